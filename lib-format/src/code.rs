@@ -1,0 +1,100 @@
+//! The code store of a process: every page of code that it ran, in each version (FORMAT.md, "Code store").
+//!
+//! A code picture is the newest version of each page with a sequence number not above a [`CodeSeq`].
+
+use crate::error::{FormatError, Result};
+use crate::frame::{check_magic, read_frames};
+use crate::types::{Addr, CodeSeq};
+use crate::wire::{Reader, WireError};
+use hashbrown::HashMap;
+use std::path::Path;
+
+/// First bytes of a code store.
+pub const CODE_MAGIC: [u8; 8] = *b"BUGNETCD";
+/// Bytes of the header of a code store: magic, version, 4 zero bytes.
+pub const CODE_HEADER_SIZE: usize = 16;
+/// Bytes of a page.
+pub const PAGE: usize = Addr::PAGE as usize;
+/// Bytes of one encoded [`CodePage`].
+pub const CODE_PAGE_SIZE: usize = 16 + PAGE;
+
+/// One version of one page of code.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CodePage {
+    /// Its number, from 1, ascending by one in the store.
+    pub seq: CodeSeq,
+    /// Address of its first byte; a multiple of [`PAGE`].
+    pub addr: Addr,
+    /// Its bytes.
+    pub bytes: Box<[u8; PAGE]>,
+}
+
+impl std::fmt::Debug for CodePage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CodePage {{ seq: {}, addr: {} }}", self.seq, self.addr)
+    }
+}
+
+/// The header's bytes.
+#[must_use]
+pub fn encode_header() -> [u8; CODE_HEADER_SIZE] {
+    let mut out = [0; CODE_HEADER_SIZE];
+    out[..8].copy_from_slice(&CODE_MAGIC);
+    out[8..12].copy_from_slice(&crate::FORMAT_VERSION.to_le_bytes());
+    out
+}
+
+/// Appends a page; the store's file holds pages in frames, see [`crate::frame::encode_frame`].
+pub fn encode_page(seq: CodeSeq, addr: Addr, bytes: &[u8; PAGE], out: &mut Vec<u8>) {
+    out.extend_from_slice(&seq.0.to_le_bytes());
+    out.extend_from_slice(&addr.0.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// The code store of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeStore {
+    /// All pages, by sequence number: `pages[i].seq` is `CodeSeq(i + 1)`.
+    pub pages: Vec<CodePage>,
+    /// What is wrong behind the last usable page, if anything is.
+    pub broken: Option<(u64, String)>,
+}
+
+impl CodeStore {
+    /// Reads the bytes of a code store's file, up to where it was cut off if it was.
+    ///
+    /// # Errors
+    /// Not a code store, another version, or a page that breaks a rule.
+    pub fn decode(file: &[u8], path: &Path) -> Result<Self> {
+        check_magic(file, &CODE_MAGIC, path, "code store")?;
+        let frames = read_frames(file, CODE_HEADER_SIZE);
+        let mut store = Self { pages: Vec::new(), broken: frames.broken };
+        for (i, bytes) in frames.stream.chunks(CODE_PAGE_SIZE).enumerate() {
+            let page = decode_page(bytes)
+                .and_then(|page| match page.seq.0 == i as u64 + 1 && page.addr == page.addr.page() {
+                    true => Ok(page),
+                    false => Err(WireError("page out of order or not at a page's address")),
+                })
+                .map_err(|e| FormatError::damaged(path, (i * CODE_PAGE_SIZE) as u64, e.0))?;
+            store.pages.push(page);
+        }
+        Ok(store)
+    }
+
+    /// The code picture at `seq`: for each page address, its newest version up to `seq`, ascending by address.
+    #[must_use]
+    pub fn picture(&self, seq: CodeSeq) -> Vec<&CodePage> {
+        let count = usize::try_from(seq.0).unwrap_or(usize::MAX).min(self.pages.len());
+        let newest: HashMap<Addr, &CodePage> = self.pages[..count].iter().map(|p| (p.addr, p)).collect();
+        let mut pages: Vec<_> = newest.into_values().collect();
+        pages.sort_by_key(|page| page.addr);
+        pages
+    }
+}
+
+fn decode_page(bytes: &[u8]) -> std::result::Result<CodePage, WireError> {
+    let mut r = Reader::new(bytes, 0);
+    let seq = CodeSeq(r.u64()?);
+    let addr = Addr(r.u64()?);
+    Ok(CodePage { seq, addr, bytes: Box::new(r.array()?) })
+}

@@ -1,0 +1,66 @@
+//! What can be wrong with a log, and where.
+
+use std::path::{Path, PathBuf};
+
+/// Result of reading or writing a log.
+pub type Result<T> = std::result::Result<T, FormatError>;
+
+/// What went wrong, in which file, at which byte.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    /// The operating system refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Not a bugnet log at all.
+    #[error("{path} is not a bugnet {what}: {found}")]
+    NotALog {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was expected: "log", "interval file", ...
+        what: &'static str,
+        /// What was found instead.
+        found: String,
+    },
+    /// A log of another version of the format.
+    #[error(
+        "{path} has log format version {found}, this bugnet reads version {expected}; use the bugnet that made it"
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The file's version.
+        found: u32,
+        /// The version that this crate reads.
+        expected: u32,
+    },
+    /// The file's bytes break a rule of the format: the log is damaged or was altered.
+    #[error("{path}: damaged at byte {offset}: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Byte offset: in the file for frames and headers, in the interval's record stream for records.
+        offset: u64,
+        /// The rule that is broken.
+        reason: String,
+    },
+    /// The asked-for thread, interval or file is not in the log.
+    #[error("{0}")]
+    Missing(String),
+}
+
+impl FormatError {
+    /// Wraps an [`std::io::Error`] with the path that it is about.
+    pub fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    /// Damage at `offset` of `path`.
+    pub fn damaged(path: &Path, offset: u64, reason: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), offset, reason: reason.into() }
+    }
+}

@@ -1,0 +1,253 @@
+//! The folder of a recording (FORMAT.md, "Folder").
+//!
+//! ```text
+//! LOG/
+//!   recording.json            what was recorded, how and how it ended; replaced as a whole (rename)
+//!   p<pid>/                   one folder a process
+//!     code.bnc                code store
+//!     t<tid>/                 one folder a thread
+//!       <interval>.bni        interval files, 8 digits or more
+//!       tail                  records that wait for their frame; absent after a clean end
+//!   elf/<name>.zst            copies of ELF files, for symbols
+//! ```
+
+use crate::code::CodeStore;
+use crate::error::{FormatError, Result};
+use crate::frame::Interval;
+use crate::types::{IntervalNo, Pid, Tid};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Name of the file that describes a recording.
+pub const META_FILE: &str = "recording.json";
+/// Name of a process's code store in its folder.
+pub const CODE_FILE: &str = "code.bnc";
+/// Name of a thread's tail in its folder.
+pub const TAIL_FILE: &str = "tail";
+/// Name of the folder of ELF copies.
+pub const ELF_FOLDER: &str = "elf";
+
+/// Folder name of a process.
+#[must_use]
+pub fn process_folder(pid: Pid) -> String {
+    format!("p{pid}")
+}
+
+/// Folder name of a thread within its process's folder.
+#[must_use]
+pub fn thread_folder(tid: Tid) -> String {
+    format!("t{tid}")
+}
+
+/// File name of an interval within its thread's folder.
+#[must_use]
+pub fn interval_file(interval: IntervalNo) -> String {
+    format!("{:08}.bni", interval.0)
+}
+
+/// How the recorded program ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "how")]
+pub enum Ending {
+    /// Not known: recording goes on, or the recorder was killed together with the program.
+    Unknown,
+    /// Exit status.
+    Exited {
+        /// 0 to 255.
+        status: i32,
+    },
+    /// Killed by a signal.
+    Killed {
+        /// Signal number.
+        signal: i32,
+    },
+}
+
+/// `recording.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    /// [`crate::FORMAT_VERSION`] of the log.
+    pub format_version: u32,
+    /// Version of the bugnet that recorded.
+    pub bugnet_version: String,
+    /// Absolute path of the program.
+    pub program: String,
+    /// Argument vector, with the program's name first; bytes that are not UTF-8 are replaced.
+    pub args: Vec<String>,
+    /// Working directory at the start.
+    pub cwd: String,
+    /// Seconds since the Unix epoch at the start.
+    pub started: u64,
+    /// Kernel and processor of the recording machine, for people.
+    pub machine: Machine,
+    /// Instructions of a checkpoint interval.
+    pub interval: u64,
+    /// Only the last so many intervals of each thread were kept; 0 for all.
+    pub keep: u64,
+    /// A `CHECK` at least every so many instructions; 0 for none but those of frames.
+    pub check_every: u64,
+    /// What `--cpu` was.
+    pub cpu_level: String,
+    /// Process id of the first process.
+    pub pid: Option<u32>,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// The recording machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// `uname -sr`.
+    pub kernel: String,
+    /// The processor's brand string.
+    pub cpu: String,
+    /// Names of the processor features that the program could see and use (as in /proc/cpuinfo).
+    pub features: Vec<String>,
+}
+
+/// A recording's folder, opened for reading.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The folder.
+    pub path: PathBuf,
+    /// `recording.json`.
+    pub meta: Meta,
+}
+
+/// A thread of a recording and its intervals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadFiles {
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Numbers of the intervals that are there, ascending without gaps.
+    pub intervals: Vec<IntervalNo>,
+}
+
+fn names(folder: &Path) -> Result<Vec<OsString>> {
+    let entries = std::fs::read_dir(folder).map_err(FormatError::io(folder))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        names.push(entry.map_err(FormatError::io(folder))?.file_name());
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn numbered<T: std::str::FromStr>(name: &OsString, prefix: &str, suffix: &str) -> Option<T> {
+    name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?.parse().ok()
+}
+
+impl Meta {
+    /// Writes `recording.json` into `folder`, as a whole or not at all.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(META_FILE);
+        let new = folder.join("recording.json.new");
+        let mut json = serde_json::to_vec_pretty(self).map_err(|e| FormatError::Missing(e.to_string()))?;
+        json.push(b'\n');
+        std::fs::write(&new, json).map_err(FormatError::io(&new))?;
+        std::fs::rename(&new, &path).map_err(FormatError::io(&path))
+    }
+}
+
+impl Recording {
+    /// Opens the folder of a recording: reads and checks `recording.json`.
+    ///
+    /// # Errors
+    /// No such folder, not a log, or one of another version.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = path.join(META_FILE);
+        let json = std::fs::read(&file).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound if path.is_dir() => FormatError::NotALog {
+                path: path.to_owned(),
+                what: "log",
+                found: format!("there is no {META_FILE} in it"),
+            },
+            std::io::ErrorKind::NotFound => FormatError::Missing(format!("no log at {}", path.display())),
+            _ => FormatError::Io { path: file.clone(), source },
+        })?;
+        // The version first: the rest of another version's file may not fit at all.
+        #[derive(Deserialize)]
+        struct Version {
+            format_version: u32,
+        }
+        let not_a_log = |e: serde_json::Error| FormatError::NotALog {
+            path: file.clone(),
+            what: "recording.json",
+            found: e.to_string(),
+        };
+        let version: Version = serde_json::from_slice(&json).map_err(not_a_log)?;
+        if version.format_version != crate::FORMAT_VERSION {
+            return Err(FormatError::Version {
+                path: file,
+                found: version.format_version,
+                expected: crate::FORMAT_VERSION,
+            });
+        }
+        let meta = serde_json::from_slice(&json).map_err(not_a_log)?;
+        Ok(Self { path: path.to_owned(), meta })
+    }
+
+    /// All threads of all processes, by process and thread id.
+    ///
+    /// # Errors
+    /// A folder cannot be read, or an interval is missing between others.
+    pub fn threads(&self) -> Result<Vec<ThreadFiles>> {
+        let mut threads = Vec::new();
+        for process in names(&self.path)? {
+            let Some(pid) = numbered(&process, "p", "") else { continue };
+            let process = self.path.join(process);
+            for thread in names(&process)? {
+                let Some(tid) = numbered(&thread, "t", "") else { continue };
+                let folder = process.join(thread);
+                let mut intervals: Vec<_> =
+                    names(&folder)?.iter().filter_map(|n| numbered(n, "", ".bni")).map(IntervalNo).collect();
+                intervals.sort_unstable();
+                if let Some(gap) = intervals.windows(2).find(|w| w[1].0 != w[0].0 + 1) {
+                    return Err(FormatError::Missing(format!(
+                        "{}: interval {} is missing",
+                        folder.display(),
+                        gap[0].0 + 1
+                    )));
+                }
+                threads.push(ThreadFiles { pid: Pid(pid), tid: Tid(tid), folder, intervals });
+            }
+        }
+        threads.sort_by_key(|t| (t.pid, t.tid));
+        Ok(threads)
+    }
+
+    /// The code store of a process.
+    ///
+    /// # Errors
+    /// It cannot be read, or it is damaged.
+    pub fn code(&self, pid: Pid) -> Result<CodeStore> {
+        let path = self.path.join(process_folder(pid)).join(CODE_FILE);
+        let bytes = std::fs::read(&path).map_err(FormatError::io(&path))?;
+        CodeStore::decode(&bytes, &path)
+    }
+}
+
+impl ThreadFiles {
+    /// Reads an interval, with what the thread's tail adds to it.
+    ///
+    /// # Errors
+    /// It is not there, cannot be read, or is damaged from its start.
+    pub fn interval(&self, interval: IntervalNo) -> Result<Interval> {
+        let path = self.folder.join(interval_file(interval));
+        let file = std::fs::read(&path).map_err(FormatError::io(&path))?;
+        let tail = std::fs::read(self.folder.join(TAIL_FILE)).ok();
+        let read = Interval::decode(&file, tail.as_deref(), &path)?;
+        if (read.header.interval, read.header.tid, read.header.pid) != (interval, self.tid, self.pid) {
+            return Err(FormatError::damaged(&path, 16, "the header names another interval or thread"));
+        }
+        Ok(read)
+    }
+}

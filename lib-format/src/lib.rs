@@ -1,0 +1,31 @@
+//! The bugnet log format: everything that stands in a log, its reader, its writer and its checker.
+//!
+//! `FORMAT.md` at the top of the repository specifies every byte; the modules here follow its sections:
+//!
+//! | FORMAT.md | module |
+//! |---|---|
+//! | the folder of a recording | [`folder`] |
+//! | interval files, frames, the tail | [`frame`] |
+//! | records | [`record`] |
+//! | the register file | [`regs`] |
+//! | code pages | [`code`] |
+//! | what the replay process is handed, and what it says | [`package`], [`control`] |
+//!
+//! The crate knows nothing of DynamoRIO, of processes or of the command line, and has no unsafe code.
+#![forbid(unsafe_code)]
+
+pub mod code;
+pub mod control;
+pub mod error;
+pub mod folder;
+pub mod frame;
+pub mod package;
+pub mod record;
+pub mod regs;
+pub mod types;
+mod wire;
+
+pub use error::{FormatError, Result};
+
+/// Version of the log format that this crate writes, and the only one that it reads.
+pub const FORMAT_VERSION: u32 = 1;
