@@ -1,0 +1,3 @@
+//! Records programs and replays them exactly.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The DynamoRIO client that records a program.

@@ -1,0 +1,1 @@
+//! The DynamoRIO client that replays a checkpoint interval.

@@ -1,0 +1,1 @@
+//! Safe wrappers over DynamoRIO, and what each instruction reads and writes.

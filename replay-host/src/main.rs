@@ -1,0 +1,3 @@
+//! The process in which an interval is replayed.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Opens, replays, seeks and inspects a recording.

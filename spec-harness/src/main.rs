@@ -1,0 +1,3 @@
+//! Measures recording and replay.
+
+fn main() {}
