@@ -27,9 +27,7 @@ pub enum FormatError {
         found: String,
     },
     /// A log of another version of the format.
-    #[error(
-        "{path} has log format version {found}, this bugnet reads version {expected}; use the bugnet that made it"
-    )]
+    #[error("{path} has log format version {found}, this bugnet reads version {expected}; use the bugnet that made it")]
     Version {
         /// The file.
         path: PathBuf,

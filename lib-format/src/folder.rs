@@ -5,6 +5,7 @@
 //!   recording.json            what was recorded, how and how it ended; replaced as a whole (rename)
 //!   p<pid>/                   one folder a process
 //!     code.bnc                code store
+//!     modules.jsonl           mapped ELF files, a JSON object a line
 //!     t<tid>/                 one folder a thread
 //!       <interval>.bni        interval files, 8 digits or more
 //!       tail                  records that wait for their frame; absent after a clean end
@@ -23,6 +24,8 @@ use std::path::{Path, PathBuf};
 pub const META_FILE: &str = "recording.json";
 /// Name of a process's code store in its folder.
 pub const CODE_FILE: &str = "code.bnc";
+/// Name of a process's list of modules in its folder.
+pub const MODULES_FILE: &str = "modules.jsonl";
 /// Name of a thread's tail in its folder.
 pub const TAIL_FILE: &str = "tail";
 /// Name of the folder of ELF copies.
@@ -104,6 +107,19 @@ pub struct Machine {
     pub cpu: String,
     /// Names of the processor features that the program could see and use (as in /proc/cpuinfo).
     pub features: Vec<String>,
+}
+
+/// A line of `modules.jsonl`: an ELF file as it was mapped into the process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// Where file offset 0 is or would be mapped.
+    pub base: u64,
+    /// Bytes from `base` to the end of the last mapping.
+    pub size: u64,
+    /// Absolute path on the recording machine.
+    pub path: String,
+    /// GNU build id, lower-case hexadecimal; empty if it has none.
+    pub build_id: String,
 }
 
 /// A recording's folder, opened for reading.
@@ -222,6 +238,19 @@ impl Recording {
         }
         threads.sort_by_key(|t| (t.pid, t.tid));
         Ok(threads)
+    }
+
+    /// The modules of a process, in the order in which they were mapped. A last line that was cut off is left out.
+    ///
+    /// # Errors
+    /// The file is there but cannot be read.
+    pub fn modules(&self, pid: Pid) -> Result<Vec<Module>> {
+        let path = self.path.join(process_folder(pid)).join(MODULES_FILE);
+        match std::fs::read_to_string(&path) {
+            Ok(lines) => Ok(lines.lines().map_while(|line| serde_json::from_str(line).ok()).collect()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(FormatError::io(&path)(e)),
+        }
     }
 
     /// The code store of a process.

@@ -40,6 +40,8 @@ pub struct IntervalHeader {
     pub sequence: u64,
     /// The code picture at the interval's start.
     pub code_seq: CodeSeq,
+    /// Instructions that the thread had executed before this interval, since recording began.
+    pub instructions_before: u64,
 }
 
 impl IntervalHeader {
@@ -55,6 +57,7 @@ impl IntervalHeader {
         out.extend_from_slice(&self.interval.0.to_le_bytes());
         out.extend_from_slice(&self.sequence.to_le_bytes());
         out.extend_from_slice(&self.code_seq.0.to_le_bytes());
+        out.extend_from_slice(&self.instructions_before.to_le_bytes());
         out.resize(HEADER_SIZE - 4, 0);
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -85,28 +88,20 @@ impl IntervalHeader {
             interval: IntervalNo(r.u64().map_err(read)?),
             sequence: r.u64().map_err(read)?,
             code_seq: CodeSeq(r.u64().map_err(read)?),
+            instructions_before: r.u64().map_err(read)?,
         })
     }
 }
 
 /// Checks magic and version, which stand at the start of every binary file of a log.
-pub(crate) fn check_magic(
-    header: &[u8],
-    magic: &[u8; 8],
-    path: &Path,
-    what: &'static str,
-) -> Result<()> {
+pub(crate) fn check_magic(header: &[u8], magic: &[u8; 8], path: &Path, what: &'static str) -> Result<()> {
     if header.get(..8) != Some(magic.as_slice()) {
         let found = format!("it begins with {:02x?}", &header[..header.len().min(8)]);
         return Err(FormatError::NotALog { path: path.to_owned(), what, found });
     }
     let version = header.get(8..12).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     if version != crate::FORMAT_VERSION {
-        return Err(FormatError::Version {
-            path: path.to_owned(),
-            found: version,
-            expected: crate::FORMAT_VERSION,
-        });
+        return Err(FormatError::Version { path: path.to_owned(), found: version, expected: crate::FORMAT_VERSION });
     }
     Ok(())
 }
@@ -183,8 +178,8 @@ fn read_frame(bytes: &[u8], sequence: u32, stream: &mut Vec<u8>) -> std::result:
     if number != sequence {
         return Err("a frame is missing or out of order");
     }
-    let records = zstd::bulk::decompress(&frame[FRAME_HEADER_SIZE..], raw)
-        .map_err(|_| "a frame does not decompress")?;
+    let records =
+        zstd::bulk::decompress(&frame[FRAME_HEADER_SIZE..], raw).map_err(|_| "a frame does not decompress")?;
     if records.len() != raw {
         return Err("a frame's length does not fit");
     }

@@ -25,7 +25,6 @@ pub mod tag {
     pub const MEMORY: u8 = 0x13;
     pub const CODE: u8 = 0x14;
     pub const SYSCALL_DATA: u8 = 0x20;
-    pub const MODULE: u8 = 0x21;
     pub const SNAPSHOT: u8 = 0x22;
     pub const NOTE: u8 = 0x23;
     pub const END: u8 = 0x2f;
@@ -274,17 +273,6 @@ pub enum Record<'a> {
         /// What stood there.
         bytes: &'a [u8],
     },
-    /// A file is mapped as a module of the program; for people and symbols.
-    Module {
-        /// Where its first byte (file offset 0) is or would be mapped.
-        base: Addr,
-        /// Bytes from `base` to the end of its last mapping.
-        size: u64,
-        /// The GNU build id, or empty.
-        build_id: &'a [u8],
-        /// Absolute path on the recording machine.
-        path: &'a [u8],
-    },
     /// Memory as it was at the end of the thread (stack of a crash): readable at the end of replay, where
     /// replay itself has not touched it.
     Snapshot {
@@ -344,7 +332,10 @@ impl<'a> LoadValue<'a> {
 
     /// Length in bytes.
     #[must_use]
-    #[allow(clippy::len_without_is_empty, reason = "a value is a register's or a memory operand's: never empty by format")]
+    #[allow(
+        clippy::len_without_is_empty,
+        reason = "a value is a register's or a memory operand's: never empty by format"
+    )]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -380,11 +371,7 @@ impl<'a> Record<'a> {
             | Self::Memory { delta, .. }
             | Self::Code { delta, .. }
             | Self::End { delta, .. } => *delta,
-            Self::Checkpoint { .. }
-            | Self::SyscallData { .. }
-            | Self::Module { .. }
-            | Self::Snapshot { .. }
-            | Self::Note { .. } => 0,
+            Self::Checkpoint { .. } | Self::SyscallData { .. } | Self::Snapshot { .. } | Self::Note { .. } => 0,
         }
     }
 
@@ -441,13 +428,6 @@ impl<'a> Record<'a> {
                 out.push(tag::SYSCALL_DATA);
                 out.push(*arg);
                 put_bytes(out, bytes);
-            }
-            Self::Module { base, size, build_id, path } => {
-                out.push(tag::MODULE);
-                out.extend_from_slice(&base.0.to_le_bytes());
-                put_varint(out, *size);
-                put_bytes(out, build_id);
-                put_bytes(out, path);
             }
             Self::Snapshot { addr, bytes } => {
                 out.push(tag::SNAPSHOT);
@@ -534,9 +514,7 @@ fn decode_reason(r: &mut Reader<'_>) -> Result<EndReason, WireError> {
     Ok(match r.u8()? {
         reason::FULL => EndReason::Full,
         reason::EXIT => EndReason::Exit { status: r.u32()?.cast_signed() },
-        reason::SIGNAL => {
-            EndReason::Signal { signo: r.u32()?, code: r.u32()?.cast_signed(), addr: Addr(r.u64()?) }
-        }
+        reason::SIGNAL => EndReason::Signal { signo: r.u32()?, code: r.u32()?.cast_signed(), addr: Addr(r.u64()?) },
         reason::UNSUPPORTED => EndReason::Unsupported { why: text(r)?.to_owned() },
         reason::LOG_STOPPED => EndReason::LogStopped { why: text(r)?.to_owned() },
         reason::EXEC => EndReason::Exec,
@@ -604,18 +582,12 @@ impl<'a> Records<'a> {
         let Ok(first) = r.u8() else { return Ok(None) };
         Ok(Some(match first {
             tag::END_OF_STREAM => return Ok(None),
-            tag::CHECKPOINT => Record::Checkpoint {
-                tsc: r.u64()?,
-                unix_nanos: r.u64()?,
-                regs: Box::new(RegisterFile::decode(r)?),
-            },
-            tag::CHECK => {
-                Record::Check { delta: r.varint()?, rflags_known: r.varint()?, hash: r.u64()? }
+            tag::CHECKPOINT => {
+                Record::Checkpoint { tsc: r.u64()?, unix_nanos: r.u64()?, regs: Box::new(RegisterFile::decode(r)?) }
             }
+            tag::CHECK => Record::Check { delta: r.varint()?, rflags_known: r.varint()?, hash: r.u64()? },
             tag::LOAD.. => decode_load(r, first)?,
-            tag::REGISTERS => {
-                Record::Registers { delta: r.varint()?, updates: RegisterUpdates::decode(r)? }
-            }
+            tag::REGISTERS => Record::Registers { delta: r.varint()?, updates: RegisterUpdates::decode(r)? },
             tag::SYSCALL => {
                 let delta = r.varint()?;
                 let number = r.varint()?;
@@ -635,30 +607,17 @@ impl<'a> Records<'a> {
             }
             tag::SPECIAL => Record::Special {
                 delta: r.varint()?,
-                kind: SpecialKind::from_number(r.u8()?)
-                    .ok_or(WireError("unknown kind of special instruction"))?,
+                kind: SpecialKind::from_number(r.u8()?).ok_or(WireError("unknown kind of special instruction"))?,
                 updates: RegisterUpdates::decode(r)?,
             },
-            tag::MEMORY => Record::Memory {
-                delta: r.varint()?,
-                addr: Addr(r.u64()?),
-                bytes: r.bytes(MAX_VALUE)?,
-            },
+            tag::MEMORY => Record::Memory { delta: r.varint()?, addr: Addr(r.u64()?), bytes: r.bytes(MAX_VALUE)? },
             tag::CODE => Record::Code { delta: r.varint()?, seq: CodeSeq(r.varint()?) },
             tag::SYSCALL_DATA => Record::SyscallData { arg: r.u8()?, bytes: r.bytes(MAX_TEXT)? },
-            tag::MODULE => Record::Module {
-                base: Addr(r.u64()?),
-                size: r.varint()?,
-                build_id: r.bytes(64)?,
-                path: r.bytes(MAX_TEXT)?,
-            },
             tag::SNAPSHOT => Record::Snapshot { addr: Addr(r.u64()?), bytes: r.bytes(MAX_VALUE)? },
             tag::NOTE => Record::Note { text: text(r)? },
-            tag::END => Record::End {
-                delta: r.varint()?,
-                reason: decode_reason(r)?,
-                regs: Box::new(RegisterFile::decode(r)?),
-            },
+            tag::END => {
+                Record::End { delta: r.varint()?, reason: decode_reason(r)?, regs: Box::new(RegisterFile::decode(r)?) }
+            }
             _ => return Err(WireError("unknown record tag")),
         }))
     }
@@ -678,8 +637,7 @@ fn decode_load<'a>(r: &mut Reader<'a>, first: u8) -> Result<Record<'a>, WireErro
         let offset = r.varint()?;
         return Ok(Record::Load { delta, ordinal, offset, value: LoadValue::new(r.bytes(MAX_VALUE)?) });
     }
-    let (_, stored, len) =
-        *LOAD_FORMS.get(usize::from(form)).ok_or(WireError("unknown form of a LOAD"))?;
+    let (_, stored, len) = *LOAD_FORMS.get(usize::from(form)).ok_or(WireError("unknown form of a LOAD"))?;
     let value = LoadValue { stored: r.take(stored)?, len };
     Ok(Record::Load { delta, ordinal: first >> 5 & 3, offset: 0, value })
 }

@@ -4,9 +4,8 @@ use crate::wire::{Reader, WireError};
 use serde::{Deserialize, Serialize};
 
 /// Names of the general purpose registers in the processor's own numbering, as used in [`RegisterFile::gpr`].
-pub const GPR_NAMES: [&str; 16] = [
-    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-];
+pub const GPR_NAMES: [&str; 16] =
+    ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
 
 /// Index of RAX in [`RegisterFile::gpr`].
 pub const RAX: usize = 0;
