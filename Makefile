@@ -1,0 +1,39 @@
+# What there is to make; each target is a few lines here or a script in scripts/.
+# `make demo` and `make test` need nothing but this tree and a Rust toolchain: they install what is missing.
+
+CARGO ?= cargo
+export CARGO
+
+.PHONY: build deps test-deps demo test soak bench dist test-dist clean
+
+build: deps
+	$(CARGO) build --release --locked
+
+deps:
+	@scripts/install-deps.sh scripts/build-packages.txt
+
+test-deps:
+	@scripts/install-deps.sh scripts/build-packages.txt tests/packages.txt
+
+demo: build
+	demo/demo.sh
+
+test: test-deps
+	scripts/test.sh
+
+# The tests at full size, and the distribution on other Debian releases: hours.
+soak: test-deps build test-dist
+	BUGNET_SOAK=1 $(CARGO) test --release --locked -p bugnet-tests -- --include-ignored
+
+bench: test-deps build
+	target/release/spec-harness $(BENCH)
+
+dist: deps
+	scripts/dist.sh
+
+test-dist: dist
+	scripts/test-dist.sh
+
+clean:
+	$(CARGO) clean
+	rm -rf dist

@@ -1,0 +1,21 @@
+#!/bin/bash
+# All tests of `make test`, one after the other. Everything is built in the release profile, for two reasons: the
+# recorded programs run at a user's speed, and DynamoRIO, which takes longest to build, is built once.
+set -euo pipefail
+: "${CARGO:=cargo}"
+cd "$(dirname "$0")/.."
+
+step() {
+    local start=$SECONDS
+    printf '\n== %s\n' "$*"
+    "$@"
+    echo "== done in $((SECONDS - start)) s"
+}
+
+step "$CARGO" fmt --all --check
+step "$CARGO" clippy --workspace --all-targets --release --locked -- -D warnings
+RUSTDOCFLAGS="-D warnings" step "$CARGO" doc --workspace --no-deps --document-private-items --release --locked
+step "$CARGO" build --workspace --release --locked
+step "$CARGO" test --workspace --exclude bugnet-tests --release --locked
+step "$CARGO" test -p bugnet-tests --release --locked
+printf '\nAll tests passed in %d s.\n' "$SECONDS"
