@@ -1,3 +1,109 @@
-//! The process in which an interval is replayed.
+//! The process in which an interval is replayed: makes room for the recorded program, then becomes DynamoRIO.
+//!
+//! `replay-host [window=HEX] LIBDYNAMORIO CLIENT [CLIENT OPTIONS]`
+//!
+//! A recorded program may have had something at every address that the kernel hands out, so nothing of ours may stay
+//! there. This program moves itself into a *window* of the address space ([`layout`]): it maps `libdynamorio.so` there
+//! ([`image`]), builds the stack that the kernel would have built ([`stack`]), unmaps and reserves everything outside
+//! ([`depart`]), and jumps to DynamoRIO's entry. From then on whatever DynamoRIO or the client maps falls into the
+//! window, for lack of any other free address.
+//!
+//! DynamoRIO then runs an application: this same file, to which an empty argument vector says so (the kernel
+//! never makes one). It consists of the *gate*, two instructions at a fixed distance from the entry point, at which the client takes over.
+#![no_std]
+#![no_main]
 
-fn main() {}
+mod builtins;
+mod depart;
+mod image;
+mod layout;
+mod relocate;
+mod report;
+mod stack;
+
+use core::arch::global_asm;
+use core::ffi::CStr;
+use core::fmt::Write;
+use layout::Layout;
+use report::{Failure, Text};
+
+// The entry point. The client knows the gate by its distance from here: a `syscall` at +2 and, right behind it at +4,
+// the instruction at which it waits.
+global_asm!(
+    ".globl _start",
+    ".type _start, @function",
+    "_start:",
+    "jmp 2f",   // 2 bytes
+    "3:",
+    "syscall",  // 2 bytes
+    "ud2",
+    "2:",
+    "cmp qword ptr [rsp], 0",
+    "mov eax, 39", // getpid, which changes nothing
+    "je 3b",
+    "mov rdi, rsp",
+    "and rsp, -16",
+    "call {main}",
+    "ud2",
+    main = sym main,
+);
+
+/// Sets everything up; ends in DynamoRIO, or with a message and exit status 127.
+///
+/// # Safety
+/// `initial` is the stack as the kernel built it.
+unsafe extern "C" fn main(initial: *const usize) -> ! {
+    relocate::relocate();
+    // SAFETY: the caller's promise is the same.
+    let kernel = unsafe { stack::Kernel::new(initial) };
+    match run(&kernel) {
+        Ok(never) => match never {},
+        Err(failure) => failure.exit(),
+    }
+}
+
+fn run(kernel: &stack::Kernel) -> Result<core::convert::Infallible, Failure> {
+    let mut args = kernel.args().skip(1).peekable();
+    let window = match args.peek().and_then(|arg| arg.to_bytes().strip_prefix(b"window=")) {
+        Some(hex) => {
+            let window = layout::parse_window(hex)?;
+            args.next();
+            window
+        }
+        None => layout::DEFAULT_WINDOW,
+    };
+    let layout = Layout::new(window);
+    let (Some(library), Some(client)) = (args.next(), args.next()) else {
+        return Err(Failure::new("usage: replay-host [window=HEX] LIBDYNAMORIO CLIENT [CLIENT OPTIONS]", 0));
+    };
+    let options = options(&layout, client, args)?;
+    let entry = image::map(library, layout.library)?;
+    let stack_pointer = stack::build(&layout, kernel, &options)?;
+    depart::depart(&layout, entry, stack_pointer)
+}
+
+/// What DynamoRIO reads from `DYNAMORIO_OPTIONS`.
+///
+/// * `-stack_size`, `-signal_stack_size`: the client's code runs on DynamoRIO's stacks.
+/// * `-max_bb_instrs`: the client makes blocks some thirty times as long, and DynamoRIO's limit is 64 KiB.
+/// * `-disable_traces`: traces would need blocks that end in a cti of their own.
+/// * `-no_follow_children`, `-no_multi_thread_exit`: there is one process and one thread.
+fn options<'a>(layout: &Layout, client: &CStr, rest: impl Iterator<Item = &'a CStr>) -> Result<Text, Failure> {
+    let mut text = Text::new();
+    let client = core::str::from_utf8(client.to_bytes()).map_err(|_| Failure::new("client's path is not UTF-8", 0))?;
+    let overflow = |_| Failure::new("arguments too long", 0);
+    write!(
+        text,
+        "DYNAMORIO_OPTIONS=-code_api -stack_size 256K -signal_stack_size 128K -disable_traces -max_bb_instrs 128 \
+         -no_follow_children -no_vm_base_near_app -vm_base {:#x} -client_lib '{client};0;",
+        layout.heap,
+    )
+    .map_err(overflow)?;
+    for (i, arg) in rest.enumerate() {
+        let arg = core::str::from_utf8(arg.to_bytes()).map_err(|_| Failure::new("option is not UTF-8", 0))?;
+        let separator = if i == 0 { "" } else { " " };
+        write!(text, "{separator}{arg}").map_err(overflow)?;
+    }
+    text.write_str("'").map_err(overflow)?;
+    Ok(text)
+}
