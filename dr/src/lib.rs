@@ -1,1 +1,20 @@
-//! Safe wrappers over DynamoRIO, and what each instruction reads and writes.
+//! Thin safe wrappers over DynamoRIO, for the two clients and for nothing else.
+//!
+//! - [`ir`]: the instructions of a block that is being built, and how to add to them.
+//! - [`access`]: what an instruction reads and writes, in the order by which the log counts reads, and which
+//!   instructions are not simply executed. Logger and replayer agree because both ask here.
+//! - [`liveness`]: which registers a block overwrites before it reads them.
+//! - [`fpu`]: x87 state and MXCSR, which DynamoRIO's contexts leave out.
+//!
+//! # Safety of the whole
+//!
+//! An [`ir::Block`] is made inside DynamoRIO's block event from the pointers that the event hands out, and neither it
+//! nor an [`ir::Instr`] taken from it is kept beyond the event. That is the one promise which the safe methods here
+//! rest on; [`ir::Block::new`] is unsafe and states it.
+
+pub mod access;
+pub mod fpu;
+pub mod ir;
+pub mod liveness;
+
+pub use dynamorio_sys as sys;

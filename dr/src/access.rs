@@ -1,0 +1,481 @@
+//! What an instruction reads and writes, and what recording and replay do with it.
+//!
+//! This is the one place that knows. The order of [`Action::Execute`]'s reads is the order of the ordinals in `LOAD`
+//! records.
+
+use crate::ir::{Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
+use crate::sys;
+use bugnet_format::record::SpecialKind;
+use bugnet_format::regs::RegisterFile;
+
+/// Memory that an instruction touches.
+#[derive(Clone, Copy)]
+pub struct Access {
+    /// Where.
+    pub place: Place,
+    /// How many bytes.
+    pub bytes: u32,
+    /// Whether a mask decides which of the bytes are touched, so that the others may not even be mapped.
+    pub masked: bool,
+}
+
+/// How the address of an [`Access`] follows from registers.
+#[derive(Clone, Copy)]
+pub enum Place {
+    /// A memory operand without FS, GS or vector index, at the sum of its parts.
+    Direct(Opnd),
+    /// A memory operand relative to FS or GS.
+    Segmented(MemoryParts, Segment),
+    /// An absolute address.
+    Absolute(u64),
+    /// An operand of `bt`, `bts`, `btr` or `btc` whose bit number is in a register and counts from the operand on.
+    Bit {
+        /// The operand's parts; none for an absolute address.
+        base: Option<MemoryParts>,
+        /// The operand's absolute address, if it has no parts.
+        absolute: u64,
+        /// DynamoRIO's number of the register.
+        index: sys::reg_id_t,
+    },
+    /// `xlat`'s table entry.
+    Table(Option<Segment>),
+    /// One lane of a gather.
+    Lane {
+        /// The operand's parts; `index` is a vector register.
+        parts: MemoryParts,
+        /// Lane number.
+        lane: u32,
+        /// Bytes of an index: 4 or 8.
+        index_bytes: u32,
+        /// DynamoRIO's number of the mask register.
+        mask: sys::reg_id_t,
+    },
+}
+
+/// A string instruction with a `rep` prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepString {
+    /// What it does.
+    pub kind: StringKind,
+    /// Bytes of an element: 1, 2, 4 or 8.
+    pub element: u32,
+}
+
+/// What a string instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringKind {
+    /// `movs`: reads at RSI (ordinal 0), writes at RDI.
+    Move,
+    /// `stos`: writes at RDI.
+    Store,
+    /// `lods`: reads at RSI (ordinal 0).
+    Load,
+    /// `cmps`: reads at RSI (ordinal 0) and at RDI (ordinal 1).
+    Compare,
+    /// `scas`: reads at RDI (ordinal 0).
+    Scan,
+}
+
+impl StringKind {
+    /// The registers that point at what is read, in the order of the ordinals.
+    #[must_use]
+    pub fn reads(self) -> &'static [Gpr] {
+        match self {
+            Self::Move | Self::Load => &[Gpr::RSI],
+            Self::Store => &[],
+            Self::Compare => &[Gpr::RSI, Gpr::RDI],
+            Self::Scan => &[Gpr::RDI],
+        }
+    }
+
+    /// Whether it writes at RDI.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Move | Self::Store)
+    }
+}
+
+/// What an opaque store does beside storing; replay, which does not execute it, has to do that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FpuEffect {
+    /// Nothing.
+    None,
+    /// `fnsave`: initialises the x87 unit.
+    Init,
+    /// `fnstenv`: masks all x87 exceptions.
+    MaskExceptions,
+}
+
+/// What is to be done with an instruction.
+#[derive(Clone)]
+pub enum Action {
+    /// It runs on both sides.
+    Execute {
+        /// What it reads; the index is the ordinal.
+        reads: Vec<Access>,
+        /// What it writes.
+        writes: Vec<Access>,
+    },
+    /// A `rep` string instruction; it runs on both sides, on ranges.
+    Repeat(RepString),
+    /// A system call: runs when recorded, skipped by replay.
+    Syscall,
+    /// Its results are logged; skipped by replay.
+    Special(SpecialKind),
+    /// A store whose bytes depend on more than is recorded: runs when recorded, skipped by replay but for `effect`;
+    /// a `SPECIAL` record of kind opaque store stands at it, and `MEMORY` records behind it.
+    OpaqueStore {
+        /// What it may write.
+        target: Access,
+        /// What else it does.
+        effect: FpuEffect,
+    },
+    /// Cannot be recorded exactly.
+    Unsupported(&'static str),
+}
+
+/// Where the values of registers come from when an address is computed.
+pub trait RegisterValues {
+    /// A general purpose register.
+    fn gpr(&self, reg: Gpr) -> u64;
+    /// A vector register, 0 to 15.
+    fn vector(&self, number: usize) -> [u8; 32];
+    /// Base of the program's FS or GS.
+    fn segment_base(&self, segment: Segment) -> u64;
+}
+
+impl RegisterValues for RegisterFile {
+    fn gpr(&self, reg: Gpr) -> u64 {
+        self.gpr[usize::from(reg.0)]
+    }
+
+    fn vector(&self, number: usize) -> [u8; 32] {
+        self.ymm[number]
+    }
+
+    fn segment_base(&self, segment: Segment) -> u64 {
+        match segment {
+            Segment::Fs => self.fs_base,
+            Segment::Gs => self.gs_base,
+        }
+    }
+}
+
+fn register(regs: &impl RegisterValues, id: sys::reg_id_t) -> u64 {
+    match Gpr::from_id(id) {
+        Some((reg, 4)) => regs.gpr(reg) & 0xffff_ffff,
+        Some((reg, 2)) => regs.gpr(reg) & 0xffff,
+        Some((reg, _)) => regs.gpr(reg),
+        None => 0,
+    }
+}
+
+fn sum(parts: MemoryParts, index: u64, regs: &impl RegisterValues) -> u64 {
+    let offset = register(regs, parts.base)
+        .wrapping_add(index.wrapping_mul(parts.scale as u64))
+        .wrapping_add(parts.disp as i64 as u64);
+    let short = [parts.base, parts.index].iter().any(|id| matches!(Gpr::from_id(*id), Some((_, 4))));
+    let offset = if short { offset & 0xffff_ffff } else { offset };
+    offset.wrapping_add(parts.segment.map_or(0, |s| regs.segment_base(s)))
+}
+
+fn lane_of(vector: [u8; 32], lane: u32, bytes: u32) -> i64 {
+    let at = (lane * bytes) as usize;
+    let mut wide = [0; 8];
+    wide[..bytes as usize].copy_from_slice(&vector[at..at + bytes as usize]);
+    let value = i64::from_le_bytes(wide);
+    if bytes == 4 { i64::from(value as i32) } else { value }
+}
+
+impl Access {
+    /// Address of the first byte, from the registers before the instruction; `None` for a lane that is masked off.
+    #[must_use]
+    pub fn address(&self, regs: &impl RegisterValues) -> Option<u64> {
+        Some(match self.place {
+            Place::Direct(opnd) => {
+                let parts = opnd.parts()?;
+                sum(parts, register(regs, parts.index), regs)
+            }
+            Place::Segmented(parts, _) => sum(parts, register(regs, parts.index), regs),
+            Place::Absolute(address) => address,
+            Place::Bit { base, absolute, index } => {
+                let (reg, bytes) = Gpr::from_id(index)?;
+                let bit = match bytes {
+                    2 => i64::from(regs.gpr(reg) as i16),
+                    4 => i64::from(regs.gpr(reg) as i32),
+                    _ => regs.gpr(reg) as i64,
+                };
+                let words = bit.div_euclid(i64::from(bytes) * 8);
+                let offset = words.wrapping_mul(i64::from(bytes));
+                let start = base.map_or(absolute, |parts| sum(parts, register(regs, parts.index), regs));
+                start.wrapping_add(offset as u64)
+            }
+            Place::Table(segment) => {
+                let offset = regs.gpr(Gpr::RBX).wrapping_add(regs.gpr(Gpr::RAX) & 0xff);
+                offset.wrapping_add(segment.map_or(0, |s| regs.segment_base(s)))
+            }
+            Place::Lane { parts, lane, index_bytes, mask } => {
+                let (mask, _) = vector_from_id(mask)?;
+                if lane_of(regs.vector(mask), lane, self.bytes) >= 0 {
+                    return None;
+                }
+                let (index, _) = vector_from_id(parts.index)?;
+                sum(parts, lane_of(regs.vector(index), lane, index_bytes) as u64, regs)
+            }
+        })
+    }
+
+    /// General purpose registers that the address depends on, bits of [`Gpr::bit`].
+    #[must_use]
+    pub fn address_gprs(&self) -> u16 {
+        let of = |id| Gpr::from_id(id).map_or(0, |(reg, _)| reg.bit());
+        match self.place {
+            Place::Direct(opnd) => opnd.gprs(),
+            Place::Segmented(parts, _) => of(parts.base) | of(parts.index),
+            Place::Absolute(_) => 0,
+            Place::Bit { base, index, .. } => base.map_or(0, |parts| of(parts.base) | of(parts.index)) | of(index),
+            Place::Table(_) => Gpr::RBX.bit() | Gpr::RAX.bit(),
+            Place::Lane { parts, .. } => of(parts.base),
+        }
+    }
+}
+
+/// Bytes of the XSAVE area of all features that the operating system has enabled.
+#[must_use]
+pub fn xsave_area_bytes() -> u32 {
+    std::arch::x86_64::__cpuid_count(0xd, 0).ebx.max(576)
+}
+
+/// Bytes of an operand; those of XSAVE areas and of 0 ("varies") are the whole area.
+fn size(opnd: Opnd) -> u32 {
+    match opnd.bytes() {
+        0 => xsave_area_bytes(),
+        n => n,
+    }
+}
+
+fn plain(opnd: Opnd) -> Option<Access> {
+    let bytes = size(opnd);
+    let place = if let Some(address) = opnd.absolute() {
+        Place::Absolute(address)
+    } else {
+        let parts = opnd.parts()?;
+        match parts.segment {
+            Some(segment) => Place::Segmented(parts, segment),
+            None => Place::Direct(opnd),
+        }
+    };
+    Some(Access { place, bytes, masked: false })
+}
+
+/// Whether the instruction's memory operands are addresses only.
+fn touches_nothing(opcode: u32) -> bool {
+    matches!(
+        opcode,
+        sys::OP_lea
+            | sys::OP_nop_modrm
+            | sys::OP_prefetchnta
+            | sys::OP_prefetcht0
+            | sys::OP_prefetcht1
+            | sys::OP_prefetcht2
+            | sys::OP_prefetch
+            | sys::OP_prefetchw
+            | sys::OP_clflush
+            | sys::OP_clflushopt
+            | sys::OP_clwb
+            | sys::OP_cldemote
+            | sys::OP_invlpg
+    )
+}
+
+fn special(opcode: u32) -> Option<SpecialKind> {
+    Some(match opcode {
+        sys::OP_rdtsc => SpecialKind::Rdtsc,
+        sys::OP_rdtscp => SpecialKind::Rdtscp,
+        sys::OP_rdpid => SpecialKind::Rdpid,
+        sys::OP_cpuid => SpecialKind::Cpuid,
+        sys::OP_rdrand => SpecialKind::Rdrand,
+        sys::OP_rdseed => SpecialKind::Rdseed,
+        sys::OP_xgetbv => SpecialKind::Xgetbv,
+        _ => return None,
+    })
+}
+
+fn rep_string(instr: Instr) -> Option<RepString> {
+    let kind = match instr.opcode() {
+        sys::OP_rep_movs => StringKind::Move,
+        sys::OP_rep_stos => StringKind::Store,
+        sys::OP_rep_lods => StringKind::Load,
+        sys::OP_rep_cmps | sys::OP_repne_cmps => StringKind::Compare,
+        sys::OP_rep_scas | sys::OP_repne_scas => StringKind::Scan,
+        _ => return None,
+    };
+    let element = instr.srcs().chain(instr.dsts()).find(|o| o.is_memory())?.bytes();
+    Some(RepString { kind, element })
+}
+
+fn opaque_store(instr: Instr) -> Option<Action> {
+    let effect = match instr.opcode() {
+        sys::OP_fxsave32
+        | sys::OP_fxsave64
+        | sys::OP_xsave32
+        | sys::OP_xsave64
+        | sys::OP_xsaveopt32
+        | sys::OP_xsaveopt64
+        | sys::OP_xsavec32
+        | sys::OP_xsavec64 => FpuEffect::None,
+        sys::OP_sgdt | sys::OP_sidt => FpuEffect::None,
+        // Their register forms have no memory destination and are refused below.
+        sys::OP_sldt | sys::OP_str | sys::OP_smsw => FpuEffect::None,
+        sys::OP_fnsave => FpuEffect::Init,
+        sys::OP_fnstenv => FpuEffect::MaskExceptions,
+        _ => return None,
+    };
+    let target = instr.dsts().find(|o| o.is_memory()).and_then(plain);
+    Some(target.map_or(Action::Unsupported("a system table or XSAVE store of this form"), |target| Action::OpaqueStore {
+        target,
+        effect,
+    }))
+}
+
+fn unsupported(opcode: u32) -> Option<&'static str> {
+    Some(match opcode {
+        sys::OP_rdfsbase | sys::OP_wrfsbase | sys::OP_rdgsbase | sys::OP_wrgsbase => {
+            "rdfsbase, wrfsbase and their GS forms"
+        }
+        sys::OP_iret | sys::OP_ret_far | sys::OP_call_far_ind | sys::OP_jmp_far_ind => "far control transfers",
+        sys::OP_xbegin => "transactional memory",
+        sys::OP_rdpmc => "rdpmc",
+        _ => return None,
+    })
+}
+
+/// `(bytes of an index, bytes of an element)` of a gather.
+fn gather_shape(opcode: u32) -> Option<(u32, u32)> {
+    Some(match opcode {
+        sys::OP_vpgatherdd | sys::OP_vgatherdps => (4, 4),
+        sys::OP_vpgatherdq | sys::OP_vgatherdpd => (4, 8),
+        sys::OP_vpgatherqd | sys::OP_vgatherqps => (8, 4),
+        sys::OP_vpgatherqq | sys::OP_vgatherqpd => (8, 8),
+        _ => return None,
+    })
+}
+
+fn gather(instr: Instr) -> Option<Vec<Access>> {
+    let (index_bytes, bytes) = gather_shape(instr.opcode())?;
+    let parts = instr.srcs().find(|o| o.is_memory())?.parts()?;
+    let mask = instr.srcs().filter(|o| !o.is_memory()).find_map(Opnd::get_reg)?;
+    let (_, index_size) = vector_from_id(parts.index)?;
+    let (_, data_size) = instr.dsts().find_map(Opnd::get_reg).and_then(vector_from_id)?;
+    let lanes = index_size.max(data_size) / index_bytes.max(bytes);
+    let lane = |lane| Access { place: Place::Lane { parts, lane, index_bytes, mask }, bytes, masked: false };
+    Some((0..lanes).map(lane).collect())
+}
+
+/// `enter size, level`: reads the `level - 1` frame pointers below RBP, writes `level + 1` of them below RSP.
+fn enter(instr: Instr) -> Action {
+    let level = instr.srcs().filter_map(Opnd::get_imm).nth(1).unwrap_or(0) as u32 & 31;
+    let below = |base, count: u32| Access {
+        place: Place::Direct(Opnd::at(base, -8 * count as i32, 8)),
+        bytes: 8 * count,
+        masked: false,
+    };
+    let reads = if level > 1 { vec![below(Gpr::RBP, level - 1)] } else { Vec::new() };
+    let writes = vec![below(Gpr::RSP, level + 1)];
+    Action::Execute { reads, writes }
+}
+
+/// What is to be done with a program's instruction.
+#[must_use]
+pub fn classify(instr: Instr) -> Action {
+    let opcode = instr.opcode();
+    if instr.is_syscall() {
+        return Action::Syscall;
+    }
+    if let Some(why) = unsupported(opcode) {
+        return Action::Unsupported(why);
+    }
+    if let Some(kind) = special(opcode) {
+        return Action::Special(kind);
+    }
+    if let Some(action) = opaque_store(instr) {
+        return action;
+    }
+    if let Some(op) = rep_string(instr) {
+        return Action::Repeat(op);
+    }
+    if touches_nothing(opcode) {
+        return Action::Execute { reads: Vec::new(), writes: Vec::new() };
+    }
+    match opcode {
+        sys::OP_enter => return enter(instr),
+        sys::OP_xlat => {
+            let segment = instr.srcs().find(|o| o.is_memory()).and_then(|o| o.parts()?.segment);
+            let read = Access { place: Place::Table(segment), bytes: 1, masked: false };
+            return Action::Execute { reads: vec![read], writes: Vec::new() };
+        }
+        _ => {}
+    }
+    if instr.is_gather() {
+        return match gather(instr) {
+            Some(reads) => Action::Execute { reads, writes: Vec::new() },
+            None => Action::Unsupported("a gather of this form"),
+        };
+    }
+    let mut reads = Vec::new();
+    let mut writes = Vec::new();
+    for (opnds, out) in [(instr.srcs().collect::<Vec<_>>(), &mut reads), (instr.dsts().collect(), &mut writes)] {
+        for opnd in opnds.into_iter().filter(|o| o.is_memory()) {
+            let Some(access) = plain(opnd) else { return Action::Unsupported("a memory operand of this form") };
+            out.push(access);
+        }
+    }
+    adjust(instr, &mut reads, &mut writes);
+    Action::Execute { reads, writes }
+}
+
+/// What operands alone do not tell.
+fn adjust(instr: Instr, reads: &mut Vec<Access>, writes: &mut Vec<Access>) {
+    match instr.opcode() {
+        // The bit may lie outside the operand.
+        sys::OP_bt | sys::OP_bts | sys::OP_btr | sys::OP_btc => {
+            let index = instr.srcs().filter_map(Opnd::get_reg).find(|id| Gpr::from_id(*id).is_some());
+            let Some(index) = index else { return };
+            for access in reads.iter_mut().chain(writes) {
+                let (base, absolute) = match access.place {
+                    Place::Direct(opnd) => (opnd.parts(), 0),
+                    Place::Segmented(parts, _) => (Some(parts), 0),
+                    Place::Absolute(address) => (None, address),
+                    _ => continue,
+                };
+                access.place = Place::Bit { base, absolute, index };
+            }
+        }
+        // A memory operand relative to RSP is addressed with the value of RSP behind the pop.
+        sys::OP_pop => {
+            for access in writes.iter_mut() {
+                if let Place::Direct(opnd) = access.place
+                    && let Some(mut parts) = opnd.parts()
+                    && matches!(Gpr::from_id(parts.base), Some((Gpr::RSP, _)))
+                {
+                    parts.disp += access.bytes as i32;
+                    access.place = Place::Direct(Opnd::from_parts(parts, crate::ir::opsz(access.bytes)));
+                }
+            }
+        }
+        // Bytes that the mask leaves alone keep what was there: as if they were read and written back.
+        sys::OP_maskmovq
+        | sys::OP_maskmovdqu
+        | sys::OP_vmaskmovdqu
+        | sys::OP_vmaskmovps
+        | sys::OP_vmaskmovpd
+        | sys::OP_vpmaskmovd
+        | sys::OP_vpmaskmovq => {
+            for access in reads.iter_mut().chain(writes.iter_mut()) {
+                access.masked = true;
+            }
+            reads.extend(writes.iter().copied());
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,45 @@
+//! x87 state and MXCSR, which live in the processor during callouts and clean calls.
+
+use bugnet_format::regs::RegisterFile;
+use std::arch::x86_64::{_fxrstor64, _fxsave64};
+
+/// An FXSAVE image.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+struct Image([u8; 512]);
+
+/// Reads x87 state and MXCSR from the processor into `regs`; vector registers stay.
+pub fn save(regs: &mut RegisterFile) {
+    let mut image = Image([0; 512]);
+    // SAFETY: 512 bytes, aligned to 16; FXSAVE is in every x86-64 processor.
+    unsafe { _fxsave64(image.0.as_mut_ptr()) };
+    let half = |at: usize| u16::from_le_bytes([image.0[at], image.0[at + 1]]);
+    regs.fcw = half(0);
+    regs.fsw = half(2);
+    regs.ftw = image.0[4];
+    regs.mxcsr = u32::from(half(24)) | u32::from(half(26)) << 16;
+    for (i, st) in regs.st.iter_mut().enumerate() {
+        st.copy_from_slice(&image.0[32 + 16 * i..42 + 16 * i]);
+    }
+}
+
+/// Loads x87 state and MXCSR from `regs` into the processor; vector registers stay.
+pub fn restore(regs: &RegisterFile) {
+    let mut image = Image([0; 512]);
+    // The image's XMM fields are loaded too: take the current ones.
+    // SAFETY: 512 bytes, aligned to 16; FXSAVE is in every x86-64 processor.
+    unsafe { _fxsave64(image.0.as_mut_ptr()) };
+    image.0[..2].copy_from_slice(&regs.fcw.to_le_bytes());
+    image.0[2..4].copy_from_slice(&regs.fsw.to_le_bytes());
+    image.0[4] = regs.ftw;
+    image.0[5..24].fill(0);
+    // A reserved bit of MXCSR would fault: keep those that this processor has.
+    let mask = u32::from_le_bytes([image.0[28], image.0[29], image.0[30], image.0[31]]);
+    let mask = if mask == 0 { 0xffbf } else { mask };
+    image.0[24..28].copy_from_slice(&(regs.mxcsr & mask).to_le_bytes());
+    for (i, st) in regs.st.iter().enumerate() {
+        image.0[32 + 16 * i..42 + 16 * i].copy_from_slice(st);
+    }
+    // SAFETY: a valid image, aligned to 16, with MXCSR's reserved bits clear.
+    unsafe { _fxrstor64(image.0.as_ptr()) };
+}
