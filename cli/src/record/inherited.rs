@@ -1,0 +1,74 @@
+//! What this process inherited and its own runtime, or waiting for the program, changes: signals and closed standard
+//! descriptors. The recorded program must find all of it as it was.
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
+use std::io::Result;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+/// A bit for each of the descriptors 0 to 2 that was closed.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+/// Runs before `main`: Rust's runtime then ignores SIGPIPE and opens /dev/null where a standard descriptor is closed.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER: extern "C" fn() = {
+    extern "C" fn remember() {
+        let mut old = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+        // SAFETY: `old` is writable and has the right type; nothing is set.
+        if unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), old.as_mut_ptr()) } == 0 {
+            // SAFETY: the call succeeded, so it wrote `old`.
+            let ignored = unsafe { old.assume_init() }.sa_sigaction == libc::SIG_IGN;
+            SIGPIPE_IGNORED.store(ignored, Ordering::Relaxed);
+        }
+        for fd in 0..3 {
+            // SAFETY: F_GETFD takes no pointer and changes nothing.
+            if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
+                CLOSED.fetch_or(1 << fd, Ordering::Relaxed);
+            }
+        }
+    }
+    remember
+};
+
+/// Signal state and standard descriptors as this process inherited them.
+#[derive(Clone, Copy, Debug)]
+pub struct Inherited {
+    mask: SigSet,
+    child_ignored: bool,
+}
+
+impl Inherited {
+    /// Blocks the `blocked` signals, and lets ended children be waited for; what was before is in the result.
+    pub fn replace(blocked: &SigSet) -> Result<Self> {
+        let mut mask = SigSet::empty();
+        sigprocmask(SigmaskHow::SIG_BLOCK, Some(blocked), Some(&mut mask))?;
+        let old = set_handler(Signal::SIGCHLD, SigHandler::SigDfl)?;
+        Ok(Self { mask, child_ignored: matches!(old, SigHandler::SigIgn) })
+    }
+
+    /// Restores the signal mask only.
+    pub fn restore_mask(&self) -> Result<()> {
+        Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None)?)
+    }
+
+    /// Restores everything; for the child, just before it executes the program.
+    pub fn restore(&self) -> Result<()> {
+        let handler = |ignored| if ignored { SigHandler::SigIgn } else { SigHandler::SigDfl };
+        set_handler(Signal::SIGCHLD, handler(self.child_ignored))?;
+        set_handler(Signal::SIGPIPE, handler(SIGPIPE_IGNORED.load(Ordering::Relaxed)))?;
+        for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) & 1 << fd != 0) {
+            // SAFETY: closes what Rust's runtime opened, in a child that uses it no more.
+            unsafe { libc::close(fd) };
+        }
+        self.restore_mask()
+    }
+}
+
+/// Sets a disposition that is no function, and returns the one before.
+pub fn set_handler(signal: Signal, handler: SigHandler) -> Result<SigHandler> {
+    assert!(!matches!(handler, SigHandler::Handler(_) | SigHandler::SigAction(_)), "only default and ignore");
+    // SAFETY: default and ignore run no code of this program.
+    let old = unsafe { sigaction(signal, &SigAction::new(handler, SaFlags::empty(), SigSet::empty())) }?;
+    Ok(old.handler())
+}

@@ -1,0 +1,200 @@
+//! Starts the program under DynamoRIO with the logger, in the environment that it would have alone.
+
+use super::error::RecordError;
+use super::inherited::Inherited;
+use super::program::Program;
+use std::ffi::{CStr, CString, OsStr, OsString, c_char};
+use std::fmt::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+
+/// Longest option string that DynamoRIO takes, in bytes (`MAX_OPTIONS_STRING`, less its NUL byte).
+const MAX_OPTIONS: usize = 2047;
+
+/// DynamoRIO's own options. `-code_api`: without it clients see no blocks. `-stack_size`: a Rust client needs more than
+/// the default. `-sandbox_writable`: pages that are executed and written stay writable, which the program can notice.
+/// `-disable_rseq`: restartable sequences would run twice, once uninstrumented.
+const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -sandbox_writable -disable_rseq";
+
+/// Variables that tell DynamoRIO what to run; all that begin so are ours.
+const VARIABLE_PREFIX: &[u8] = b"DYNAMORIO_";
+
+/// What the logger is told.
+#[derive(Clone, Copy, Debug)]
+pub struct LoggerOptions<'a> {
+    /// The log's folder, absolute.
+    pub log: &'a Path,
+    /// Instructions of a checkpoint interval.
+    pub interval: u64,
+    /// Only the last so many intervals of each thread are kept; 0 for all.
+    pub keep: u64,
+    /// A check at least every so many instructions; 0 for none but those of frames.
+    pub check_every: u64,
+    /// `--cpu`.
+    pub cpu: &'a str,
+}
+
+impl LoggerOptions<'_> {
+    /// The client's option string. DynamoRIO splits it at spaces, so the path is percent-encoded.
+    fn encode(&self) -> String {
+        format!(
+            "-log {} -interval {} -keep {} -check-every {} -cpu {}",
+            percent_encode(self.log),
+            self.interval,
+            self.keep,
+            self.check_every,
+            self.cpu
+        )
+    }
+}
+
+/// Every byte but ASCII letters, digits, `/`, `.`, `_` and `-` as `%` and two hexadecimal digits.
+fn percent_encode(path: &Path) -> String {
+    path.as_os_str().as_bytes().iter().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
+            out.push(char::from(*byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+/// The value of `DYNAMORIO_OPTIONS`. DynamoRIO splits a client's entry at `;` and has no way to escape a quote, but it
+/// knows three kinds of them.
+fn dynamorio_options(logger: &Path, options: &LoggerOptions) -> Result<OsString, RecordError> {
+    let unusable = |why, hint| RecordError::UnusablePath { path: logger.to_owned(), why, hint };
+    let path = logger.as_os_str().as_bytes();
+    let quote = b"'\"`".iter().find(|quote| !path.contains(quote));
+    let Some(quote) = quote.filter(|_| !path.contains(&b';')) else {
+        return Err(unusable("has a semicolon or all three kinds of quotes in it", "install bugnet in another folder"));
+    };
+    let mut value = DYNAMORIO_OPTIONS.as_bytes().to_vec();
+    value.extend_from_slice(b" -client_lib ");
+    value.push(*quote);
+    value.extend_from_slice(path);
+    value.extend_from_slice(b";0;");
+    value.extend_from_slice(options.encode().as_bytes());
+    value.push(*quote);
+    if value.len() > MAX_OPTIONS {
+        let path = options.log.to_owned();
+        return Err(RecordError::UnusablePath { path, why: "is too long", hint: "choose a shorter one with -o" });
+    }
+    Ok(OsString::from_vec(value))
+}
+
+/// This process's environment as it is: in order, with duplicates and with entries that are no assignments.
+fn own_environment() -> Vec<CString> {
+    let mut variables = Vec::new();
+    // SAFETY: `environ` is null or points to an array of pointers to strings that ends with a null pointer. This
+    // program never changes its environment and has one thread here, so that all of it stays valid while it is read.
+    unsafe {
+        let mut entry: *const *const c_char = libc::environ.cast_const().cast();
+        while !entry.is_null() && !(*entry).is_null() {
+            variables.push(CStr::from_ptr(*entry).to_owned());
+            entry = entry.add(1);
+        }
+    }
+    variables
+}
+
+/// The user's environment and, behind it, what DynamoRIO needs to know. The logger hides the latter from the program.
+fn environment(own: Vec<CString>, program: &Path, options: &OsStr) -> Result<Vec<CString>, RecordError> {
+    let mut variables = own;
+    variables.retain(|variable| !variable.as_bytes().starts_with(VARIABLE_PREFIX));
+    let assignment = |name: &str, value: &OsStr| {
+        let mut text = OsString::from(name);
+        text.push("=");
+        text.push(value);
+        c_string(text)
+    };
+    variables.push(assignment("DYNAMORIO_EXE_PATH", program.as_os_str())?);
+    variables.push(assignment("DYNAMORIO_RUNUNDER", OsStr::new("1"))?);
+    variables.push(assignment("DYNAMORIO_OPTIONS", options)?);
+    Ok(variables)
+}
+
+fn c_string(text: OsString) -> Result<CString, RecordError> {
+    CString::new(text.into_vec()).map_err(|e| RecordError::Nul(OsString::from_vec(e.into_vec())))
+}
+
+/// A null-terminated array of pointers to `strings`, as `execve` takes it.
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// Forks, and executes `dynamorio` itself with the program's arguments. The child has the signal state and the standard
+/// descriptors of `inherited`.
+pub fn launch(
+    program: &Program,
+    dynamorio: &Path,
+    logger: &Path,
+    options: &LoggerOptions,
+    inherited: Inherited,
+) -> Result<Child, RecordError> {
+    let variables = environment(own_environment(), &program.elf, &dynamorio_options(logger, options)?)?;
+    let arguments = program.argv.iter().cloned().map(c_string).collect::<Result<Vec<_>, _>>()?;
+    let file = c_string(dynamorio.as_os_str().to_owned())?;
+    let exec = move || {
+        let (argv, envp) = (pointers(&arguments), pointers(&variables));
+        inherited.restore()?;
+        // SAFETY: the path and both arrays are alive and end with a NUL byte or a null pointer.
+        unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+        Err(std::io::Error::last_os_error())
+    };
+    // `Command` would sort the environment and drop some of it. So it only forks here and reports errors; the
+    // closure, which it runs last in the child, executes and so does not return.
+    let mut command = Command::new(dynamorio);
+    // SAFETY: this process has one thread, so the child may do what it could do itself, allocation included.
+    unsafe { command.pre_exec(exec) };
+    command.spawn().map_err(|source| RecordError::Launch { path: dynamorio.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPTIONS: LoggerOptions<'_> =
+        LoggerOptions { log: Path::new("/tmp/a b;é%"), interval: 10, keep: 2, check_every: 3, cpu: "host" };
+
+    fn options_for(logger: &str) -> Result<String, RecordError> {
+        dynamorio_options(Path::new(logger), &OPTIONS).map(|o| o.into_string().unwrap())
+    }
+
+    #[test]
+    fn options() {
+        assert_eq!(
+            options_for("/opt/my tools/liblogger.so").unwrap(),
+            "-code_api -stack_size 256K -sandbox_writable -disable_rseq -client_lib '/opt/my tools/liblogger.so;0;\
+             -log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host'"
+        );
+    }
+
+    #[test]
+    fn quotes_in_paths() {
+        assert!(options_for("/it's/l.so").unwrap().contains("-client_lib \"/it's/l.so;0;-log"));
+        assert!(options_for("/'\"/l.so").unwrap().contains("-client_lib `/'\"/l.so;0;-log"));
+        for path in ["/a;b/l.so", "/'\"`/l.so"] {
+            assert!(matches!(options_for(path), Err(RecordError::UnusablePath { .. })), "{path}");
+        }
+    }
+
+    #[test]
+    fn too_long() {
+        let log = "/x".repeat(1000);
+        let options = LoggerOptions { log: Path::new(&log), ..OPTIONS };
+        let error = dynamorio_options(Path::new("/l.so"), &options).unwrap_err();
+        assert!(matches!(&error, RecordError::UnusablePath { path, .. } if path == Path::new(&log)), "{error}");
+    }
+
+    #[test]
+    fn environment_keeps_order_duplicates_and_oddities() {
+        let own = ["B=1", "odd", "A=2", "DYNAMORIO_OPTIONS=x", "B=3", "=C:=D"].map(|v| CString::new(v).unwrap());
+        let variables = environment(own.into(), Path::new("/bin/true"), OsStr::new("-o")).unwrap();
+        let variables: Vec<_> = variables.iter().map(|v| v.to_str().unwrap()).collect();
+        let ours = ["DYNAMORIO_EXE_PATH=/bin/true", "DYNAMORIO_RUNUNDER=1", "DYNAMORIO_OPTIONS=-o"];
+        assert_eq!(variables, [&["B=1", "odd", "A=2", "B=3", "=C:=D"][..], &ours].concat());
+    }
+}

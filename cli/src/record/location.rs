@@ -1,0 +1,188 @@
+//! Where logs lie: `$BUGNET_DIR`, else the XDG data folder, one numbered folder a recording and a `latest` link.
+
+use super::error::RecordError;
+use bugnet_format::folder::META_FILE;
+use std::ffi::{OsStr, OsString};
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// Name of the link to the newest recording.
+pub const LATEST: &str = "latest";
+
+/// The folder in which logs lie by default: `$BUGNET_DIR`, else `$XDG_DATA_HOME/bugnet`, else
+/// `~/.local/share/bugnet`. `None` if none of the three variables is set.
+pub fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("BUGNET_DIR")
+        // The XDG specification says that a relative path is to be ignored.
+        .or_else(|| set("XDG_DATA_HOME").filter(|path| path.is_absolute()).map(|path| path.join("bugnet")))
+        .or_else(|| set("HOME").map(|home| home.join(".local/share/bugnet")))
+}
+
+/// A folder for a new log. Unless it is [kept](LogFolder::keep), it is as it was before when this is dropped.
+#[derive(Debug)]
+pub struct LogFolder {
+    path: PathBuf,
+    /// Whether it was made here, or was there and empty.
+    made: bool,
+    kept: bool,
+    /// The folder with the `latest` link, for a numbered one.
+    parent: Option<PathBuf>,
+}
+
+impl LogFolder {
+    /// The folder that the user named: a new one, or one that is there and empty.
+    pub fn named(path: &Path) -> Result<Self, RecordError> {
+        let fail = |source| RecordError::LogFolder { path: path.to_owned(), source };
+        let made = match std::fs::create_dir(path) {
+            Ok(()) => true,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                if !path.is_dir() || std::fs::read_dir(path).map_err(fail)?.next().is_some() {
+                    return Err(RecordError::LogExists { path: path.to_owned() });
+                }
+                false
+            }
+            Err(e) => return Err(fail(e)),
+        };
+        let path = path.canonicalize().map_err(fail)?;
+        Ok(Self { path, made, kept: false, parent: None })
+    }
+
+    /// A new folder `<program>-<number>` below `parent`, which is made where it is missing.
+    pub fn numbered(parent: &Path, program: &OsStr) -> Result<Self, RecordError> {
+        let fail = |source| RecordError::LogFolder { path: parent.to_owned(), source };
+        std::fs::create_dir_all(parent).map_err(fail)?;
+        let parent = parent.canonicalize().map_err(fail)?;
+        let mut prefix = program.to_owned();
+        prefix.push("-");
+        let first = next_number(&parent, &prefix).map_err(fail)?;
+        for number in first.. {
+            let mut name = prefix.clone();
+            name.push(number.to_string());
+            let path = parent.join(name);
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path, made: true, kept: false, parent: Some(parent) }),
+                // Another recording was quicker.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(RecordError::LogFolder { path, source }),
+            }
+        }
+        Err(fail(Error::from(ErrorKind::QuotaExceeded)))
+    }
+
+    /// Absolute path, without symbolic links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the folder outlives this value.
+    pub fn keep(&mut self, kept: bool) {
+        self.kept = kept;
+    }
+
+    /// Lets the `latest` link beside a numbered folder point to it; a folder that the user named has none.
+    pub fn link_latest(&self) -> Result<(), RecordError> {
+        let Some((parent, name)) = self.parent.as_ref().zip(self.path.file_name()) else { return Ok(()) };
+        // A link cannot be overwritten, but a rename replaces one at once.
+        let new = parent.join(format!(".{LATEST}-{}", std::process::id()));
+        let fail = |source| RecordError::System { what: "set the link to the latest log", source };
+        std::os::unix::fs::symlink(name, &new).map_err(fail)?;
+        std::fs::rename(&new, parent.join(LATEST)).map_err(|source| {
+            let _ = std::fs::remove_file(&new);
+            fail(source)
+        })
+    }
+}
+
+impl Drop for LogFolder {
+    fn drop(&mut self) {
+        // Nothing better than leaving it can be done where it cannot be removed.
+        if self.kept {
+        } else if self.made {
+            let _ = std::fs::remove_dir_all(&self.path);
+        } else {
+            let _ = std::fs::remove_file(self.path.join(META_FILE));
+        }
+    }
+}
+
+/// One above the highest number that follows `prefix` in the names below `parent`.
+fn next_number(parent: &Path, prefix: &OsStr) -> std::io::Result<u64> {
+    let mut next = 0;
+    for entry in std::fs::read_dir(parent)? {
+        let name = entry?.file_name();
+        let number = name
+            .as_encoded_bytes()
+            .strip_prefix(prefix.as_encoded_bytes())
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| digits.parse::<u64>().ok());
+        next = next.max(number.map_or(0, |n| n.saturating_add(1)));
+    }
+    Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder_for(variables: &[(&str, &str)]) -> Option<PathBuf> {
+        default_folder(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn default_folders() {
+        let all = [("BUGNET_DIR", "/b"), ("XDG_DATA_HOME", "/x"), ("HOME", "/h")];
+        assert_eq!(folder_for(&all), Some("/b".into()));
+        assert_eq!(folder_for(&all[1..]), Some("/x/bugnet".into()));
+        assert_eq!(folder_for(&all[2..]), Some("/h/.local/share/bugnet".into()));
+        assert_eq!(folder_for(&[("XDG_DATA_HOME", "relative"), ("HOME", "/h")]), Some("/h/.local/share/bugnet".into()));
+        assert_eq!(folder_for(&[("BUGNET_DIR", ""), ("HOME", "/h")]), Some("/h/.local/share/bugnet".into()));
+        assert_eq!(folder_for(&[]), None);
+    }
+
+    #[test]
+    fn numbers_go_up_and_latest_follows() {
+        let dir = tempfile::tempdir().unwrap();
+        let parent = dir.path().join("not/yet/there");
+        for expected in ["ls-0", "ls-1", "ls-2"] {
+            let mut folder = LogFolder::numbered(&parent, OsStr::new("ls")).unwrap();
+            folder.keep(true);
+            folder.link_latest().unwrap();
+            assert!(folder.path().ends_with(expected));
+            assert_eq!(std::fs::read_link(parent.join(LATEST)).unwrap(), Path::new(expected));
+        }
+        // Numbers are not used again while a later one is there.
+        std::fs::remove_dir(parent.join("ls-1")).unwrap();
+        let folder = LogFolder::numbered(&parent, OsStr::new("ls")).unwrap();
+        assert!(folder.path().ends_with("ls-3"));
+        assert!(LogFolder::numbered(&parent, OsStr::new("l")).unwrap().path().ends_with("l-0"));
+    }
+
+    #[test]
+    fn dropped_folders_are_as_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        drop(LogFolder::named(&path).unwrap());
+        assert!(!path.exists());
+
+        std::fs::create_dir(&path).unwrap();
+        let folder = LogFolder::named(&path).unwrap();
+        std::fs::write(folder.path().join(META_FILE), "{}").unwrap();
+        drop(folder);
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+
+        LogFolder::named(&path).unwrap().keep(true);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn only_new_or_empty_folders_are_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(matches!(LogFolder::named(&file), Err(RecordError::LogExists { .. })));
+        assert!(matches!(LogFolder::named(dir.path()), Err(RecordError::LogExists { .. })));
+        assert!(matches!(LogFolder::named(&dir.path().join("no/parent")), Err(RecordError::LogFolder { .. })));
+        assert!(file.exists());
+    }
+}

@@ -1,0 +1,128 @@
+//! The recording machine: its kernel, its processor, and what of the processor the program is shown.
+
+use clap::ValueEnum;
+use nix::sys::utsname::uname;
+
+/// What the program is shown of the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CpuLevel {
+    /// All but AVX-512, AMX and transactional memory: logs replay on most machines
+    Default,
+    /// Up to SSE4.2
+    #[value(name = "x86-64-v2")]
+    V2,
+    /// Up to AVX2, BMI2 and FMA
+    #[value(name = "x86-64-v3")]
+    V3,
+    /// Up to the common AVX-512 subsets
+    #[value(name = "x86-64-v4")]
+    V4,
+    /// All that can be recorded exactly
+    Host,
+}
+
+/// Features that a level adds to the one before, by the names of /proc/cpuinfo.
+const V2: [&str; 7] = ["cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"];
+const V3: [&str; 10] = ["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave", "xgetbv1"];
+const V4: [&str; 5] = ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"];
+/// Features that every x86-64 processor has, and those that say nothing about instructions of user code's results.
+const BASE: [&str; 22] = [
+    "fpu",
+    "vme",
+    "tsc",
+    "msr",
+    "pae",
+    "cx8",
+    "apic",
+    "sep",
+    "pge",
+    "cmov",
+    "clflush",
+    "mmx",
+    "fxsr",
+    "sse",
+    "sse2",
+    "syscall",
+    "nx",
+    "lm",
+    "constant_tsc",
+    "nopl",
+    "rdtscp",
+    "hypervisor",
+];
+/// Beginnings of the names of features that cannot be recorded exactly, or not yet.
+const NEVER: [&str; 3] = ["amx", "rtm", "hle"];
+
+impl CpuLevel {
+    /// Its name on the command line and for the logger.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::V2 => "x86-64-v2",
+            Self::V3 => "x86-64-v3",
+            Self::V4 => "x86-64-v4",
+            Self::Host => "host",
+        }
+    }
+
+    /// Whether the program is shown this feature, named as in /proc/cpuinfo.
+    pub fn shows(self, feature: &str) -> bool {
+        let listed = |lists: &[&[&str]]| lists.iter().any(|list| list.contains(&feature));
+        let avx512 = feature.starts_with("avx512") || feature.starts_with("avx10");
+        !NEVER.iter().any(|never| feature.starts_with(never))
+            && match self {
+                Self::Default => !avx512,
+                Self::V2 => listed(&[&BASE, &V2]),
+                Self::V3 => listed(&[&BASE, &V2, &V3]),
+                Self::V4 => listed(&[&BASE, &V2, &V3, &V4]),
+                Self::Host => true,
+            }
+    }
+}
+
+/// Describes this machine, as far as it tells.
+pub fn describe(level: CpuLevel) -> bugnet_format::folder::Machine {
+    let kernel = uname()
+        .map(|uts| format!("{} {}", uts.sysname().to_string_lossy(), uts.release().to_string_lossy()))
+        .unwrap_or_default();
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        fields.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map_or("", |(_, v)| v)
+    };
+    bugnet_format::folder::Machine {
+        kernel,
+        cpu: field("model name").to_owned(),
+        features: field("flags").split_ascii_whitespace().filter(|f| level.shows(f)).map(str::to_owned).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        for level in CpuLevel::value_variants() {
+            assert_eq!(level.to_possible_value().unwrap().get_name(), level.name());
+        }
+    }
+
+    #[test]
+    fn levels_show_what_they_say() {
+        use CpuLevel::{Default, Host, V2, V3, V4};
+        let shown = |feature: &str| CpuLevel::value_variants().iter().filter(|l| l.shows(feature)).copied().collect();
+        let check = |feature: &str, expected: &[CpuLevel]| {
+            let shown: Vec<CpuLevel> = shown(feature);
+            assert_eq!(shown, expected, "{feature}");
+        };
+        check("sse2", &[Default, V2, V3, V4, Host]);
+        check("sse4_2", &[Default, V2, V3, V4, Host]);
+        check("avx2", &[Default, V3, V4, Host]);
+        check("sha_ni", &[Default, Host]);
+        check("avx512f", &[V4, Host]);
+        check("avx512_bf16", &[Host]);
+        check("amx_tile", &[]);
+        check("rtm", &[]);
+    }
+}

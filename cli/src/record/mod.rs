@@ -1,0 +1,113 @@
+//! `bugnet record`: finds the program, starts it under DynamoRIO with the logger, and waits for it.
+
+mod error;
+mod inherited;
+mod launch;
+mod location;
+mod machine;
+mod program;
+mod summary;
+mod wait;
+
+pub use error::{EXIT_FAILED, RecordError};
+pub use location::default_folder;
+pub use machine::CpuLevel;
+
+use crate::args::RecordArgs;
+use bugnet_format::folder::{Ending, Meta};
+use bugnet_replay::tools::{Tool, Tools};
+use inherited::Inherited;
+use launch::LoggerOptions;
+use location::LogFolder;
+use program::Program;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Records a program. Its exit status is the result; where a signal killed it, this process dies by the same.
+pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
+    let program = Program::find(&args.command, std::env::var_os("PATH").as_deref())?;
+    let tools = Tools::locate()?;
+    let (dynamorio, logger) = (tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?);
+    let mut folder = make_folder(args, &program)?;
+    let mut meta = describe(args, &program);
+    meta.write(folder.path())?;
+
+    let options = LoggerOptions {
+        log: folder.path(),
+        interval: args.interval,
+        keep: args.keep,
+        check_every: args.check_every,
+        cpu: args.cpu.name(),
+    };
+    let system = |what| move |source| RecordError::System { what, source };
+    let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;
+    let child = launch::launch(&program, &dynamorio, &logger, &options, inherited)?;
+    // From here on the program runs: whatever fails now, its log stays.
+    folder.keep(true);
+    let linked = folder.link_latest();
+    meta.pid = Some(child.id());
+    let written = meta.write(folder.path());
+    meta.ending = wait::wait(rustix::process::Pid::from_child(&child)).map_err(system("wait for the program"))?;
+    inherited.restore_mask().map_err(system("restore the signal mask"))?;
+
+    if !summary::anything_recorded(folder.path()) {
+        folder.keep(false);
+        return Err(RecordError::NothingRecorded { logger, ending: summary::describe_ending(&meta.ending) });
+    }
+    let finished = written.and_then(|()| meta.write(folder.path()));
+    for error in [linked.err(), finished.err().map(RecordError::from)].into_iter().flatten() {
+        eprintln!("bugnet: {error}");
+    }
+    if !args.quiet {
+        summary::print(folder.path(), &meta.ending);
+    }
+    end_like(&meta.ending)
+}
+
+/// The folder for the log: the one that the user named, or a numbered one where logs lie.
+fn make_folder(args: &RecordArgs, program: &Program) -> Result<LogFolder, RecordError> {
+    match &args.output {
+        Some(path) => LogFolder::named(path),
+        None => {
+            let parent = default_folder(|name| std::env::var_os(name)).ok_or(RecordError::NoPlace)?;
+            LogFolder::numbered(&parent, program.file.file_name().unwrap_or(program.file.as_os_str()))
+        }
+    }
+}
+
+/// `recording.json` as it is before the program runs.
+fn describe(args: &RecordArgs, program: &Program) -> Meta {
+    let lossy = |text: &OsString| text.to_string_lossy().into_owned();
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    Meta {
+        format_version: bugnet_format::FORMAT_VERSION,
+        bugnet_version: env!("CARGO_PKG_VERSION").to_owned(),
+        program: path(&std::path::absolute(&program.file).unwrap_or_else(|_| program.file.clone())),
+        args: args.command.iter().map(lossy).collect(),
+        cwd: std::env::current_dir().map(|cwd| path(&cwd)).unwrap_or_default(),
+        started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        machine: machine::describe(args.cpu),
+        interval: args.interval,
+        keep: args.keep,
+        check_every: args.check_every,
+        cpu_level: args.cpu.name().to_owned(),
+        pid: None,
+        ending: Ending::Unknown,
+    }
+}
+
+/// Ends as the program did.
+fn end_like(ending: &Ending) -> Result<ExitCode, RecordError> {
+    match ending {
+        // An exit status has 8 bits.
+        Ending::Exited { status } => Ok(ExitCode::from(*status as u8)),
+        Ending::Killed { signal } => {
+            // If the signal does not kill, the status that shells give stands for it.
+            let _ = wait::die_by(*signal);
+            Ok(ExitCode::from(128u8.wrapping_add(*signal as u8)))
+        }
+        Ending::Unknown => Ok(ExitCode::from(EXIT_FAILED)),
+    }
+}

@@ -1,0 +1,117 @@
+//! The line at the end of a recording.
+
+use bugnet_format::folder::{Ending, Recording};
+use bugnet_format::record::{EndReason, Record};
+use indicatif::{HumanBytes, HumanCount};
+use std::path::Path;
+
+/// Whether the logger has come so far as to make a thread's folder.
+pub fn anything_recorded(log: &Path) -> bool {
+    Recording::open(log).and_then(|recording| recording.threads()).is_ok_and(|threads| !threads.is_empty())
+}
+
+/// How a program ended, in words.
+pub fn describe_ending(ending: &Ending) -> String {
+    match ending {
+        Ending::Unknown => "still running, or killed together with bugnet".into(),
+        Ending::Exited { status } => format!("exit status {status}"),
+        Ending::Killed { signal } => format!("killed by {}", signal_name(*signal)),
+    }
+}
+
+/// A signal's name, or its number if it has none.
+pub fn signal_name(signal: i32) -> String {
+    nix::sys::signal::Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |s| s.as_str().to_owned())
+}
+
+/// What a log holds, in short.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Instructions of all threads, since recording began, also of intervals that were not kept.
+    pub instructions: u64,
+    /// Interval files.
+    pub intervals: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Why a thread's log ends before the thread did.
+    pub incomplete: Vec<String>,
+}
+
+impl Totals {
+    /// Sums up a log.
+    pub fn of(recording: &Recording) -> bugnet_format::Result<Self> {
+        let mut totals = Self::default();
+        for thread in recording.threads()? {
+            totals.threads += 1;
+            totals.intervals += thread.intervals.len() as u64;
+            let Some(last) = thread.intervals.last() else { continue };
+            let interval = thread.interval(*last)?;
+            let Some(end) = interval.records().flatten().last() else { continue };
+            totals.instructions += interval.header.instructions_before + end.position.0;
+            if let Record::End { reason: EndReason::Unsupported { why } | EndReason::LogStopped { why }, .. } =
+                end.record
+            {
+                totals.incomplete.push(format!("the log of thread {} ends early: {why}", thread.tid));
+            }
+        }
+        Ok(totals)
+    }
+}
+
+/// Bytes of all files below a folder; what cannot be read counts as nothing.
+pub fn size_of(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries
+        .flatten()
+        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
+        .map(|(path, metadata)| if metadata.is_dir() { size_of(&path) } else { metadata.len() })
+        .sum()
+}
+
+/// Prints the line to standard error.
+pub fn print(log: &Path, ending: &Ending) {
+    let totals = Recording::open(log).and_then(|recording| Totals::of(&recording));
+    let totals = match totals {
+        Ok(totals) => totals,
+        Err(error) => return eprintln!("bugnet: the log in {} cannot be read: {error}", log.display()),
+    };
+    for why in &totals.incomplete {
+        eprintln!("bugnet: warning: {why}");
+    }
+    eprintln!("{}", line(log, ending, &totals, size_of(log)));
+}
+
+fn line(log: &Path, ending: &Ending, totals: &Totals, size: u64) -> String {
+    format!(
+        "bugnet: {} instructions in {} interval{}, {}, {}: {}",
+        HumanCount(totals.instructions),
+        totals.intervals,
+        if totals.intervals == 1 { "" } else { "s" },
+        HumanBytes(size),
+        describe_ending(ending),
+        log.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line() {
+        let totals = Totals { instructions: 1_234_567, intervals: 1, threads: 1, incomplete: Vec::new() };
+        assert_eq!(
+            line(Path::new("/logs/ls-0"), &Ending::Killed { signal: 11 }, &totals, 2048),
+            "bugnet: 1,234,567 instructions in 1 interval, 2.00 KiB, killed by SIGSEGV: /logs/ls-0"
+        );
+        assert_eq!(
+            line(Path::new("/l"), &Ending::Exited { status: 3 }, &Totals { intervals: 2, ..totals }, 1),
+            "bugnet: 1,234,567 instructions in 2 intervals, 1 B, exit status 3: /l"
+        );
+    }
+
+    #[test]
+    fn signals_without_a_name() {
+        assert_eq!(describe_ending(&Ending::Killed { signal: 40 }), "killed by signal 40");
+    }
+}

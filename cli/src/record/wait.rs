@@ -1,0 +1,103 @@
+//! Waits for the program as its parent, such that whoever started bugnet sees what it would see of the program alone.
+//!
+//! The terminal sends its signals to bugnet and to the program, which are in one process group: the program's answer
+//! counts, so bugnet ignores them, and stops when the program has stopped. What someone sends to bugnet alone is passed
+//! on.
+
+use super::inherited::set_handler;
+use bugnet_format::folder::Ending;
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigHandler, SigSet, Signal, kill, raise};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use std::io::{Error, ErrorKind, Result};
+
+/// Passed on to the program, unless the terminal sends them.
+const FORWARDED: [Signal; 6] =
+    [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2];
+/// With these a terminal stops programs.
+const STOPPING: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
+/// `si_code` of a signal that the kernel sends by itself, as for a terminal.
+const SI_KERNEL: i32 = 0x80;
+
+/// The signals that [`wait`] takes; to be blocked before the program is started.
+pub fn taken_signals() -> SigSet {
+    FORWARDED.into_iter().chain(STOPPING).chain([Signal::SIGCHLD]).collect()
+}
+
+/// Waits until the child has ended. The signals of [`taken_signals`] are blocked.
+pub fn wait(child: Pid) -> Result<Ending> {
+    let signals = SignalFd::with_flags(&taken_signals(), SfdFlags::SFD_CLOEXEC)?;
+    loop {
+        if let Some(status) = status(child, WaitIdOptions::EXITED)? {
+            let killed = status.terminating_signal().map(|signal| Ending::Killed { signal });
+            let exited = status.exit_status().map(|status| Ending::Exited { status });
+            return killed.or(exited).ok_or_else(|| Error::other("the program ended in an unknown way"));
+        }
+        if let Some(signal) = stopped(child)? {
+            stop_like(child, signal)?;
+            continue;
+        }
+        let Some(info) = signals.read_signal()? else { continue };
+        let signal = Signal::try_from(info.ssi_signo as i32)?;
+        if info.ssi_code != SI_KERNEL && FORWARDED.contains(&signal) {
+            // Where the child has just ended, the next round sees that.
+            let _ = kill(unistd::Pid::from_raw(child.as_raw_pid()), signal);
+        }
+    }
+}
+
+/// What has happened to the child, if one of `events` has.
+fn status(child: Pid, events: WaitIdOptions) -> Result<Option<WaitIdStatus>> {
+    Ok(waitid(WaitId::Pid(child), events | WaitIdOptions::NOHANG)?)
+}
+
+/// The signal that has stopped the child, if it is stopped now.
+fn stopped(child: Pid) -> Result<Option<i32>> {
+    // NOWAIT: asking does not take the answer away, so it is always about now.
+    let status = status(child, WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT)?;
+    Ok(status.and_then(|status| status.stopping_signal()))
+}
+
+/// Stops this process with the signal that has stopped the child, and lets the child go on when this process does.
+fn stop_like(child: Pid, signal: i32) -> Result<()> {
+    let signal = Signal::try_from(signal).unwrap_or(Signal::SIGSTOP);
+    raise(signal)?;
+    let only = SigSet::from(signal);
+    if STOPPING.contains(&signal) {
+        only.thread_unblock()?;
+        // Stopped here; a signal that stops may be ignored, and then nobody waits for this process to stop.
+        only.thread_block()?;
+    }
+    // A shell continues the whole process group; someone else, perhaps only this process.
+    if stopped(child)?.is_some() {
+        kill(unistd::Pid::from_raw(child.as_raw_pid()), Signal::SIGCONT)?;
+    }
+    Ok(())
+}
+
+/// Ends this process by `signal`, as the recorded program ended, without a core dump of its own.
+///
+/// Returns only if that is not possible.
+pub fn die_by(signal: i32) -> Result<()> {
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    // Where cores are piped to a program, the limit does not count.
+    prctl::set_dumpable(false)?;
+    match Signal::try_from(signal) {
+        // These two cannot be set or blocked.
+        Ok(Signal::SIGKILL | Signal::SIGSTOP) => {}
+        Ok(known) => {
+            set_handler(known, SigHandler::SigDfl)?;
+            SigSet::from(known).thread_unblock()?;
+        }
+        // A real-time signal: nothing here changes those.
+        Err(_) => {}
+    }
+    // SAFETY: takes a number; any value is allowed.
+    match unsafe { libc::raise(signal) } {
+        0 => Err(Error::new(ErrorKind::Other, "the signal is blocked or ignored")),
+        _ => Err(Error::last_os_error()),
+    }
+}
