@@ -1,1 +1,29 @@
 //! Opens, replays, seeks and inspects a recording.
+//!
+//! | what one wants | where |
+//! |---|---|
+//! | open a log, list its threads and intervals | [`log::Log`] |
+//! | find the programs and libraries that replay needs | [`tools::Tools`] |
+//! | run one interval, look at registers and memory | [`session::Session`] |
+//! | go to any position of a thread, forwards or backwards | [`timeline::Timeline`] |
+//! | replay everything and check it | [`verify::verify`] |
+//! | what the program wrote | [`output::write_output`] |
+//!
+//! The crate knows nothing of the command line, of a debugger's packets or of DynamoRIO: it hands an interval to a
+//! replay process and talks to it over a socket ([`bugnet_format::control`]).
+
+pub mod describe;
+pub mod error;
+pub mod log;
+pub mod machine;
+pub mod output;
+mod pool;
+mod process;
+pub mod session;
+#[cfg(test)]
+mod testing;
+pub mod timeline;
+pub mod tools;
+pub mod verify;
+
+pub use error::{ReplayError, Result};

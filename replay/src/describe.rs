@@ -1,0 +1,88 @@
+//! Records as lines of text, for people.
+
+use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
+use bugnet_format::regs::GPR_NAMES;
+use std::fmt::Write;
+
+/// Most bytes of memory that a line shows.
+const SHOWN: usize = 32;
+
+/// What a record says, in one line without its position.
+#[must_use]
+pub fn record(record: &Record<'_>) -> String {
+    match record {
+        Record::Checkpoint { tsc, regs, .. } => format!("checkpoint at {:#x}, time stamp {tsc}", regs.rip),
+        Record::Check { hash, .. } => format!("check {hash:016x}"),
+        Record::Load { ordinal, offset, value, .. } => {
+            let part = if *offset == 0 { String::new() } else { format!(" from byte {offset}") };
+            format!("load {ordinal}{part}: {}", bytes(&value.to_vec()))
+        }
+        Record::Registers { updates, .. } => format!("registers{}", self::updates(updates)),
+        Record::Syscall { number, result, args, stream, updates, .. } => {
+            let args: Vec<String> = args.iter().map(|arg| format!("{arg:#x}")).collect();
+            let stream = match stream {
+                OutputStream::None => "",
+                OutputStream::Stdout => " to standard output",
+                OutputStream::Stderr => " to standard error",
+            };
+            format!("system call {number}({}) = {result}{stream}{}", args.join(", "), self::updates(updates))
+        }
+        Record::Special { kind, updates, .. } => {
+            format!("special {}{}", format!("{kind:?}").to_lowercase(), self::updates(updates))
+        }
+        Record::Memory { addr, bytes, .. } => format!("memory at {addr}: {}", self::bytes(bytes)),
+        Record::Code { seq, .. } => format!("code up to page {seq}"),
+        Record::SyscallData { arg, bytes } => format!("argument {arg} points to {}", text(bytes)),
+        Record::Snapshot { addr, bytes } => format!("snapshot of {} bytes at {addr}", bytes.len()),
+        Record::Note { text } => format!("note: {}", text.escape_debug()),
+        Record::End { reason, regs, .. } => format!("end at {:#x}: {}", regs.rip, end_reason(reason)),
+    }
+}
+
+/// Why an interval ended, as a phrase.
+#[must_use]
+pub fn end_reason(reason: &EndReason) -> String {
+    match reason {
+        EndReason::Full => "interval full".into(),
+        EndReason::Exit { status } => format!("exit with status {status}"),
+        EndReason::Signal { signo, code, addr } => format!("killed by signal {signo}, code {code}, address {addr}"),
+        EndReason::Unsupported { why } => format!("exact replay ends: {why}"),
+        EndReason::LogStopped { why } => format!("the log could not go on: {why}"),
+        EndReason::Exec => "another program took the process over".into(),
+    }
+}
+
+/// Bytes as a C string literal, shortened if they are many.
+#[must_use]
+pub fn text(bytes: &[u8]) -> String {
+    let shown = &bytes[..bytes.len().min(SHOWN)];
+    let more = if bytes.len() > SHOWN { "..." } else { "" };
+    format!("\"{}\"{more}", shown.escape_ascii())
+}
+
+fn bytes(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in bytes.iter().take(SHOWN) {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{byte:02x}");
+    }
+    if bytes.len() > SHOWN {
+        let _ = write!(out, "... ({} bytes)", bytes.len());
+    }
+    out
+}
+
+fn updates(updates: &RegisterUpdates) -> String {
+    let mut out = String::new();
+    for &(number, value) in &updates.values {
+        let name = match number {
+            register_number::RIP => "rip",
+            register_number::RFLAGS => "rflags",
+            register_number::FS_BASE => "fs_base",
+            register_number::GS_BASE => "gs_base",
+            number => GPR_NAMES.get(usize::from(number)).copied().unwrap_or("?"),
+        };
+        let _ = write!(out, ", {name} = {value:#x}");
+    }
+    out
+}

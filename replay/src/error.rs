@@ -1,0 +1,86 @@
+//! What can go wrong in replay, and whose fault it is.
+
+use crate::log::IntervalId;
+use bugnet_format::FormatError;
+use bugnet_format::types::Position;
+use std::path::PathBuf;
+
+/// Result of replaying or inspecting a log.
+pub type Result<T> = std::result::Result<T, ReplayError>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The log cannot be read: its fault.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// A file of bugnet's own is not where it should be: the installation's fault.
+    #[error(
+        "{name} is missing: looked in {}; build or unpack bugnet completely, or point BUGNET_LIB at the folder that holds it",
+        list(.searched)
+    )]
+    ToolMissing {
+        /// The file's name.
+        name: &'static str,
+        /// The folders in which it might have been.
+        searched: Vec<PathBuf>,
+    },
+    /// The operating system refused something that replay needs.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The replay process ended, crashed, or was killed, without having been told to.
+    #[error("{interval}: the replay process {how}{}", said(.stderr))]
+    ProcessLost {
+        /// What it replayed.
+        interval: IntervalId,
+        /// How it ended, or what was wrong with what it sent.
+        how: String,
+        /// The end of what it wrote to its standard error.
+        stderr: String,
+    },
+    /// The replay process says that it cannot set up or go on.
+    #[error("{interval}: cannot be replayed here: {message}")]
+    ProcessFailed {
+        /// What it replayed.
+        interval: IntervalId,
+        /// Its reason.
+        message: String,
+    },
+    /// Replay went another way than the recording, where that leaves nothing to go on with.
+    #[error("{interval}: replay diverges at instruction {position}: {what}")]
+    Diverged {
+        /// What was replayed.
+        interval: IntervalId,
+        /// Where it was noticed.
+        position: Position,
+        /// What differs.
+        what: String,
+    },
+    /// A thread, interval or position that the log does not hold was asked for.
+    #[error("{0}")]
+    OutOfRange(String),
+    /// The reader of the program's output is gone, or its disk is full.
+    #[error("cannot write the program's output: {0}")]
+    Sink(std::io::Error),
+}
+
+impl ReplayError {
+    /// Wraps an [`std::io::Error`] with what was tried.
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::System { what: what.into(), source }
+    }
+}
+
+fn list(folders: &[PathBuf]) -> String {
+    let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
+    folders.join(", ")
+}
+
+fn said(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!("; it said:\n{stderr}") }
+}

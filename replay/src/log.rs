@@ -1,0 +1,194 @@
+//! A log, opened: threads, intervals and code stores, each read when first asked for.
+
+use crate::error::{ReplayError, Result};
+use bugnet_format::code::CodeStore;
+use bugnet_format::folder::{Meta, Module, Recording, ThreadFiles};
+use bugnet_format::frame::Interval;
+use bugnet_format::types::{IntervalNo, Pid, Tid};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A thread of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct ThreadId {
+    /// The process.
+    pub pid: Pid,
+    /// The thread in it.
+    pub tid: Tid,
+}
+
+/// An interval of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct IntervalId {
+    /// The process and thread.
+    #[serde(flatten)]
+    pub thread: ThreadId,
+    /// The interval in it.
+    pub interval: IntervalNo,
+}
+
+impl fmt::Display for ThreadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.pid.0 == self.tid.0 {
+            write!(f, "thread {}", self.tid)
+        } else {
+            write!(f, "process {} thread {}", self.pid, self.tid)
+        }
+    }
+}
+
+impl fmt::Display for IntervalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} interval {}", self.thread, self.interval)
+    }
+}
+
+/// An opened log. Cheap to share between threads by reference.
+#[derive(Debug)]
+pub struct Log {
+    recording: Recording,
+    threads: Vec<ThreadFiles>,
+    code: Mutex<BTreeMap<Pid, Arc<CodeStore>>>,
+}
+
+impl Log {
+    /// Opens the log in the folder `path`.
+    ///
+    /// # Errors
+    /// No log there, one of another version, or one with an interval missing in the middle.
+    pub fn open(path: &Path) -> Result<Self> {
+        let recording = Recording::open(path)?;
+        let threads = recording.threads()?;
+        Ok(Self { recording, threads, code: Mutex::default() })
+    }
+
+    /// The log's folder, as it was given to [`Self::open`].
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.recording.path
+    }
+
+    /// What was recorded, how, and how it ended.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.recording.meta
+    }
+
+    /// All threads, by process and thread id.
+    pub fn threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.threads.iter().map(|t| ThreadId { pid: t.pid, tid: t.tid })
+    }
+
+    /// The intervals of a thread that the log holds, ascending without gaps; empty if it has none.
+    ///
+    /// # Errors
+    /// No such thread.
+    pub fn intervals(&self, thread: ThreadId) -> Result<&[IntervalNo]> {
+        Ok(&self.files(thread)?.intervals)
+    }
+
+    /// Whether this is the last interval of its thread in the log.
+    ///
+    /// # Errors
+    /// No such thread.
+    pub fn is_last(&self, id: IntervalId) -> Result<bool> {
+        Ok(self.files(id.thread)?.intervals.last() == Some(&id.interval))
+    }
+
+    /// Reads an interval: header and records, decompressed and checked.
+    ///
+    /// # Errors
+    /// No such thread or interval, or it is damaged from its start.
+    pub fn interval(&self, id: IntervalId) -> Result<Interval> {
+        let files = self.files(id.thread)?;
+        if !files.intervals.contains(&id.interval) {
+            let (first, last) = match (files.intervals.first(), files.intervals.last()) {
+                (Some(first), Some(last)) => (first, last),
+                _ => {
+                    return Err(ReplayError::OutOfRange(format!("{}: the log holds none of its intervals", id.thread)));
+                }
+            };
+            return Err(ReplayError::OutOfRange(format!("{id} is not in the log, which holds {first} to {last}")));
+        }
+        Ok(files.interval(id.interval)?)
+    }
+
+    /// The code store of a process; read once, then shared.
+    ///
+    /// # Errors
+    /// It cannot be read or is damaged.
+    pub fn code(&self, pid: Pid) -> Result<Arc<CodeStore>> {
+        // A panic elsewhere leaves the map whole: it is only ever inserted into.
+        let mut stores = self.code.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = stores.get(&pid) {
+            return Ok(Arc::clone(store));
+        }
+        let store = Arc::new(self.recording.code(pid)?);
+        stores.insert(pid, Arc::clone(&store));
+        Ok(store)
+    }
+
+    /// The ELF files that were mapped into a process, in the order in which they were mapped.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub fn modules(&self, pid: Pid) -> Result<Vec<Module>> {
+        Ok(self.recording.modules(pid)?)
+    }
+
+    fn files(&self, thread: ThreadId) -> Result<&ThreadFiles> {
+        self.threads
+            .iter()
+            .find(|t| (t.pid, t.tid) == (thread.pid, thread.tid))
+            .ok_or_else(|| ReplayError::OutOfRange(format!("{thread} is not in the log")))
+    }
+}
+
+/// Which part of a log to look at; the default is all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only this process.
+    pub pid: Option<Pid>,
+    /// Only threads of this id.
+    pub tid: Option<Tid>,
+    /// Only intervals from the first number up to, but not including, the second.
+    pub intervals: Option<std::ops::Range<u64>>,
+}
+
+impl Selection {
+    /// The selected intervals, by process and thread, ascending.
+    ///
+    /// # Errors
+    /// Nothing in the log fits.
+    pub fn intervals_of(&self, log: &Log) -> Result<Vec<IntervalId>> {
+        let mut selected = Vec::new();
+        for thread in log.threads() {
+            if self.pid.is_some_and(|pid| pid != thread.pid) || self.tid.is_some_and(|tid| tid != thread.tid) {
+                continue;
+            }
+            let wanted = |no: &&IntervalNo| self.intervals.as_ref().is_none_or(|range| range.contains(&no.0));
+            let intervals = log.intervals(thread)?.iter().filter(wanted);
+            selected.extend(intervals.map(|&interval| IntervalId { thread, interval }));
+        }
+        if selected.is_empty() {
+            return Err(self.nothing(log));
+        }
+        Ok(selected)
+    }
+
+    fn nothing(&self, log: &Log) -> ReplayError {
+        let mut there: Vec<String> = Vec::new();
+        for thread in log.threads() {
+            let range = match log.intervals(thread) {
+                Ok([first, .., last]) => format!("{thread} with intervals {first} to {last}"),
+                Ok([only]) => format!("{thread} with interval {only}"),
+                _ => format!("{thread} without intervals"),
+            };
+            there.push(range);
+        }
+        let there = if there.is_empty() { "no thread at all".to_owned() } else { there.join(", ") };
+        ReplayError::OutOfRange(format!("nothing to replay: {} holds {there}", log.path().display()))
+    }
+}

@@ -1,0 +1,112 @@
+//! What the program wrote to its standard output and error, byte for byte, from replayed memory.
+
+use crate::error::{ReplayError, Result};
+use crate::log::{IntervalId, Log, Selection};
+use crate::pool;
+use crate::session::{Session, Stop};
+use crate::tools::Tools;
+use bugnet_format::record::{OutputStream, Record};
+use bugnet_format::types::Position;
+use std::num::NonZeroUsize;
+
+/// A piece of output: one system call's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it went.
+    pub stream: OutputStream,
+    /// What was written.
+    pub bytes: Vec<u8>,
+}
+
+/// Hands `sink` what the selected intervals wrote, in order; of a log that keeps only the last intervals of a
+/// thread, only what they wrote. Intervals are replayed `jobs` at a time, those without output not at all.
+///
+/// # Errors
+/// Nothing is selected, an interval cannot be read or replayed or diverges, or `sink` fails, with
+/// [`ReplayError::Sink`] from it. What comes before an error is handed to `sink`.
+pub fn write_output(
+    tools: &Tools,
+    log: &Log,
+    selection: &Selection,
+    jobs: NonZeroUsize,
+    mut sink: impl FnMut(&Piece) -> std::io::Result<()>,
+) -> Result<()> {
+    let selected = in_time_order(log, selection.intervals_of(log)?)?;
+    pool::in_order(
+        &selected,
+        jobs,
+        |id| interval_output(tools, log, *id),
+        |_, (pieces, result)| {
+            for piece in &pieces {
+                sink(piece).map_err(ReplayError::Sink)?;
+            }
+            result
+        },
+    )
+}
+
+/// The last `limit` bytes that a process wrote up to the end of the log, in order: pieces of both streams, the first
+/// shortened if need be. Replays only as many intervals as that takes, from the last backwards.
+///
+/// # Errors
+/// An interval cannot be read or replayed, or diverges.
+pub fn output_tail(tools: &Tools, log: &Log, selection: &Selection, limit: usize) -> Result<Vec<Piece>> {
+    let mut tail: Vec<Piece> = Vec::new();
+    let mut left = limit;
+    for id in in_time_order(log, selection.intervals_of(log)?)?.into_iter().rev() {
+        let (pieces, result) = interval_output(tools, log, id);
+        result?;
+        for mut piece in pieces.into_iter().rev() {
+            if left == 0 {
+                break;
+            }
+            piece.bytes.drain(..piece.bytes.len().saturating_sub(left));
+            left -= piece.bytes.len();
+            tail.push(piece);
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    tail.reverse();
+    Ok(tail)
+}
+
+/// Orders intervals of a process by when they began.
+fn in_time_order(log: &Log, mut ids: Vec<IntervalId>) -> Result<Vec<IntervalId>> {
+    if ids.iter().any(|id| id.thread != ids[0].thread) {
+        let mut keyed = Vec::new();
+        for id in ids {
+            keyed.push((id.thread.pid, log.interval(id)?.header.sequence, id));
+        }
+        keyed.sort();
+        ids = keyed.into_iter().map(|(.., id)| id).collect();
+    }
+    Ok(ids)
+}
+
+/// What an interval wrote, up to the first error.
+fn interval_output(tools: &Tools, log: &Log, id: IntervalId) -> (Vec<Piece>, Result<()>) {
+    let mut pieces = Vec::new();
+    let result = collect(tools, log, id, &mut pieces);
+    (pieces, result)
+}
+
+fn collect(tools: &Tools, log: &Log, id: IntervalId, pieces: &mut Vec<Piece>) -> Result<()> {
+    let mut last = None;
+    for placed in log.interval(id)?.records().flatten() {
+        if let Record::Syscall { stream: OutputStream::Stdout | OutputStream::Stderr, .. } = placed.record {
+            last = Some(placed.position);
+        }
+    }
+    let Some(last) = last else { return Ok(()) };
+    let mut session = Session::open(tools, log, id)?;
+    let mut sink = |stream, bytes: &[u8]| pieces.push(Piece { stream, bytes: bytes.to_vec() });
+    let stop = session.run_to_with_output(Position(last.0 + 1), &mut sink)?;
+    match stop {
+        Stop::Reached | Stop::End | Stop::CutOff => Ok(()),
+        Stop::Divergence { what, .. } => {
+            Err(ReplayError::Diverged { interval: id, position: session.position(), what })
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The replay process: how it is started, talked to and ended.
+//!
+//! It is started as `replay-host <libdynamorio.so> <libbugnet_replayer.so>` with an empty environment and two
+//! descriptors: a sealed memfd that holds the package, and a socket. It gets no file of the log or of the program.
+
+use crate::error::{ReplayError, Result};
+use crate::log::IntervalId;
+use crate::tools::{Tool, Tools};
+use bugnet_format::control::{self, CONTROL_FD, PACKAGE_FD, Request, Response};
+use command_fds::{CommandFdExt, FdMapping};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::Signal;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// Most bytes that a replay process can say on its standard error; what is more is lost.
+const STDERR_SIZE: u64 = 64 << 10;
+/// Longest part of that which goes into an error.
+const STDERR_SHOWN: usize = 4 << 10;
+/// How long one look at the socket lasts before the process is looked at.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// After so many looks without a byte and without processor time used, a replay process counts as stuck.
+const STUCK_AFTER: u32 = 60;
+
+/// A running replay process; killed when dropped.
+pub(crate) struct Process {
+    interval: IntervalId,
+    child: Child,
+    socket: UnixStream,
+    stderr: File,
+}
+
+impl Process {
+    /// Starts a replay process on `package`, and waits until it has set up.
+    pub fn start(tools: &Tools, interval: IntervalId, package: &[u8]) -> Result<Self> {
+        let package = sealed_memory(package).map_err(ReplayError::system("hand the interval to the replay process"))?;
+        let (stderr, for_child) = bounded_sink().map_err(ReplayError::system("catch the replay process's errors"))?;
+        let (socket, theirs) = UnixStream::pair().map_err(ReplayError::system("connect to the replay process"))?;
+        socket.set_read_timeout(Some(PATIENCE)).map_err(ReplayError::system("connect to the replay process"))?;
+        let host = tools.path(Tool::ReplayHost)?;
+        let mut command = Command::new(&host);
+        command.arg(tools.path(Tool::DynamoRio)?).arg(tools.path(Tool::Replayer)?).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(for_child);
+        let mappings = vec![
+            FdMapping { parent_fd: package, child_fd: PACKAGE_FD },
+            FdMapping { parent_fd: OwnedFd::from(theirs), child_fd: CONTROL_FD },
+        ];
+        command.fd_mappings(mappings).map_err(|e| ReplayError::System {
+            what: "connect to the replay process".into(),
+            source: io::Error::other(e),
+        })?;
+        close_others_on_exec(&mut command);
+        let child = command.spawn().map_err(ReplayError::system(format!("start {}", host.display())))?;
+        // `command` holds the child's ends of the connections; without them gone its death would go unnoticed.
+        drop(command);
+        let mut process = Self { interval, child, socket, stderr };
+        match process.receive()? {
+            Response::Ready => Ok(process),
+            other => Err(process.unexpected(&other)),
+        }
+    }
+
+    /// Sends a request.
+    pub fn send(&mut self, request: &Request) -> Result<()> {
+        control::send(&mut self.socket, request).map_err(|e| self.lost(&e))
+    }
+
+    /// Receives the next response; [`Response::Failed`] becomes an error.
+    pub fn receive(&mut self) -> Result<Response> {
+        let pid = self.child.id();
+        let mut patient = Patient { socket: &self.socket, pid, idle: 0, ticks: None };
+        match control::receive(&mut patient) {
+            Ok(Response::Failed(message)) => Err(ReplayError::ProcessFailed { interval: self.interval, message }),
+            Ok(response) => Ok(response),
+            Err(e) => Err(self.lost(&e)),
+        }
+    }
+
+    /// The error for a response that does not answer what was asked.
+    pub fn unexpected(&mut self, response: &Response) -> ReplayError {
+        let kind = match response {
+            Response::Ready => "Ready",
+            Response::Failed(_) => "Failed",
+            Response::Stopped { .. } => "Stopped",
+            Response::Memory(_) => "Memory",
+            Response::Output { .. } => "Output",
+        };
+        self.lost(&io::Error::new(ErrorKind::InvalidData, format!("it said {kind} out of turn")))
+    }
+
+    /// Process id, for tests that kill it.
+    #[cfg(test)]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn lost(&mut self, error: &io::Error) -> ReplayError {
+        let status = self.wait_briefly();
+        let how = match (error.kind(), status) {
+            (ErrorKind::TimedOut, _) => format!("is stuck: {error}"),
+            (ErrorKind::InvalidData, _) => format!("does not speak this bugnet's language ({error})"),
+            (_, Some(status)) => ended(status),
+            (_, None) => format!("hung up ({error})"),
+        };
+        ReplayError::ProcessLost { interval: self.interval, how, stderr: self.stderr() }
+    }
+
+    /// The exit status, if the process ends by itself within a moment.
+    fn wait_briefly(&mut self) -> Option<ExitStatus> {
+        for _ in 0..50 {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    fn stderr(&self) -> String {
+        let mut bytes = vec![0; STDERR_SIZE as usize];
+        let read = self.stderr.read_at(&mut bytes, 0).unwrap_or(0);
+        let end = bytes[..read].iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
+        let text = String::from_utf8_lossy(&bytes[end.saturating_sub(STDERR_SHOWN)..end]);
+        text.trim_end().to_owned()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Process {{ {}, pid {} }}", self.interval, self.child.id())
+    }
+}
+
+/// Keeps descriptors from the replay process that this process inherited from its own parent.
+fn close_others_on_exec(command: &mut Command) {
+    let close = || {
+        let (first, last) = (CONTROL_FD.cast_unsigned() + 1, u32::MAX);
+        // SAFETY: a system call on numbers only; with this flag it closes nothing yet, so that the descriptor by
+        // which the standard library learns of a failed exec stays open until then.
+        // Kernels before 5.11 do not know it. They keep the descriptors open, which harms nothing but tidiness.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC) };
+        Ok(())
+    };
+    // SAFETY: `close` runs in the child between fork and exec. It makes one system call, allocates nothing, takes no
+    // lock and cannot panic.
+    unsafe { command.pre_exec(close) };
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.signal().map(Signal::try_from), status.code()) {
+        (Some(Ok(signal)), _) => format!("was killed by {signal}"),
+        (_, Some(code)) => format!("ended with status {code}"),
+        _ => format!("ended: {status}"),
+    }
+}
+
+/// A read-only descriptor of memory that holds `bytes` and can never change again.
+fn sealed_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let memory = memfd_create("bugnet-package", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+    let mut file = File::from(memory);
+    file.write_all(bytes)?;
+    let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// Memory of a fixed size as a process's standard error: unlike a pipe, it needs no thread that empties it and
+/// cannot block the writer; unlike a file, it cannot grow.
+fn bounded_sink() -> io::Result<(File, File)> {
+    let memory = memfd_create("bugnet-stderr", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+    let file = File::from(memory);
+    file.set_len(STDERR_SIZE)?;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK))?;
+    Ok((file.try_clone()?, file))
+}
+
+/// Reads from the socket for as long as the process at its other end does anything.
+struct Patient<'a> {
+    socket: &'a UnixStream,
+    pid: u32,
+    /// Looks since the last sign of life.
+    idle: u32,
+    /// Processor time used at the last look.
+    ticks: Option<u64>,
+}
+
+impl Read for Patient<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.socket.read(out) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    let (dead, ticks) = processor_time(self.pid);
+                    if dead {
+                        return Ok(0);
+                    }
+                    self.idle = if ticks == self.ticks { self.idle + 1 } else { 0 };
+                    self.ticks = ticks;
+                    if self.idle >= STUCK_AFTER {
+                        let why = format!("no answer and no processor time used for {STUCK_AFTER} s");
+                        return Err(io::Error::new(ErrorKind::TimedOut, why));
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                done => {
+                    self.idle = 0;
+                    return done;
+                }
+            }
+        }
+    }
+}
+
+/// Whether a child process is dead, and the processor time that it has used, in clock ticks.
+///
+/// A dead one may have left a process behind that holds its end of the socket, so that no end of file tells.
+fn processor_time(pid: u32) -> (bool, Option<u64>) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // After the name in parentheses, which may hold anything: state is field 3, utime 14 and stime 15.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    let ticks = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    (fields.first() == Some(&"Z"), ticks(14).zip(ticks(15)).map(|(user, system)| user + system))
+}

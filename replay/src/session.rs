@@ -1,0 +1,316 @@
+//! One interval in one replay process: run to a position, look at registers and memory.
+
+use crate::error::{ReplayError, Result};
+use crate::log::{IntervalId, Log};
+use crate::process::Process;
+use crate::tools::Tools;
+use bugnet_format::control::{MAX_READ, Request, Response};
+use bugnet_format::package;
+use bugnet_format::record::{EndReason, OutputStream, Record};
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::{Addr, Position};
+
+pub use bugnet_format::control::{Counts, Stop};
+
+/// Something that can be asked for the recorded program's memory.
+pub trait Memory {
+    /// The bytes from `addr` on, `len` of them or fewer: up to the first that is not known.
+    ///
+    /// # Errors
+    /// Whoever has the memory cannot be asked any more.
+    fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>>;
+}
+
+/// Takes what the program writes to one of its two output streams, a system call at a time.
+pub type OutputSink<'a> = dyn FnMut(OutputStream, &[u8]) + 'a;
+
+/// A replay process at a position of one interval.
+#[derive(Debug)]
+pub struct Session {
+    id: IntervalId,
+    process: Process,
+    position: Position,
+    regs: RegisterFile,
+    counts: Counts,
+    stop: Option<Stop>,
+    end: Option<(Position, EndReason)>,
+    snapshots: Vec<Snapshot>,
+}
+
+/// Memory as the log holds it for the interval's end.
+#[derive(Debug)]
+struct Snapshot {
+    addr: u64,
+    bytes: Vec<u8>,
+}
+
+impl Session {
+    /// Starts a replay process for an interval; it is then at position 0.
+    ///
+    /// # Errors
+    /// The interval cannot be read, or the process cannot be started or set up.
+    pub fn open(tools: &Tools, log: &Log, id: IntervalId) -> Result<Self> {
+        let interval = log.interval(id)?;
+        let code = log.code(id.thread.pid)?;
+        let mut regs = RegisterFile::default();
+        let mut end = None;
+        let mut snapshots = Vec::new();
+        for placed in interval.records().flatten() {
+            match placed.record {
+                Record::Checkpoint { regs: at_start, .. } => regs = *at_start,
+                Record::Snapshot { addr, bytes } => {
+                    snapshots.push(Snapshot { addr: addr.0, bytes: bytes.to_vec() });
+                }
+                Record::End { reason, .. } => end = Some((placed.position, reason)),
+                _ => {}
+            }
+        }
+        let process = Process::start(tools, id, &package::encode(&interval, &code))?;
+        let counts = Counts::default();
+        Ok(Self { id, process, position: Position(0), regs, counts, stop: None, end, snapshots })
+    }
+
+    /// Which interval this is.
+    #[must_use]
+    pub fn id(&self) -> IntervalId {
+        self.id
+    }
+
+    /// Instructions executed since the interval's start.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Every register at [`Self::position`].
+    #[must_use]
+    pub fn regs(&self) -> &RegisterFile {
+        &self.regs
+    }
+
+    /// What the replay process has counted so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Position and reason of the interval's end, as recorded; `None` if the recording was cut off in it.
+    #[must_use]
+    pub fn recorded_end(&self) -> Option<(Position, &EndReason)> {
+        self.end.as_ref().map(|(position, reason)| (*position, reason))
+    }
+
+    /// Executes up to `position`: the instruction with that number is the next one. Ends earlier where the interval
+    /// does, where the log was cut off, and at a divergence.
+    ///
+    /// # Errors
+    /// `position` was passed already, or the replay process is lost.
+    pub fn run_to(&mut self, position: Position) -> Result<Stop> {
+        self.run(position.0, None)
+    }
+
+    /// Executes up to the interval's end.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn run_to_end(&mut self) -> Result<Stop> {
+        self.run(u64::MAX, None)
+    }
+
+    /// As [`Self::run_to`], and hands `sink` what the program writes to its standard output and error on the way.
+    ///
+    /// # Errors
+    /// As [`Self::run_to`].
+    pub fn run_to_with_output(&mut self, position: Position, sink: &mut OutputSink<'_>) -> Result<Stop> {
+        self.run(position.0, Some(sink))
+    }
+
+    fn run(&mut self, position: u64, mut sink: Option<&mut OutputSink<'_>>) -> Result<Stop> {
+        // Behind an end or a divergence there is nothing; before the present position only another session goes.
+        if let Some(stop) = self.stop.as_ref().filter(|stop| **stop != Stop::Reached)
+            && position >= self.position.0
+        {
+            return Ok(stop.clone());
+        }
+        if position < self.position.0 {
+            let now = self.position;
+            return Err(ReplayError::OutOfRange(format!("{}: at {now}, cannot run back to {position}", self.id)));
+        }
+        self.process.send(&Request::RunTo { position, output: sink.is_some() })?;
+        loop {
+            match self.process.receive()? {
+                Response::Output { stream, bytes } => {
+                    if let Some(sink) = &mut sink {
+                        sink(stream, &bytes);
+                    }
+                }
+                Response::Stopped { stop, position, regs, counts } => {
+                    self.position = Position(position);
+                    self.regs = *regs;
+                    self.counts = counts;
+                    self.stop = Some(stop.clone());
+                    return Ok(stop);
+                }
+                other => return Err(self.process.unexpected(&other)),
+            }
+        }
+    }
+
+    /// The snapshot that holds `addr`, or the start of the first one above it.
+    fn snapshot_at(&self, addr: u64) -> std::result::Result<&[u8], Option<u64>> {
+        if self.stop != Some(Stop::End) {
+            return Err(None);
+        }
+        for snapshot in &self.snapshots {
+            let offset = addr.checked_sub(snapshot.addr).and_then(|offset| usize::try_from(offset).ok());
+            if let Some(bytes) = offset.and_then(|offset| snapshot.bytes.get(offset..)).filter(|b| !b.is_empty()) {
+                return Ok(bytes);
+            }
+        }
+        Err(self.snapshots.iter().map(|s| s.addr).filter(|start| *start > addr).min())
+    }
+
+    /// Process id of the replay process, for tests that kill it.
+    #[cfg(test)]
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Memory for Session {
+    /// The program's memory as it is now. At the interval's end, what the log's snapshot holds comes first: it is
+    /// the whole truth there, while replay knows of a page only what the interval's instructions touched.
+    fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        while (out.len() as u64) < len {
+            let left = len - out.len() as u64;
+            let Some(at) = addr.0.checked_add(out.len() as u64) else { break };
+            let ask = match self.snapshot_at(at) {
+                Ok(bytes) => {
+                    let take = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                    out.extend_from_slice(&bytes[..take]);
+                    continue;
+                }
+                Err(next) => left.min(MAX_READ).min(next.map_or(u64::MAX, |next| next - at)),
+            };
+            self.process.send(&Request::ReadMemory { addr: at, len: ask })?;
+            match self.process.receive()? {
+                Response::Memory(bytes) if bytes.len() as u64 <= ask => {
+                    out.extend_from_slice(&bytes);
+                    if (bytes.len() as u64) < ask {
+                        break;
+                    }
+                }
+                other => return Err(self.process.unexpected(&other)),
+            }
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{LogBuilder, fake_tools, id, say};
+
+    fn log() -> LogBuilder {
+        let regs = RegisterFile { rip: 0x1000, ..RegisterFile::default() };
+        let snapshot = Record::Snapshot { addr: Addr(0x2004), bytes: b"snap" };
+        let end = Record::End { delta: 7, reason: EndReason::Full, regs: Box::new(regs.clone()) };
+        LogBuilder::new().interval(&regs, &[snapshot, end])
+    }
+
+    fn open(script: &str) -> Result<Session> {
+        let folder = tempfile::tempdir().unwrap();
+        Session::open(&fake_tools(folder.path(), script), &log().open(), id(0))
+    }
+
+    fn error(script: &str) -> String {
+        open(script).unwrap_err().to_string()
+    }
+
+    fn stopped(stop: Stop, position: u64) -> Response {
+        let regs = Box::new(RegisterFile { rip: 0x1234, ..RegisterFile::default() });
+        Response::Stopped { stop, position, regs, counts: Counts::default() }
+    }
+
+    /// Reads a request of `RunTo { u64::MAX, .. }`: 4 bytes of length, a tag, a varint of 10 bytes, a bool.
+    const TAKE_RUN: &str = "head -c 16 <&4 >/dev/null";
+    /// Reads a request of `ReadMemory` at a 2-byte address with a 1-byte length.
+    const TAKE_READ: &str = "head -c 8 <&4 >/dev/null";
+
+    #[test]
+    fn a_process_that_ends_is_reported_with_what_it_said() {
+        let said = error("echo no room at 0x1000 >&2; exit 3");
+        assert_eq!(said, "thread 41 interval 0: the replay process ended with status 3; it said:\nno room at 0x1000");
+        assert_eq!(error("kill -KILL $$"), "thread 41 interval 0: the replay process was killed by SIGKILL");
+        let hung_up = error("exec 4>&-; exec sleep 100");
+        assert!(hung_up.contains("hung up"), "{hung_up}");
+    }
+
+    #[test]
+    fn a_process_that_babbles_is_reported() {
+        let babble = error("printf 'babble babble' >&4; exec sleep 100");
+        assert!(babble.contains("does not speak this bugnet's language"), "{babble}");
+        let early = error(&say(&Response::Memory(vec![1])));
+        assert!(early.contains("Memory out of turn"), "{early}");
+        let failed = error(&say(&Response::Failed("0x10000 is taken".into())));
+        assert_eq!(failed, "thread 41 interval 0: cannot be replayed here: 0x10000 is taken");
+    }
+
+    #[test]
+    fn what_a_process_says_is_bounded() {
+        let long = error("head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 1");
+        assert!(long.len() < 2 * 4096, "{}", long.len());
+    }
+
+    #[test]
+    fn it_gets_the_package_and_nothing_else() {
+        let script = "[ $# = 2 ] && [ \"$(head -c 8 <&3)\" = BUGNETPK ] || exit 9
+            env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= && exit 8
+            echo x 2>/dev/null >&3 && exit 7
+            ls /proc/$$/fd | tr '\\n' ' ' >&2; exit 5";
+        let said = error(script);
+        assert!(said.contains("status 5"), "{said}");
+        // The shell itself holds the script open as descriptor 10 or 255.
+        assert!(said.ends_with("0 1 10 2 3 4") || said.ends_with("0 1 2 255 3 4"), "{said}");
+    }
+
+    #[test]
+    fn runs_collects_output_and_reads_memory() {
+        let output = Response::Output { stream: OutputStream::Stderr, bytes: b"oh".to_vec() };
+        let script = [
+            say(&Response::Ready),
+            TAKE_RUN.into(),
+            say(&output),
+            say(&stopped(Stop::End, 7)),
+            TAKE_READ.into(),
+            say(&Response::Memory(b"1234".to_vec())),
+            TAKE_READ.into(),
+            say(&Response::Memory(b"5".to_vec())),
+            "exec sleep 100".into(),
+        ];
+        let mut session = open(&script.join("\n")).unwrap();
+        assert_eq!(session.regs().rip, 0x1000);
+        let mut seen = Vec::new();
+        let mut sink = |stream, bytes: &[u8]| seen.push((stream, bytes.to_vec()));
+        let stop = session.run_to_with_output(Position(u64::MAX), &mut sink).unwrap();
+        assert_eq!((stop, session.position(), session.regs().rip), (Stop::End, Position(7), 0x1234));
+        assert_eq!(seen, [(OutputStream::Stderr, b"oh".to_vec())]);
+        // Up to the snapshot from the process, then the snapshot, then from the process until it knows no more.
+        assert_eq!(session.read_memory(Addr(0x2000), 16).unwrap(), b"1234snap5");
+        assert_eq!(session.run_to_end().unwrap(), Stop::End);
+        assert!(session.run_to(Position(3)).unwrap_err().to_string().contains("cannot run back to 3"));
+    }
+
+    #[test]
+    fn a_process_killed_in_the_middle_is_reported() {
+        // `sleep` outlives the shell and holds the socket open.
+        let mut session = open(&format!("{}\nsleep 3", say(&Response::Ready))).unwrap();
+        let pid = nix::unistd::Pid::from_raw(session.process_id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSEGV).unwrap();
+        let lost = session.run_to_end().unwrap_err();
+        assert!(matches!(lost, ReplayError::ProcessLost { .. }), "{lost}");
+        assert!(lost.to_string().contains("killed by SIGSEGV"), "{lost}");
+    }
+}
