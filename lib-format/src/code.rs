@@ -66,19 +66,22 @@ impl CodeStore {
     /// # Errors
     /// Not a code store, another version, or a page that breaks a rule.
     pub fn decode(file: &[u8], path: &Path) -> Result<Self> {
+        if file.len() < CODE_HEADER_SIZE && encode_header().starts_with(file) {
+            let broken = Some((0, "ends within its header".to_owned()));
+            return Ok(Self { pages: Vec::new(), broken });
+        }
         check_magic(file, &CODE_MAGIC, path, "code store")?;
         let frames = read_frames(file, CODE_HEADER_SIZE);
-        let mut store = Self { pages: Vec::new(), broken: frames.broken };
-        for (i, bytes) in frames.stream.chunks(CODE_PAGE_SIZE).enumerate() {
-            let page = decode_page(bytes)
-                .and_then(|page| match page.seq.0 == i as u64 + 1 && page.addr == page.addr.page() {
-                    true => Ok(page),
-                    false => Err(WireError("page out of order or not at a page's address")),
-                })
-                .map_err(|e| FormatError::damaged(path, (i * CODE_PAGE_SIZE) as u64, e.0))?;
-            store.pages.push(page);
+        match decode_pages(&frames.stream) {
+            (pages, None) => Ok(Self { pages, broken: frames.broken }),
+            (_, Some((at, why))) => Err(FormatError::damaged(path, at, why)),
         }
-        Ok(store)
+    }
+
+    /// Whether the store has all pages of the code picture at `seq`.
+    #[must_use]
+    pub fn covers(&self, seq: CodeSeq) -> bool {
+        seq.0 <= self.pages.len() as u64
     }
 
     /// The code picture at `seq`: for each page address, its newest version up to `seq`, ascending by address.
@@ -92,9 +95,27 @@ impl CodeStore {
     }
 }
 
-fn decode_page(bytes: &[u8]) -> std::result::Result<CodePage, WireError> {
+/// The pages of a store's stream up to the first that breaks a rule: where in the stream, and which rule.
+pub(crate) fn decode_pages(stream: &[u8]) -> (Vec<CodePage>, Option<(u64, &'static str)>) {
+    let mut pages = Vec::new();
+    for (i, bytes) in stream.chunks(CODE_PAGE_SIZE).enumerate() {
+        match decode_page(bytes, CodeSeq(i as u64 + 1)) {
+            Ok(page) => pages.push(page),
+            Err(e) => return (pages, Some(((i * CODE_PAGE_SIZE) as u64, e.0))),
+        }
+    }
+    (pages, None)
+}
+
+fn decode_page(bytes: &[u8], expected: CodeSeq) -> std::result::Result<CodePage, WireError> {
     let mut r = Reader::new(bytes, 0);
     let seq = CodeSeq(r.u64()?);
     let addr = Addr(r.u64()?);
+    if seq != expected {
+        return Err(WireError("a page of code is missing or out of order"));
+    }
+    if addr != addr.page() || addr.0 >= Addr::USER_END {
+        return Err(WireError("not a page's address"));
+    }
     Ok(CodePage { seq, addr, bytes: Box::new(r.array()?) })
 }

@@ -3,7 +3,7 @@
 //! Each message is a `u32` length (little-endian) and that many bytes of [postcard]. The replay process inherits
 //! [`PACKAGE_FD`] (a [package](crate::package), read-only) and [`CONTROL_FD`] (its end of the socket); it sends
 //! [`Response::Ready`] first and then answers each request with exactly one response other than
-//! [`Response::Output`] and [`Response::System`], which may come before the answer to a [`Request::RunTo`].
+//! [`Response::Output`], of which any number may come before the answer to a [`Request::RunTo`].
 
 use crate::record::OutputStream;
 use crate::regs::RegisterFile;
@@ -89,7 +89,7 @@ pub enum Response {
     },
     /// Answer to [`Request::ReadMemory`]: the bytes from the address up to the first that replay has no page for.
     Memory(Vec<u8>),
-    /// The program wrote this to standard output or error.
+    /// The program wrote this to standard output or error. A write of more than [`MAX_READ`] bytes comes in pieces.
     Output {
         /// Which of the two.
         stream: OutputStream,
@@ -101,9 +101,12 @@ pub enum Response {
 /// Sends a message.
 ///
 /// # Errors
-/// The writer's.
+/// The writer's, or the message is longer than [`MAX_MESSAGE`].
 pub fn send<T: Serialize>(to: &mut impl Write, message: &T) -> Result<()> {
     let body = postcard::to_allocvec(message).map_err(|e| Error::new(ErrorKind::InvalidData, e))?;
+    if body.len() > MAX_MESSAGE {
+        return Err(Error::new(ErrorKind::InvalidInput, "message too long"));
+    }
     let mut frame = (body.len() as u32).to_le_bytes().to_vec();
     frame.extend_from_slice(&body);
     to.write_all(&frame)

@@ -122,6 +122,18 @@ pub struct Module {
     pub build_id: String,
 }
 
+/// The lines of `modules.jsonl` that are whole: a line without its newline was cut off.
+///
+/// A line that is no module is its byte offset and what is wrong with it.
+pub(crate) fn module_lines(file: &[u8]) -> impl Iterator<Item = std::result::Result<Module, (u64, String)>> {
+    let mut offset = 0;
+    file.split_inclusive(|b| *b == b'\n').filter(|line| line.ends_with(b"\n")).map(move |line| {
+        let at = offset;
+        offset += line.len() as u64;
+        serde_json::from_slice(line).map_err(|e| (at, e.to_string()))
+    })
+}
+
 /// A recording's folder, opened for reading.
 #[derive(Clone, Debug)]
 pub struct Recording {
@@ -154,8 +166,10 @@ fn names(folder: &Path) -> Result<Vec<OsString>> {
     Ok(names)
 }
 
+/// The number in a name between `prefix` and `suffix`; only digits count.
 fn numbered<T: std::str::FromStr>(name: &OsString, prefix: &str, suffix: &str) -> Option<T> {
-    name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?.parse().ok()
+    let number = name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?;
+    number.bytes().all(|b| b.is_ascii_digit()).then(|| number.parse().ok())?
 }
 
 impl Meta {
@@ -213,30 +227,53 @@ impl Recording {
 
     /// All threads of all processes, by process and thread id.
     ///
+    /// A last interval of which the log has no record (the logger was killed as it began) is left out; a thread may
+    /// thus have none.
+    ///
     /// # Errors
     /// A folder cannot be read, or an interval is missing between others.
     pub fn threads(&self) -> Result<Vec<ThreadFiles>> {
+        let mut threads = self.thread_folders()?;
+        for thread in &mut threads {
+            if let Some(missing) = thread.missing_interval() {
+                let folder = thread.folder.display();
+                return Err(FormatError::Missing(format!("{folder}: interval {missing} is missing")));
+            }
+            if let Some(last) = thread.intervals.last() {
+                let (path, file) = thread.read_file(*last)?;
+                if !Interval::has_begun(&file, thread.tail().as_deref(), &path) {
+                    thread.intervals.pop();
+                }
+            }
+        }
+        Ok(threads)
+    }
+
+    /// The process ids for which there is a folder, ascending.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn processes(&self) -> Result<Vec<Pid>> {
+        let mut pids: Vec<_> = names(&self.path)?.iter().filter_map(|n| numbered(n, "p", "")).map(Pid).collect();
+        pids.sort_unstable();
+        Ok(pids)
+    }
+
+    /// The folders of all threads and the interval files in them, as they are.
+    pub(crate) fn thread_folders(&self) -> Result<Vec<ThreadFiles>> {
         let mut threads = Vec::new();
-        for process in names(&self.path)? {
-            let Some(pid) = numbered(&process, "p", "") else { continue };
-            let process = self.path.join(process);
-            for thread in names(&process)? {
-                let Some(tid) = numbered(&thread, "t", "") else { continue };
-                let folder = process.join(thread);
+        for pid in self.processes()? {
+            let process = self.path.join(process_folder(pid));
+            let mut tids: Vec<_> = names(&process)?.iter().filter_map(|n| numbered(n, "t", "")).map(Tid).collect();
+            tids.sort_unstable();
+            for tid in tids {
+                let folder = process.join(thread_folder(tid));
                 let mut intervals: Vec<_> =
                     names(&folder)?.iter().filter_map(|n| numbered(n, "", ".bni")).map(IntervalNo).collect();
                 intervals.sort_unstable();
-                if let Some(gap) = intervals.windows(2).find(|w| w[1].0 != w[0].0 + 1) {
-                    return Err(FormatError::Missing(format!(
-                        "{}: interval {} is missing",
-                        folder.display(),
-                        gap[0].0 + 1
-                    )));
-                }
-                threads.push(ThreadFiles { pid: Pid(pid), tid: Tid(tid), folder, intervals });
+                threads.push(ThreadFiles { pid, tid, folder, intervals });
             }
         }
-        threads.sort_by_key(|t| (t.pid, t.tid));
         Ok(threads)
     }
 
@@ -246,8 +283,8 @@ impl Recording {
     /// The file is there but cannot be read.
     pub fn modules(&self, pid: Pid) -> Result<Vec<Module>> {
         let path = self.path.join(process_folder(pid)).join(MODULES_FILE);
-        match std::fs::read_to_string(&path) {
-            Ok(lines) => Ok(lines.lines().map_while(|line| serde_json::from_str(line).ok()).collect()),
+        match std::fs::read(&path) {
+            Ok(lines) => Ok(module_lines(&lines).map_while(std::result::Result::ok).collect()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(e) => Err(FormatError::io(&path)(e)),
         }
@@ -270,13 +307,31 @@ impl ThreadFiles {
     /// # Errors
     /// It is not there, cannot be read, or is damaged from its start.
     pub fn interval(&self, interval: IntervalNo) -> Result<Interval> {
-        let path = self.folder.join(interval_file(interval));
-        let file = std::fs::read(&path).map_err(FormatError::io(&path))?;
-        let tail = std::fs::read(self.folder.join(TAIL_FILE)).ok();
-        let read = Interval::decode(&file, tail.as_deref(), &path)?;
+        let (path, file) = self.read_file(interval)?;
+        let read = Interval::decode(&file, self.tail().as_deref(), &path)?;
         if (read.header.interval, read.header.tid, read.header.pid) != (interval, self.tid, self.pid) {
             return Err(FormatError::damaged(&path, 16, "the header names another interval or thread"));
         }
         Ok(read)
+    }
+
+    /// The first number that is missing between the intervals.
+    pub(crate) fn missing_interval(&self) -> Option<IntervalNo> {
+        let gap = self.intervals.windows(2).find(|w| w[1].0 - w[0].0 != 1)?;
+        Some(IntervalNo(gap[0].0 + 1))
+    }
+
+    /// An interval's file: its path and bytes.
+    pub(crate) fn read_file(&self, interval: IntervalNo) -> Result<(PathBuf, Vec<u8>)> {
+        let path = self.folder.join(interval_file(interval));
+        match std::fs::read(&path) {
+            Ok(file) => Ok((path, file)),
+            Err(e) => Err(FormatError::io(&path)(e)),
+        }
+    }
+
+    /// The bytes of the thread's tail, if there is one.
+    pub(crate) fn tail(&self) -> Option<Vec<u8>> {
+        std::fs::read(self.folder.join(TAIL_FILE)).ok()
     }
 }

@@ -24,6 +24,8 @@ pub const FRAME_HEADER_SIZE: usize = 20;
 pub const TAIL_HEADER_SIZE: usize = 64;
 /// Most bytes of records in one frame.
 pub const MAX_FRAME: usize = 8 << 20;
+/// Most bytes of a frame's compressed part: what zstd makes of [`MAX_FRAME`] bytes that do not compress, and some.
+pub const MAX_PACKED_FRAME: usize = MAX_FRAME + (MAX_FRAME >> 7);
 /// Most bytes of records in one interval; a reader refuses more.
 pub const MAX_INTERVAL_STREAM: usize = 4 << 30;
 
@@ -114,7 +116,7 @@ pub(crate) fn check_magic(header: &[u8], magic: &[u8; 8], path: &Path, what: &'s
 /// # Errors
 /// The compressor's, which are those of memory.
 pub fn encode_frame(sequence: u32, records: &[u8], level: i32, out: &mut Vec<u8>) -> std::io::Result<()> {
-    debug_assert!(records.len() <= MAX_FRAME);
+    debug_assert!(records.len() <= MAX_FRAME, "a frame holds at most MAX_FRAME bytes");
     let packed = zstd::bulk::compress(records, level)?;
     let start = out.len();
     out.extend_from_slice(&FRAME_MAGIC);
@@ -128,6 +130,29 @@ pub fn encode_frame(sequence: u32, records: &[u8], level: i32, out: &mut Vec<u8>
     Ok(())
 }
 
+/// What can be wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameFault {
+    /// The file ends within it: the logger was killed while it wrote, or the file was truncated later.
+    #[error("ends within a frame")]
+    CutOff,
+    /// Other bytes where a frame must begin.
+    #[error("no frame begins here")]
+    NotAFrame,
+    /// Longer than [`MAX_FRAME`], or the stream than [`MAX_INTERVAL_STREAM`].
+    #[error("frame larger than the format allows")]
+    TooLarge,
+    /// The checksum does not fit.
+    #[error("a frame's checksum does not fit")]
+    Checksum,
+    /// Not the number that comes next.
+    #[error("a frame is missing or out of order")]
+    Sequence,
+    /// The contents do not decompress to the length that the header says.
+    #[error("a frame does not decompress to its length")]
+    Contents,
+}
+
 /// What [`read_frames`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frames {
@@ -138,21 +163,28 @@ pub struct Frames {
     /// Where the first incomplete or damaged frame begins, and what is wrong with it; a file that was cut off in
     /// the middle of a frame (the logger was killed) has one, a finished file has none.
     pub broken: Option<(u64, String)>,
+    /// The same fault as a type.
+    pub fault: Option<FrameFault>,
 }
 
 /// Reads the frames of `file` from `start` on, up to the first that is not whole.
 #[must_use]
 pub fn read_frames(file: &[u8], start: usize) -> Frames {
+    read_some_frames(file, start, u32::MAX)
+}
+
+fn read_some_frames(file: &[u8], start: usize, most: u32) -> Frames {
     let mut frames = Frames::default();
     let mut at = start;
-    while at < file.len() {
+    while at < file.len() && frames.count < most {
         match read_frame(&file[at..], frames.count, &mut frames.stream) {
             Ok(len) => {
                 at += len;
                 frames.count += 1;
             }
-            Err(why) => {
-                frames.broken = Some((at as u64, why.to_owned()));
+            Err(fault) => {
+                frames.broken = Some((at as u64, fault.to_string()));
+                frames.fault = Some(fault);
                 break;
             }
         }
@@ -160,28 +192,28 @@ pub fn read_frames(file: &[u8], start: usize) -> Frames {
     frames
 }
 
-fn read_frame(bytes: &[u8], sequence: u32, stream: &mut Vec<u8>) -> std::result::Result<usize, &'static str> {
-    let header = bytes.get(..FRAME_HEADER_SIZE).ok_or("ends within a frame's header")?;
-    if header[..4] != FRAME_MAGIC {
-        return Err("no frame begins here");
+/// Reads the frame at the start of `bytes`, appends its records to `stream`, and returns its length in the file.
+fn read_frame(bytes: &[u8], sequence: u32, stream: &mut Vec<u8>) -> std::result::Result<usize, FrameFault> {
+    if !FRAME_MAGIC.starts_with(&bytes[..bytes.len().min(FRAME_MAGIC.len())]) {
+        return Err(FrameFault::NotAFrame);
     }
+    let header = bytes.get(..FRAME_HEADER_SIZE).ok_or(FrameFault::CutOff)?;
     let field = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let (crc, number, raw, packed) = (field(4), field(8), field(12) as usize, field(16) as usize);
-    if raw > MAX_FRAME || stream.len() + raw > MAX_INTERVAL_STREAM {
-        return Err("frame larger than the format allows");
+    if raw > MAX_FRAME || packed > MAX_PACKED_FRAME || stream.len() + raw > MAX_INTERVAL_STREAM {
+        return Err(FrameFault::TooLarge);
     }
     let end = FRAME_HEADER_SIZE + packed;
-    let frame = bytes.get(..end).ok_or("ends within a frame")?;
+    let frame = bytes.get(..end).ok_or(FrameFault::CutOff)?;
     if crc32fast::hash(&frame[8..]) != crc {
-        return Err("a frame's checksum does not fit");
+        return Err(FrameFault::Checksum);
     }
     if number != sequence {
-        return Err("a frame is missing or out of order");
+        return Err(FrameFault::Sequence);
     }
-    let records =
-        zstd::bulk::decompress(&frame[FRAME_HEADER_SIZE..], raw).map_err(|_| "a frame does not decompress")?;
+    let records = zstd::bulk::decompress(&frame[FRAME_HEADER_SIZE..], raw).map_err(|_| FrameFault::Contents)?;
     if records.len() != raw {
-        return Err("a frame's length does not fit");
+        return Err(FrameFault::Contents);
     }
     stream.extend_from_slice(&records);
     Ok(end)
@@ -212,7 +244,8 @@ impl TailHeader {
 
 /// Reads a tail: its header and the records that are complete in it.
 ///
-/// The logger writes a record's first byte last, so a record that was cut off reads as the end.
+/// The logger sets the byte behind a record to zero and writes the record's first byte last, so a record that was cut
+/// off reads as the end.
 ///
 /// # Errors
 /// Not a tail, or another version.
@@ -243,8 +276,11 @@ pub struct Interval {
     pub file_size: u64,
     /// Whether the last record is an `END`. If not, the recording was cut off in this interval.
     pub complete: bool,
-    /// What is wrong behind the last usable record, if anything is: byte offset in the file, and the rule.
+    /// What is wrong behind the last usable record, if anything is, and the rule: the byte offset is one in the file
+    /// where a frame is at fault, and one in the stream where a record is.
     pub broken: Option<(u64, String)>,
+    /// Whether `broken` is damage, not just a file that ends in the middle of a frame as a killed logger leaves it.
+    pub damaged: bool,
 }
 
 impl Interval {
@@ -259,50 +295,77 @@ impl Interval {
         let header = IntervalHeader::decode(file, path)?;
         let frames = read_frames(file, HEADER_SIZE);
         let mut stream = frames.stream;
-        let mut broken = frames.broken;
-        if let Some(tail) = tail
-            && let Ok((tail_header, records)) = read_tail(tail, path)
-            && tail_header.interval == header.interval
-            && tail_header.frame == frames.count
-        {
-            stream.extend_from_slice(records);
-        }
-        let mut reader = Records::new(&stream);
-        let mut usable = 0;
-        let mut complete = false;
-        while let Some(next) = reader.next() {
-            match next {
-                Ok(placed) => {
-                    let first = placed.offset == 0;
-                    if first != matches!(placed.record, Record::Checkpoint { .. }) {
-                        broken = Some((placed.offset as u64, "a CHECKPOINT must come first and only first".into()));
-                        break;
-                    }
-                    usable = reader.offset();
-                    complete = matches!(placed.record, Record::End { .. });
-                    if complete {
-                        break;
-                    }
-                }
-                Err(e) => {
-                    broken = Some((e.offset as u64, e.reason.to_owned()));
-                    break;
-                }
-            }
-        }
+        stream.extend_from_slice(tail_records(tail, &header, frames.count));
+        let (usable, complete, fault) = usable_records(&stream);
         if usable == 0 {
-            let why = broken.map_or_else(|| "no record in it".to_owned(), |(_, why)| why);
-            return Err(FormatError::damaged(path, HEADER_SIZE as u64, why));
-        }
-        if complete && usable != stream.len() {
-            broken = Some((usable as u64, "records follow the END".into()));
+            let (at, why) = match (fault, frames.broken) {
+                (Some((_, why)), _) => (HEADER_SIZE as u64, why),
+                (None, Some(broken)) => broken,
+                (None, None) => (HEADER_SIZE as u64, "no record in it".to_owned()),
+            };
+            return Err(FormatError::damaged(path, at, why));
         }
         stream.truncate(usable);
-        Ok(Self { header, stream, file_size: file.len() as u64, complete, broken })
+        let damaged = fault.is_some() || frames.fault.is_some_and(|fault| fault != FrameFault::CutOff);
+        let broken = fault.or(frames.broken);
+        Ok(Self { header, stream, file_size: file.len() as u64, complete, broken, damaged })
+    }
+
+    /// Whether the logger had come to the interval's first record when it was killed. If not, the thread's log ends
+    /// with the interval before. Damage counts as begun, for [`Self::decode`] to say what it is.
+    #[must_use]
+    pub fn has_begun(file: &[u8], tail: Option<&[u8]>, path: &Path) -> bool {
+        if file.len() < HEADER_SIZE && INTERVAL_MAGIC.starts_with(&file[..file.len().min(INTERVAL_MAGIC.len())]) {
+            return false;
+        }
+        let Ok(header) = IntervalHeader::decode(file, path) else { return true };
+        let first = read_some_frames(file, HEADER_SIZE, 1);
+        let damaged = first.fault.is_some_and(|fault| fault != FrameFault::CutOff);
+        damaged || first.count > 0 || !tail_records(tail, &header, 0).is_empty()
     }
 
     /// The records, in order.
     pub fn records(&self) -> Records<'_> {
         Records::new(&self.stream)
     }
+
+    /// The newest code picture that the interval uses.
+    #[must_use]
+    pub fn last_code_seq(&self) -> CodeSeq {
+        self.records().flatten().fold(self.header.code_seq, |last, placed| match placed.record {
+            Record::Code { seq, .. } => last.max(seq),
+            _ => last,
+        })
+    }
+}
+
+/// The records of a thread's tail that follow the `frames` frames of the interval that `header` heads.
+fn tail_records<'a>(tail: Option<&'a [u8]>, header: &IntervalHeader, frames: u32) -> &'a [u8] {
+    match tail.map(|tail| read_tail(tail, Path::new(""))) {
+        Some(Ok((of, records))) if of.interval == header.interval && of.frame == frames => records,
+        _ => &[],
+    }
+}
+
+/// How many bytes of `stream` are records that can be used, whether the last of them is an `END`, and what is wrong
+/// behind them.
+fn usable_records(stream: &[u8]) -> (usize, bool, Option<(u64, String)>) {
+    let mut reader = Records::new(stream);
+    let mut usable = 0;
+    while let Some(next) = reader.next() {
+        let placed = match next {
+            Ok(placed) => placed,
+            Err(e) => return (usable, false, Some((e.offset as u64, e.reason.to_owned()))),
+        };
+        if (usable == 0) != matches!(placed.record, Record::Checkpoint { .. }) {
+            return (usable, false, Some((usable as u64, "a CHECKPOINT must come first and only first".to_owned())));
+        }
+        usable = reader.offset();
+        if let Record::End { .. } = placed.record {
+            let more = (usable < stream.len()).then(|| (usable as u64, "records follow the END".to_owned()));
+            return (usable, true, more);
+        }
+    }
+    let zero = (usable < stream.len()).then(|| (usable as u64, "a zero byte among the records".to_owned()));
+    (usable, false, zero)
 }

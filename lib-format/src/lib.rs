@@ -9,16 +9,22 @@
 //! | records | [`record`] |
 //! | the register file | [`regs`] |
 //! | code pages | [`code`] |
+//! | invariants | [`check`] |
 //! | what the replay process is handed, and what it says | [`package`], [`control`] |
+//!
+//! [`cache`] and [`hash`] are UserMemCache and UserMemHash, the logger's picture of the replayer's memory.
 //!
 //! The crate knows nothing of DynamoRIO, of processes or of the command line, and has no unsafe code.
 #![forbid(unsafe_code)]
 
+pub mod cache;
+pub mod check;
 pub mod code;
 pub mod control;
 pub mod error;
 pub mod folder;
 pub mod frame;
+pub mod hash;
 pub mod package;
 pub mod record;
 pub mod regs;

@@ -9,21 +9,19 @@
 
 use crate::code::{CODE_PAGE_SIZE, CodePage, CodeStore, encode_page};
 use crate::frame::Interval;
-use crate::record::{Record, Records};
+use crate::record::Records;
 use crate::types::{Addr, CodeSeq};
 
 /// First bytes of a package.
 pub const PACKAGE_MAGIC: [u8; 8] = *b"BUGNETPK";
 const HEADER: usize = 32;
 
-/// Builds the package for `interval`.
+/// Builds the package for `interval`. That `code` has all the pages which the interval names is the caller's to check,
+/// see [`CodeStore::covers`] and [`Interval::last_code_seq`].
 #[must_use]
 pub fn encode(interval: &Interval, code: &CodeStore) -> Vec<u8> {
     let start = interval.header.code_seq;
-    let last = interval.records().flatten().fold(start, |last, placed| match placed.record {
-        Record::Code { seq, .. } => last.max(seq),
-        _ => last,
-    });
+    let last = interval.last_code_seq();
     let mut pages: Vec<&CodePage> = code.picture(start);
     pages.extend(code.pages.iter().filter(|page| page.seq > start && page.seq <= last));
     pages.sort_by_key(|page| page.seq);
@@ -62,7 +60,8 @@ pub struct PageRef<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// Reads a package; `None` if the bytes are not one.
+    /// Reads a package; `None` if the bytes are not one: magic, version or lengths do not fit, or a page is out of
+    /// order or not at a page's address.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = bytes.split_at_checked(HEADER)?;
@@ -73,7 +72,9 @@ impl<'a> Package<'a> {
         let code_seq = CodeSeq(u64::from_le_bytes(header[16..24].try_into().ok()?));
         let stream = usize::try_from(u64::from_le_bytes(header[24..32].try_into().ok()?)).ok()?;
         let (pages, rest) = rest.split_at_checked(pages.checked_mul(CODE_PAGE_SIZE)?)?;
-        Some(Self { code_seq, pages, stream: rest.get(..stream)? })
+        let package = Self { code_seq, pages, stream: rest.get(..stream)? };
+        let ascending = package.pages().is_sorted_by(|a, b| a.seq < b.seq);
+        (ascending && package.pages().all(|page| page.addr == page.addr.page())).then_some(package)
     }
 
     /// The code pages, ascending by sequence number.

@@ -41,7 +41,7 @@ pub struct RegisterFile {
     pub fs_base: u64,
     /// Base address of the GS segment.
     pub gs_base: u64,
-    /// SSE control and status.
+    /// SSE control and status; bits 16 and up are zero.
     pub mxcsr: u32,
     /// x87 control word.
     pub fcw: u16,
@@ -148,6 +148,9 @@ impl RegisterFile {
         regs.fs_base = r.u64()?;
         regs.gs_base = r.u64()?;
         regs.mxcsr = r.u32()?;
+        if regs.mxcsr > 0xffff {
+            return Err(WireError("MXCSR has bits set that no processor has"));
+        }
         regs.fcw = r.u16()?;
         regs.fsw = r.u16()?;
         regs.ftw = r.u8()?;

@@ -55,6 +55,8 @@ number!(
 impl Addr {
     /// Bytes of a page of memory and of code.
     pub const PAGE: u64 = 4096;
+    /// First address above those that user code can have; an address of a log is below.
+    pub const USER_END: u64 = 1 << 47;
 
     /// The start of the page that holds this address.
     #[must_use]

@@ -20,6 +20,11 @@ impl<'a> Reader<'a> {
         self.at
     }
 
+    /// The next byte, without moving on.
+    pub fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], WireError> {
         let end = self.at.checked_add(len).ok_or(WireError("length overflows"))?;
         let out = self.bytes.get(self.at..end).ok_or(WireError("ends in the middle"))?;

@@ -1,0 +1,346 @@
+//! The rules for files, and for how the intervals of a thread follow each other.
+
+use super::records::{Stream, check_stream};
+use super::{Invariant, Report, Severity};
+use crate::code::{CODE_HEADER_SIZE, CODE_MAGIC, decode_pages};
+use crate::error::{FormatError, Result};
+use crate::folder::{CODE_FILE, Ending, MODULES_FILE, Recording, TAIL_FILE, ThreadFiles, module_lines, process_folder};
+use crate::frame::{
+    FrameFault, Frames, HEADER_SIZE, INTERVAL_MAGIC, IntervalHeader, TAIL_HEADER_SIZE, TAIL_MAGIC, TailHeader,
+    check_magic, read_frames, read_tail,
+};
+use crate::record::{EndReason, Records};
+use crate::types::{CodeSeq, IntervalNo, Pid};
+use hashbrown::HashSet;
+use std::path::Path;
+
+pub(super) fn check_recording(recording: &Recording, report: &mut Report) -> Result<()> {
+    let threads = recording.thread_folders()?;
+    let mut ends = Vec::new();
+    for pid in recording.processes()? {
+        let folder = recording.path.join(process_folder(pid));
+        check_modules(&folder, report)?;
+        let mut threads = threads.iter().filter(|t| t.pid == pid).peekable();
+        if threads.peek().is_none() {
+            continue; // killed before its first thread began: there need not be a code store yet
+        }
+        let known = check_code(&folder, report)?;
+        let mut process = Process { recording, pid, known, sequences: HashSet::new() };
+        for thread in threads {
+            ends.push((pid, process.check_thread(thread, report)?));
+        }
+    }
+    check_ending(recording, &ends, report);
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(FormatError::io(path)(e)),
+    }
+}
+
+fn check_modules(folder: &Path, report: &mut Report) -> Result<()> {
+    let path = folder.join(MODULES_FILE);
+    let Some(file) = read(&path)? else { return Ok(()) };
+    for (at, why) in module_lines(&file).filter_map(std::result::Result::err) {
+        report.error(Invariant::ModuleLine, &path, at, why);
+    }
+    if let Some(last) = file.split_inclusive(|b| *b == b'\n').next_back().filter(|line| !line.ends_with(b"\n")) {
+        report.cut_off(Invariant::ModuleLine, &path, (file.len() - last.len()) as u64, "the last line has no end");
+    }
+    Ok(())
+}
+
+/// Checks magic and version; `false` where there is no going on.
+fn check_start(file: &[u8], magic: &[u8; 8], path: &Path, what: &'static str, report: &mut Report) -> bool {
+    match check_magic(file, magic, path, what) {
+        Ok(()) => true,
+        Err(FormatError::Version { found, .. }) => {
+            report.error(Invariant::HeaderVersion, path, 8, format!("version {found}"));
+            false
+        }
+        Err(_) => {
+            report.error(Invariant::HeaderMagic, path, 0, format!("not a bugnet {what}"));
+            false
+        }
+    }
+}
+
+fn check_reserved(bytes: &[u8], at: usize, path: &Path, report: &mut Report) {
+    if bytes.iter().any(|b| *b != 0) {
+        report.error(Invariant::HeaderReserved, path, at as u64, format!("{bytes:02x?}"));
+    }
+}
+
+/// Reports what is wrong with the frames of a file; a cut is none in a file that may have been written last.
+fn check_frames(frames: &Frames, may_be_cut: bool, path: &Path, report: &mut Report) {
+    let (Some(fault), Some((at, why))) = (frames.fault, &frames.broken) else { return };
+    let invariant = match fault {
+        FrameFault::CutOff if may_be_cut => return report.cut_off(Invariant::FrameWhole, path, *at, why),
+        FrameFault::CutOff => Invariant::FrameWhole,
+        FrameFault::NotAFrame => Invariant::FrameMagic,
+        FrameFault::TooLarge => Invariant::FrameSize,
+        FrameFault::Checksum => Invariant::FrameChecksum,
+        FrameFault::Sequence => Invariant::FrameSequence,
+        FrameFault::Contents => Invariant::FrameContents,
+    };
+    report.error(invariant, path, *at, why);
+}
+
+/// Checks a process's code store; returns the number of its last usable page.
+fn check_code(folder: &Path, report: &mut Report) -> Result<CodeSeq> {
+    let path = folder.join(CODE_FILE);
+    let Some(file) = read(&path)? else {
+        report.error(Invariant::HeaderWhole, &path, 0, "there is no code store");
+        return Ok(CodeSeq(0));
+    };
+    if file.len() < CODE_HEADER_SIZE {
+        report.cut_off(Invariant::HeaderWhole, &path, file.len() as u64, "ends within its header");
+        return Ok(CodeSeq(0));
+    }
+    if !check_start(&file, &CODE_MAGIC, &path, "code store", report) {
+        return Ok(CodeSeq(0));
+    }
+    check_reserved(&file[12..CODE_HEADER_SIZE], 12, &path, report);
+    let frames = read_frames(&file, CODE_HEADER_SIZE);
+    check_frames(&frames, true, &path, report);
+    let (pages, fault) = decode_pages(&frames.stream);
+    if let Some((at, why)) = fault {
+        report.error(Invariant::CodePage, &path, at, why);
+    }
+    Ok(CodeSeq(pages.len() as u64))
+}
+
+/// What the rules about a thread need to know of its process.
+struct Process<'a> {
+    recording: &'a Recording,
+    pid: Pid,
+    /// Last page of its code store.
+    known: CodeSeq,
+    /// Checkpoint numbers so far.
+    sequences: HashSet<u64>,
+}
+
+/// A thread's tail, where it can be used.
+struct Tail<'a> {
+    header: TailHeader,
+    records: &'a [u8],
+}
+
+impl Process<'_> {
+    /// Checks a thread; returns how it ended, if an `END` says so.
+    fn check_thread(&mut self, thread: &ThreadFiles, report: &mut Report) -> Result<Option<EndReason>> {
+        if let Some(missing) = thread.missing_interval() {
+            report.error(Invariant::IntervalGap, &thread.folder, 0, format!("interval {missing} is missing"));
+        }
+        match thread.intervals.first() {
+            Some(first) if first.0 != 0 && self.recording.meta.keep == 0 => {
+                report.error(Invariant::FirstInterval, &thread.folder, 0, format!("it is number {first}"));
+            }
+            _ => {}
+        }
+        let tail_path = thread.folder.join(TAIL_FILE);
+        let tail_file = read(&tail_path)?;
+        let tail = tail_file.as_deref().and_then(|file| check_tail(file, &tail_path, report));
+        let mut tail_fits = tail.is_none();
+        let mut before: Option<(IntervalHeader, Stream)> = None;
+        let mut reason = None;
+        for interval in &thread.intervals {
+            let last = Some(interval) == thread.intervals.last();
+            let (path, file) = thread.read_file(*interval)?;
+            let Some(header) = self.check_header(&file, &path, thread, *interval, last, report) else {
+                before = None;
+                continue;
+            };
+            let frames = read_frames(&file, HEADER_SIZE);
+            check_frames(&frames, last, &path, report);
+            let damaged = frames.fault.is_some_and(|fault| fault != FrameFault::CutOff);
+            let mut bytes = frames.stream;
+            if let Some(tail) = tail.as_ref().filter(|tail| tail.header.interval == *interval) {
+                // With damaged frames, there is no telling how many there were.
+                tail_fits |=
+                    tail.header.frame <= frames.count || frames.fault.is_some_and(|fault| fault != FrameFault::CutOff);
+                if tail.header.frame == frames.count {
+                    bytes.extend_from_slice(tail.records);
+                }
+            }
+            if last && bytes.is_empty() && !damaged {
+                // Killed between the file's header and the first record. The thread's log ends one interval before.
+                report.cut_off(Invariant::CheckpointFirst, &path, HEADER_SIZE as u64, "no record yet");
+            }
+            let stream = check_stream(&bytes, header.code_seq, self.known, &path, report);
+            report.intervals += u64::from(!bytes.is_empty());
+            report.instructions += stream.position.0;
+            self.check_end(&stream, last, bytes.len(), &path, report);
+            if let Some((before_header, before)) = &before {
+                check_continuity(before_header, before, &header, &stream, &path, report);
+            }
+            reason = stream.end.as_ref().map(|(reason, _)| reason.clone());
+            before = Some((header, stream));
+        }
+        if let Some(tail) = tail.filter(|tail| !tail_fits && !tail_is_before(tail, thread)) {
+            let TailHeader { interval, frame } = tail.header;
+            report.error(Invariant::TailPlace, &tail_path, 12, format!("for frame {frame} of interval {interval}"));
+        }
+        Ok(reason)
+    }
+
+    fn check_header(
+        &mut self,
+        file: &[u8],
+        path: &Path,
+        thread: &ThreadFiles,
+        interval: IntervalNo,
+        last: bool,
+        report: &mut Report,
+    ) -> Option<IntervalHeader> {
+        if file.len() < HEADER_SIZE {
+            let severity = if last { Severity::CutOff } else { Severity::Error };
+            let detail = "ends within its header".to_owned();
+            report.add(Invariant::HeaderWhole, severity, path, file.len() as u64, detail);
+            return None;
+        }
+        if !check_start(file, &INTERVAL_MAGIC, path, "interval file", report) {
+            return None;
+        }
+        let header = match IntervalHeader::decode(file, path) {
+            Ok(header) => header,
+            Err(e) => {
+                report.error(Invariant::HeaderChecksum, path, HEADER_SIZE as u64 - 4, e.to_string());
+                return None;
+            }
+        };
+        check_reserved(&file[12..16], 12, path, report);
+        check_reserved(&file[56..60], 56, path, report);
+        if (header.pid, header.tid, header.interval) != (thread.pid, thread.tid, interval) {
+            let IntervalHeader { pid, tid, interval, .. } = header;
+            let detail = format!("it names interval {interval} of thread {tid} of process {pid}");
+            report.error(Invariant::HeaderIdentity, path, 16, detail);
+        }
+        if header.code_seq > self.known {
+            let detail = format!("begins with {}, the store ends with {}", header.code_seq, self.known);
+            report.error(Invariant::CodeKnown, path, 40, detail);
+        }
+        if !self.sequences.insert(header.sequence) {
+            report.error(Invariant::CheckpointSequence, path, 32, format!("{} is there twice", header.sequence));
+        }
+        Some(header)
+    }
+
+    /// Whether there must be an `END`, and of which kind.
+    fn check_end(&self, stream: &Stream, last: bool, len: usize, path: &Path, report: &mut Report) {
+        let at = len as u64;
+        match &stream.end {
+            Some((EndReason::Full, _)) if last => {
+                report.cut_off(Invariant::EndReason, path, at, "the next interval is not there");
+            }
+            Some((EndReason::Full, _)) => {}
+            Some((reason, _)) if !last => {
+                report.error(Invariant::EndReason, path, at, format!("another interval follows {reason:?}"));
+            }
+            Some(_) => {}
+            // An interval with a broken record has its finding already.
+            None if !stream.whole => {}
+            None if !last => report.error(Invariant::EndPresent, path, at, "no END, but another interval follows"),
+            None if self.exited() => report.error(Invariant::EndPresent, path, at, "no END, but the program exited"),
+            None => report.cut_off(Invariant::EndPresent, path, at, "recording stopped here"),
+        }
+    }
+
+    /// Whether this is the first process, and it is known to have exited by itself.
+    fn exited(&self) -> bool {
+        let meta = &self.recording.meta;
+        meta.pid == Some(self.pid.0) && matches!(meta.ending, Ending::Exited { .. })
+    }
+}
+
+/// Checks a thread's tail by itself; `None` if it is not in use.
+fn check_tail<'a>(file: &'a [u8], path: &Path, report: &mut Report) -> Option<Tail<'a>> {
+    if file.len() < TAIL_HEADER_SIZE || file[..TAIL_HEADER_SIZE].iter().all(|b| *b == 0) {
+        report.cut_off(Invariant::HeaderWhole, path, file.len() as u64, "it has no header yet");
+        return None;
+    }
+    if !check_start(file, &TAIL_MAGIC, path, "tail", report) {
+        return None;
+    }
+    check_reserved(&file[24..TAIL_HEADER_SIZE], 24, path, report);
+    let (header, records) = read_tail(file, path).ok()?;
+    let mut reader = Records::resume(&file[TAIL_HEADER_SIZE..], records.len(), crate::types::Position(0));
+    if let Some(Err(e)) = reader.next() {
+        report.error(Invariant::TailRecord, path, (TAIL_HEADER_SIZE + records.len()) as u64, e.reason);
+    }
+    Some(Tail { header, records })
+}
+
+/// Whether the tail belongs to an interval that was deleted since, or to the thread's first, which has no file yet.
+fn tail_is_before(tail: &Tail<'_>, thread: &ThreadFiles) -> bool {
+    match thread.intervals.first() {
+        Some(first) => tail.header.interval < *first,
+        None => tail.records.is_empty(),
+    }
+}
+
+/// The rules about an interval and the one before it.
+fn check_continuity(
+    before_header: &IntervalHeader,
+    before: &Stream,
+    header: &IntervalHeader,
+    stream: &Stream,
+    path: &Path,
+    report: &mut Report,
+) {
+    if header.interval.0 != before_header.interval.0.wrapping_add(1) {
+        return; // a gap, which has its finding already
+    }
+    if let (Some((_, end)), Some(begin)) = (&before.end, &stream.begin) {
+        for d in end.differences(begin) {
+            let detail = format!("{} ended as {} and begins as {}", d.register, d.expected, d.got);
+            report.error(Invariant::IntervalContinuity, path, 0, detail);
+        }
+    }
+    if before.end.is_some()
+        && before_header.instructions_before.checked_add(before.position.0) != Some(header.instructions_before)
+    {
+        let detail = format!(
+            "begins at instruction {}, the interval before began at {} and has {}",
+            header.instructions_before, before_header.instructions_before, before.position
+        );
+        report.error(Invariant::InstructionCount, path, 48, detail);
+    }
+    if header.code_seq < before.code_seq {
+        let detail = format!("begins with {} where {} was in force", header.code_seq, before.code_seq);
+        report.error(Invariant::CodeAscending, path, 40, detail);
+    }
+    if header.sequence <= before_header.sequence {
+        let detail = format!("{} follows {}", header.sequence, before_header.sequence);
+        report.error(Invariant::CheckpointSequence, path, 32, detail);
+    }
+}
+
+/// Compares `recording.json` with the ends of the first process's threads.
+fn check_ending(recording: &Recording, ends: &[(Pid, Option<EndReason>)], report: &mut Report) {
+    let first: Vec<_> = ends.iter().filter(|(pid, _)| recording.meta.pid == Some(pid.0)).map(|(_, end)| end).collect();
+    let says = |wanted: &dyn Fn(&EndReason) -> bool| first.iter().any(|end| end.as_ref().is_some_and(wanted));
+    let own = |end: &EndReason| matches!(end, EndReason::Exit { .. } | EndReason::Signal { .. });
+    if !says(&own) {
+        return; // cut off, or exact replay ended before the program did
+    }
+    let (agrees, what) = match recording.meta.ending {
+        Ending::Unknown => return,
+        Ending::Exited { status } => {
+            let same = |end: &EndReason| matches!(end, EndReason::Exit { status: s } if s & 0xff == status);
+            (says(&same), format!("exit status {status}"))
+        }
+        Ending::Killed { signal } => {
+            let same = |end: &EndReason| matches!(end, EndReason::Signal { signo, .. } if i64::from(*signo) == i64::from(signal));
+            (says(&same) || first.iter().any(|end| end.is_none()), format!("signal {signal}"))
+        }
+    };
+    if !agrees {
+        let detail = format!("recording.json says {what}, the last records do not");
+        report.error(Invariant::EndingAgrees, &recording.path.join(crate::folder::META_FILE), 0, detail);
+    }
+}

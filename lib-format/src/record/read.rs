@@ -1,0 +1,152 @@
+//! Reading a record stream.
+
+use super::load::decode_load;
+use super::parts::text;
+use super::{EndReason, MAX_TEXT, MAX_VALUE, OutputStream, Record, RegisterUpdates, SpecialKind, tag};
+use crate::regs::RegisterFile;
+use crate::types::{Addr, CodeSeq, Position};
+use crate::wire::{Reader, WireError};
+
+/// A record with its place: where it stands in the stream, and at which position it takes effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed<'a> {
+    /// Byte offset of the record in its interval's stream.
+    pub offset: usize,
+    /// Position at which it takes effect.
+    pub position: Position,
+    /// The record.
+    pub record: Record<'a>,
+}
+
+/// A broken rule in a record stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordError {
+    /// Byte offset of the record in its interval's stream.
+    pub offset: usize,
+    /// The rule.
+    pub reason: &'static str,
+}
+
+/// Reads the records of a stream, in order, up to its end, to the first record that breaks a rule, or to a zero byte.
+///
+/// Works on hostile bytes: no panic, no allocation beyond the stream's own size.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    reader: Reader<'a>,
+    position: Position,
+    ended: bool,
+}
+
+impl<'a> Records<'a> {
+    /// Reads from the start of an interval's stream.
+    #[must_use]
+    pub fn new(stream: &'a [u8]) -> Self {
+        Self::resume(stream, 0, Position(0))
+    }
+
+    /// Reads on from `offset`, where the record before was at `position`.
+    #[must_use]
+    pub fn resume(stream: &'a [u8], offset: usize, position: Position) -> Self {
+        Self { reader: Reader::new(stream, offset), position, ended: false }
+    }
+
+    /// Byte offset of the record that [`Self::next`] returns next.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.reader.offset()
+    }
+
+    /// Position of the record that was returned last.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    fn read(&mut self) -> Result<Option<Record<'a>>, WireError> {
+        let r = &mut self.reader;
+        let first = match r.peek() {
+            None | Some(tag::END_OF_STREAM) => return Ok(None),
+            Some(_) => r.u8()?,
+        };
+        Ok(Some(match first {
+            tag::CHECKPOINT => {
+                Record::Checkpoint { tsc: r.u64()?, unix_nanos: r.u64()?, regs: Box::new(RegisterFile::decode(r)?) }
+            }
+            tag::CHECK => Record::Check { delta: r.varint()?, rflags_known: r.varint()?, hash: r.u64()? },
+            tag::LOAD.. => decode_load(r, first)?,
+            tag::REGISTERS => Record::Registers { delta: r.varint()?, updates: RegisterUpdates::decode(r)? },
+            tag::SYSCALL => {
+                let delta = r.varint()?;
+                let number = r.varint()?;
+                let result = r.u64()?.cast_signed();
+                let stream = OutputStream::from_number(r.u8()?).ok_or(WireError("unknown output stream"))?;
+                let mut args = [0; 6];
+                for arg in &mut args {
+                    *arg = r.varint()?;
+                }
+                let updates = RegisterUpdates::decode(r)?;
+                Record::Syscall { delta, number, result, args, stream, updates }
+            }
+            tag::SPECIAL => Record::Special {
+                delta: r.varint()?,
+                kind: SpecialKind::from_number(r.u8()?).ok_or(WireError("unknown kind of special instruction"))?,
+                updates: RegisterUpdates::decode(r)?,
+            },
+            tag::MEMORY => {
+                let delta = r.varint()?;
+                let (addr, bytes) = memory(r)?;
+                Record::Memory { delta, addr, bytes }
+            }
+            tag::CODE => Record::Code { delta: r.varint()?, seq: CodeSeq(r.varint()?) },
+            tag::SYSCALL_DATA => Record::SyscallData { arg: r.u8()?, bytes: r.bytes(MAX_TEXT)? },
+            tag::SNAPSHOT => {
+                let (addr, bytes) = memory(r)?;
+                Record::Snapshot { addr, bytes }
+            }
+            tag::NOTE => Record::Note { text: text(r)? },
+            tag::END => Record::End {
+                delta: r.varint()?,
+                reason: EndReason::decode(r)?,
+                regs: Box::new(RegisterFile::decode(r)?),
+            },
+            _ => return Err(WireError("unknown record tag")),
+        }))
+    }
+}
+
+/// A piece of memory; one that would reach past the top of the address space is an error.
+fn memory<'a>(r: &mut Reader<'a>) -> Result<(Addr, &'a [u8]), WireError> {
+    let addr = r.u64()?;
+    let bytes = r.bytes(MAX_VALUE)?;
+    match addr.checked_add(bytes.len() as u64) {
+        Some(_) => Ok((Addr(addr), bytes)),
+        None => Err(WireError("memory beyond the top of the address space")),
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Placed<'a>, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let offset = self.reader.offset();
+        let placed = self.read().and_then(|record| {
+            let Some(record) = record else {
+                self.ended = true;
+                return Ok(None);
+            };
+            let position = self.position.0.checked_add(record.delta());
+            self.position = Position(position.ok_or(WireError("position overflows"))?);
+            Ok(Some(Placed { offset, position: self.position, record }))
+        });
+        match placed {
+            Ok(placed) => placed.map(Ok),
+            Err(WireError(reason)) => {
+                self.ended = true;
+                Some(Err(RecordError { offset, reason }))
+            }
+        }
+    }
+}
