@@ -2,9 +2,17 @@
 
 use crate::number;
 use crate::record::CpuLevel;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::PathBuf;
+
+/// The exit status of the commands that read logs.
+const READER_EXIT_STATUS: &str = "\
+    \n  2  wrong use: an unknown option, or a thread or interval that the log does not hold\
+    \n  3  no log, a damaged one, or one of another version\
+    \n  4  it cannot be done here: a part of bugnet is missing, or the system refused something";
 
 /// Records programs and replays them exactly.
 #[derive(Debug, Parser)]
@@ -27,6 +35,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Record(RecordArgs),
+    Replay(ReplayArgs),
+    Info(InfoArgs),
+    Dump(DumpArgs),
+    Check(CheckArgs),
 }
 
 /// Run a program and record it
@@ -65,4 +77,153 @@ pub struct RecordArgs {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
     pub command: Vec<OsString>,
+}
+
+/// Which recording to look at.
+#[derive(Debug, Args)]
+pub struct LogArg {
+    /// The log's folder, or its name where logs lie by default [default: the latest]
+    #[arg(value_name = "LOG")]
+    pub log: Option<PathBuf>,
+}
+
+/// Replay a recording and verify every interval
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet replay                            verifies the latest recording\n  \
+        bugnet replay /tmp/log --intervals 3..5  verifies intervals 3 and 4\n  \
+        bugnet replay --output                   prints what the program wrote, from replayed memory\n\n\
+        Exit status:\n  \
+        0  every interval reached its recorded end state, or the end at which the log was cut off\n  \
+        1  an interval went another way than recorded{READER_EXIT_STATUS}"))]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// Only the thread with this id
+    #[arg(long, value_name = "T")]
+    pub thread: Option<u32>,
+    /// Only the intervals from A up to, but not including, B; A.., ..B and A alone also work
+    #[arg(long, value_name = "A..B", value_parser = number::range)]
+    pub intervals: Option<Range<u64>>,
+    /// Intervals to replay at the same time [default: the number of processors]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Print what the program wrote to standard output and error, each to the same, or one of the two
+    #[arg(long, value_name = "STREAM", num_args = 0..=1, require_equals = true, default_missing_value = "both")]
+    pub output: Option<Streams>,
+    /// Print the result as JSON
+    #[arg(long, conflicts_with = "output")]
+    pub json: bool,
+}
+
+/// Which of the program's outputs to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Streams {
+    /// Standard output to standard output, standard error to standard error
+    Both,
+    /// Standard output only
+    Stdout,
+    /// Standard error only
+    Stderr,
+}
+
+/// Say what was recorded and how it ended; for a crash, where and why
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet info\n  \
+        bugnet info --json /tmp/log\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct InfoArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print every record of a log, one line each
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet dump | grep 'system call'\n  \
+        bugnet dump --interval 3 --json /tmp/log\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct DumpArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// Only the thread with this id
+    #[arg(long, value_name = "T")]
+    pub thread: Option<u32>,
+    /// Only this interval
+    #[arg(long, value_name = "K")]
+    pub interval: Option<u64>,
+    /// Print a JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Check that a log is whole and keeps the rules of its format, without replaying it
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet check\n  \
+        bugnet check --json /tmp/log\n\n\
+        Exit status:\n  \
+        0  the log keeps all rules; it may have been cut off\n  \
+        1  a rule is broken{READER_EXIT_STATUS}"))]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn declaration_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    fn record(line: &[&str]) -> RecordArgs {
+        match Cli::try_parse_from([&["bugnet", "record"], line].concat()).unwrap().command {
+            Command::Record(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_of_the_program_are_not_ours() {
+        let args = record(&["--keep", "2", "ls", "--keep", "3", "-o", "x", "--", "-j"]);
+        assert_eq!(args.keep, 2);
+        assert_eq!(args.output, None);
+        assert_eq!(args.command, ["ls", "--keep", "3", "-o", "x", "--", "-j"]);
+        assert_eq!(record(&["--", "-odd-name", "--", "a"]).command, ["-odd-name", "--", "a"]);
+        assert!(Cli::try_parse_from(["bugnet", "record", "--no-such-option", "ls"]).is_err());
+        assert!(Cli::try_parse_from(["bugnet", "record"]).is_err());
+    }
+
+    #[test]
+    fn counts() {
+        let args = record(&["--interval", "2k", "--check-every=1M", "ls"]);
+        assert_eq!((args.interval, args.check_every, args.keep), (2_000, 1_000_000, 0));
+        assert_eq!(record(&["ls"]).interval, 100_000_000);
+        assert!(Cli::try_parse_from(["bugnet", "record", "--interval", "0", "ls"]).is_err());
+    }
+
+    #[test]
+    fn output_takes_its_stream_after_an_equals_sign_only() {
+        let replay = |line: &[&str]| match Cli::try_parse_from([&["bugnet", "replay"], line].concat()).unwrap().command
+        {
+            Command::Replay(args) => (args.output, args.log.log),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(replay(&["--output", "stderr"]), (Some(Streams::Both), Some("stderr".into())));
+        assert_eq!(replay(&["--output=stderr"]), (Some(Streams::Stderr), None));
+        assert_eq!(replay(&[]), (None, None));
+    }
 }

@@ -1,34 +1,47 @@
 //! Records programs and replays them exactly.
 
 mod args;
+mod check;
+mod dump;
+mod failure;
+mod find_log;
+mod info;
 mod number;
 mod record;
+mod record_json;
+mod replay;
 
 use args::{Cli, Command};
 use clap::Parser;
+use failure::{EXIT_USAGE, Failure, complain};
 use std::process::ExitCode;
-
-/// Wrong use of the command line.
-const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Not even a message can be printed if this fails.
+            // Where not even that can be printed, the exit status has to do.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(usage_code()) } else { ExitCode::SUCCESS };
         }
     };
-    match cli.command {
-        Command::Record(args) => record::record(&args).unwrap_or_else(|error| {
-            eprintln!("bugnet: {error}");
-            ExitCode::from(error.exit_code())
-        }),
-    }
+    let done = |()| ExitCode::SUCCESS;
+    let result: Result<ExitCode, Failure> = match &cli.command {
+        Command::Record(args) => {
+            return record::record(args).unwrap_or_else(|error| {
+                complain(&error);
+                ExitCode::from(error.exit_code())
+            });
+        }
+        Command::Replay(args) => replay::replay(args),
+        Command::Info(args) => info::info(args).map(done),
+        Command::Dump(args) => dump::dump(args).map(done),
+        Command::Check(args) => check::check(args),
+    };
+    result.unwrap_or_else(|failure| failure.report())
 }
 
-/// `record` passes its program's exit status on, so its own must be one that programs do not use.
+/// The exit status for wrong use: `record` passes its program's on, so its own must be one that programs do not use.
 fn usage_code() -> u8 {
     if std::env::args_os().nth(1).is_some_and(|command| command == "record") { record::EXIT_FAILED } else { EXIT_USAGE }
 }

@@ -1,4 +1,6 @@
-//! Counts as people type them: `100M` for 100,000,000.
+//! Counts and ranges as people type them: `100M` for 100,000,000.
+
+use std::ops::Range;
 
 /// Parses a count with an optional suffix: `k` for thousands, `M` for millions, `G` for thousand millions.
 pub fn count(text: &str) -> Result<u64, String> {
@@ -23,6 +25,21 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses `A..B` (B not included), `A..`, `..B`, `..` or `A`.
+pub fn range(text: &str) -> Result<Range<u64>, String> {
+    let range = match text.split_once("..") {
+        Some((from, to)) => {
+            let bound = |text: &str, missing| if text.is_empty() { Ok(missing) } else { count(text) };
+            bound(from, 0)?..bound(to, u64::MAX)?
+        }
+        None => {
+            let only = count(text)?;
+            only..only.checked_add(1).ok_or("the number is too large")?
+        }
+    };
+    if range.is_empty() { Err("there is nothing between the two numbers".into()) } else { Ok(range) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +51,17 @@ mod tests {
         assert_eq!(count("10k"), Ok(10_000));
         assert_eq!(count("100M"), Ok(100_000_000));
         assert_eq!(count("2G"), Ok(2_000_000_000));
+    }
+
+    #[test]
+    fn ranges() {
+        assert_eq!(range("2..5"), Ok(2..5));
+        assert_eq!(range("2.."), Ok(2..u64::MAX));
+        assert_eq!(range("..5"), Ok(0..5));
+        assert_eq!(range("7"), Ok(7..8));
+        for text in ["", "5..2", "3..3", "a..b", "1..2..3", "-1..2", "1...3"] {
+            assert!(range(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -156,11 +156,13 @@ pub fn launch(
 mod tests {
     use super::*;
 
-    const OPTIONS: LoggerOptions<'_> =
-        LoggerOptions { log: Path::new("/tmp/a b;é%"), interval: 10, keep: 2, check_every: 3, cpu: "host" };
+    fn logger_options(log: &Path) -> LoggerOptions<'_> {
+        LoggerOptions { log, interval: 10, keep: 2, check_every: 3, cpu: "host" }
+    }
 
     fn options_for(logger: &str) -> Result<String, RecordError> {
-        dynamorio_options(Path::new(logger), &OPTIONS).map(|o| o.into_string().unwrap())
+        dynamorio_options(Path::new(logger), &logger_options(Path::new("/tmp/a b;é%")))
+            .map(|o| o.into_string().unwrap())
     }
 
     #[test]
@@ -184,8 +186,7 @@ mod tests {
     #[test]
     fn too_long() {
         let log = "/x".repeat(1000);
-        let options = LoggerOptions { log: Path::new(&log), ..OPTIONS };
-        let error = dynamorio_options(Path::new("/l.so"), &options).unwrap_err();
+        let error = dynamorio_options(Path::new("/l.so"), &logger_options(Path::new(&log))).unwrap_err();
         assert!(matches!(&error, RecordError::UnusablePath { path, .. } if path == Path::new(&log)), "{error}");
     }
 

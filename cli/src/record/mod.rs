@@ -10,10 +10,13 @@ mod summary;
 mod wait;
 
 pub use error::{EXIT_FAILED, RecordError};
-pub use location::default_folder;
+pub use location::{LATEST, default_folder};
 pub use machine::CpuLevel;
+pub use summary::{describe_ending, size_of};
+pub use wait::die_by;
 
 use crate::args::RecordArgs;
+use crate::failure::complain;
 use bugnet_format::folder::{Ending, Meta};
 use bugnet_replay::tools::{Tool, Tools};
 use inherited::Inherited;
@@ -58,7 +61,7 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     }
     let finished = written.and_then(|()| meta.write(folder.path()));
     for error in [linked.err(), finished.err().map(RecordError::from)].into_iter().flatten() {
-        eprintln!("bugnet: {error}");
+        complain(&error);
     }
     if !args.quiet {
         summary::print(folder.path(), &meta.ending);

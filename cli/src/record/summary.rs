@@ -1,5 +1,6 @@
 //! The line at the end of a recording.
 
+use crate::failure::complain;
 use bugnet_format::folder::{Ending, Recording};
 use bugnet_format::record::{EndReason, Record};
 use indicatif::{HumanBytes, HumanCount};
@@ -73,17 +74,17 @@ pub fn print(log: &Path, ending: &Ending) {
     let totals = Recording::open(log).and_then(|recording| Totals::of(&recording));
     let totals = match totals {
         Ok(totals) => totals,
-        Err(error) => return eprintln!("bugnet: the log in {} cannot be read: {error}", log.display()),
+        Err(error) => return complain(&format_args!("the log in {} cannot be read: {error}", log.display())),
     };
     for why in &totals.incomplete {
-        eprintln!("bugnet: warning: {why}");
+        complain(&format_args!("warning: {why}"));
     }
-    eprintln!("{}", line(log, ending, &totals, size_of(log)));
+    complain(&line(log, ending, &totals, size_of(log)));
 }
 
 fn line(log: &Path, ending: &Ending, totals: &Totals, size: u64) -> String {
     format!(
-        "bugnet: {} instructions in {} interval{}, {}, {}: {}",
+        "{} instructions in {} interval{}, {}, {}: {}",
         HumanCount(totals.instructions),
         totals.intervals,
         if totals.intervals == 1 { "" } else { "s" },
@@ -102,11 +103,11 @@ mod tests {
         let totals = Totals { instructions: 1_234_567, intervals: 1, threads: 1, incomplete: Vec::new() };
         assert_eq!(
             line(Path::new("/logs/ls-0"), &Ending::Killed { signal: 11 }, &totals, 2048),
-            "bugnet: 1,234,567 instructions in 1 interval, 2.00 KiB, killed by SIGSEGV: /logs/ls-0"
+            "1,234,567 instructions in 1 interval, 2.00 KiB, killed by SIGSEGV: /logs/ls-0"
         );
         assert_eq!(
             line(Path::new("/l"), &Ending::Exited { status: 3 }, &Totals { intervals: 2, ..totals }, 1),
-            "bugnet: 1,234,567 instructions in 2 intervals, 1 B, exit status 3: /l"
+            "1,234,567 instructions in 2 intervals, 1 B, exit status 3: /l"
         );
     }
 

@@ -12,7 +12,7 @@ use nix::sys::signal::{SigHandler, SigSet, Signal, kill, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, Result};
 
 /// Passed on to the program, unless the terminal sends them.
 const FORWARDED: [Signal; 6] =
@@ -97,7 +97,7 @@ pub fn die_by(signal: i32) -> Result<()> {
     }
     // SAFETY: takes a number; any value is allowed.
     match unsafe { libc::raise(signal) } {
-        0 => Err(Error::new(ErrorKind::Other, "the signal is blocked or ignored")),
+        0 => Err(Error::other("the signal is blocked or ignored")),
         _ => Err(Error::last_os_error()),
     }
 }

@@ -1,0 +1,58 @@
+//! `bugnet check`: whether a log keeps the rules of its format.
+
+use crate::args::CheckArgs;
+use crate::failure::{EXIT_WRONG, Failure};
+use crate::find_log::find_log;
+use bugnet_format::check::{Report, Severity, check as check_recording};
+use bugnet_format::folder::Recording;
+use indicatif::HumanCount;
+use serde::Serialize;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Json<'a> {
+    /// Whether no finding is an error.
+    sound: bool,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// Checks a log and prints what it finds.
+pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let recording = Recording::open(&find_log(args.log.log.as_deref())?)?;
+    let report = check_recording(&recording)?;
+    let sound = report.is_sound();
+    let mut out = stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &Json { sound, report: &report }).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        for finding in &report.findings {
+            writeln!(out, "{finding}")?;
+        }
+        if report.unlisted > 0 {
+            writeln!(out, "and {} more of the same rules", HumanCount(report.unlisted))?;
+        }
+        writeln!(out, "{}: {}", recording.path.display(), verdict(&report))?;
+    }
+    out.flush()?;
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })
+}
+
+fn verdict(report: &Report) -> String {
+    let errors = report.of(Severity::Error).count();
+    let state = match (errors, report.of(Severity::CutOff).count()) {
+        (0, 0) => "whole".to_owned(),
+        (0, _) => "cut off, sound up to there".to_owned(),
+        (1, _) => "damaged, 1 rule is broken".to_owned(),
+        (errors, _) => format!("damaged, rules are broken in {errors} places"),
+    };
+    format!(
+        "{state}; {} intervals, {} records, {} instructions",
+        HumanCount(report.intervals),
+        HumanCount(report.records),
+        HumanCount(report.instructions)
+    )
+}

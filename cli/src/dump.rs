@@ -1,0 +1,46 @@
+//! `bugnet dump`: every record of a log, a line each.
+
+use crate::args::DumpArgs;
+use crate::failure::{Failure, complain};
+use crate::find_log::find_log;
+use crate::record_json;
+use bugnet_format::frame::Interval;
+use bugnet_format::types::Tid;
+use bugnet_replay::describe;
+use bugnet_replay::log::{IntervalId, Log, Selection};
+use std::io::{BufWriter, Write, stdout};
+
+/// Prints the records of the selected intervals.
+pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
+    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let intervals = args.interval.map(|only| only..only.saturating_add(1));
+    let selection = Selection { pid: None, tid: args.thread.map(Tid), intervals };
+    let mut out = BufWriter::new(stdout().lock());
+    for id in selection.intervals_of(&log)? {
+        let interval = log.interval(id)?;
+        if args.json { print_json(&mut out, id, &interval) } else { print_text(&mut out, id, &interval) }?;
+        if let Some((offset, why)) = &interval.broken {
+            out.flush()?;
+            complain(&format_args!("{id}: the log is damaged or was cut off at byte {offset}: {why}"));
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn print_text(out: &mut impl Write, id: IntervalId, interval: &Interval) -> std::io::Result<()> {
+    let header = &interval.header;
+    let (before, code) = (header.instructions_before, header.code_seq);
+    writeln!(out, "{id}: {before} instructions before, code up to page {code}")?;
+    for placed in interval.records().flatten() {
+        writeln!(out, "{:>14}  {}", placed.position.0, describe::record(&placed.record))?;
+    }
+    Ok(())
+}
+
+fn print_json(out: &mut impl Write, id: IntervalId, interval: &Interval) -> std::io::Result<()> {
+    for placed in interval.records().flatten() {
+        serde_json::to_writer(&mut *out, &record_json::line(id, &placed))?;
+        writeln!(out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! `bugnet info`: what was recorded, and how it ended.
+
+use crate::args::InfoArgs;
+use crate::failure::Failure;
+use crate::find_log::find_log;
+use crate::record::{describe_ending, size_of};
+use bugnet_format::folder::{CODE_FILE, ELF_FOLDER, Meta, process_folder};
+use bugnet_format::record::{EndReason, Record};
+use bugnet_format::types::IntervalNo;
+use bugnet_replay::describe;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+use std::fmt;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// What there is to say about a log.
+#[derive(Debug, Serialize)]
+struct Info {
+    /// The log's folder.
+    path: PathBuf,
+    /// `recording.json`.
+    recording: Meta,
+    /// Instructions of all threads since recording began, also those of intervals that were not kept.
+    instructions: u64,
+    /// Bytes on disk.
+    sizes: Sizes,
+    threads: Vec<ThreadInfo>,
+}
+
+/// Bytes.
+#[derive(Debug, Default, Serialize)]
+struct Sizes {
+    /// All files.
+    total: u64,
+    /// Interval files: compressed records.
+    intervals: u64,
+    /// The records in them, before compression.
+    records: u64,
+    /// Code stores.
+    code: u64,
+    /// Copies of ELF files.
+    elf: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ThreadInfo {
+    #[serde(flatten)]
+    id: ThreadId,
+    /// Instructions since recording began.
+    instructions: u64,
+    /// Why the thread's log ends; none if it was cut off.
+    end: Option<EndReason>,
+    intervals: Vec<IntervalInfo>,
+}
+
+#[derive(Debug, Serialize)]
+struct IntervalInfo {
+    interval: IntervalNo,
+    /// Instructions in it, as far as its records tell.
+    instructions: u64,
+    /// Number of its records.
+    records: u64,
+    /// Bytes of its file.
+    size: u64,
+    /// Bytes of its records before compression.
+    records_size: u64,
+    /// Whether it has its END.
+    complete: bool,
+}
+
+/// Prints what there is to say about a log.
+pub fn info(args: &InfoArgs) -> Result<(), Failure> {
+    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let info = Info::of(&log)?;
+    let mut out = stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &info).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{info}")?;
+    }
+    Ok(out.flush()?)
+}
+
+impl Info {
+    fn of(log: &Log) -> Result<Self, Failure> {
+        let mut sizes =
+            Sizes { total: size_of(log.path()), elf: size_of(&log.path().join(ELF_FOLDER)), ..Sizes::default() };
+        let mut threads = Vec::new();
+        for id in log.threads() {
+            threads.push(ThreadInfo::of(log, id)?);
+        }
+        let mut pids: Vec<_> = threads.iter().map(|thread| thread.id.pid).collect();
+        pids.dedup();
+        sizes.code = pids.iter().map(|pid| file_size(&log.path().join(process_folder(*pid)).join(CODE_FILE))).sum();
+        for interval in threads.iter().flat_map(|thread| &thread.intervals) {
+            sizes.intervals += interval.size;
+            sizes.records += interval.records_size;
+        }
+        let instructions = threads.iter().map(|thread| thread.instructions).sum();
+        Ok(Self { path: log.path().to_owned(), recording: log.meta().clone(), instructions, sizes, threads })
+    }
+}
+
+fn file_size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+impl ThreadInfo {
+    fn of(log: &Log, id: ThreadId) -> Result<Self, Failure> {
+        let mut thread = Self { id, instructions: 0, end: None, intervals: Vec::new() };
+        for &number in log.intervals(id)? {
+            let interval = log.interval(IntervalId { thread: id, interval: number })?;
+            let (mut records, mut instructions) = (0, 0);
+            thread.end = None;
+            for placed in interval.records().flatten() {
+                records += 1;
+                instructions = placed.position.0;
+                if let Record::End { reason, .. } = placed.record {
+                    thread.end = Some(reason);
+                }
+            }
+            thread.instructions = interval.header.instructions_before + instructions;
+            thread.intervals.push(IntervalInfo {
+                interval: number,
+                instructions,
+                records,
+                size: interval.file_size,
+                records_size: interval.stream.len() as u64,
+                complete: interval.complete,
+            });
+        }
+        Ok(thread)
+    }
+}
+
+impl fmt::Display for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let meta = &self.recording;
+        let sizes = &self.sizes;
+        let list = |f: &mut fmt::Formatter<'_>, name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<13} {value}");
+        list(f, "log", &self.path.display())?;
+        list(f, "program", &meta.program)?;
+        list(f, "arguments", &quoted(&meta.args))?;
+        list(f, "folder", &meta.cwd)?;
+        list(f, "started", &time(meta.started))?;
+        list(f, "machine", &format_args!("{}, {}", meta.machine.cpu, meta.machine.kernel))?;
+        list(f, "processor", &format_args!("shown as {}", meta.cpu_level))?;
+        list(f, "ended", &describe_ending(&meta.ending))?;
+        list(f, "instructions", &HumanCount(self.instructions))?;
+        list(
+            f,
+            "size",
+            &format_args!(
+                "{} (intervals {}, {} before compression; code {}; ELF files {})",
+                HumanBytes(sizes.total),
+                HumanBytes(sizes.intervals),
+                HumanBytes(sizes.records),
+                HumanBytes(sizes.code),
+                HumanBytes(sizes.elf)
+            ),
+        )?;
+        let kept = if meta.keep == 0 { String::new() } else { format!(", the last {} kept", meta.keep) };
+        list(f, "intervals of", &format_args!("{} instructions{kept}", HumanCount(meta.interval)))?;
+        self.threads.iter().try_for_each(|thread| write!(f, "{thread}"))
+    }
+}
+
+impl fmt::Display for ThreadInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let intervals = match (self.intervals.first(), self.intervals.last()) {
+            (Some(first), Some(last)) if first.interval != last.interval => {
+                format!("intervals {} to {}", first.interval, last.interval)
+            }
+            (Some(only), _) => format!("interval {}", only.interval),
+            _ => "no interval".to_owned(),
+        };
+        let end = self.end.as_ref().map_or_else(|| "the log was cut off".to_owned(), describe::end_reason);
+        writeln!(f, "{}: {} instructions, {intervals}; {end}", self.id, HumanCount(self.instructions))
+    }
+}
+
+/// Seconds since the Unix epoch as date and time, UTC; as they are where they are no time that a calendar has.
+fn time(seconds: u64) -> String {
+    // The year 9999, where four digits end.
+    const LAST: u64 = 253_402_300_799;
+    if seconds > LAST {
+        return format!("{seconds} seconds after 1970-01-01T00:00:00Z");
+    }
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
+}
+
+/// Arguments as one would type them into a shell.
+fn quoted(args: &[String]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=,@%:".contains(c);
+    let quote = |arg: &String| {
+        if !arg.is_empty() && arg.chars().all(plain) {
+            arg.clone()
+        } else {
+            format!("'{}'", arg.replace('\'', r"'\''"))
+        }
+    };
+    args.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        assert_eq!(time(1_800_000_000), "2027-01-15T08:00:00Z");
+        assert_eq!(time(253_402_300_799), "9999-12-31T23:59:59Z");
+        assert!(time(253_402_300_800).starts_with("253402300800 seconds"));
+        assert!(time(u64::MAX).contains("seconds"));
+    }
+
+    #[test]
+    fn arguments_can_be_typed_again() {
+        let args = ["sh", "-c", "echo it's $X", ""].map(String::from);
+        assert_eq!(quoted(&args), r"sh -c 'echo it'\''s $X' ''");
+    }
+}

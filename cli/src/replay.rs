@@ -1,0 +1,81 @@
+//! `bugnet replay`: replays a log and verifies it, or prints what the program wrote.
+
+use crate::args::{ReplayArgs, Streams};
+use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_WRONG, Failure};
+use crate::find_log::find_log;
+use bugnet_format::record::OutputStream;
+use bugnet_format::types::Tid;
+use bugnet_replay::log::{Log, Selection};
+use bugnet_replay::output::write_output;
+use bugnet_replay::tools::Tools;
+use bugnet_replay::verify::{Outcome, Report, verify};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use std::io::{Write, stderr, stdout};
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+
+/// Replays; the exit status says whether all of it was exact.
+pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let tools = Tools::locate()?;
+    let selection = Selection { pid: None, tid: args.thread.map(Tid), intervals: args.intervals.clone() };
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    if let Some(streams) = args.output {
+        print_output(&tools, &log, &selection, jobs, streams)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Drawn on a terminal only.
+    let bar = ProgressBar::new(0).with_style(bar_style());
+    let report = verify(&tools, &log, &selection, jobs, |progress| {
+        bar.set_length(progress.of_intervals as u64);
+        bar.set_position(progress.intervals as u64);
+        bar.set_message(HumanCount(progress.instructions).to_string());
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    let mut out = stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{report}")?;
+    }
+    out.flush()?;
+    Ok(ExitCode::from(exit_code(&report)))
+}
+
+fn bar_style() -> ProgressStyle {
+    let template = "{bar:40} {pos} of {len} intervals, {msg} instructions, {eta} to go";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// The worst that happened to an interval decides.
+fn exit_code(report: &Report) -> u8 {
+    let any = |test: fn(&Outcome) -> bool| report.failures().any(|interval| test(&interval.outcome));
+    if report.is_exact() {
+        0
+    } else if any(|outcome| matches!(outcome, Outcome::Divergence(_))) {
+        EXIT_WRONG
+    } else if any(|outcome| matches!(outcome, Outcome::Damaged { .. })) {
+        EXIT_BAD_LOG
+    } else {
+        EXIT_IMPOSSIBLE
+    }
+}
+
+fn print_output(
+    tools: &Tools,
+    log: &Log,
+    selection: &Selection,
+    jobs: NonZeroUsize,
+    streams: Streams,
+) -> Result<(), Failure> {
+    let (mut out, mut err) = (stdout().lock(), stderr().lock());
+    write_output(tools, log, selection, jobs, |piece| match piece.stream {
+        // Flushed piece by piece: where both go to one place, the order is that of the recording.
+        OutputStream::Stdout if streams != Streams::Stderr => out.write_all(&piece.bytes).and_then(|()| out.flush()),
+        OutputStream::Stderr if streams != Streams::Stdout => err.write_all(&piece.bytes),
+        _ => Ok(()),
+    })?;
+    Ok(())
+}
