@@ -12,6 +12,7 @@
 //! The crate knows nothing of the command line, of a debugger's packets or of DynamoRIO: it hands an interval to a
 //! replay process and talks to it over a socket ([`bugnet_format::control`]).
 
+pub mod backtrace;
 pub mod describe;
 pub mod error;
 pub mod log;
@@ -20,6 +21,7 @@ pub mod output;
 mod pool;
 mod process;
 pub mod session;
+pub mod symbols;
 #[cfg(test)]
 mod testing;
 pub mod timeline;

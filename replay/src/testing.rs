@@ -4,7 +4,7 @@ use crate::log::{IntervalId, Log, ThreadId};
 use crate::tools::{Tool, Tools};
 use bugnet_format::code::encode_header;
 use bugnet_format::folder::{
-    CODE_FILE, ELF_FOLDER, Ending, Machine, Meta, interval_file, process_folder, thread_folder,
+    CODE_FILE, ELF_FOLDER, Ending, MODULES_FILE, Machine, Meta, Module, interval_file, process_folder, thread_folder,
 };
 use bugnet_format::frame::{IntervalHeader, encode_frame};
 use bugnet_format::record::Record;
@@ -71,6 +71,13 @@ impl LogBuilder {
         let thread = self.folder.path().join(process_folder(Pid(PID))).join(thread_folder(Tid(PID)));
         fs::write(thread.join(interval_file(header.interval)), file).unwrap();
         self.intervals += 1;
+        self
+    }
+
+    /// Sets the list of modules.
+    pub fn modules(self, modules: &[Module]) -> Self {
+        let lines: String = modules.iter().map(|m| serde_json::to_string(m).unwrap() + "\n").collect();
+        fs::write(self.folder.path().join(process_folder(Pid(PID))).join(MODULES_FILE), lines).unwrap();
         self
     }
 

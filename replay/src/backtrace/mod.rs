@@ -1,0 +1,156 @@
+//! Who called whom: unwinds a stopped thread from its registers and memory.
+
+mod cfi;
+
+use crate::error::Result;
+use crate::session::Memory;
+use crate::symbols::{Place, Symbolizer};
+use bugnet_format::code::CodeStore;
+use bugnet_format::regs::{GPR_NAMES, RegisterFile};
+use bugnet_format::types::Addr;
+use serde::Serialize;
+use std::collections::HashSet;
+
+/// Most frames of a backtrace; an endless recursion has more.
+pub const MAX_FRAMES: usize = 128;
+/// Largest distance in bytes between a frame's stack pointer and its frame pointer that is believed.
+const MAX_FRAME_SIZE: u64 = 16 << 20;
+
+/// A frame of the stack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Frame {
+    /// Where it goes on: the next instruction of the innermost frame, the return address of others.
+    pub pc: u64,
+    /// How it was found.
+    pub found: Found,
+    /// What code that is; for a return address, the place of the call.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// How a frame was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Found {
+    /// It is the innermost: from the registers.
+    Registers,
+    /// By the unwinding tables of the frame inside it.
+    Tables,
+    /// By the frame pointer, since there are no tables; may be wrong, or leave a frame out.
+    FramePointer,
+    /// The word at the stack's top, since the innermost frame is no code: a call to nowhere.
+    StackTop,
+}
+
+/// The registers of a frame as far as they are known, by DWARF's numbers: 0 to 15 general purpose, then RIP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Registers([Option<u64>; 17]);
+
+/// DWARF's numbers of the registers in the order of [`GPR_NAMES`].
+const DWARF_NUMBERS: [usize; GPR_NAMES.len()] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+const RBP: usize = 6;
+const RSP: usize = 7;
+const RIP: usize = 16;
+
+impl Registers {
+    fn new(regs: &RegisterFile) -> Self {
+        let mut out = [None; 17];
+        for (value, number) in regs.gpr.iter().zip(DWARF_NUMBERS) {
+            out[number] = Some(*value);
+        }
+        out[RIP] = Some(regs.rip);
+        Self(out)
+    }
+
+    fn get(&self, number: usize) -> Option<u64> {
+        self.0.get(number).copied().flatten()
+    }
+}
+
+/// The frame outside another one.
+struct Caller {
+    regs: Registers,
+    found: Found,
+    /// The inner frame is one that the kernel pushed: its caller was interrupted, and did not call.
+    interrupted: bool,
+}
+
+/// Unwinds the stack of a thread that is stopped with `regs`, innermost frame first; the list has that one at least.
+///
+/// Ends where the outermost frame is marked, where memory is not known, or where nothing plausible is found.
+///
+/// # Errors
+/// The memory cannot be read any more.
+pub fn backtrace(
+    regs: &RegisterFile,
+    memory: &mut dyn Memory,
+    symbols: &mut Symbolizer,
+    code: &CodeStore,
+) -> Result<Vec<Frame>> {
+    let code_pages: HashSet<Addr> = code.pages.iter().map(|page| page.addr).collect();
+    let mut regs = Registers::new(regs);
+    let mut found = Found::Registers;
+    let mut exact_pc = true;
+    let mut frames = Vec::new();
+    while let Some(pc) = regs.get(RIP).filter(|pc| *pc != 0 || frames.is_empty()) {
+        // A call may be its function's last instruction: the return address then belongs to another one.
+        let at = Addr(if exact_pc { pc } else { pc.wrapping_sub(1) });
+        frames.push(Frame { pc, found, place: symbols.lookup(at) });
+        let is_code =
+            |symbols: &Symbolizer, addr: Addr| symbols.module_at(addr).is_some() || code_pages.contains(&addr.page());
+        let caller = match by_tables(at, &regs, memory, symbols)? {
+            Some(caller) => Some(caller),
+            None if frames.len() == 1 && !is_code(symbols, at) => from_stack_top(&regs, memory)?,
+            None => by_frame_pointer(&regs, memory)?,
+        };
+        let Some(caller) = caller.filter(|_| frames.len() < MAX_FRAMES) else { break };
+        let guessed = caller.found != Found::Tables;
+        let plausible = |pc: u64| is_code(symbols, Addr(pc.wrapping_sub(1)));
+        // A caller's frame lies above the frame that it called, unless a signal changed the stack.
+        let above = caller.interrupted || caller.regs.get(RSP) > regs.get(RSP);
+        if !above || (guessed && !caller.regs.get(RIP).is_some_and(plausible)) {
+            break;
+        }
+        (regs, found, exact_pc) = (caller.regs, caller.found, caller.interrupted);
+    }
+    Ok(frames)
+}
+
+/// The caller by the module's tables, without RIP if they mark this frame as the outermost; `None` without tables.
+fn by_tables(at: Addr, regs: &Registers, memory: &mut dyn Memory, symbols: &mut Symbolizer) -> Result<Option<Caller>> {
+    let Some((file, address)) = symbols.file_at(at) else { return Ok(None) };
+    let bias = at.0.wrapping_sub(address);
+    let mut step = None;
+    if let Some((section, bases)) = file.eh_frame() {
+        step = cfi::step(section, bases, address, bias, regs, memory)?;
+    }
+    if let (None, Some((section, bases))) = (&step, file.debug_frame()) {
+        step = cfi::step(section, bases, address, bias, regs, memory)?;
+    }
+    Ok(step.map(|step| Caller { regs: step.regs, found: Found::Tables, interrupted: step.signal_frame }))
+}
+
+fn by_frame_pointer(regs: &Registers, memory: &mut dyn Memory) -> Result<Option<Caller>> {
+    let (Some(rbp), Some(rsp)) = (regs.get(RBP), regs.get(RSP)) else { return Ok(None) };
+    if rbp < rsp || rbp - rsp > MAX_FRAME_SIZE || rbp % 8 != 0 {
+        return Ok(None);
+    }
+    let (outer, back) = (read_u64(memory, rbp)?, read_u64(memory, rbp.wrapping_add(8))?);
+    let mut next = [None; 17];
+    (next[RBP], next[RIP], next[RSP]) = (outer, back, rbp.checked_add(16));
+    Ok(Some(Caller { regs: Registers(next), found: Found::FramePointer, interrupted: false }))
+}
+
+fn from_stack_top(regs: &Registers, memory: &mut dyn Memory) -> Result<Option<Caller>> {
+    let Some(rsp) = regs.get(RSP) else { return Ok(None) };
+    let mut next = regs.clone();
+    (next.0[RIP], next.0[RSP]) = (read_u64(memory, rsp)?, rsp.checked_add(8));
+    Ok(Some(Caller { regs: next, found: Found::StackTop, interrupted: false }))
+}
+
+fn read_u64(memory: &mut dyn Memory, addr: u64) -> Result<Option<u64>> {
+    Ok(memory.read_memory(Addr(addr), 8)?.try_into().ok().map(u64::from_le_bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! Names for addresses: module, function, source line, inlined functions.
+//!
+//! Symbols come from the log's own copies of ELF files ([`pack_elf`]), else from files of this machine. A file of
+//! this machine counts only if its build id is the recorded one.
+
+mod elf;
+mod pack;
+
+pub use pack::{Packed, Skipped, pack_elf};
+
+pub(crate) use elf::{ElfFile, Reader};
+
+use crate::error::Result;
+use crate::log::Log;
+use bugnet_format::folder::Module;
+use bugnet_format::types::{Addr, Pid};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// What is at an address of the program's code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The mapped file, and how far behind its start the address lies.
+    pub module: Option<ModulePlace>,
+    /// The function of the symbol table that holds the address.
+    pub symbol: Option<Symbol>,
+    /// Functions and source lines from debug information, innermost first; all but the last are inlined.
+    pub source: Vec<SourceFrame>,
+}
+
+/// A place in a module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModulePlace {
+    /// Path on the recording machine.
+    pub path: String,
+    /// Bytes from the module's base.
+    pub offset: u64,
+}
+
+/// A symbol and a distance from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Symbol {
+    /// Demangled name.
+    pub name: String,
+    /// Bytes from the symbol's start.
+    pub offset: u64,
+}
+
+/// A function with a line in it, from debug information.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SourceFrame {
+    /// Demangled name.
+    pub function: Option<String>,
+    /// Source file, as the compiler names it.
+    pub file: Option<String>,
+    /// Line, from 1.
+    pub line: Option<u32>,
+}
+
+/// Answers what is at an address of one process.
+#[derive(Debug)]
+pub struct Symbolizer {
+    log_folder: PathBuf,
+    modules: Vec<Module>,
+    /// By index into `modules`; `None` where no file can be had.
+    files: HashMap<usize, Option<ElfFile>>,
+}
+
+impl Symbolizer {
+    /// For the modules of a process of the log.
+    ///
+    /// # Errors
+    /// The list of modules cannot be read.
+    pub fn new(log: &Log, pid: Pid) -> Result<Self> {
+        Ok(Self { log_folder: log.path().to_owned(), modules: log.modules(pid)?, files: HashMap::new() })
+    }
+
+    /// The module that holds an address. Where one was mapped in place of another, it is the later one.
+    #[must_use]
+    pub fn module_at(&self, addr: Addr) -> Option<&Module> {
+        self.index_at(addr).map(|index| &self.modules[index])
+    }
+
+    /// All that is known of the code at an address. For a return address, ask for the byte before it.
+    pub fn lookup(&mut self, addr: Addr) -> Place {
+        let Some(index) = self.index_at(addr) else { return Place::default() };
+        let module = &self.modules[index];
+        let mut place = Place {
+            module: Some(ModulePlace { path: module.path.clone(), offset: addr.0 - module.base }),
+            ..Place::default()
+        };
+        if let Some((file, address)) = self.file_at(addr) {
+            place.symbol = file.symbol(address);
+            place.source = file.source(address);
+        }
+        place
+    }
+
+    /// The ELF file that is mapped at `addr`, and the address in the file's own terms.
+    pub(crate) fn file_at(&mut self, addr: Addr) -> Option<(&ElfFile, u64)> {
+        let index = self.index_at(addr)?;
+        let module = &self.modules[index];
+        let folder = &self.log_folder;
+        let file = self.files.entry(index).or_insert_with(|| ElfFile::find(folder, module)).as_ref()?;
+        let address = file.address(addr.0.wrapping_sub(module.base));
+        Some((file, address))
+    }
+
+    fn index_at(&self, addr: Addr) -> Option<usize> {
+        self.modules.iter().rposition(|m| addr.0.checked_sub(m.base).is_some_and(|offset| offset < m.size))
+    }
+}
+
+#[cfg(test)]
+mod tests;
