@@ -1,1 +1,10 @@
-//! End to end tests.
+//! End to end tests: what they share.
+//!
+//! The tests themselves are in `tests/`: each starts the built `bugnet` as a user would, and reads logs with
+//! `bugnet-format`. `spec-harness` measures the same programs ([`programs`]).
+
+pub mod asm;
+pub mod bugnet;
+pub mod inputs;
+pub mod programs;
+pub mod trace;

@@ -1,0 +1,70 @@
+//! Small assembly programs with exactly known first loads: each file of `asm_cases/` is a test. A case's log must hold
+//! the records that its source expects, not one more or less, and replay; with other intervals it must replay, too.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::asm::{Case, build, compare, read_log, symbols};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, source_tree};
+use bugnet_tests::trace::trace;
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::Path;
+
+/// Intervals and check distances that cases must replay with, beside the defaults.
+const SMALL: [[&str; 4]; 2] =
+    [["--interval", "1000", "--check-every", "1"], ["--interval", "16", "--check-every", "3"]];
+
+fn run_case(source: &Path, name: &str, case: &Case) -> Result<()> {
+    let workshop = Workshop::new(&format!("asm-{name}"))?;
+    let program = build(source, &workshop.path)?;
+    let steps = trace(&program)?;
+    let job = Job::new(&workshop.path, [program.to_string_lossy()]);
+    let native = run(&mut job.native()?)?;
+    ensure!(native.status.success(), "native run: {}", native.status);
+    let options: Vec<&str> = case.options.iter().map(String::as_str).collect();
+    let log = workshop.path.join("log");
+    same_behaviour(&native, &run(&mut job.recorded(&log, &options)?)?).context("recording")?;
+    must_pass(&["check"], &log)?;
+    compare(case, &symbols(&program)?, &steps, &read_log(&log)?)?;
+    must_pass(&["replay"], &log)?;
+    for (number, small) in SMALL.iter().enumerate() {
+        let log = workshop.path.join(format!("log-small{number}"));
+        let options = [&options, small.as_slice()].concat();
+        same_behaviour(&native, &run(&mut job.recorded(&log, &options)?)?).with_context(|| format!("{small:?}"))?;
+        must_pass(&["check"], &log)?;
+        must_pass(&["replay"], &log).with_context(|| format!("{small:?}"))?;
+    }
+    workshop.done()
+}
+
+fn trials() -> Result<Vec<Trial>> {
+    let folder = source_tree().join("tests/asm_cases");
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo")?;
+    let features: Vec<String> = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("flags")?.split_once(':'))
+        .map(|(_, flags)| flags.split_whitespace().map(ToOwned::to_owned).collect())
+        .unwrap_or_default();
+    let mut trials = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|n| n.to_str()?.strip_suffix(".s")).map(ToOwned::to_owned) else {
+            continue;
+        };
+        let case = Case::parse(&std::fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
+        if let Some(missing) = case.cpu.iter().find(|feature| !features.contains(feature)) {
+            eprintln!("{name}: left out, this processor has no {missing}");
+            continue;
+        }
+        let run = {
+            let name = name.clone();
+            move || run_case(&path, &name, &case).map_err(|e| Failed::from(format!("{e:?}")))
+        };
+        trials.push(Trial::test(name, run));
+    }
+    trials.sort_by(|a, b| a.name().cmp(b.name()));
+    ensure!(!trials.is_empty(), "no cases in {}", folder.display());
+    Ok(trials)
+}
+
+fn main() -> Result<()> {
+    libtest_mimic::run(&Arguments::from_args(), trials()?).exit()
+}
