@@ -174,7 +174,11 @@ impl Process<'_> {
             let stream = check_stream(&bytes, header.code_seq, self.known, &path, report);
             report.intervals += u64::from(!bytes.is_empty());
             report.instructions += stream.position.0;
-            self.check_end(&stream, last, bytes.len(), &path, report);
+            // An interval with damage has its finding already.
+            let readable = stream.whole && !damaged && (last || frames.fault.is_none());
+            if readable || stream.end.is_some() {
+                self.check_end(&stream, last, bytes.len(), &path, report);
+            }
             if let Some((before_header, before)) = &before {
                 check_continuity(before_header, before, &header, &stream, &path, report);
             }
@@ -242,8 +246,6 @@ impl Process<'_> {
                 report.error(Invariant::EndReason, path, at, format!("another interval follows {reason:?}"));
             }
             Some(_) => {}
-            // An interval with a broken record has its finding already.
-            None if !stream.whole => {}
             None if !last => report.error(Invariant::EndPresent, path, at, "no END, but another interval follows"),
             None if self.exited() => report.error(Invariant::EndPresent, path, at, "no END, but the program exited"),
             None => report.cut_off(Invariant::EndPresent, path, at, "recording stopped here"),

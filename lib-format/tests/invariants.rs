@@ -1,0 +1,381 @@
+//! Each rule of the checker finds a log that breaks just this rule, and what a kill leaves behind is no error.
+
+mod common;
+
+use bugnet_format::check::{Invariant, Report, Severity, check};
+use bugnet_format::folder::{Ending, Recording};
+use bugnet_format::frame::{FRAME_HEADER_SIZE, HEADER_SIZE, TailHeader, encode_frame};
+use bugnet_format::record::{EndReason, Record};
+use bugnet_format::regs::ARITHMETIC_FLAGS;
+use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
+use common::{Log, Thread, checkpoint, encode, load};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const FIRST: &str = "p4242/t4242/00000000.bni";
+const SECOND: &str = "p4242/t4242/00000001.bni";
+const TAIL: &str = "p4242/t4242/tail";
+const CODE: &str = "p4242/code.bnc";
+const MODULES: &str = "p4242/modules.jsonl";
+
+/// How a rule is broken: in the log before it is written, or in its files.
+enum Break {
+    Log(fn(&mut Log)),
+    Files(fn(&Path)),
+}
+
+/// The sample's first thread alone: two whole intervals.
+fn sound() -> Log {
+    let mut log = common::sample();
+    log.threads.truncate(1);
+    log
+}
+
+fn records(log: &mut Log, interval: usize, frame: usize) -> &mut Vec<Record<'static>> {
+    &mut log.threads[0].intervals[interval].frames[frame]
+}
+
+fn change(folder: &Path, file: &str, how: impl FnOnce(&mut Vec<u8>)) {
+    let path = folder.join(file);
+    let mut bytes = std::fs::read(&path).unwrap();
+    how(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn cut(folder: &Path, file: &str, len: usize) {
+    change(folder, file, |bytes| bytes.truncate(len));
+}
+
+/// Recomputes the checksum of the frame at `at`.
+fn fix_checksum(file: &mut [u8], at: usize) {
+    let packed = u32::from_le_bytes(file[at + 16..at + 20].try_into().unwrap()) as usize;
+    let crc = crc32fast::hash(&file[at + 8..at + FRAME_HEADER_SIZE + packed]);
+    file[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn how_to_break(invariant: Invariant) -> Break {
+    match invariant {
+        Invariant::IntervalGap => Break::Log(|log| log.threads[0].intervals[1].header.interval = IntervalNo(2)),
+        Invariant::FirstInterval => {
+            Break::Log(|log| log.threads[0].intervals.iter_mut().for_each(|i| i.header.interval.0 += 1))
+        }
+        Invariant::ModuleLine => {
+            Break::Files(|log| change(log, MODULES, |file| file.splice(..0, *b"{}\n").for_each(drop)))
+        }
+        Invariant::HeaderWhole => Break::Files(|log| cut(log, FIRST, 10)),
+        Invariant::HeaderMagic => Break::Files(|log| change(log, FIRST, |file| file[0] = b'X')),
+        Invariant::HeaderVersion => Break::Files(|log| change(log, FIRST, |file| file[8] = 9)),
+        Invariant::HeaderChecksum => Break::Files(|log| change(log, FIRST, |file| file[60] ^= 1)),
+        Invariant::HeaderReserved => Break::Files(|log| change(log, CODE, |file| file[12] = 1)),
+        Invariant::HeaderIdentity => Break::Log(|log| log.threads[0].intervals[0].header.tid = Tid(1)),
+        Invariant::FrameWhole => Break::Files(|log| change(log, FIRST, |file| file.truncate(file.len() - 1))),
+        Invariant::FrameMagic => Break::Files(|log| change(log, FIRST, |file| file.extend(b"more"))),
+        Invariant::FrameSize => Break::Files(|log| change(log, FIRST, |file| file[HEADER_SIZE + 12..][..4].fill(0xff))),
+        Invariant::FrameChecksum => Break::Files(|log| change(log, FIRST, |file| *file.last_mut().unwrap() ^= 1)),
+        Invariant::FrameSequence => Break::Files(|log| {
+            change(log, FIRST, |file| {
+                file[HEADER_SIZE + 8] = 1;
+                fix_checksum(file, HEADER_SIZE);
+            });
+        }),
+        Invariant::FrameContents => Break::Files(|log| {
+            change(log, FIRST, |file| {
+                file[HEADER_SIZE + 12] += 1;
+                fix_checksum(file, HEADER_SIZE);
+            });
+        }),
+        Invariant::TailPlace => Break::Log(|log| {
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 7 }, vec![load(0, 0, 0, &[1])]));
+        }),
+        Invariant::TailRecord => Break::Files(|log| {
+            let mut file = common::tail_file(TailHeader { interval: IntervalNo(1), frame: 0 }, &[]);
+            file[64] = 0x7f;
+            std::fs::write(log.join(TAIL), file).unwrap();
+        }),
+        Invariant::RecordForm => Break::Files(|log| {
+            change(log, SECOND, |file| {
+                let mut bytes = encode(&common::sample().threads[0].intervals[1].frames[0]);
+                bytes.push(0x7f);
+                file.truncate(HEADER_SIZE);
+                encode_frame(0, &bytes, common::LEVEL, file).unwrap();
+            });
+        }),
+        Invariant::CheckpointFirst => Break::Log(|log| records(log, 1, 0).insert(1, checkpoint(2))),
+        Invariant::EndPresent => Break::Log(|log| drop(records(log, 0, 1).pop())),
+        Invariant::EndLast => Break::Log(|log| records(log, 1, 0).push(Record::Note { text: "late" })),
+        Invariant::EndReason => Break::Log(|log| {
+            let Some(Record::End { reason, .. }) = records(log, 0, 1).last_mut() else { panic!("no END") };
+            *reason = EndReason::Exec;
+        }),
+        Invariant::LoadOrdinal => Break::Log(|log| {
+            records(log, 1, 0).splice(1..1, [load(0, 1, 0, &[1]), load(0, 0, 0, &[1])]).for_each(drop);
+        }),
+        Invariant::OpaqueLast => Break::Log(|log| {
+            let second = records(log, 0, 1);
+            let at = second.iter().position(|r| matches!(r, Record::Syscall { .. })).unwrap();
+            second.insert(at + 1, load(0, 0, 0, &[1]));
+        }),
+        Invariant::SyscallData => {
+            Break::Log(|log| records(log, 1, 0).insert(1, Record::SyscallData { arg: 0, bytes: b"/etc" }))
+        }
+        Invariant::SnapshotPlace => {
+            Break::Log(|log| records(log, 1, 0).insert(1, Record::Snapshot { addr: Addr(0x1000), bytes: &[1] }))
+        }
+        Invariant::AddressRange => Break::Log(|log| {
+            let beyond = Record::Memory { delta: 0, addr: Addr(Addr::USER_END - 1), bytes: &[1, 2] };
+            records(log, 1, 0).insert(1, beyond);
+        }),
+        Invariant::FlagsKnown => Break::Log(|log| {
+            let Some(Record::End { regs, .. }) = records(log, 1, 0).last_mut() else { panic!("no END") };
+            regs.rflags_known = ARITHMETIC_FLAGS;
+        }),
+        Invariant::CodePage => Break::Log(|log| log.code.push(Addr(0x40_1001))),
+        Invariant::CodeAscending => Break::Log(|log| {
+            records(log, 1, 0).insert(1, Record::Code { delta: 0, seq: CodeSeq(2) });
+        }),
+        Invariant::CodeKnown => Break::Log(|log| log.code.truncate(2)),
+        Invariant::IntervalContinuity => Break::Log(|log| records(log, 1, 0)[0] = checkpoint(9)),
+        Invariant::InstructionCount => Break::Log(|log| log.threads[0].intervals[1].header.instructions_before += 1),
+        Invariant::CheckpointSequence => Break::Log(|log| log.threads[0].intervals[1].header.sequence = 0),
+        Invariant::EndingAgrees => Break::Log(|log| log.meta.ending = Ending::Exited { status: 0 }),
+    }
+}
+
+fn checked(folder: &Path) -> Report {
+    check(&Recording::open(folder).unwrap()).unwrap()
+}
+
+fn invariants(report: &Report, severity: Severity) -> BTreeSet<Invariant> {
+    report.of(severity).map(|f| f.invariant).collect()
+}
+
+#[test]
+fn a_sound_log_has_no_findings() {
+    let folder = tempfile::tempdir().unwrap();
+    sound().write(folder.path());
+    let report = checked(folder.path());
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    assert_eq!((report.intervals, report.records), (2, 31));
+}
+
+#[test]
+fn each_rule_finds_what_breaks_it_and_no_other_does() {
+    for &invariant in Invariant::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = sound();
+        match how_to_break(invariant) {
+            Break::Log(edit) => {
+                edit(&mut log);
+                log.write(folder.path());
+            }
+            Break::Files(edit) => {
+                log.write(folder.path());
+                edit(folder.path());
+            }
+        }
+        let report = checked(folder.path());
+        assert_eq!(
+            invariants(&report, Severity::Error),
+            BTreeSet::from([invariant]),
+            "breaking {invariant}: {:#?}",
+            report.findings
+        );
+        for finding in &report.findings {
+            assert!(finding.file.starts_with(folder.path()), "{finding}");
+        }
+    }
+}
+
+#[test]
+fn names_are_kebab_case_and_unique() {
+    let names: BTreeSet<_> = Invariant::ALL.iter().map(|i| i.name()).collect();
+    assert_eq!(names.len(), Invariant::ALL.len());
+    for invariant in Invariant::ALL {
+        let variant: String = format!("{invariant:?}")
+            .char_indices()
+            .flat_map(|(i, c)| (i > 0 && c.is_uppercase()).then_some('-').into_iter().chain(c.to_lowercase()))
+            .collect();
+        assert_eq!(invariant.name(), variant);
+    }
+}
+
+/// A state in which a kill leaves the files: its name in FORMAT.md, how to bring it about, what the checker says, and
+/// how many intervals and records of the first thread can then be read.
+type KilledState = (&'static str, fn(&mut Log), fn(&Path), &'static [Invariant], &'static [usize]);
+
+const KILLED: &[KilledState] = &[
+    ("no-process", |_| {}, |log| std::fs::remove_dir_all(log.join("p4242")).unwrap(), &[], &[]),
+    ("no-thread", |log| log.threads.clear(), |log| std::fs::remove_file(log.join(CODE)).unwrap(), &[], &[]),
+    ("no-interval", |log| log.threads[0].intervals.clear(), |_| {}, &[], &[0]),
+    ("interval-header", |_| {}, |log| cut(log, SECOND, 30), &[Invariant::HeaderWhole], &[1, 26]),
+    (
+        "interval-empty",
+        |_| {},
+        |log| cut(log, SECOND, HEADER_SIZE),
+        &[Invariant::CheckpointFirst, Invariant::EndPresent],
+        &[1, 26],
+    ),
+    (
+        "frame-cut",
+        |_| {},
+        |log| change(log, SECOND, |file| file.truncate(file.len() - 5)),
+        &[Invariant::FrameWhole, Invariant::CheckpointFirst, Invariant::EndPresent],
+        &[1, 26],
+    ),
+    (
+        "frame-cut-tail-whole",
+        |log| {
+            let records = log.threads[0].intervals[1].frames[0].clone();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records));
+        },
+        |log| change(log, SECOND, |file| file.truncate(file.len() - 5)),
+        &[Invariant::FrameWhole],
+        &[2, 26, 5],
+    ),
+    (
+        "frame-written-tail-old",
+        |log| {
+            let records = log.threads[0].intervals[1].frames[0].clone();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records));
+        },
+        |_| {},
+        &[],
+        &[2, 26, 5],
+    ),
+    (
+        "tail-in-use",
+        |log| {
+            let records = log.threads[0].intervals[1].frames.pop().unwrap();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records[..3].to_vec()));
+        },
+        |_| {},
+        &[Invariant::EndPresent],
+        &[2, 26, 3],
+    ),
+    (
+        "tail-record-cut",
+        |log| {
+            let records = log.threads[0].intervals[1].frames.pop().unwrap();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records[..2].to_vec()));
+        },
+        // The bytes of a third record are there, but for its first.
+        |log| {
+            change(log, TAIL, |file| {
+                let records = &common::sample().threads[0].intervals[1].frames[0];
+                let (two, three) = (encode(&records[..2]).len(), encode(&records[..3]));
+                file[64 + two + 1..64 + three.len()].copy_from_slice(&three[two + 1..]);
+            });
+        },
+        &[Invariant::EndPresent],
+        &[2, 26, 2],
+    ),
+    (
+        "tail-header",
+        |_| {},
+        |log| std::fs::write(log.join(TAIL), [0; 4096]).unwrap(),
+        &[Invariant::HeaderWhole],
+        &[2, 26, 5],
+    ),
+    ("next-interval-missing", |log| drop(log.threads[0].intervals.pop()), |_| {}, &[Invariant::EndReason], &[1, 26]),
+    (
+        "tail-of-interval-before",
+        |log| {
+            log.threads[0].intervals[1].frames.clear();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(0), frame: 2 }, vec![]));
+        },
+        |_| {},
+        &[Invariant::CheckpointFirst, Invariant::EndPresent],
+        &[1, 26],
+    ),
+    (
+        "code-store-cut",
+        |log| log.code.push(Addr(0x5000)),
+        |log| change(log, CODE, |file| file.truncate(file.len() - 3)),
+        &[Invariant::FrameWhole],
+        &[2, 26, 5],
+    ),
+    (
+        "modules-cut",
+        |_| {},
+        |log| change(log, MODULES, |file| file.extend("{\"base\": \"\u{e9}".bytes().take(11))),
+        &[Invariant::ModuleLine],
+        &[2, 26, 5],
+    ),
+    ("meta-new", |_| {}, |log| std::fs::write(log.join("recording.json.new"), "{").unwrap(), &[], &[2, 26, 5]),
+];
+
+#[test]
+fn what_a_kill_leaves_is_no_error_and_can_be_read() {
+    for (name, edit, damage, expected, readable) in KILLED {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = sound();
+        log.meta.ending = Ending::Unknown;
+        edit(&mut log);
+        log.write(folder.path());
+        damage(folder.path());
+        let report = checked(folder.path());
+        assert!(report.is_sound(), "{name}: {:#?}", report.findings);
+        assert_eq!(
+            invariants(&report, Severity::CutOff),
+            expected.iter().copied().collect(),
+            "{name}: {:#?}",
+            report.findings
+        );
+        let recording = Recording::open(folder.path()).unwrap();
+        for pid in recording.processes().unwrap() {
+            recording.modules(pid).unwrap();
+        }
+        let threads = recording.threads().unwrap();
+        let mut read = Vec::new();
+        for thread in &threads {
+            recording.code(thread.pid).unwrap();
+            read.push(thread.intervals.len());
+            for interval in &thread.intervals {
+                let interval = thread.interval(*interval).unwrap();
+                assert!(!interval.damaged, "{name}");
+                read.push(interval.records().count());
+            }
+        }
+        assert_eq!(read, *readable, "{name}");
+    }
+}
+
+#[test]
+fn every_killed_state_of_the_format_page_is_tried() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../FORMAT.md")).unwrap();
+    let section = page.split("\n## ").find(|s| s.starts_with("What a kill leaves")).expect("the section is there");
+    let listed: BTreeSet<_> = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(listed, KILLED.iter().map(|state| state.0).collect());
+}
+
+#[test]
+fn findings_of_one_kind_are_not_listed_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = sound();
+    let many = (0..1000).map(|_| load(0, 0, 0, &[1]));
+    records(&mut log, 1, 0).splice(1..1, many).for_each(drop);
+    log.write(folder.path());
+    let report = checked(folder.path());
+    assert_eq!(report.findings.len(), Report::MOST);
+    assert_eq!(report.unlisted, 1000 - Report::MOST as u64);
+}
+
+#[test]
+fn a_thread_that_ended_by_itself_must_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = sound();
+    log.meta.ending = Ending::Exited { status: 0 };
+    records(&mut log, 1, 0).pop();
+    log.write(folder.path());
+    assert_eq!(invariants(&checked(folder.path()), Severity::Error), BTreeSet::from([Invariant::EndPresent]));
+}
+
+#[test]
+fn intervals_of_two_threads_have_different_checkpoint_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = common::sample();
+    let other: &mut Thread = &mut log.threads[1];
+    other.intervals[0].header.sequence = 0;
+    log.write(folder.path());
+    assert_eq!(invariants(&checked(folder.path()), Severity::Error), BTreeSet::from([Invariant::CheckpointSequence]));
+}
