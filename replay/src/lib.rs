@@ -21,7 +21,9 @@ pub mod output;
 mod pool;
 mod process;
 pub mod session;
+pub mod signal;
 pub mod symbols;
+pub mod syscall;
 #[cfg(test)]
 mod testing;
 pub mod timeline;

@@ -1,0 +1,217 @@
+//! System calls for people: name, arguments, result.
+
+mod table;
+
+use crate::describe;
+use crate::error::Result;
+use crate::log::{Log, ThreadId};
+use bugnet_format::frame::Interval;
+use bugnet_format::record::Record;
+use bugnet_format::types::{IntervalNo, Position};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::fmt;
+use syscalls::{Errno, Sysno};
+use table::{Arg, Returns, SIGNATURES, Signature};
+
+/// The largest number of an error; results from minus this to -1 are errors.
+const MAX_ERRNO: i64 = 4095;
+
+/// A system call that the program made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Call {
+    /// The interval in which it was made.
+    pub interval: IntervalNo,
+    /// Instructions since the interval's start.
+    pub position: Position,
+    /// Name and arguments.
+    pub call: String,
+    /// What it returned.
+    pub result: String,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.call, self.result)
+    }
+}
+
+/// A system call's name; its number if it has none.
+#[must_use]
+pub fn name(number: u64) -> String {
+    let known = usize::try_from(number).ok().and_then(Sysno::new);
+    known.map_or_else(|| format!("syscall_{number}"), |call| call.name().to_owned())
+}
+
+/// Name and arguments of a system call, as strace would write them. `data` holds what arguments point to.
+#[must_use]
+pub fn call(number: u64, args: &[u64; 6], data: &[(u8, &[u8])]) -> String {
+    let name = name(number);
+    let kinds = signature(&name).map_or([Arg::Hex; 6].as_slice(), |signature| signature.args);
+    let args = args.iter().zip(kinds).enumerate().map(|(i, (value, kind))| {
+        let data = data.iter().find(|(arg, _)| usize::from(*arg) == i).map(|(_, bytes)| *bytes);
+        argument(*kind, *value, data)
+    });
+    format!("{name}({})", args.collect::<Vec<_>>().join(", "))
+}
+
+/// The result of a system call: a number, an address, or an error by name.
+#[must_use]
+pub fn result(number: u64, result: i64) -> String {
+    if (-MAX_ERRNO..0).contains(&result) {
+        let error = Errno::new(-result as i32);
+        return match (error.name(), error.description()) {
+            (Some(name), Some(description)) => format!("-1 {name} ({description})"),
+            _ => format!("{result}"),
+        };
+    }
+    match signature(&name(number)).map_or(Returns::Number, |signature| signature.returns) {
+        Returns::Number => result.to_string(),
+        Returns::Address => format!("{result:#x}"),
+        Returns::Octal => octal(result.cast_unsigned()),
+    }
+}
+
+/// The last `count` system calls of a thread up to the end of an interval, oldest first; looks at the intervals
+/// before it for as long as it needs to.
+///
+/// # Errors
+/// An interval cannot be read.
+pub fn last_calls(log: &Log, thread: ThreadId, interval: IntervalNo, count: usize) -> Result<Vec<Call>> {
+    let mut calls: Vec<Call> = Vec::new();
+    let before = log.intervals(thread)?.iter().rev().filter(|no| **no <= interval);
+    for &interval in before {
+        if calls.len() >= count {
+            break;
+        }
+        let read = log.interval(crate::log::IntervalId { thread, interval })?;
+        let mut earlier = calls_in(&read, count - calls.len());
+        earlier.append(&mut calls);
+        calls = earlier;
+    }
+    Ok(calls)
+}
+
+fn calls_in(interval: &Interval, count: usize) -> Vec<Call> {
+    let mut calls = VecDeque::new();
+    let mut data: Vec<(u8, &[u8])> = Vec::new();
+    for placed in interval.records().flatten() {
+        match placed.record {
+            Record::SyscallData { arg, bytes } => data.push((arg, bytes)),
+            Record::Syscall { number, args, result, .. } => {
+                if calls.len() == count {
+                    calls.pop_front();
+                }
+                calls.push_back(Call {
+                    interval: interval.header.interval,
+                    position: placed.position,
+                    call: call(number, &args, &data),
+                    result: self::result(number, result),
+                });
+                data.clear();
+            }
+            _ => {}
+        }
+    }
+    calls.into()
+}
+
+fn signature(name: &str) -> Option<&'static Signature> {
+    SIGNATURES.iter().find(|signature| signature.name == name)
+}
+
+fn argument(kind: Arg, value: u64, data: Option<&[u8]>) -> String {
+    let int = value as u32 as i32;
+    match kind {
+        Arg::DirFd if int == libc::AT_FDCWD => "AT_FDCWD".into(),
+        Arg::Fd | Arg::DirFd | Arg::Int => int.to_string(),
+        Arg::Text | Arg::Data | Arg::Pointer if value == 0 => "NULL".into(),
+        Arg::Text => data.map_or_else(
+            || format!("{value:#x}"),
+            |bytes| describe::text(bytes.split(|b| *b == 0).next().unwrap_or(bytes)),
+        ),
+        Arg::Data | Arg::Pointer => data.map_or_else(|| format!("{value:#x}"), describe::text),
+        Arg::Unsigned => value.to_string(),
+        Arg::Signed => value.cast_signed().to_string(),
+        Arg::Hex => format!("{value:#x}"),
+        Arg::Octal => octal(value),
+        Arg::Signal => crate::signal::name(int),
+        Arg::Bits(names) => bits(names, value),
+    }
+}
+
+fn octal(value: u64) -> String {
+    format!("0{value:o}")
+}
+
+fn bits(names: &[(i32, &str)], value: u64) -> String {
+    let mut left = value;
+    let mut set = Vec::new();
+    for (bit, name) in names.iter().filter(|(bit, _)| *bit != 0) {
+        let bit = u64::from(bit.cast_unsigned());
+        if left & bit == bit {
+            left &= !bit;
+            set.push((*name).to_owned());
+        }
+    }
+    if left != 0 {
+        set.push(format!("{left:#x}"));
+    }
+    match (set.is_empty(), names.first()) {
+        (true, Some((_, zero))) => (*zero).to_owned(),
+        _ => set.join("|"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(name: &str) -> u64 {
+        name.parse::<Sysno>().unwrap().id() as u64
+    }
+
+    #[test]
+    fn the_table_names_real_calls_and_each_once() {
+        let mut seen = std::collections::HashSet::new();
+        for signature in SIGNATURES {
+            assert_eq!(name(number(signature.name)), signature.name);
+            assert!(signature.args.len() <= 6 && seen.insert(signature.name), "{}", signature.name);
+        }
+    }
+
+    #[test]
+    fn calls_read_as_in_strace() {
+        let text = |name: &str, args: &[u64], data: &[(u8, &[u8])]| {
+            let mut all = [0; 6];
+            all[..args.len()].copy_from_slice(args);
+            call(number(name), &all, data)
+        };
+        assert_eq!(
+            text("openat", &[-100i64 as u64, 0x1000, 0o2000001, 0o644], &[(1, b"/etc/x\0")]),
+            r#"openat(AT_FDCWD, "/etc/x", O_WRONLY|O_CLOEXEC, 0644)"#
+        );
+        assert_eq!(text("open", &[0x1000, 0], &[]), "open(0x1000, O_RDONLY, 00)");
+        assert_eq!(text("write", &[2, 0x2000, 4], &[(1, b"hi\xff\n")]), r#"write(2, "hi\xff\n", 4)"#);
+        assert_eq!(
+            text("mmap", &[0, 4096, 3, 0x22, u64::MAX, 0], &[]),
+            "mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0)"
+        );
+        assert_eq!(text("mprotect", &[0x1000, 1, 0x8000], &[]), "mprotect(0x1000, 1, 0x8000)");
+        assert_eq!(text("tgkill", &[5, 6, 11], &[]), "tgkill(5, 6, SIGSEGV)");
+        assert_eq!(text("lseek", &[3, -2i64 as u64, 1], &[]), "lseek(3, -2, 1)");
+        assert_eq!(text("getpid", &[1, 2, 3], &[]), "getpid()");
+        assert_eq!(text("keyctl", &[1, 2], &[]), "keyctl(0x1, 0x2, 0x0, 0x0, 0x0, 0x0)");
+        assert_eq!(call(99_999, &[0; 6], &[]), "syscall_99999(0x0, 0x0, 0x0, 0x0, 0x0, 0x0)");
+    }
+
+    #[test]
+    fn results_are_numbers_addresses_or_errors() {
+        assert_eq!(result(number("read"), 17), "17");
+        assert_eq!(result(number("mmap"), 0x7000), "0x7000");
+        assert_eq!(result(number("umask"), 0o22), "022");
+        assert_eq!(result(number("open"), -2), "-1 ENOENT (No such file or directory)");
+        assert_eq!(result(number("lseek"), -4095), "-4095");
+        assert_eq!(result(number("lseek"), -4096), "-4096");
+    }
+}
