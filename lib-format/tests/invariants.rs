@@ -206,6 +206,17 @@ type KilledState = (&'static str, fn(&mut Log), fn(&Path), &'static [Invariant],
 const KILLED: &[KilledState] = &[
     ("no-process", |_| {}, |log| std::fs::remove_dir_all(log.join("p4242")).unwrap(), &[], &[]),
     ("no-thread", |log| log.threads.clear(), |log| std::fs::remove_file(log.join(CODE)).unwrap(), &[], &[]),
+    (
+        "interval-new",
+        |log| {
+            let records = log.threads[0].intervals.pop().unwrap().frames[0][..1].to_vec();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records));
+        },
+        |log| std::fs::write(log.join("p4242/t4242/00000001.new"), b"BUGN").unwrap(),
+        &[Invariant::EndReason],
+        &[1, 26],
+    ),
+    ("code-store-header", |log| log.threads.clear(), |log| cut(log, CODE, 7), &[], &[]),
     ("no-interval", |log| log.threads[0].intervals.clear(), |_| {}, &[], &[0]),
     ("interval-header", |_| {}, |log| cut(log, SECOND, 30), &[Invariant::HeaderWhole], &[1, 26]),
     (

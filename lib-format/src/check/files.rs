@@ -2,7 +2,7 @@
 
 use super::records::{Stream, check_stream};
 use super::{Invariant, Report, Severity};
-use crate::code::{CODE_HEADER_SIZE, CODE_MAGIC, decode_pages};
+use crate::code::{CODE_HEADER_SIZE, CODE_MAGIC, decode_pages, encode_header};
 use crate::error::{FormatError, Result};
 use crate::folder::{CODE_FILE, Ending, MODULES_FILE, Recording, TAIL_FILE, ThreadFiles, module_lines, process_folder};
 use crate::frame::{
@@ -97,14 +97,14 @@ fn check_code(folder: &Path, report: &mut Report) -> Result<CodeSeq> {
         report.error(Invariant::HeaderWhole, &path, 0, "there is no code store");
         return Ok(CodeSeq(0));
     };
-    if file.len() < CODE_HEADER_SIZE {
+    if encode_header().starts_with(&file) && file.len() < CODE_HEADER_SIZE {
         report.cut_off(Invariant::HeaderWhole, &path, file.len() as u64, "ends within its header");
         return Ok(CodeSeq(0));
     }
     if !check_start(&file, &CODE_MAGIC, &path, "code store", report) {
         return Ok(CodeSeq(0));
     }
-    check_reserved(&file[12..CODE_HEADER_SIZE], 12, &path, report);
+    check_reserved(&file[12..file.len().min(CODE_HEADER_SIZE)], 12, &path, report);
     let frames = read_frames(&file, CODE_HEADER_SIZE);
     check_frames(&frames, true, &path, report);
     let (pages, fault) = decode_pages(&frames.stream);
@@ -185,7 +185,7 @@ impl Process<'_> {
             reason = stream.end.as_ref().map(|(reason, _)| reason.clone());
             before = Some((header, stream));
         }
-        if let Some(tail) = tail.filter(|tail| !tail_fits && !tail_is_before(tail, thread)) {
+        if let Some(tail) = tail.filter(|tail| !tail_fits && !tail_without_file(tail, thread)) {
             let TailHeader { interval, frame } = tail.header;
             report.error(Invariant::TailPlace, &tail_path, 12, format!("for frame {frame} of interval {interval}"));
         }
@@ -201,7 +201,7 @@ impl Process<'_> {
         last: bool,
         report: &mut Report,
     ) -> Option<IntervalHeader> {
-        if file.len() < HEADER_SIZE {
+        if file.len() < HEADER_SIZE && INTERVAL_MAGIC.starts_with(&file[..file.len().min(INTERVAL_MAGIC.len())]) {
             let severity = if last { Severity::CutOff } else { Severity::Error };
             let detail = "ends within its header".to_owned();
             report.add(Invariant::HeaderWhole, severity, path, file.len() as u64, detail);
@@ -277,12 +277,11 @@ fn check_tail<'a>(file: &'a [u8], path: &Path, report: &mut Report) -> Option<Ta
     Some(Tail { header, records })
 }
 
-/// Whether the tail belongs to an interval that was deleted since, or to the thread's first, which has no file yet.
-fn tail_is_before(tail: &Tail<'_>, thread: &ThreadFiles) -> bool {
-    match thread.intervals.first() {
-        Some(first) => tail.header.interval < *first,
-        None => tail.records.is_empty(),
-    }
+/// Whether the tail belongs to an interval that was deleted since, or begins one whose file is not there yet.
+fn tail_without_file(tail: &Tail<'_>, thread: &ThreadFiles) -> bool {
+    let TailHeader { interval, frame } = tail.header;
+    let begins = |after: &IntervalNo| frame == 0 && interval.0.checked_sub(1) == Some(after.0);
+    thread.intervals.first().is_none_or(|first| interval < *first) || thread.intervals.last().is_some_and(begins)
 }
 
 /// The rules about an interval and the one before it.

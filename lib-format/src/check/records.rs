@@ -105,7 +105,7 @@ fn check_record(placed: &Placed<'_>, before: &mut Before, file: &Path, report: &
         before.snapshot = None;
     }
     if let Some(data) = before.data
-        && !matches!(record, Record::SyscallData { .. } | Record::Note { .. })
+        && !matches!(record, Record::SyscallData { .. } | Record::Note { .. } | Record::Memory { .. })
     {
         if !matches!(record, Record::Syscall { .. } | Record::Snapshot { .. } | Record::End { .. }) {
             report.error(Invariant::SyscallData, file, data as u64, "another record follows than a SYSCALL");

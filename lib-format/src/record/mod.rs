@@ -145,7 +145,7 @@ pub enum Record<'a> {
         delta: u64,
         /// Why.
         reason: EndReason,
-        /// Every register.
+        /// Every register, if [`EndReason::knows_registers`].
         regs: Box<RegisterFile>,
     },
 }
