@@ -1,5 +1,7 @@
 //! Records as lines of text, for people.
 
+use crate::signal;
+use crate::syscall;
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::GPR_NAMES;
 use std::fmt::Write;
@@ -19,13 +21,13 @@ pub fn record(record: &Record<'_>) -> String {
         }
         Record::Registers { updates, .. } => format!("registers{}", self::updates(updates)),
         Record::Syscall { number, result, args, stream, updates, .. } => {
-            let args: Vec<String> = args.iter().map(|arg| format!("{arg:#x}")).collect();
             let stream = match stream {
                 OutputStream::None => "",
                 OutputStream::Stdout => " to standard output",
                 OutputStream::Stderr => " to standard error",
             };
-            format!("system call {number}({}) = {result}{stream}{}", args.join(", "), self::updates(updates))
+            let (call, result) = (syscall::call(*number, args, &[]), syscall::result(*number, *result));
+            format!("system call {call} = {result}{stream}{}", self::updates(updates))
         }
         Record::Special { kind, updates, .. } => {
             format!("special {}{}", format!("{kind:?}").to_lowercase(), self::updates(updates))
@@ -45,7 +47,11 @@ pub fn end_reason(reason: &EndReason) -> String {
     match reason {
         EndReason::Full => "interval full".into(),
         EndReason::Exit { status } => format!("exit with status {status}"),
-        EndReason::Signal { signo, code, addr } => format!("killed by signal {signo}, code {code}, address {addr}"),
+        EndReason::Signal { signo, code, addr } => {
+            let code = signal::meaning(signo.cast_signed(), *code)
+                .map_or_else(|| format!("code {code}"), |(name, _)| name.into());
+            format!("killed by {}, {code}, address {addr}", signal::name(signo.cast_signed()))
+        }
         EndReason::Unsupported { why } => format!("exact replay ends: {why}"),
         EndReason::LogStopped { why } => format!("the log could not go on: {why}"),
         EndReason::Exec => "another program took the process over".into(),

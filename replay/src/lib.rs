@@ -8,15 +8,21 @@
 //! | go to any position of a thread, forwards or backwards | [`timeline::Timeline`] |
 //! | replay everything and check it | [`verify::verify`] |
 //! | what the program wrote | [`output::write_output`] |
+//! | copies of ELF files in the log; names for addresses | [`symbols`] |
+//! | who called whom | [`backtrace::backtrace`] |
+//! | all about a crash | [`crash::report`] |
+//! | records, system calls and signals as text | [`describe`], [`syscall`], [`signal`] |
 //!
 //! The crate knows nothing of the command line, of a debugger's packets or of DynamoRIO: it hands an interval to a
 //! replay process and talks to it over a socket ([`bugnet_format::control`]).
 
 pub mod backtrace;
+pub mod crash;
 pub mod describe;
 pub mod error;
 pub mod log;
 pub mod machine;
+pub mod memory;
 pub mod output;
 mod pool;
 mod process;

@@ -105,8 +105,6 @@ fn collect(tools: &Tools, log: &Log, id: IntervalId, pieces: &mut Vec<Piece>) ->
     let stop = session.run_to_with_output(Position(last.0 + 1), &mut sink)?;
     match stop {
         Stop::Reached | Stop::End | Stop::CutOff => Ok(()),
-        Stop::Divergence { what, .. } => {
-            Err(ReplayError::Diverged { interval: id, position: session.position(), what })
-        }
+        Stop::Divergence { what, .. } => Err(session.diverged(what)),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
+use crate::memory::{Memory, Snapshots};
 use crate::process::Process;
 use crate::tools::Tools;
 use bugnet_format::control::{MAX_READ, Request, Response};
@@ -11,15 +12,6 @@ use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, Position};
 
 pub use bugnet_format::control::{Counts, Stop};
-
-/// Something that can be asked for the recorded program's memory.
-pub trait Memory {
-    /// The bytes from `addr` on, `len` of them or fewer: up to the first that is not known.
-    ///
-    /// # Errors
-    /// Whoever has the memory cannot be asked any more.
-    fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>>;
-}
 
 /// Takes what the program writes to one of its two output streams, a system call at a time.
 pub type OutputSink<'a> = dyn FnMut(OutputStream, &[u8]) + 'a;
@@ -34,14 +26,7 @@ pub struct Session {
     counts: Counts,
     stop: Option<Stop>,
     end: Option<(Position, EndReason)>,
-    snapshots: Vec<Snapshot>,
-}
-
-/// Memory as the log holds it for the interval's end.
-#[derive(Debug)]
-struct Snapshot {
-    addr: u64,
-    bytes: Vec<u8>,
+    snapshots: Snapshots,
 }
 
 impl Session {
@@ -54,19 +39,15 @@ impl Session {
         let code = log.code(id.thread.pid)?;
         let mut regs = RegisterFile::default();
         let mut end = None;
-        let mut snapshots = Vec::new();
         for placed in interval.records().flatten() {
             match placed.record {
                 Record::Checkpoint { regs: at_start, .. } => regs = *at_start,
-                Record::Snapshot { addr, bytes } => {
-                    snapshots.push(Snapshot { addr: addr.0, bytes: bytes.to_vec() });
-                }
                 Record::End { reason, .. } => end = Some((placed.position, reason)),
                 _ => {}
             }
         }
         let process = Process::start(tools, id, &package::encode(&interval, &code))?;
-        let counts = Counts::default();
+        let (counts, snapshots) = (Counts::default(), Snapshots::of(&interval));
         Ok(Self { id, process, position: Position(0), regs, counts, stop: None, end, snapshots })
     }
 
@@ -156,18 +137,9 @@ impl Session {
         }
     }
 
-    /// The snapshot that holds `addr`, or the start of the first one above it.
-    fn snapshot_at(&self, addr: u64) -> std::result::Result<&[u8], Option<u64>> {
-        if self.stop != Some(Stop::End) {
-            return Err(None);
-        }
-        for snapshot in &self.snapshots {
-            let offset = addr.checked_sub(snapshot.addr).and_then(|offset| usize::try_from(offset).ok());
-            if let Some(bytes) = offset.and_then(|offset| snapshot.bytes.get(offset..)).filter(|b| !b.is_empty()) {
-                return Ok(bytes);
-            }
-        }
-        Err(self.snapshots.iter().map(|s| s.addr).filter(|start| *start > addr).min())
+    /// The error for a divergence at [`Self::position`].
+    pub(crate) fn diverged(&self, what: String) -> ReplayError {
+        ReplayError::Diverged { interval: self.id, position: self.position, what }
     }
 
     /// Process id of the replay process, for tests that kill it.
@@ -185,14 +157,16 @@ impl Memory for Session {
         while (out.len() as u64) < len {
             let left = len - out.len() as u64;
             let Some(at) = addr.0.checked_add(out.len() as u64) else { break };
-            let ask = match self.snapshot_at(at) {
-                Ok(bytes) => {
-                    let take = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-                    out.extend_from_slice(&bytes[..take]);
+            let mut ask = left.min(MAX_READ);
+            if self.stop == Some(Stop::End) {
+                let known = self.snapshots.at(at);
+                if !known.is_empty() {
+                    let take = usize::try_from(left).map_or(known.len(), |left| left.min(known.len()));
+                    out.extend_from_slice(&known[..take]);
                     continue;
                 }
-                Err(next) => left.min(MAX_READ).min(next.map_or(u64::MAX, |next| next - at)),
-            };
+                ask = ask.min(self.snapshots.next_after(at).map_or(u64::MAX, |next| next - at));
+            }
             self.process.send(&Request::ReadMemory { addr: at, len: ask })?;
             match self.process.receive()? {
                 Response::Memory(bytes) if bytes.len() as u64 <= ask => {

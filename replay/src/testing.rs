@@ -2,14 +2,14 @@
 
 use crate::log::{IntervalId, Log, ThreadId};
 use crate::tools::{Tool, Tools};
-use bugnet_format::code::encode_header;
+use bugnet_format::code::{encode_header, encode_page};
 use bugnet_format::folder::{
     CODE_FILE, ELF_FOLDER, Ending, MODULES_FILE, Machine, Meta, Module, interval_file, process_folder, thread_folder,
 };
 use bugnet_format::frame::{IntervalHeader, encode_frame};
 use bugnet_format::record::Record;
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{CodeSeq, IntervalNo, Pid, Tid};
+use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Tid};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -71,6 +71,17 @@ impl LogBuilder {
         let thread = self.folder.path().join(process_folder(Pid(PID))).join(thread_folder(Tid(PID)));
         fs::write(thread.join(interval_file(header.interval)), file).unwrap();
         self.intervals += 1;
+        self
+    }
+
+    /// Sets the code store: one page that begins with `code`.
+    pub fn code(self, page: Addr, code: &[u8]) -> Self {
+        let mut bytes = [0; Addr::PAGE as usize];
+        bytes[..code.len()].copy_from_slice(code);
+        let (mut pages, mut file) = (Vec::new(), encode_header().to_vec());
+        encode_page(CodeSeq(1), page, &bytes, &mut pages);
+        encode_frame(0, &pages, 1, &mut file).unwrap();
+        fs::write(self.folder.path().join(process_folder(Pid(PID))).join(CODE_FILE), file).unwrap();
         self
     }
 

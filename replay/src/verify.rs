@@ -210,20 +210,20 @@ fn verify_interval(tools: &Tools, log: &Log, id: IntervalId) -> Result<(Outcome,
 
 /// An interval without an end: what a killed recorder leaves, or damage?
 fn cut_off(log: &Log, id: IntervalId, position: Position) -> Result<Outcome> {
-    let broken = || -> Result<String> {
-        let interval = log.interval(id)?;
-        Ok(interval.broken.map_or_else(String::new, |(offset, why)| format!(" (at byte {offset}: {why})")))
-    };
-    if !log.is_last(id)? {
-        let what = format!("it has no end, though later intervals follow{}", broken()?);
-        return Ok(Outcome::Damaged { position, what });
-    }
+    let interval = log.interval(id)?;
     let meta = log.meta();
-    if meta.pid == Some(id.thread.pid.0) && matches!(meta.ending, Ending::Exited { .. }) {
-        let what = format!("it has no end, though the program exited by itself{}", broken()?);
-        return Ok(Outcome::Damaged { position, what });
-    }
-    Ok(Outcome::CutOff { position })
+    let exited = meta.pid == Some(id.thread.pid.0) && matches!(meta.ending, Ending::Exited { .. });
+    let why = if interval.damaged {
+        "its records break off"
+    } else if !log.is_last(id)? {
+        "it has no end, though later intervals follow"
+    } else if exited {
+        "it has no end, though the program exited by itself"
+    } else {
+        return Ok(Outcome::CutOff { position });
+    };
+    let at = interval.broken.map_or_else(String::new, |(offset, rule)| format!(" (at byte {offset}: {rule})"));
+    Ok(Outcome::Damaged { position, what: format!("{why}{at}") })
 }
 
 fn last_events(log: &Log, id: IntervalId, position: Position) -> Result<Vec<Event>> {

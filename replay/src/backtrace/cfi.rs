@@ -2,7 +2,7 @@
 
 use super::{RBP, RIP, RSP, Registers, read_u64};
 use crate::error::Result;
-use crate::session::Memory;
+use crate::memory::Memory;
 use crate::symbols::Reader;
 use bugnet_format::types::Addr;
 use gimli::{

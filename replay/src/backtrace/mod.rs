@@ -3,7 +3,7 @@
 mod cfi;
 
 use crate::error::Result;
-use crate::session::Memory;
+use crate::memory::Memory;
 use crate::symbols::{Place, Symbolizer};
 use bugnet_format::code::CodeStore;
 use bugnet_format::regs::{GPR_NAMES, RegisterFile};

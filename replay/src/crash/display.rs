@@ -1,0 +1,137 @@
+//! A crash report as text. Its form is stable: a golden file in the tests holds an example.
+
+use super::{CrashReport, Instruction, Output, Signal};
+use crate::backtrace::{Found, Frame};
+use crate::symbols::SourceFrame;
+use bugnet_format::record::OutputStream;
+use bugnet_format::regs::{GPR_NAMES, RegisterFile};
+use std::fmt::{Display, Formatter, Result};
+
+/// Addresses below this are what one gets from a null pointer and a field's or element's offset.
+const NEAR_NULL: u64 = 0x1_0000;
+
+/// The flags of RFLAGS that programs can change, by bit.
+const FLAGS: [(u32, &str); 7] = [(0, "CF"), (2, "PF"), (4, "AF"), (6, "ZF"), (7, "SF"), (10, "DF"), (11, "OF")];
+
+impl Display for CrashReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let program = self.command.first().map_or("the program", String::as_str);
+        writeln!(f, "{program}: {} killed by {}", self.thread, self.signal)?;
+        let (interval, position) = (self.interval, self.position);
+        writeln!(f, "after {} instructions (interval {interval}, instruction {position})", self.instructions)?;
+        match &self.instruction {
+            Some(instruction) => write!(f, "\n{instruction}")?,
+            None => writeln!(f, "\ninstruction:\n  {:#018x}  no code was executed here", self.registers.rip)?,
+        }
+        writeln!(f, "\nregisters:")?;
+        registers(&self.registers, f)?;
+        writeln!(f, "\nbacktrace:")?;
+        for (number, frame) in self.backtrace.iter().enumerate() {
+            self::frame(number, frame, f)?;
+        }
+        writeln!(f, "\nlast system calls:")?;
+        if self.calls.is_empty() {
+            writeln!(f, "  none in the log")?;
+        }
+        for call in &self.calls {
+            writeln!(f, "  {call}")?;
+        }
+        if !self.output.is_empty() {
+            writeln!(f, "\nlast output:")?;
+            self.output.iter().try_for_each(|output| self::output(output, f))?;
+        }
+        if !self.missing.is_empty() {
+            writeln!(f, "\nnot found out:")?;
+        }
+        self.missing.iter().try_for_each(|missing| writeln!(f, "  {missing}"))
+    }
+}
+
+impl Display for Signal {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{}", self.name)?;
+        match (self.code_name, self.meaning) {
+            (Some(name), Some(meaning)) => write!(f, " ({name}: {meaning})")?,
+            _ => write!(f, " (code {})", self.code)?,
+        }
+        match self.address {
+            Some(0) => write!(f, " at address 0, the null pointer"),
+            Some(address @ ..NEAR_NULL) => write!(f, " at address {address:#x}, just above the null pointer"),
+            Some(address) => write!(f, " at address {address:#x}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for Instruction {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        writeln!(f, "instruction:\n  {:#018x}  {}  {}", self.address, self.bytes, self.text)?;
+        for access in &self.accesses {
+            write!(f, "  would {} ", access.access)?;
+            match access.size {
+                0 => writeln!(f, "from {:#x} on", access.address)?,
+                1 => writeln!(f, "1 byte at {:#x}", access.address)?,
+                size => writeln!(f, "{size} bytes at {:#x}", access.address)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn registers(regs: &RegisterFile, f: &mut Formatter<'_>) -> Result {
+    for row in 0..4 {
+        // Four columns, read downwards.
+        for column in 0..4 {
+            let number = 4 * column + row;
+            write!(f, "  {:<3} {:016x}", GPR_NAMES[number], regs.gpr[number])?;
+        }
+        writeln!(f)?;
+    }
+    let set = FLAGS.iter().filter(|(bit, _)| regs.rflags >> bit & 1 == 1).map(|(_, name)| *name);
+    let set = set.collect::<Vec<_>>().join(" ");
+    writeln!(f, "  rip {:016x}  rflags {:x} [{set}]", regs.rip, regs.rflags)?;
+    writeln!(f, "  fs_base {:016x}  gs_base {:016x}  mxcsr {:x}", regs.fs_base, regs.gs_base, regs.mxcsr)
+}
+
+fn frame(number: usize, frame: &Frame, f: &mut Formatter<'_>) -> Result {
+    let guess = match frame.found {
+        Found::Registers | Found::Tables => "",
+        Found::FramePointer => " (by the frame pointer)",
+        Found::StackTop => " (by the word at the stack's top)",
+    };
+    let module = frame.place.module.as_ref();
+    let Some((outermost, inlined)) = frame.place.source.split_last() else {
+        let what = match (&frame.place.symbol, module) {
+            (Some(symbol), Some(module)) => format!("{}+{:#x} in {}", symbol.name, symbol.offset, module.path),
+            (_, Some(module)) => format!("{}+{:#x}", module.path, module.offset),
+            _ => "no known file".into(),
+        };
+        return writeln!(f, "  #{number:<3} {:#018x}  {what}{guess}", frame.pc);
+    };
+    let mut lead = format!("#{number:<3} {:#018x}", frame.pc);
+    for source in inlined {
+        writeln!(f, "  {lead}  {}, inlined", self::source(source, None))?;
+        lead = " ".repeat(lead.len());
+    }
+    let symbol = frame.place.symbol.as_ref().map(|symbol| symbol.name.as_str());
+    writeln!(f, "  {lead}  {}{guess}", self::source(outermost, symbol))
+}
+
+fn source(frame: &SourceFrame, symbol: Option<&str>) -> String {
+    let function = frame.function.as_deref().or(symbol).unwrap_or("?");
+    match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => format!("{function} at {file}:{line}"),
+        (Some(file), None) => format!("{function} at {file}"),
+        _ => function.to_owned(),
+    }
+}
+
+fn output(output: &Output, f: &mut Formatter<'_>) -> Result {
+    let mark = if output.stream == OutputStream::Stderr { "stderr" } else { "stdout" };
+    for line in output.text.lines() {
+        // Nothing that a program wrote may steer the terminal on which the report is shown.
+        let plain: String = line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+        writeln!(f, "  {mark}: {plain}")?;
+    }
+    Ok(())
+}

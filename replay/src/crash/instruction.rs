@@ -1,0 +1,108 @@
+//! The instruction at which a thread stands, taken from the log's code picture.
+
+use bugnet_format::code::CodeStore;
+use bugnet_format::frame::Interval;
+use bugnet_format::record::Record;
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::{Addr, CodeSeq};
+use iced_x86::{Decoder, DecoderOptions, Formatter, InstructionInfoFactory, IntelFormatter, OpAccess, Register};
+use serde::Serialize;
+
+/// Longest instruction of the processor, in bytes.
+const LONGEST: u64 = 15;
+
+/// An instruction, disassembled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Instruction {
+    /// Its address.
+    pub address: u64,
+    /// Its bytes, hexadecimal.
+    pub bytes: String,
+    /// In Intel's syntax.
+    pub text: String,
+    /// The memory that it would access with the registers as they are.
+    pub accesses: Vec<Access>,
+}
+
+/// A memory operand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Access {
+    /// `read`, `write`, or both.
+    pub access: &'static str,
+    /// Address of the first byte.
+    pub address: u64,
+    /// Bytes; 0 where that depends on registers (string instructions).
+    pub size: usize,
+}
+
+/// The code picture in force at the end of an interval.
+pub(super) fn code_seq_at_end(interval: &Interval) -> CodeSeq {
+    let seqs = interval.records().flatten().map(|placed| match placed.record {
+        Record::Code { seq, .. } => seq,
+        _ => interval.header.code_seq,
+    });
+    seqs.fold(interval.header.code_seq, CodeSeq::max)
+}
+
+/// The instruction at `regs.rip`; `None` where the picture has no code, or none that decodes.
+pub(super) fn at(regs: &RegisterFile, code: &CodeStore, seq: CodeSeq) -> Option<Instruction> {
+    let bytes = code_bytes(code, seq, Addr(regs.rip));
+    let mut decoder = Decoder::with_ip(64, &bytes, regs.rip, DecoderOptions::NONE);
+    let decoded = decoder.decode();
+    if decoded.is_invalid() {
+        return None;
+    }
+    let mut formatter = IntelFormatter::new();
+    let options = formatter.options_mut();
+    options.set_space_after_operand_separator(true);
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_rip_relative_addresses(true);
+    let mut text = String::new();
+    formatter.format(&decoded, &mut text);
+    let mut factory = InstructionInfoFactory::new();
+    let accesses = factory.info(&decoded).used_memory().iter().filter_map(|memory| {
+        let access = match memory.access() {
+            OpAccess::Read | OpAccess::CondRead => "read",
+            OpAccess::Write | OpAccess::CondWrite => "write",
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => "read and write",
+            _ => return None,
+        };
+        let address = memory.virtual_address(0, |register, _, _| register_value(regs, register))?;
+        Some(Access { access, address, size: memory.memory_size().size() })
+    });
+    let bytes = bytes[..decoded.len()].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    Some(Instruction { address: regs.rip, bytes, text, accesses: accesses.collect() })
+}
+
+/// The code from `addr` on, as far as the picture has it, up to the longest instruction.
+fn code_bytes(code: &CodeStore, seq: CodeSeq, addr: Addr) -> Vec<u8> {
+    let mut out = Vec::new();
+    let count = usize::try_from(seq.0).unwrap_or(usize::MAX).min(code.pages.len());
+    while (out.len() as u64) < LONGEST {
+        let Some(at) = addr.0.checked_add(out.len() as u64).map(Addr) else { break };
+        let Some(page) = code.pages[..count].iter().rfind(|page| page.addr == at.page()) else { break };
+        let from = (at.0 - page.addr.0) as usize;
+        let take = (LONGEST as usize - out.len()).min(page.bytes.len() - from);
+        out.extend_from_slice(&page.bytes[from..from + take]);
+    }
+    out
+}
+
+/// The value of a general purpose register or a segment's base; `None` for vector indices.
+fn register_value(regs: &RegisterFile, register: Register) -> Option<u64> {
+    match register {
+        Register::FS => Some(regs.fs_base),
+        Register::GS => Some(regs.gs_base),
+        Register::CS | Register::DS | Register::ES | Register::SS => Some(0),
+        _ if register.is_gpr() => {
+            let value = *regs.gpr.get(register.full_register().number())?;
+            match register.size() {
+                8 => Some(value),
+                4 => Some(value & u64::from(u32::MAX)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

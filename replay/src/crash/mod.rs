@@ -1,0 +1,216 @@
+//! What there is to say about a crash, from the log alone.
+
+mod display;
+mod instruction;
+
+pub use instruction::{Access, Instruction};
+
+use crate::backtrace::{Frame, backtrace};
+use crate::error::Result;
+use crate::log::{IntervalId, Log, Selection, ThreadId};
+use crate::memory::{Memory, Snapshots};
+use crate::output::{Piece, output_tail};
+use crate::session::{Session, Stop};
+use crate::signal;
+use crate::symbols::Symbolizer;
+use crate::syscall::{Call, last_calls};
+use crate::tools::Tools;
+use bugnet_format::record::{EndReason, OutputStream, Record};
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::{IntervalNo, Position};
+use serde::Serialize;
+
+/// How much a [`CrashReport`] holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// System calls before the crash.
+    pub calls: usize,
+    /// Bytes of output before the crash.
+    pub output: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { calls: 10, output: 2048 }
+    }
+}
+
+/// A thread that a signal killed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CrashReport {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The thread.
+    #[serde(flatten)]
+    pub thread: ThreadId,
+    /// Its last interval.
+    pub interval: IntervalNo,
+    /// Instructions since the interval's start.
+    pub position: Position,
+    /// Instructions that the thread executed since recording began.
+    pub instructions: u64,
+    /// What killed it.
+    pub signal: Signal,
+    /// The instruction at which it stands; `None` where no code was ever executed.
+    pub instruction: Option<Instruction>,
+    /// Every register.
+    pub registers: RegisterFile,
+    /// The stack, innermost frame first.
+    pub backtrace: Vec<Frame>,
+    /// The last system calls, oldest first.
+    pub calls: Vec<Call>,
+    /// The end of what the process wrote to its standard output and error, in order.
+    pub output: Vec<Output>,
+    /// What could not be found out, and why.
+    pub missing: Vec<String>,
+}
+
+/// A signal, as it was delivered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// Its name.
+    pub name: String,
+    /// `si_code`.
+    pub code: i32,
+    /// The code's name.
+    pub code_name: Option<&'static str>,
+    /// What the code means.
+    pub meaning: Option<&'static str>,
+    /// The address that the fault was about.
+    pub address: Option<u64>,
+}
+
+/// A piece of output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Output {
+    /// Where it went.
+    pub stream: OutputStream,
+    /// What was written; bytes that are not UTF-8 are replaced.
+    pub text: String,
+}
+
+/// The threads of the log that a signal killed.
+///
+/// # Errors
+/// A thread's last interval cannot be read.
+pub fn crashes(log: &Log) -> Result<Vec<ThreadId>> {
+    let mut crashed = Vec::new();
+    for thread in log.threads() {
+        if End::of(log, thread)?.is_some() {
+            crashed.push(thread);
+        }
+    }
+    Ok(crashed)
+}
+
+/// Reports on the crash of a thread; `None` if no signal killed it.
+///
+/// `tools` are what replay needs. What only replay can tell (output, memory beside the stack) is left out without
+/// them, and where replay fails; [`CrashReport::missing`] then says so.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits) -> Result<Option<CrashReport>> {
+    let Some(end) = End::of(log, thread)? else { return Ok(None) };
+    let id = IntervalId { thread, interval: end.interval };
+    let code = log.code(thread.pid)?;
+    let mut symbols = Symbolizer::new(log, thread.pid)?;
+    let mut missing = Vec::new();
+    let mut frames = None;
+    let mut output = Vec::new();
+    if let Some(tools) = tools {
+        let replayed = replay_to_end(tools, log, id).and_then(|mut session| {
+            let memory: &mut dyn Memory = &mut session;
+            backtrace(&end.regs, memory, &mut symbols, &code)
+        });
+        match replayed {
+            Ok(found) => frames = Some(found),
+            Err(error) => missing.push(format!("memory beside the stack: {error}")),
+        }
+        let process = Selection { pid: Some(thread.pid), ..Selection::default() };
+        match output_tail(tools, log, &process, limits.output) {
+            Ok(pieces) => output = join(pieces),
+            Err(error) => missing.push(format!("the program's output: {error}")),
+        }
+    } else {
+        missing.push("memory beside the stack and the program's output, since nothing was replayed".into());
+    }
+    let frames = match frames {
+        Some(frames) => frames,
+        None => backtrace(&end.regs, &mut end.snapshots.clone(), &mut symbols, &code)?,
+    };
+    Ok(Some(CrashReport {
+        command: log.meta().args.clone(),
+        thread,
+        interval: end.interval,
+        position: end.position,
+        instructions: end.instructions,
+        signal: end.signal,
+        instruction: instruction::at(&end.regs, &code, end.code_seq),
+        registers: end.regs,
+        backtrace: frames,
+        calls: last_calls(log, thread, id.interval, limits.calls)?,
+        output,
+        missing,
+    }))
+}
+
+/// How a thread's last interval ended, if by a signal.
+struct End {
+    interval: IntervalNo,
+    position: Position,
+    instructions: u64,
+    signal: Signal,
+    regs: RegisterFile,
+    snapshots: Snapshots,
+    code_seq: bugnet_format::types::CodeSeq,
+}
+
+impl End {
+    fn of(log: &Log, thread: ThreadId) -> Result<Option<Self>> {
+        let Some(&interval) = log.intervals(thread)?.last() else { return Ok(None) };
+        let read = log.interval(IntervalId { thread, interval })?;
+        let Some(placed) = read.records().flatten().last() else { return Ok(None) };
+        let Record::End { reason: EndReason::Signal { signo, code, addr }, regs, .. } = placed.record else {
+            return Ok(None);
+        };
+        let number = signo.cast_signed();
+        let (code_name, meaning) = signal::meaning(number, code).unzip();
+        let address = signal::has_address(number, code).then_some(addr.0);
+        Ok(Some(Self {
+            interval,
+            position: placed.position,
+            instructions: read.header.instructions_before.saturating_add(placed.position.0),
+            signal: Signal { number, name: signal::name(number), code, code_name, meaning, address },
+            regs: *regs,
+            snapshots: Snapshots::of(&read),
+            code_seq: instruction::code_seq_at_end(&read),
+        }))
+    }
+}
+
+fn replay_to_end(tools: &Tools, log: &Log, id: IntervalId) -> Result<Session> {
+    let mut session = Session::open(tools, log, id)?;
+    match session.run_to_end()? {
+        Stop::End => Ok(session),
+        Stop::Divergence { what, .. } => Err(session.diverged(what)),
+        Stop::Reached | Stop::CutOff => Err(session.diverged("it stops before the recorded end".into())),
+    }
+}
+
+fn join(pieces: Vec<Piece>) -> Vec<Output> {
+    let mut joined: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        match joined.last_mut() {
+            Some(last) if last.stream == piece.stream => last.bytes.extend(piece.bytes),
+            _ => joined.push(piece),
+        }
+    }
+    let text = |piece: Piece| Output { stream: piece.stream, text: String::from_utf8_lossy(&piece.bytes).into_owned() };
+    joined.into_iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests;
