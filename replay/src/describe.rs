@@ -92,3 +92,55 @@ fn updates(updates: &RegisterUpdates) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bugnet_format::record::{LoadValue, SpecialKind};
+    use bugnet_format::regs::RegisterFile;
+    use bugnet_format::types::{Addr, CodeSeq};
+
+    #[test]
+    fn each_record_has_its_line() {
+        let updates = RegisterUpdates { values: vec![(0, 7), (register_number::FS_BASE, 0x7000)] };
+        let regs = Box::new(RegisterFile { rip: 0x1000, ..RegisterFile::default() });
+        let signal = EndReason::Signal { signo: 11, code: 1, addr: Addr(8) };
+        let (delta, stream) = (0, OutputStream::Stderr);
+        let lines = [
+            (Record::Checkpoint { tsc: 9, unix_nanos: 1, regs: regs.clone() }, "checkpoint at 0x1000, time stamp 9"),
+            (Record::Check { delta, rflags_known: 0, hash: 0xab }, "check 00000000000000ab"),
+            (
+                Record::Load { delta, ordinal: 1, offset: 4, value: LoadValue::new(&[1, 0xff]) },
+                "load 1 from byte 4: 01ff",
+            ),
+            (Record::Registers { delta, updates: updates.clone() }, "registers, rax = 0x7, fs_base = 0x7000"),
+            (
+                Record::Syscall {
+                    delta,
+                    number: 1,
+                    result: 2,
+                    args: [2, 0x10, 2, 0, 0, 0],
+                    stream,
+                    updates: RegisterUpdates::default(),
+                },
+                "system call write(2, 0x10, 2) = 2 to standard error",
+            ),
+            (
+                Record::Special { delta, kind: SpecialKind::OpaqueStore, updates },
+                "special opaquestore, rax = 0x7, fs_base = 0x7000",
+            ),
+            (
+                Record::Memory { delta, addr: Addr(0x20), bytes: &[7; 40] },
+                "memory at 0x20: 0707070707070707070707070707070707070707070707070707070707070707... (40 bytes)",
+            ),
+            (Record::Code { delta, seq: CodeSeq(3) }, "code up to page 3"),
+            (Record::SyscallData { arg: 1, bytes: b"a\n\"\x1b" }, r#"argument 1 points to "a\n\"\x1b""#),
+            (Record::Snapshot { addr: Addr(0x20), bytes: b"abc" }, "snapshot of 3 bytes at 0x20"),
+            (Record::Note { text: "tab\there" }, "note: tab\\there"),
+            (Record::End { delta, reason: signal, regs }, "end at 0x1000: killed by SIGSEGV, SEGV_MAPERR, address 0x8"),
+        ];
+        for (record, line) in lines {
+            assert_eq!(super::record(&record), line);
+        }
+    }
+}

@@ -294,3 +294,6 @@ impl fmt::Display for Report {
         write!(f, ", {instructions} instructions")
     }
 }
+
+#[cfg(test)]
+mod tests;
