@@ -22,6 +22,13 @@ pub const ARITHMETIC_FLAGS: u64 = 0x8d5;
 /// The flags of RFLAGS that user code can change and that are compared: the arithmetic ones and DF.
 pub const COMPARED_FLAGS: u64 = ARITHMETIC_FLAGS | 0x400;
 
+/// Bit of [`RegisterFile::rflags_known`] that says that x87 state and MXCSR are not known (a signal arrived, whose
+/// frame the recorder cannot see); they are not compared then.
+pub const FPU_UNKNOWN: u64 = 1 << 63;
+
+/// Bit of [`RegisterFile::rflags_known`] that says that no register is known; none is compared then.
+pub const NOTHING_KNOWN: u64 = 1 << 62;
+
 /// Every register that user code can read, of one thread at one position.
 ///
 /// Not held, since nothing on this level can tell them apart between processors: x87's last
@@ -118,6 +125,12 @@ pub struct RegisterDifference {
 }
 
 impl RegisterFile {
+    /// A register file of which nothing is known.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self { rflags_known: NOTHING_KNOWN, ..Self::default() }
+    }
+
     /// Encoded size in bytes.
     pub const SIZE: usize = 16 * 8 + 5 * 8 + 4 + 2 + 2 + 1 + 8 * 10 + 16 * 32;
 
@@ -178,10 +191,14 @@ impl RegisterFile {
 
     /// The registers in which `got`, the replayed file, differs from `self`, the recorded one.
     ///
-    /// Flags that either side does not know are not compared.
+    /// What either side does not know is not compared.
     #[must_use]
     pub fn differences(&self, got: &Self) -> Vec<RegisterDifference> {
         let mut out = Vec::new();
+        let unknown = self.rflags_known | got.rflags_known;
+        if unknown & NOTHING_KNOWN != 0 {
+            return out;
+        }
         let mut compare = |register: String, expected: String, got: String| {
             if expected != got {
                 out.push(RegisterDifference { register, expected, got });
@@ -200,15 +217,18 @@ impl RegisterFile {
         compare("rflags".into(), hex64(self.rflags & known), hex64(got.rflags & known));
         compare("fs_base".into(), hex64(self.fs_base), hex64(got.fs_base));
         compare("gs_base".into(), hex64(self.gs_base), hex64(got.gs_base));
+        for i in 0..16 {
+            compare(format!("ymm{i}"), bytes(&self.ymm[i]), bytes(&got.ymm[i]));
+        }
+        if unknown & FPU_UNKNOWN != 0 {
+            return out;
+        }
         compare("mxcsr".into(), hex64(self.mxcsr.into()), hex64(got.mxcsr.into()));
         compare("fcw".into(), hex64(self.fcw.into()), hex64(got.fcw.into()));
         compare("fsw".into(), hex64(self.fsw.into()), hex64(got.fsw.into()));
         compare("ftw".into(), hex64(self.ftw.into()), hex64(got.ftw.into()));
         for i in 0..8 {
             compare(format!("st{i}"), bytes(&self.st[i]), bytes(&got.st[i]));
-        }
-        for i in 0..16 {
-            compare(format!("ymm{i}"), bytes(&self.ymm[i]), bytes(&got.ymm[i]));
         }
         out
     }
