@@ -17,7 +17,8 @@ pub use wait::die_by;
 
 use crate::args::RecordArgs;
 use crate::failure::complain;
-use bugnet_format::folder::{Ending, Meta};
+use bugnet_format::folder::{Ending, Meta, Recording};
+use bugnet_replay::symbols::pack_elf;
 use bugnet_replay::tools::{Tool, Tools};
 use inherited::Inherited;
 use launch::LoggerOptions;
@@ -31,9 +32,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Records a program. Its exit status is the result; where a signal killed it, this process dies by the same.
 pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let program = Program::find(&args.command, std::env::var_os("PATH").as_deref())?;
+    let mut folder = make_folder(args, &program)?;
     let tools = Tools::locate()?;
     let (dynamorio, logger) = (tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?);
-    let mut folder = make_folder(args, &program)?;
     let mut meta = describe(args, &program);
     meta.write(folder.path())?;
 
@@ -62,6 +63,11 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let finished = written.and_then(|()| meta.write(folder.path()));
     for error in [linked.err(), finished.err().map(RecordError::from)].into_iter().flatten() {
         complain(&error);
+    }
+    if !args.no_pack
+        && let Err(error) = pack(folder.path(), args.quiet)
+    {
+        complain(&format_args!("the log has no copies of ELF files, symbols need the originals: {error}"));
     }
     if !args.quiet {
         summary::print(folder.path(), &meta.ending);
@@ -99,6 +105,20 @@ fn describe(args: &RecordArgs, program: &Program) -> Meta {
         pid: None,
         ending: Ending::Unknown,
     }
+}
+
+/// Puts copies of the ELF files that the program had mapped into its log.
+fn pack(log: &Path, quiet: bool) -> bugnet_replay::Result<()> {
+    let recording = Recording::open(log)?;
+    let mut modules = Vec::new();
+    for pid in recording.processes()? {
+        modules.extend(recording.modules(pid)?);
+    }
+    let packed = pack_elf(log, &modules)?;
+    for skipped in packed.skipped.iter().filter(|_| !quiet) {
+        complain(&format_args!("no copy of {} in the log, symbols need the original: {}", skipped.path, skipped.why));
+    }
+    Ok(())
 }
 
 /// Ends as the program did.

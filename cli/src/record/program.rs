@@ -173,19 +173,76 @@ fn check_elf(path: &Path, head: &[u8]) -> Result<(), RecordError> {
 /// Refuses a program that would run with other rights than this process has: DynamoRIO is loaded in its place and
 /// gets no such rights, so that the program would behave otherwise.
 fn check_privileges(path: &Path, metadata: &Metadata) -> Result<(), RecordError> {
-    let privileged = |what: &'static str| Err(RecordError::Privileged { path: path.to_owned(), what });
-    let mode = metadata.mode();
-    if mode & libc::S_ISUID != 0 && metadata.uid() != geteuid().as_raw() {
-        return privileged("setuid");
+    let capabilities = matches!(xattr::get(path, "security.capability"), Ok(Some(_)));
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    match gained_rights(metadata.mode(), (metadata.uid(), metadata.gid()), capabilities, (user, group)) {
+        Some(what) => Err(RecordError::Privileged { path: path.to_owned(), what }),
+        None => Ok(()),
     }
+}
+
+/// What gives rights to a file of this mode, owner and group, with or without file capabilities, that a process of
+/// these effective ids does not have.
+fn gained_rights(mode: u32, owner: (u32, u32), capabilities: bool, own: (u32, u32)) -> Option<&'static str> {
     // Without group execute permission the bit means mandatory locking.
     let setgid = libc::S_ISGID | libc::S_IXGRP;
-    if mode & setgid == setgid && metadata.gid() != getegid().as_raw() {
-        return privileged("setgid");
+    if mode & libc::S_ISUID != 0 && owner.0 != own.0 {
+        Some("setuid")
+    } else if mode & setgid == setgid && owner.1 != own.1 {
+        Some("setgid")
+    } else if capabilities && own.0 != 0 {
+        // Root has every capability already.
+        Some("privileged (it has file capabilities)")
+    } else {
+        None
     }
-    // Root has every capability already.
-    if !geteuid().is_root() && matches!(xattr::get(path, "security.capability"), Ok(Some(_))) {
-        return privileged("privileged (it has file capabilities)");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &[u8]) -> Option<(String, Option<String>)> {
+        let text = |os: OsString| os.into_string().unwrap();
+        Interpreter::parse(line).map(|i| (text(i.path.into_os_string()), i.argument.map(text)))
     }
-    Ok(())
+
+    fn line(path: &str, argument: Option<&str>) -> Option<(String, Option<String>)> {
+        Some((path.into(), argument.map(Into::into)))
+    }
+
+    #[test]
+    fn interpreter_lines() {
+        assert_eq!(parse(b"#!/bin/sh\necho"), line("/bin/sh", None));
+        assert_eq!(parse(b"#! \t/bin/sh  -e  -u \t\n"), line("/bin/sh", Some("-e  -u")));
+        assert_eq!(parse(b"#!/bin/sh"), line("/bin/sh", None));
+        assert_eq!(parse(b"#!/bin/sh -x"), line("/bin/sh", Some("-x")));
+        assert_eq!(parse(b"#!sh\r\n"), line("sh\r", None));
+        assert_eq!(parse(b"#!\n/bin/sh"), None);
+        assert_eq!(parse(b"#!   \n"), None);
+        assert_eq!(parse(b"#!"), None);
+        assert_eq!(parse(b"#!\0/bin/sh\n"), None);
+    }
+
+    #[test]
+    fn interpreter_lines_longer_than_the_kernel_reads() {
+        let head = |text: String| text.into_bytes()[..SCRIPT_HEAD].to_vec();
+        assert_eq!(parse(&head(format!("#!/{}", "x".repeat(300)))), None);
+        let (path, argument) = parse(&head(format!("#!/bin/sh {}", "x".repeat(300)))).unwrap();
+        assert_eq!((path.as_str(), argument.unwrap().len()), ("/bin/sh", SCRIPT_HEAD - "#!/bin/sh ".len()));
+    }
+
+    #[test]
+    fn rights() {
+        let user = (1000, 1000);
+        assert_eq!(gained_rights(0o755, (0, 0), false, user), None);
+        assert_eq!(gained_rights(0o4755, (0, 0), false, user), Some("setuid"));
+        assert_eq!(gained_rights(0o4755, (0, 0), false, (0, 0)), None);
+        assert_eq!(gained_rights(0o4755, (5, 0), false, (0, 0)), Some("setuid"));
+        assert_eq!(gained_rights(0o2755, (1000, 42), false, user), Some("setgid"));
+        assert_eq!(gained_rights(0o2745, (1000, 42), false, user), None);
+        assert_eq!(gained_rights(0o6755, user, false, user), None);
+        assert!(gained_rights(0o755, user, true, user).is_some());
+        assert_eq!(gained_rights(0o755, (0, 0), true, (0, 0)), None);
+    }
 }
