@@ -52,8 +52,8 @@ pub fn end_reason(reason: &EndReason) -> String {
                 .map_or_else(|| format!("code {code}"), |(name, _)| name.into());
             format!("killed by {}, {code}, address {addr}", signal::name(signo.cast_signed()))
         }
-        EndReason::Unsupported { why } => format!("exact replay ends: {why}"),
-        EndReason::LogStopped { why } => format!("the log could not go on: {why}"),
+        EndReason::Unsupported { why } => format!("exact replay ends: {}", why.escape_debug()),
+        EndReason::LogStopped { why } => format!("the log could not go on: {}", why.escape_debug()),
         EndReason::Exec => "another program took the process over".into(),
     }
 }

@@ -1,12 +1,15 @@
 //! A log, opened: threads, intervals and code stores, each read when first asked for.
 
 use crate::error::{ReplayError, Result};
+use bugnet_format::FormatError;
 use bugnet_format::code::CodeStore;
-use bugnet_format::folder::{Meta, Module, Recording, ThreadFiles};
-use bugnet_format::frame::Interval;
+use bugnet_format::folder::{Meta, Module, Recording, ThreadFiles, interval_file};
+use bugnet_format::frame::{HEADER_SIZE, Interval, IntervalHeader};
 use bugnet_format::types::{IntervalNo, Pid, Tid};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -113,6 +116,18 @@ impl Log {
             return Err(ReplayError::OutOfRange(format!("{id} is not in the log, which holds {first} to {last}")));
         }
         Ok(files.interval(id.interval)?)
+    }
+
+    /// Reads an interval's header alone.
+    ///
+    /// # Errors
+    /// No such thread or interval, or the header is damaged.
+    pub fn header(&self, id: IntervalId) -> Result<IntervalHeader> {
+        let path = self.files(id.thread)?.folder.join(interval_file(id.interval));
+        let mut header = Vec::with_capacity(HEADER_SIZE);
+        let file = File::open(&path).map_err(FormatError::io(&path))?;
+        file.take(HEADER_SIZE as u64).read_to_end(&mut header).map_err(FormatError::io(&path))?;
+        Ok(IntervalHeader::decode(&header, &path)?)
     }
 
     /// The code store of a process; read once, then shared.

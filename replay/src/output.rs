@@ -77,7 +77,7 @@ fn in_time_order(log: &Log, mut ids: Vec<IntervalId>) -> Result<Vec<IntervalId>>
     if ids.iter().any(|id| id.thread != ids[0].thread) {
         let mut keyed = Vec::new();
         for id in ids {
-            keyed.push((id.thread.pid, log.interval(id)?.header.sequence, id));
+            keyed.push((id.thread.pid, log.header(id)?.sequence, id));
         }
         keyed.sort();
         ids = keyed.into_iter().map(|(.., id)| id).collect();
@@ -93,14 +93,15 @@ fn interval_output(tools: &Tools, log: &Log, id: IntervalId) -> (Vec<Piece>, Res
 }
 
 fn collect(tools: &Tools, log: &Log, id: IntervalId, pieces: &mut Vec<Piece>) -> Result<()> {
+    let interval = log.interval(id)?;
     let mut last = None;
-    for placed in log.interval(id)?.records().flatten() {
+    for placed in interval.records().flatten() {
         if let Record::Syscall { stream: OutputStream::Stdout | OutputStream::Stderr, .. } = placed.record {
             last = Some(placed.position);
         }
     }
     let Some(last) = last else { return Ok(()) };
-    let mut session = Session::open(tools, log, id)?;
+    let mut session = Session::start(tools, log, id, &interval)?;
     let mut sink = |stream, bytes: &[u8]| pieces.push(Piece { stream, bytes: bytes.to_vec() });
     let stop = session.run_to_with_output(Position(last.0 + 1), &mut sink)?;
     match stop {

@@ -6,6 +6,7 @@ use crate::memory::{Memory, Snapshots};
 use crate::process::Process;
 use crate::tools::Tools;
 use bugnet_format::control::{MAX_READ, Request, Response};
+use bugnet_format::frame::Interval;
 use bugnet_format::package;
 use bugnet_format::record::{EndReason, OutputStream, Record};
 use bugnet_format::regs::RegisterFile;
@@ -35,7 +36,14 @@ impl Session {
     /// # Errors
     /// The interval cannot be read, or the process cannot be started or set up.
     pub fn open(tools: &Tools, log: &Log, id: IntervalId) -> Result<Self> {
-        let interval = log.interval(id)?;
+        Self::start(tools, log, id, &log.interval(id)?)
+    }
+
+    /// As [`Self::open`], for an interval that was read already.
+    ///
+    /// # Errors
+    /// The process cannot be started or set up.
+    pub fn start(tools: &Tools, log: &Log, id: IntervalId, interval: &Interval) -> Result<Self> {
         let code = log.code(id.thread.pid)?;
         let mut regs = RegisterFile::default();
         let mut end = None;
@@ -46,8 +54,8 @@ impl Session {
                 _ => {}
             }
         }
-        let process = Process::start(tools, id, &package::encode(&interval, &code))?;
-        let (counts, snapshots) = (Counts::default(), Snapshots::of(&interval));
+        let process = Process::start(tools, id, &package::encode(interval, &code))?;
+        let (counts, snapshots) = (Counts::default(), Snapshots::of(interval));
         Ok(Self { id, process, position: Position(0), regs, counts, stop: None, end, snapshots })
     }
 

@@ -15,35 +15,47 @@ const FLAGS: [(u32, &str); 7] = [(0, "CF"), (2, "PF"), (4, "AF"), (6, "ZF"), (7,
 
 impl Display for CrashReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let program = self.command.first().map_or("the program", String::as_str);
-        writeln!(f, "{program}: {} killed by {}", self.thread, self.signal)?;
-        let (interval, position) = (self.interval, self.position);
-        writeln!(f, "after {} instructions (interval {interval}, instruction {position})", self.instructions)?;
-        match &self.instruction {
+        // Nothing that a log holds (names, paths, output) may steer the terminal on which the report is shown.
+        let text = Text(self).to_string();
+        let plain = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{fffd}' } else { c };
+        f.write_str(&text.chars().map(plain).collect::<String>())
+    }
+}
+
+struct Text<'a>(&'a CrashReport);
+
+impl Display for Text<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let report = self.0;
+        let program = report.command.first().map_or("the program", String::as_str);
+        writeln!(f, "{program}: {} killed by {}", report.thread, report.signal)?;
+        let (interval, position) = (report.interval, report.position);
+        writeln!(f, "after {} instructions (interval {interval}, instruction {position})", report.instructions)?;
+        match &report.instruction {
             Some(instruction) => write!(f, "\n{instruction}")?,
-            None => writeln!(f, "\ninstruction:\n  {:#018x}  no code was executed here", self.registers.rip)?,
+            None => writeln!(f, "\ninstruction:\n  {:#018x}  no code was executed here", report.registers.rip)?,
         }
         writeln!(f, "\nregisters:")?;
-        registers(&self.registers, f)?;
+        registers(&report.registers, f)?;
         writeln!(f, "\nbacktrace:")?;
-        for (number, frame) in self.backtrace.iter().enumerate() {
+        for (number, frame) in report.backtrace.iter().enumerate() {
             self::frame(number, frame, f)?;
         }
         writeln!(f, "\nlast system calls:")?;
-        if self.calls.is_empty() {
+        if report.calls.is_empty() {
             writeln!(f, "  none in the log")?;
         }
-        for call in &self.calls {
+        for call in &report.calls {
             writeln!(f, "  {call}")?;
         }
-        if !self.output.is_empty() {
+        if !report.output.is_empty() {
             writeln!(f, "\nlast output:")?;
-            self.output.iter().try_for_each(|output| self::output(output, f))?;
+            report.output.iter().try_for_each(|output| self::output(output, f))?;
         }
-        if !self.missing.is_empty() {
+        if !report.missing.is_empty() {
             writeln!(f, "\nnot found out:")?;
         }
-        self.missing.iter().try_for_each(|missing| writeln!(f, "  {missing}"))
+        report.missing.iter().try_for_each(|missing| writeln!(f, "  {missing}"))
     }
 }
 
@@ -129,9 +141,7 @@ fn source(frame: &SourceFrame, symbol: Option<&str>) -> String {
 fn output(output: &Output, f: &mut Formatter<'_>) -> Result {
     let mark = if output.stream == OutputStream::Stderr { "stderr" } else { "stdout" };
     for line in output.text.lines() {
-        // Nothing that a program wrote may steer the terminal on which the report is shown.
-        let plain: String = line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
-        writeln!(f, "  {mark}: {plain}")?;
+        writeln!(f, "  {mark}: {line}")?;
     }
     Ok(())
 }
