@@ -1,3 +1,110 @@
-//! Measures recording and replay.
+//! Measures recording and replay: runs each workload natively, under `bugnet record`, and through `bugnet replay` in
+//! turn, compares status and output, and prints medians of the ratios to native, log sizes and peak memory.
 
-fn main() {}
+mod measure;
+mod spec;
+mod table;
+mod workloads;
+
+use anyhow::{Result, ensure};
+use bugnet_tests::programs::Scale;
+use clap::Parser;
+use measure::{Plan, Row, measure};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use table::Style;
+use workloads::workloads;
+
+/// Measures recording and replay
+///
+/// Every workload is run natively, under `bugnet record` and through `bugnet replay -j 1` in turn. Ratios are to
+/// native, of medians; CPU is user and system time. SPEC CPU is measured too where SPEC_DIR points at an installation
+/// with run folders set up. The bugnet measured is target/release/bugnet, or $BUGNET.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  \
+    spec-harness --quick                         small inputs, one run each\n  \
+    spec-harness --only gzip --only bzip2        workloads with one of these in their name\n  \
+    spec-harness --group programs --markdown     the table of the README\n\n\
+    Exit status: 0 if every workload was measured, 1 if one could not be")]
+struct Cli {
+    /// Small inputs and one run of each, unless --runs says otherwise
+    #[arg(long)]
+    quick: bool,
+    /// Runs of each kind [default: 3]
+    #[arg(long, value_name = "N")]
+    runs: Option<usize>,
+    /// Only workloads whose names contain this
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Only this list: single, programs, start or spec
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+    /// Interval to record with, as for `bugnet record`
+    #[arg(long, value_name = "N")]
+    interval: Option<String>,
+    /// Only run natively, to see how long the workloads take
+    #[arg(long)]
+    native_only: bool,
+    /// Say which workloads there are, and stop
+    #[arg(long)]
+    list: bool,
+    /// Write everything that was measured to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print the table as Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("spec-harness: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Measures; true if all went well.
+fn run(cli: &Cli) -> Result<bool> {
+    let mut chosen = workloads(if cli.quick { Scale::Small } else { Scale::Full })?;
+    chosen.retain(|w| cli.only.is_empty() || cli.only.iter().any(|name| w.name.contains(name.as_str())));
+    chosen.retain(|w| cli.group.is_empty() || cli.group.iter().any(|group| w.group == group));
+    ensure!(!chosen.is_empty(), "no workload has such a name; --list shows all");
+    if cli.list {
+        chosen.iter().for_each(|w| println!("{:<10} {}", w.group, w.name));
+        return Ok(true);
+    }
+    let runs = cli.runs.unwrap_or(if cli.quick { 1 } else { 3 });
+    ensure!(runs > 0, "--runs must be at least 1");
+    let plan = Plan { runs, interval: cli.interval.clone(), native_only: cli.native_only };
+    let mut rows: Vec<Row> = Vec::new();
+    let mut failed = 0;
+    for workload in &chosen {
+        eprintln!("{} ...", workload.name);
+        match measure(workload, &plan) {
+            Ok(row) => {
+                if cli.native_only {
+                    println!("{:<24} {:7.2} s {:9} kB", row.name, row.native.cpu, row.native.memory / 1024);
+                }
+                rows.push(row);
+            }
+            Err(e) => {
+                failed += 1;
+                eprintln!("{}: NOT MEASURED: {e:#}", workload.name);
+            }
+        }
+    }
+    if let Some(path) = &cli.json {
+        std::fs::write(path, serde_json::to_vec_pretty(&rows)?)?;
+    }
+    if !cli.native_only {
+        print!("{}", table::table(&rows, if cli.markdown { Style::Markdown } else { Style::Text }));
+    }
+    if failed > 0 {
+        eprintln!("{failed} of {} workloads could not be measured", chosen.len());
+    }
+    Ok(failed == 0)
+}

@@ -70,9 +70,9 @@ pub const PROGRAMS: &[Program] = &[
     program("xz", "xz-utils", &["/usr/bin/xz", "-6c", "-T1", "text"], [256 << 10, 4 << 20], text),
     program("zstd", "zstd", &["/usr/bin/zstd", "-q", "-c", "-9", "--single-thread", "text"], [1 << 20, 32 << 20], text),
     program("bc", "bc", &["/usr/bin/bc", "-lq", "size.bc", "pi.bc"], [1000, 1000], bc),
-    program("awk", "mawk", &["/usr/bin/mawk", "-f", "words.awk", "text"], [1 << 20, 8 << 20], awk),
+    program("awk", "mawk", &["/usr/bin/mawk", "-f", "words.awk", "text"], [1 << 20, 16 << 20], awk),
     program("sed", "sed", &["/bin/sed", "-E", "-f", "edit.sed", "text"], [200 << 10, 4 << 20], sed),
-    program("perl", "perl-base", &["/usr/bin/perl", "words.pl", "text"], [512 << 10, 8 << 20], perl),
+    program("perl", "perl-base", &["/usr/bin/perl", "words.pl", "text"], [128 << 10, 2 << 20], perl),
     program(
         "python-json-re",
         "python3-minimal",
@@ -84,14 +84,14 @@ pub const PROGRAMS: &[Program] = &[
         "python-big-numbers",
         "python3-minimal",
         &["/usr/bin/python3", "-IB", "big_numbers.py", "{n}"],
-        [2_000, 8_000],
+        [2_000, 30_000],
         |dir, _| script(dir, "big_numbers.py", include_str!("../programs/big_numbers.py")),
     ),
     program(
         "python-classes",
         "python3-minimal",
         &["/usr/bin/python3", "-IB", "classes.py", "{n}"],
-        [4_000, 80_000],
+        [4_000, 400_000],
         |dir, _| script(dir, "classes.py", include_str!("../programs/classes.py")),
     ),
     Program {
@@ -113,13 +113,13 @@ pub const PROGRAMS: &[Program] = &[
     program("lua", "lua5.4", &["/usr/bin/lua5.4", "tables.lua", "{n}"], [10_000, 200_000], |dir, _| {
         script(dir, "tables.lua", include_str!("../programs/tables.lua"))
     }),
-    program("static-musl", "musl-tools", &["./static", "{n}"], [50_000, 1_000_000], |dir, _| {
+    program("static-musl", "musl-tools", &["./static", "{n}"], [50_000, 200_000], |dir, _| {
         compile(&["musl-gcc", "-static", "-O2"], include_str!("../programs/static.c"), &dir.join("static"))
     }),
-    program("static-glibc", "libc6-dev", &["./static", "{n}"], [50_000, 1_000_000], |dir, _| {
+    program("static-glibc", "libc6-dev", &["./static", "{n}"], [50_000, 200_000], |dir, _| {
         compile(&["gcc", "-static", "-O2"], include_str!("../programs/static.c"), &dir.join("static"))
     }),
-    program("non-pie", "gcc", &["./static", "{n}"], [50_000, 1_000_000], |dir, _| {
+    program("non-pie", "gcc", &["./static", "{n}"], [50_000, 200_000], |dir, _| {
         compile(&["gcc", "-no-pie", "-O2"], include_str!("../programs/static.c"), &dir.join("static"))
     }),
     program("vdso-clocks", "gcc", &["./clocks", "{n}"], [2_000, 200_000], |dir, _| {

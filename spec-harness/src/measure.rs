@@ -1,0 +1,198 @@
+//! Running a command and measuring it; running a workload natively, recorded and replayed in turn.
+
+use crate::workloads::Workload;
+use anyhow::{Context, Result, bail, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass};
+use serde::Serialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+use wait4::Wait4;
+
+/// What one run of a command cost, its children included.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Cost {
+    /// User and system time, in seconds.
+    pub cpu: f64,
+    /// Elapsed time, in seconds.
+    pub wall: f64,
+    /// Largest resident set of one process, in bytes.
+    pub memory: u64,
+}
+
+/// What was found out about a log.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct LogSize {
+    /// Instructions recorded.
+    pub instructions: u64,
+    /// Bytes of the records before compression.
+    pub raw: u64,
+    /// Bytes of interval files and code stores, as they are on disk.
+    pub compressed: u64,
+    /// Bytes of the whole log, copies of ELF files included.
+    pub total: u64,
+}
+
+/// A workload, measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The workload.
+    pub name: String,
+    /// Its list.
+    pub group: &'static str,
+    /// How often each of the three was run.
+    pub runs: usize,
+    /// Natively: medians.
+    pub native: Cost,
+    /// Under `bugnet record`: medians.
+    pub recording: Cost,
+    /// `bugnet replay -j 1`: medians.
+    pub replay: Cost,
+    /// The log of the last run.
+    pub log: LogSize,
+}
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Runs of each kind.
+    pub runs: usize,
+    /// Value of `bugnet record --interval`, if not the default.
+    pub interval: Option<String>,
+    /// Native runs only: to see how large the workloads are.
+    pub native_only: bool,
+}
+
+/// What a run left behind that must be the same natively and recorded.
+#[derive(PartialEq, Eq)]
+struct Outcome {
+    status: String,
+    output: u64,
+}
+
+/// Runs a workload natively, recorded and replayed in turn, `plan.runs` times, and takes the medians.
+///
+/// # Errors
+/// The workload cannot be prepared, behaves otherwise when recorded, or does not replay.
+pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
+    let workshop = Workshop::new(&format!("bench-{}", workload.name.replace('/', "-")))?;
+    let (mut native, mut recording, mut replay) = (Vec::new(), Vec::new(), Vec::new());
+    let mut size = LogSize::default();
+    for run in 0..plan.runs {
+        let dir = workshop.folder(&format!("native-{run}"))?;
+        let job = (workload.job)(&dir)?;
+        let (cost, expected) = timed(job.native()?, &workshop.path)?;
+        native.push(cost);
+        std::fs::remove_dir_all(&dir)?;
+        if plan.native_only {
+            continue;
+        }
+        let dir = workshop.folder(&format!("recorded-{run}"))?;
+        let log = workshop.path.join("log");
+        let (cost, outcome) = timed(recorded(&(workload.job)(&dir)?, &log, workload, plan)?, &workshop.path)?;
+        ensure!(outcome == expected, "status or output differ from the native run's ({})", outcome.status);
+        recording.push(cost);
+        std::fs::remove_dir_all(&dir)?;
+        let mut command = Command::new(binary()?);
+        command.args(["replay", "-j", "1"]).arg(&log).stdin(Stdio::null());
+        let (cost, outcome) = timed(command, &workshop.path)?;
+        if outcome.status != "exit status: 0" {
+            let said = std::fs::read_to_string(workshop.path.join("stderr")).unwrap_or_default();
+            bail!("replay: {}\n{said}", outcome.status);
+        }
+        replay.push(cost);
+        size = log_size(&log)?;
+        std::fs::remove_dir_all(&log)?;
+    }
+    workshop.done()?;
+    let [native, recording, replay] = [native, recording, replay].map(median);
+    Ok(Row {
+        name: workload.name.clone(),
+        group: workload.group,
+        runs: plan.runs,
+        native,
+        recording,
+        replay,
+        log: size,
+    })
+}
+
+fn recorded(job: &Job, log: &Path, workload: &Workload, plan: &Plan) -> Result<Command> {
+    let mut options = workload.options.to_vec();
+    if let Some(interval) = &plan.interval {
+        options.extend(["--interval", interval]);
+    }
+    job.recorded(log, &options)
+}
+
+/// Runs a command with its output in files of `folder`.
+fn timed(mut command: Command, folder: &Path) -> Result<(Cost, Outcome)> {
+    let [out, err] = ["stdout", "stderr"].map(|name| folder.join(name));
+    command.stdout(File::create(&out)?).stderr(File::create(&err)?);
+    let start = Instant::now();
+    let mut child = command.spawn().with_context(|| format!("starting {}", command.get_program().display()))?;
+    let used = child.wait4().context("waiting for a command")?;
+    let wall = start.elapsed().as_secs_f64();
+    let cpu = (used.rusage.utime + used.rusage.stime).as_secs_f64();
+    let outcome = Outcome { status: used.status.to_string(), output: digest(&out)? };
+    Ok((Cost { cpu, wall, memory: used.rusage.maxrss }, outcome))
+}
+
+fn digest(path: &Path) -> Result<u64> {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut file = File::open(path)?;
+    let mut hasher = DefaultHasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(hasher.finish());
+        }
+        hasher.write(&buffer[..n]);
+    }
+}
+
+/// The median of each number on its own.
+fn median(costs: Vec<Cost>) -> Cost {
+    let of = |f: fn(&Cost) -> f64| {
+        let mut values: Vec<f64> = costs.iter().map(f).collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        match values.len() {
+            0 => 0.0,
+            n if n % 2 == 1 => values[middle],
+            _ => (values[middle - 1] + values[middle]) / 2.0,
+        }
+    };
+    Cost { cpu: of(|c| c.cpu), wall: of(|c| c.wall), memory: of(|c| c.memory as f64) as u64 }
+}
+
+fn log_size(log: &Path) -> Result<LogSize> {
+    let info: serde_json::Value = serde_json::from_slice(&must_pass(&["info", "--json"], log)?.stdout)?;
+    let number = |value: &serde_json::Value, what: &str| {
+        value.as_u64().with_context(|| format!("`bugnet info --json` does not tell {what}"))
+    };
+    let sizes = &info["sizes"];
+    Ok(LogSize {
+        instructions: number(&info["instructions"], "instructions")?,
+        raw: number(&sizes["records"], "sizes.records")?,
+        compressed: number(&sizes["intervals"], "sizes.intervals")? + number(&sizes["code"], "sizes.code")?,
+        total: number(&sizes["total"], "sizes.total")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_of_odd_and_even_counts() {
+        let cost = |cpu| Cost { cpu, wall: 10.0 - cpu, memory: 7 };
+        let three = median(vec![cost(3.0), cost(1.0), cost(2.0)]);
+        assert_eq!((three.cpu, three.wall, three.memory), (2.0, 8.0, 7));
+        assert_eq!(median(vec![cost(1.0), cost(2.0)]).cpu, 1.5);
+        assert_eq!(median(Vec::new()).cpu, 0.0);
+    }
+}

@@ -1,0 +1,106 @@
+//! What is measured.
+
+use crate::spec;
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::bugnet::{Job, run};
+use bugnet_tests::inputs;
+use bugnet_tests::programs::{PROGRAMS, Program, Scale, compile, program};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Prepares the input in a folder and says what to run there.
+pub type Prepare = Box<dyn Fn(&Path) -> Result<Job>>;
+
+/// A workload.
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// The list that it belongs to: `single`, `programs`, `start` or `spec`.
+    pub group: &'static str,
+    /// Makes its job.
+    pub job: Prepare,
+    /// Further arguments for `bugnet record`.
+    pub options: &'static [&'static str],
+}
+
+/// Single-threaded programs that take 1.5 to 10 s natively at their full size.
+const SINGLE: &[Program] = &[
+    program("bzip2-tar", "bzip2", &["/bin/bzip2", "-9c", "input.tar"], [2 << 20, 32 << 20], tar),
+    program("gzip-tar", "gzip", &["/bin/gzip", "-9c", "input.tar"], [2 << 20, 48 << 20], tar),
+    program("xz-tar", "xz-utils", &["/usr/bin/xz", "-6c", "-T1", "input.tar"], [1 << 20, 10 << 20], tar),
+    program(
+        "python-objects",
+        "python3-minimal",
+        &["/usr/bin/python3", "-IB", "classes.py", "{n}"],
+        [20_000, 1_500_000],
+        |dir, _| Ok(fs::write(dir.join("classes.py"), include_str!("../../tests/programs/classes.py"))?),
+    ),
+    program("perl-text", "perl-base", &["/usr/bin/perl", "words.pl", "text"], [256 << 10, 4 << 20], |dir, n| {
+        fs::write(dir.join("words.pl"), include_str!("../../tests/programs/words.pl"))?;
+        Ok(inputs::text(&dir.join("text"), n)?)
+    }),
+    Program {
+        stdin: Some("script.sql"),
+        ..program("sqlite-memory", "sqlite3", &["/usr/bin/sqlite3", ":memory:"], [20_000, 300_000], |dir, n| {
+            Ok(inputs::sql(&dir.join("script.sql"), n)?)
+        })
+    },
+    program("bc-pi", "bc", &["/usr/bin/bc", "-lq", "size.bc", "pi.bc"], [1000, 3000], |dir, n| {
+        fs::write(dir.join("size.bc"), format!("n = {n}\n"))?;
+        Ok(fs::write(dir.join("pi.bc"), include_str!("../../tests/programs/pi.bc"))?)
+    }),
+    program("cc1-large", "cpp", &["cc1", "-quiet", "-O2", "big.c", "-o", "big.s"], [500, 8_000], |dir, n| {
+        Ok(inputs::c_source(&dir.join("big.c"), n)?)
+    }),
+    program("vector-loops", "gcc", &["./vectors", "{n}"], [20_000, 1_200_000], |dir, _| {
+        compile(&["gcc", "-O2"], include_str!("../../tests/programs/vectors.c"), &dir.join("vectors"))
+    }),
+    program("chaser", "gcc", &["./chaser", "{n}"], [2, 30], |dir, _| {
+        compile(&["gcc", "-O2"], include_str!("../../tests/programs/chaser.c"), &dir.join("chaser"))
+    }),
+];
+
+/// Programs that do almost nothing: what is measured is the start.
+const START: &[Program] = &[
+    program("true", "coreutils", &["/bin/true"], [0, 0], nothing),
+    program("ls-empty", "coreutils", &["/bin/ls"], [0, 0], nothing),
+    program("bash-empty", "bash", &["/bin/bash", "-c", ":"], [0, 0], nothing),
+    program("python-empty", "python3-minimal", &["/usr/bin/python3", "-c", "pass"], [0, 0], nothing),
+    program("cc1-small", "cpp", &["cc1", "-quiet", "-O2", "big.c", "-o", "big.s"], [50, 50], |dir, n| {
+        Ok(inputs::c_source(&dir.join("big.c"), n)?)
+    }),
+];
+
+/// All workloads at a scale; those of SPEC CPU where `$SPEC_DIR` is set.
+///
+/// # Errors
+/// `$SPEC_DIR` is set, but there are no runs in it.
+pub fn workloads(scale: Scale) -> Result<Vec<Workload>> {
+    let mut all = Vec::new();
+    for (group, programs) in [("single", SINGLE), ("programs", PROGRAMS), ("start", START)] {
+        all.extend(programs.iter().map(|program| Workload {
+            name: program.name.to_owned(),
+            group,
+            job: Box::new(move |dir| program.job(dir, scale)),
+            options: program.options,
+        }));
+    }
+    if let Some(folder) = std::env::var_os("SPEC_DIR") {
+        all.extend(spec::workloads(Path::new(&folder))?);
+    }
+    Ok(all)
+}
+
+fn nothing(_: &Path, _: u64) -> Result<()> {
+    Ok(())
+}
+
+/// The first `bytes` bytes of a tar of /usr/lib, sorted by name.
+fn tar(dir: &Path, bytes: u64) -> Result<()> {
+    let script = format!("tar --sort=name -C / -cf - usr/lib 2>/dev/null | head -c {bytes} > input.tar");
+    let output = run(Command::new("sh").args(["-c", &script]).current_dir(dir))?;
+    let size = fs::metadata(dir.join("input.tar")).context("tar of /usr/lib")?.len();
+    ensure!(output.status.success() && size == bytes, "/usr/lib has less than {bytes} bytes");
+    Ok(())
+}
