@@ -57,13 +57,13 @@ const WITH_EXPRESSIONS: &str =
     "CFI(.cfi_startproc); CFI(.cfi_escape 0x0f,3,0x73,0x78,0x06); CFI(.cfi_escape 0x10,6,2,0x40,0x1c)";
 const WITH_FRAME_POINTER: &str = "CFI(.cfi_startproc); push %rbp; mov %rsp, %rbp; sub $32, %rsp";
 
-struct Stack(Vec<u64>);
+/// Words from [`STACK`] on.
+struct Stack(Vec<u8>);
 
 impl Memory for Stack {
     fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>> {
-        let bytes: Vec<u8> = self.0.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let from = addr.0.checked_sub(STACK).map_or(bytes.len(), |at| bytes.len().min(at as usize));
-        Ok(bytes[from..].iter().copied().take(len as usize).collect())
+        let from = addr.0.checked_sub(STACK).map_or(self.0.len(), |at| self.0.len().min(at as usize));
+        Ok(self.0[from..].iter().copied().take(len as usize).collect())
     }
 }
 
@@ -100,7 +100,7 @@ impl Program {
 
     fn backtrace(&self, regs: &RegisterFile, stack: &[u64]) -> Vec<(String, Found)> {
         let mut symbols = Symbolizer::new(&self.log, Pid(PID)).unwrap();
-        let mut stack = Stack(stack.to_vec());
+        let mut stack = Stack(stack.iter().flat_map(|word| word.to_le_bytes()).collect());
         let frames = backtrace(regs, &mut stack, &mut symbols, &CodeStore::default()).unwrap();
         assert!(frames.iter().all(|f| f.place.module.as_ref().is_none_or(|m| m.path == self.module.path)));
         frames.into_iter().map(|f| (f.place.symbol.map_or("?".into(), |s| s.name), f.found)).collect()
