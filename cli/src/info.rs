@@ -7,8 +7,10 @@ use crate::record::{describe_ending, size_of};
 use bugnet_format::folder::{CODE_FILE, ELF_FOLDER, Meta, process_folder};
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::types::IntervalNo;
+use bugnet_replay::crash::{self, CrashReport, Limits};
 use bugnet_replay::describe;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
+use bugnet_replay::tools::Tools;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use std::fmt;
@@ -28,6 +30,8 @@ struct Info {
     /// Bytes on disk.
     sizes: Sizes,
     threads: Vec<ThreadInfo>,
+    /// The threads that a signal killed.
+    crashes: Vec<CrashReport>,
 }
 
 /// Bytes.
@@ -100,8 +104,20 @@ impl Info {
             sizes.intervals += interval.size;
             sizes.records += interval.records_size;
         }
-        let instructions = threads.iter().map(|thread| thread.instructions).sum();
-        Ok(Self { path: log.path().to_owned(), recording: log.meta().clone(), instructions, sizes, threads })
+        // Without the tools for a replay the report says what is missing; the log itself can still be looked at.
+        let tools = Tools::locate().ok();
+        let mut crashes = Vec::new();
+        for thread in crash::crashes(log)? {
+            crashes.extend(crash::report(tools.as_ref(), log, thread, Limits::default())?);
+        }
+        Ok(Self {
+            path: log.path().to_owned(),
+            recording: log.meta().clone(),
+            instructions: threads.iter().map(|thread| thread.instructions).sum(),
+            sizes,
+            threads,
+            crashes,
+        })
     }
 }
 
@@ -141,7 +157,11 @@ impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let meta = &self.recording;
         let sizes = &self.sizes;
-        let list = |f: &mut fmt::Formatter<'_>, name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<13} {value}");
+        let list = |f: &mut fmt::Formatter<'_>, name: &str, value: &dyn fmt::Display| {
+            // Nothing in a log may steer the terminal on which this is shown.
+            let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+            writeln!(f, "{name:<13} {}", value.to_string().chars().map(plain).collect::<String>())
+        };
         list(f, "log", &self.path.display())?;
         list(f, "program", &meta.program)?;
         list(f, "arguments", &quoted(&meta.args))?;
@@ -165,7 +185,8 @@ impl fmt::Display for Info {
         )?;
         let kept = if meta.keep == 0 { String::new() } else { format!(", the last {} kept", meta.keep) };
         list(f, "intervals of", &format_args!("{} instructions{kept}", HumanCount(meta.interval)))?;
-        self.threads.iter().try_for_each(|thread| write!(f, "{thread}"))
+        self.threads.iter().try_for_each(|thread| write!(f, "{thread}"))?;
+        self.crashes.iter().try_for_each(|crash| write!(f, "\n{crash}"))
     }
 }
 

@@ -54,13 +54,14 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     meta.pid = Some(child.id());
     let written = meta.write(folder.path());
     meta.ending = wait::wait(rustix::process::Pid::from_child(&child)).map_err(system("wait for the program"))?;
-    inherited.restore_mask().map_err(system("restore the signal mask"))?;
 
     if !summary::anything_recorded(folder.path()) {
         folder.keep(false);
         return Err(RecordError::NothingRecorded { logger, ending: summary::describe_ending(&meta.ending) });
     }
     let finished = written.and_then(|()| meta.write(folder.path()));
+    // The rest may be interrupted: the log is complete.
+    inherited.restore_mask().map_err(system("restore the signal mask"))?;
     for error in [linked.err(), finished.err().map(RecordError::from)].into_iter().flatten() {
         complain(&error);
     }

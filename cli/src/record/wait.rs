@@ -32,6 +32,7 @@ pub fn wait(child: Pid) -> Result<Ending> {
     let signals = SignalFd::with_flags(&taken_signals(), SfdFlags::SFD_CLOEXEC)?;
     loop {
         if let Some(status) = status(child, WaitIdOptions::EXITED)? {
+            forget_pending()?;
             let killed = status.terminating_signal().map(|signal| Ending::Killed { signal });
             let exited = status.exit_status().map(|status| Ending::Exited { status });
             return killed.or(exited).ok_or_else(|| Error::other("the program ended in an unknown way"));
@@ -47,6 +48,13 @@ pub fn wait(child: Pid) -> Result<Ending> {
             let _ = kill(unistd::Pid::from_raw(child.as_raw_pid()), signal);
         }
     }
+}
+
+/// Takes the signals that are pending: the terminal sent them to the program, which may have ended by them.
+fn forget_pending() -> Result<()> {
+    let signals = SignalFd::with_flags(&taken_signals(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    while signals.read_signal()?.is_some() {}
+    Ok(())
 }
 
 /// What has happened to the child, if one of `events` has.
