@@ -329,8 +329,10 @@ impl Walk<'_> {
         match encoding {
             "u8" => self.at += 1,
             "u64" | "i64" => self.at += 8,
-            "varint" => drop(self.varint()),
-            "6 varint" => (0..6).for_each(|_| drop(self.varint())),
+            "varint" => {
+                self.varint();
+            }
+            "6 varint" => (0..6).for_each(|_| self.field("varint")),
             "bytes" => {
                 let len = self.varint();
                 self.at += len as usize;

@@ -113,7 +113,7 @@ fn read_as_everything(bytes: &[u8], tail: &[u8]) {
     let _ = Interval::has_begun(bytes, Some(tail), path);
     if let Ok(interval) = Interval::decode(bytes, Some(tail), path) {
         assert!(interval.records().all(|placed| placed.is_ok()), "a decoded interval's records can be read");
-        package::encode(&interval, &CodeStore::default());
+        let _ = package::encode(&interval, &CodeStore::default());
     }
     if let Ok((_, records)) = read_tail(bytes, path) {
         assert!(Records::new(records).all(|placed| placed.is_ok()));

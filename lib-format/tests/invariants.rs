@@ -186,6 +186,60 @@ fn each_rule_finds_what_breaks_it_and_no_other_does() {
     }
 }
 
+/// Another way to break a rule.
+type Edit = (Invariant, fn(&mut Log));
+
+const MORE: &[Edit] = &[
+    (Invariant::CodeAscending, |log| log.threads[0].intervals[1].header.code_seq = CodeSeq(1)),
+    (Invariant::CodeKnown, |log| {
+        log.threads[0].intervals[1].header.code_seq = CodeSeq(9);
+        records(log, 1, 0).retain(|record| !matches!(record, Record::Code { .. }));
+    }),
+    (Invariant::CodePage, |log| log.code.push(Addr(Addr::USER_END))),
+    (Invariant::AddressRange, |log| {
+        let last = records(log, 1, 0).len() - 1;
+        records(log, 1, 0).insert(last, Record::Snapshot { addr: Addr(u64::MAX - 1), bytes: &[1] });
+    }),
+    (Invariant::SyscallData, |log| {
+        let Record::SyscallData { arg, .. } = &mut records(log, 0, 1)[0] else { panic!("no SYSCALL_DATA") };
+        *arg = 6;
+    }),
+    (Invariant::LoadOrdinal, |log| {
+        let overlapping = [load(0, 1, 0, &[1, 2]), load(0, 1, 1, &[1])];
+        records(log, 1, 0).splice(2..2, overlapping).for_each(drop);
+    }),
+    (Invariant::EndReason, |log| {
+        let (intervals, last) = (&mut log.threads[0].intervals, common::end(0, EndReason::Full, 3));
+        let mut third = intervals[1].clone();
+        third.header.interval = IntervalNo(2);
+        third.header.sequence = 5;
+        third.header.instructions_before += 107;
+        third.header.code_seq = CodeSeq(3);
+        third.frames = vec![vec![checkpoint(3), last]];
+        intervals.push(third);
+        // The last but one ends by the signal, the last because it is full.
+        log.meta.ending = Ending::Unknown;
+    }),
+    (Invariant::EndingAgrees, |log| log.meta.ending = Ending::Killed { signal: 6 }),
+    (Invariant::TailPlace, |log| {
+        log.threads[0].tail = Some((TailHeader { interval: IntervalNo(2), frame: 1 }, vec![]));
+    }),
+    (Invariant::CheckpointFirst, |log| drop(records(log, 1, 0).remove(0))),
+];
+
+#[test]
+fn rules_are_broken_in_other_ways() {
+    for (invariant, edit) in MORE {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = sound();
+        edit(&mut log);
+        log.write(folder.path());
+        let report = checked(folder.path());
+        let found = invariants(&report, Severity::Error);
+        assert_eq!(found, BTreeSet::from([*invariant]), "{:#?}", report.findings);
+    }
+}
+
 #[test]
 fn names_are_kebab_case_and_unique() {
     let names: BTreeSet<_> = Invariant::ALL.iter().map(|i| i.name()).collect();
