@@ -1,1 +1,56 @@
-//! The DynamoRIO client that replays a checkpoint interval.
+//! The DynamoRIO client that replays one checkpoint interval.
+//!
+//! [`bugnet_format::package`] comes in as a descriptor, [`bugnet_format::control`] goes over another one, and nothing
+//! else comes from outside. The parts:
+//!
+//! - `block`: instruments blocks so that [`replay::Replay`] is called at each position at which something is due
+//! - `replay`: what is due: applies records, stops, answers requests
+//! - `machine`: the registers, in DynamoRIO's form and in the log's
+//! - `memory`: the recorded program's memory
+//! - `instruction`: where an instruction reads, so that a `LOAD` record finds its place
+//! - `signal`: faults: memory on demand, and those that mean divergence
+//! - `output`: what a system call wrote
+//! - `confine`: the system calls that the process keeps
+//!
+//! One thread is replayed, in a process of its own. All state is in one [`replay::Replay`], which the events reach
+//! through [`state`].
+
+mod block;
+mod confine;
+mod instruction;
+mod machine;
+mod memory;
+mod output;
+mod replay;
+mod signal;
+mod state;
+
+use bugnet_dr::sys;
+use std::ffi::{CStr, c_char, c_int};
+
+/// DynamoRIO's version for which the client was built; DynamoRIO looks for the symbol.
+#[unsafe(no_mangle)]
+pub static _USES_DR_VERSION_: c_int = sys::_USES_DR_VERSION_ as c_int;
+
+/// Prefix of the option by which the replay host tells where its window begins.
+const WINDOW_OPTION: &str = "window=";
+
+/// DynamoRIO's entry into the client.
+///
+/// # Safety
+/// DynamoRIO calls it once, with `argc` strings in `argv`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv: *mut *const c_char) {
+    std::panic::set_hook(Box::new(|info| state::die(&info.to_string())));
+    let args = (0..usize::try_from(argc).unwrap_or(0)).map(|i| {
+        // SAFETY: the caller's promise.
+        unsafe { CStr::from_ptr(argv.add(i).read()) }.to_string_lossy().into_owned()
+    });
+    let window = args
+        .filter_map(|arg| u64::from_str_radix(arg.strip_prefix(WINDOW_OPTION)?.trim_start_matches("0x"), 16).ok())
+        .next();
+    let Some(window) = window else { state::die("the replay host did not say where its window is") };
+    if let Err(why) = state::start(window) {
+        state::die(&why);
+    }
+}

@@ -1,11 +1,10 @@
 //! The last steps: they run from a page in the window, since they unmap this program.
 
+use crate::kernel::{MAP_FIXED_NOREPLACE, PROT_EXEC, PROT_READ, PROT_WRITE, map_zeros, protect};
 use crate::layout::{Layout, USER_END, USER_START};
 use crate::report::Failure;
 use core::arch::{asm, global_asm};
 use core::convert::Infallible;
-use core::ffi::c_void;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
 
 // Unmaps and reserves what is below and above the window, and enters DynamoRIO. Position-independent; uses no memory.
 // In: r12 window, r13 its end, r14 entry, r15 stack pointer, rbx USER_START, rbp USER_END.
@@ -77,15 +76,14 @@ pub fn depart(layout: &Layout, entry: usize, stack_pointer: usize) -> Result<Inf
             options(nomem, nostack, preserves_flags),
         );
     }
-    let failed = Failure::of("cannot map a page at the window's start");
-    let page = layout.window as *mut c_void;
+    let failed = "cannot map a page at the window's start";
+    let page = layout.window;
     // SAFETY: the kernel places nothing in the window by itself, and FIXED_NOREPLACE makes sure; the code between the
     // symbols is shorter than a page.
     unsafe {
-        mmap_anonymous(page, 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE)
-            .map_err(&failed)?;
-        core::ptr::copy_nonoverlapping(start as *const u8, page.cast(), end - start);
-        mprotect(page, 4096, MprotectFlags::READ | MprotectFlags::EXEC).map_err(&failed)?;
+        map_zeros(page, 4096, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE, failed)?;
+        core::ptr::copy_nonoverlapping(start as *const u8, page as *mut u8, end - start);
+        protect(page, 4096, PROT_READ | PROT_EXEC, failed)?;
     }
     // SAFETY: the page holds `bugnet_depart`, which takes these registers and never comes back; nothing on this stack
     // or in this program's memory is used any more. rbx and rbp cannot be named as operands, hence the moves.
@@ -104,10 +102,4 @@ pub fn depart(layout: &Layout, entry: usize, stack_pointer: usize) -> Result<Inf
             options(noreturn),
         )
     }
-}
-
-/// Ends the process.
-pub fn exit(status: i32) -> ! {
-    // SAFETY: exit_group takes any status and does not return.
-    unsafe { asm!("syscall", in("eax") 231, in("edi") status, options(noreturn, nostack)) }
 }

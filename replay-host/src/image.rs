@@ -1,11 +1,10 @@
 //! Maps `libdynamorio.so` the way the kernel maps a program, at an address of our choice.
 
+use crate::kernel::{
+    File, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_EXEC, PROT_READ, PROT_WRITE, map_file, map_zeros, open, read,
+};
 use crate::report::Failure;
-use core::ffi::{CStr, c_void};
-use rustix::fd::AsFd;
-use rustix::fd::BorrowedFd;
-use rustix::fs::{Mode, OFlags, open};
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use core::ffi::CStr;
 
 const PAGE: usize = 4096;
 const PT_LOAD: u32 = 1;
@@ -63,24 +62,23 @@ impl Header {
 }
 
 impl Segment {
-    fn protection(&self) -> ProtFlags {
-        [(4, ProtFlags::READ), (2, ProtFlags::WRITE), (1, ProtFlags::EXEC)]
+    fn protection(&self) -> usize {
+        [(4, PROT_READ), (2, PROT_WRITE), (1, PROT_EXEC)]
             .into_iter()
             .filter(|(bit, _)| self.flags & bit != 0)
-            .fold(ProtFlags::empty(), |all, (_, one)| all | one)
+            .fold(0, |all, (_, one)| all | one)
     }
 
     /// Maps the segment with its addresses moved by `delta`.
-    fn map(&self, file: BorrowedFd<'_>, delta: usize) -> Result<(), Failure> {
+    fn map(&self, file: File, delta: usize) -> Result<(), Failure> {
         let start = (self.address & !(PAGE - 1)).wrapping_add(delta);
         let file_end = self.address.wrapping_add(self.file_size).wrapping_add(delta);
         let end = self.address.wrapping_add(self.memory_size).wrapping_add(delta);
-        let offset = (self.offset & !(PAGE - 1)) as u64;
-        let failed = Failure::of("cannot map a segment of libdynamorio.so");
-        let fixed = MapFlags::PRIVATE | MapFlags::FIXED;
+        let offset = self.offset & !(PAGE - 1);
+        let failed = "cannot map a segment of libdynamorio.so";
+        let protection = self.protection();
         // SAFETY: the whole image was mapped at this place by `map` below, so nothing else is overwritten.
-        unsafe { mmap(start as *mut c_void, file_end - start, self.protection(), fixed, file, offset) }
-            .map_err(&failed)?;
+        unsafe { map_file(start, file_end - start, protection, MAP_FIXED, file, offset, failed) }?;
         let file_pages_end = file_end.next_multiple_of(PAGE);
         if end > file_end && self.flags & 2 != 0 {
             // SAFETY: the rest of the segment's last page of the file, mapped just now, writable.
@@ -88,8 +86,7 @@ impl Segment {
         }
         if end > file_pages_end {
             // SAFETY: as for the file's part.
-            unsafe { mmap_anonymous(file_pages_end as *mut c_void, end - file_pages_end, self.protection(), fixed) }
-                .map_err(&failed)?;
+            unsafe { map_zeros(file_pages_end, end - file_pages_end, protection, MAP_FIXED, failed) }?;
         }
         Ok(())
     }
@@ -97,10 +94,9 @@ impl Segment {
 
 /// Maps the library at `base`, which is free; returns its entry point.
 pub fn map(path: &CStr, base: usize) -> Result<usize, Failure> {
-    let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(Failure::of("cannot open libdynamorio.so, the first argument"))?;
+    let file = open(path, "cannot open libdynamorio.so, the first argument")?;
     let mut header = Header([0; PAGE]);
-    rustix::io::read(&file, &mut header.0).map_err(Failure::of("cannot read libdynamorio.so"))?;
+    read(file, &mut header.0, "cannot read libdynamorio.so")?;
     let broken = Failure::new("the first argument is no library of this architecture", 0);
     if !header.is_library() {
         return Err(broken);
@@ -113,18 +109,10 @@ pub fn map(path: &CStr, base: usize) -> Result<usize, Failure> {
         return Err(broken);
     }
     // SAFETY: the kernel places nothing in the window by itself, and FIXED_NOREPLACE makes sure.
-    unsafe {
-        mmap_anonymous(
-            base as *mut c_void,
-            size,
-            ProtFlags::empty(),
-            MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE,
-        )
-    }
-    .map_err(Failure::of("the window is taken"))?;
+    unsafe { map_zeros(base, size, 0, MAP_FIXED_NOREPLACE, "the window is taken") }?;
     let delta = base.wrapping_sub(first);
     for segment in header.segments() {
-        segment.map(file.as_fd(), delta)?;
+        segment.map(file, delta)?;
     }
     Ok(entry.wrapping_add(delta))
 }

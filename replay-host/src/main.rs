@@ -16,6 +16,7 @@
 mod builtins;
 mod depart;
 mod image;
+mod kernel;
 mod layout;
 mod relocate;
 mod report;
@@ -95,14 +96,13 @@ fn options<'a>(layout: &Layout, client: &CStr, rest: impl Iterator<Item = &'a CS
     write!(
         text,
         "DYNAMORIO_OPTIONS=-code_api -stack_size 256K -signal_stack_size 128K -disable_traces -max_bb_instrs 128 \
-         -no_follow_children -no_vm_base_near_app -vm_base {:#x} -client_lib '{client};0;",
-        layout.heap,
+         -no_follow_children -no_vm_base_near_app -vm_base {:#x} -client_lib '{client};0;window={:#x}",
+        layout.heap, layout.window,
     )
     .map_err(overflow)?;
-    for (i, arg) in rest.enumerate() {
+    for arg in rest {
         let arg = core::str::from_utf8(arg.to_bytes()).map_err(|_| Failure::new("option is not UTF-8", 0))?;
-        let separator = if i == 0 { "" } else { " " };
-        write!(text, "{separator}{arg}").map_err(overflow)?;
+        write!(text, " {arg}").map_err(overflow)?;
     }
     text.write_str("'").map_err(overflow)?;
     Ok(text)

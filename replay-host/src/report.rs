@@ -1,7 +1,6 @@
 //! Failing with a message, and text in a fixed buffer.
 
 use core::fmt;
-use rustix::io::Errno;
 
 /// Exit status for what cannot be set up, as of a shell that cannot start a program.
 const STATUS: i32 = 127;
@@ -18,11 +17,6 @@ impl Failure {
         Self { what, errno }
     }
 
-    /// For `map_err`.
-    pub fn of(what: &'static str) -> impl Fn(Errno) -> Self {
-        move |errno| Self::new(what, errno.raw_os_error())
-    }
-
     /// Says why, and ends the process.
     pub fn exit(&self) -> ! {
         let mut text = Text::new();
@@ -30,10 +24,8 @@ impl Failure {
             0 => fmt::write(&mut text, format_args!("replay-host: {}\n", self.what)),
             errno => fmt::write(&mut text, format_args!("replay-host: {} (errno {errno})\n", self.what)),
         };
-        // SAFETY: descriptor 2 is borrowed for this one write; closed or not, nothing else depends on it.
-        let stderr = unsafe { rustix::stdio::stderr() };
-        let _ = rustix::io::write(stderr, text.as_bytes());
-        crate::depart::exit(STATUS)
+        crate::kernel::write_error(text.as_bytes());
+        crate::kernel::exit(STATUS)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The stack as the kernel builds it for a new program: arguments, environment, auxiliary vector.
 
+use crate::kernel::{MAP_FIXED_NOREPLACE, PROT_READ, PROT_WRITE, map_zeros};
 use crate::layout::{Layout, STACK_SIZE};
 use crate::report::{Failure, Text};
-use core::ffi::{CStr, c_char, c_void};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use core::ffi::{CStr, c_char};
 
 const AT_NULL: usize = 0;
 const AT_PLATFORM: usize = 15;
@@ -87,17 +87,9 @@ impl Builder {
 /// The application has no argument, not even its name, which tells the program that it runs under DynamoRIO. The vdso is dropped from
 /// the auxiliary vector, and everything else that points to the old stack is copied.
 pub fn build(layout: &Layout, kernel: &Kernel, options: &Text) -> Result<usize, Failure> {
-    let failed = Failure::of("cannot map a stack");
+    let protection = PROT_READ | PROT_WRITE;
     // SAFETY: the kernel places nothing in the window by itself, and FIXED_NOREPLACE makes sure.
-    unsafe {
-        mmap_anonymous(
-            layout.stack as *mut c_void,
-            STACK_SIZE,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE,
-        )
-    }
-    .map_err(failed)?;
+    unsafe { map_zeros(layout.stack, STACK_SIZE, protection, MAP_FIXED_NOREPLACE, "cannot map a stack") }?;
     let mut stack = Builder { at: layout.stack + STACK_SIZE, bottom: layout.stack + STACK_SIZE / 2 };
 
     let executable = kernel.executable().ok_or(Failure::new("the kernel names no executable", 0))?;

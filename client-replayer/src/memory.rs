@@ -1,0 +1,221 @@
+//! The recorded program's memory, at its own addresses.
+//!
+//! The replay host has reserved every address outside its window without access. Pages appear on demand, zero-filled,
+//! in chunks; pages of code are readable and executable only, so that DynamoRIO need not watch them for stores.
+//!
+//! Since `CODE` records state every change of code, DynamoRIO's own watch over code is not needed, and is kept out: it
+//! is told of a code page once (readable, executable), and when the program stores to such a page, the page is made
+//! writable without its knowledge.
+
+use bugnet_dr::sys;
+use bugnet_format::package::PageRef;
+use bugnet_format::types::Addr;
+use hashbrown::HashMap;
+use rustix::mm::{MprotectFlags, mprotect};
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::Range;
+
+const PAGE: u64 = Addr::PAGE;
+/// Pages that appear together.
+const CHUNK_PAGES: u64 = 16;
+const CHUNK: u64 = PAGE * CHUNK_PAGES;
+/// The host reserves from here on; the kernel gives nothing below it to unprivileged programs.
+const USER_START: u64 = 0x1_0000;
+/// End of the addresses of user mode.
+const USER_END: u64 = (1 << 47) - PAGE;
+
+/// Why memory of the recorded program cannot be had.
+#[derive(Debug)]
+pub enum MemoryError {
+    /// The replay process itself is there.
+    Window(u64),
+    /// No program can have memory there.
+    Range(u64),
+    /// The kernel refuses.
+    System(u64, rustix::io::Errno),
+}
+
+impl fmt::Display for MemoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Window(at) => write!(f, "the recorded address {at:#x} collides with the replay process's own memory"),
+            Self::Range(at) => write!(f, "no program can have memory at {at:#x}"),
+            Self::System(at, e) => write!(f, "cannot map memory at {at:#x}: {e}"),
+        }
+    }
+}
+
+/// What is known of the pages of a chunk; a bit a page.
+#[derive(Clone, Copy, Default)]
+struct Chunk {
+    mapped: u16,
+    writable: u16,
+    code: u16,
+}
+
+/// The recorded program's memory. All its pages are readable once they are mapped.
+pub struct Memory {
+    chunks: HashMap<u64, Chunk>,
+    window: Range<u64>,
+}
+
+/// Bits of the pages `from..to` (addresses) that lie in the chunk at `chunk`.
+fn bits(chunk: u64, from: u64, to: u64) -> u16 {
+    let first = from.saturating_sub(chunk) / PAGE;
+    let end = (to - chunk).div_ceil(PAGE).min(CHUNK_PAGES);
+    (((1u32 << end) - 1) & !((1u32 << first) - 1)) as u16
+}
+
+/// The runs of set bits, as ranges of addresses.
+fn runs(chunk: u64, mut bits: u16) -> impl Iterator<Item = Range<u64>> {
+    std::iter::from_fn(move || {
+        let first = bits.trailing_zeros();
+        if first == 16 {
+            return None;
+        }
+        let count = (bits >> first).trailing_ones();
+        bits &= !((((1u32 << count) - 1) << first) as u16);
+        let start = chunk + u64::from(first) * PAGE;
+        Some(start..start + u64::from(count) * PAGE)
+    })
+}
+
+impl Memory {
+    /// Nothing is mapped; `window` is the replay process's own.
+    pub fn new(window: Range<u64>) -> Self {
+        Self { chunks: HashMap::new(), window }
+    }
+
+    fn check(&self, addr: u64, len: u64) -> Result<Range<u64>, MemoryError> {
+        let end = addr.checked_add(len).ok_or(MemoryError::Range(addr))?;
+        if addr < USER_START || end > USER_END {
+            return Err(MemoryError::Range(addr));
+        }
+        if addr < self.window.end && end > self.window.start {
+            return Err(MemoryError::Window(addr.max(self.window.start)));
+        }
+        Ok(addr..end)
+    }
+
+    fn chunk(&self, chunk: u64) -> Chunk {
+        self.chunks.get(&chunk).copied().unwrap_or_default()
+    }
+
+    fn make_writable(chunk: u64, bits: u16) -> Result<(), MemoryError> {
+        for run in runs(chunk, bits) {
+            // SAFETY: the range is the recorded program's, reserved by the host and outside of the window, so that no
+            // Rust object and nothing of DynamoRIO's lies there.
+            unsafe {
+                mprotect(
+                    run.start as *mut c_void,
+                    (run.end - run.start) as usize,
+                    MprotectFlags::READ | MprotectFlags::WRITE,
+                )
+            }
+            .map_err(|e| MemoryError::System(run.start, e))?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the bytes can be written; whether anything had to be done.
+    pub fn ensure_writable(&mut self, addr: u64, len: u64) -> Result<bool, MemoryError> {
+        let range = self.check(addr, len.max(1))?;
+        let mut news = false;
+        let mut at = range.start - range.start % CHUNK;
+        while at < range.end {
+            let mut chunk = self.chunk(at);
+            let wanted = bits(at, range.start, range.end);
+            if wanted & !chunk.writable != 0 {
+                // All of the chunk that is not there yet, and what is wanted of the rest.
+                let room = bits(at, USER_START, USER_END);
+                let new = (!chunk.mapped & room) | (wanted & !chunk.writable);
+                Self::make_writable(at, new)?;
+                chunk.mapped |= new;
+                chunk.writable |= new;
+                self.chunks.insert(at, chunk);
+                news = true;
+            }
+            at += CHUNK;
+        }
+        Ok(news)
+    }
+
+    /// Writes to the program's memory, mapping it if need be.
+    pub fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.ensure_writable(addr, bytes.len() as u64)?;
+        // SAFETY: the bytes are the recorded program's and writable, as was just made sure; the only thread that uses
+        // them waits for this call.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr as *mut u8, bytes.len()) };
+        Ok(())
+    }
+
+    /// Whether the address is the replay process's own.
+    pub fn is_own(&self, addr: u64) -> bool {
+        self.window.contains(&addr)
+    }
+
+    /// How many of `len` bytes can be read from `addr` on.
+    fn readable(&self, addr: u64, len: u64) -> u64 {
+        if self.check(addr, 1).is_err() {
+            return 0;
+        }
+        let limit = if addr < self.window.start { self.window.start } else { USER_END };
+        let range = addr..addr.saturating_add(len).min(limit);
+        let mut page = range.start & !(PAGE - 1);
+        while page < range.end {
+            let chunk = page - page % CHUNK;
+            if self.chunk(chunk).mapped & bits(chunk, page, page + 1) == 0 {
+                break;
+            }
+            page += PAGE;
+        }
+        page.min(range.end).saturating_sub(addr)
+    }
+
+    /// Up to `len` bytes of the program's memory: fewer where a page is missing.
+    pub fn read(&self, addr: u64, len: u64) -> Vec<u8> {
+        let len = self.readable(addr, len) as usize;
+        let mut out = vec![0; len];
+        // SAFETY: the bytes are the recorded program's and mapped; the only thread that writes them waits for this call.
+        unsafe { std::ptr::copy_nonoverlapping(addr as *const u8, out.as_mut_ptr(), len) };
+        out
+    }
+
+    /// Whether the code picture has all of these bytes (of one instruction, so at most two pages).
+    pub fn is_code(&self, addr: u64, len: u64) -> bool {
+        [addr, addr.wrapping_add(len.saturating_sub(1))].into_iter().all(|at| {
+            let chunk = at - at % CHUNK;
+            self.check(at, 1).is_ok() && self.chunk(chunk).code & bits(chunk, at, at + 1) != 0
+        })
+    }
+
+    /// Puts pages of code in place. Runs of pages that follow each other are mapped as one.
+    pub fn install_code(&mut self, pages: &[PageRef<'_>]) -> Result<(), MemoryError> {
+        for run in pages.chunk_by(|a, b| a.addr.0.checked_add(PAGE) == Some(b.addr.0)) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            let start = first.addr.page().0;
+            let known = run.iter().all(|page| self.is_code(page.addr.0, 1));
+            for page in run {
+                self.write(page.addr.page().0, page.bytes)?;
+            }
+            if known {
+                continue;
+            }
+            let len = last.addr.page().0 - start + PAGE;
+            let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC;
+            // SAFETY: the range is the recorded program's, mapped above.
+            if unsafe { sys::dr_memory_protect(start as *mut c_void, len as usize, prot) } == 0 {
+                return Err(MemoryError::System(start, rustix::io::Errno::ACCESS));
+            }
+            for page in run {
+                let at = page.addr.page().0;
+                let chunk = self.chunks.entry(at - at % CHUNK).or_default();
+                let bit = bits(at - at % CHUNK, at, at + 1);
+                chunk.code |= bit;
+                chunk.writable &= !bit;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,480 @@
+//! What is due at a position: applies the records, compares registers, stops where asked to, answers requests.
+//!
+//! The code cache counts `left` down (see [`crate::block`]); at zero, or where execution cannot go on, it calls
+//! [`Replay::event`], which does everything that is due at the position, sets `left` to the distance to the next thing
+//! that will be due, and goes on.
+
+use crate::block::Stub;
+use crate::instruction::Instruction;
+use crate::machine::Machine;
+use crate::memory::Memory;
+use crate::state::{Gate, die};
+use crate::{confine, output};
+use bugnet_dr::access::FpuEffect;
+use bugnet_dr::{fpu, sys};
+use bugnet_format::control::{self, Counts, Request, Response, Stop};
+use bugnet_format::package::{Package, PageRef};
+use bugnet_format::record::{LoadValue, OutputStream, Placed, Record, Records, SpecialKind};
+use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
+use bugnet_format::types::CodeSeq;
+use hashbrown::HashMap;
+use std::ffi::c_void;
+use std::fs::File;
+use std::ops::Range;
+
+/// Largest value of `left`: the code cache takes one with a bit of the upper half set for negative.
+const MAX_LEFT: u64 = 1 << 31;
+/// `arch_prctl` and its codes.
+const ARCH_PRCTL: u64 = 158;
+const ARCH_SET_GS: u64 = 0x1001;
+const ARCH_SET_FS: u64 = 0x1002;
+
+/// What the host program's gate is being used for.
+enum Errand {
+    /// The process has just started.
+    Begin,
+    /// A segment base was set, by the number's `arch_prctl` code.
+    SetBase(u64),
+    /// A signal stopped execution in the recorded program; [`Replay::machine`] holds the registers.
+    Trap(String),
+}
+
+/// How the process goes on when nothing is due any more.
+enum Trouble {
+    /// Execution stops here.
+    Stop(Box<Stop>),
+    /// It is not the log's fault.
+    Failed(String),
+}
+
+impl From<Stop> for Trouble {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(Box::new(stop))
+    }
+}
+
+fn divergence(what: impl Into<String>) -> Trouble {
+    Stop::Divergence { what: what.into(), expected: None }.into()
+}
+
+/// The replay of one interval.
+pub struct Replay {
+    control: File,
+    records: Records<'static>,
+    next: Option<Placed<'static>>,
+    /// Code pages that are not in force yet, ascending by sequence number.
+    pages: Vec<PageRef<'static>>,
+    pages_used: usize,
+    /// The registers, during an event.
+    pub machine: Machine,
+    /// Registers for the gate's system calls.
+    scratch: Machine,
+    /// The program's memory.
+    pub memory: Memory,
+    instructions: HashMap<u64, Instruction>,
+    /// How the code cache and this share the count.
+    pub stub: Stub,
+    /// Instructions of each block that was built, by its address.
+    pub block_sizes: HashMap<u64, u32>,
+    gate: Gate,
+    errand: Errand,
+    /// Segment bases as DynamoRIO has them.
+    bases: [u64; 2],
+    /// Position at which `left` is zero.
+    due: u64,
+    /// Position of the event that is being handled.
+    position: u64,
+    target: u64,
+    output: bool,
+    counts: Counts,
+    /// Why execution cannot go on, once it cannot.
+    over: Option<Stop>,
+    package: &'static [u8],
+}
+
+impl Replay {
+    /// A replay of the package, which is not looked at before control comes to the gate.
+    pub fn new(package: &'static [u8], control: File, window: Range<u64>, gate: Gate, stub: Stub) -> Self {
+        Self {
+            control,
+            records: Records::new(&[]),
+            next: None,
+            pages: Vec::new(),
+            pages_used: 0,
+            machine: Machine::new(),
+            scratch: Machine::new(),
+            memory: Memory::new(window),
+            instructions: HashMap::new(),
+            stub,
+            block_sizes: HashMap::new(),
+            gate,
+            errand: Errand::Begin,
+            bases: [0; 2],
+            due: 0,
+            position: 0,
+            target: 0,
+            output: false,
+            counts: Counts::default(),
+            over: None,
+            package,
+        }
+    }
+
+    /// Reads the package, puts the code in place, and loads the registers.
+    fn open(&mut self) -> Result<(), String> {
+        let package = Package::decode(self.package).ok_or("the package is damaged, or of another version")?;
+        self.records = package.records();
+        let mut at_start = Vec::new();
+        for page in package.pages() {
+            if page.seq <= package.code_seq { at_start.push(page) } else { self.pages.push(page) }
+        }
+        // The newest version of each page, ascending by address. The sort is stable, and `pages` ascend by number.
+        at_start.sort_by_key(|page| page.addr);
+        at_start.reverse();
+        at_start.dedup_by_key(|page| page.addr);
+        at_start.reverse();
+        self.memory.install_code(&at_start).map_err(|e| e.to_string())?;
+        match self.records.next() {
+            Some(Ok(Placed { record: Record::Checkpoint { regs, .. }, .. })) => self.machine.load(&regs),
+            _ => return Err("the interval does not begin with a checkpoint".into()),
+        }
+        Ok(())
+    }
+
+    /// Called from the code cache, with the address of the recorded program's next instruction, or in the gate.
+    pub fn event(&mut self) -> &mut Self {
+        let pc = self.stub.slots().pc;
+        if pc == self.gate.arrival {
+            self.arrive();
+        } else {
+            self.machine.fetch(pc);
+            self.position = self.due.wrapping_sub(self.stub.slots().left);
+            let reached = match self.stub.slots().left {
+                0 => self.advance(),
+                _ => Err(self.unexpected()),
+            };
+            self.settle(reached);
+        }
+        self
+    }
+
+    /// Execution came to something that it cannot execute, and no record is due.
+    fn unexpected(&self) -> Trouble {
+        let pc = self.machine.pc;
+        if self.memory.is_code(pc, 1) {
+            divergence(format!("the log has no record for the instruction at {pc:#x}, which replay does not execute"))
+        } else {
+            divergence(format!("execution reached {pc:#x}, of which the log has no code"))
+        }
+    }
+
+    /// Control came to the gate.
+    fn arrive(&mut self) {
+        match std::mem::replace(&mut self.errand, Errand::Begin) {
+            Errand::Begin => self.begin(),
+            Errand::SetBase(code) => {
+                self.scratch.fetch(self.gate.arrival);
+                if self.scratch.get(RAX) != 0 {
+                    let what = format!("cannot set a segment base of the program (arch_prctl {code:#x})");
+                    self.settle(Err(Trouble::Failed(what)));
+                }
+            }
+            Errand::Trap(what) => {
+                let reached = if self.position == self.due { self.advance() } else { Err(divergence(what)) };
+                self.settle(reached);
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        if let Err(why) = self.open() {
+            self.fail(why);
+        }
+        if let Err(why) = self.read_record() {
+            // Like any damage that is met later: reported when execution is asked for.
+            self.over = Some(Stop::Divergence { what: why, expected: None });
+        }
+        if let Err(why) = confine::confine() {
+            self.fail(why);
+        }
+        self.send(&Response::Ready);
+        self.serve();
+    }
+
+    /// Reports why there is no going on, and ends the process.
+    fn fail(&mut self, why: String) -> ! {
+        self.send(&Response::Failed(why));
+        // SAFETY: ends the process.
+        unsafe { sys::dr_abort_with_code(0) };
+        die("the process did not end")
+    }
+
+    fn send(&mut self, response: &Response) {
+        if control::send(&mut self.control, response).is_err() {
+            die("the other side of the control socket is gone");
+        }
+    }
+
+    /// Handles the outcome of [`Self::advance`]: answers, and serves requests, until there is something to execute.
+    fn settle(&mut self, reached: Result<(), Trouble>) {
+        match reached {
+            Ok(()) => return,
+            Err(Trouble::Failed(why)) => self.fail(why),
+            Err(Trouble::Stop(stop)) => self.report(*stop),
+        }
+        self.serve();
+    }
+
+    fn report(&mut self, stop: Stop) {
+        if stop != Stop::Reached {
+            self.over = Some(stop.clone());
+        }
+        self.counts.instructions = self.position;
+        let regs = Box::new(self.machine.registers());
+        let (position, counts) = (self.position, self.counts);
+        self.send(&Response::Stopped { stop, position, regs, counts });
+    }
+
+    /// Answers requests until one makes execution go on.
+    fn serve(&mut self) {
+        loop {
+            let Ok(request) = control::receive(&mut self.control) else {
+                // The other side has gone: nobody wants to know any more.
+                // SAFETY: ends the process.
+                unsafe { sys::dr_abort_with_code(0) };
+                die("the process did not end")
+            };
+            match request {
+                Request::Quit => {
+                    // SAFETY: ends the process.
+                    unsafe { sys::dr_abort_with_code(0) };
+                }
+                Request::ReadMemory { addr, len } => {
+                    let bytes = self.memory.read(addr, len.min(control::MAX_READ));
+                    self.send(&Response::Memory(bytes));
+                }
+                Request::RunTo { position, output } => {
+                    if let Some(stop) = self.over.clone() {
+                        self.report(stop);
+                        continue;
+                    }
+                    if position < self.position {
+                        let (asked, at) = (position, self.position);
+                        self.fail(format!("cannot run to position {asked}: replay is at {at} already"));
+                    }
+                    self.target = position;
+                    self.output = output;
+                    match self.advance() {
+                        Ok(()) => return,
+                        Err(Trouble::Failed(why)) => self.fail(why),
+                        Err(Trouble::Stop(stop)) => self.report(*stop),
+                    }
+                }
+            }
+        }
+    }
+
+    fn read_record(&mut self) -> Result<(), String> {
+        self.next = self
+            .records
+            .next()
+            .transpose()
+            .map_err(|e| format!("damaged record at byte {} of the interval: {}", e.offset, e.reason))?;
+        Ok(())
+    }
+
+    /// Does everything that is due at the position, and arms `left` for what is due next.
+    fn advance(&mut self) -> Result<(), Trouble> {
+        loop {
+            let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) else { break };
+            let skips = matches!(next.record, Record::Syscall { .. } | Record::Special { .. });
+            if skips && self.position >= self.target {
+                self.next = Some(next);
+                return Err(Stop::Reached.into());
+            }
+            self.apply(&next)?;
+            self.read_record().map_err(divergence)?;
+        }
+        let Some(next) = &self.next else { return Err(Stop::CutOff.into()) };
+        if self.position >= self.target {
+            return Err(Stop::Reached.into());
+        }
+        self.due = next.position.0.min(self.target).min(self.position.saturating_add(MAX_LEFT));
+        self.stub.slots().left = self.due - self.position;
+        Ok(())
+    }
+
+    fn apply(&mut self, placed: &Placed<'static>) -> Result<(), Trouble> {
+        let offset = placed.offset;
+        let memory_trouble = |e: crate::memory::MemoryError| match e {
+            crate::memory::MemoryError::Range(_) => divergence(format!("record at byte {offset}: {e}")),
+            _ => Trouble::Failed(e.to_string()),
+        };
+        match &placed.record {
+            Record::Load { ordinal, offset, value, .. } => {
+                let addr = self.load_address(*ordinal, *offset, value.len() as u64)?;
+                self.write_value(addr, value).map_err(memory_trouble)?;
+                self.counts.loads += 1;
+            }
+            Record::Memory { addr, bytes, .. } => self.memory.write(addr.0, bytes).map_err(memory_trouble)?,
+            Record::Code { seq, .. } => self.change_code(*seq).map_err(memory_trouble)?,
+            Record::Registers { updates, .. } => self.machine.update(updates),
+            Record::Syscall { number, result, args, stream, updates, .. } => {
+                let pc = self.machine.pc;
+                let next = pc.wrapping_add(self.instruction(pc)?.len);
+                self.write_output(*stream, *number, args, *result)?;
+                let flags = self.machine.flags();
+                self.machine.set(RAX, result.cast_unsigned());
+                self.machine.set(RCX, next);
+                self.machine.set(R11, flags);
+                self.machine.jump(next);
+                self.machine.update(updates);
+                self.position += 1;
+            }
+            Record::Special { kind, updates, .. } => {
+                let pc = self.machine.pc;
+                let instruction = self.instruction(pc)?;
+                let (next, effect) = (pc.wrapping_add(instruction.len), instruction.fpu_effect());
+                self.machine.jump(next);
+                self.machine.update(updates);
+                if *kind == SpecialKind::OpaqueStore {
+                    self.change_fpu(effect);
+                }
+                self.position += 1;
+            }
+            Record::Check { rflags_known, hash, .. } => {
+                self.counts.checks += 1;
+                let regs = self.machine.registers();
+                if regs.hash(*rflags_known) != *hash {
+                    return Err(divergence("the registers differ from the recorded ones (hash of a check)"));
+                }
+            }
+            Record::End { regs, .. } => {
+                self.counts.checks += 1;
+                return Err(self.compare_end(regs).into());
+            }
+            Record::Checkpoint { .. } => {
+                return Err(divergence(format!("record at byte {offset}: a second checkpoint")));
+            }
+            Record::SyscallData { .. } | Record::Snapshot { .. } | Record::Note { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn compare_end(&mut self, expected: &RegisterFile) -> Stop {
+        let differences = expected.differences(&self.machine.registers());
+        if differences.is_empty() {
+            return Stop::End;
+        }
+        let list: Vec<_> =
+            differences.iter().map(|d| format!("{}: expected {}, got {}", d.register, d.expected, d.got)).collect();
+        let what = format!("the interval ends with other registers than recorded: {}", list.join("; "));
+        Stop::Divergence { what, expected: Some(Box::new(expected.clone())) }
+    }
+
+    /// The instruction at `pc`, decoded once.
+    fn instruction(&mut self, pc: u64) -> Result<&Instruction, Trouble> {
+        if !self.instructions.contains_key(&pc) {
+            let found = if self.memory.is_code(pc, 1) { Instruction::decode(pc) } else { None };
+            let found = found.ok_or_else(|| divergence(format!("the log has no instruction at {pc:#x}")))?;
+            self.instructions.insert(pc, found);
+        }
+        self.instructions.get(&pc).ok_or_else(|| divergence("no instruction"))
+    }
+
+    fn load_address(&mut self, ordinal: u8, offset: u64, len: u64) -> Result<u64, Trouble> {
+        let pc = self.machine.pc;
+        self.instruction(pc)?;
+        let Self { instructions, machine, .. } = self;
+        instructions.get(&pc).and_then(|i| i.read_address(ordinal, offset, len, machine)).ok_or_else(|| {
+            divergence(format!(
+                "the instruction at {pc:#x} has no memory read {ordinal} of {len} bytes at offset {offset}, for which \
+                 the log has a value"
+            ))
+        })
+    }
+
+    fn write_value(&mut self, addr: u64, value: &LoadValue<'_>) -> Result<(), crate::memory::MemoryError> {
+        const SMALL: usize = 32;
+        if value.len() > SMALL {
+            return self.memory.write(addr, &value.to_vec());
+        }
+        let mut bytes = [0; SMALL];
+        bytes.iter_mut().zip(value.iter()).for_each(|(to, from)| *to = from);
+        self.memory.write(addr, &bytes[..value.len()])
+    }
+
+    /// Puts the code pages up to `seq` into memory and drops what was translated from their bytes before.
+    fn change_code(&mut self, seq: CodeSeq) -> Result<(), crate::memory::MemoryError> {
+        unsafe extern "C" fn flushed(_: *mut c_void) {}
+        while let Some(page) = self.pages.get(self.pages_used).filter(|page| page.seq <= seq).copied() {
+            self.pages_used += 1;
+            self.memory.install_code(&[page])?;
+            let start = page.addr.page().0 as sys::app_pc;
+            // SAFETY: within a clean call, holding no lock; nothing of the flushed code is returned to, since the
+            // registers are marked as changed below, so that execution is redirected.
+            unsafe { sys::dr_flush_region_ex(start, 4096, Some(flushed), std::ptr::null_mut()) };
+        }
+        self.instructions.clear();
+        self.machine.jump(self.machine.pc);
+        Ok(())
+    }
+
+    fn change_fpu(&mut self, effect: FpuEffect) {
+        let mut regs = RegisterFile::default();
+        let initial = RegisterFile::default();
+        fpu::save(&mut regs);
+        match effect {
+            FpuEffect::None => return,
+            FpuEffect::Init => {
+                regs.fcw = initial.fcw;
+                regs.fsw = initial.fsw;
+                regs.ftw = initial.ftw;
+            }
+            FpuEffect::MaskExceptions => regs.fcw |= 0x3f,
+        }
+        fpu::restore(&regs);
+    }
+
+    fn write_output(&mut self, stream: OutputStream, number: u64, args: &[u64; 6], result: i64) -> Result<(), Trouble> {
+        if stream == OutputStream::None || !self.output {
+            return Ok(());
+        }
+        let Self { memory, control, .. } = self;
+        output::written(memory, number, args, result, |bytes| {
+            control::send(control, &Response::Output { stream, bytes }).map_err(|e| e.to_string())
+        })
+        .map_err(Trouble::Failed)
+    }
+
+    /// Takes note of a signal that replay cannot resolve. [`Self::machine`] holds the recorded program's registers, and
+    /// the code cache has counted `ahead` instructions that were not executed. Returns the address at which execution
+    /// must go on: the gate.
+    pub fn trap(&mut self, what: String, ahead: u64) -> u64 {
+        let left = self.stub.slots().left;
+        self.position = self.due.wrapping_sub(left).wrapping_sub(ahead);
+        self.errand = Errand::Trap(what);
+        self.gate.arrival
+    }
+
+    /// Whether this is the instruction of the host program at which the client gets control.
+    pub fn is_gate(&self, pc: u64) -> bool {
+        pc == self.gate.arrival
+    }
+
+    /// Goes on behind an event; returns if the registers are as they were.
+    pub fn go_on(&mut self) {
+        let wanted = [self.machine.fs_base, self.machine.gs_base];
+        for (i, code) in [ARCH_SET_FS, ARCH_SET_GS].into_iter().enumerate() {
+            if self.bases[i] != wanted[i] {
+                self.bases[i] = wanted[i];
+                self.errand = Errand::SetBase(code);
+                Machine::system_call(&mut self.scratch, self.gate.syscall, [ARCH_PRCTL, code, wanted[i]]);
+            }
+        }
+        if self.machine.changed() {
+            self.stub.leave();
+            self.machine.redirect();
+        }
+    }
+}

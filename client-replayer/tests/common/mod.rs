@@ -1,0 +1,277 @@
+//! Hand-made intervals, and a replay process for each.
+
+use bugnet_format::control::{self, CONTROL_FD, PACKAGE_FD, Request, Response, Stop};
+use bugnet_format::package::PACKAGE_MAGIC;
+use bugnet_format::record::{EndReason, LoadValue, OutputStream, Record, RegisterUpdates, SpecialKind, tag};
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::{Addr, CodeSeq};
+use iced_x86::code_asm::CodeAssembler;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+/// Where the tests' code lies.
+pub const CODE: u64 = 0x5555_5555_4000;
+/// Where the tests' data lies.
+pub const DATA: u64 = 0x7fff_f7fc_0000;
+/// The tests' stack pointer.
+pub const STACK: u64 = 0x7fff_ffff_e000;
+
+/// Host, `libdynamorio.so` and client of the profile that the test was built for, built if need be.
+fn tools() -> &'static [PathBuf; 3] {
+    static TOOLS: OnceLock<[PathBuf; 3]> = OnceLock::new();
+    TOOLS.get_or_init(|| {
+        let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--profile", profile, "-p", "bugnet-replay-host", "-p", "bugnet-replayer"])
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the replay process does not build");
+        // target/PROFILE/deps/TEST
+        let test = std::env::current_exe().expect("the test's own path");
+        let target = test.parent().and_then(Path::parent).expect("cargo's target folder").to_owned();
+        let newest = std::fs::read_dir(target.join("build"))
+            .expect("build folder")
+            .flatten()
+            .map(|entry| entry.path().join("out/build/lib64/release/libdynamorio.so"))
+            .filter(|path| path.exists())
+            .max_by_key(|path| path.metadata().and_then(|m| m.modified()).ok())
+            .expect("libdynamorio.so");
+        [target.join("replay-host"), newest, target.join("libbugnet_replayer.so")]
+    })
+}
+
+/// An interval in the making.
+#[derive(Clone)]
+pub struct Interval {
+    pages: Vec<(u64, u64, Vec<u8>)>,
+    stream: Vec<u8>,
+    position: u64,
+}
+
+/// Registers as most tests begin.
+pub fn start() -> RegisterFile {
+    let mut regs = RegisterFile { rip: CODE, rflags: 0x202, ..RegisterFile::default() };
+    for (i, gpr) in regs.gpr.iter_mut().enumerate() {
+        *gpr = 0x1111_1111_1111_1111 * i as u64;
+    }
+    regs.gpr[4] = STACK;
+    for (i, ymm) in regs.ymm.iter_mut().enumerate() {
+        ymm.fill(i as u8 + 0x40);
+    }
+    regs.mxcsr = 0x1fa0;
+    regs.fcw = 0x27f;
+    regs
+}
+
+/// Assembles for address `at`.
+pub fn assemble(at: u64, code: impl FnOnce(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>) -> Vec<u8> {
+    let mut assembler = CodeAssembler::new(64).expect("64 bits");
+    code(&mut assembler).expect("instructions");
+    assembler.assemble(at).expect("encodes")
+}
+
+impl Interval {
+    /// Code at [`CODE`], and the registers at the start.
+    pub fn new(code: &[u8], regs: &RegisterFile) -> Self {
+        let mut interval = Self { pages: Vec::new(), stream: Vec::new(), position: 0 };
+        interval.code(1, CODE, code);
+        Record::Checkpoint { tsc: 1, unix_nanos: 2, regs: Box::new(regs.clone()) }.encode(&mut interval.stream);
+        interval
+    }
+
+    /// A page of code with this sequence number; it is in the picture from the start on if the number is 1.
+    pub fn code(&mut self, seq: u64, at: u64, code: &[u8]) -> &mut Self {
+        for (i, bytes) in code.chunks(4096).enumerate() {
+            let mut page = bytes.to_vec();
+            page.resize(4096, 0xcc);
+            self.pages.push((seq, at + 4096 * i as u64, page));
+        }
+        self
+    }
+
+    fn delta(&mut self, position: u64) -> u64 {
+        let delta = position - self.position;
+        self.position = position;
+        delta
+    }
+
+    fn put(&mut self, record: &Record<'_>) -> &mut Self {
+        record.encode(&mut self.stream);
+        self
+    }
+
+    pub fn load(&mut self, position: u64, ordinal: u8, value: &[u8]) -> &mut Self {
+        self.load_at(position, ordinal, 0, value)
+    }
+
+    pub fn load_at(&mut self, position: u64, ordinal: u8, offset: u64, value: &[u8]) -> &mut Self {
+        let delta = self.delta(position);
+        self.put(&Record::Load { delta, ordinal, offset, value: LoadValue::new(value) })
+    }
+
+    pub fn memory(&mut self, position: u64, addr: u64, bytes: &[u8]) -> &mut Self {
+        let delta = self.delta(position);
+        self.put(&Record::Memory { delta, addr: Addr(addr), bytes })
+    }
+
+    pub fn registers(&mut self, position: u64, values: &[(u8, u64)]) -> &mut Self {
+        let delta = self.delta(position);
+        self.put(&Record::Registers { delta, updates: RegisterUpdates { values: values.to_vec() } })
+    }
+
+    pub fn syscall(
+        &mut self,
+        position: u64,
+        number: u64,
+        result: i64,
+        args: [u64; 6],
+        stream: OutputStream,
+        values: &[(u8, u64)],
+    ) -> &mut Self {
+        let delta = self.delta(position);
+        let updates = RegisterUpdates { values: values.to_vec() };
+        self.put(&Record::Syscall { delta, number, result, args, stream, updates })
+    }
+
+    pub fn special(&mut self, position: u64, kind: SpecialKind, values: &[(u8, u64)]) -> &mut Self {
+        let delta = self.delta(position);
+        self.put(&Record::Special { delta, kind, updates: RegisterUpdates { values: values.to_vec() } })
+    }
+
+    pub fn new_code(&mut self, position: u64, seq: u64) -> &mut Self {
+        let delta = self.delta(position);
+        self.put(&Record::Code { delta, seq: CodeSeq(seq) })
+    }
+
+    pub fn check(&mut self, position: u64, regs: &RegisterFile) -> &mut Self {
+        let delta = self.delta(position);
+        let rflags_known = regs.rflags_known;
+        self.put(&Record::Check { delta, rflags_known, hash: regs.hash(rflags_known) })
+    }
+
+    pub fn end(&mut self, position: u64, regs: &RegisterFile) -> &mut Self {
+        let delta = self.delta(position);
+        self.put(&Record::End { delta, reason: EndReason::Full, regs: Box::new(regs.clone()) })
+    }
+
+    /// The package's bytes.
+    pub fn package(&self) -> Vec<u8> {
+        let mut stream = self.stream.clone();
+        stream.push(tag::END_OF_STREAM);
+        let mut out = PACKAGE_MAGIC.to_vec();
+        out.extend_from_slice(&bugnet_format::FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&(self.pages.len() as u32).to_le_bytes());
+        out.extend_from_slice(&1u64.to_le_bytes());
+        out.extend_from_slice(&(stream.len() as u64).to_le_bytes());
+        let mut pages = self.pages.clone();
+        pages.sort_by_key(|(seq, ..)| *seq);
+        for (seq, at, bytes) in pages {
+            out.extend_from_slice(&seq.to_le_bytes());
+            out.extend_from_slice(&at.to_le_bytes());
+            out.extend_from_slice(&bytes);
+        }
+        out.extend_from_slice(&stream);
+        out
+    }
+
+    /// A replay process, ready to run.
+    pub fn replay(&self) -> Replay {
+        let mut replay = Replay::start(&self.package());
+        assert_eq!(replay.receive(), Response::Ready);
+        replay
+    }
+}
+
+/// A replay process.
+pub struct Replay {
+    child: Child,
+    control: UnixStream,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Stopped {
+    pub stop: Stop,
+    pub position: u64,
+    pub regs: RegisterFile,
+    pub counts: control::Counts,
+    pub output: Vec<(OutputStream, Vec<u8>)>,
+}
+
+impl Replay {
+    /// Starts a process on these bytes.
+    pub fn start(package: &[u8]) -> Self {
+        let memfd = rustix::fs::memfd_create("package", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
+        let mut file = File::from(memfd);
+        file.write_all(package).expect("package fits memory");
+        let (control, theirs) = UnixStream::pair().expect("socket pair");
+        let [host, library, client] = tools();
+        let mut command = Command::new(host);
+        command.arg(library).arg(client).env_clear().stdin(Stdio::null());
+        let (package_fd, control_fd) = (file.as_raw_fd(), theirs.as_raw_fd());
+        // SAFETY: only async-signal-safe calls between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                // First out of the way of the two numbers, then to them.
+                let package = libc::fcntl(package_fd, libc::F_DUPFD_CLOEXEC, 10);
+                let control = libc::fcntl(control_fd, libc::F_DUPFD_CLOEXEC, 10);
+                if libc::dup2(package, PACKAGE_FD) < 0 || libc::dup2(control, CONTROL_FD) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn().expect("replay-host starts");
+        Self { child, control }
+    }
+
+    pub fn receive(&mut self) -> Response {
+        match control::receive(&mut self.control) {
+            Ok(response) => response,
+            Err(e) => panic!("replay process hung up ({e}): {:?}", self.child.wait()),
+        }
+    }
+
+    pub fn send(&mut self, request: &Request) {
+        control::send(&mut self.control, request).expect("replay process takes requests");
+    }
+
+    pub fn run_to(&mut self, position: u64) -> Stopped {
+        self.send(&Request::RunTo { position, output: true });
+        let mut output = Vec::new();
+        loop {
+            match self.receive() {
+                Response::Output { stream, bytes } => output.push((stream, bytes)),
+                Response::Stopped { stop, position, regs, counts } => {
+                    return Stopped { stop, position, regs: *regs, counts, output };
+                }
+                other => panic!("unexpected response {other:?}"),
+            }
+        }
+    }
+
+    pub fn run(&mut self) -> Stopped {
+        self.run_to(u64::MAX)
+    }
+
+    pub fn read(&mut self, addr: u64, len: u64) -> Vec<u8> {
+        self.send(&Request::ReadMemory { addr, len });
+        match self.receive() {
+            Response::Memory(bytes) => bytes,
+            other => panic!("unexpected response {other:?}"),
+        }
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
