@@ -1,0 +1,85 @@
+//! The dependency rules of ARCHITECTURE.md's crate table, checked against what cargo says.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::bugnet::{run, source_tree};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// The workspace's crates and what each may depend on within the workspace, as ARCHITECTURE.md says.
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("bugnet-format", &[]),
+    ("bugnet-dr", &["bugnet-format"]),
+    ("bugnet-logger", &["bugnet-format", "bugnet-dr"]),
+    ("bugnet-replayer", &["bugnet-format", "bugnet-dr"]),
+    ("bugnet-replay-host", &[]),
+    ("bugnet-replay", &["bugnet-format"]),
+    ("bugnet", &["bugnet-format", "bugnet-replay"]),
+    ("bugnet-tests", &["bugnet-format"]),
+    ("spec-harness", &["bugnet-tests"]),
+];
+
+/// Crates of other people that reach DynamoRIO, and the only crates of ours that may depend on them.
+const REACHES_DYNAMORIO: &str = "dynamorio-sys";
+const MAY_REACH_DYNAMORIO: &[&str] = &["bugnet-dr"];
+
+/// Direct dependencies of every workspace crate, build and test dependencies included.
+fn dependencies() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).current_dir(source_tree());
+    let output = run(&mut command)?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let list = |value: &Value| value.as_array().cloned().context("cargo metadata has another form than expected");
+    let name = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let mut all = BTreeMap::new();
+    for package in list(&metadata["packages"])? {
+        all.insert(name(&package), list(&package["dependencies"])?.iter().map(name).collect());
+    }
+    Ok(all)
+}
+
+#[test]
+fn crates_depend_on_what_they_may() -> Result<()> {
+    let dependencies = dependencies()?;
+    let ours: BTreeSet<&String> = dependencies.keys().collect();
+    let listed: BTreeSet<&str> = MAY_DEPEND_ON.iter().map(|(name, _)| *name).collect();
+    let unlisted: Vec<_> = ours.iter().filter(|name| !listed.contains(name.as_str())).collect();
+    ensure!(unlisted.is_empty(), "{unlisted:?}: say here and in ARCHITECTURE.md what they may depend on");
+    for (name, allowed) in MAY_DEPEND_ON {
+        let used = dependencies.get(*name).with_context(|| format!("there is no crate {name}"))?;
+        let wrong: Vec<_> = used.iter().filter(|d| ours.contains(d) && !allowed.contains(&d.as_str())).collect();
+        ensure!(wrong.is_empty(), "{name} must not depend on {wrong:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn only_the_wrappers_reach_dynamorio() -> Result<()> {
+    for (name, used) in dependencies()? {
+        let reaches = used.contains(REACHES_DYNAMORIO);
+        ensure!(
+            !reaches || MAY_REACH_DYNAMORIO.contains(&name.as_str()),
+            "{name} depends on {REACHES_DYNAMORIO}; only {MAY_REACH_DYNAMORIO:?} may"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn the_format_has_no_unsafe_code() -> Result<()> {
+    let lib = std::fs::read_to_string(source_tree().join("lib-format/src/lib.rs"))?;
+    ensure!(lib.lines().any(|line| line == "#![forbid(unsafe_code)]"), "lib-format must forbid unsafe code");
+    Ok(())
+}
+
+#[test]
+fn architecture_page_lists_every_crate() -> Result<()> {
+    let page = std::fs::read_to_string(source_tree().join("ARCHITECTURE.md"))?;
+    let manifest = std::fs::read_to_string(source_tree().join("Cargo.toml"))?;
+    let members = manifest.split_once("members = [").and_then(|(_, rest)| rest.split_once(']')).context("members")?.0;
+    for folder in members.split(',').map(|m| m.trim().trim_matches('"')).filter(|m| !m.is_empty()) {
+        ensure!(page.contains(&format!("| `{folder}` |")), "ARCHITECTURE.md does not list the crate in {folder}/");
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Robust to death: recordings killed with SIGKILL at random moments. Whatever was written is a sound log, replays to
+//! the end that it states, and gives the beginning of what the program printed.
+
+use anyhow::{Context, Result, bail, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_behaviour};
+use fastrand::Rng;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+const SEED: u64 = 20;
+const OPTIONS: [&str; 4] = ["--interval", "1M", "--check-every", "50k"];
+
+/// Whom SIGKILL hits.
+#[derive(Clone, Copy, Debug)]
+enum Victim {
+    /// The recorded program and `bugnet record` at once.
+    All,
+    /// The recorded program; `bugnet record` sees it die.
+    Program,
+}
+
+/// A job that prints all the time it runs.
+fn job(dir: &Path) -> Result<Job> {
+    fs::write(dir.join("loop.sh"), include_str!("../programs/loop.sh"))?;
+    Ok(Job::new(dir, ["/bin/bash", "loop.sh", "6000"]))
+}
+
+fn kill_recordings(test: &str, count: usize) -> Result<()> {
+    let workshop = Workshop::new(test)?;
+    let job = job(&workshop.path)?;
+    let native = run(&mut job.native()?)?;
+    let log = workshop.path.join("log-whole");
+    let start = Instant::now();
+    same_behaviour(&native, &run(&mut job.recorded(&log, &OPTIONS)?)?)?;
+    let duration = start.elapsed();
+    fs::remove_dir_all(&log)?;
+    let mut rng = Rng::with_seed(SEED);
+    for number in 0..count {
+        let victim = [Victim::All, Victim::Program][number % 2];
+        // Every tenth moment is one of the first: that is where files come into being.
+        let span = if number % 10 == 0 { duration / 20 } else { duration };
+        let delay = span.mul_f64(rng.f64());
+        let log = workshop.path.join(format!("log-{number}"));
+        kill_one(&job, &log, victim, delay)
+            .and_then(|()| examine(&log, &native.stdout))
+            .with_context(|| format!("recording {number}: {victim:?} killed {delay:?} after the log appeared"))?;
+        fs::remove_dir_all(&log)?;
+    }
+    workshop.done()
+}
+
+fn kill_one(job: &Job, log: &Path, victim: Victim, delay: Duration) -> Result<()> {
+    let mut command = job.recorded(log, &OPTIONS)?;
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()?;
+    while !log.join("recording.json").exists() {
+        if let Some(status) = child.try_wait()? {
+            bail!("bugnet record ended with {status} without a log");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(delay);
+    let group = Pid::from_raw(-child.id().cast_signed());
+    match victim {
+        Victim::All => kill(group, Signal::SIGKILL)?,
+        // It may have ended by itself already, which is one of the moments, too.
+        Victim::Program => program_of(&child).into_iter().try_for_each(|pid| kill(pid, Signal::SIGKILL))?,
+    }
+    child.wait()?;
+    // The program may outlive bugnet for a moment; a group without members cannot be signalled.
+    while kill(group, Signal::SIGKILL).is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// The process that `bugnet record` waits for.
+fn program_of(bugnet: &Child) -> Option<Pid> {
+    let pid = bugnet.id();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    Some(Pid::from_raw(children.split_whitespace().next()?.parse().ok()?))
+}
+
+fn examine(log: &Path, native_output: &[u8]) -> Result<()> {
+    must_pass(&["check"], log)?;
+    must_pass(&["replay"], log)?;
+    let output = must_pass(&["replay", "--output=stdout"], log)?;
+    ensure!(native_output.starts_with(&output.stdout), "not what the program printed\n{}", printed(&output));
+    Ok(())
+}
+
+#[test]
+fn killed_20() -> Result<()> {
+    kill_recordings("killed-20", 20)
+}
+
+#[test]
+#[ignore = "takes many minutes: make soak"]
+fn killed_200() -> Result<()> {
+    kill_recordings("killed-200", 200)
+}
