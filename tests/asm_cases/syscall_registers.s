@@ -33,9 +33,7 @@ next:
     syscall
     expect rax, -38
     mov edi, 1
-    mov esi, 1
-    mov edx, 1
-    mov eax, 1
+    mov eax, 63
     syscall
     expect rax, -14
     finish

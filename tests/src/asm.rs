@@ -136,10 +136,11 @@ impl Case {
 /// There is no compiler, or it complains.
 pub fn build(source: &Path, folder: &Path) -> Result<PathBuf> {
     let program = folder.join("case");
-    let include = source.parent().context("a case lies in a folder")?;
+    // `.include` looks in the working directory.
+    let cases = source.parent().context("a case lies in a folder")?;
     let mut command = Command::new("gcc");
-    command.args(["-nostdlib", "-static", "-no-pie", "-Wl,-z,separate-code", "-Wl,-z,noexecstack", "-Wa,-I"]);
-    command.arg(include).arg("-o").arg(&program).arg(source);
+    command.args(["-nostdlib", "-static", "-no-pie", "-Wl,-z,separate-code", "-Wl,-z,noexecstack"]);
+    command.arg("-o").arg(&program).arg(source).current_dir(cases);
     let output = crate::bugnet::run(&mut command)?;
     ensure!(output.status.success(), "assembling {}\n{}", source.display(), crate::bugnet::printed(&output));
     Ok(program)
@@ -315,5 +316,71 @@ fn fits(event: &Event, observed: &Observed, symbols: &HashMap<String, u64>) -> R
             Ok(())
         }
         _ => bail!("expected {event:x?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "\
+        # EXPECT load first 0 05 00*3 .. !00 q:second\n\
+        # EXPECT special second#2 cpuid\n\
+        # CPU avx2 fma\n";
+
+    fn setting() -> Result<(Case, HashMap<String, u64>, Vec<Step>)> {
+        let symbols = [("first", 0x1000), ("second", 0x1008)].map(|(name, pc)| (name.to_owned(), pc));
+        let steps = [0x1000, 0x1008, 0x1000, 0x1008, 0x1010].map(|pc| Step { pc, syscall: None });
+        Ok((Case::parse(SOURCE)?, symbols.into(), steps.to_vec()))
+    }
+
+    fn load(pieces: &[(u64, &[u8])]) -> Observed {
+        Observed::Load { ordinal: 0, pieces: pieces.iter().map(|(at, bytes)| (*at, bytes.to_vec())).collect() }
+    }
+
+    fn complaint(events: Vec<(u64, Observed)>) -> Result<String> {
+        let (case, symbols, steps) = setting()?;
+        let logged = Logged { events, syscalls: Vec::new(), end: (4, EndReason::Exit { status: 0 }) };
+        Ok(compare(&case, &symbols, &steps, &logged).err().map_or_else(String::new, |e| e.to_string()))
+    }
+
+    const WHOLE: &[u8] = &[5, 0, 0, 0, 9, 0, 8, 0x10, 0, 0, 0, 0, 0, 0];
+
+    #[test]
+    fn what_is_expected_passes_in_one_piece_or_several() -> Result<()> {
+        let special = (3, Observed::Special("cpuid".to_owned()));
+        assert_eq!(complaint(vec![(0, load(&[(0, WHOLE)])), special.clone()])?, "");
+        assert_eq!(complaint(vec![(0, load(&[(0, &[5]), (5, &WHOLE[5..])])), special])?, "");
+        assert_eq!(setting()?.0.cpu, ["avx2", "fma"]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_expected_is_seen() -> Result<()> {
+        let special = (3, Observed::Special("cpuid".to_owned()));
+        let good = (0, load(&[(0, WHOLE)]));
+        let mut wrong = WHOLE.to_vec();
+        wrong[7] = 0x11;
+        for (events, word) in [
+            (vec![good.clone()], "missing at 3 (second#2)"),
+            (vec![special.clone()], "missing at 0 (first#1)"),
+            (vec![good.clone(), (2, load(&[(0, &[1])])), special.clone()], "superfluous at 2 (first+0x0)"),
+            (vec![good.clone(), special.clone(), special.clone()], "superfluous at 3"),
+            (vec![(0, load(&[(0, &wrong)])), special.clone()], "byte 7 is 11"),
+            (vec![(0, load(&[(0, &WHOLE[..5])])), special.clone()], "byte Some(5) is not in the log"),
+            (vec![(1, load(&[(0, WHOLE)])), special.clone()], "missing at 0"),
+            (vec![good.clone(), (3, Observed::Special("rdtsc".to_owned()))], "expected cpuid"),
+        ] {
+            let complaint = complaint(events)?;
+            assert!(complaint.contains(word), "{complaint:?} does not say {word:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn lines_that_cannot_be_read() {
+        for line in ["# EXPECT lod a 0 05", "# EXPECT load a x 05", "# EXPECT load a 0 0x5", "# EXPECT load a 0"] {
+            assert!(Case::parse(line).is_err(), "{line}");
+        }
     }
 }
