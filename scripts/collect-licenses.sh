@@ -26,12 +26,17 @@ while read -r name version licence; do
         while read -r -d '' text; do
             cp "$text" "$to/$name-$(tr / - <<<"${text#"$source/"}")"
         done
+    if ! compgen -G "$to/$name-*" >/dev/null; then
+        repository=$(sed -n 's/^repository = "\(.*\)"/\1/p' "$source/Cargo.toml")
+        printf '    (the crate comes without a text of its own; its source: %s)\n' "$repository" >>"$to/README"
+    fi
     if [ "$name" = dynamorio-sys ]; then
         cp "$source/dynamorio/License.txt" "$to/DynamoRIO-License.txt"
         printf 'DynamoRIO, as in dynamorio-sys %s: BSD-3-Clause; see DynamoRIO-License.txt\n' "$version" >>"$to/README"
     fi
 done <<<"$crates"
 
+echo "Rust's standard library: MIT OR Apache-2.0; see https://www.rust-lang.org/policies/licenses" >>"$to/README"
 glibc=$(dpkg-query -W -f '${Version}' libc6-dev)
 cp /usr/share/doc/libc6-dev/copyright "$to/glibc-copyright"
 cp /usr/share/common-licenses/LGPL-2.1 "$to/LGPL-2.1"
