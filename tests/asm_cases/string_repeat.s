@@ -3,7 +3,7 @@
 # EXPECT load copy 0 01 02 03 04 05 06 07 08 09 0a 0b 0c
 # EXPECT load copy_down 0 21 22 23 24
 # EXPECT load load_all 0 31 32 33 34
-# EXPECT load smear 0 41
+# EXPECT load smear 0 41 00*6
 .include "case.inc"
 _start:
     cld
@@ -43,7 +43,8 @@ copy_down:
 load_all:
     rep lodsw
     expect rax, 0x3433
-    # Overlapping by one byte: the first byte is read from outside, all others are what the copy itself stored.
+    # Overlapping by one byte: what the read holds is what stood there before; all bytes but the first
+    # are then replaced by what the copy itself stores.
     mov rsi, offset overlap
     mov rdi, offset overlap + 1
     mov ecx, 7
