@@ -41,8 +41,8 @@ pub struct RegisterFile {
     pub rip: u64,
     /// RFLAGS; only [`COMPARED_FLAGS`] are meaningful.
     pub rflags: u64,
-    /// Which bits of [`Self::rflags`] are known. An arithmetic flag that is overwritten before anything
-    /// reads it may be unknown at a checkpoint; all others are always known.
+    /// Which bits of [`Self::rflags`] are known, and with [`FPU_UNKNOWN`] and [`NOTHING_KNOWN`], whether other
+    /// registers are. An arithmetic flag that is overwritten before anything reads it may be unknown at a checkpoint.
     pub rflags_known: u64,
     /// Base address of the FS segment.
     pub fs_base: u64,
@@ -176,13 +176,18 @@ impl RegisterFile {
         Ok(regs)
     }
 
-    /// Hash (XXH3, 64 bits) over every register; of RFLAGS only the bits of `flags_mask` that are compared.
+    /// Hash (XXH3, 64 bits) over every register, of which only those count that `mask` says are compared; it is like
+    /// [`Self::rflags_known`].
     ///
-    /// The `CHECK` record holds this; `flags_mask` is its `rflags_known`.
+    /// The `CHECK` record holds this; `mask` is its `rflags_known`.
     #[must_use]
-    pub fn hash(&self, flags_mask: u64) -> u64 {
-        let mut masked = self.clone();
-        masked.rflags_known = flags_mask & COMPARED_FLAGS;
+    pub fn hash(&self, mask: u64) -> u64 {
+        let mut masked = if mask & NOTHING_KNOWN == 0 { self.clone() } else { Self::default() };
+        if mask & FPU_UNKNOWN != 0 {
+            let Self { mxcsr, fcw, fsw, ftw, st, .. } = Self::default();
+            masked = Self { mxcsr, fcw, fsw, ftw, st, ..masked };
+        }
+        masked.rflags_known = mask & COMPARED_FLAGS;
         masked.rflags &= masked.rflags_known;
         let mut bytes = Vec::with_capacity(Self::SIZE);
         masked.encode(&mut bytes);

@@ -14,7 +14,7 @@ use bugnet_format::record::{
     EndReason, LOAD_FORMS, LOAD_GENERAL, MAX_ORDINAL, MAX_TEXT, MAX_VALUE, OutputStream, Record, Records,
     RegisterUpdates, SpecialKind, register_number,
 };
-use bugnet_format::regs::{GPR_NAMES, RegisterFile};
+use bugnet_format::regs::{COMPARED_FLAGS, FPU_UNKNOWN, GPR_NAMES, NOTHING_KNOWN, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Tid};
 use bugnet_format::{FORMAT_VERSION, package};
 use std::collections::BTreeMap;
@@ -202,7 +202,14 @@ fn register_file() {
     masked.rflags &= known;
     let mut bytes = Vec::new();
     masked.encode(&mut bytes);
-    assert_eq!(regs.hash(known), xxhash_rust::xxh3::xxh3_64(&bytes));
+    assert_eq!(regs.hash(known | 1), xxhash_rust::xxh3::xxh3_64(&bytes));
+    assert_eq!((FPU_UNKNOWN, NOTHING_KNOWN), (1 << 63, 1 << 62));
+    let start =
+        RegisterFile { rflags: 0x202 & COMPARED_FLAGS, rflags_known: COMPARED_FLAGS, ..RegisterFile::default() };
+    assert_eq!((start.mxcsr, start.fcw), (0x1f80, 0x37f));
+    let mut bytes = Vec::new();
+    start.encode(&mut bytes);
+    assert_eq!(regs.hash(NOTHING_KNOWN | COMPARED_FLAGS), xxhash_rust::xxh3::xxh3_64(&bytes));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use bugnet_format::check::{Invariant, Report, Severity, check};
 use bugnet_format::folder::{Ending, Recording};
 use bugnet_format::frame::{FRAME_HEADER_SIZE, HEADER_SIZE, TailHeader, encode_frame};
 use bugnet_format::record::{EndReason, Record};
-use bugnet_format::regs::ARITHMETIC_FLAGS;
+use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, RAX, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
 use common::{Log, Thread, checkpoint, encode, load};
 use std::collections::BTreeSet;
@@ -105,7 +105,7 @@ fn how_to_break(invariant: Invariant) -> Break {
         Invariant::EndLast => Break::Log(|log| records(log, 1, 0).push(Record::Note { text: "late" })),
         Invariant::EndReason => Break::Log(|log| {
             let Some(Record::End { reason, .. }) = records(log, 0, 1).last_mut() else { panic!("no END") };
-            *reason = EndReason::Exec;
+            *reason = EndReason::Exit { status: 0 };
         }),
         Invariant::LoadOrdinal => Break::Log(|log| {
             records(log, 1, 0).splice(1..1, [load(0, 1, 0, &[1]), load(0, 0, 0, &[1])]).for_each(drop);
@@ -125,8 +125,8 @@ fn how_to_break(invariant: Invariant) -> Break {
             let beyond = Record::Memory { delta: 0, addr: Addr(Addr::USER_END - 1), bytes: &[1, 2] };
             records(log, 1, 0).insert(1, beyond);
         }),
-        Invariant::FlagsKnown => Break::Log(|log| {
-            let Some(Record::End { regs, .. }) = records(log, 1, 0).last_mut() else { panic!("no END") };
+        Invariant::RegistersKnown => Break::Log(|log| {
+            let Some(Record::End { regs, .. }) = records(log, 0, 1).last_mut() else { panic!("no END") };
             regs.rflags_known = ARITHMETIC_FLAGS;
         }),
         Invariant::CodePage => Break::Log(|log| log.code.push(Addr(0x40_1001))),
@@ -156,6 +156,31 @@ fn a_sound_log_has_no_findings() {
     let report = checked(folder.path());
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
     assert_eq!((report.intervals, report.records), (2, 31));
+}
+
+#[test]
+fn an_interval_may_begin_behind_an_exec_that_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = sound();
+    let Some(Record::End { reason, .. }) = records(&mut log, 0, 1).last_mut() else { panic!("no END") };
+    *reason = EndReason::Exec;
+    log.threads[0].intervals[1].header.instructions_before += 1;
+    let Record::Checkpoint { regs, .. } = &mut records(&mut log, 1, 0)[0] else { panic!("no CHECKPOINT") };
+    regs.rip += 2;
+    regs.gpr[RAX] = 2u64.wrapping_neg();
+    log.write(folder.path());
+    let report = checked(folder.path());
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+}
+
+#[test]
+fn an_end_that_is_no_checkpoint_may_know_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = sound();
+    let Some(Record::End { regs, .. }) = records(&mut log, 1, 0).last_mut() else { panic!("no END") };
+    **regs = RegisterFile::unknown();
+    log.write(folder.path());
+    assert!(checked(folder.path()).findings.is_empty());
 }
 
 #[test]
@@ -207,6 +232,19 @@ const MORE: &[Edit] = &[
     (Invariant::LoadOrdinal, |log| {
         let overlapping = [load(0, 1, 0, &[1, 2]), load(0, 1, 1, &[1])];
         records(log, 1, 0).splice(2..2, overlapping).for_each(drop);
+    }),
+    (Invariant::RegistersKnown, |log| {
+        let Record::Checkpoint { regs, .. } = &mut records(log, 0, 0)[0] else { panic!("no CHECKPOINT") };
+        regs.rflags_known |= FPU_UNKNOWN;
+    }),
+    (Invariant::RegistersKnown, |log| {
+        let Some(Record::End { regs, .. }) = records(log, 0, 1).last_mut() else { panic!("no END") };
+        **regs = RegisterFile::unknown();
+    }),
+    // An exec whose interval is followed by one that does not begin behind it.
+    (Invariant::InstructionCount, |log| {
+        let Some(Record::End { reason, .. }) = records(log, 0, 1).last_mut() else { panic!("no END") };
+        *reason = EndReason::Exec;
     }),
     (Invariant::EndReason, |log| {
         let (intervals, last) = (&mut log.threads[0].intervals, common::end(0, EndReason::Full, 3));

@@ -2,7 +2,7 @@
 
 use super::{Invariant, Report};
 use crate::record::{EndReason, Placed, Record, Records};
-use crate::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, RegisterFile};
+use crate::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, FPU_UNKNOWN, NOTHING_KNOWN, RegisterFile};
 use crate::types::{Addr, CodeSeq, Position};
 use std::path::Path;
 
@@ -63,7 +63,7 @@ pub(super) fn check_stream(
         check_record(&placed, &mut before, file, report);
         match placed.record {
             Record::Checkpoint { regs, .. } if at == 0 => {
-                check_flags(&regs, at, file, report);
+                check_known(&regs, at, file, report);
                 stream.begin = Some(regs);
             }
             Record::Checkpoint { .. } => {
@@ -81,7 +81,9 @@ pub(super) fn check_stream(
                 stream.code_seq = stream.code_seq.max(seq);
             }
             Record::End { reason, regs, .. } => {
-                check_flags(&regs, at, file, report);
+                if matches!(reason, EndReason::Full | EndReason::Exec) {
+                    check_known(&regs, at, file, report);
+                }
                 stream.end = Some((reason, regs));
             }
             _ => {}
@@ -148,9 +150,9 @@ fn check_range(addr: Addr, len: usize, at: u64, file: &Path, report: &mut Report
     }
 }
 
-fn check_flags(regs: &RegisterFile, at: u64, file: &Path, report: &mut Report) {
-    let unknown = COMPARED_FLAGS & !ARITHMETIC_FLAGS & !regs.rflags_known;
-    if unknown != 0 {
-        report.error(Invariant::FlagsKnown, file, at, format!("the flags {unknown:#x} are unknown"));
+fn check_known(regs: &RegisterFile, at: u64, file: &Path, report: &mut Report) {
+    let others = COMPARED_FLAGS & !ARITHMETIC_FLAGS;
+    if regs.rflags_known & (others | FPU_UNKNOWN | NOTHING_KNOWN) != others {
+        report.error(Invariant::RegistersKnown, file, at, format!("known are {:#x}", regs.rflags_known));
     }
 }

@@ -145,7 +145,7 @@ pub enum Record<'a> {
         delta: u64,
         /// Why.
         reason: EndReason,
-        /// Every register, if [`EndReason::knows_registers`].
+        /// Every register.
         regs: Box<RegisterFile>,
     },
 }

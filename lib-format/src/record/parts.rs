@@ -105,7 +105,7 @@ pub enum EndReason {
         /// What went wrong.
         why: String,
     },
-    /// The process replaced its program by `execve`.
+    /// The process calls `execve` at this position. If that fails, the thread's next interval begins behind the call.
     Exec,
 }
 
@@ -181,13 +181,6 @@ mod reason {
 }
 
 impl EndReason {
-    /// Whether the registers of the `END` are those at its position. They are not where the log could not be written
-    /// any further, since that is found in the middle of other work; replay then does not compare them.
-    #[must_use]
-    pub fn knows_registers(&self) -> bool {
-        !matches!(self, Self::LogStopped { .. })
-    }
-
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Full => out.push(reason::FULL),
