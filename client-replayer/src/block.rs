@@ -22,118 +22,11 @@
 
 use crate::memory::Memory;
 use crate::state;
+use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::sys;
 use std::ffi::{c_char, c_void};
-use std::mem::offset_of;
-
-/// Thread-local slots, in their order.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Slots {
-    /// Instructions up to the next thing that is due; below zero only within a block's first instructions.
-    pub left: u64,
-    /// RCX of the program while instrumentation uses the register.
-    rcx: u64,
-    /// Where the code cache goes on after the client was called.
-    resume: u64,
-    /// The recorded program's address at which the client was called.
-    pub pc: u64,
-    /// 1 in the SLOW part of a block.
-    slow: u64,
-}
-
-const SLOT_COUNT: u32 = (size_of::<Slots>() / 8) as u32;
-/// Bytes of the page for [`Stub`]'s code.
-const STUB_BYTES: usize = 4096;
-
-/// The slots, and the code by which blocks call the client.
-#[derive(Clone, Copy, Debug)]
-pub struct Stub {
-    segment: sys::reg_id_t,
-    offset: u32,
-    slots: *mut Slots,
-    /// The code, once there is a block that needs it.
-    code: *mut sys::byte,
-}
-
-impl Stub {
-    /// Allocates the slots.
-    pub fn new() -> Result<Self, String> {
-        let mut segment = 0;
-        let mut offset = 0;
-        // SAFETY: two out parameters.
-        let done = unsafe { sys::dr_raw_tls_calloc(&raw mut segment, &raw mut offset, SLOT_COUNT, 64) };
-        if done == 0 {
-            return Err("DynamoRIO has no thread-local slots left".into());
-        }
-        Ok(Self { segment, offset, slots: std::ptr::null_mut(), code: std::ptr::null_mut() })
-    }
-
-    /// The slots of the replayed thread; from the first block on.
-    #[allow(clippy::mut_from_ref, reason = "the slots are the code cache's, which does not run while the client does")]
-    pub fn slots(&self) -> &mut Slots {
-        // SAFETY: set by `prepare` to the slots of the only thread; callers copy from it or store to it at once.
-        unsafe { &mut *self.slots }
-    }
-
-    /// Whether execution is in the SLOW part of a block.
-    pub fn slow(&self) -> bool {
-        self.slots().slow != 0
-    }
-
-    /// Execution leaves the block in which the client was called.
-    pub fn leave(&self) {
-        self.slots().slow = 0;
-    }
-
-    fn slot(&self, field: usize, bytes: u32) -> Opnd {
-        Opnd::tls(self.segment, self.offset + field as u32, bytes)
-    }
-
-    fn left(&self) -> Opnd {
-        self.slot(offset_of!(Slots, left), 8)
-    }
-
-    fn rcx(&self) -> Opnd {
-        self.slot(offset_of!(Slots, rcx), 8)
-    }
-
-    /// Finds the slots of this thread and makes the code; in the first block event.
-    fn prepare(&mut self, context: *mut c_void) {
-        if !self.code.is_null() {
-            return;
-        }
-        // SAFETY: in the replayed thread; the slots lie at the offset that DynamoRIO gave. The code is encoded into a
-        // page of its own, which is large enough for a clean call, and is not changed afterwards.
-        unsafe {
-            let base = sys::dr_get_dr_segment_base(self.segment).cast::<u8>();
-            self.slots = base.add(self.offset as usize).cast();
-            let list = sys::instrlist_create(context);
-            let block = Block::new(context, list);
-            block.meta(None, block.load(Opnd::reg(Gpr::RCX, 8), self.rcx()));
-            sys::dr_insert_clean_call(context, list, std::ptr::null_mut(), on_event as *mut c_void, 0, 0);
-            let resume = self.slot(offset_of!(Slots, resume), 8);
-            block.meta(None, block.make(sys::OP_jmp_ind, &[], &[resume]));
-            let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
-            let page = sys::dr_nonheap_alloc(STUB_BYTES, prot).cast::<sys::byte>();
-            let end = sys::instrlist_encode(context, list, page, 1);
-            if end.is_null() || end as usize - page as usize > STUB_BYTES {
-                state::die("DynamoRIO's call of the client does not fit its page");
-            }
-            sys::instrlist_clear_and_destroy(context, list);
-            self.code = page;
-        }
-    }
-}
-
-/// Called from the code cache, by way of [`Stub`]'s code.
-unsafe extern "C" fn on_event() {
-    // SAFETY: a clean call of the only thread.
-    let replay = unsafe { state::replay() };
-    replay.event().go_on();
-}
 
 /// Adds instrumentation to one block.
 struct Builder<'a> {
@@ -169,7 +62,7 @@ impl Builder<'_> {
     }
 
     fn set_slow(&self, value: i64) {
-        let slow = self.stub.slot(offset_of!(Slots, slow), 4);
+        let slow = self.stub.slow_flag();
         self.meta(self.block.store(slow, Opnd::imm(value, 4)));
     }
 
@@ -177,11 +70,11 @@ impl Builder<'_> {
     fn call(&self, pc: u64, resume: Instr) {
         let rcx = Opnd::reg(Gpr::RCX, 8);
         self.meta(self.block.mov_imm64(Gpr::RCX, pc));
-        self.meta(self.block.store(self.stub.slot(offset_of!(Slots, pc), 8), rcx));
+        self.meta(self.block.store(self.stub.pc(), rcx));
         self.meta(self.block.lea(Gpr::RCX, Opnd::label_address(resume)));
-        self.meta(self.block.store(self.stub.slot(offset_of!(Slots, resume), 8), rcx));
+        self.meta(self.block.store(self.stub.resume(), rcx));
         // SAFETY: makes a value from an address.
-        let code = Opnd(unsafe { sys::opnd_create_pc(self.stub.code) });
+        let code = Opnd(unsafe { sys::opnd_create_pc(self.stub.code()) });
         self.meta(self.block.make(sys::OP_jmp, &[], &[code]));
     }
 
@@ -213,7 +106,7 @@ impl Builder<'_> {
         let fast = self.block.label();
         self.spill();
         self.count(-count);
-        let upper = self.stub.slot(offset_of!(Slots, left) + 4, 4);
+        let upper = self.stub.left_upper();
         self.meta(self.block.load(Opnd::reg(Gpr::RCX, 4), upper));
         self.meta(self.block.jump_if_rcx_zero(fast));
         self.meta(self.block.jump(slow));

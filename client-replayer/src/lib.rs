@@ -4,6 +4,7 @@
 //! else comes from outside. The parts:
 //!
 //! - `block`: instruments blocks so that [`replay::Replay`] is called at each position at which something is due
+//! - `stub`: how blocks call the client, and what the two share
 //! - `replay`: what is due: applies records, stops, answers requests
 //! - `machine`: the registers, in DynamoRIO's form and in the log's
 //! - `memory`: the recorded program's memory
@@ -24,6 +25,7 @@ mod output;
 mod replay;
 mod signal;
 mod state;
+mod stub;
 
 use bugnet_dr::sys;
 use std::ffi::{CStr, c_char, c_int};

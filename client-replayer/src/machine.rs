@@ -129,14 +129,8 @@ impl Machine {
                 0..16 => self.set(number.into(), value),
                 register_number::RIP => self.jump(value),
                 register_number::RFLAGS => self.set_flags(value),
-                register_number::FS_BASE => {
-                    self.jump(self.pc);
-                    self.fs_base = value;
-                }
-                register_number::GS_BASE => {
-                    self.jump(self.pc);
-                    self.gs_base = value;
-                }
+                register_number::FS_BASE => self.fs_base = value,
+                register_number::GS_BASE => self.gs_base = value,
                 _ => {}
             }
         }
@@ -186,17 +180,6 @@ impl Machine {
         // SAFETY: within a clean call; size and flags are set.
         unsafe { sys::dr_redirect_execution(&raw mut self.context.0) };
         crate::state::die("DynamoRIO did not redirect execution")
-    }
-
-    /// Executes the system call instruction at `pc` with these three values in RAX, RDI and RSI, and arrives behind
-    /// it with other registers than these, which stay as they are; does not return, and runs no destructors.
-    pub fn system_call(scratch: &mut Self, pc: u64, values: [u64; 3]) -> ! {
-        for (number, value) in [0, 7, 6].into_iter().zip(values) {
-            scratch.set(number, value);
-        }
-        scratch.set_flags(0);
-        scratch.pc = pc;
-        scratch.redirect()
     }
 }
 

@@ -4,13 +4,14 @@
 //! [`Replay::event`], which does everything that is due at the position, sets `left` to the distance to the next thing
 //! that will be due, and goes on.
 
-use crate::block::Stub;
 use crate::instruction::Instruction;
 use crate::machine::Machine;
 use crate::memory::Memory;
-use crate::state::{Gate, die};
+use crate::state::die;
+use crate::stub::Stub;
 use crate::{confine, output};
 use bugnet_dr::access::FpuEffect;
+use bugnet_dr::ir::Segment;
 use bugnet_dr::{fpu, sys};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::package::{Package, PageRef};
@@ -24,17 +25,10 @@ use std::ops::Range;
 
 /// Largest value of `left`: the code cache takes one with a bit of the upper half set for negative.
 const MAX_LEFT: u64 = 1 << 31;
-/// `arch_prctl` and its codes.
-const ARCH_PRCTL: u64 = 158;
-const ARCH_SET_GS: u64 = 0x1001;
-const ARCH_SET_FS: u64 = 0x1002;
-
 /// What the host program's gate is being used for.
 enum Errand {
     /// The process has just started.
     Begin,
-    /// A segment base was set, by the number's `arch_prctl` code.
-    SetBase(u64),
     /// A signal stopped execution in the recorded program; [`Replay::machine`] holds the registers.
     Trap(String),
 }
@@ -67,8 +61,6 @@ pub struct Replay {
     pages_used: usize,
     /// The registers, during an event.
     pub machine: Machine,
-    /// Registers for the gate's system calls.
-    scratch: Machine,
     /// The program's memory.
     pub memory: Memory,
     instructions: HashMap<u64, Instruction>,
@@ -76,10 +68,8 @@ pub struct Replay {
     pub stub: Stub,
     /// Instructions of each block that was built, by its address.
     pub block_sizes: HashMap<u64, u32>,
-    gate: Gate,
+    gate: u64,
     errand: Errand,
-    /// Segment bases as DynamoRIO has them.
-    bases: [u64; 2],
     /// Position at which `left` is zero.
     due: u64,
     /// Position of the event that is being handled.
@@ -94,7 +84,7 @@ pub struct Replay {
 
 impl Replay {
     /// A replay of the package, which is not looked at before control comes to the gate.
-    pub fn new(package: &'static [u8], control: File, window: Range<u64>, gate: Gate, stub: Stub) -> Self {
+    pub fn new(package: &'static [u8], control: File, window: Range<u64>, gate: u64, stub: Stub) -> Self {
         Self {
             control,
             records: Records::new(&[]),
@@ -102,14 +92,12 @@ impl Replay {
             pages: Vec::new(),
             pages_used: 0,
             machine: Machine::new(),
-            scratch: Machine::new(),
             memory: Memory::new(window),
             instructions: HashMap::new(),
             stub,
             block_sizes: HashMap::new(),
             gate,
             errand: Errand::Begin,
-            bases: [0; 2],
             due: 0,
             position: 0,
             target: 0,
@@ -144,7 +132,7 @@ impl Replay {
     /// Called from the code cache, with the address of the recorded program's next instruction, or in the gate.
     pub fn event(&mut self) -> &mut Self {
         let pc = self.stub.slots().pc;
-        if pc == self.gate.arrival {
+        if pc == self.gate {
             self.arrive();
         } else {
             self.machine.fetch(pc);
@@ -172,13 +160,6 @@ impl Replay {
     fn arrive(&mut self) {
         match std::mem::replace(&mut self.errand, Errand::Begin) {
             Errand::Begin => self.begin(),
-            Errand::SetBase(code) => {
-                self.scratch.fetch(self.gate.arrival);
-                if self.scratch.get(RAX) != 0 {
-                    let what = format!("cannot set a segment base of the program (arch_prctl {code:#x})");
-                    self.settle(Err(Trouble::Failed(what)));
-                }
-            }
             Errand::Trap(what) => {
                 let reached = if self.position == self.due { self.advance() } else { Err(divergence(what)) };
                 self.settle(reached);
@@ -454,24 +435,18 @@ impl Replay {
         let left = self.stub.slots().left;
         self.position = self.due.wrapping_sub(left).wrapping_sub(ahead);
         self.errand = Errand::Trap(what);
-        self.gate.arrival
+        self.gate
     }
 
     /// Whether this is the instruction of the host program at which the client gets control.
     pub fn is_gate(&self, pc: u64) -> bool {
-        pc == self.gate.arrival
+        pc == self.gate
     }
 
     /// Goes on behind an event; returns if the registers are as they were.
     pub fn go_on(&mut self) {
-        let wanted = [self.machine.fs_base, self.machine.gs_base];
-        for (i, code) in [ARCH_SET_FS, ARCH_SET_GS].into_iter().enumerate() {
-            if self.bases[i] != wanted[i] {
-                self.bases[i] = wanted[i];
-                self.errand = Errand::SetBase(code);
-                Machine::system_call(&mut self.scratch, self.gate.syscall, [ARCH_PRCTL, code, wanted[i]]);
-            }
-        }
+        self.stub.set_segment_base(Segment::Fs, self.machine.fs_base);
+        self.stub.set_segment_base(Segment::Gs, self.machine.gs_base);
         if self.machine.changed() {
             self.stub.leave();
             self.machine.redirect();

@@ -1,8 +1,9 @@
 //! The one [`Replay`] of the process, and how it begins.
 
-use crate::block::{self, Stub};
+use crate::block;
 use crate::replay::Replay;
 use crate::signal;
+use crate::stub::Stub;
 use bugnet_dr::sys;
 use bugnet_format::control::{CONTROL_FD, PACKAGE_FD};
 use rustix::fd::BorrowedFd;
@@ -13,10 +14,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Bytes of the window, as the replay host lays it out.
 const WINDOW_SIZE: u64 = 1 << 40;
-/// From the host's entry point to the system call of its gate.
-const GATE_SYSCALL: u64 = 2;
-/// From the host's entry point to the instruction behind that, at which the client waits.
-const GATE: u64 = 4;
+/// From the host's entry point to its gate.
+const GATE: u64 = 2;
 /// Largest package that is accepted.
 const MAX_PACKAGE: u64 = 1 << 40;
 
@@ -35,32 +34,21 @@ pub unsafe fn replay() -> &'static mut Replay {
 /// Ends the process with a message on standard error, without unwinding or destructors.
 pub fn die(message: &str) -> ! {
     let text = format!("bugnet-replayer: {message}\n");
-    // SAFETY: descriptor 2 is borrowed for this one write.
-    let stderr = unsafe { rustix::stdio::stderr() };
-    let _ = rustix::io::write(stderr, text.as_bytes());
+    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
     // SAFETY: ends the process, from any state.
     unsafe { sys::dr_abort_with_code(125) };
     std::process::abort()
 }
 
-/// Addresses of the host program's gate, in recorded-program fashion although they lie in the window.
-#[derive(Clone, Copy, Debug)]
-pub struct Gate {
-    /// A system call instruction.
-    pub syscall: u64,
-    /// The instruction behind it, at which the client gets control.
-    pub arrival: u64,
-}
-
-fn find_gate() -> Gate {
+/// Address of the host program's gate, the instruction at which the client gets control.
+fn find_gate() -> u64 {
     // SAFETY: the main module is the host program, mapped; its data is freed once, after the last use.
-    let entry = unsafe {
+    unsafe {
         let module = sys::dr_get_main_module();
         let entry = (*module).entry_point as u64;
         sys::dr_free_module_data(module);
-        entry
-    };
-    Gate { syscall: entry + GATE_SYSCALL, arrival: entry + GATE }
+        entry + GATE
+    }
 }
 
 /// Maps the package where it lies.

@@ -398,7 +398,7 @@ fn changed_code_runs_as_changed() {
     let code = assemble(CODE, |a| {
         a.call(second)?; // 0, with 1 and 2
         a.mov(rbx, rax)?; // 3
-        a.mov(dword_ptr(second + 1), 22)?; // 4: the program changes the code itself
+        a.mov(dword_ptr(rdi), 22)?; // 4: the program changes the code itself
         a.call(second)?; // 5, with 6 and 7
         a.add(rbx, rax)?; // 8
         a.call(second + 0x2000)?; // 9, with 10 and 11: appears later
@@ -408,16 +408,17 @@ fn changed_code_runs_as_changed() {
         a.mov(eax, 33)?;
         a.ret()
     });
-    let regs = start();
+    let mut regs = start();
+    regs.gpr[RDI] = second + 1;
     let mut end = behind(&code, &regs);
     end.gpr[RAX] = 33;
     end.gpr[RBX] = 11 + 22 + 33;
     let mut interval = Interval::new(&code, &regs);
-    interval.code(1, second, &returning(11)).code(2, second, &returning(22)).code(3, second + 0x2000, &other);
-    let run = interval.clone().new_code(6, 2).new_code(10, 3).end(13, &end).replay().run();
+    interval.code(second, &returning(11)).later_code(second, &returning(22)).later_code(second + 0x2000, &other);
+    let run = interval.clone().new_code(6, 1).new_code(10, 2).end(13, &end).replay().run();
     assert_end(&run);
     // Code that was never recorded.
-    let run = interval.clone().new_code(6, 2).end(13, &end).replay().run();
+    let run = interval.clone().new_code(6, 1).end(13, &end).replay().run();
     assert!(divergence(&run).contains("0x555555557000, of which the log has no code"), "{run:?}");
     assert_eq!((run.position, run.regs.rip), (10, second + 0x2000));
 }
@@ -426,19 +427,20 @@ fn changed_code_runs_as_changed() {
 fn an_instruction_that_changes_its_own_block() {
     // The store changes the immediate of the next instruction, in the same block.
     let code = assemble(CODE, |a| {
-        a.mov(byte_ptr(CODE + 9), 7)?; // 0: 8 bytes
-        a.mov(eax, 1)?; // 1: its immediate is at +9
+        a.mov(byte_ptr(rdi), 7)?; // 0: 3 bytes
+        a.mov(eax, 1)?; // 1: its immediate is at +4
         a.nop()
     });
-    assert_eq!(code.len(), 14);
+    assert_eq!(code.len(), 9);
     let mut changed = code.clone();
-    changed[9] = 7;
-    let regs = start();
+    changed[4] = 7;
+    let mut regs = start();
+    regs.gpr[RDI] = CODE + 4;
     let mut end = behind(&code, &regs);
     end.gpr[RAX] = 7;
     let mut interval = Interval::new(&code, &regs);
-    interval.code(2, CODE, &changed);
-    assert_end(&interval.new_code(1, 2).end(3, &end).replay().run());
+    interval.later_code(CODE, &changed);
+    assert_end(&interval.new_code(1, 1).end(3, &end).replay().run());
 }
 
 #[test]
@@ -546,7 +548,7 @@ fn hostile_packages_do_no_harm() {
     // Code in the replay process's own window, and where no code can be.
     for at in [0x1000_1000_0000, 0, u64::MAX - 0xfff] {
         let mut interval = Interval::new(&code, &regs);
-        let package = interval.code(1, at, &[0xc3]).end(2, &regs).package();
+        let package = interval.code(at, &[0xc3]).end(2, &regs).package();
         assert!(matches!(Replay::start(&package).receive(), Response::Failed(_)), "{at:#x}");
     }
     // Any byte of the records changed: an answer, whatever it is.

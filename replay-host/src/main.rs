@@ -8,8 +8,9 @@
 //! ([`depart`]), and jumps to DynamoRIO's entry. From then on whatever DynamoRIO or the client maps falls into the
 //! window, for lack of any other free address.
 //!
-//! DynamoRIO then runs an application: this same file, to which an empty argument vector says so (the kernel
-//! never makes one). It consists of the *gate*, two instructions at a fixed distance from the entry point, at which the client takes over.
+//! DynamoRIO then runs an application: this same file, to which an empty argument vector says so (the kernel never
+//! makes one). It consists of the *gate*, an instruction at a fixed distance from the entry point, at which the client
+//! takes over.
 #![no_std]
 #![no_main]
 
@@ -28,19 +29,16 @@ use core::fmt::Write;
 use layout::Layout;
 use report::{Failure, Text};
 
-// The entry point. The client knows the gate by its distance from here: a `syscall` at +2 and, right behind it at +4,
-// the instruction at which it waits.
+// The entry point, and the gate right behind it, which the client knows to be at +2.
 global_asm!(
     ".globl _start",
     ".type _start, @function",
     "_start:",
-    "jmp 2f",   // 2 bytes
+    "jmp 2f", // 2 bytes
     "3:",
-    "syscall",  // 2 bytes
     "ud2",
     "2:",
     "cmp qword ptr [rsp], 0",
-    "mov eax, 39", // getpid, which changes nothing
     "je 3b",
     "mov rdi, rsp",
     "and rsp, -16",

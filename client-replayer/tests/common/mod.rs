@@ -42,14 +42,19 @@ fn tools() -> &'static [PathBuf; 3] {
             .filter(|path| path.exists())
             .max_by_key(|path| path.metadata().and_then(|m| m.modified()).ok())
             .expect("libdynamorio.so");
-        [target.join("replay-host"), newest, target.join("libbugnet_replayer.so")]
+        [
+            std::env::var_os("BUGNET_TEST_HOST").map_or_else(|| target.join("replay-host"), PathBuf::from),
+            newest,
+            target.join("libbugnet_replayer.so"),
+        ]
     })
 }
 
 /// An interval in the making.
 #[derive(Clone)]
 pub struct Interval {
-    pages: Vec<(u64, u64, Vec<u8>)>,
+    first: Vec<(u64, Vec<u8>)>,
+    later: Vec<(u64, Vec<u8>)>,
     stream: Vec<u8>,
     position: u64,
 }
@@ -76,22 +81,32 @@ pub fn assemble(at: u64, code: impl FnOnce(&mut CodeAssembler) -> Result<(), ice
     assembler.assemble(at).expect("encodes")
 }
 
+fn pages(at: u64, code: &[u8]) -> impl Iterator<Item = (u64, Vec<u8>)> {
+    code.chunks(4096).enumerate().map(move |(i, bytes)| {
+        let mut page = bytes.to_vec();
+        page.resize(4096, 0xcc);
+        (at + 4096 * i as u64, page)
+    })
+}
+
 impl Interval {
     /// Code at [`CODE`], and the registers at the start.
     pub fn new(code: &[u8], regs: &RegisterFile) -> Self {
-        let mut interval = Self { pages: Vec::new(), stream: Vec::new(), position: 0 };
-        interval.code(1, CODE, code);
+        let mut interval = Self { first: Vec::new(), later: Vec::new(), stream: Vec::new(), position: 0 };
+        interval.code(CODE, code);
         Record::Checkpoint { tsc: 1, unix_nanos: 2, regs: Box::new(regs.clone()) }.encode(&mut interval.stream);
         interval
     }
 
-    /// A page of code with this sequence number; it is in the picture from the start on if the number is 1.
-    pub fn code(&mut self, seq: u64, at: u64, code: &[u8]) -> &mut Self {
-        for (i, bytes) in code.chunks(4096).enumerate() {
-            let mut page = bytes.to_vec();
-            page.resize(4096, 0xcc);
-            self.pages.push((seq, at + 4096 * i as u64, page));
-        }
+    /// Code that is in the picture from the start on.
+    pub fn code(&mut self, at: u64, code: &[u8]) -> &mut Self {
+        self.first.extend(pages(at, code));
+        self
+    }
+
+    /// Code that [`Self::new_code`] brings.
+    pub fn later_code(&mut self, at: u64, code: &[u8]) -> &mut Self {
+        self.later.extend(pages(at, code));
         self
     }
 
@@ -144,9 +159,11 @@ impl Interval {
         self.put(&Record::Special { delta, kind, updates: RegisterUpdates { values: values.to_vec() } })
     }
 
-    pub fn new_code(&mut self, position: u64, seq: u64) -> &mut Self {
+    /// From here on, this many pages of [`Self::later_code`] are in force. All code has to be stated before.
+    pub fn new_code(&mut self, position: u64, pages: u64) -> &mut Self {
         let delta = self.delta(position);
-        self.put(&Record::Code { delta, seq: CodeSeq(seq) })
+        let seq = CodeSeq(self.first.len() as u64 + pages);
+        self.put(&Record::Code { delta, seq })
     }
 
     pub fn check(&mut self, position: u64, regs: &RegisterFile) -> &mut Self {
@@ -166,15 +183,13 @@ impl Interval {
         stream.push(tag::END_OF_STREAM);
         let mut out = PACKAGE_MAGIC.to_vec();
         out.extend_from_slice(&bugnet_format::FORMAT_VERSION.to_le_bytes());
-        out.extend_from_slice(&(self.pages.len() as u32).to_le_bytes());
-        out.extend_from_slice(&1u64.to_le_bytes());
+        out.extend_from_slice(&((self.first.len() + self.later.len()) as u32).to_le_bytes());
+        out.extend_from_slice(&(self.first.len() as u64).to_le_bytes());
         out.extend_from_slice(&(stream.len() as u64).to_le_bytes());
-        let mut pages = self.pages.clone();
-        pages.sort_by_key(|(seq, ..)| *seq);
-        for (seq, at, bytes) in pages {
-            out.extend_from_slice(&seq.to_le_bytes());
+        for (i, (at, bytes)) in self.first.iter().chain(&self.later).enumerate() {
+            out.extend_from_slice(&(i as u64 + 1).to_le_bytes());
             out.extend_from_slice(&at.to_le_bytes());
-            out.extend_from_slice(&bytes);
+            out.extend_from_slice(bytes);
         }
         out.extend_from_slice(&stream);
         out
