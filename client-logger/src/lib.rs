@@ -1,1 +1,104 @@
 //! The DynamoRIO client that records a program.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`instrument`] | rewrites a block: counts, checks loads, mirrors stores |
+//! | [`shadow`] | the picture of the replayer's memory, at `address xor 2^45` |
+//! | [`callout`] | from the code cache into Rust and back |
+//! | [`site`] | what a callout is about |
+//! | [`thread`] | a thread's position, interval and log |
+//! | [`writer`] | interval files, frames, the tail |
+//! | [`code`] | the code picture and the code store |
+//! | [`special`] | CPUID, RDTSC and their like |
+//! | [`syscall`] | system calls, output streams |
+//! | [`fault`] | faults of the program, faults of the shadow, death by a signal |
+//! | [`process`] | what all threads share |
+//! | [`options`] | the client's options |
+
+mod callout;
+mod code;
+mod fault;
+mod instrument;
+mod modules;
+mod options;
+mod process;
+mod shadow;
+mod site;
+mod special;
+mod syscall;
+mod thread;
+mod writer;
+
+use bugnet_dr::sys;
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// The version of DynamoRIO's interface that this client was built against; DynamoRIO looks the symbol up.
+#[unsafe(no_mangle)]
+pub static _USES_DR_VERSION_: c_int = sys::_USES_DR_VERSION_;
+
+/// Prints to standard error through DynamoRIO, whose descriptor the program cannot close.
+pub(crate) fn warn(message: &str) {
+    let text = format!("bugnet: {message}\n");
+    // SAFETY: DynamoRIO's own standard error, and a buffer of the given length.
+    unsafe { sys::dr_write_file(sys::dr_stderr(), text.as_ptr().cast(), text.len()) };
+}
+
+/// Ends the process: the recorder itself is broken, and going on would record something wrong.
+pub(crate) fn die(message: &str) -> ! {
+    warn(message);
+    // SAFETY: ends the process.
+    unsafe { sys::dr_abort_with_code(125) };
+    std::process::abort()
+}
+
+/// DynamoRIO's entry point into the client.
+///
+/// # Safety
+/// Called by DynamoRIO, once, with an argument vector of `argc` strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv: *const *const c_char) {
+    std::panic::set_hook(Box::new(|info| {
+        die(&format!("the logger failed, this is a defect of bugnet: {info}"));
+    }));
+    let args: Vec<String> = (0..argc as usize)
+        // SAFETY: DynamoRIO hands over `argc` strings.
+        .map(|i| unsafe { CStr::from_ptr(*argv.add(i)) }.to_string_lossy().into_owned())
+        .collect();
+    let options = match options::Options::parse(&args[1..]) {
+        Ok(options) => options,
+        Err(why) => die(&why),
+    };
+    process::start(options);
+    callout::start();
+    // SAFETY: the functions have the signatures that the events ask for, and live as long as the process.
+    unsafe {
+        sys::dr_register_thread_init_event(Some(on_thread_start));
+        sys::dr_register_thread_exit_event(Some(on_thread_exit));
+        sys::dr_register_exit_event(Some(on_exit));
+        sys::dr_register_fork_init_event(Some(on_fork));
+        sys::dr_register_bb_event(Some(instrument::on_block));
+        sys::dr_register_restore_state_ex_event(Some(fault::on_restore_state));
+        sys::dr_register_signal_event(Some(fault::on_signal));
+        sys::dr_register_filter_syscall_event(Some(syscall::on_filter));
+        sys::dr_register_pre_syscall_event(Some(syscall::on_before));
+        sys::dr_register_post_syscall_event(Some(syscall::on_after));
+        sys::dr_register_module_load_event(Some(modules::on_load));
+        sys::dr_register_kernel_xfer_event(Some(fault::on_kernel_transfer));
+    }
+}
+
+unsafe extern "C" fn on_thread_start(context: *mut c_void) {
+    thread::Thread::start(context);
+}
+
+unsafe extern "C" fn on_thread_exit(context: *mut c_void) {
+    thread::Thread::exit(context);
+}
+
+unsafe extern "C" fn on_fork(context: *mut c_void) {
+    thread::Thread::forked(context);
+}
+
+unsafe extern "C" fn on_exit() {
+    process::finish();
+}

@@ -332,9 +332,8 @@ fn opaque_store(instr: Instr) -> Option<Action> {
         _ => return None,
     };
     let target = instr.dsts().find(|o| o.is_memory()).and_then(plain);
-    Some(target.map_or(Action::Unsupported("a system table or XSAVE store of this form"), |target| Action::OpaqueStore {
-        target,
-        effect,
+    Some(target.map_or(Action::Unsupported("a system table or XSAVE store of this form"), |target| {
+        Action::OpaqueStore { target, effect }
     }))
 }
 

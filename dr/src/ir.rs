@@ -238,6 +238,12 @@ impl Opnd {
         unsafe { sys::opnd_size_in_bytes(sys::opnd_get_size(self.0)) }
     }
 
+    /// An integer constant with another size; anything else as it is.
+    #[must_use]
+    pub fn sized(self, bytes: u32) -> Self {
+        self.get_imm().map_or(self, |value| Self::imm(value, bytes.min(4)))
+    }
+
     /// The same memory, of another size.
     #[must_use]
     pub fn with_bytes(mut self, bytes: u32) -> Self {
@@ -495,6 +501,7 @@ impl Block {
                 ([], [a, b]) => sys::instr_create_0dst_2src(dc, op, a.0, b.0),
                 ([d], []) => sys::instr_create_1dst_0src(dc, op, d.0),
                 ([d], [a]) => sys::instr_create_1dst_1src(dc, op, d.0, a.0),
+                ([d, e], [a, b]) => sys::instr_create_2dst_2src(dc, op, d.0, e.0, a.0, b.0),
                 ([d], [a, b]) => sys::instr_create_1dst_2src(dc, op, d.0, a.0, b.0),
                 _ => unreachable!("instruction shape"),
             }
@@ -539,6 +546,13 @@ impl Block {
     #[must_use]
     pub fn jump_if(&self, opcode: u32, label: Instr) -> Instr {
         self.make(opcode, &[], &[Opnd::label(label)])
+    }
+
+    /// `call memory`, on whatever RSP is.
+    #[must_use]
+    pub fn call_indirect(&self, target: Opnd) -> Instr {
+        let rsp = Opnd::reg(Gpr::RSP, 8);
+        self.make(sys::OP_call_ind, &[rsp, Opnd::at(Gpr::RSP, -8, 8)], &[target, rsp])
     }
 
     /// `jrcxz label`; the label must be near.

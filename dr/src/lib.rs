@@ -4,6 +4,7 @@
 //! - [`access`]: what an instruction reads and writes, in the order by which the log counts reads, and which
 //!   instructions are not simply executed. Logger and replayer agree because both ask here.
 //! - [`liveness`]: which registers a block overwrites before it reads them.
+//! - [`context`]: machine contexts as register files.
 //! - [`fpu`]: x87 state and MXCSR, which DynamoRIO's contexts leave out.
 //!
 //! # Safety of the whole
@@ -13,6 +14,7 @@
 //! rest on; [`ir::Block::new`] is unsafe and states it.
 
 pub mod access;
+pub mod context;
 pub mod fpu;
 pub mod ir;
 pub mod liveness;

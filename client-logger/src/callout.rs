@@ -1,0 +1,200 @@
+//! From the code cache into Rust and back.
+//!
+//! A callout's inline part (see [`insert`]) leaves the thread in RAX and calls the stub on the thread's own stack for
+//! callouts. The stub saves every register in the thread and calls [`bugnet_logger_callout`]. Behind it, all
+//! registers get their (maybe changed) saved values back.
+
+use crate::site::Site;
+use crate::thread::{Saved, Thread};
+use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
+use bugnet_dr::sys;
+use std::mem::offset_of;
+use std::sync::OnceLock;
+
+/// Slots of raw thread-local storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Value of a general purpose register while the instrumentation uses the register.
+    Spill(Gpr),
+    /// RAX with the arithmetic flags in AH and AL, as `lahf; seto al` make it.
+    Flags,
+    /// RAX while flags are moved.
+    Rax,
+    /// Instructions until the next threshold; negative behind it.
+    Left,
+    /// The [`Thread`].
+    Thread,
+    /// Address of the system call instruction that is being executed.
+    SyscallPc,
+}
+
+const SLOTS: u32 = 21;
+
+impl Slot {
+    fn index(self) -> u32 {
+        match self {
+            Self::Spill(reg) => u32::from(reg.0),
+            Self::Flags => 16,
+            Self::Rax => 17,
+            Self::Left => 18,
+            Self::Thread => 19,
+            Self::SyscallPc => 20,
+        }
+    }
+
+    /// Offset from the segment's base.
+    pub fn offset(self) -> u32 {
+        base().1 + 8 * self.index()
+    }
+
+    /// The slot as a memory operand of `bytes`.
+    pub fn opnd(self, bytes: u32) -> Opnd {
+        Opnd::tls(base().0, self.offset(), bytes)
+    }
+
+    /// The upper 4 bytes of the slot.
+    pub fn upper_half(self) -> Opnd {
+        Opnd::tls(base().0, self.offset() + 4, 4)
+    }
+
+    /// Address of the calling thread's slot.
+    pub fn address(self) -> *mut u64 {
+        // SAFETY: asks for a number.
+        let start = unsafe { sys::dr_get_dr_segment_base(base().0) } as u64;
+        (start + u64::from(self.offset())) as *mut u64
+    }
+}
+
+static BASE: OnceLock<(sys::reg_id_t, u32)> = OnceLock::new();
+
+fn base() -> (sys::reg_id_t, u32) {
+    *BASE.get().unwrap_or_else(|| crate::die("thread-local slots are used before they are there"))
+}
+
+/// Takes the slots.
+pub fn start() {
+    let mut segment = 0;
+    let mut offset = 0;
+    // SAFETY: the pointers are to variables of ours.
+    if unsafe { sys::dr_raw_tls_calloc(&raw mut segment, &raw mut offset, SLOTS, 0) } == 0 {
+        crate::die("DynamoRIO has no thread-local slots left");
+    }
+    let _ = BASE.set((segment, offset));
+}
+
+/// Bytes of a thread's stack for callouts.
+pub const STACK: usize = 256 << 10;
+
+/// The stub for this processor.
+pub fn stub() -> usize {
+    if std::arch::is_x86_feature_detected!("avx") {
+        bugnet_stub_avx as *const () as usize
+    } else {
+        bugnet_stub_sse as *const () as usize
+    }
+}
+
+unsafe extern "C" {
+    fn bugnet_stub_avx();
+    fn bugnet_stub_sse();
+}
+
+/// Inserts a callout about `site` before `at`. All registers and flags are the same behind it, unless the site is one
+/// that changes them.
+pub fn insert(block: &Block, at: Option<Instr>, site: Site) {
+    let site = Box::leak(Box::new(site)) as *const Site as u64;
+    let field = |offset: usize| Opnd::at(Gpr::RAX, offset as i32, 8);
+    let gpr = |reg: Gpr| field(offset_of!(Thread, saved) + offset_of!(Saved, gpr) + 8 * usize::from(reg.0));
+    let [rax, rcx, rsp] = [Gpr::RAX, Gpr::RCX, Gpr::RSP].map(|reg| Opnd::reg(reg, 8));
+    block.meta(at, block.store(Slot::Rax.opnd(8), rax));
+    block.meta(at, block.load(rax, Slot::Thread.opnd(8)));
+    block.meta(at, block.store(gpr(Gpr::RCX), rcx));
+    block.meta(at, block.load(rcx, Slot::Rax.opnd(8)));
+    block.meta(at, block.store(gpr(Gpr::RAX), rcx));
+    block.meta(at, block.store(gpr(Gpr::RSP), rsp));
+    block.meta(at, block.mov_imm64(Gpr::RCX, site));
+    // The return address goes onto the callouts' own stack: a fragment may be copied, and returns where it is then.
+    block.meta(at, block.load(rsp, field(offset_of!(Thread, stack_top))));
+    block.meta(at, block.call_indirect(field(offset_of!(Thread, stub))));
+    block.meta(at, block.load(rsp, gpr(Gpr::RSP)));
+    block.meta(at, block.load(rax, gpr(Gpr::RAX)));
+}
+
+/// The Rust side of a callout.
+///
+/// # Safety
+/// Called by the stub with the calling thread's structure, in which it has just saved the registers, and the site
+/// that the inline part named.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bugnet_logger_callout(thread: *mut Thread, site: *const Site) {
+    // SAFETY: the caller's promise; sites are never freed, and a thread's structure is used by its thread only.
+    let (thread, site) = unsafe { (&mut *thread, &*site) };
+    thread.callout(site);
+}
+
+macro_rules! stub {
+    ($name:literal, $save:literal, $restore:literal) => {
+        std::arch::global_asm!(
+            concat!(".globl ", $name),
+            concat!(".hidden ", $name),
+            concat!($name, ":"),
+            // RAX is the thread, RCX the site, RSP the callouts' stack with the return address; all three were
+            // saved by the inline part.
+            "mov [rax + {gpr} + 2*8], rdx",
+            "mov [rax + {gpr} + 3*8], rbx",
+            "mov [rax + {gpr} + 5*8], rbp",
+            "mov [rax + {gpr} + 6*8], rsi",
+            "mov [rax + {gpr} + 7*8], rdi",
+            "mov [rax + {gpr} + 8*8], r8",
+            "mov [rax + {gpr} + 9*8], r9",
+            "mov [rax + {gpr} + 10*8], r10",
+            "mov [rax + {gpr} + 11*8], r11",
+            "mov [rax + {gpr} + 12*8], r12",
+            "mov [rax + {gpr} + 13*8], r13",
+            "mov [rax + {gpr} + 14*8], r14",
+            "mov [rax + {gpr} + 15*8], r15",
+            "pushfq",
+            "pop qword ptr [rax + {rflags}]",
+            "cld",
+            ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+            $save,
+            ".endr",
+            "mov rbx, rax",
+            // With the return address on it, the stack is aligned as a function wants it by one more word.
+            "sub rsp, 8",
+            "mov rdi, rax",
+            "mov rsi, rcx",
+            "call {callout}",
+            "add rsp, 8",
+            "mov rax, rbx",
+            ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+            $restore,
+            ".endr",
+            "push qword ptr [rax + {rflags}]",
+            "popfq",
+            "mov rcx, [rax + {gpr} + 1*8]",
+            "mov rdx, [rax + {gpr} + 2*8]",
+            "mov rbx, [rax + {gpr} + 3*8]",
+            "mov rbp, [rax + {gpr} + 5*8]",
+            "mov rsi, [rax + {gpr} + 6*8]",
+            "mov rdi, [rax + {gpr} + 7*8]",
+            "mov r8, [rax + {gpr} + 8*8]",
+            "mov r9, [rax + {gpr} + 9*8]",
+            "mov r10, [rax + {gpr} + 10*8]",
+            "mov r11, [rax + {gpr} + 11*8]",
+            "mov r12, [rax + {gpr} + 12*8]",
+            "mov r13, [rax + {gpr} + 13*8]",
+            "mov r14, [rax + {gpr} + 14*8]",
+            "mov r15, [rax + {gpr} + 15*8]",
+            // The inline part restores RSP and RAX.
+            "ret",
+            gpr = const offset_of!(Thread, saved) + offset_of!(Saved, gpr),
+            rflags = const offset_of!(Thread, saved) + offset_of!(Saved, rflags),
+            ymm = const offset_of!(Thread, saved) + offset_of!(Saved, ymm),
+            callout = sym bugnet_logger_callout,
+        );
+    };
+}
+
+stub!("bugnet_stub_avx", "vmovdqu [rax + {ymm} + \\n*32], ymm\\n", "vmovdqu ymm\\n, [rax + {ymm} + \\n*32]");
+stub!("bugnet_stub_sse", "movdqu [rax + {ymm} + \\n*32], xmm\\n", "movdqu xmm\\n, [rax + {ymm} + \\n*32]");

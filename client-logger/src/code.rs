@@ -1,0 +1,92 @@
+//! The code picture: which pages of code the replayer has, and the code store that it gets them from.
+
+use crate::writer::LogFile;
+use bugnet_dr::sys;
+use bugnet_format::code::{self, PAGE};
+use bugnet_format::folder::CODE_FILE;
+use bugnet_format::frame::encode_frame;
+use bugnet_format::types::{Addr, CodeSeq};
+use hashbrown::HashMap;
+use std::path::Path;
+
+/// The code picture of the process.
+pub struct Code {
+    pages: HashMap<u64, Box<[u8; PAGE]>>,
+    seq: CodeSeq,
+    file: LogFile,
+}
+
+/// Reads the program's memory; `false` if not all of it is readable.
+pub fn read_memory(address: u64, out: &mut [u8]) -> bool {
+    let mut read = 0;
+    // SAFETY: DynamoRIO's safe read catches faults at the source; the target is ours.
+    unsafe { sys::dr_safe_read(address as *const _, out.len(), out.as_mut_ptr().cast(), &raw mut read) != 0 }
+}
+
+impl Code {
+    /// Creates the code store in the process's folder.
+    pub fn create(folder: &Path) -> Self {
+        let mut file = LogFile::create(&folder.join(CODE_FILE)).unwrap_or_else(|why| crate::die(&why));
+        if let Err(why) = file.write(&code::encode_header()) {
+            crate::die(&why);
+        }
+        Self { pages: HashMap::new(), seq: CodeSeq(0), file }
+    }
+
+    /// The newest code picture.
+    pub fn seq(&self) -> CodeSeq {
+        self.seq
+    }
+
+    /// Every page of the newest code picture: address and bytes.
+    pub fn pages(&self) -> impl Iterator<Item = (u64, &[u8; PAGE])> {
+        self.pages.iter().map(|(address, bytes)| (*address, &**bytes))
+    }
+
+    /// Code at these addresses is about to run: makes sure that the picture has it. Returns the pages that are new
+    /// or have changed.
+    ///
+    /// # Errors
+    /// The code store cannot be written.
+    pub fn observe(&mut self, start: u64, len: u64) -> Result<Vec<u64>, String> {
+        let mut changed = Vec::new();
+        let mut now = [0; PAGE];
+        let first = Addr(start).page().0;
+        let last = Addr(start + len.max(1) - 1).page().0;
+        for page in (first..=last).step_by(PAGE) {
+            let from = start.max(page);
+            let to = (start + len).min(page + PAGE as u64);
+            let range = (from - page) as usize..(to - page) as usize;
+            let part = &mut now[range.clone()];
+            if !read_memory(from, part) {
+                continue;
+            }
+            if self.pages.get(&page).is_some_and(|known| known[range.clone()] == *part) {
+                continue;
+            }
+            if !read_memory(page, &mut now) {
+                continue;
+            }
+            let seq = CodeSeq(self.seq.0 + 1);
+            let mut raw = Vec::with_capacity(code::CODE_PAGE_SIZE);
+            code::encode_page(seq, Addr(page), &now, &mut raw);
+            let mut frame = Vec::new();
+            encode_frame(seq.0 as u32 - 1, &raw, 1, &mut frame).map_err(|e| e.to_string())?;
+            self.file.write(&frame)?;
+            self.seq = seq;
+            self.pages.insert(page, Box::new(now));
+            changed.push(page);
+        }
+        Ok(changed)
+    }
+
+    /// The bytes of a page of the picture.
+    pub fn page(&self, address: u64) -> Option<&[u8; PAGE]> {
+        self.pages.get(&address).map(|bytes| &**bytes)
+    }
+
+    /// Closes the code store.
+    pub fn close(&mut self) {
+        self.file.close();
+    }
+}

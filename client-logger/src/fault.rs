@@ -1,0 +1,288 @@
+//! Faults: those of the shadow, which get their memory; those of the program, whose registers the instrumentation
+//! holds; and death by a signal.
+
+use crate::callout::Slot;
+use crate::shadow;
+use crate::site::Site;
+use crate::thread::{self, Thread};
+use crate::writer::CHUNK;
+use bugnet_dr::ir::Gpr;
+use bugnet_dr::{context, sys};
+use bugnet_format::record::{EndReason, Record};
+use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, RSP, RegisterFile};
+use bugnet_format::types::Addr;
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use std::ffi::c_void;
+
+/// Most bytes of a thread's stack that are kept at its death.
+const STACK_SNAPSHOT: u64 = 1 << 20;
+
+/// What the code cache holds up to an address in a fragment.
+#[derive(Default)]
+struct Scan {
+    /// Registers whose program value is in their slot.
+    spilled: u16,
+    /// The scratch register that holds a shadow address.
+    shadow: Option<Gpr>,
+    /// Whether RAX's program value is in [`Slot::Rax`].
+    rax_moved: bool,
+    /// The block that is being executed: address of its limit callout.
+    limit: Option<u64>,
+}
+
+fn gpr(register: Register) -> Option<Gpr> {
+    let full = register.full_register();
+    full.is_gpr64().then(|| Gpr((full as u32 - Register::RAX as u32) as u8))
+}
+
+/// The slot of ours that an instruction's memory operand is.
+fn slot_offset(i: &Instruction) -> Option<u64> {
+    let tls = i.memory_segment() == Register::GS && i.memory_base() == Register::None;
+    (tls && i.memory_index() == Register::None).then(|| i.memory_displacement64())
+}
+
+fn spill_of(offset: u64) -> Option<Gpr> {
+    (0..16).map(Gpr).find(|reg| u64::from(Slot::Spill(*reg).offset()) == offset)
+}
+
+/// A decoder over code at an address of this process.
+///
+/// # Safety
+/// Readable up to `end`.
+unsafe fn decoder<'a>(start: u64, end: u64) -> Decoder<'a> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, (end - start) as usize) };
+    Decoder::with_ip(64, bytes, start, DecoderOptions::NONE)
+}
+
+/// Follows the instrumentation from a fragment's start to `pc`.
+fn scan(start: u64, pc: u64) -> Scan {
+    let mut out = Scan::default();
+    let left = u64::from(Slot::Left.offset());
+    // SAFETY: the fragment reaches beyond the instruction at `pc`, which has just executed.
+    let decoder = unsafe { decoder(start, pc) };
+    let mut counting = false;
+    for i in decoder {
+        let slot = slot_offset(&i);
+        match (i.mnemonic(), slot) {
+            (Mnemonic::Sub, Some(offset)) if offset == left => counting = true,
+            (Mnemonic::Mov, Some(offset)) if i.op0_kind() == OpKind::Memory => {
+                if let (Some(reg), Some(own)) = (spill_of(offset), gpr(i.op1_register()))
+                    && reg == own
+                {
+                    out.spilled |= reg.bit();
+                }
+                if offset == u64::from(Slot::Rax.offset()) {
+                    out.rax_moved = true;
+                }
+                counting |= offset == left;
+            }
+            (Mnemonic::Mov, Some(offset)) => {
+                if let (Some(reg), Some(own)) = (spill_of(offset), gpr(i.op0_register()))
+                    && reg == own
+                {
+                    out.spilled &= !reg.bit();
+                    if out.shadow == Some(reg) {
+                        out.shadow = None;
+                    }
+                }
+                if offset == u64::from(Slot::Rax.offset()) {
+                    out.rax_moved = false;
+                }
+            }
+            (Mnemonic::Btc, None) if i.op1_kind() == OpKind::Immediate8 => {
+                if let Some(reg) = gpr(i.op0_register())
+                    && out.spilled & reg.bit() != 0
+                {
+                    out.shadow = if out.shadow == Some(reg) { None } else { Some(reg) };
+                }
+            }
+            (Mnemonic::Js | Mnemonic::Jmp, _) if counting && i.op0_kind() == OpKind::NearBranch64 => {
+                out.limit = Some(i.near_branch_target());
+                counting = false;
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The site of a limit callout, from its inline part in the code cache.
+fn site_at(callout: u64) -> Option<&'static Site> {
+    // SAFETY: a callout's inline part is longer than this.
+    let decoder = unsafe { decoder(callout, callout + 64) };
+    let pointer = decoder.into_iter().find(|i| i.code() == Code::Mov_r64_imm64)?.immediate64();
+    // SAFETY: the instrumentation put the address of a site there, and sites are never freed.
+    unsafe { (pointer as *const Site).as_ref() }
+}
+
+/// How many of a block's instructions lie before `pc`.
+fn index_in_block(site: &Site, pc: u64) -> Option<u64> {
+    let mut bytes = vec![0; (pc.checked_sub(site.pc)?) as usize];
+    if !crate::code::read_memory(site.pc, &mut bytes) {
+        return None;
+    }
+    let decoder = Decoder::with_ip(64, &bytes, site.pc, DecoderOptions::NONE);
+    Some(decoder.into_iter().count() as u64)
+}
+
+/// DynamoRIO translates a state in the code cache into the program's.
+///
+/// # Safety
+/// DynamoRIO's restore-state event.
+pub unsafe extern "C" fn on_restore_state(
+    _drcontext: *mut c_void,
+    _restore_memory: sys::bool_,
+    info: *mut sys::dr_restore_state_info_t,
+) -> sys::bool_ {
+    // SAFETY: the event hands out valid pointers.
+    let (info, machine) = unsafe { (&*info, &mut *(*info).mcontext) };
+    let start = info.fragment_info.cache_start_pc as u64;
+    if start == 0 || info.raw_mcontext_valid == 0 || info.raw_mcontext.is_null() {
+        return 1;
+    }
+    // SAFETY: checked above; the union is one pointer under several names.
+    let pc = unsafe { (*info.raw_mcontext).__bindgen_anon_10.pc } as u64;
+    if pc < start {
+        return 1;
+    }
+    let found = scan(start, pc);
+    for reg in (0..16).map(Gpr).filter(|reg| found.spilled & reg.bit() != 0) {
+        // SAFETY: the faulting thread's own slot.
+        *context::gpr_mut(machine, reg.0.into()) = unsafe { *Slot::Spill(reg).address() };
+    }
+    if found.rax_moved {
+        // SAFETY: as above.
+        *context::gpr_mut(machine, 0) = unsafe { *Slot::Rax.address() };
+    }
+    1
+}
+
+/// Signals that kill a process that does nothing about them.
+fn kills(signo: i32) -> bool {
+    !matches!(
+        signo,
+        libc::SIGCHLD
+            | libc::SIGURG
+            | libc::SIGWINCH
+            | libc::SIGCONT
+            | libc::SIGSTOP
+            | libc::SIGTSTP
+            | libc::SIGTTIN
+            | libc::SIGTTOU
+    )
+}
+
+/// A signal has arrived.
+///
+/// # Safety
+/// DynamoRIO's signal event.
+pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_siginfo_t) -> sys::dr_signal_action_t {
+    // SAFETY: the event hands out a valid description.
+    let info = unsafe { &*info };
+    let Some(thread) = thread::of(drcontext) else { return sys::dr_signal_action_t_DR_SIGNAL_DELIVER };
+    let mut found = None;
+    let start = info.fault_fragment_info.cache_start_pc as u64;
+    if start != 0 && info.raw_mcontext_valid != 0 {
+        // SAFETY: valid as just checked; the union is one pointer under several names.
+        let raw = unsafe { &*info.raw_mcontext };
+        // SAFETY: as above.
+        let pc = unsafe { raw.__bindgen_anon_10.pc } as u64;
+        let scan = scan(start, pc);
+        if info.sig == libc::SIGSEGV
+            && let Some(shadow) = scan.shadow
+            && touches(pc, shadow)
+            && shadow::reserve(info.access_address as u64)
+        {
+            return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
+        }
+        found = Some(scan);
+    }
+    if !thread.recording() {
+        return sys::dr_signal_action_t_DR_SIGNAL_DELIVER;
+    }
+    let bit = 1u64 << (info.sig & 63);
+    if thread.syscall.ignored & bit == 0 && (thread.syscall.handled & bit != 0 || kills(info.sig)) {
+        end(thread, info, found.as_ref());
+    }
+    sys::dr_signal_action_t_DR_SIGNAL_DELIVER
+}
+
+/// Whether the instruction at `pc` in the code cache addresses memory through `reg`.
+fn touches(pc: u64, reg: Gpr) -> bool {
+    // SAFETY: the longest instruction; the code cache does not end within its last fragment's stubs.
+    let mut decoder = unsafe { decoder(pc, pc + 15) };
+    gpr(decoder.decode().memory_base()) == Some(reg)
+}
+
+/// Ends the recording of a thread that a signal kills, or whose handler runs next.
+fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Scan>) {
+    // SAFETY: the event's context of the program.
+    let mut regs = context::register_file(unsafe { &*info.mcontext });
+    let mut position = thread.counted();
+    if let Some(before) = thread.syscall.before.take() {
+        // Within a system call, which then has not happened.
+        position -= 1;
+        regs = *before;
+    } else {
+        if let Some(site) = found.and_then(|f| f.limit).and_then(site_at)
+            && let Some(index) = index_in_block(site, regs.rip)
+        {
+            position = thread.counted() - site.back + index;
+        }
+        thread.complete(&mut regs);
+        // The processor's x87 state is this handler's, and the flags may be the instrumentation's.
+        regs.rflags_known &= !ARITHMETIC_FLAGS;
+        regs.rflags &= regs.rflags_known;
+        regs.rflags_known |= FPU_UNKNOWN;
+    }
+    if thread.syscall.handled >> (info.sig & 63) & 1 == 1 {
+        let why = format!("signal {} is delivered to a handler, which cannot be recorded yet", info.sig);
+        thread.stop(position, EndReason::Unsupported { why }, regs);
+        return;
+    }
+    snapshot_stack(thread, position, regs.gpr[RSP]);
+    let fault = matches!(info.sig, libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP);
+    let addr = match info.sig {
+        libc::SIGSEGV | libc::SIGBUS => Addr(info.access_address as u64),
+        _ if fault => Addr(regs.rip),
+        _ => Addr(0),
+    };
+    let code = 0;
+    thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
+}
+
+/// Keeps the stack of a dying thread, from just below its pointer on.
+fn snapshot_stack(thread: &mut Thread, position: u64, rsp: u64) {
+    let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
+    // SAFETY: pointers to variables of ours.
+    let known =
+        unsafe { sys::dr_query_memory(rsp as *const u8, &raw mut base, &raw mut size, &raw mut protection) } != 0;
+    if !known {
+        return;
+    }
+    let start = rsp.saturating_sub(256).max(base as u64);
+    let end = (base as u64 + size as u64).min(start + STACK_SNAPSHOT);
+    let mut bytes = vec![0; CHUNK];
+    for at in (start..end).step_by(CHUNK) {
+        bytes.resize((end - at).min(CHUNK as u64) as usize, 0);
+        if crate::code::read_memory(at, &mut bytes) {
+            thread.record(position, |_| Record::Snapshot { addr: Addr(at), bytes: &bytes });
+        }
+    }
+}
+
+/// The kernel moves the thread elsewhere.
+///
+/// # Safety
+/// DynamoRIO's kernel transfer event.
+pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const sys::dr_kernel_xfer_info_t) {
+    // SAFETY: the event hands out a valid description.
+    let info = unsafe { &*info };
+    let Some(thread) = thread::of(drcontext) else { return };
+    if thread.recording() && info.type_ == sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY {
+        let position = thread.counted();
+        let why = format!("signal {} is delivered to a handler, which cannot be recorded yet", info.sig);
+        thread.stop(position, EndReason::Unsupported { why }, RegisterFile::unknown());
+    }
+}

@@ -1,0 +1,503 @@
+//! Rewrites a block: counts its instructions, checks what it loads, mirrors what it stores.
+//!
+//! ```text
+//!     sub [left], n ; js LIMIT          count, and find thresholds
+//!     ...
+//!     mov  rax, [rbx+8]                 the program's load
+//!     lea  s, [rbx+8]                   s: a scratch register, spilled before and restored behind
+//!     btc  s, 45                        now the shadow address
+//!     cmp  rax, [s] ; jne DIFFERS
+//!     ...
+//!     jmp LAST
+//! LIMIT:  callout ; jmp back            the slow paths of the whole block, out of the way
+//! DIFFERS: callout ; jmp back
+//! LAST: the block's last instruction
+//! ```
+
+use crate::callout::{self, Slot};
+use crate::shadow::SHADOW_BIT;
+use crate::site::{Kind, Site};
+use crate::thread;
+use bugnet_dr::access::{self, Access, Action, Place};
+use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
+use bugnet_dr::liveness::{self, Live};
+use bugnet_dr::sys;
+use std::ffi::c_void;
+
+/// Largest read or write, in bytes, that is checked or mirrored inline.
+const INLINE: u32 = 32;
+
+/// DynamoRIO builds a block.
+///
+/// # Safety
+/// DynamoRIO's block event.
+pub unsafe extern "C" fn on_block(
+    context: *mut c_void,
+    _tag: *mut c_void,
+    list: *mut sys::instrlist_t,
+    _for_trace: sys::bool_,
+    translating: sys::bool_,
+) -> sys::dr_emit_flags_t {
+    // SAFETY: the event's pointers, used within the event.
+    let block = unsafe { Block::new(context, list) };
+    let instrs = block.app_instrs();
+    if let (Some(first), Some(last), 0) = (instrs.first(), instrs.last(), translating)
+        && let Some(thread) = thread::of(context)
+    {
+        let end = last.pc() + last.len(&block);
+        thread.observe_code(first.pc(), end.wrapping_sub(first.pc()));
+    }
+    if !instrs.is_empty() {
+        Rewriter::new(&block, instrs).run();
+    }
+    sys::dr_emit_flags_t::DR_EMIT_DEFAULT
+}
+
+/// A slow path that still has to be placed.
+struct Slow {
+    entry: Instr,
+    back: Instr,
+    site: Site,
+}
+
+struct Rewriter<'a> {
+    block: &'a Block,
+    instrs: Vec<Instr>,
+    live: Vec<Live>,
+    slow: Vec<Slow>,
+}
+
+/// Two registers that the instrumentation may use around one instruction.
+#[derive(Clone, Copy)]
+struct Scratch {
+    address: Gpr,
+    value: Gpr,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(block: &'a Block, instrs: Vec<Instr>) -> Self {
+        let live = liveness::analyse(&instrs);
+        Self { block, instrs, live, slow: Vec::new() }
+    }
+
+    fn run(mut self) {
+        self.count();
+        for i in 0..self.instrs.len() {
+            self.instruction(i);
+        }
+        self.place_slow_paths();
+    }
+
+    fn site(&self, i: usize, kind: Kind) -> Site {
+        Site { pc: self.instrs[i].pc(), back: (self.instrs.len() - i) as u64, kind }
+    }
+
+    /// Makes a slow path, to be jumped to at the returned entry and to return to the returned label.
+    fn slow(&mut self, site: Site) -> (Instr, Instr) {
+        let (entry, back) = (self.block.label(), self.block.label());
+        self.slow.push(Slow { entry, back, site });
+        (entry, back)
+    }
+
+    fn count(&mut self) {
+        let block = self.block;
+        let first = Some(self.instrs[0]);
+        let n = self.instrs.len() as i64;
+        let flags = liveness::rflags_bits(liveness::flags_read_first(&self.instrs));
+        let site = self.site(0, Kind::Limit { flags });
+        let (entry, back) = self.slow(site);
+        let left = Slot::Left.opnd(8);
+        if self.live[0].any_flags() {
+            // Flag-free: the upper half of the counter is zero unless it is negative.
+            let rcx = Opnd::reg(Gpr::RCX, 8);
+            let near = block.label();
+            block.meta(first, block.store(Slot::Spill(Gpr::RCX).opnd(8), rcx));
+            block.meta(first, block.load(rcx, left));
+            block.meta(first, block.lea(Gpr::RCX, Opnd::at(Gpr::RCX, -(n as i32), 8)));
+            block.meta(first, block.store(left, rcx));
+            block.meta(first, block.load(Opnd::reg(Gpr::RCX, 4), Slot::Left.upper_half()));
+            block.meta(first, block.jump_if_rcx_zero(near));
+            // The slow path wants the program's RCX.
+            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            block.meta(first, block.jump(entry));
+            block.meta(first, near);
+            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            block.meta(first, back);
+        } else {
+            block.meta(first, block.make(sys::OP_sub, &[left], &[Opnd::imm(n, 4), left]));
+            block.meta(first, block.jump_if(sys::OP_js, entry));
+            block.meta(first, back);
+        }
+    }
+
+    fn instruction(&mut self, i: usize) {
+        let instr = self.instrs[i];
+        match access::classify(instr) {
+            Action::Execute { reads, writes } => self.execute(i, reads, writes),
+            Action::Repeat(op) => {
+                self.callout(Some(instr), i, Kind::RepeatBefore(op));
+                self.callout(instr.next(), i, Kind::RepeatAfter(op));
+            }
+            Action::Special(kind) => {
+                let reg = instr.dsts().find_map(Opnd::get_reg).and_then(Gpr::from_id);
+                self.callout(Some(instr), i, Kind::Special(kind, reg));
+                self.replace(i);
+            }
+            Action::OpaqueStore { target, .. } => {
+                self.callout(Some(instr), i, Kind::OpaqueBefore(target));
+                self.callout(instr.next(), i, Kind::OpaqueAfter);
+            }
+            Action::Unsupported(why) => self.callout(Some(instr), i, Kind::Unsupported(why)),
+            Action::Syscall => {
+                let pc = instr.pc();
+                let half = |bits: u64| Opnd::imm((bits as u32).cast_signed().into(), 4);
+                let block = self.block;
+                block.meta(Some(instr), block.store(Slot::SyscallPc.opnd(4), half(pc)));
+                block.meta(Some(instr), block.store(Slot::SyscallPc.upper_half(), half(pc >> 32)));
+            }
+        }
+    }
+
+    /// The callout before it has done all that the instruction would do: takes it out.
+    fn replace(&mut self, i: usize) {
+        let instr = self.instrs[i];
+        let nop = self.block.make(sys::OP_nop, &[], &[]);
+        self.block.app(Some(instr), nop, instr.pc());
+        self.block.remove(instr);
+        self.instrs[i] = nop;
+    }
+
+    fn callout(&mut self, at: Option<Instr>, i: usize, kind: Kind) {
+        callout::insert(self.block, at, self.site(i, kind));
+    }
+
+    fn execute(&mut self, i: usize, reads: Vec<Access>, writes: Vec<Access>) {
+        let instr = self.instrs[i];
+        if instr.is_call() {
+            self.call(i, &reads, &writes);
+            return;
+        }
+        let inline = |a: &Access| {
+            let plain = matches!(a.place, Place::Direct(_) | Place::Segmented(..) | Place::Absolute(_));
+            plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE
+        };
+        let inline = reads.iter().chain(&writes).all(inline)
+            && reads.len() <= 2
+            && writes.len() <= 1
+            && (i + 1 < self.instrs.len() || writes.is_empty() || !instr.is_cti());
+        if !inline {
+            if !reads.is_empty() {
+                self.callout(Some(instr), i, Kind::Reads(reads.into()));
+            }
+            if !writes.is_empty() {
+                let writes: Box<[Access]> = writes.into();
+                self.callout(Some(instr), i, Kind::WriteAddresses(writes.clone()));
+                self.callout(instr.next(), i, Kind::Writes(writes));
+            }
+            return;
+        }
+        if let ([read], []) = (&reads[..], &writes[..])
+            && let Some((loaded, bytes)) = plain_load(instr, read)
+        {
+            self.check_loaded(i, *read, loaded, bytes);
+            return;
+        }
+        for (ordinal, read) in reads.iter().enumerate() {
+            self.check_before(i, ordinal as u8, *read);
+        }
+        if let [write] = writes[..] {
+            self.mirror(i, write);
+        }
+    }
+
+    /// A near call: its push is mirrored before it executes, since nothing can be behind it.
+    fn call(&mut self, i: usize, reads: &[Access], writes: &[Access]) {
+        for (ordinal, read) in reads.iter().enumerate() {
+            self.check_before(i, ordinal as u8, *read);
+        }
+        let instr = self.instrs[i];
+        let at = Some(instr);
+        let Some(Access { place: Place::Direct(target), .. }) = writes.first().copied() else { return };
+        let scratch = self.scratch(i, target.gprs());
+        self.acquire(at, scratch, self.live[i]);
+        let block = self.block;
+        let return_address = instr.pc() + instr.len(block);
+        block.meta(at, block.lea(scratch.address, target));
+        self.toggle(at, scratch.address);
+        block.meta(at, block.mov_imm64(scratch.value, return_address));
+        let value = Opnd::reg(scratch.value, 8);
+        block.meta(at, block.store(Opnd::at(scratch.address, 0, 8), value));
+        self.release(at, scratch, self.live[i]);
+    }
+
+    /// Scratch registers that neither the instruction nor `avoid` uses, nor RAX, through which flags go.
+    fn scratch(&self, i: usize, avoid: u16) -> Scratch {
+        let instr = self.instrs[i];
+        let used = instr.srcs().chain(instr.dsts()).fold(avoid, |mask, o| mask | o.gprs());
+        let used = used | Gpr::RAX.bit() | Gpr::RSP.bit() | implicit(instr);
+        // Prefer registers that are dead here: restoring them stalls nobody.
+        let live = self.live[i + 1].gprs;
+        let mut free: Vec<Gpr> = (0..16).map(Gpr).filter(|reg| used & reg.bit() == 0).collect();
+        free.sort_by_key(|reg| live & reg.bit() != 0);
+        Scratch { address: free[0], value: free[1] }
+    }
+
+    fn acquire(&self, at: Option<Instr>, scratch: Scratch, live: Live) {
+        for reg in [scratch.address, scratch.value] {
+            self.block.meta(at, self.block.store(Slot::Spill(reg).opnd(8), Opnd::reg(reg, 8)));
+        }
+        self.save_flags(at, live);
+    }
+
+    fn release(&self, at: Option<Instr>, scratch: Scratch, live: Live) {
+        self.restore_flags(at, live);
+        for reg in [scratch.address, scratch.value] {
+            self.block.meta(at, self.block.load(Opnd::reg(reg, 8), Slot::Spill(reg).opnd(8)));
+        }
+    }
+
+    fn save_flags(&self, at: Option<Instr>, live: Live) {
+        if !live.any_flags() {
+            return;
+        }
+        let block = self.block;
+        let rax = Opnd::reg(Gpr::RAX, 8);
+        block.meta(at, block.store(Slot::Rax.opnd(8), rax));
+        block.meta(at, block.make(sys::OP_lahf, &[Opnd::reg_id(sys::DR_REG_AH as u16)], &[]));
+        block.meta(at, block.make(sys::OP_seto, &[Opnd::reg(Gpr::RAX, 1)], &[]));
+        block.meta(at, block.store(Slot::Flags.opnd(8), rax));
+        block.meta(at, block.load(rax, Slot::Rax.opnd(8)));
+    }
+
+    fn restore_flags(&self, at: Option<Instr>, live: Live) {
+        if !live.any_flags() {
+            return;
+        }
+        let block = self.block;
+        let (rax, al) = (Opnd::reg(Gpr::RAX, 8), Opnd::reg(Gpr::RAX, 1));
+        block.meta(at, block.store(Slot::Rax.opnd(8), rax));
+        block.meta(at, block.load(rax, Slot::Flags.opnd(8)));
+        // Overflows exactly if AL is 1.
+        block.meta(at, block.make(sys::OP_add, &[al], &[Opnd::imm(0x7f, 1), al]));
+        block.meta(at, block.make(sys::OP_sahf, &[], &[Opnd::reg_id(sys::DR_REG_AH as u16)]));
+        block.meta(at, block.load(rax, Slot::Rax.opnd(8)));
+    }
+
+    /// From a program's address to its shadow, or back. Changes CF.
+    fn toggle(&self, at: Option<Instr>, reg: Gpr) {
+        let reg = Opnd::reg(reg, 8);
+        let bit = Opnd::imm(SHADOW_BIT.into(), 1);
+        self.block.meta(at, self.block.make(sys::OP_btc, &[reg], &[bit, reg]));
+    }
+
+    /// The address of an access into `reg`. Changes no flags.
+    fn address(&self, at: Option<Instr>, access: Access, reg: Gpr) {
+        let block = self.block;
+        match access.place {
+            Place::Direct(opnd) => block.meta(at, block.lea(reg, opnd)),
+            Place::Absolute(address) => block.meta(at, block.mov_imm64(reg, address)),
+            Place::Segmented(parts, segment) => {
+                // The offset first: its registers are the program's.
+                let offset = Opnd::from_parts(parts, sys::OPSZ_0 as sys::opnd_size_t);
+                if parts.base == 0 && parts.index == 0 {
+                    block.insert_segment_base(at, segment, reg);
+                    block.meta(at, block.lea(reg, Opnd::at(reg, parts.disp, 8)));
+                } else {
+                    block.meta(at, block.lea(reg, offset));
+                    block.meta(at, block.store(Slot::Rax.opnd(8), Opnd::reg(Gpr::RAX, 8)));
+                    block.insert_segment_base(at, segment, Gpr::RAX);
+                    block.meta(at, block.lea(reg, Opnd::at_sum(reg, Gpr::RAX, 8)));
+                    block.meta(at, block.load(Opnd::reg(Gpr::RAX, 8), Slot::Rax.opnd(8)));
+                }
+            }
+            Place::Bit { .. } | Place::Table(_) | Place::Lane { .. } => unreachable!("not checked inline"),
+        }
+    }
+
+    /// A load whose value is in a register afterwards: the value is compared that the program got.
+    fn check_loaded(&mut self, i: usize, read: Access, loaded: Gpr, bytes: u32) {
+        let instr = self.instrs[i];
+        let behind = instr.next();
+        let scratch = self.scratch(i, read.address_gprs());
+        let s = scratch.address;
+        let block = self.block;
+        let live = self.live[i + 1];
+        let spill = Slot::Spill(s).opnd(8);
+        let early = read.address_gprs() & loaded.bit() != 0;
+        let first = if early { Some(instr) } else { behind };
+        block.meta(first, block.store(spill, Opnd::reg(s, 8)));
+        self.address(first, read, s);
+        self.save_flags(behind, live);
+        self.toggle(behind, s);
+        let shadow = Opnd::at(s, 0, bytes);
+        block.meta(behind, block.make(sys::OP_cmp, &[], &[Opnd::reg(loaded, bytes), shadow]));
+        let kind = Kind::Differs { ordinal: 0, bytes, shadow: s, loaded: Some(loaded) };
+        let site = self.site(i, kind);
+        let (entry, back) = self.slow(site);
+        block.meta(behind, block.jump_if(sys::OP_jnz, entry));
+        block.meta(behind, back);
+        self.restore_flags(behind, live);
+        block.meta(behind, block.load(Opnd::reg(s, 8), spill));
+    }
+
+    /// Any other read: memory is compared before the instruction executes.
+    fn check_before(&mut self, i: usize, ordinal: u8, read: Access) {
+        let instr = self.instrs[i];
+        let at = Some(instr);
+        let scratch = self.scratch(i, read.address_gprs());
+        let live = self.live[i];
+        let block = self.block;
+        self.acquire(at, scratch, live);
+        self.address(at, read, scratch.address);
+        let kind = Kind::Differs { ordinal, bytes: read.bytes, shadow: scratch.address, loaded: None };
+        let site = self.site(i, kind);
+        let (entry, back) = self.slow(site);
+        // The first piece holds the address that the slow path computes with.
+        for (n, (offset, bytes)) in pieces(read.bytes).enumerate() {
+            let value = Opnd::reg(scratch.value, bytes);
+            let there = Opnd::at(scratch.address, offset, bytes);
+            if n > 0 {
+                self.toggle(at, scratch.address);
+            }
+            block.meta_faulting(at, block.load(value, there), instr.pc());
+            self.toggle(at, scratch.address);
+            block.meta(at, block.make(sys::OP_cmp, &[], &[value, there]));
+            block.meta(at, block.jump_if(sys::OP_jnz, entry));
+        }
+        block.meta(at, back);
+        self.release(at, scratch, live);
+    }
+
+    /// A write: the picture takes what was stored.
+    fn mirror(&mut self, i: usize, write: Access) {
+        let instr = self.instrs[i];
+        let behind = instr.next();
+        let scratch = self.scratch(i, write.address_gprs());
+        let live = self.live[i + 1];
+        let block = self.block;
+        let s = scratch.address;
+        let changed = instr.dsts().filter(|o| o.is_reg()).fold(implicit_writes(instr), |mask, o| mask | o.gprs());
+        let early = changed & write.address_gprs() != 0;
+        let first = if early { Some(instr) } else { behind };
+        block.meta(first, block.store(Slot::Spill(s).opnd(8), Opnd::reg(s, 8)));
+        self.address(first, write, s);
+        if let Some(copy) = self.same_store(i, s, write.bytes) {
+            self.save_flags(behind, live);
+            self.toggle(behind, s);
+            block.meta(behind, copy);
+            self.restore_flags(behind, live);
+        } else {
+            let v = scratch.value;
+            block.meta(behind, block.store(Slot::Spill(v).opnd(8), Opnd::reg(v, 8)));
+            self.save_flags(behind, live);
+            for (n, (offset, bytes)) in pieces(write.bytes).enumerate() {
+                let there = Opnd::at(s, offset, bytes);
+                if n > 0 {
+                    self.toggle(behind, s);
+                }
+                block.meta(behind, block.load(Opnd::reg(v, bytes), there));
+                self.toggle(behind, s);
+                block.meta(behind, block.store(there, Opnd::reg(v, bytes)));
+            }
+            self.restore_flags(behind, live);
+            block.meta(behind, block.load(Opnd::reg(v, 8), Slot::Spill(v).opnd(8)));
+        }
+        block.meta(behind, block.load(Opnd::reg(s, 8), Slot::Spill(s).opnd(8)));
+    }
+
+    /// For an instruction that only stores a register or constant, the same store to `[shadow]`.
+    fn same_store(&self, i: usize, shadow: Gpr, bytes: u32) -> Option<Instr> {
+        let instr = self.instrs[i];
+        let block = self.block;
+        match instr.opcode() {
+            sys::OP_mov_st | sys::OP_mov_imm => {
+                let mut srcs = instr.srcs();
+                let (src, None) = (srcs.next()?, srcs.next()) else { return None };
+                let plain = src.is_imm()
+                    || src.get_reg().is_some_and(|id| {
+                        // AH to BH cannot be encoded together with R8 to R15.
+                        Gpr::from_id(id).is_some_and(|(reg, size)| size == bytes && id == reg.id(size))
+                    });
+                plain.then(|| block.store(Opnd::at(shadow, 0, bytes), src.sized(bytes)))
+            }
+            sys::OP_push => {
+                let src = instr.srcs().next()?;
+                let (reg, size) = Gpr::from_id(src.get_reg()?)?;
+                (reg != Gpr::RSP && size == bytes).then(|| block.store(Opnd::at(shadow, 0, bytes), src))
+            }
+            opcode @ (sys::OP_movups
+            | sys::OP_movaps
+            | sys::OP_movupd
+            | sys::OP_movapd
+            | sys::OP_movdqu
+            | sys::OP_movdqa
+            | sys::OP_vmovups
+            | sys::OP_vmovaps
+            | sys::OP_vmovdqu
+            | sys::OP_vmovdqa) => {
+                let src = instr.srcs().next()?;
+                // Without the alignment that the program's own form may ask for: it has just been met there.
+                let opcode = match opcode {
+                    sys::OP_movaps | sys::OP_movapd | sys::OP_movdqa | sys::OP_movupd => sys::OP_movups,
+                    sys::OP_vmovaps | sys::OP_vmovdqa => sys::OP_vmovups,
+                    other => other,
+                };
+                Some(block.make(opcode, &[Opnd::at(shadow, 0, bytes)], &[src]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Puts the slow paths before the last instruction, where nothing falls into them.
+    fn place_slow_paths(self) {
+        let block = self.block;
+        let last = self.instrs[self.instrs.len() - 1];
+        // Checks behind the last instruction belong to it; it then is no branch, and the block's end is the place.
+        let ends_in_branch = last.is_cti() || last.is_syscall();
+        let at = ends_in_branch.then_some(last);
+        let over = block.label();
+        block.meta(at, block.jump(over));
+        for Slow { entry, back, site } in self.slow {
+            block.meta(at, entry);
+            callout::insert(block, at, site);
+            block.meta(at, block.jump(back));
+        }
+        block.meta(at, over);
+    }
+}
+
+/// Registers that an instruction uses without naming them as operands of their own.
+fn implicit(instr: Instr) -> u16 {
+    match instr.opcode() {
+        sys::OP_movs | sys::OP_cmps => Gpr::RSI.bit() | Gpr::RDI.bit(),
+        sys::OP_stos | sys::OP_scas => Gpr::RDI.bit(),
+        sys::OP_lods => Gpr::RSI.bit(),
+        _ => 0,
+    }
+}
+
+fn implicit_writes(instr: Instr) -> u16 {
+    implicit(instr)
+}
+
+/// The register and size of a load that leaves the loaded bytes unchanged in a register.
+fn plain_load(instr: Instr, read: &Access) -> Option<(Gpr, u32)> {
+    if !matches!(instr.opcode(), sys::OP_mov_ld | sys::OP_movzx | sys::OP_movsx | sys::OP_movsxd) {
+        return None;
+    }
+    let id = instr.dsts().next()?.get_reg()?;
+    let (reg, size) = Gpr::from_id(id)?;
+    // AH to BH are not the low byte.
+    (id == reg.id(size) && matches!(read.bytes, 1 | 2 | 4 | 8) && read.bytes <= size).then_some((reg, read.bytes))
+}
+
+/// Cuts a size into pieces of 8, 4, 2 and 1 bytes: offset and size of each.
+fn pieces(bytes: u32) -> impl Iterator<Item = (i32, u32)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let size = [8, 4, 2, 1].into_iter().find(|size| at + size <= bytes)?;
+        let piece = (at as i32, size);
+        at += size;
+        Some(piece)
+    })
+}

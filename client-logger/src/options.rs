@@ -1,0 +1,81 @@
+//! The client's options, as `bugnet record` passes them.
+
+use std::path::PathBuf;
+
+/// What the program may see of the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuLevel {
+    /// SSE4.2 and what is below it.
+    V2,
+    /// AVX2, and no further vector features.
+    V3,
+    /// Everything that can be recorded exactly: no AVX-512, AMX, transactional memory. The default.
+    Host,
+}
+
+/// The options.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The recording's folder; it exists.
+    pub log: PathBuf,
+    /// Instructions of a checkpoint interval.
+    pub interval: u64,
+    /// How many intervals of each thread stay on disk; 0 for all.
+    pub keep: u64,
+    /// A `CHECK` at least every so many instructions; 0 for none.
+    pub check_every: u64,
+    /// What CPUID shows.
+    pub cpu: CpuLevel,
+}
+
+/// Undoes the percent-encoding of a path that has to pass through DynamoRIO's option parser.
+fn decode_path(text: &str) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let mut out = Vec::new();
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        if b == b'%' {
+            let hex = [bytes.next()?, bytes.next()?];
+            out.push(u8::from_str_radix(std::str::from_utf8(&hex).ok()?, 16).ok()?);
+        } else {
+            out.push(b);
+        }
+    }
+    Some(PathBuf::from(std::ffi::OsString::from_vec(out)))
+}
+
+impl Options {
+    /// Parses `-name value` pairs.
+    ///
+    /// # Errors
+    /// A sentence that says which option is wrong.
+    pub fn parse(args: &[String]) -> Result<Self, String> {
+        let mut options =
+            Self { log: PathBuf::new(), interval: 100_000_000, keep: 0, check_every: 0, cpu: CpuLevel::Host };
+        let mut args = args.iter();
+        while let Some(name) = args.next() {
+            let value = args.next().ok_or_else(|| format!("logger option {name} lacks its value"))?;
+            let wrong = || format!("logger option {name} has a wrong value: {value}");
+            let number = || value.parse::<u64>().map_err(|_| wrong());
+            match name.as_str() {
+                "-log" => options.log = decode_path(value).ok_or_else(wrong)?,
+                "-interval" => options.interval = number()?.max(1),
+                "-keep" => options.keep = number()?,
+                "-check-every" => options.check_every = number()?,
+                "-cpu" => {
+                    options.cpu = match value.as_str() {
+                        "x86-64-v2" => CpuLevel::V2,
+                        "x86-64-v3" => CpuLevel::V3,
+                        "default" | "x86-64-v4" | "host" => CpuLevel::Host,
+                        _ => return Err(wrong()),
+                    }
+                }
+                _ => return Err(format!("unknown logger option {name}")),
+            }
+        }
+        if options.log.as_os_str().is_empty() {
+            return Err("logger option -log is missing".into());
+        }
+        Ok(options)
+    }
+}

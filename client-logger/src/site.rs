@@ -1,0 +1,54 @@
+//! What a callout is about. A site is made when its block is instrumented and lives as long as the process.
+
+use bugnet_dr::access::{Access, RepString};
+use bugnet_dr::ir::Gpr;
+use bugnet_format::record::SpecialKind;
+
+/// A place in a block from which the code cache calls out.
+pub struct Site {
+    /// Address of the program's instruction.
+    pub pc: u64,
+    /// Instructions from this one to the block's end, this one included: what the counter is ahead by.
+    pub back: u64,
+    /// What happens here.
+    pub kind: Kind,
+}
+
+/// What happens at a [`Site`].
+pub enum Kind {
+    /// Start of a block that crosses the next threshold.
+    Limit {
+        /// The arithmetic flags that are compared here, as bits of RFLAGS: those that the block reads. The others are
+        /// the program's only if the block keeps any, and may be ones that an instruction left undefined.
+        flags: u64,
+    },
+    /// An inline check has found that a read differs from the picture.
+    Differs {
+        /// Ordinal of the read in its instruction.
+        ordinal: u8,
+        /// Bytes of the read.
+        bytes: u32,
+        /// The register that holds the shadow address of the byte at `shadow_offset`.
+        shadow: Gpr,
+        /// The register that the instruction has already loaded the value into; if none, it is still to be read.
+        loaded: Option<Gpr>,
+    },
+    /// Reads of an instruction that is too unusual for inline checks, before it executes.
+    Reads(Box<[Access]>),
+    /// The addresses of its writes have to be taken before it executes.
+    WriteAddresses(Box<[Access]>),
+    /// Its writes have happened.
+    Writes(Box<[Access]>),
+    /// Before a `rep` string instruction.
+    RepeatBefore(RepString),
+    /// Behind it.
+    RepeatAfter(RepString),
+    /// Instead of an instruction with logged results; the destination register and its size, if it names one.
+    Special(SpecialKind, Option<(Gpr, u32)>),
+    /// Before an opaque store.
+    OpaqueBefore(Access),
+    /// Behind it.
+    OpaqueAfter,
+    /// Before an instruction that cannot be recorded exactly.
+    Unsupported(&'static str),
+}

@@ -1,0 +1,308 @@
+//! System calls: their records, what goes to standard output and error, and those that recording has to know.
+
+use crate::callout::Slot;
+use crate::code::read_memory;
+use crate::thread::{self, Thread};
+use bugnet_dr::ir::Segment;
+use bugnet_dr::{context, sys};
+use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
+use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RegisterFile};
+use hashbrown::HashMap;
+use std::ffi::{c_int, c_void};
+
+/// Length of a `syscall` instruction.
+const SYSCALL_BYTES: u64 = 2;
+
+/// What a thread remembers between the two halves of a system call, and about descriptors and signals.
+pub struct SyscallState {
+    /// Registers before the call; none outside of one.
+    pub before: Option<Box<RegisterFile>>,
+    /// Descriptors that refer to the original standard output or error.
+    streams: HashMap<u64, OutputStream>,
+    /// Signals with a handler of the program's: bit `n` for signal `n`.
+    pub handled: u64,
+    /// Signals that the program ignores.
+    pub ignored: u64,
+}
+
+impl Default for SyscallState {
+    fn default() -> Self {
+        let streams = [(1, OutputStream::Stdout), (2, OutputStream::Stderr)].into_iter().collect();
+        Self { before: None, streams, handled: 0, ignored: 0 }
+    }
+}
+
+/// Whether the client sees a system call: it sees all.
+///
+/// # Safety
+/// DynamoRIO's filter event.
+pub unsafe extern "C" fn on_filter(_context: *mut c_void, _number: c_int) -> sys::bool_ {
+    1
+}
+
+/// The arguments of a system call that point at a path.
+fn path_arguments(number: i64) -> &'static [usize] {
+    match number {
+        libc::SYS_open
+        | libc::SYS_stat
+        | libc::SYS_lstat
+        | libc::SYS_access
+        | libc::SYS_execve
+        | libc::SYS_chdir
+        | libc::SYS_mkdir
+        | libc::SYS_rmdir
+        | libc::SYS_creat
+        | libc::SYS_unlink
+        | libc::SYS_readlink
+        | libc::SYS_chmod
+        | libc::SYS_chown
+        | libc::SYS_statfs
+        | libc::SYS_truncate => &[0],
+        libc::SYS_rename | libc::SYS_link | libc::SYS_symlink => &[0, 1],
+        libc::SYS_openat
+        | libc::SYS_mkdirat
+        | libc::SYS_newfstatat
+        | libc::SYS_unlinkat
+        | libc::SYS_readlinkat
+        | libc::SYS_faccessat
+        | libc::SYS_faccessat2
+        | libc::SYS_statx
+        | libc::SYS_openat2
+        | libc::SYS_execveat => &[1],
+        libc::SYS_renameat | libc::SYS_renameat2 | libc::SYS_linkat => &[1, 3],
+        _ => &[],
+    }
+}
+
+/// Reads a string of the program's, without its final zero, at most 4096 bytes.
+fn string(address: u64) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    while out.len() < 4096 {
+        let at = address + out.len() as u64;
+        let mut piece = [0; 64];
+        let room = (4096 - (at & 4095)).min(64) as usize;
+        if !read_memory(at, &mut piece[..room]) {
+            return None;
+        }
+        if let Some(end) = piece[..room].iter().position(|b| *b == 0) {
+            out.extend_from_slice(&piece[..end]);
+            return Some(out);
+        }
+        out.extend_from_slice(&piece[..room]);
+    }
+    Some(out)
+}
+
+fn word(address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    read_memory(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
+}
+
+/// The buffers that a system call writes out: `(address, length)`, and the structures that lead to them.
+fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
+    let vectors = |address: u64, count: u64| {
+        let count = count.min(1024);
+        let mut buffers = vec![(address, count * 16)];
+        for i in 0..count {
+            if let (Some(base), Some(len)) = (word(address + 16 * i), word(address + 16 * i + 8)) {
+                buffers.push((base, len));
+            }
+        }
+        buffers
+    };
+    match number {
+        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_sendto => vec![(args[1], args[2])],
+        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => vectors(args[1], args[2]),
+        libc::SYS_sendmsg => {
+            let mut buffers = vec![(args[1], 56)];
+            if let (Some(base), Some(count)) = (word(args[1] + 16), word(args[1] + 24)) {
+                buffers.extend(vectors(base, count));
+            }
+            buffers
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The descriptor that a system call moves data to inside the kernel, past the program's memory.
+fn kernel_copy_target(number: i64, args: &[u64; 6]) -> Option<u64> {
+    match number {
+        libc::SYS_sendfile => Some(args[0]),
+        libc::SYS_splice | libc::SYS_copy_file_range => Some(args[2]),
+        libc::SYS_tee => Some(args[1]),
+        libc::SYS_vmsplice => Some(args[0]),
+        _ => None,
+    }
+}
+
+/// Flags of a `clone` or `clone3`.
+fn clone_flags(number: i64, args: &[u64; 6]) -> Option<u64> {
+    match number {
+        libc::SYS_clone => Some(args[0]),
+        libc::SYS_clone3 => word(args[0]),
+        _ => None,
+    }
+}
+
+/// All registers, in an event of a system call.
+fn registers(thread: &mut Thread, drcontext: *mut c_void) -> Box<RegisterFile> {
+    let mut regs = context::current(drcontext).map(|m| context::register_file(&m)).unwrap_or_default();
+    thread.complete(&mut regs);
+    Box::new(regs)
+}
+
+/// Before a system call; 0 if it is not to be made.
+///
+/// # Safety
+/// DynamoRIO's pre-syscall event.
+pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys::bool_ {
+    let Some(thread) = thread::of(drcontext) else { return 1 };
+    if !thread.recording() {
+        return 1;
+    }
+    let mut regs = registers(thread, drcontext);
+    let number = i64::from(number);
+    let args = [7, 6, 2, 10, 8, 9].map(|reg: usize| regs.gpr[reg]);
+    // The call is its block's last instruction, and counted.
+    let position = thread.counted() - 1;
+    for &arg in path_arguments(number) {
+        if let Some(text) = string(args[arg]) {
+            thread.record(position, |_| Record::SyscallData { arg: arg as u8, bytes: &text });
+        }
+    }
+    if thread.syscall.stream(args[0]) != OutputStream::None {
+        for (address, len) in output_buffers(number, &args) {
+            thread.supply(position, address, len);
+        }
+    }
+    if let Some(fd) = kernel_copy_target(number, &args)
+        && thread.syscall.stream(fd) != OutputStream::None
+    {
+        // The program falls back to read and write, through memory that the log has.
+        let result = -i64::from(libc::EINVAL);
+        let updates = RegisterUpdates::default();
+        let stream = OutputStream::None;
+        thread.record(position, |delta| Record::Syscall {
+            delta,
+            number: number as u64,
+            result,
+            args,
+            stream,
+            updates,
+        });
+        // SAFETY: in the pre-syscall event.
+        unsafe { sys::dr_syscall_set_result(drcontext, result as u64) };
+        return 0;
+    }
+    // The call itself, where an interval would end.
+    // SAFETY: the calling thread's own slot.
+    regs.rip = unsafe { *Slot::SyscallPc.address() };
+    match number {
+        libc::SYS_exit | libc::SYS_exit_group => {
+            thread.stop(position, EndReason::Exit { status: args[0] as i32 }, *regs);
+            return 1;
+        }
+        libc::SYS_execve | libc::SYS_execveat => {
+            thread.pause(position, EndReason::Exec, *regs);
+            return 1;
+        }
+        _ => {}
+    }
+    if let Some(flags) = clone_flags(number, &args)
+        && flags & libc::CLONE_VM as u64 != 0
+        && flags & libc::CLONE_VFORK as u64 == 0
+    {
+        let why = "the program starts a second thread, which cannot be recorded yet".to_owned();
+        thread.stop(position, EndReason::Unsupported { why }, *regs);
+        return 1;
+    }
+    thread.syscall.before = Some(regs);
+    1
+}
+
+/// After a system call.
+///
+/// # Safety
+/// DynamoRIO's post-syscall event.
+pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
+    let Some(thread) = thread::of(drcontext) else { return };
+    let Some(before) = thread.syscall.before.take() else { return };
+    let Some(mut machine) = context::current(drcontext) else { return };
+    let next = before.rip + SYSCALL_BYTES;
+    // What the processor leaves in RCX and R11; under DynamoRIO it is an address of the code cache.
+    *context::gpr_mut(&mut machine, RCX) = next;
+    *context::gpr_mut(&mut machine, R11) = before.rflags & 0x3c_7fd7 | 0x202;
+    // SAFETY: the current context, but for two registers.
+    unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
+    let after = context::register_file(&machine);
+    let number = i64::from(number);
+    let args = [7, 6, 2, 10, 8, 9].map(|reg: usize| before.gpr[reg]);
+    let result = after.gpr[RAX].cast_signed();
+    let mut updates = RegisterUpdates::default();
+    for n in 0..GPR_NAMES.len() {
+        if n != RAX && n != RCX && n != R11 && after.gpr[n] != before.gpr[n] {
+            updates.values.push((n as u8, after.gpr[n]));
+        }
+    }
+    let (fs, gs) = (thread::segment_base(Segment::Fs), thread::segment_base(Segment::Gs));
+    for (register, new, old) in
+        [(register_number::FS_BASE, fs, before.fs_base), (register_number::GS_BASE, gs, before.gs_base)]
+    {
+        if new != old {
+            updates.values.push((register, new));
+        }
+    }
+    thread.segments = [fs, gs];
+    let stream = match output_buffers(number, &args).is_empty() {
+        true => OutputStream::None,
+        false => thread.syscall.stream(args[0]),
+    };
+    thread.syscall.follow(number, &args, result);
+    let position = thread.counted() - 1;
+    thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+}
+
+impl SyscallState {
+    fn stream(&self, fd: u64) -> OutputStream {
+        self.streams.get(&(fd & 0xffff_ffff)).copied().unwrap_or(OutputStream::None)
+    }
+
+    /// Keeps track of descriptors and signal handlers.
+    fn follow(&mut self, number: i64, args: &[u64; 6], result: i64) {
+        if result < 0 {
+            return;
+        }
+        let copy = match number {
+            libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => true,
+            libc::SYS_fcntl => matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC),
+            _ => false,
+        };
+        if copy {
+            match self.stream(args[0]) {
+                OutputStream::None => self.streams.remove(&(result as u64)),
+                stream => self.streams.insert(result as u64, stream),
+            };
+        }
+        match number {
+            libc::SYS_close => {
+                self.streams.remove(&(args[0] & 0xffff_ffff));
+            }
+            libc::SYS_close_range if args[2] as u32 & 4 == 0 => {
+                self.streams.retain(|fd, _| *fd < args[0] || *fd > args[1]);
+            }
+            libc::SYS_rt_sigaction if args[1] != 0 => {
+                if let Some(handler) = word(args[1]) {
+                    let bit = 1u64 << (args[0] & 63);
+                    self.ignored &= !bit;
+                    self.handled &= !bit;
+                    match handler {
+                        0 => {}
+                        1 => self.ignored |= bit,
+                        _ => self.handled |= bit,
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

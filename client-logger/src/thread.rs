@@ -1,0 +1,543 @@
+//! A thread of the recorded program: its position, its interval, and what happens at callouts.
+
+use crate::callout::{self, Slot};
+use crate::code::read_memory;
+use crate::process::{self, Process};
+use crate::shadow;
+use crate::site::{Kind, Site};
+use crate::special;
+use crate::syscall::SyscallState;
+use crate::writer::{CHUNK, Writer};
+use bugnet_dr::access::{Access, RegisterValues, RepString};
+use bugnet_dr::ir::{Gpr, Segment};
+use bugnet_dr::{context, fpu, sys};
+use bugnet_format::folder;
+use bugnet_format::frame::IntervalHeader;
+use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind};
+use bugnet_format::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, RegisterFile};
+use bugnet_format::types::{Addr, IntervalNo, Tid};
+use std::ffi::c_void;
+
+/// Registers as the stub saves them.
+#[repr(C, align(32))]
+pub struct Saved {
+    /// YMM0 to YMM15; only the XMM halves where the processor has no AVX.
+    pub ymm: [[u8; 32]; 16],
+    /// General purpose registers, in [`Gpr`]'s numbering.
+    pub gpr: [u64; 16],
+    /// RFLAGS
+    pub rflags: u64,
+}
+
+/// A thread. The first fields are the stub's.
+#[repr(C)]
+pub struct Thread {
+    /// What the stub saved.
+    pub saved: Saved,
+    /// Address of the stub.
+    pub stub: usize,
+    /// End of the stack that callouts run on.
+    pub stack_top: u64,
+    stack: Vec<u128>,
+    /// The thread's slot [`Slot::Left`].
+    left: *mut u64,
+    tid: Tid,
+    /// The log; none before the first checkpoint, and none any more once recording has ended.
+    log: Option<Writer>,
+    /// Whether the log is between two intervals.
+    paused: bool,
+    /// Whether recording has ended, and must not begin again.
+    ended: bool,
+    interval: IntervalNo,
+    instructions_before: u64,
+    /// Position up to which [`Slot::Left`] counts down.
+    threshold: u64,
+    next_check: u64,
+    /// Bases of FS and GS.
+    pub segments: [u64; 2],
+    /// Addresses of an instruction's writes, taken before it executes.
+    pending: Vec<(u64, u32)>,
+    /// RCX, RSI, RDI before a `rep` string instruction, and its direction: true for down.
+    repeat: (u64, u64, u64, bool),
+    /// What system calls need to remember.
+    pub syscall: SyscallState,
+    buffer: Vec<u8>,
+}
+
+/// Most instructions between two thresholds: the flag-free form of the count wants the counter below 2^32.
+const STRETCH: u64 = 1 << 31;
+
+impl RegisterValues for Thread {
+    fn gpr(&self, reg: Gpr) -> u64 {
+        self.saved.gpr[usize::from(reg.0)]
+    }
+
+    fn vector(&self, number: usize) -> [u8; 32] {
+        self.saved.ymm[number]
+    }
+
+    fn segment_base(&self, segment: Segment) -> u64 {
+        self.segments[segment as usize]
+    }
+}
+
+/// The thread that DynamoRIO's context is of.
+pub fn of<'a>(context: *mut c_void) -> Option<&'a mut Thread> {
+    // SAFETY: the field holds null or what `Thread::start` put there, and is used on its own thread only.
+    unsafe { sys::dr_get_tls_field(context).cast::<Thread>().as_mut() }
+}
+
+/// The base of the program's FS or GS.
+pub fn segment_base(segment: Segment) -> u64 {
+    let (id, null) = (
+        match segment {
+            Segment::Fs => sys::DR_SEG_FS,
+            Segment::Gs => sys::DR_SEG_GS,
+        },
+        sys::DR_REG_NULL as sys::reg_id_t,
+    );
+    let mut context = context::empty();
+    // SAFETY: makes an operand and asks for its address; no register takes part in it.
+    unsafe {
+        let opnd = sys::opnd_create_far_base_disp(id as sys::reg_id_t, null, null, 0, 0, sys::OPSZ_8 as u8);
+        sys::opnd_compute_address(opnd, &raw mut *context) as u64
+    }
+}
+
+/// Reads the program's memory from `address` on, up to the first page that is not readable or to `len`, and calls
+/// `f(offset, bytes)` on one piece after the other.
+fn for_readable(buffer: &mut Vec<u8>, address: u64, len: u64, mut f: impl FnMut(u64, &[u8])) {
+    let mut at = 0;
+    let mut limit = CHUNK as u64;
+    while at < len {
+        let here = address + at;
+        let piece = (limit - here % limit).min(len - at);
+        buffer.resize(piece as usize, 0);
+        if read_memory(here, buffer) {
+            f(at, buffer);
+            at += piece;
+        } else if limit > Addr::PAGE {
+            limit = Addr::PAGE;
+        } else {
+            break;
+        }
+    }
+}
+
+impl Thread {
+    /// A thread begins.
+    pub fn start(context: *mut c_void) {
+        let stack: Vec<u128> = vec![0; callout::STACK / 16];
+        let stack_top = stack.as_ptr_range().end as u64;
+        // SAFETY: asks for a number.
+        let tid = Tid(unsafe { sys::dr_get_thread_id(context) } as u32);
+        let thread = Box::new(Self {
+            saved: Saved { ymm: [[0; 32]; 16], gpr: [0; 16], rflags: 0 },
+            stub: callout::stub(),
+            stack_top,
+            stack,
+            left: Slot::Left.address(),
+            tid,
+            log: None,
+            paused: false,
+            ended: false,
+            interval: IntervalNo(0),
+            instructions_before: 0,
+            threshold: 0,
+            next_check: 0,
+            segments: [0; 2],
+            pending: Vec::new(),
+            repeat: (0, 0, 0, false),
+            syscall: SyscallState::default(),
+            buffer: Vec::new(),
+        });
+        let thread = Box::into_raw(thread);
+        // SAFETY: the slots are the calling thread's, and the structure lives until the thread's end.
+        unsafe {
+            sys::dr_set_tls_field(context, thread.cast());
+            *Slot::Thread.address() = thread as u64;
+            // The first block calls out, and recording begins.
+            *Slot::Left.address() = 0;
+        }
+    }
+
+    /// A thread ends.
+    pub fn exit(context: *mut c_void) {
+        let Some(thread) = of(context) else { return };
+        if let Some(log) = thread.log.take() {
+            // Its end is not known: whatever is in the tail stays there.
+            drop(log);
+        }
+    }
+
+    /// The thread goes on in a forked child: its log is the parent's.
+    pub fn forked(context: *mut c_void) {
+        let Some(thread) = of(context) else { return };
+        thread.ended = true;
+        if let Some(log) = thread.log.take() {
+            log.abandon();
+        }
+    }
+
+    /// Whether the thread's execution goes into a log.
+    pub fn recording(&self) -> bool {
+        self.log.is_some() && !self.paused
+    }
+
+    /// Instructions that the counter says have been executed since the interval's start; in the middle of a block,
+    /// those of the whole block count.
+    pub fn counted(&self) -> u64 {
+        // SAFETY: the thread's own slot.
+        let left = unsafe { self.left.read() } as i64;
+        self.threshold.wrapping_add_signed(-left)
+    }
+
+    fn set_left(&mut self, left: i64) {
+        // SAFETY: the thread's own slot.
+        unsafe { self.left.write(left as u64) };
+    }
+
+    /// All registers, at the callout of an instruction at `pc`.
+    fn registers(&mut self, pc: u64, flags: u64) -> RegisterFile {
+        let mut regs = RegisterFile {
+            gpr: self.saved.gpr,
+            rip: pc,
+            rflags: self.saved.rflags,
+            ymm: self.saved.ymm,
+            ..RegisterFile::default()
+        };
+        regs.rflags_known = flags | COMPARED_FLAGS & !ARITHMETIC_FLAGS;
+        self.complete(&mut regs);
+        regs
+    }
+
+    /// Adds to the registers what neither the stub nor DynamoRIO saves.
+    pub fn complete(&mut self, regs: &mut RegisterFile) {
+        regs.rflags = regs.rflags & COMPARED_FLAGS | 0x202;
+        self.segments = [segment_base(Segment::Fs), segment_base(Segment::Gs)];
+        [regs.fs_base, regs.gs_base] = self.segments;
+        fpu::save(regs);
+    }
+
+    /// Appends a record at a position, if the thread is recorded.
+    pub fn record<'a>(&mut self, position: u64, make: impl FnOnce(u64) -> Record<'a>) {
+        if let Some(log) = &mut self.log
+            && let Err(why) = log.record(position, make)
+        {
+            self.stop(position, EndReason::LogStopped { why }, RegisterFile::unknown());
+        }
+    }
+
+    fn load(&mut self, position: u64, ordinal: u8, offset: u64, value: &[u8]) {
+        if let Some(log) = &mut self.log
+            && let Err(why) = log.load(position, ordinal, offset, value)
+        {
+            self.stop(position, EndReason::LogStopped { why }, RegisterFile::unknown());
+        }
+    }
+
+    /// Ends recording of this thread for good; the program goes on.
+    pub fn stop(&mut self, position: u64, reason: EndReason, regs: RegisterFile) {
+        let Some(mut log) = self.log.take() else { return };
+        self.ended = true;
+        match &reason {
+            EndReason::LogStopped { why } => crate::warn(&format!("recording ends here: {why}")),
+            EndReason::Unsupported { why } => crate::warn(&format!("recording ends here: {why}")),
+            _ => {}
+        }
+        // If this fails, too, the END is in the tail all the same.
+        if log.end(position, reason, regs).is_ok() {
+            log.finish();
+        }
+    }
+
+    /// Ends the interval before something that may or may not come back (`execve`); if it does, the next block begins
+    /// the next interval.
+    pub fn pause(&mut self, position: u64, reason: EndReason, regs: RegisterFile) {
+        let Some(log) = &mut self.log else { return };
+        if let Err(why) = log.end(position, reason, regs.clone()) {
+            self.stop(position, EndReason::LogStopped { why }, regs);
+            return;
+        }
+        self.paused = true;
+        self.instructions_before += position + 1;
+        self.interval.0 += 1;
+        self.threshold = 0;
+        self.set_left(0);
+    }
+
+    /// Code at these addresses is about to run.
+    pub fn observe_code(&mut self, start: u64, len: u64) {
+        let process = process::get();
+        let mut code = process.code();
+        let changed = match code.observe(start, len) {
+            Ok(changed) => changed,
+            Err(why) => {
+                drop(code);
+                let position = self.counted();
+                self.stop(position, EndReason::LogStopped { why }, RegisterFile::unknown());
+                return;
+            }
+        };
+        if changed.is_empty() || !self.recording() {
+            return;
+        }
+        for page in changed {
+            if let Some(bytes) = code.page(page) {
+                shadow::write(page, bytes);
+            }
+        }
+        let seq = code.seq();
+        drop(code);
+        let position = self.counted();
+        self.record(position, |delta| Record::Code { delta, seq });
+    }
+
+    fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
+        shadow::clear();
+        let code = process.code();
+        for (address, bytes) in code.pages() {
+            shadow::write(address, bytes);
+        }
+        let header = IntervalHeader {
+            pid: process.pid,
+            tid: self.tid,
+            interval: self.interval,
+            sequence: process.next_checkpoint(),
+            code_seq: code.seq(),
+            instructions_before: self.instructions_before,
+        };
+        drop(code);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        // SAFETY: RDTSC is in every x86-64 processor.
+        let tsc = unsafe { std::arch::x86_64::_rdtsc() };
+        let first = Record::Checkpoint { tsc, unix_nanos: now.as_nanos() as u64, regs: Box::new(regs) };
+        match &mut self.log {
+            Some(log) => log.begin(&header, &first),
+            None => {
+                let folder = process.folder.join(folder::thread_folder(self.tid));
+                self.log = Some(Writer::create(folder, process.options.keep, &header, &first)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// A block of `back` instructions begins that reaches over the threshold.
+    fn limit(&mut self, site: &Site, flags: u64) {
+        let process = process::get();
+        if self.ended {
+            self.set_left(STRETCH as i64);
+            return;
+        }
+        let position = self.counted() - site.back;
+        let options = &process.options;
+        let full = position > 0 && position + site.back > options.interval;
+        let regs = self.registers(site.pc, flags);
+        let mut begin = self.log.is_none() || self.paused;
+        let mut position = position;
+        if full && let Some(log) = &mut self.log {
+            if let Err(why) = log.end(position, EndReason::Full, regs.clone()) {
+                self.stop(position, EndReason::LogStopped { why }, regs);
+                return;
+            }
+            self.instructions_before += position;
+            self.interval.0 += 1;
+            begin = true;
+        }
+        if begin {
+            if let Err(why) = self.checkpoint(process, regs.clone()) {
+                self.ended = true;
+                self.log = None;
+                crate::warn(&format!("recording ends here: {why}"));
+                return;
+            }
+            self.paused = false;
+            position = 0;
+            self.next_check = options.check_every;
+        } else if options.check_every > 0 && position + site.back > self.next_check {
+            let (rflags_known, hash) = (regs.rflags_known, regs.hash(regs.rflags_known));
+            self.record(position, |delta| Record::Check { delta, rflags_known, hash });
+            self.next_check = position + options.check_every;
+        }
+        self.threshold = options.interval.min(position + STRETCH);
+        if options.check_every > 0 {
+            self.threshold = self.threshold.min(self.next_check);
+        }
+        self.set_left(self.threshold as i64 - (position + site.back) as i64);
+    }
+
+    /// Compares memory with the picture and logs what differs, as the read `ordinal` of the instruction at `position`.
+    fn check_range(&mut self, position: u64, ordinal: u8, address: u64, len: u64) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for_readable(&mut buffer, address, len, |at, now| {
+            shadow::check(address + at, now, |offset, bytes| {
+                self.load(position, ordinal, at + offset as u64, bytes);
+            });
+        });
+        self.buffer = buffer;
+    }
+
+    /// The picture takes what is in memory, which the instruction has just stored.
+    fn mirror(&mut self, address: u64, len: u64) {
+        for_readable(&mut self.buffer, address, len, |at, now| shadow::write(address + at, now));
+    }
+
+    /// Memory that the kernel or an opaque instruction has written or is about to read: makes the picture fit, with
+    /// `MEMORY` records at `position`.
+    pub fn supply(&mut self, position: u64, address: u64, len: u64) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for_readable(&mut buffer, address, len, |at, now| {
+            shadow::check(address + at, now, |offset, bytes| {
+                let addr = Addr(address + at + offset as u64);
+                self.record(position, |delta| Record::Memory { delta, addr, bytes });
+            });
+        });
+        self.buffer = buffer;
+    }
+
+    fn differs(&mut self, position: u64, site: &Site) {
+        let Kind::Differs { ordinal, bytes, shadow, loaded } = site.kind else { return };
+        let address = shadow::of(self.gpr(shadow));
+        match loaded {
+            Some(reg) => {
+                let value = self.gpr(reg).to_le_bytes();
+                let value = &value[..bytes as usize];
+                self.load(position, ordinal, 0, value);
+                shadow::write(address, value);
+            }
+            None => self.check_range(position, ordinal, address, bytes.into()),
+        }
+    }
+
+    fn reads(&mut self, position: u64, accesses: &[Access]) {
+        for (ordinal, access) in accesses.iter().enumerate() {
+            let Some(address) = access.address(self) else { continue };
+            if access.masked {
+                // What the mask leaves out may not be mapped: element by element.
+                for at in (0..access.bytes).step_by(4) {
+                    let mut element = [0; 4];
+                    if read_memory(address + u64::from(at), &mut element) {
+                        shadow::check(address + u64::from(at), &element, |offset, bytes| {
+                            self.load(position, ordinal as u8, u64::from(at) + offset as u64, bytes);
+                        });
+                    }
+                }
+            } else {
+                self.check_range(position, ordinal as u8, address, access.bytes.into());
+            }
+        }
+    }
+
+    fn write_addresses(&mut self, accesses: &[Access]) {
+        let addresses = accesses.iter().filter_map(|a| Some((a.address(self)?, a.bytes))).collect();
+        self.pending = addresses;
+    }
+
+    fn writes(&mut self, accesses: &[Access]) {
+        let masked = accesses.iter().any(|a| a.masked);
+        for (address, len) in std::mem::take(&mut self.pending) {
+            let step = if masked { 4 } else { len };
+            for at in (0..len).step_by(step.max(1) as usize) {
+                self.mirror(address + u64::from(at), (len - at).min(step).into());
+            }
+        }
+    }
+
+    /// The range that a `rep` string instruction touches from `start` on, with `count` elements: lowest address, bytes.
+    fn repeat_range(&self, op: RepString, start: u64, count: u64) -> (u64, u64) {
+        let bytes = count.saturating_mul(op.element.into());
+        let lowest = if self.repeat.3 && count > 0 { start - (bytes - u64::from(op.element)) } else { start };
+        (lowest, bytes)
+    }
+
+    fn repeat_before(&mut self, position: u64, op: RepString) {
+        let down = self.saved.rflags & 0x400 != 0;
+        self.repeat = (self.gpr(Gpr::RCX), self.gpr(Gpr::RSI), self.gpr(Gpr::RDI), down);
+        // How far cmps and scas get is known afterwards only; they change no memory, so that can wait.
+        if op.kind == bugnet_dr::access::StringKind::Move || op.kind == bugnet_dr::access::StringKind::Load {
+            let (address, len) = self.repeat_range(op, self.repeat.1, self.repeat.0);
+            self.check_range(position, 0, address, len);
+        }
+    }
+
+    fn repeat_after(&mut self, position: u64, op: RepString) {
+        use bugnet_dr::access::StringKind;
+        let (count, rsi, rdi, _) = self.repeat;
+        let done = count.wrapping_sub(self.gpr(Gpr::RCX));
+        match op.kind {
+            StringKind::Move | StringKind::Store => {
+                let (address, len) = self.repeat_range(op, rdi, done);
+                self.mirror(address, len);
+            }
+            StringKind::Load => {}
+            StringKind::Compare | StringKind::Scan => {
+                for (ordinal, reg) in op.kind.reads().iter().enumerate() {
+                    let start = if *reg == Gpr::RSI { rsi } else { rdi };
+                    let (address, len) = self.repeat_range(op, start, done);
+                    self.check_range(position, ordinal as u8, address, len);
+                }
+            }
+        }
+    }
+
+    fn special(&mut self, position: u64, kind: SpecialKind, reg: Option<(Gpr, u32)>) {
+        let before = (self.saved.gpr, self.saved.rflags);
+        special::emulate(kind, reg, &mut self.saved, process::get().options.cpu);
+        let mut updates = RegisterUpdates::default();
+        for (number, (new, old)) in self.saved.gpr.iter().zip(before.0).enumerate() {
+            if *new != old {
+                updates.values.push((number as u8, *new));
+            }
+        }
+        if (self.saved.rflags ^ before.1) & COMPARED_FLAGS != 0 || special::writes_flags(kind) {
+            let flags = self.saved.rflags & COMPARED_FLAGS | 0x202;
+            updates.values.push((bugnet_format::record::register_number::RFLAGS, flags));
+        }
+        self.record(position, |delta| Record::Special { delta, kind, updates });
+    }
+
+    /// What the stub leads to.
+    pub fn callout(&mut self, site: &Site) {
+        if let Kind::Limit { flags } = site.kind {
+            self.limit(site, flags);
+            return;
+        }
+        if let Kind::Special(kind, reg) = &site.kind {
+            let position = self.counted().wrapping_sub(site.back);
+            if !self.recording() {
+                special::emulate(*kind, *reg, &mut self.saved, process::get().options.cpu);
+                return;
+            }
+            self.special(position, *kind, *reg);
+            return;
+        }
+        if !self.recording() {
+            return;
+        }
+        let position = self.counted() - site.back;
+        match &site.kind {
+            Kind::Differs { .. } => self.differs(position, site),
+            Kind::Reads(accesses) => self.reads(position, accesses),
+            Kind::WriteAddresses(accesses) => self.write_addresses(accesses),
+            Kind::Writes(accesses) => self.writes(accesses),
+            Kind::RepeatBefore(op) => self.repeat_before(position, *op),
+            Kind::RepeatAfter(op) => self.repeat_after(position, *op),
+            Kind::OpaqueBefore(access) => {
+                self.write_addresses(std::slice::from_ref(access));
+                let updates = RegisterUpdates::default();
+                self.record(position, |delta| Record::Special { delta, kind: SpecialKind::OpaqueStore, updates });
+            }
+            Kind::OpaqueAfter => {
+                for (address, len) in std::mem::take(&mut self.pending) {
+                    self.supply(position + 1, address, len.into());
+                }
+            }
+            Kind::Unsupported(why) => {
+                let regs = self.registers(site.pc, 0);
+                let why = format!("{why} at {:#x} cannot be recorded exactly", site.pc);
+                self.stop(position, EndReason::Unsupported { why }, regs);
+            }
+            Kind::Limit { .. } | Kind::Special(..) => {}
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Writes a thread's log: interval files, their frames, and the tail that outlives the process.
+
+use bugnet_dr::sys;
+use bugnet_format::folder::{TAIL_FILE, interval_file};
+use bugnet_format::frame::{IntervalHeader, TAIL_HEADER_SIZE, TailHeader, encode_frame};
+use bugnet_format::record::{EndReason, Record, encode_load};
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::IntervalNo;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of records that the tail holds.
+const TAIL_SIZE: usize = 1 << 20;
+/// What is kept free in the tail, for the records that end an interval.
+const TAIL_RESERVE: usize = 64 << 10;
+/// Most bytes of memory in one record.
+pub const CHUNK: usize = 32 << 10;
+/// zstd's level: the fastest of its ordinary ones.
+const LEVEL: i32 = 1;
+
+/// A file of the log, on a descriptor that DynamoRIO hides from the program.
+pub struct LogFile {
+    file: sys::file_t,
+    path: PathBuf,
+}
+
+fn c_path(path: &Path) -> Result<CString, String> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| format!("{}: not a file name", path.display()))
+}
+
+impl LogFile {
+    /// Creates a file that does not exist yet.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn create(path: &Path) -> Result<Self, String> {
+        let name = c_path(path)?;
+        // SAFETY: a C string and flags.
+        let file =
+            unsafe { sys::dr_open_file(name.as_ptr(), sys::DR_FILE_WRITE_REQUIRE_NEW | sys::DR_FILE_ALLOW_LARGE) };
+        if file == sys::INVALID_FILE {
+            return Err(format!("cannot create {}", path.display()));
+        }
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Appends.
+    ///
+    /// # Errors
+    /// A sentence; a part may have been written.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            // SAFETY: an open file of ours and a buffer of the given length.
+            let written = unsafe { sys::dr_write_file(self.file, rest.as_ptr().cast(), rest.len()) };
+            if written <= 0 {
+                let why = match -written as i32 {
+                    libc::ENOSPC => "the disk is full",
+                    libc::EDQUOT => "the disk quota is used up",
+                    libc::EFBIG => "the file size limit is reached",
+                    _ => "writing failed",
+                };
+                return Err(format!("{}: {why}", self.path.display()));
+            }
+            rest = &rest[written as usize..];
+        }
+        Ok(())
+    }
+
+    /// Closes; writing afterwards fails.
+    pub fn close(&mut self) {
+        if self.file != sys::INVALID_FILE {
+            // SAFETY: an open file of ours.
+            unsafe { sys::dr_close_file(self.file) };
+            self.file = sys::INVALID_FILE;
+        }
+    }
+}
+
+/// A thread's tail, mapped: see [`bugnet_format::frame::read_tail`].
+struct Tail {
+    memory: *mut u8,
+    used: usize,
+}
+
+impl Tail {
+    fn create(path: &Path) -> Result<Self, String> {
+        use std::os::fd::AsRawFd;
+        let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        let size = TAIL_HEADER_SIZE + TAIL_SIZE;
+        // The space is taken now: a full disk must not kill the program when the mapping is written.
+        // SAFETY: an open file of ours.
+        let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as i64) };
+        if error != 0 {
+            return Err(failed(std::io::Error::from_raw_os_error(error)));
+        }
+        let (protection, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
+        // SAFETY: a new mapping that replaces nothing.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), size, protection, libc::MAP_SHARED, fd, 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(failed(std::io::Error::last_os_error()));
+        }
+        Ok(Self { memory: memory.cast(), used: 0 })
+    }
+
+    fn free(&self) -> usize {
+        TAIL_SIZE - self.used - 1
+    }
+
+    /// Appends one record, its first byte last.
+    fn push(&mut self, record: &[u8]) {
+        assert!(record.len() <= self.free(), "record larger than the tail's reserve");
+        // SAFETY: within the mapping, as asserted; nobody else in the process refers to it.
+        unsafe {
+            let at = self.memory.add(TAIL_HEADER_SIZE + self.used);
+            std::ptr::copy_nonoverlapping(record[1..].as_ptr(), at.add(1), record.len() - 1);
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
+            at.write_volatile(record[0]);
+        }
+        self.used += record.len();
+    }
+
+    fn records(&self) -> &[u8] {
+        // SAFETY: `used` bytes behind the header have been written.
+        unsafe { std::slice::from_raw_parts(self.memory.add(TAIL_HEADER_SIZE), self.used) }
+    }
+
+    /// Empties the tail, which is for another frame from now on. Whenever the process is killed in here, the tail
+    /// reads as the old frame's or as empty.
+    fn reset(&mut self, header: TailHeader) {
+        let bytes = header.encode();
+        // SAFETY: within the mapping; nobody else in the process refers to it.
+        unsafe {
+            std::ptr::write_bytes(self.memory.add(TAIL_HEADER_SIZE), 0, self.used);
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory, bytes.len());
+        }
+        self.used = 0;
+    }
+
+    /// Unmaps.
+    fn unmap(&mut self) {
+        // SAFETY: the mapping is ours and is not used again.
+        unsafe { libc::munmap(self.memory.cast(), TAIL_HEADER_SIZE + TAIL_SIZE) };
+    }
+}
+
+/// The log of a thread.
+pub struct Writer {
+    folder: PathBuf,
+    keep: u64,
+    interval: IntervalNo,
+    file: LogFile,
+    frame: u32,
+    tail: Tail,
+    /// Position of the last record.
+    last: u64,
+    scratch: Vec<u8>,
+}
+
+impl Writer {
+    /// Creates the thread's folder and begins its first interval.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn create(
+        folder: PathBuf,
+        keep: u64,
+        header: &IntervalHeader,
+        checkpoint: &Record<'_>,
+    ) -> Result<Self, String> {
+        std::fs::create_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let tail = Tail::create(&folder.join(TAIL_FILE))?;
+        let file = LogFile { file: sys::INVALID_FILE, path: folder.clone() };
+        let scratch = Vec::with_capacity(CHUNK);
+        let mut writer = Self { folder, keep, interval: header.interval, file, frame: 0, tail, last: 0, scratch };
+        writer.begin(header, checkpoint)?;
+        Ok(writer)
+    }
+
+    /// Begins an interval.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn begin(&mut self, header: &IntervalHeader, checkpoint: &Record<'_>) -> Result<(), String> {
+        self.interval = header.interval;
+        self.frame = 0;
+        self.last = 0;
+        self.tail.reset(TailHeader { interval: header.interval, frame: 0 });
+        self.scratch.clear();
+        checkpoint.encode(&mut self.scratch);
+        self.tail.push(&self.scratch);
+        // The file gets its name when it has its header and the tail its first record: a reader never meets an
+        // interval with nothing in it.
+        let path = self.folder.join(interval_file(header.interval));
+        let new = path.with_extension("new");
+        self.file = LogFile::create(&new)?;
+        self.file.write(&header.encode())?;
+        std::fs::rename(&new, &path).map_err(|e| format!("{}: {e}", path.display()))?;
+        if self.keep > 0 && header.interval.0 >= self.keep {
+            let old = self.folder.join(interval_file(IntervalNo(header.interval.0 - self.keep)));
+            let _ = std::fs::remove_file(old);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self) -> Result<(), String> {
+        self.tail.push(&self.scratch);
+        if self.tail.free() < TAIL_RESERVE { self.flush() } else { Ok(()) }
+    }
+
+    /// Appends the record that `make` returns for its distance from the record before.
+    ///
+    /// # Errors
+    /// A sentence: a frame was due, and could not be written.
+    pub fn record<'a>(&mut self, position: u64, make: impl FnOnce(u64) -> Record<'a>) -> Result<(), String> {
+        let record = make(position - self.last);
+        // Some kinds have no position of their own and do not move it.
+        self.last += record.delta();
+        self.scratch.clear();
+        record.encode(&mut self.scratch);
+        self.push()
+    }
+
+    /// Appends a `LOAD` record.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub fn load(&mut self, position: u64, ordinal: u8, offset: u64, value: &[u8]) -> Result<(), String> {
+        self.scratch.clear();
+        encode_load(&mut self.scratch, position - self.last, ordinal, offset, value);
+        self.last = position;
+        self.push()
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        self.scratch.clear();
+        encode_frame(self.frame, self.tail.records(), LEVEL, &mut self.scratch).map_err(|e| e.to_string())?;
+        self.file.write(&self.scratch)?;
+        self.frame += 1;
+        self.tail.reset(TailHeader { interval: self.interval, frame: self.frame });
+        Ok(())
+    }
+
+    /// Ends the interval.
+    ///
+    /// # Errors
+    /// A sentence; the interval's records are in the tail nevertheless.
+    pub fn end(&mut self, position: u64, reason: EndReason, regs: RegisterFile) -> Result<(), String> {
+        let delta = position - self.last;
+        self.scratch.clear();
+        Record::End { delta, reason, regs: Box::new(regs) }.encode(&mut self.scratch);
+        self.tail.push(&self.scratch);
+        self.flush()?;
+        self.file.close();
+        Ok(())
+    }
+
+    /// The thread has ended and all is in its interval files.
+    pub fn finish(mut self) {
+        self.tail.unmap();
+        let _ = std::fs::remove_file(self.folder.join(TAIL_FILE));
+    }
+
+    /// Lets go of everything without a trace in the log: this is a forked child's copy.
+    pub fn abandon(mut self) {
+        self.tail.unmap();
+        self.file.close();
+    }
+}
