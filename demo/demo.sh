@@ -9,10 +9,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 fail() { echo "demo: FAILED: $*" >&2; exit 1; }
 
-# Shows a command as a reader would type it, then runs it. $work is left out of what is shown.
+# Shows a command as a reader would type it (on standard error: standard output is the command's own), then runs it.
 run() {
     local shown="bugnet ${*:2}"
-    echo "\$ ${shown//$work\//}"
+    echo "\$ ${shown//$work\//}" >&2
     "$@"
 }
 
@@ -46,9 +46,9 @@ record() {
     cat "$work/recorded.err" "$work/recorded.out"
     echo "   exit status $(cat "$work/recorded.status") (128 + the signal, from the shell)"
     [ "$(cat "$work/native.status")" = 139 ] || fail "stock should die by SIGSEGV"
-    for part in out err status; do
-        same "$work/native.$part" "$work/recorded.$part" "the program's $part, alone and while recorded"
-    done
+    same "$work/native.out" "$work/recorded.out" "standard output, alone and while recorded"
+    same "$work/native.err" "$work/recorded.err" "standard error, alone and while recorded"
+    same "$work/native.status" "$work/recorded.status" "exit status, alone and while recorded"
 }
 
 replay() {
@@ -66,7 +66,7 @@ replay() {
 
     say "6. What happened: signal, instruction, address, registers, backtrace, last system calls, output"
     run "$bugnet" info "$work/crash.log" | tee "$work/crash.report"
-    for wanted in SIGSEGV stock.c report main; do
+    for wanted in SIGSEGV 0x65 stock.c: report main 'last system calls' marmalade; do
         grep -q "$wanted" "$work/crash.report" || fail "the report does not mention $wanted"
     done
 }
