@@ -13,10 +13,11 @@ use std::process::{Child, Command};
 /// Longest option string that DynamoRIO takes, in bytes (`MAX_OPTIONS_STRING`, less its NUL byte).
 const MAX_OPTIONS: usize = 2047;
 
-/// DynamoRIO's own options. `-code_api`: without it clients see no blocks. `-stack_size`: a Rust client needs more than
-/// the default. `-sandbox_writable`: pages that are executed and written stay writable, which the program can notice.
-/// `-disable_rseq`: restartable sequences would run twice, once uninstrumented.
-const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -sandbox_writable -disable_rseq";
+/// DynamoRIO's own options. `-code_api`: without it clients see no blocks. `-stack_size` and, for what a client does in
+/// its signal event, `-signal_stack_size`: a Rust client needs more than the defaults. `-sandbox_writable`: pages that
+/// are executed and written stay writable, which the program can notice. `-disable_rseq`: restartable sequences would
+/// run twice, once uninstrumented.
+const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq";
 
 /// Variables that tell DynamoRIO what to run; all that begin so are ours.
 const VARIABLE_PREFIX: &[u8] = b"DYNAMORIO_";
@@ -169,7 +170,7 @@ mod tests {
     fn options() {
         assert_eq!(
             options_for("/opt/my tools/liblogger.so").unwrap(),
-            "-code_api -stack_size 256K -sandbox_writable -disable_rseq -client_lib '/opt/my tools/liblogger.so;0;\
+            "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -client_lib '/opt/my tools/liblogger.so;0;\
              -log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host'"
         );
     }

@@ -39,8 +39,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Sums up a log.
-    pub fn of(recording: &Recording) -> bugnet_format::Result<Self> {
+    /// Sums up the log of a program that ended like this.
+    pub fn of(recording: &Recording, ending: &Ending) -> bugnet_format::Result<Self> {
         let mut totals = Self::default();
         for thread in recording.threads()? {
             totals.threads += 1;
@@ -49,11 +49,14 @@ impl Totals {
             let interval = thread.interval(*last)?;
             let Some(end) = interval.records().flatten().last() else { continue };
             totals.instructions += interval.header.instructions_before + end.position.0;
-            if let Record::End { reason: EndReason::Unsupported { why } | EndReason::LogStopped { why }, .. } =
-                end.record
-            {
-                totals.incomplete.push(format!("the log of thread {} ends early: {why}", thread.tid));
-            }
+            let why = match end.record {
+                Record::End { reason: EndReason::Unsupported { why } | EndReason::LogStopped { why }, .. } => why,
+                Record::End { .. } => continue,
+                // A killed program cannot end its log, but one that exits does.
+                _ if matches!(ending, Ending::Exited { .. }) => "the recorder has failed".to_owned(),
+                _ => continue,
+            };
+            totals.incomplete.push(format!("the log of thread {} ends before the thread did: {why}", thread.tid));
         }
         Ok(totals)
     }
@@ -71,7 +74,7 @@ pub fn size_of(folder: &Path) -> u64 {
 
 /// Prints the line to standard error.
 pub fn print(log: &Path, ending: &Ending) {
-    let totals = Recording::open(log).and_then(|recording| Totals::of(&recording));
+    let totals = Recording::open(log).and_then(|recording| Totals::of(&recording, ending));
     let totals = match totals {
         Ok(totals) => totals,
         Err(error) => return complain(&format_args!("the log in {} cannot be read: {error}", log.display())),
