@@ -203,6 +203,10 @@ impl Memory {
                 continue;
             }
             let len = last.addr.page().0 - start + PAGE;
+            // DynamoRIO decodes on into the next page before the block event can end the block: let it read zeros.
+            if self.readable(start + len, 1) == 0 {
+                let _ = self.ensure_writable(start + len, 1);
+            }
             let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC;
             // SAFETY: the range is the recorded program's, mapped above.
             if unsafe { sys::dr_memory_protect(start as *mut c_void, len as usize, prot) } == 0 {
