@@ -26,9 +26,11 @@ pub enum Slot {
     Thread,
     /// Address of the system call instruction that is being executed.
     SyscallPc,
+    /// [`crate::shadow::Shadow::key`].
+    Key,
 }
 
-const SLOTS: u32 = 21;
+const SLOTS: u32 = 22;
 
 impl Slot {
     fn index(self) -> u32 {
@@ -39,6 +41,7 @@ impl Slot {
             Self::Left => 18,
             Self::Thread => 19,
             Self::SyscallPc => 20,
+            Self::Key => 21,
         }
     }
 

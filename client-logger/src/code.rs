@@ -14,6 +14,7 @@ pub struct Code {
     pages: HashMap<u64, Box<[u8; PAGE]>>,
     seq: CodeSeq,
     file: LogFile,
+    closed: bool,
 }
 
 /// Reads the program's memory; `false` if not all of it is readable.
@@ -30,7 +31,7 @@ impl Code {
         if let Err(why) = file.write(&code::encode_header()) {
             crate::die(&why);
         }
-        Self { pages: HashMap::new(), seq: CodeSeq(0), file }
+        Self { pages: HashMap::new(), seq: CodeSeq(0), file, closed: false }
     }
 
     /// The newest code picture.
@@ -50,6 +51,9 @@ impl Code {
     /// The code store cannot be written.
     pub fn observe(&mut self, start: u64, len: u64) -> Result<Vec<u64>, String> {
         let mut changed = Vec::new();
+        if self.closed {
+            return Ok(changed);
+        }
         let mut now = [0; PAGE];
         let first = Addr(start).page().0;
         let last = Addr(start + len.max(1) - 1).page().0;
@@ -85,8 +89,9 @@ impl Code {
         self.pages.get(&address).map(|bytes| &**bytes)
     }
 
-    /// Closes the code store.
+    /// Closes the code store; code is no longer observed.
     pub fn close(&mut self) {
         self.file.close();
+        self.closed = true;
     }
 }

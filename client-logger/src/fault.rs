@@ -2,7 +2,6 @@
 //! holds; and death by a signal.
 
 use crate::callout::Slot;
-use crate::shadow;
 use crate::site::Site;
 use crate::thread::{self, Thread};
 use crate::writer::CHUNK;
@@ -90,7 +89,7 @@ fn scan(start: u64, pc: u64) -> Scan {
                     out.rax_moved = false;
                 }
             }
-            (Mnemonic::Btc, None) if i.op1_kind() == OpKind::Immediate8 => {
+            (Mnemonic::Xor, Some(offset)) if offset == u64::from(Slot::Key.offset()) => {
                 if let Some(reg) = gpr(i.op0_register())
                     && out.spilled & reg.bit() != 0
                 {
@@ -192,7 +191,7 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         if info.sig == libc::SIGSEGV
             && let Some(shadow) = scan.shadow
             && touches(pc, shadow)
-            && shadow::reserve(info.access_address as u64)
+            && thread.shadow.reserve(info.access_address as u64)
         {
             return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
         }

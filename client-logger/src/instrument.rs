@@ -5,7 +5,7 @@
 //!     ...
 //!     mov  rax, [rbx+8]                 the program's load
 //!     lea  s, [rbx+8]                   s: a scratch register, spilled before and restored behind
-//!     btc  s, 45                        now the shadow address
+//!     xor  s, [key]                     now the shadow address
 //!     cmp  rax, [s] ; jne DIFFERS
 //!     ...
 //!     jmp LAST
@@ -15,7 +15,6 @@
 //! ```
 
 use crate::callout::{self, Slot};
-use crate::shadow::SHADOW_BIT;
 use crate::site::{Kind, Site};
 use crate::thread;
 use bugnet_dr::access::{self, Access, Action, Place};
@@ -26,6 +25,9 @@ use std::ffi::c_void;
 
 /// Largest read or write, in bytes, that is checked or mirrored inline.
 const INLINE: u32 = 32;
+
+/// Bytes of the longest instruction.
+const LONGEST_INSTRUCTION: u64 = 15;
 
 /// DynamoRIO builds a block.
 ///
@@ -44,7 +46,8 @@ pub unsafe extern "C" fn on_block(
     if let (Some(first), Some(last), 0) = (instrs.first(), instrs.last(), translating)
         && let Some(thread) = thread::of(context)
     {
-        let end = last.pc() + last.len(&block);
+        // A decoder may look beyond the last instruction, and replay has no other code than the log's.
+        let end = last.pc() + last.len(&block) + LONGEST_INSTRUCTION;
         thread.observe_code(first.pc(), end.wrapping_sub(first.pc()));
     }
     if !instrs.is_empty() {
@@ -283,11 +286,10 @@ impl<'a> Rewriter<'a> {
         block.meta(at, block.load(rax, Slot::Rax.opnd(8)));
     }
 
-    /// From a program's address to its shadow, or back. Changes CF.
+    /// From a program's address to its shadow, or back. Changes the arithmetic flags.
     fn toggle(&self, at: Option<Instr>, reg: Gpr) {
         let reg = Opnd::reg(reg, 8);
-        let bit = Opnd::imm(SHADOW_BIT.into(), 1);
-        self.block.meta(at, self.block.make(sys::OP_btc, &[reg], &[bit, reg]));
+        self.block.meta(at, self.block.make(sys::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
     }
 
     /// The address of an access into `reg`. Changes no flags.

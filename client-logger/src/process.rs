@@ -6,7 +6,7 @@ use bugnet_dr::sys;
 use bugnet_format::folder;
 use bugnet_format::types::Pid;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The process.
@@ -19,6 +19,8 @@ pub struct Process {
     pub folder: PathBuf,
     code: Mutex<Code>,
     checkpoints: AtomicU64,
+    /// Whether there is more than one thread, none of which can be recorded yet.
+    threaded: AtomicBool,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
@@ -32,7 +34,8 @@ pub fn start(options: Options) {
         crate::die(&format!("cannot create {}: {e}", folder.display()));
     }
     let code = Mutex::new(Code::create(&folder));
-    let process = Process { options, pid, folder, code, checkpoints: AtomicU64::new(0) };
+    let process =
+        Process { options, pid, folder, code, checkpoints: AtomicU64::new(0), threaded: AtomicBool::new(false) };
     if PROCESS.set(process).is_err() {
         crate::die("the logger was started twice");
     }
@@ -49,10 +52,25 @@ impl Process {
         self.code.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// A second thread is being started.
+    pub fn set_threaded(&self) {
+        self.threaded.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether there is, or was, more than one thread.
+    pub fn threaded(&self) -> bool {
+        self.threaded.load(Ordering::SeqCst)
+    }
+
     /// Number of the next checkpoint, counted over all threads.
     pub fn next_checkpoint(&self) -> u64 {
         self.checkpoints.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+/// A forked child goes on: the log is the parent's.
+pub fn forked() {
+    get().code().close();
 }
 
 /// The process exits.

@@ -1,132 +1,180 @@
-//! The picture of the replayer's memory: a shadow of the address space, at `address xor 2^45`.
+//! The picture of the replayer's memory: a shadow of the address space, at `address xor key`, of each thread its own.
 //!
 //! Pages of the shadow appear zero-filled when they are first touched, so that "never seen" and "zero" are one, as
 //! the picture wants it. Granules of address space are reserved when the first access to one faults.
 
-use crate::{die, warn};
-use bitvec::prelude::{BitVec, bitvec};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::die;
+use hashbrown::HashMap;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
 
-/// The address bit in which memory and its shadow differ.
-pub const SHADOW_BIT: u8 = 45;
-
-const GRANULE_SHIFT: u32 = 30;
-const GRANULE: u64 = 1 << GRANULE_SHIFT;
+const GRANULE: u64 = 1 << 30;
+/// Keys are multiples of this: the program's memory is assumed to lie in few parts of this size.
+const KEY_UNIT_SHIFT: u32 = 36;
 const ADDRESS_BITS: u32 = 47;
+/// The lowest page cannot be mapped by unprivileged programs; nor can a program have memory there.
+const LOWEST: u64 = 0x1_0000;
 
-/// The shadow address of a program's address.
-#[must_use]
-pub fn of(address: u64) -> u64 {
-    address ^ 1 << SHADOW_BIT
+/// A thread's shadow.
+#[derive(Clone, Copy, Debug)]
+pub struct Shadow {
+    /// The bits in which the address of memory and of its shadow differ.
+    pub key: u64,
 }
 
-/// Which granules of the address space are reserved as shadow.
-static GRANULES: Mutex<BitVec> = Mutex::new(BitVec::EMPTY);
-static COLLISION_WARNED: AtomicBool = AtomicBool::new(false);
+/// The granules that are reserved as shadow: start, and the key of the thread that they are for.
+static GRANULES: Mutex<Option<HashMap<u64, u64>>> = Mutex::new(None);
 
-/// Whether the shadow address is in a granule that is reserved.
-fn reserved(granules: &BitVec, shadow: u64) -> bool {
-    granules.get((shadow >> GRANULE_SHIFT) as usize).is_some_and(|bit| *bit)
+fn granules<R>(f: impl FnOnce(&mut HashMap<u64, u64>) -> R) -> R {
+    let mut lock: MutexGuard<'_, _> = GRANULES.lock().unwrap_or_else(|e| e.into_inner());
+    f(lock.get_or_insert_with(HashMap::new))
 }
 
-/// Reserves the granule of a shadow address, if it is not reserved. `false` if something else lies there.
-pub fn reserve(shadow: u64) -> bool {
-    if shadow >> ADDRESS_BITS != 0 {
-        return false;
-    }
-    let mut granules = GRANULES.lock().unwrap_or_else(|e| e.into_inner());
-    if granules.is_empty() {
-        *granules = bitvec![0; 1 << (ADDRESS_BITS - GRANULE_SHIFT)];
-    }
-    if reserved(&granules, shadow) {
-        return true;
-    }
-    let start = shadow & !(GRANULE - 1);
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    // The lowest page cannot be mapped by unprivileged programs; nor can a program have memory there.
-    let start = if start == 0 { 0x10000 } else { start };
-    let len = (GRANULE - (start & (GRANULE - 1))) as usize;
-    // SAFETY: a new mapping that replaces nothing.
-    let at = unsafe { libc::mmap(start as *mut _, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-    if at as u64 != start {
-        if !COLLISION_WARNED.swap(true, Ordering::Relaxed) {
-            warn(&format!(
-                "the address space at {start:#x} is taken, where the shadow of the program's memory must lie"
-            ));
-        }
-        return false;
-    }
-    granules.set((shadow >> GRANULE_SHIFT) as usize, true);
-    true
+fn extent(start: u64) -> Range<u64> {
+    start.max(LOWEST)..start + GRANULE
 }
 
-/// Forgets everything: the picture is zero again.
-pub fn clear() {
-    let granules = GRANULES.lock().unwrap_or_else(|e| e.into_inner());
-    for index in granules.iter_ones() {
-        let start = ((index as u64) << GRANULE_SHIFT).max(0x10000);
-        let len = ((index as u64 + 1) << GRANULE_SHIFT) - start;
-        // SAFETY: a mapping of ours, of anonymous memory, to which no reference is held.
-        if unsafe { libc::madvise(start as *mut _, len as usize, libc::MADV_DONTNEED) } != 0 {
-            die("the shadow of the program's memory cannot be cleared");
+/// Which units of the address space have anything mapped in them.
+fn mapped_units() -> Vec<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut units = Vec::new();
+    for line in maps.lines() {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let parse = |text: &str| u64::from_str_radix(text, 16).ok();
+        if let Some((Some(start), Some(end))) = range.map(|(a, b)| (parse(a), parse(b)))
+            && start >> ADDRESS_BITS == 0
+        {
+            units.extend(start >> KEY_UNIT_SHIFT..=(end - 1) >> KEY_UNIT_SHIFT);
         }
     }
+    units.sort_unstable();
+    units.dedup();
+    units
 }
 
-/// The shadow of `len` bytes at a program's address, reserved.
-fn bytes(address: u64, len: usize) -> *mut u8 {
-    let first = of(address);
-    let last = of(address + len as u64 - 1);
-    if !reserve(first) || !reserve(last) {
-        die(&format!("no room for the shadow of the program's memory at {address:#x}"));
+impl Shadow {
+    /// A shadow for another thread, in address space that nothing uses.
+    pub fn new() -> Self {
+        let mapped = mapped_units();
+        let shadows: Vec<u64> = granules(|g| g.keys().map(|start| start >> KEY_UNIT_SHIFT).collect());
+        let keys: Vec<u64> = granules(|g| g.values().map(|key| key >> KEY_UNIT_SHIFT).collect());
+        let units = 1u64 << (ADDRESS_BITS - KEY_UNIT_SHIFT);
+        // From 2^45 on, where the usual layout of a process leaves most room.
+        let key = (0..units)
+            .map(|n| (units / 4 + n) % units)
+            .filter(|key| *key != 0 && !keys.contains(key))
+            .find(|key| mapped.iter().filter(|u| !shadows.contains(u)).all(|unit| !mapped.contains(&(unit ^ key))));
+        let key = key.unwrap_or_else(|| die("there is no address space left for the shadow of another thread"));
+        Self { key: key << KEY_UNIT_SHIFT }
     }
-    first as *mut u8
-}
 
-/// Calls `f` on pieces of the range that are contiguous in the shadow.
-fn pieces(address: u64, len: usize, mut f: impl FnMut(usize, *mut u8, usize)) {
-    let mut done = 0;
-    while done < len {
-        let at = address + done as u64;
-        let piece = ((GRANULE - (at & (GRANULE - 1))) as usize).min(len - done);
-        f(done, bytes(at, piece), piece);
-        done += piece;
+    /// The shadow address of a program's address, and the reverse.
+    pub fn of(self, address: u64) -> u64 {
+        address ^ self.key
     }
-}
 
-/// The picture takes these bytes.
-pub fn write(address: u64, new: &[u8]) {
-    pieces(address, new.len(), |done, shadow, len| {
-        // SAFETY: reserved shadow memory, to which no reference is held.
-        unsafe { std::ptr::copy_nonoverlapping(new[done..].as_ptr(), shadow, len) };
-    });
-}
-
-/// Compares `actual`, the bytes at `address`, with the picture, calls `differs(offset, bytes)` for each run of 8-byte
-/// words in which they differ, and makes the picture hold `actual`.
-pub fn check(address: u64, actual: &[u8], mut differs: impl FnMut(usize, &[u8])) {
-    pieces(address, actual.len(), |done, shadow, len| {
-        let now = &actual[done..done + len];
-        // SAFETY: reserved shadow memory; the program does not run meanwhile.
-        let picture = unsafe { std::slice::from_raw_parts_mut(shadow, len) };
-        if picture == now {
-            return;
+    /// Reserves the granule of a shadow address, if it is not reserved. `false` if something else lies there.
+    pub fn reserve(self, shadow: u64) -> bool {
+        if shadow >> ADDRESS_BITS != 0 {
+            return false;
         }
-        let mut start = None;
-        for at in (0..len).step_by(8) {
-            let end = (at + 8).min(len);
-            if picture[at..end] == now[at..end] {
-                if let Some(start) = start.take() {
-                    differs(done + start, &now[start..at]);
+        let start = shadow & !(GRANULE - 1);
+        granules(|reserved| {
+            if let Some(key) = reserved.get(&start) {
+                return *key == self.key;
+            }
+            let range = extent(start);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+            let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
+            // SAFETY: a new mapping that replaces nothing.
+            let got = unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+            if got != at {
+                if got != libc::MAP_FAILED {
+                    // A kernel that does not know the flag has put it elsewhere.
+                    // SAFETY: the mapping that was just made.
+                    unsafe { libc::munmap(got, len) };
                 }
-            } else {
-                start.get_or_insert(at);
+                return false;
+            }
+            reserved.insert(start, self.key);
+            true
+        })
+    }
+
+    fn own_granules(self) -> Vec<u64> {
+        granules(|reserved| reserved.iter().filter(|(_, key)| **key == self.key).map(|(start, _)| *start).collect())
+    }
+
+    /// Forgets everything: the picture is zero again.
+    pub fn clear(self) {
+        for start in self.own_granules() {
+            let range = extent(start);
+            let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
+            // SAFETY: a mapping of ours, of anonymous memory, to which no reference is held.
+            if unsafe { libc::madvise(at, len, libc::MADV_DONTNEED) } != 0 {
+                die("the shadow of the program's memory cannot be cleared");
             }
         }
-        if let Some(start) = start {
-            differs(done + start, &now[start..]);
+    }
+
+    /// The thread has ended.
+    pub fn release(self) {
+        for start in self.own_granules() {
+            let range = extent(start);
+            let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
+            // SAFETY: a mapping of ours, to which no reference is held, and whose thread is gone.
+            unsafe { libc::munmap(at, len) };
+            granules(|reserved| reserved.remove(&start));
         }
-        picture.copy_from_slice(now);
-    });
+    }
+
+    /// Calls `f(offset, shadow, length)` on the pieces of a range that lie in one granule each, reserved.
+    fn pieces(self, address: u64, len: usize, mut f: impl FnMut(usize, *mut u8, usize)) {
+        let mut done = 0;
+        while done < len {
+            let at = address + done as u64;
+            let piece = ((GRANULE - (at & (GRANULE - 1))) as usize).min(len - done);
+            if !self.reserve(self.of(at)) {
+                die(&format!("no room for the shadow of the program's memory at {at:#x}"));
+            }
+            f(done, self.of(at) as *mut u8, piece);
+            done += piece;
+        }
+    }
+
+    /// The picture takes these bytes.
+    pub fn write(self, address: u64, new: &[u8]) {
+        self.pieces(address, new.len(), |done, shadow, len| {
+            // SAFETY: reserved shadow memory, to which no reference is held.
+            unsafe { std::ptr::copy_nonoverlapping(new[done..].as_ptr(), shadow, len) };
+        });
+    }
+
+    /// Compares `actual`, the bytes at `address`, with the picture, calls `differs(offset, bytes)` for each run of
+    /// 8-byte words in which they differ, and makes the picture hold `actual`.
+    pub fn check(self, address: u64, actual: &[u8], mut differs: impl FnMut(usize, &[u8])) {
+        self.pieces(address, actual.len(), |done, shadow, len| {
+            let now = &actual[done..done + len];
+            // SAFETY: reserved shadow memory of a thread that does not run meanwhile.
+            let picture = unsafe { std::slice::from_raw_parts_mut(shadow, len) };
+            if picture == now {
+                return;
+            }
+            let mut start = None;
+            for at in (0..len).step_by(8) {
+                let end = (at + 8).min(len);
+                if picture[at..end] == now[at..end] {
+                    if let Some(start) = start.take() {
+                        differs(done + start, &now[start..at]);
+                    }
+                } else {
+                    start.get_or_insert(at);
+                }
+            }
+            if let Some(start) = start {
+                differs(done + start, &now[start..]);
+            }
+            picture.copy_from_slice(now);
+        });
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::callout::Slot;
 use crate::code::read_memory;
+use crate::process;
 use crate::thread::{self, Thread};
 use bugnet_dr::ir::Segment;
 use bugnet_dr::{context, sys};
@@ -212,6 +213,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         && flags & libc::CLONE_VM as u64 != 0
         && flags & libc::CLONE_VFORK as u64 == 0
     {
+        process::get().set_threaded();
         let why = "the program starts a second thread, which cannot be recorded yet".to_owned();
         thread.stop(position, EndReason::Unsupported { why }, *regs);
         return 1;

@@ -3,7 +3,7 @@
 use crate::callout::{self, Slot};
 use crate::code::read_memory;
 use crate::process::{self, Process};
-use crate::shadow;
+use crate::shadow::Shadow;
 use crate::site::{Kind, Site};
 use crate::special;
 use crate::syscall::SyscallState;
@@ -39,6 +39,8 @@ pub struct Thread {
     /// End of the stack that callouts run on.
     pub stack_top: u64,
     stack: Vec<u128>,
+    /// The picture of the replayer's memory.
+    pub shadow: Shadow,
     /// The thread's slot [`Slot::Left`].
     left: *mut u64,
     tid: Tid,
@@ -131,16 +133,21 @@ impl Thread {
         let stack_top = stack.as_ptr_range().end as u64;
         // SAFETY: asks for a number.
         let tid = Tid(unsafe { sys::dr_get_thread_id(context) } as u32);
+        let process = process::get();
+        // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
+        let foreign = std::process::id() != process.pid.0;
+        let shadow = Shadow::new();
         let thread = Box::new(Self {
             saved: Saved { ymm: [[0; 32]; 16], gpr: [0; 16], rflags: 0 },
             stub: callout::stub(),
             stack_top,
             stack,
+            shadow,
             left: Slot::Left.address(),
             tid,
             log: None,
             paused: false,
-            ended: false,
+            ended: foreign || process.threaded(),
             interval: IntervalNo(0),
             instructions_before: 0,
             threshold: 0,
@@ -156,6 +163,7 @@ impl Thread {
         unsafe {
             sys::dr_set_tls_field(context, thread.cast());
             *Slot::Thread.address() = thread as u64;
+            *Slot::Key.address() = shadow.key;
             // The first block calls out, and recording begins.
             *Slot::Left.address() = 0;
         }
@@ -168,10 +176,12 @@ impl Thread {
             // Its end is not known: whatever is in the tail stays there.
             drop(log);
         }
+        thread.shadow.release();
     }
 
     /// The thread goes on in a forked child: its log is the parent's.
     pub fn forked(context: *mut c_void) {
+        process::forked();
         let Some(thread) = of(context) else { return };
         thread.ended = true;
         if let Some(log) = thread.log.take() {
@@ -245,18 +255,25 @@ impl Thread {
             EndReason::Unsupported { why } => crate::warn(&format!("recording ends here: {why}")),
             _ => {}
         }
-        // If this fails, too, the END is in the tail all the same.
+        // If this fails, the END is in the tail all the same.
         if log.end(position, reason, regs).is_ok() {
             log.finish();
         }
+    }
+
+    /// The log cannot be written between two intervals: what it holds is complete, and nothing is added.
+    fn give_up(&mut self, why: &str) {
+        self.ended = true;
+        self.log = None;
+        crate::warn(&format!("recording ends here: {why}"));
     }
 
     /// Ends the interval before something that may or may not come back (`execve`); if it does, the next block begins
     /// the next interval.
     pub fn pause(&mut self, position: u64, reason: EndReason, regs: RegisterFile) {
         let Some(log) = &mut self.log else { return };
-        if let Err(why) = log.end(position, reason, regs.clone()) {
-            self.stop(position, EndReason::LogStopped { why }, regs);
+        if let Err(why) = log.end(position, reason, regs) {
+            self.give_up(&why);
             return;
         }
         self.paused = true;
@@ -284,7 +301,7 @@ impl Thread {
         }
         for page in changed {
             if let Some(bytes) = code.page(page) {
-                shadow::write(page, bytes);
+                self.shadow.write(page, bytes);
             }
         }
         let seq = code.seq();
@@ -294,10 +311,10 @@ impl Thread {
     }
 
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
-        shadow::clear();
+        self.shadow.clear();
         let code = process.code();
         for (address, bytes) in code.pages() {
-            shadow::write(address, bytes);
+            self.shadow.write(address, bytes);
         }
         let header = IntervalHeader {
             pid: process.pid,
@@ -337,7 +354,7 @@ impl Thread {
         let mut position = position;
         if full && let Some(log) = &mut self.log {
             if let Err(why) = log.end(position, EndReason::Full, regs.clone()) {
-                self.stop(position, EndReason::LogStopped { why }, regs);
+                self.give_up(&why);
                 return;
             }
             self.instructions_before += position;
@@ -346,9 +363,7 @@ impl Thread {
         }
         if begin {
             if let Err(why) = self.checkpoint(process, regs.clone()) {
-                self.ended = true;
-                self.log = None;
-                crate::warn(&format!("recording ends here: {why}"));
+                self.give_up(&why);
                 return;
             }
             self.paused = false;
@@ -368,9 +383,10 @@ impl Thread {
 
     /// Compares memory with the picture and logs what differs, as the read `ordinal` of the instruction at `position`.
     fn check_range(&mut self, position: u64, ordinal: u8, address: u64, len: u64) {
+        let shadow = self.shadow;
         let mut buffer = std::mem::take(&mut self.buffer);
         for_readable(&mut buffer, address, len, |at, now| {
-            shadow::check(address + at, now, |offset, bytes| {
+            shadow.check(address + at, now, |offset, bytes| {
                 self.load(position, ordinal, at + offset as u64, bytes);
             });
         });
@@ -379,15 +395,17 @@ impl Thread {
 
     /// The picture takes what is in memory, which the instruction has just stored.
     fn mirror(&mut self, address: u64, len: u64) {
-        for_readable(&mut self.buffer, address, len, |at, now| shadow::write(address + at, now));
+        let shadow = self.shadow;
+        for_readable(&mut self.buffer, address, len, |at, now| shadow.write(address + at, now));
     }
 
     /// Memory that the kernel or an opaque instruction has written or is about to read: makes the picture fit, with
     /// `MEMORY` records at `position`.
     pub fn supply(&mut self, position: u64, address: u64, len: u64) {
+        let shadow = self.shadow;
         let mut buffer = std::mem::take(&mut self.buffer);
         for_readable(&mut buffer, address, len, |at, now| {
-            shadow::check(address + at, now, |offset, bytes| {
+            shadow.check(address + at, now, |offset, bytes| {
                 let addr = Addr(address + at + offset as u64);
                 self.record(position, |delta| Record::Memory { delta, addr, bytes });
             });
@@ -397,13 +415,13 @@ impl Thread {
 
     fn differs(&mut self, position: u64, site: &Site) {
         let Kind::Differs { ordinal, bytes, shadow, loaded } = site.kind else { return };
-        let address = shadow::of(self.gpr(shadow));
+        let address = self.shadow.of(self.gpr(shadow));
         match loaded {
             Some(reg) => {
                 let value = self.gpr(reg).to_le_bytes();
                 let value = &value[..bytes as usize];
                 self.load(position, ordinal, 0, value);
-                shadow::write(address, value);
+                self.shadow.write(address, value);
             }
             None => self.check_range(position, ordinal, address, bytes.into()),
         }
@@ -413,11 +431,12 @@ impl Thread {
         for (ordinal, access) in accesses.iter().enumerate() {
             let Some(address) = access.address(self) else { continue };
             if access.masked {
+                let shadow = self.shadow;
                 // What the mask leaves out may not be mapped: element by element.
                 for at in (0..access.bytes).step_by(4) {
                     let mut element = [0; 4];
                     if read_memory(address + u64::from(at), &mut element) {
-                        shadow::check(address + u64::from(at), &element, |offset, bytes| {
+                        shadow.check(address + u64::from(at), &element, |offset, bytes| {
                             self.load(position, ordinal as u8, u64::from(at) + offset as u64, bytes);
                         });
                     }

@@ -157,6 +157,8 @@ pub struct Writer {
     file: LogFile,
     frame: u32,
     tail: Tail,
+    /// Whether the file ends in an incomplete frame.
+    broken: bool,
     /// Position of the last record.
     last: u64,
     scratch: Vec<u8>,
@@ -177,7 +179,8 @@ impl Writer {
         let tail = Tail::create(&folder.join(TAIL_FILE))?;
         let file = LogFile { file: sys::INVALID_FILE, path: folder.clone() };
         let scratch = Vec::with_capacity(CHUNK);
-        let mut writer = Self { folder, keep, interval: header.interval, file, frame: 0, tail, last: 0, scratch };
+        let mut writer =
+            Self { folder, keep, interval: header.interval, file, frame: 0, tail, broken: false, last: 0, scratch };
         writer.begin(header, checkpoint)?;
         Ok(writer)
     }
@@ -238,9 +241,16 @@ impl Writer {
     }
 
     fn flush(&mut self) -> Result<(), String> {
+        if self.broken {
+            return Err("an earlier frame is incomplete".into());
+        }
         self.scratch.clear();
         encode_frame(self.frame, self.tail.records(), LEVEL, &mut self.scratch).map_err(|e| e.to_string())?;
-        self.file.write(&self.scratch)?;
+        if let Err(why) = self.file.write(&self.scratch) {
+            // A part of the frame may stand there; nothing can follow it, and the tail still has its records.
+            self.broken = true;
+            return Err(why);
+        }
         self.frame += 1;
         self.tail.reset(TailHeader { interval: self.interval, frame: self.frame });
         Ok(())

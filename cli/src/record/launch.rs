@@ -16,8 +16,10 @@ const MAX_OPTIONS: usize = 2047;
 /// DynamoRIO's own options. `-code_api`: without it clients see no blocks. `-stack_size` and, for what a client does in
 /// its signal event, `-signal_stack_size`: a Rust client needs more than the defaults. `-sandbox_writable`: pages that
 /// are executed and written stay writable, which the program can notice. `-disable_rseq`: restartable sequences would
-/// run twice, once uninstrumented.
-const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq";
+/// run twice, once uninstrumented. `-no_follow_children`: other processes that the program starts, and programs that
+/// take its place, run on their own.
+const DYNAMORIO_OPTIONS: &str =
+    "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -no_follow_children";
 
 /// Variables that tell DynamoRIO what to run; all that begin so are ours.
 const VARIABLE_PREFIX: &[u8] = b"DYNAMORIO_";
@@ -170,7 +172,7 @@ mod tests {
     fn options() {
         assert_eq!(
             options_for("/opt/my tools/liblogger.so").unwrap(),
-            "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -client_lib '/opt/my tools/liblogger.so;0;\
+            "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -no_follow_children -client_lib '/opt/my tools/liblogger.so;0;\
              -log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host'"
         );
     }
