@@ -6,6 +6,7 @@
 //! - [`liveness`]: which registers a block overwrites before it reads them.
 //! - [`context`]: machine contexts as register files.
 //! - [`fpu`]: x87 state and MXCSR, which DynamoRIO's contexts leave out.
+//! - [`heap`]: the allocator of whatever links this crate, since not all of `malloc` works inside DynamoRIO.
 //!
 //! # Safety of the whole
 //!
@@ -16,6 +17,7 @@
 pub mod access;
 pub mod context;
 pub mod fpu;
+pub mod heap;
 pub mod ir;
 pub mod liveness;
 
