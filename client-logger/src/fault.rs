@@ -247,8 +247,41 @@ fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Scan>) {
         _ if fault => Addr(regs.rip),
         _ => Addr(0),
     };
-    let code = 0;
+    let code = signal_code(info, fault);
     thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
+}
+
+/// `si_code`, which DynamoRIO does not hand on: for faults it follows from the fault itself.
+fn signal_code(info: &sys::dr_siginfo_t, fault: bool) -> i32 {
+    const SI_USER: i32 = 0;
+    const SI_KERNEL: i32 = 128;
+    const SEGV_MAPERR: i32 = 1;
+    const SEGV_ACCERR: i32 = 2;
+    if !fault || info.raw_mcontext_valid == 0 {
+        return SI_USER;
+    }
+    match info.sig {
+        libc::SIGSEGV if info.access_address.is_null() && !in_first_page(info) => SI_KERNEL,
+        libc::SIGSEGV => {
+            let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
+            let at = info.access_address.cast_const();
+            // SAFETY: pointers to variables of ours.
+            let known = unsafe { sys::dr_query_memory(at, &raw mut base, &raw mut size, &raw mut protection) } != 0;
+            if known && protection != 0 { SEGV_ACCERR } else { SEGV_MAPERR }
+        }
+        // BUS_ADRERR, ILL_ILLOPN, TRAP_BRKPT, FPE_INTDIV: the usual ones.
+        libc::SIGBUS | libc::SIGILL => 2,
+        libc::SIGTRAP => SI_KERNEL,
+        _ => 1,
+    }
+}
+
+/// Whether a fault at address 0 really is one at a small address, and not one without an address (a non-canonical
+/// one): some register that can be an address is small.
+fn in_first_page(info: &sys::dr_siginfo_t) -> bool {
+    // SAFETY: the event's context of the program.
+    let regs = context::register_file(unsafe { &*info.mcontext });
+    regs.gpr.iter().any(|value| *value < 4096) || regs.rip < 4096
 }
 
 /// Keeps the stack of a dying thread, from just below its pointer on.

@@ -1,9 +1,12 @@
 //! The picture of the replayer's memory: a shadow of the address space, at `address xor key`, of each thread its own.
 //!
 //! Pages of the shadow appear zero-filled when they are first touched, so that "never seen" and "zero" are one, as
-//! the picture wants it. Granules of address space are reserved when the first access to one faults.
+//! the picture wants it. Granules of address space are reserved when the program maps memory, or when the first access
+//! to one faults. Where something else lies already, the thread gets another key, and a new interval.
 
 use crate::die;
+use bugnet_format::cache::Picture;
+use bugnet_format::types::Addr;
 use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
@@ -142,39 +145,25 @@ impl Shadow {
         }
     }
 
-    /// The picture takes these bytes.
-    pub fn write(self, address: u64, new: &[u8]) {
-        self.pieces(address, new.len(), |done, shadow, len| {
-            // SAFETY: reserved shadow memory, to which no reference is held.
-            unsafe { std::ptr::copy_nonoverlapping(new[done..].as_ptr(), shadow, len) };
+    /// Reserves the shadow of a range. `false` if something else lies there.
+    pub fn reserve_range(self, address: u64, len: u64) -> bool {
+        let first = address & !(GRANULE - 1);
+        (first..address.saturating_add(len)).step_by(GRANULE as usize).all(|at| self.reserve(self.of(at)))
+    }
+}
+
+impl Picture for Shadow {
+    fn read(&mut self, addr: Addr, out: &mut [u8]) {
+        self.pieces(addr.0, out.len(), |done, shadow, len| {
+            // SAFETY: reserved shadow memory of a thread that does not run meanwhile.
+            unsafe { std::ptr::copy_nonoverlapping(shadow, out[done..].as_mut_ptr(), len) };
         });
     }
 
-    /// Compares `actual`, the bytes at `address`, with the picture, calls `differs(offset, bytes)` for each run of
-    /// 8-byte words in which they differ, and makes the picture hold `actual`.
-    pub fn check(self, address: u64, actual: &[u8], mut differs: impl FnMut(usize, &[u8])) {
-        self.pieces(address, actual.len(), |done, shadow, len| {
-            let now = &actual[done..done + len];
-            // SAFETY: reserved shadow memory of a thread that does not run meanwhile.
-            let picture = unsafe { std::slice::from_raw_parts_mut(shadow, len) };
-            if picture == now {
-                return;
-            }
-            let mut start = None;
-            for at in (0..len).step_by(8) {
-                let end = (at + 8).min(len);
-                if picture[at..end] == now[at..end] {
-                    if let Some(start) = start.take() {
-                        differs(done + start, &now[start..at]);
-                    }
-                } else {
-                    start.get_or_insert(at);
-                }
-            }
-            if let Some(start) = start {
-                differs(done + start, &now[start..]);
-            }
-            picture.copy_from_slice(now);
+    fn write(&mut self, addr: Addr, bytes: &[u8]) {
+        self.pieces(addr.0, bytes.len(), |done, shadow, len| {
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(bytes[done..].as_ptr(), shadow, len) };
         });
     }
 }

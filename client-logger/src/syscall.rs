@@ -146,8 +146,8 @@ fn clone_flags(number: i64, args: &[u64; 6]) -> Option<u64> {
 }
 
 /// All registers, in an event of a system call.
-fn registers(thread: &mut Thread, drcontext: *mut c_void) -> Box<RegisterFile> {
-    let mut regs = context::current(drcontext).map(|m| context::register_file(&m)).unwrap_or_default();
+fn registers(thread: &mut Thread) -> Box<RegisterFile> {
+    let mut regs = context::current().map(|m| context::register_file(&m)).unwrap_or_default();
     thread.complete(&mut regs);
     Box::new(regs)
 }
@@ -158,11 +158,15 @@ fn registers(thread: &mut Thread, drcontext: *mut c_void) -> Box<RegisterFile> {
 /// DynamoRIO's pre-syscall event.
 pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys::bool_ {
     let Some(thread) = thread::of(drcontext) else { return 1 };
+    let number = i64::from(number);
     if !thread.recording() {
+        // The instrumentation is still there, and wants room for the shadow of new memory.
+        if maps(number) {
+            thread.syscall.before = Some(registers(thread));
+        }
         return 1;
     }
-    let mut regs = registers(thread, drcontext);
-    let number = i64::from(number);
+    let mut regs = registers(thread);
     let args = [7, 6, 2, 10, 8, 9].map(|reg: usize| regs.gpr[reg]);
     // The call is its block's last instruction, and counted.
     let position = thread.counted() - 1;
@@ -229,7 +233,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
 pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let Some(thread) = thread::of(drcontext) else { return };
     let Some(before) = thread.syscall.before.take() else { return };
-    let Some(mut machine) = context::current(drcontext) else { return };
+    let Some(mut machine) = context::current() else { return };
     let next = before.rip + SYSCALL_BYTES;
     // What the processor leaves in RCX and R11; under DynamoRIO it is an address of the code cache.
     *context::gpr_mut(&mut machine, RCX) = next;
@@ -260,8 +264,36 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
         false => thread.syscall.stream(args[0]),
     };
     thread.syscall.follow(number, &args, result);
+    if let Some((address, len)) = mapped(number, &args, result) {
+        thread.mapped(address, len);
+    }
     let position = thread.counted() - 1;
     thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+}
+
+/// Whether [`mapped`] knows the system call.
+fn maps(number: i64) -> bool {
+    matches!(
+        number,
+        libc::SYS_mmap
+            | libc::SYS_mprotect
+            | libc::SYS_pkey_mprotect
+            | libc::SYS_mremap
+            | libc::SYS_brk
+            | libc::SYS_shmat
+    )
+}
+
+/// Memory that a system call has made accessible.
+fn mapped(number: i64, args: &[u64; 6], result: i64) -> Option<(u64, u64)> {
+    let result = u64::try_from(result).ok()?;
+    match number {
+        libc::SYS_mmap if args[2] as i32 != libc::PROT_NONE => Some((result, args[1])),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect if args[2] as i32 != libc::PROT_NONE => Some((args[0], args[1])),
+        libc::SYS_mremap => Some((result, args[2])),
+        libc::SYS_brk | libc::SYS_shmat => Some((result, 1)),
+        _ => None,
+    }
 }
 
 impl SyscallState {

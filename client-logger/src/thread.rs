@@ -11,6 +11,7 @@ use crate::writer::{CHUNK, Writer};
 use bugnet_dr::access::{Access, RegisterValues, RepString};
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{context, fpu, sys};
+use bugnet_format::cache::{Picture, check_load};
 use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind};
@@ -46,6 +47,8 @@ pub struct Thread {
     tid: Tid,
     /// The log; none before the first checkpoint, and none any more once recording has ended.
     log: Option<Writer>,
+    /// Whether the shadow has to move before the next block runs.
+    moving: bool,
     /// Whether the log is between two intervals.
     paused: bool,
     /// Whether recording has ended, and must not begin again.
@@ -146,6 +149,7 @@ impl Thread {
             left: Slot::Left.address(),
             tid,
             log: None,
+            moving: false,
             paused: false,
             ended: foreign || process.threaded(),
             interval: IntervalNo(0),
@@ -261,6 +265,22 @@ impl Thread {
         }
     }
 
+    /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
+    pub fn mapped(&mut self, address: u64, len: u64) {
+        if !self.shadow.reserve_range(address, len) {
+            self.moving = true;
+            self.threshold = self.counted();
+            self.set_left(0);
+        }
+    }
+
+    fn move_shadow(&mut self) {
+        self.shadow.release();
+        self.shadow = Shadow::new();
+        // SAFETY: the thread's own slot.
+        unsafe { *Slot::Key.address() = self.shadow.key };
+    }
+
     /// The log cannot be written between two intervals: what it holds is complete, and nothing is added.
     fn give_up(&mut self, why: &str) {
         self.ended = true;
@@ -301,7 +321,7 @@ impl Thread {
         }
         for page in changed {
             if let Some(bytes) = code.page(page) {
-                self.shadow.write(page, bytes);
+                self.shadow.write(Addr(page), bytes);
             }
         }
         let seq = code.seq();
@@ -314,7 +334,7 @@ impl Thread {
         self.shadow.clear();
         let code = process.code();
         for (address, bytes) in code.pages() {
-            self.shadow.write(address, bytes);
+            self.shadow.write(Addr(address), bytes);
         }
         let header = IntervalHeader {
             pid: process.pid,
@@ -343,14 +363,17 @@ impl Thread {
     fn limit(&mut self, site: &Site, flags: u64) {
         let process = process::get();
         if self.ended {
+            if std::mem::take(&mut self.moving) {
+                self.move_shadow();
+            }
             self.set_left(STRETCH as i64);
             return;
         }
         let position = self.counted() - site.back;
         let options = &process.options;
-        let full = position > 0 && position + site.back > options.interval;
+        let full = position > 0 && (position + site.back > options.interval || self.moving);
         let regs = self.registers(site.pc, flags);
-        let mut begin = self.log.is_none() || self.paused;
+        let mut begin = self.log.is_none() || self.paused || self.moving;
         let mut position = position;
         if full && let Some(log) = &mut self.log {
             if let Err(why) = log.end(position, EndReason::Full, regs.clone()) {
@@ -360,6 +383,9 @@ impl Thread {
             self.instructions_before += position;
             self.interval.0 += 1;
             begin = true;
+        }
+        if std::mem::take(&mut self.moving) {
+            self.move_shadow();
         }
         if begin {
             if let Err(why) = self.checkpoint(process, regs.clone()) {
@@ -383,10 +409,10 @@ impl Thread {
 
     /// Compares memory with the picture and logs what differs, as the read `ordinal` of the instruction at `position`.
     fn check_range(&mut self, position: u64, ordinal: u8, address: u64, len: u64) {
-        let shadow = self.shadow;
+        let mut shadow = self.shadow;
         let mut buffer = std::mem::take(&mut self.buffer);
         for_readable(&mut buffer, address, len, |at, now| {
-            shadow.check(address + at, now, |offset, bytes| {
+            check_load(&mut shadow, Addr(address + at), now, |offset, bytes| {
                 self.load(position, ordinal, at + offset as u64, bytes);
             });
         });
@@ -395,17 +421,17 @@ impl Thread {
 
     /// The picture takes what is in memory, which the instruction has just stored.
     fn mirror(&mut self, address: u64, len: u64) {
-        let shadow = self.shadow;
-        for_readable(&mut self.buffer, address, len, |at, now| shadow.write(address + at, now));
+        let mut shadow = self.shadow;
+        for_readable(&mut self.buffer, address, len, |at, now| shadow.write(Addr(address + at), now));
     }
 
     /// Memory that the kernel or an opaque instruction has written or is about to read: makes the picture fit, with
     /// `MEMORY` records at `position`.
     pub fn supply(&mut self, position: u64, address: u64, len: u64) {
-        let shadow = self.shadow;
+        let mut shadow = self.shadow;
         let mut buffer = std::mem::take(&mut self.buffer);
         for_readable(&mut buffer, address, len, |at, now| {
-            shadow.check(address + at, now, |offset, bytes| {
+            check_load(&mut shadow, Addr(address + at), now, |offset, bytes| {
                 let addr = Addr(address + at + offset as u64);
                 self.record(position, |delta| Record::Memory { delta, addr, bytes });
             });
@@ -421,7 +447,7 @@ impl Thread {
                 let value = self.gpr(reg).to_le_bytes();
                 let value = &value[..bytes as usize];
                 self.load(position, ordinal, 0, value);
-                self.shadow.write(address, value);
+                self.shadow.write(Addr(address), value);
             }
             None => self.check_range(position, ordinal, address, bytes.into()),
         }
@@ -431,12 +457,12 @@ impl Thread {
         for (ordinal, access) in accesses.iter().enumerate() {
             let Some(address) = access.address(self) else { continue };
             if access.masked {
-                let shadow = self.shadow;
+                let mut shadow = self.shadow;
                 // What the mask leaves out may not be mapped: element by element.
                 for at in (0..access.bytes).step_by(4) {
                     let mut element = [0; 4];
                     if read_memory(address + u64::from(at), &mut element) {
-                        shadow.check(address + u64::from(at), &element, |offset, bytes| {
+                        check_load(&mut shadow, Addr(address + u64::from(at)), &element, |offset, bytes| {
                             self.load(position, ordinal as u8, u64::from(at) + offset as u64, bytes);
                         });
                     }

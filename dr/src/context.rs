@@ -2,7 +2,6 @@
 
 use crate::sys;
 use bugnet_format::regs::RegisterFile;
-use std::ffi::c_void;
 
 /// An empty machine context that asks for everything.
 #[must_use]
@@ -16,10 +15,10 @@ pub fn empty() -> Box<sys::dr_mcontext_t> {
 
 /// The current machine context, in an event that has one; `None` in one that has not.
 #[must_use]
-pub fn current(drcontext: *mut c_void) -> Option<Box<sys::dr_mcontext_t>> {
+pub fn current() -> Option<Box<sys::dr_mcontext_t>> {
     let mut context = empty();
     // SAFETY: a context of ours, marked with its size and with what is wanted.
-    let got = unsafe { sys::dr_get_mcontext(drcontext, &raw mut *context) };
+    let got = unsafe { sys::dr_get_mcontext(sys::dr_get_current_drcontext(), &raw mut *context) };
     (got != 0).then_some(context)
 }
 
