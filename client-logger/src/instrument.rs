@@ -15,12 +15,14 @@
 //! ```
 
 use crate::callout::{self, Slot};
+use crate::process;
 use crate::site::{Kind, Site};
 use crate::thread;
 use bugnet_dr::access::{self, Access, Action, Place};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
+use bugnet_format::record::SpecialKind;
 use std::ffi::c_void;
 
 /// Largest read or write, in bytes, that is checked or mirrored inline.
@@ -43,6 +45,13 @@ pub unsafe extern "C" fn on_block(
     // SAFETY: the event's pointers, used within the event.
     let block = unsafe { Block::new(context, list) };
     let instrs = block.app_instrs();
+    if instrs.is_empty() {
+        return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
+    }
+    if process::get().over() {
+        Rewriter::new(&block, instrs).specials_only();
+        return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
+    }
     if let (Some(first), Some(last), 0) = (instrs.first(), instrs.last(), translating)
         && let Some(thread) = thread::of(context)
     {
@@ -50,9 +59,7 @@ pub unsafe extern "C" fn on_block(
         let end = last.pc() + last.len(&block) + LONGEST_INSTRUCTION;
         thread.observe_code(first.pc(), end.wrapping_sub(first.pc()));
     }
-    if !instrs.is_empty() {
-        Rewriter::new(&block, instrs).run();
-    }
+    Rewriter::new(&block, instrs).run();
     sys::dr_emit_flags_t::DR_EMIT_DEFAULT
 }
 
@@ -89,6 +96,15 @@ impl<'a> Rewriter<'a> {
             self.instruction(i);
         }
         self.place_slow_paths();
+    }
+
+    /// After the end of recording: what CPUID showed before stays hidden, and nothing else is done.
+    fn specials_only(mut self) {
+        for i in 0..self.instrs.len() {
+            if let Action::Special(kind) = access::classify(self.instrs[i]) {
+                self.special(i, kind);
+            }
+        }
     }
 
     fn site(&self, i: usize, kind: Kind) -> Site {
@@ -141,11 +157,7 @@ impl<'a> Rewriter<'a> {
                 self.callout(Some(instr), i, Kind::RepeatBefore(op));
                 self.callout(instr.next(), i, Kind::RepeatAfter(op));
             }
-            Action::Special(kind) => {
-                let reg = instr.dsts().find_map(Opnd::get_reg).and_then(Gpr::from_id);
-                self.callout(Some(instr), i, Kind::Special(kind, reg));
-                self.replace(i);
-            }
+            Action::Special(kind) => self.special(i, kind),
             Action::OpaqueStore { target, .. } => {
                 self.callout(Some(instr), i, Kind::OpaqueBefore(target));
                 self.callout(instr.next(), i, Kind::OpaqueAfter);
@@ -159,6 +171,13 @@ impl<'a> Rewriter<'a> {
                 block.meta(Some(instr), block.store(Slot::SyscallPc.upper_half(), half(pc >> 32)));
             }
         }
+    }
+
+    fn special(&mut self, i: usize, kind: SpecialKind) {
+        let instr = self.instrs[i];
+        let reg = instr.dsts().find_map(Opnd::get_reg).and_then(Gpr::from_id);
+        self.callout(Some(instr), i, Kind::Special(kind, reg));
+        self.replace(i);
     }
 
     /// The callout before it has done all that the instruction would do: takes it out.

@@ -21,6 +21,8 @@ pub struct Process {
     checkpoints: AtomicU64,
     /// Whether there is more than one thread, none of which can be recorded yet.
     threaded: AtomicBool,
+    /// Whether nothing is recorded any more.
+    over: AtomicBool,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
@@ -34,8 +36,15 @@ pub fn start(options: Options) {
         crate::die(&format!("cannot create {}: {e}", folder.display()));
     }
     let code = Mutex::new(Code::create(&folder));
-    let process =
-        Process { options, pid, folder, code, checkpoints: AtomicU64::new(0), threaded: AtomicBool::new(false) };
+    let process = Process {
+        options,
+        pid,
+        folder,
+        code,
+        checkpoints: AtomicU64::new(0),
+        threaded: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+    };
     if PROCESS.set(process).is_err() {
         crate::die("the logger was started twice");
     }
@@ -60,6 +69,19 @@ impl Process {
     /// Whether there is, or was, more than one thread.
     pub fn threaded(&self) -> bool {
         self.threaded.load(Ordering::SeqCst)
+    }
+
+    /// Nothing is recorded any more: blocks are built anew without instrumentation, bit by bit.
+    pub fn end(&self) {
+        if !self.over.swap(true, Ordering::SeqCst) {
+            // SAFETY: may be asked for anywhere; the whole address space.
+            unsafe { sys::dr_delay_flush_region(std::ptr::null_mut(), usize::MAX, 0, None) };
+        }
+    }
+
+    /// Whether nothing is recorded any more.
+    pub fn over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
     }
 
     /// Number of the next checkpoint, counted over all threads.

@@ -254,10 +254,10 @@ impl Thread {
     pub fn stop(&mut self, position: u64, reason: EndReason, regs: RegisterFile) {
         let Some(mut log) = self.log.take() else { return };
         self.ended = true;
-        match &reason {
-            EndReason::LogStopped { why } => crate::warn(&format!("recording ends here: {why}")),
-            EndReason::Unsupported { why } => crate::warn(&format!("recording ends here: {why}")),
-            _ => {}
+        if let EndReason::LogStopped { why } | EndReason::Unsupported { why } = &reason {
+            crate::warn(&format!("recording ends here: {why}"));
+            // There is one thread only, or recording has just ended because there will be two.
+            process::get().end();
         }
         // If this fails, the END is in the tail all the same.
         if log.end(position, reason, regs).is_ok() {
@@ -286,6 +286,7 @@ impl Thread {
         self.ended = true;
         self.log = None;
         crate::warn(&format!("recording ends here: {why}"));
+        process::get().end();
     }
 
     /// Ends the interval before something that may or may not come back (`execve`); if it does, the next block begins
