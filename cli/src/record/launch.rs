@@ -172,8 +172,8 @@ mod tests {
     fn options() {
         assert_eq!(
             options_for("/opt/my tools/liblogger.so").unwrap(),
-            "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -no_follow_children -client_lib '/opt/my tools/liblogger.so;0;\
-             -log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host'"
+            "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq \
+             -no_follow_children -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host'"
         );
     }
 
