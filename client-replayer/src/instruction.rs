@@ -1,61 +1,34 @@
 //! Where an instruction reads memory: the place of a `LOAD` record's value.
 
 use crate::machine::Machine;
-use bugnet_dr::access::Access;
-use bugnet_dr::access::{Action, FpuEffect, RepString, classify};
-use bugnet_dr::ir::{Gpr, Instr};
-use bugnet_dr::sys;
-use std::ffi::c_void;
+use crate::memory::Memory;
+use bugnet_dr::access::{Access, Action, FpuEffect, RepString};
+use bugnet_dr::decode::{self, Decoded};
+use bugnet_dr::ir::Gpr;
 
-unsafe extern "C" {
-    /// DynamoRIO's decoder, which the bindings leave out: the address behind the instruction, null if there is none.
-    fn decode(context: *mut c_void, pc: *mut sys::byte, instr: *mut sys::instr_t) -> *mut sys::byte;
-}
-
-/// What replay has to know of an instruction that is not simply executed, or that a record injects into.
-#[derive(Clone)]
-pub struct Instruction {
-    /// Length in bytes.
-    pub len: u64,
-    /// What it touches, or what is done instead of executing it.
-    pub action: Action,
-}
-
-/// Memory of DynamoRIO for one decoded instruction.
-struct Decoded {
-    context: *mut c_void,
-    instr: Box<sys::instr_t>,
-}
-
-impl Drop for Decoded {
-    fn drop(&mut self) {
-        // SAFETY: initialised by `Instruction::decode`, freed once.
-        unsafe { sys::instr_free(self.context, &raw mut *self.instr) };
-    }
-}
+/// What replay has to know of an instruction that it does not simply execute, or that a record injects into.
+pub struct Instruction(Decoded);
 
 impl Instruction {
-    /// Decodes the instruction at `pc`, whose bytes the caller knows to be mapped; `None` if they are no instruction.
-    pub fn decode(pc: u64) -> Option<Self> {
-        // SAFETY: zeros are what `instr_init` starts from; the bytes at `pc` are mapped up to their page's end, and
-        // decoding a longer instruction stops at the first byte that cannot be read.
-        unsafe {
-            let context = sys::dr_get_current_drcontext();
-            let mut decoded = Decoded { context, instr: Box::new(std::mem::zeroed()) };
-            sys::instr_init(context, &raw mut *decoded.instr);
-            let end = decode(context, pc as *mut sys::byte, &raw mut *decoded.instr);
-            if end.is_null() {
-                return None;
-            }
-            let len = (end as u64).wrapping_sub(pc);
-            Some(Self { len, action: classify(Instr(&raw mut *decoded.instr)) })
+    /// Decodes the instruction at `pc`; `None` if the code picture has none there.
+    pub fn decode(pc: u64, memory: &Memory) -> Option<Self> {
+        if !memory.is_code(pc, 1) {
+            return None;
         }
+        let bytes = memory.read(pc, decode::MAX_LEN as u64);
+        // SAFETY: only the replayed thread gets here, in events and clean calls.
+        unsafe { decode::decode(pc, &bytes) }.filter(|decoded| memory.is_code(pc, decoded.len)).map(Self)
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.0.len
     }
 
     /// Address of byte `offset` of the read with this ordinal; `None` if there is no such read.
     pub fn read_address(&self, ordinal: u8, offset: u64, len: u64, machine: &mut Machine) -> Option<u64> {
         let end = offset.checked_add(len)?;
-        match &self.action {
+        match &self.0.action {
             Action::Execute { reads, .. } => {
                 let access = reads.get(usize::from(ordinal))?;
                 machine.complete();
@@ -76,7 +49,7 @@ impl Instruction {
     pub fn touches(&self, machine: &mut Machine) -> Vec<(u64, u64)> {
         machine.complete();
         let at = |access: &Access| Some((access.address(machine)?, u64::from(access.bytes)));
-        match &self.action {
+        match &self.0.action {
             Action::Execute { reads, writes } => reads.iter().chain(writes).filter_map(at).collect(),
             _ => Vec::new(),
         }
@@ -84,7 +57,7 @@ impl Instruction {
 
     /// What a skipped instruction does to the x87 unit.
     pub fn fpu_effect(&self) -> FpuEffect {
-        match self.action {
+        match self.0.action {
             Action::OpaqueStore { effect, .. } => effect,
             _ => FpuEffect::None,
         }

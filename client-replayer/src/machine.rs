@@ -105,7 +105,7 @@ impl Machine {
     /// RFLAGS.
     pub fn flags(&self) -> u64 {
         // SAFETY: all members of the union are the same integer.
-        unsafe { self.context.0.__bindgen_anon_9.xflags as u64 }
+        unsafe { self.context.0.__bindgen_anon_9.xflags }
     }
 
     /// Sets the flags that user code may set, the trap flag excepted.

@@ -15,7 +15,7 @@ use bugnet_dr::ir::Segment;
 use bugnet_dr::{fpu, sys};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::package::{Package, PageRef};
-use bugnet_format::record::{LoadValue, OutputStream, Placed, Record, Records, SpecialKind};
+use bugnet_format::record::{LoadValue, OutputStream, Placed, Record, Records};
 use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
 use bugnet_format::types::CodeSeq;
 use hashbrown::HashMap;
@@ -33,11 +33,11 @@ enum Errand {
     Trap(String),
 }
 
-/// How the process goes on when nothing is due any more.
+/// Why execution does not go on at a position.
 enum Trouble {
     /// Execution stops here.
     Stop(Box<Stop>),
-    /// It is not the log's fault.
+    /// It cannot, which is neither the log's fault nor the replay's outcome.
     Failed(String),
 }
 
@@ -266,8 +266,7 @@ impl Replay {
 
     /// Does everything that is due at the position, and arms `left` for what is due next.
     fn advance(&mut self) -> Result<(), Trouble> {
-        loop {
-            let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) else { break };
+        while let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) {
             let skips = matches!(next.record, Record::Syscall { .. } | Record::Special { .. });
             if skips && self.position >= self.target {
                 self.next = Some(next);
@@ -302,7 +301,7 @@ impl Replay {
             Record::Registers { updates, .. } => self.machine.update(updates),
             Record::Syscall { number, result, args, stream, updates, .. } => {
                 let pc = self.machine.pc;
-                let next = pc.wrapping_add(self.instruction(pc)?.len);
+                let next = pc.wrapping_add(self.instruction(pc)?.len());
                 self.write_output(*stream, *number, args, *result)?;
                 let flags = self.machine.flags();
                 self.machine.set(RAX, result.cast_unsigned());
@@ -312,15 +311,13 @@ impl Replay {
                 self.machine.update(updates);
                 self.position += 1;
             }
-            Record::Special { kind, updates, .. } => {
+            Record::Special { updates, .. } => {
                 let pc = self.machine.pc;
                 let instruction = self.instruction(pc)?;
-                let (next, effect) = (pc.wrapping_add(instruction.len), instruction.fpu_effect());
+                let (next, effect) = (pc.wrapping_add(instruction.len()), instruction.fpu_effect());
                 self.machine.jump(next);
                 self.machine.update(updates);
-                if *kind == SpecialKind::OpaqueStore {
-                    self.change_fpu(effect);
-                }
+                self.change_fpu(effect);
                 self.position += 1;
             }
             Record::Check { rflags_known, hash, .. } => {
@@ -356,8 +353,8 @@ impl Replay {
     /// The instruction at `pc`, decoded once.
     fn instruction(&mut self, pc: u64) -> Result<&Instruction, Trouble> {
         if !self.instructions.contains_key(&pc) {
-            let found = if self.memory.is_code(pc, 1) { Instruction::decode(pc) } else { None };
-            let found = found.ok_or_else(|| divergence(format!("the log has no instruction at {pc:#x}")))?;
+            let found = Instruction::decode(pc, &self.memory)
+                .ok_or_else(|| divergence(format!("the log has no instruction at {pc:#x}")))?;
             self.instructions.insert(pc, found);
         }
         self.instructions.get(&pc).ok_or_else(|| divergence("no instruction"))

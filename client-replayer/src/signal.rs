@@ -47,7 +47,7 @@ fn provide(replay: &mut Replay, address: u64) -> bool {
         return true;
     }
     // DynamoRIO's address is not the whole truth for instructions that access several places.
-    let Some(instruction) = Instruction::decode(replay.machine.pc) else { return false };
+    let Some(instruction) = Instruction::decode(replay.machine.pc, &replay.memory) else { return false };
     let mut news = false;
     for (address, len) in instruction.touches(&mut replay.machine) {
         news |= replay.memory.ensure_writable(address, len).unwrap_or(false);
@@ -68,8 +68,8 @@ fn ahead(replay: &Replay, info: &sys::dr_siginfo_t, pc: u64) -> u64 {
     }
     let mut executed = 0;
     while at != pc && executed < *count {
-        let Some(instruction) = Instruction::decode(at) else { break };
-        at += instruction.len;
+        let Some(instruction) = Instruction::decode(at, &replay.memory) else { break };
+        at += instruction.len();
         executed += 1;
     }
     u64::from(count - executed)

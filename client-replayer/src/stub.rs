@@ -159,7 +159,7 @@ fn base_offset(context: *mut c_void, segment: Segment) -> usize {
         let block = Block::new(context, list);
         block.insert_segment_base(None, segment, Gpr::RAX);
         let load = sys::instrlist_last(list);
-        let found = (!load.is_null()).then(|| Instr(load)).and_then(|load| load.srcs().find_map(Opnd::parts));
+        let found = (!load.is_null()).then_some(Instr(load)).and_then(|load| load.srcs().find_map(Opnd::parts));
         sys::instrlist_clear_and_destroy(context, list);
         found
     };

@@ -533,6 +533,43 @@ fn addresses_of_our_own_are_refused() {
 }
 
 #[test]
+fn the_window_can_be_elsewhere() {
+    let code = assemble(CODE, |a| a.mov(rax, qword_ptr(rbx)));
+    let mut regs = start();
+    regs.gpr[RBX] = 0x1000_1000_0000;
+    let mut end = behind(&code, &regs);
+    end.gpr[RAX] = 0x0101_0101_0101_0101;
+    let package = Interval::new(&code, &regs).load(0, 0, &[1; 8]).end(1, &end).package();
+    let mut replay = Replay::start_with(&["window=0x600000000000"], &package);
+    assert_eq!(replay.receive(), Response::Ready);
+    assert_end(&replay.run());
+}
+
+#[test]
+fn the_process_is_confined() {
+    let replay = Interval::new(&[0x90], &start()).replay();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", replay.id())).expect("status");
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    assert_eq!(field("Seccomp:"), Some("2"));
+    assert_eq!(field("NoNewPrivs:"), Some("1"));
+}
+
+#[test]
+fn an_instruction_cut_off_by_the_end_of_memory() {
+    let mut code = vec![0x90; 4095];
+    code.push(0x48); // A prefix, and the next page is missing.
+    let mut regs = start();
+    regs.rip = CODE + 4093;
+    let end = RegisterFile { rip: CODE + 4095, ..regs.clone() };
+    assert_end(&Interval::new(&code, &regs).end(2, &end).replay().run());
+    let beyond = Interval::new(&code, &regs).load(2, 0, &[1; 8]).end(3, &end).replay().run();
+    assert!(divergence(&beyond).contains("no instruction at 0x555555554fff"), "{beyond:?}");
+    let missing = Interval::new(&code, &regs).end(3, &end).replay().run();
+    divergence(&missing);
+    assert_eq!(missing.position, 2);
+}
+
+#[test]
 fn hostile_packages_do_no_harm() {
     let code = assemble(CODE, |a| {
         a.mov(rax, qword_ptr(rbx))?;

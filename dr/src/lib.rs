@@ -3,6 +3,7 @@
 //! - [`ir`]: the instructions of a block that is being built, and how to add to them.
 //! - [`access`]: what an instruction reads and writes, in the order by which the log counts reads, and which
 //!   instructions are not simply executed. Logger and replayer agree because both ask here.
+//! - [`decode`]: one instruction, outside of a block.
 //! - [`liveness`]: which registers a block overwrites before it reads them.
 //! - [`context`]: machine contexts as register files.
 //! - [`fpu`]: x87 state and MXCSR, which DynamoRIO's contexts leave out.
@@ -16,6 +17,7 @@
 
 pub mod access;
 pub mod context;
+pub mod decode;
 pub mod fpu;
 pub mod heap;
 pub mod ir;

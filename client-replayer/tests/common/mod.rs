@@ -42,11 +42,7 @@ fn tools() -> &'static [PathBuf; 3] {
             .filter(|path| path.exists())
             .max_by_key(|path| path.metadata().and_then(|m| m.modified()).ok())
             .expect("libdynamorio.so");
-        [
-            std::env::var_os("BUGNET_TEST_HOST").map_or_else(|| target.join("replay-host"), PathBuf::from),
-            newest,
-            target.join("libbugnet_replayer.so"),
-        ]
+        [target.join("replay-host"), newest, target.join("libbugnet_replayer.so")]
     })
 }
 
@@ -222,13 +218,18 @@ pub struct Stopped {
 impl Replay {
     /// Starts a process on these bytes.
     pub fn start(package: &[u8]) -> Self {
+        Self::start_with(&[], package)
+    }
+
+    /// The same, with these options for the host.
+    pub fn start_with(options: &[&str], package: &[u8]) -> Self {
         let memfd = rustix::fs::memfd_create("package", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
         let mut file = File::from(memfd);
         file.write_all(package).expect("package fits memory");
         let (control, theirs) = UnixStream::pair().expect("socket pair");
         let [host, library, client] = tools();
         let mut command = Command::new(host);
-        command.arg(library).arg(client).env_clear().stdin(Stdio::null());
+        command.args(options).arg(library).arg(client).env_clear().stdin(Stdio::null());
         let (package_fd, control_fd) = (file.as_raw_fd(), theirs.as_raw_fd());
         // SAFETY: only async-signal-safe calls between fork and exec.
         unsafe {
@@ -244,6 +245,11 @@ impl Replay {
         }
         let child = command.spawn().expect("replay-host starts");
         Self { child, control }
+    }
+
+    /// Process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn receive(&mut self) -> Response {
