@@ -19,7 +19,7 @@ use crate::process;
 use crate::site::{Kind, Site};
 use crate::thread;
 use bugnet_dr::access::{self, Access, Action, Place};
-use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
+use bugnet_dr::ir::{Block, Gpr, Instr, Opnd, Segment};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use bugnet_format::record::SpecialKind;
@@ -48,6 +48,7 @@ pub unsafe extern "C" fn on_block(
     if instrs.is_empty() {
         return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
     }
+    let instrs = if writable(&instrs[0]) { end_at_store(&block, instrs) } else { instrs };
     if process::get().over() {
         Rewriter::new(&block, instrs).specials_only();
         return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
@@ -61,6 +62,29 @@ pub unsafe extern "C" fn on_block(
     }
     Rewriter::new(&block, instrs).run();
     sys::dr_emit_flags_t::DR_EMIT_DEFAULT
+}
+
+/// Whether the program can write to the code at an instruction.
+fn writable(instr: &Instr) -> bool {
+    let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
+    // SAFETY: pointers to variables of ours.
+    let known =
+        unsafe { sys::dr_query_memory(instr.pc() as *const u8, &raw mut base, &raw mut size, &raw mut protection) };
+    known != 0 && protection & (sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE) != 0
+}
+
+/// Code in writable memory may change itself. DynamoRIO then leaves the block behind the store, and what was counted at
+/// its start would be too much: such a block ends with its first store.
+fn end_at_store(block: &Block, instrs: Vec<Instr>) -> Vec<Instr> {
+    let stores = |instr: &Instr| match access::classify(*instr) {
+        Action::Execute { writes, .. } => !writes.is_empty(),
+        Action::Repeat(op) => op.kind.writes(),
+        Action::OpaqueStore { .. } => true,
+        _ => false,
+    };
+    let len = instrs.iter().position(stores).map_or(instrs.len(), |at| at + 1);
+    instrs[len..].iter().for_each(|instr| block.remove(*instr));
+    instrs[..len].to_vec()
 }
 
 /// A slow path that still has to be placed.
@@ -158,8 +182,12 @@ impl<'a> Rewriter<'a> {
                 self.callout(instr.next(), i, Kind::RepeatAfter(op));
             }
             Action::Special(kind) => self.special(i, kind),
-            Action::OpaqueStore { target, .. } => {
-                self.callout(Some(instr), i, Kind::OpaqueBefore(target));
+            Action::Result(kind) => {
+                self.callout(Some(instr), i, Kind::ResultBefore);
+                self.callout(instr.next(), i, Kind::ResultAfter(kind));
+            }
+            Action::OpaqueStore { target, kind, .. } => {
+                self.callout(Some(instr), i, Kind::OpaqueBefore(target, kind));
                 self.callout(instr.next(), i, Kind::OpaqueAfter);
             }
             Action::Unsupported(why) => self.callout(Some(instr), i, Kind::Unsupported(why)),
@@ -176,7 +204,14 @@ impl<'a> Rewriter<'a> {
     fn special(&mut self, i: usize, kind: SpecialKind) {
         let instr = self.instrs[i];
         let reg = instr.dsts().find_map(Opnd::get_reg).and_then(Gpr::from_id);
-        self.callout(Some(instr), i, Kind::Special(kind, reg));
+        let site = match (kind, reg) {
+            (SpecialKind::SegmentBase, Some((reg, bytes))) => {
+                let gs = instr.opcode() == sys::OP_rdgsbase;
+                Kind::SegmentBase(if gs { Segment::Gs } else { Segment::Fs }, reg, bytes)
+            }
+            _ => Kind::Special(kind, reg),
+        };
+        self.callout(Some(instr), i, site);
         self.replace(i);
     }
 

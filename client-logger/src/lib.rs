@@ -13,10 +13,13 @@
 //! | [`syscall`] | system calls, output streams |
 //! | [`fault`] | faults of the program, faults of the shadow, death by a signal |
 //! | [`process`] | what all threads share |
+//! | [`environment`] | hides the recorder's own variables |
+//! | [`modules`] | the list of mapped ELF files |
 //! | [`options`] | the client's options |
 
 mod callout;
 mod code;
+mod environment;
 mod fault;
 mod instrument;
 mod modules;

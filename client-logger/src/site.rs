@@ -1,7 +1,7 @@
 //! What a callout is about. A site is made when its block is instrumented and lives as long as the process.
 
 use bugnet_dr::access::{Access, RepString};
-use bugnet_dr::ir::Gpr;
+use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_format::record::SpecialKind;
 
 /// A place in a block from which the code cache calls out.
@@ -45,8 +45,14 @@ pub enum Kind {
     RepeatAfter(RepString),
     /// Instead of an instruction with logged results; the destination register and its size, if it names one.
     Special(SpecialKind, Option<(Gpr, u32)>),
+    /// Instead of `rdfsbase` or `rdgsbase`; the destination register and its size.
+    SegmentBase(Segment, Gpr, u32),
+    /// Before an instruction that runs and whose results are logged.
+    ResultBefore,
+    /// Behind it.
+    ResultAfter(SpecialKind),
     /// Before an opaque store.
-    OpaqueBefore(Access),
+    OpaqueBefore(Access, SpecialKind),
     /// Behind it.
     OpaqueAfter,
     /// Before an instruction that cannot be recorded exactly.

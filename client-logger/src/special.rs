@@ -123,7 +123,8 @@ pub fn writes_flags(kind: SpecialKind) -> bool {
     matches!(kind, SpecialKind::Rdrand | SpecialKind::Rdseed)
 }
 
-fn set(saved: &mut Saved, reg: Gpr, bytes: u32, value: u64) {
+/// Writes the low `bytes` (2, 4 or 8) of a register, as the processor does.
+pub fn set(saved: &mut Saved, reg: Gpr, bytes: u32, value: u64) {
     let slot = &mut saved.gpr[usize::from(reg.0)];
     *slot = match bytes {
         2 => *slot & !0xffff | value & 0xffff,
@@ -176,7 +177,8 @@ pub fn emulate(kind: SpecialKind, reg: Option<(Gpr, u32)>, saved: &mut Saved, le
             // OF, SF, ZF, AF and PF are cleared, CF tells of success.
             saved.rflags = saved.rflags & !0x8d5 | u64::from(ok);
         }
-        SpecialKind::Rdpmc | SpecialKind::SystemTable | SpecialKind::OpaqueStore => {}
+        // Not emulated, or by the thread itself.
+        SpecialKind::Rdpmc | SpecialKind::SystemTable | SpecialKind::OpaqueStore | SpecialKind::SegmentBase => {}
     }
 }
 

@@ -180,28 +180,18 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             thread.supply(position, address, len);
         }
     }
-    if let Some(fd) = kernel_copy_target(number, &args)
-        && thread.syscall.stream(fd) != OutputStream::None
-    {
+    let instead = match kernel_copy_target(number, &args) {
         // The program falls back to read and write, through memory that the log has.
-        let result = -i64::from(libc::EINVAL);
-        let updates = RegisterUpdates::default();
-        let stream = OutputStream::None;
-        thread.record(position, |delta| Record::Syscall {
-            delta,
-            number: number as u64,
-            result,
-            args,
-            stream,
-            updates,
-        });
-        // SAFETY: in the pre-syscall event.
-        unsafe { sys::dr_syscall_set_result(drcontext, result as u64) };
-        return 0;
-    }
+        Some(fd) if thread.syscall.stream(fd) != OutputStream::None => Some(-i64::from(libc::EINVAL)),
+        _ => set_gs_base(number, &args),
+    };
     // The call itself, where an interval would end.
     // SAFETY: the calling thread's own slot.
     regs.rip = unsafe { *Slot::SyscallPc.address() };
+    if let Some(result) = instead {
+        answer(thread, drcontext, &regs, number, args, result);
+        return 0;
+    }
     match number {
         libc::SYS_exit | libc::SYS_exit_group => {
             thread.stop(position, EndReason::Exit { status: args[0] as i32 }, *regs);
@@ -226,6 +216,52 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     1
 }
 
+/// Answers a system call in the kernel's place.
+fn answer(
+    thread: &mut Thread,
+    drcontext: *mut c_void,
+    before: &RegisterFile,
+    number: i64,
+    args: [u64; 6],
+    result: i64,
+) {
+    // SAFETY: in the pre-syscall event.
+    unsafe { sys::dr_syscall_set_result(drcontext, result as u64) };
+    leave_traces(drcontext, before);
+    let mut updates = RegisterUpdates::default();
+    let gs = thread::segment_base(Segment::Gs);
+    if gs != before.gs_base {
+        updates.values.push((register_number::GS_BASE, gs));
+    }
+    let (position, stream) = (thread.counted() - 1, OutputStream::None);
+    thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+}
+
+/// What the processor leaves in RCX and R11; under DynamoRIO, RCX has an address of the code cache there.
+fn leave_traces(drcontext: *mut c_void, before: &RegisterFile) {
+    let Some(mut machine) = context::current() else { return };
+    *context::gpr_mut(&mut machine, RCX) = before.rip + SYSCALL_BYTES;
+    *context::gpr_mut(&mut machine, R11) = before.rflags & 0x3c_7fd7 | 0x202;
+    // SAFETY: the current context, but for two registers.
+    unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
+}
+
+/// `arch_prctl(ARCH_SET_GS)` is done here: the kernel would change the base that DynamoRIO itself uses. Returns the
+/// result if it is that call.
+fn set_gs_base(number: i64, args: &[u64; 6]) -> Option<i64> {
+    const ARCH_SET_GS: u64 = 0x1001;
+    if number != libc::SYS_arch_prctl || args[0] != ARCH_SET_GS {
+        return None;
+    }
+    if args[1] >> 47 != 0 {
+        return Some(-i64::from(libc::EPERM));
+    }
+    let offset = bugnet_dr::ir::segment_base_slot(Segment::Gs)?;
+    // SAFETY: the slot of DynamoRIO's from which instrumented code, DynamoRIO's own and ours, takes the base.
+    unsafe { *Slot::Thread.address().byte_sub(Slot::Thread.offset() as usize).byte_add(offset as usize) = args[1] };
+    Some(0)
+}
+
 /// After a system call.
 ///
 /// # Safety
@@ -233,13 +269,8 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
 pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let Some(thread) = thread::of(drcontext) else { return };
     let Some(before) = thread.syscall.before.take() else { return };
-    let Some(mut machine) = context::current() else { return };
-    let next = before.rip + SYSCALL_BYTES;
-    // What the processor leaves in RCX and R11; under DynamoRIO it is an address of the code cache.
-    *context::gpr_mut(&mut machine, RCX) = next;
-    *context::gpr_mut(&mut machine, R11) = before.rflags & 0x3c_7fd7 | 0x202;
-    // SAFETY: the current context, but for two registers.
-    unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
+    leave_traces(drcontext, &before);
+    let Some(machine) = context::current() else { return };
     let after = context::register_file(&machine);
     let number = i64::from(number);
     let args = [7, 6, 2, 10, 8, 9].map(|reg: usize| before.gpr[reg]);

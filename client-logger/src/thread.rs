@@ -2,6 +2,7 @@
 
 use crate::callout::{self, Slot};
 use crate::code::read_memory;
+use crate::environment;
 use crate::process::{self, Process};
 use crate::shadow::Shadow;
 use crate::site::{Kind, Site};
@@ -62,6 +63,8 @@ pub struct Thread {
     pub segments: [u64; 2],
     /// Addresses of an instruction's writes, taken before it executes.
     pending: Vec<(u64, u32)>,
+    /// Registers and flags before an instruction whose results are logged.
+    before: ([u64; 16], u64),
     /// RCX, RSI, RDI before a `rep` string instruction, and its direction: true for down.
     repeat: (u64, u64, u64, bool),
     /// What system calls need to remember.
@@ -158,6 +161,7 @@ impl Thread {
             next_check: 0,
             segments: [0; 2],
             pending: Vec::new(),
+            before: ([0; 16], 0),
             repeat: (0, 0, 0, false),
             syscall: SyscallState::default(),
             buffer: Vec::new(),
@@ -388,6 +392,9 @@ impl Thread {
         if std::mem::take(&mut self.moving) {
             self.move_shadow();
         }
+        if begin && self.instructions_before == 0 {
+            environment::hide(self.saved.gpr[usize::from(Gpr::RSP.0)]);
+        }
         if begin {
             if let Err(why) = self.checkpoint(process, regs.clone()) {
                 self.give_up(&why);
@@ -526,16 +533,25 @@ impl Thread {
         }
     }
 
+    fn emulate(&mut self, kind: SpecialKind, reg: Option<(Gpr, u32)>) {
+        special::emulate(kind, reg, &mut self.saved, process::get().options.cpu);
+    }
+
     fn special(&mut self, position: u64, kind: SpecialKind, reg: Option<(Gpr, u32)>) {
         let before = (self.saved.gpr, self.saved.rflags);
-        special::emulate(kind, reg, &mut self.saved, process::get().options.cpu);
+        self.emulate(kind, reg);
+        self.results(position, kind, before, special::writes_flags(kind));
+    }
+
+    /// Logs what an instruction has done to registers and flags since `before`.
+    fn results(&mut self, position: u64, kind: SpecialKind, before: ([u64; 16], u64), flags: bool) {
         let mut updates = RegisterUpdates::default();
         for (number, (new, old)) in self.saved.gpr.iter().zip(before.0).enumerate() {
             if *new != old {
                 updates.values.push((number as u8, *new));
             }
         }
-        if (self.saved.rflags ^ before.1) & COMPARED_FLAGS != 0 || special::writes_flags(kind) {
+        if flags || (self.saved.rflags ^ before.1) & COMPARED_FLAGS != 0 {
             let flags = self.saved.rflags & COMPARED_FLAGS | 0x202;
             updates.values.push((bugnet_format::record::register_number::RFLAGS, flags));
         }
@@ -548,10 +564,19 @@ impl Thread {
             self.limit(site, flags);
             return;
         }
+        if let Kind::SegmentBase(segment, reg, bytes) = site.kind {
+            let before = (self.saved.gpr, self.saved.rflags);
+            special::set(&mut self.saved, reg, bytes, segment_base(segment));
+            if self.recording() {
+                let position = self.counted() - site.back;
+                self.results(position, SpecialKind::SegmentBase, before, false);
+            }
+            return;
+        }
         if let Kind::Special(kind, reg) = &site.kind {
             let position = self.counted().wrapping_sub(site.back);
             if !self.recording() {
-                special::emulate(*kind, *reg, &mut self.saved, process::get().options.cpu);
+                self.emulate(*kind, *reg);
                 return;
             }
             self.special(position, *kind, *reg);
@@ -568,10 +593,12 @@ impl Thread {
             Kind::Writes(accesses) => self.writes(accesses),
             Kind::RepeatBefore(op) => self.repeat_before(position, *op),
             Kind::RepeatAfter(op) => self.repeat_after(position, *op),
-            Kind::OpaqueBefore(access) => {
+            Kind::ResultBefore => self.before = (self.saved.gpr, self.saved.rflags),
+            Kind::ResultAfter(kind) => self.results(position, *kind, self.before, false),
+            Kind::OpaqueBefore(access, kind) => {
                 self.write_addresses(std::slice::from_ref(access));
                 let updates = RegisterUpdates::default();
-                self.record(position, |delta| Record::Special { delta, kind: SpecialKind::OpaqueStore, updates });
+                self.record(position, |delta| Record::Special { delta, kind: *kind, updates });
             }
             Kind::OpaqueAfter => {
                 for (address, len) in std::mem::take(&mut self.pending) {
@@ -583,7 +610,7 @@ impl Thread {
                 let why = format!("{why} at {:#x} cannot be recorded exactly", site.pc);
                 self.stop(position, EndReason::Unsupported { why }, regs);
             }
-            Kind::Limit { .. } | Kind::Special(..) => {}
+            Kind::Limit { .. } | Kind::Special(..) | Kind::SegmentBase(..) => {}
         }
     }
 }

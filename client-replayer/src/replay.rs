@@ -399,19 +399,16 @@ impl Replay {
     }
 
     fn change_fpu(&mut self, effect: FpuEffect) {
-        let mut regs = RegisterFile::default();
-        let initial = RegisterFile::default();
-        fpu::save(&mut regs);
         match effect {
-            FpuEffect::None => return,
-            FpuEffect::Init => {
-                regs.fcw = initial.fcw;
-                regs.fsw = initial.fsw;
-                regs.ftw = initial.ftw;
+            FpuEffect::None => {}
+            FpuEffect::Init => fpu::init(),
+            FpuEffect::MaskExceptions => {
+                let mut regs = RegisterFile::default();
+                fpu::save(&mut regs);
+                regs.fcw |= 0x3f;
+                fpu::restore(&regs);
             }
-            FpuEffect::MaskExceptions => regs.fcw |= 0x3f,
         }
-        fpu::restore(&regs);
     }
 
     fn write_output(&mut self, stream: OutputStream, number: u64, args: &[u64; 6], result: i64) -> Result<(), Trouble> {

@@ -120,15 +120,19 @@ pub enum Action {
     Repeat(RepString),
     /// A system call: runs when recorded, skipped by replay.
     Syscall,
-    /// Its results are logged; skipped by replay.
+    /// Emulated when recorded, and its results are logged; skipped by replay.
     Special(SpecialKind),
+    /// Runs when recorded, and its results (registers and flags) are logged; skipped by replay.
+    Result(SpecialKind),
     /// A store whose bytes depend on more than is recorded: runs when recorded, skipped by replay but for `effect`;
-    /// a `SPECIAL` record of kind opaque store stands at it, and `MEMORY` records behind it.
+    /// a `SPECIAL` record stands at it, and `MEMORY` records behind it.
     OpaqueStore {
         /// What it may write.
         target: Access,
         /// What else it does.
         effect: FpuEffect,
+        /// Kind of its `SPECIAL` record.
+        kind: SpecialKind,
     },
     /// Cannot be recorded exactly.
     Unsupported(&'static str),
@@ -297,6 +301,7 @@ fn special(opcode: u32) -> Option<SpecialKind> {
         sys::OP_rdrand => SpecialKind::Rdrand,
         sys::OP_rdseed => SpecialKind::Rdseed,
         sys::OP_xgetbv => SpecialKind::Xgetbv,
+        sys::OP_rdfsbase | sys::OP_rdgsbase => SpecialKind::SegmentBase,
         _ => return None,
     })
 }
@@ -315,7 +320,7 @@ fn rep_string(instr: Instr) -> Option<RepString> {
 }
 
 fn opaque_store(instr: Instr) -> Option<Action> {
-    let effect = match instr.opcode() {
+    let (effect, kind) = match instr.opcode() {
         sys::OP_fxsave32
         | sys::OP_fxsave64
         | sys::OP_xsave32
@@ -323,28 +328,34 @@ fn opaque_store(instr: Instr) -> Option<Action> {
         | sys::OP_xsaveopt32
         | sys::OP_xsaveopt64
         | sys::OP_xsavec32
-        | sys::OP_xsavec64 => FpuEffect::None,
-        sys::OP_sgdt | sys::OP_sidt => FpuEffect::None,
-        // Their register forms have no memory destination and are refused below.
-        sys::OP_sldt | sys::OP_str | sys::OP_smsw => FpuEffect::None,
-        sys::OP_fnsave => FpuEffect::Init,
-        sys::OP_fnstenv => FpuEffect::MaskExceptions,
+        | sys::OP_xsavec64 => (FpuEffect::None, SpecialKind::OpaqueStore),
+        sys::OP_fnsave => (FpuEffect::Init, SpecialKind::OpaqueStore),
+        sys::OP_fnstenv => (FpuEffect::MaskExceptions, SpecialKind::OpaqueStore),
+        sys::OP_sgdt | sys::OP_sidt | sys::OP_sldt | sys::OP_str | sys::OP_smsw => {
+            (FpuEffect::None, SpecialKind::SystemTable)
+        }
         _ => return None,
     };
-    let target = instr.dsts().find(|o| o.is_memory()).and_then(plain);
-    Some(target.map_or(Action::Unsupported("a system table or XSAVE store of this form"), |target| {
-        Action::OpaqueStore { target, effect }
-    }))
+    let Some(target) = instr.dsts().find(|o| o.is_memory()) else {
+        // A register form.
+        return Some(Action::Result(kind));
+    };
+    Some(match plain(target) {
+        Some(target) => Action::OpaqueStore { target, effect, kind },
+        None => Action::Unsupported("a memory operand of this form"),
+    })
+}
+
+/// Instructions that read descriptor tables: the limit that `lsl` reads holds the processor's number.
+fn reads_descriptors(opcode: u32) -> bool {
+    matches!(opcode, sys::OP_lsl | sys::OP_lar | sys::OP_verr | sys::OP_verw)
 }
 
 fn unsupported(opcode: u32) -> Option<&'static str> {
     Some(match opcode {
-        sys::OP_rdfsbase | sys::OP_wrfsbase | sys::OP_rdgsbase | sys::OP_wrgsbase => {
-            "rdfsbase, wrfsbase and their GS forms"
-        }
+        sys::OP_wrfsbase | sys::OP_wrgsbase => "wrfsbase or wrgsbase",
         sys::OP_iret | sys::OP_ret_far | sys::OP_call_far_ind | sys::OP_jmp_far_ind => "far control transfers",
         sys::OP_xbegin => "transactional memory",
-        sys::OP_rdpmc => "rdpmc",
         _ => return None,
     })
 }
@@ -399,6 +410,12 @@ pub fn classify(instr: Instr) -> Action {
     }
     if let Some(action) = opaque_store(instr) {
         return action;
+    }
+    if opcode == sys::OP_rdpmc {
+        return Action::Result(SpecialKind::Rdpmc);
+    }
+    if reads_descriptors(opcode) {
+        return Action::Result(SpecialKind::SystemTable);
     }
     if let Some(op) = rep_string(instr) {
         return Action::Repeat(op);
@@ -462,6 +479,8 @@ fn adjust(instr: Instr, reads: &mut Vec<Access>, writes: &mut Vec<Access>) {
                 }
             }
         }
+        // A load, which DynamoRIO's tables have as a store.
+        sys::OP_movntdqa | sys::OP_vmovntdqa => std::mem::swap(reads, writes),
         // Bytes that the mask leaves alone keep what was there: as if they were read and written back.
         sys::OP_maskmovq
         | sys::OP_maskmovdqu

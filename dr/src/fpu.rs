@@ -43,3 +43,9 @@ pub fn restore(regs: &RegisterFile) {
     // SAFETY: a valid image, aligned to 16, with MXCSR's reserved bits clear.
     unsafe { _fxrstor64(image.0.as_ptr()) };
 }
+
+/// Initialises the processor's x87 unit, as `fnsave` does behind its store.
+pub fn init() {
+    // SAFETY: changes x87 state only, in which nothing of the compiler's is kept.
+    unsafe { std::arch::asm!("fninit", options(nomem, nostack)) };
+}

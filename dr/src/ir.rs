@@ -574,3 +574,24 @@ impl Block {
         }
     }
 }
+
+/// Offset, from DynamoRIO's own segment base, of the thread-local word in which it keeps the base of the program's FS
+/// or GS; found in the code that DynamoRIO itself inserts to read it.
+#[must_use]
+pub fn segment_base_slot(segment: Segment) -> Option<u32> {
+    // SAFETY: a list of our own, from its creation to its end.
+    unsafe {
+        let context = sys::dr_get_current_drcontext();
+        let list = sys::instrlist_create(context);
+        let block = Block::new(context, list);
+        block.insert_segment_base(None, segment, Gpr::RAX);
+        let first = sys::instrlist_first(list);
+        let slot = (!first.is_null())
+            .then(|| Instr(first).srcs().find(|o| o.is_memory()).and_then(Opnd::parts))
+            .flatten()
+            .filter(|parts| parts.segment.is_some() && parts.base == 0 && parts.index == 0)
+            .and_then(|parts| u32::try_from(parts.disp).ok());
+        sys::instrlist_clear_and_destroy(context, list);
+        slot
+    }
+}

@@ -1,6 +1,7 @@
-# rdfsbase gives the program's own base, not the recorder's; exact replay ends at the first of them.
+# rdfsbase gives the program's own base, not the recorder's.
 # CPU fsgsbase
-# EXPECT end unsupported first
+# EXPECT special first segmentbase
+# EXPECT special second segmentbase
 .include "case.inc"
 _start:
     mov edi, 0x1002
@@ -10,6 +11,7 @@ _start:
 first:
     rdfsbase rax
     expect rax, 0x123456789000
+second:
     rdfsbase ecx
     expect rcx, 0x56789000
     finish

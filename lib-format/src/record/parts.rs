@@ -26,16 +26,18 @@ pub enum SpecialKind {
     Xgetbv = 7,
     /// `rdpmc`
     Rdpmc = 8,
-    /// `sgdt`, `sidt`, `sldt`, `str`, `smsw`
+    /// What descriptor tables hold: `sgdt`, `sidt`, `sldt`, `str`, `smsw`, `lsl`, `lar`, `verr`, `verw`
     SystemTable = 9,
     /// An instruction whose stores depend on more than recorded state (`fxsave`, `xsave`, `fnstenv`, ...): what it
     /// stored stands in [`Record::Memory`](super::Record::Memory) records one position later, where it differs from what replay has there.
     OpaqueStore = 10,
+    /// `rdfsbase`, `rdgsbase`
+    SegmentBase = 11,
 }
 
 impl SpecialKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Rdtsc,
         Self::Rdtscp,
         Self::Rdpid,
@@ -46,6 +48,7 @@ impl SpecialKind {
         Self::Rdpmc,
         Self::SystemTable,
         Self::OpaqueStore,
+        Self::SegmentBase,
     ];
 
     pub(super) fn from_number(n: u8) -> Option<Self> {
