@@ -20,10 +20,11 @@
 //! replay does not execute (a system call, `rdtsc`...), or of which the log has no code, ends its block: such a block
 //! has no FAST part, and calls the client unconditionally where the instruction would be.
 
+use crate::instruction;
 use crate::memory::Memory;
 use crate::state;
 use crate::stub::Stub;
-use bugnet_dr::access::{Action, classify};
+use bugnet_dr::access::classify;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::sys;
 use std::ffi::{c_char, c_void};
@@ -129,8 +130,7 @@ fn cut(block: &Block, instrs: &mut Vec<Instr>, memory: &Memory) -> bool {
 
 /// Whether replay executes the instruction.
 fn runs(block: &Block, instr: Instr, memory: &Memory) -> bool {
-    memory.is_code(instr.pc(), instr.len(block))
-        && matches!(classify(instr), Action::Execute { .. } | Action::Repeat(_))
+    memory.is_code(instr.pc(), instr.len(block)) && instruction::runs(&classify(instr))
 }
 
 /// DynamoRIO's event for each block that it builds.

@@ -25,6 +25,11 @@ impl Instruction {
         self.0.len
     }
 
+    /// Whether replay executes it.
+    pub fn runs(&self) -> bool {
+        runs(&self.0.action)
+    }
+
     /// Address of byte `offset` of the read with this ordinal; `None` if there is no such read.
     pub fn read_address(&self, ordinal: u8, offset: u64, len: u64, machine: &mut Machine) -> Option<u64> {
         let end = offset.checked_add(len)?;
@@ -62,6 +67,11 @@ impl Instruction {
             _ => FpuEffect::None,
         }
     }
+}
+
+/// Whether replay executes an instruction with which this is to be done.
+pub fn runs(action: &Action) -> bool {
+    matches!(action, Action::Execute { .. } | Action::Repeat(_))
 }
 
 /// Lowest address and length of what a `rep` string instruction goes over by one of its pointers.

@@ -4,7 +4,7 @@ use bugnet_dr::access::RegisterValues;
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{fpu, sys};
 use bugnet_format::record::{RegisterUpdates, register_number};
-use bugnet_format::regs::{COMPARED_FLAGS, RegisterFile};
+use bugnet_format::regs::{COMPARED_FLAGS, FPU_UNKNOWN, RegisterFile};
 use std::mem::offset_of;
 
 /// Flags that are always set in user mode: interrupts enabled, and the reserved one.
@@ -153,7 +153,9 @@ impl Machine {
             wide[..32].copy_from_slice(value);
             slot.u8_ = wide;
         }
-        fpu::restore(regs);
+        if regs.rflags_known & FPU_UNKNOWN == 0 {
+            fpu::restore(regs);
+        }
     }
 
     /// Every register.

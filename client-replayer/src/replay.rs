@@ -15,9 +15,9 @@ use bugnet_dr::ir::Segment;
 use bugnet_dr::{fpu, sys};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::package::{Package, PageRef};
-use bugnet_format::record::{LoadValue, OutputStream, Placed, Record, Records};
+use bugnet_format::record::{LoadValue, OutputStream, Placed, Record, Records, SignalStep};
 use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
-use bugnet_format::types::CodeSeq;
+use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashMap;
 use std::ffi::c_void;
 use std::fs::File;
@@ -139,21 +139,27 @@ impl Replay {
             self.position = self.due.wrapping_sub(self.stub.slots().left);
             let reached = match self.stub.slots().left {
                 0 => self.advance(),
-                _ => Err(self.unexpected()),
+                _ => self.unexpected(),
             };
             self.settle(reached);
         }
         self
     }
 
-    /// Execution came to something that it cannot execute, and no record is due.
-    fn unexpected(&self) -> Trouble {
+    /// A block was built when the instruction could not be executed, and no record is due.
+    fn unexpected(&mut self) -> Result<(), Trouble> {
         let pc = self.machine.pc;
-        if self.memory.is_code(pc, 1) {
-            divergence(format!("the log has no record for the instruction at {pc:#x}, which replay does not execute"))
-        } else {
-            divergence(format!("execution reached {pc:#x}, of which the log has no code"))
+        if !self.memory.is_code(pc, 1) {
+            return Err(divergence(format!("execution reached {pc:#x}, of which the log has no code")));
         }
+        let instruction = self.instruction(pc)?;
+        if instruction.runs() {
+            // Its second part lies in a page that came later.
+            let len = instruction.len();
+            self.drop_blocks(pc, len);
+            return Ok(());
+        }
+        Err(divergence(format!("the log has no record for the instruction at {pc:#x}, which replay does not execute")))
     }
 
     /// Control came to the gate.
@@ -267,7 +273,10 @@ impl Replay {
     /// Does everything that is due at the position, and arms `left` for what is due next.
     fn advance(&mut self) -> Result<(), Trouble> {
         while let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) {
-            let skips = matches!(next.record, Record::Syscall { .. } | Record::Special { .. });
+            let skips = matches!(
+                next.record,
+                Record::Syscall { .. } | Record::Special { .. } | Record::Signal { step: SignalStep::Return, .. }
+            );
             if skips && self.position >= self.target {
                 self.next = Some(next);
                 return Err(Stop::Reached.into());
@@ -299,6 +308,10 @@ impl Replay {
             Record::Memory { addr, bytes, .. } => self.memory.write(addr.0, bytes).map_err(memory_trouble)?,
             Record::Code { seq, .. } => self.change_code(*seq).map_err(memory_trouble)?,
             Record::Registers { updates, .. } => self.machine.update(updates),
+            Record::Signal { step, regs, .. } => {
+                self.machine.load(regs);
+                self.position += u64::from(*step == SignalStep::Return);
+            }
             Record::Syscall { number, result, args, stream, updates, .. } => {
                 let pc = self.machine.pc;
                 let next = pc.wrapping_add(self.instruction(pc)?.len());
@@ -384,18 +397,27 @@ impl Replay {
 
     /// Puts the code pages up to `seq` into memory and drops what was translated from their bytes before.
     fn change_code(&mut self, seq: CodeSeq) -> Result<(), crate::memory::MemoryError> {
-        unsafe extern "C" fn flushed(_: *mut c_void) {}
         while let Some(page) = self.pages.get(self.pages_used).filter(|page| page.seq <= seq).copied() {
             self.pages_used += 1;
+            let start = page.addr.page().0;
+            let known = self.memory.is_code(start, 1);
             self.memory.install_code(&[page])?;
-            let start = page.addr.page().0 as sys::app_pc;
-            // SAFETY: within a clean call, holding no lock; nothing of the flushed code is returned to, since the
-            // registers are marked as changed below, so that execution is redirected.
-            unsafe { sys::dr_flush_region_ex(start, 4096, Some(flushed), std::ptr::null_mut()) };
+            // A page that is new has no blocks. DynamoRIO would drop those of all pages next to it.
+            if known {
+                self.drop_blocks(start, Addr::PAGE);
+            }
         }
         self.instructions.clear();
-        self.machine.jump(self.machine.pc);
         Ok(())
+    }
+
+    /// Makes DynamoRIO forget the blocks of a piece of code.
+    fn drop_blocks(&mut self, start: u64, len: u64) {
+        unsafe extern "C" fn dropped(_: *mut c_void) {}
+        // SAFETY: within a clean call, holding no lock. The block in which it was called may be among those that are
+        // dropped, and must not be returned to: `jump` marks the registers as changed, so execution is redirected.
+        unsafe { sys::dr_flush_region_ex(start as sys::app_pc, len as usize, Some(dropped), std::ptr::null_mut()) };
+        self.machine.jump(self.machine.pc);
     }
 
     fn change_fpu(&mut self, effect: FpuEffect) {

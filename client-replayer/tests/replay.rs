@@ -424,6 +424,20 @@ fn changed_code_runs_as_changed() {
 }
 
 #[test]
+fn an_instruction_across_pages_whose_second_comes_later() {
+    let code = assemble(CODE + 4093, |a| a.mov(rax, 0x1122_3344_5566_7788u64));
+    let mut first = vec![0x90; 4093];
+    first.extend_from_slice(&code[..3]);
+    let mut regs = start();
+    regs.rip = CODE + 4092;
+    let mut end = RegisterFile { rip: CODE + 4103, ..regs.clone() };
+    end.gpr[RAX] = 0x1122_3344_5566_7788;
+    let mut interval = Interval::new(&first, &regs);
+    interval.later_code(CODE + 4096, &code[3..]);
+    assert_end(&interval.new_code(1, 1).end(2, &end).replay().run());
+}
+
+#[test]
 fn an_instruction_that_changes_its_own_block() {
     // The store changes the immediate of the next instruction, in the same block.
     let code = assemble(CODE, |a| {
