@@ -89,17 +89,7 @@ impl Builder<'_> {
 
     /// Calls the client if something is due before the instruction at `pc`, and counts the instruction.
     fn check(&self, pc: u64) {
-        let (again, due, go_on) = (self.block.label(), self.block.label(), self.block.label());
-        self.meta(again);
-        self.spill();
-        self.meta(self.block.load(Opnd::reg(Gpr::RCX, 8), self.stub.left()));
-        self.meta(self.block.jump_if_rcx_zero(due));
-        self.meta(self.block.make(sys::OP_jmp_short, &[], &[Opnd::label(go_on)]));
-        self.meta(due);
-        self.call(pc, again);
-        self.meta(go_on);
-        self.add(-1);
-        self.restore();
+        self.meta(self.block.raw(&self.stub.check(pc)));
     }
 
     /// The start of a block with a FAST part, up to that.
@@ -176,6 +166,10 @@ pub unsafe extern "C" fn on_block(
 
 /// A block whose last instruction is not executed.
 fn instrument_opaque(mut builder: Builder<'_>, instrs: &[Instr], last: Instr) {
+    // A jump, of no effect, makes DynamoRIO believe that the flags are live at the block's start, so that it keeps them.
+    let next = builder.block.label();
+    builder.meta(builder.block.jump_if_rcx_zero(next));
+    builder.meta(next);
     builder.set_slow(1);
     for instr in instrs {
         builder.at = Some(*instr);

@@ -20,9 +20,13 @@ pub struct Slots {
     pub pc: u64,
     /// 1 in the SLOW part of a block.
     slow: u64,
+    /// Address of [`Stub::code`].
+    call: u64,
 }
 
 const SLOT_COUNT: u32 = (size_of::<Slots>() / 8) as u32;
+/// Length of [`Stub::check`].
+const CHECK_BYTES: usize = 87;
 /// Bytes of the page for [`Stub`]'s code.
 const STUB_BYTES: usize = 4096;
 
@@ -113,6 +117,55 @@ impl Stub {
         self.code
     }
 
+    /// Machine code of a CHECK for the instruction at `pc`, see [`crate::block`].
+    ///
+    /// It is made here, since DynamoRIO's encoder takes most of a replay's time where much code runs only a few times.
+    pub fn check(&self, pc: u64) -> [u8; CHECK_BYTES] {
+        /// `mov gs:[slot], rcx`, `mov rcx, gs:[slot]` and `jmp gs:[slot]`, up to the slot.
+        const STORE: &[u8] = &[0x65, 0x48, 0x89, 0x0c, 0x25];
+        const LOAD: &[u8] = &[0x65, 0x48, 0x8b, 0x0c, 0x25];
+        const JUMP: &[u8] = &[0x65, 0xff, 0x24, 0x25];
+        let slot = |field: usize| (self.offset + field as u32).to_le_bytes();
+        let [left, rcx, resume, pc_slot, call] = [
+            slot(offset_of!(Slots, left)),
+            slot(offset_of!(Slots, rcx)),
+            slot(offset_of!(Slots, resume)),
+            slot(offset_of!(Slots, pc)),
+            slot(offset_of!(Slots, call)),
+        ];
+        let pc = pc.to_le_bytes();
+        let pieces: [&[u8]; 20] = [
+            // 0: spill RCX; is something due?
+            STORE,
+            &rcx,
+            LOAD,
+            &left,
+            // 18: jrcxz to 22; jmp to 65
+            &[0xe3, 2, 0xeb, 43],
+            // 22: mov rcx, pc; note it
+            &[0x48, 0xb9],
+            &pc,
+            STORE,
+            &pc_slot,
+            // 41: lea rcx, [0]; note it; call the client
+            &[0x48, 0x8d, 0x0d],
+            &(-48i32).to_le_bytes(),
+            STORE,
+            &resume,
+            JUMP,
+            &call,
+            // 65: lea rcx, [rcx - 1]; store; restore RCX
+            &[0x48, 0x8d, 0x49, 0xff],
+            STORE,
+            &left,
+            LOAD,
+            &rcx,
+        ];
+        let mut code = [0; CHECK_BYTES];
+        code.iter_mut().zip(pieces.into_iter().flatten()).for_each(|(to, from)| *to = *from);
+        code
+    }
+
     /// Sets the base of a segment as the program sees it.
     pub fn set_segment_base(&self, segment: Segment, base: u64) {
         // SAFETY: see `prepare`; the value is only ever added to the program's own addresses.
@@ -142,6 +195,7 @@ impl Stub {
             }
             sys::instrlist_clear_and_destroy(context, list);
             self.code = page;
+            (*self.slots).call = page as u64;
             self.bases = [Segment::Fs, Segment::Gs].map(|segment| base.add(base_offset(context, segment)).cast());
         }
     }

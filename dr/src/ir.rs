@@ -410,6 +410,11 @@ impl Instr {
 /// DynamoRIO's `EFLAGS_READ_` bits of CF, PF, AF, ZF, SF and OF.
 pub const ARITHMETIC: u32 = 0x11f;
 
+unsafe extern "C" {
+    /// DynamoRIO's statement that the (no) operands of an instruction are all of them; the bindings leave it out.
+    fn instr_set_operands_valid(instr: *mut sys::instr_t, valid: sys::bool_);
+}
+
 /// A block that DynamoRIO is building.
 #[derive(Debug)]
 pub struct Block {
@@ -506,6 +511,20 @@ impl Block {
                 _ => unreachable!("instruction shape"),
             }
         })
+    }
+
+    /// Machine code of the instrumentation that DynamoRIO takes as it is, as if it were one instruction. It must not
+    /// depend on its own address.
+    #[must_use]
+    pub fn raw(&self, code: &[u8]) -> Instr {
+        // SAFETY: makes an instruction with room for as many bytes as are then copied, owned by nobody until inserted.
+        unsafe {
+            let instr = sys::instr_build_bits(self.context, sys::OP_nop as i32, code.len() as u32);
+            sys::instr_set_raw_bytes(instr, code.as_ptr().cast_mut(), code.len() as u32);
+            // Else DynamoRIO would decode the first of the instructions in the code, and forget the others.
+            instr_set_operands_valid(instr, 1);
+            Instr(instr)
+        }
     }
 
     /// `mov reg, memory` of the operand's own size.
