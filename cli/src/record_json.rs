@@ -33,6 +33,9 @@ fn record(record: &Record<'_>) -> Value {
             json!({ "kind": "load", "ordinal": ordinal, "offset": offset, "value": hex(value.iter()) })
         }
         Record::Registers { updates, .. } => json!({ "kind": "registers", "updates": self::updates(updates) }),
+        Record::Signal { step, number, regs, .. } => {
+            json!({ "kind": "signal", "step": step, "number": number, "regs": regs })
+        }
         Record::Syscall { number, result, args, stream, updates, .. } => json!({
             "kind": "syscall",
             "number": number,

@@ -2,12 +2,13 @@
 //! holds; and death by a signal.
 
 use crate::callout::Slot;
+use crate::code::read_memory;
 use crate::site::Site;
 use crate::thread::{self, Thread};
 use crate::writer::CHUNK;
 use bugnet_dr::ir::Gpr;
-use bugnet_dr::{context, sys};
-use bugnet_format::record::{EndReason, Record};
+use bugnet_dr::{context, fpu, sys};
+use bugnet_format::record::{EndReason, Record, SignalStep};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, RSP, RegisterFile};
 use bugnet_format::types::Addr;
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
@@ -118,7 +119,7 @@ fn site_at(callout: u64) -> Option<&'static Site> {
 /// How many of a block's instructions lie before `pc`.
 fn index_in_block(site: &Site, pc: u64) -> Option<u64> {
     let mut bytes = vec![0; (pc.checked_sub(site.pc)?) as usize];
-    if !crate::code::read_memory(site.pc, &mut bytes) {
+    if !read_memory(site.pc, &mut bytes) {
         return None;
     }
     let decoder = Decoder::with_ip(64, &bytes, site.pc, DecoderOptions::NONE);
@@ -201,8 +202,15 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         return sys::dr_signal_action_t_DR_SIGNAL_DELIVER;
     }
     let bit = 1u64 << (info.sig & 63);
-    if thread.syscall.ignored & bit == 0 && (thread.syscall.handled & bit != 0 || kills(info.sig)) {
-        end(thread, info, found.as_ref());
+    if thread.syscall.handled & bit != 0 {
+        // What was counted behind a fault has not been executed.
+        if found.is_some() {
+            let (position, _) = interrupted(thread, info, found.as_ref());
+            thread.recount(position);
+        }
+    } else if thread.syscall.ignored & bit == 0 && kills(info.sig) {
+        let (position, regs) = interrupted(thread, info, found.as_ref());
+        end(thread, info, position, regs);
     }
     sys::dr_signal_action_t_DR_SIGNAL_DELIVER
 }
@@ -214,32 +222,29 @@ fn touches(pc: u64, reg: Gpr) -> bool {
     gpr(decoder.decode().memory_base()) == Some(reg)
 }
 
-/// Ends the recording of a thread that a signal kills, or whose handler runs next.
-fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Scan>) {
+/// Position and registers of the program where a signal interrupts it.
+fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Scan>) -> (u64, RegisterFile) {
     // SAFETY: the event's context of the program.
     let mut regs = context::register_file(unsafe { &*info.mcontext });
-    let mut position = thread.counted();
+    let counted = thread.counted();
     if let Some(before) = thread.syscall.before.take() {
         // Within a system call, which then has not happened.
-        position -= 1;
-        regs = *before;
-    } else {
-        if let Some(site) = found.and_then(|f| f.limit).and_then(site_at)
-            && let Some(index) = index_in_block(site, regs.rip)
-        {
-            position = thread.counted() - site.back + index;
-        }
-        thread.complete(&mut regs);
-        // The processor's x87 state is this handler's, and the flags may be the instrumentation's.
-        regs.rflags_known &= !ARITHMETIC_FLAGS;
-        regs.rflags &= regs.rflags_known;
-        regs.rflags_known |= FPU_UNKNOWN;
+        return (counted - 1, *before);
     }
-    if thread.syscall.handled >> (info.sig & 63) & 1 == 1 {
-        let why = format!("signal {} is delivered to a handler, which cannot be recorded yet", info.sig);
-        thread.stop(position, EndReason::Unsupported { why }, regs);
-        return;
-    }
+    let index = found.and_then(|f| f.limit).and_then(site_at).and_then(|site| {
+        let index = index_in_block(site, regs.rip)?;
+        Some(counted - site.back + index)
+    });
+    thread.complete(&mut regs);
+    // The processor's x87 state is this handler's, and the flags may be the instrumentation's.
+    regs.rflags_known &= !ARITHMETIC_FLAGS;
+    regs.rflags &= regs.rflags_known;
+    regs.rflags_known |= FPU_UNKNOWN;
+    (index.unwrap_or(counted), regs)
+}
+
+/// Ends the recording of a thread that a signal kills.
+fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, position: u64, regs: RegisterFile) {
     snapshot_stack(thread, position, regs.gpr[RSP]);
     let fault = matches!(info.sig, libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP);
     let addr = match info.sig {
@@ -298,9 +303,25 @@ fn snapshot_stack(thread: &mut Thread, position: u64, rsp: u64) {
     let mut bytes = vec![0; CHUNK];
     for at in (start..end).step_by(CHUNK) {
         bytes.resize((end - at).min(CHUNK as u64) as usize, 0);
-        if crate::code::read_memory(at, &mut bytes) {
+        if read_memory(at, &mut bytes) {
             thread.record(position, |_| Record::Snapshot { addr: Addr(at), bytes: &bytes });
         }
+    }
+}
+
+/// Where the kernel finds x87 and vector state in a signal frame whose `ucontext` the stack pointer points at: the
+/// field `uc_mcontext.fpregs`.
+const FRAME_FPREGS: u64 = 224;
+
+/// x87 state, MXCSR and vector registers that a return from a handler loads, from the frame that RSP points at.
+fn frame_state(rsp: u64, regs: &mut RegisterFile) {
+    let mut pointer = [0; 8];
+    let mut image = fpu::Image::default();
+    let found = read_memory(rsp + FRAME_FPREGS, &mut pointer) && pointer != [0; 8];
+    if found && read_memory(u64::from_le_bytes(pointer), image.bytes_mut()) {
+        image.unpack(regs);
+    } else {
+        regs.rflags_known |= FPU_UNKNOWN;
     }
 }
 
@@ -312,9 +333,27 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     let Some(thread) = thread::of(drcontext) else { return };
-    if thread.recording() && info.type_ == sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY {
-        let position = thread.counted();
-        let why = format!("signal {} is delivered to a handler, which cannot be recorded yet", info.sig);
-        thread.stop(position, EndReason::Unsupported { why }, RegisterFile::unknown());
+    if !thread.recording() {
+        return;
     }
+    let step = match info.type_ {
+        sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY => SignalStep::Delivery,
+        sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_RETURN => SignalStep::Return,
+        _ => return,
+    };
+    let Some(target) = context::current() else { return };
+    let mut regs = Box::new(context::register_file(&target));
+    thread.complete(&mut regs);
+    let (position, number) = match step {
+        SignalStep::Delivery => {
+            regs.rflags_known |= FPU_UNKNOWN;
+            (thread.counted(), info.sig as u64)
+        }
+        SignalStep::Return => {
+            let before = thread.syscall.before.take();
+            frame_state(before.map_or(0, |regs| regs.gpr[RSP]), &mut regs);
+            (thread.counted() - 1, 0)
+        }
+    };
+    thread.record(position, |delta| Record::Signal { delta, step, number, regs });
 }

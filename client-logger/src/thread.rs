@@ -210,6 +210,11 @@ impl Thread {
         self.threshold.wrapping_add_signed(-left)
     }
 
+    /// The thread is at this position, whatever was counted.
+    pub fn recount(&mut self, position: u64) {
+        self.set_left(self.threshold as i64 - position as i64);
+    }
+
     fn set_left(&mut self, left: i64) {
         // SAFETY: the thread's own slot.
         unsafe { self.left.write(left as u64) };

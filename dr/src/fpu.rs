@@ -6,26 +6,44 @@ use std::arch::x86_64::{_fxrstor64, _fxsave64};
 /// An FXSAVE image.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
-struct Image([u8; 512]);
+pub struct Image([u8; 512]);
+
+impl Default for Image {
+    fn default() -> Self {
+        Self([0; 512])
+    }
+}
+
+impl Image {
+    /// Its bytes, to be filled.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    /// Copies x87 state and MXCSR into `regs`; vector registers stay.
+    pub fn unpack(&self, regs: &mut RegisterFile) {
+        let half = |at: usize| u16::from_le_bytes([self.0[at], self.0[at + 1]]);
+        regs.fcw = half(0);
+        regs.fsw = half(2);
+        regs.ftw = self.0[4];
+        regs.mxcsr = u32::from(half(24)) | u32::from(half(26)) << 16;
+        for (i, st) in regs.st.iter_mut().enumerate() {
+            st.copy_from_slice(&self.0[32 + 16 * i..42 + 16 * i]);
+        }
+    }
+}
 
 /// Reads x87 state and MXCSR from the processor into `regs`; vector registers stay.
 pub fn save(regs: &mut RegisterFile) {
-    let mut image = Image([0; 512]);
+    let mut image = Image::default();
     // SAFETY: 512 bytes, aligned to 16; FXSAVE is in every x86-64 processor.
     unsafe { _fxsave64(image.0.as_mut_ptr()) };
-    let half = |at: usize| u16::from_le_bytes([image.0[at], image.0[at + 1]]);
-    regs.fcw = half(0);
-    regs.fsw = half(2);
-    regs.ftw = image.0[4];
-    regs.mxcsr = u32::from(half(24)) | u32::from(half(26)) << 16;
-    for (i, st) in regs.st.iter_mut().enumerate() {
-        st.copy_from_slice(&image.0[32 + 16 * i..42 + 16 * i]);
-    }
+    image.unpack(regs);
 }
 
 /// Loads x87 state and MXCSR from `regs` into the processor; vector registers stay.
 pub fn restore(regs: &RegisterFile) {
-    let mut image = Image([0; 512]);
+    let mut image = Image::default();
     // The image's XMM fields are loaded too: take the current ones.
     // SAFETY: 512 bytes, aligned to 16; FXSAVE is in every x86-64 processor.
     unsafe { _fxsave64(image.0.as_mut_ptr()) };

@@ -155,7 +155,7 @@ fn a_sound_log_has_no_findings() {
     sound().write(folder.path());
     let report = checked(folder.path());
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
-    assert_eq!((report.intervals, report.records), (2, 31));
+    assert_eq!((report.intervals, report.records), (2, 33));
 }
 
 #[test]
@@ -306,24 +306,24 @@ const KILLED: &[KilledState] = &[
         },
         |log| std::fs::write(log.join("p4242/t4242/00000001.new"), b"BUGN").unwrap(),
         &[Invariant::EndReason],
-        &[1, 26],
+        &[1, 28],
     ),
     ("code-store-header", |log| log.threads.clear(), |log| cut(log, CODE, 7), &[], &[]),
     ("no-interval", |log| log.threads[0].intervals.clear(), |_| {}, &[], &[0]),
-    ("interval-header", |_| {}, |log| cut(log, SECOND, 30), &[Invariant::HeaderWhole], &[1, 26]),
+    ("interval-header", |_| {}, |log| cut(log, SECOND, 30), &[Invariant::HeaderWhole], &[1, 28]),
     (
         "interval-empty",
         |_| {},
         |log| cut(log, SECOND, HEADER_SIZE),
         &[Invariant::CheckpointFirst, Invariant::EndPresent],
-        &[1, 26],
+        &[1, 28],
     ),
     (
         "frame-cut",
         |_| {},
         |log| change(log, SECOND, |file| file.truncate(file.len() - 5)),
         &[Invariant::FrameWhole, Invariant::CheckpointFirst, Invariant::EndPresent],
-        &[1, 26],
+        &[1, 28],
     ),
     (
         "frame-cut-tail-whole",
@@ -333,7 +333,7 @@ const KILLED: &[KilledState] = &[
         },
         |log| change(log, SECOND, |file| file.truncate(file.len() - 5)),
         &[Invariant::FrameWhole],
-        &[2, 26, 5],
+        &[2, 28, 5],
     ),
     (
         "frame-written-tail-old",
@@ -343,7 +343,7 @@ const KILLED: &[KilledState] = &[
         },
         |_| {},
         &[],
-        &[2, 26, 5],
+        &[2, 28, 5],
     ),
     (
         "tail-in-use",
@@ -353,7 +353,7 @@ const KILLED: &[KilledState] = &[
         },
         |_| {},
         &[Invariant::EndPresent],
-        &[2, 26, 3],
+        &[2, 28, 3],
     ),
     (
         "tail-record-cut",
@@ -370,16 +370,16 @@ const KILLED: &[KilledState] = &[
             });
         },
         &[Invariant::EndPresent],
-        &[2, 26, 2],
+        &[2, 28, 2],
     ),
     (
         "tail-header",
         |_| {},
         |log| std::fs::write(log.join(TAIL), [0; 4096]).unwrap(),
         &[Invariant::HeaderWhole],
-        &[2, 26, 5],
+        &[2, 28, 5],
     ),
-    ("next-interval-missing", |log| drop(log.threads[0].intervals.pop()), |_| {}, &[Invariant::EndReason], &[1, 26]),
+    ("next-interval-missing", |log| drop(log.threads[0].intervals.pop()), |_| {}, &[Invariant::EndReason], &[1, 28]),
     (
         "tail-of-interval-before",
         |log| {
@@ -388,23 +388,23 @@ const KILLED: &[KilledState] = &[
         },
         |_| {},
         &[Invariant::CheckpointFirst, Invariant::EndPresent],
-        &[1, 26],
+        &[1, 28],
     ),
     (
         "code-store-cut",
         |log| log.code.push(Addr(0x5000)),
         |log| change(log, CODE, |file| file.truncate(file.len() - 3)),
         &[Invariant::FrameWhole],
-        &[2, 26, 5],
+        &[2, 28, 5],
     ),
     (
         "modules-cut",
         |_| {},
         |log| change(log, MODULES, |file| file.extend("{\"base\": \"\u{e9}".bytes().take(11))),
         &[Invariant::ModuleLine],
-        &[2, 26, 5],
+        &[2, 28, 5],
     ),
-    ("meta-new", |_| {}, |log| std::fs::write(log.join("recording.json.new"), "{").unwrap(), &[], &[2, 26, 5]),
+    ("meta-new", |_| {}, |log| std::fs::write(log.join("recording.json.new"), "{").unwrap(), &[], &[2, 28, 5]),
 ];
 
 #[test]

@@ -7,8 +7,8 @@ use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::frame::{Interval, IntervalHeader, TAIL_HEADER_SIZE, TailHeader, read_tail};
 use bugnet_format::package::{self, Package};
 use bugnet_format::record::{
-    EndReason, LOAD_FORMS, LoadValue, MAX_ORDINAL, OutputStream, Record, Records, RegisterUpdates, SpecialKind,
-    register_number,
+    EndReason, LOAD_FORMS, LoadValue, MAX_ORDINAL, OutputStream, Record, Records, RegisterUpdates, SignalStep,
+    SpecialKind, register_number,
 };
 use bugnet_format::regs::{NOTHING_KNOWN, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Position, Tid};
@@ -106,6 +106,12 @@ fn inner() -> impl Strategy<Value = Owned> {
             hash
         }),
         (delta(), updates()).prop_map(|(delta, updates)| Record::Registers { delta, updates }),
+        (delta(), 0..SignalStep::ALL.len(), number()).prop_map(|(delta, step, number)| Record::Signal {
+            delta,
+            step: SignalStep::ALL[step],
+            number,
+            regs: Box::default(),
+        }),
         (
             delta(),
             number(),

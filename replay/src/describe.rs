@@ -2,7 +2,7 @@
 
 use crate::signal;
 use crate::syscall;
-use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
+use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, SignalStep, register_number};
 use bugnet_format::regs::GPR_NAMES;
 use std::fmt::Write;
 
@@ -20,6 +20,11 @@ pub fn record(record: &Record<'_>) -> String {
             format!("load {ordinal}{part}: {}", bytes(&value.to_vec()))
         }
         Record::Registers { updates, .. } => format!("registers{}", self::updates(updates)),
+        Record::Signal { step: SignalStep::Delivery, number, regs, .. } => {
+            let name = signal::name(i32::try_from(*number).unwrap_or(0));
+            format!("{name} delivered to a handler at {:#x}", regs.rip)
+        }
+        Record::Signal { step: SignalStep::Return, regs, .. } => format!("signal handler returns to {:#x}", regs.rip),
         Record::Syscall { number, result, args, stream, updates, .. } => {
             let stream = match stream {
                 OutputStream::None => "",

@@ -1,7 +1,7 @@
 //! The rules for the records of an interval, one after the other.
 
 use super::{Invariant, Report};
-use crate::record::{EndReason, Placed, Record, Records};
+use crate::record::{EndReason, Placed, Record, Records, SignalStep};
 use crate::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, FPU_UNKNOWN, NOTHING_KNOWN, RegisterFile};
 use crate::types::{Addr, CodeSeq, Position};
 use std::path::Path;
@@ -128,7 +128,9 @@ fn check_record(placed: &Placed<'_>, before: &mut Before, file: &Path, report: &
             }
             before.load = Some((*position, *ordinal, offset.saturating_add(value.len() as u64)));
         }
-        Record::Syscall { .. } | Record::Special { .. } => before.opaque = Some(*position),
+        Record::Syscall { .. } | Record::Special { .. } | Record::Signal { step: SignalStep::Return, .. } => {
+            before.opaque = Some(*position)
+        }
         Record::SyscallData { arg, .. } => {
             if *arg > 5 {
                 report.error(Invariant::SyscallData, file, at, format!("argument {arg}"));

@@ -7,7 +7,7 @@ mod parts;
 mod read;
 
 pub use load::{LOAD_FORMS, LOAD_GENERAL, LoadValue, encode_load};
-pub use parts::{EndReason, OutputStream, RegisterUpdates, SpecialKind, register_number};
+pub use parts::{EndReason, OutputStream, RegisterUpdates, SignalStep, SpecialKind, register_number};
 pub use read::{Placed, RecordError, Records};
 
 use crate::regs::RegisterFile;
@@ -28,6 +28,7 @@ pub mod tag {
     pub const CHECKPOINT: u8 = 0x01;
     pub const CHECK: u8 = 0x02;
     pub const REGISTERS: u8 = 0x10;
+    pub const SIGNAL: u8 = 0x15;
     pub const SYSCALL: u8 = 0x11;
     pub const SPECIAL: u8 = 0x12;
     pub const MEMORY: u8 = 0x13;
@@ -77,6 +78,17 @@ pub enum Record<'a> {
         delta: u64,
         /// The changes.
         updates: RegisterUpdates,
+    },
+    /// The kernel moves the thread: into a signal handler, or back out of it.
+    Signal {
+        /// Instructions since the record before.
+        delta: u64,
+        /// Which way.
+        step: SignalStep,
+        /// Signal number; 0 for a return, which does not know it.
+        number: u64,
+        /// All registers afterwards. Where they say [`crate::regs::FPU_UNKNOWN`], x87 state and MXCSR stay as they are.
+        regs: Box<RegisterFile>,
     },
     /// The instruction at this position is a system call. Replay does not execute it, but sets RAX to `result`,
     /// RCX to the address of the next instruction and R11 to RFLAGS, applies `updates`, and goes on behind it.
@@ -158,6 +170,7 @@ impl<'a> Record<'a> {
             Self::Check { delta, .. }
             | Self::Load { delta, .. }
             | Self::Registers { delta, .. }
+            | Self::Signal { delta, .. }
             | Self::Syscall { delta, .. }
             | Self::Special { delta, .. }
             | Self::Memory { delta, .. }
@@ -195,6 +208,13 @@ impl<'a> Record<'a> {
                 out.push(tag::REGISTERS);
                 put_varint(out, *delta);
                 updates.encode(out);
+            }
+            Self::Signal { delta, step, number, regs } => {
+                out.push(tag::SIGNAL);
+                put_varint(out, *delta);
+                out.push(*step as u8);
+                put_varint(out, *number);
+                regs.encode(out);
             }
             Self::Syscall { delta, number, result, args, stream, updates } => {
                 out.push(tag::SYSCALL);

@@ -78,6 +78,26 @@ impl OutputStream {
     }
 }
 
+/// Which way a [`Record::Signal`](super::Record::Signal) goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum SignalStep {
+    /// Into a handler, before the instruction at the position, which is not executed now.
+    Delivery = 0,
+    /// Out of a handler: the instruction at the position is the system call `rt_sigreturn`, which counts as executed.
+    Return = 1,
+}
+
+impl SignalStep {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::Delivery, Self::Return];
+
+    pub(super) fn from_number(n: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| *s as u8 == n)
+    }
+}
+
 /// Why an interval ended.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "reason")]

@@ -2,7 +2,7 @@
 
 use super::load::decode_load;
 use super::parts::text;
-use super::{EndReason, MAX_TEXT, MAX_VALUE, OutputStream, Record, RegisterUpdates, SpecialKind, tag};
+use super::{EndReason, MAX_TEXT, MAX_VALUE, OutputStream, Record, RegisterUpdates, SignalStep, SpecialKind, tag};
 use crate::regs::RegisterFile;
 use crate::types::{Addr, CodeSeq, Position};
 use crate::wire::{Reader, WireError};
@@ -75,6 +75,12 @@ impl<'a> Records<'a> {
             tag::CHECK => Record::Check { delta: r.varint()?, rflags_known: r.varint()?, hash: r.u64()? },
             tag::LOAD.. => decode_load(r, first)?,
             tag::REGISTERS => Record::Registers { delta: r.varint()?, updates: RegisterUpdates::decode(r)? },
+            tag::SIGNAL => Record::Signal {
+                delta: r.varint()?,
+                step: SignalStep::from_number(r.u8()?).ok_or(WireError("unknown step of a SIGNAL"))?,
+                number: r.varint()?,
+                regs: Box::new(RegisterFile::decode(r)?),
+            },
             tag::SYSCALL => {
                 let delta = r.varint()?;
                 let number = r.varint()?;

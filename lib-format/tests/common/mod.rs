@@ -6,7 +6,7 @@ use bugnet_format::code::{self, PAGE};
 use bugnet_format::folder::{self, Ending, Machine, Meta, Module};
 use bugnet_format::frame::{IntervalHeader, TailHeader, encode_frame};
 use bugnet_format::record::{
-    EndReason, LoadValue, OutputStream, Record, RegisterUpdates, SpecialKind, encode_load, register_number,
+    EndReason, LoadValue, OutputStream, Record, RegisterUpdates, SignalStep, SpecialKind, encode_load, register_number,
 };
 use bugnet_format::regs::{RAX, RCX, RSP, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Tid};
@@ -161,6 +161,8 @@ pub fn sample() -> Log {
         load(1, 0, 4, &[1, 2, 3]),
         load(0, 0, 300, &[9; 10]),
         load(0, 4, 0, &[5]),
+        Record::Signal { delta: 1, step: SignalStep::Delivery, number: 14, regs: Box::new(registers(7)) },
+        Record::Signal { delta: 1, step: SignalStep::Return, number: 0, regs: Box::new(registers(8)) },
         Record::Registers {
             delta: 2,
             updates: RegisterUpdates { values: vec![(RSP as u8, 0x7000), (register_number::RIP, 0x40_1040)] },
