@@ -27,7 +27,7 @@ pub struct Workload {
 /// Single-threaded programs that take 1.5 to 10 s natively at their full size.
 const SINGLE: &[Program] = &[
     program("bzip2-tar", "bzip2", &["/bin/bzip2", "-9c", "input.tar"], [2 << 20, 32 << 20], tar),
-    program("gzip-tar", "gzip", &["/bin/gzip", "-9c", "input.tar"], [2 << 20, 48 << 20], tar),
+    program("gzip-tar", "gzip", &["/bin/gzip", "-9nc", "input.tar"], [2 << 20, 48 << 20], tar),
     program("xz-tar", "xz-utils", &["/usr/bin/xz", "-6c", "-T1", "input.tar"], [1 << 20, 10 << 20], tar),
     program(
         "python-objects",

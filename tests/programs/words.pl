@@ -10,7 +10,7 @@ while (my $line = <$in>) {
     $count{$_}++ for @words;
     $pairs{"$words[$_ - 1] $words[$_]"}++ for 1 .. $#words;
     (my $swapped = $line) =~ s/(\w+) (\w+)/$2 $1/g;
-    $sum += length($swapped) + tr/aeiou//;
+    $sum += length($swapped) + ($line =~ tr/aeiou//);
 }
 print "$sum $numbers ", scalar(keys %count), " ", scalar(keys %pairs), "\n";
 my @top = sort { $count{$b} <=> $count{$a} || $a cmp $b } keys %count;

@@ -10,7 +10,7 @@ use std::process::Command;
 /// How much work a program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// About 0.1 s natively, for every test run.
+    /// Some 40 million instructions, for every test run.
     Small,
     /// What a user would call a real input.
     Full,
@@ -46,7 +46,8 @@ pub const fn program(
     Program { name, package, command, stdin: None, sizes, prepare, options: &[] }
 }
 
-const CPU_HOST: &[&str] = &["--cpu", "host"];
+/// Hides SHA-NI and AES-NI, so that vector code does the work.
+const NO_CRYPTO: &[&str] = &["--cpu", "x86-64-v3"];
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const IV: &str = "101112131415161718191a1b1c1d1e1f";
 const AES: &[&str] =
@@ -57,27 +58,27 @@ const SHA256: &[&str] = &["/usr/bin/openssl", "dgst", "-sha256", "text"];
 pub const PROGRAMS: &[Program] = &[
     program("ls", "coreutils", &["/bin/ls", "-lR", "tree/"], [0, 1], tree),
     program("cat", "coreutils", &["/bin/cat", "text"], [4 << 20, 64 << 20], text),
+    program("sort", "coreutils", &["/usr/bin/sort", "--parallel=1", "-S", "200M", "lines"], [25_000, 1_000_000], lines),
+    program("gzip", "gzip", &["/bin/gzip", "-9nc", "text"], [96 << 10, 16 << 20], text),
+    program("gunzip", "gzip", &["/bin/gzip", "-dc", "text.gz"], [768 << 10, 64 << 20], gzipped),
+    program("bzip2", "bzip2", &["/bin/bzip2", "-9c", "text"], [96 << 10, 16 << 20], text),
+    program("xz", "xz-utils", &["/usr/bin/xz", "-6c", "-T1", "text"], [24 << 10, 4 << 20], text),
     program(
-        "sort",
-        "coreutils",
-        &["/usr/bin/sort", "--parallel=1", "-S", "200M", "lines"],
-        [100_000, 1_000_000],
-        lines,
+        "zstd",
+        "zstd",
+        &["/usr/bin/zstd", "-q", "-c", "-9", "--single-thread", "--no-asyncio", "text"],
+        [128 << 10, 32 << 20],
+        text,
     ),
-    program("gzip", "gzip", &["/bin/gzip", "-9c", "text"], [1 << 20, 16 << 20], text),
-    program("gunzip", "gzip", &["/bin/gzip", "-dc", "text.gz"], [4 << 20, 64 << 20], gzipped),
-    program("bzip2", "bzip2", &["/bin/bzip2", "-9c", "text"], [1 << 20, 16 << 20], text),
-    program("xz", "xz-utils", &["/usr/bin/xz", "-6c", "-T1", "text"], [256 << 10, 4 << 20], text),
-    program("zstd", "zstd", &["/usr/bin/zstd", "-q", "-c", "-9", "--single-thread", "text"], [1 << 20, 32 << 20], text),
-    program("bc", "bc", &["/usr/bin/bc", "-lq", "size.bc", "pi.bc"], [1000, 1000], bc),
-    program("awk", "mawk", &["/usr/bin/mawk", "-f", "words.awk", "text"], [1 << 20, 16 << 20], awk),
-    program("sed", "sed", &["/bin/sed", "-E", "-f", "edit.sed", "text"], [200 << 10, 4 << 20], sed),
-    program("perl", "perl-base", &["/usr/bin/perl", "words.pl", "text"], [128 << 10, 2 << 20], perl),
+    program("bc", "bc", &["/usr/bin/bc", "-lq", "size.bc", "pi.bc"], [250, 1000], bc),
+    program("awk", "mawk", &["/usr/bin/mawk", "-f", "words.awk", "text"], [128 << 10, 16 << 20], awk),
+    program("sed", "sed", &["/bin/sed", "-E", "-f", "edit.sed", "text"], [64 << 10, 4 << 20], sed),
+    program("perl", "perl-base", &["/usr/bin/perl", "words.pl", "text"], [12 << 10, 2 << 20], perl),
     program(
         "python-json-re",
         "python3-minimal",
         &["/usr/bin/python3", "-IB", "json_and_re.py", "items.json"],
-        [4_000, 100_000],
+        [500, 100_000],
         python_json,
     ),
     program(
@@ -91,35 +92,35 @@ pub const PROGRAMS: &[Program] = &[
         "python-classes",
         "python3-minimal",
         &["/usr/bin/python3", "-IB", "classes.py", "{n}"],
-        [4_000, 400_000],
+        [1_000, 400_000],
         |dir, _| script(dir, "classes.py", include_str!("../programs/classes.py")),
     ),
     Program {
         stdin: Some("script.sql"),
-        ..program("sqlite", "sqlite3", &["/usr/bin/sqlite3", "test.db"], [5_000, 100_000], |dir, n| {
+        ..program("sqlite", "sqlite3", &["/usr/bin/sqlite3", "test.db"], [1_000, 100_000], |dir, n| {
             Ok(inputs::sql(&dir.join("script.sql"), n)?)
         })
     },
-    program("cc1", "cpp", &["cc1", "-quiet", "-O2", "big.c", "-o", "big.s"], [500, 5_000], |dir, n| {
+    program("cc1", "cpp", &["cc1", "-quiet", "-O2", "big.c", "-o", "big.s"], [50, 5_000], |dir, n| {
         Ok(inputs::c_source(&dir.join("big.c"), n)?)
     }),
     program("openssl-sha256", "openssl", SHA256, [8 << 20, 64 << 20], text),
     program("openssl-aes", "openssl", AES, [8 << 20, 64 << 20], text),
-    Program { options: CPU_HOST, ..program("openssl-sha-ni", "openssl", SHA256, [8 << 20, 64 << 20], text) },
-    Program { options: CPU_HOST, ..program("openssl-aes-ni", "openssl", AES, [8 << 20, 64 << 20], text) },
-    program("bash", "bash", &["/bin/bash", "loop.sh", "{n}"], [3_000, 50_000], |dir, _| {
+    Program { options: NO_CRYPTO, ..program("openssl-sha256-avx2", "openssl", SHA256, [8 << 20, 64 << 20], text) },
+    Program { options: NO_CRYPTO, ..program("openssl-aes-vectors", "openssl", AES, [8 << 20, 64 << 20], text) },
+    program("bash", "bash", &["/bin/bash", "loop.sh", "{n}"], [200, 50_000], |dir, _| {
         script(dir, "loop.sh", include_str!("../programs/loop.sh"))
     }),
-    program("lua", "lua5.4", &["/usr/bin/lua5.4", "tables.lua", "{n}"], [10_000, 200_000], |dir, _| {
+    program("lua", "lua5.4", &["/usr/bin/lua5.4", "tables.lua", "{n}"], [1_500, 200_000], |dir, _| {
         script(dir, "tables.lua", include_str!("../programs/tables.lua"))
     }),
-    program("static-musl", "musl-tools", &["./static", "{n}"], [50_000, 200_000], |dir, _| {
+    program("static-musl", "musl-tools", &["./static", "{n}"], [30_000, 200_000], |dir, _| {
         compile(&["musl-gcc", "-static", "-O2"], include_str!("../programs/static.c"), &dir.join("static"))
     }),
-    program("static-glibc", "libc6-dev", &["./static", "{n}"], [50_000, 200_000], |dir, _| {
+    program("static-glibc", "libc6-dev", &["./static", "{n}"], [30_000, 200_000], |dir, _| {
         compile(&["gcc", "-static", "-O2"], include_str!("../programs/static.c"), &dir.join("static"))
     }),
-    program("non-pie", "gcc", &["./static", "{n}"], [50_000, 200_000], |dir, _| {
+    program("non-pie", "gcc", &["./static", "{n}"], [30_000, 200_000], |dir, _| {
         compile(&["gcc", "-no-pie", "-O2"], include_str!("../programs/static.c"), &dir.join("static"))
     }),
     program("vdso-clocks", "gcc", &["./clocks", "{n}"], [2_000, 200_000], |dir, _| {

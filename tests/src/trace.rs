@@ -1,7 +1,7 @@
 //! Which instructions a program executes, found by single-stepping it natively.
 
 use anyhow::{Context, Result, bail};
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -46,8 +46,7 @@ pub fn trace(program: &Path) -> Result<Vec<Step>> {
         let instruction = instruction_at(pid, regs.rip)?;
         let syscall = (instruction.code() == Code::Syscall).then_some(regs.rax);
         steps.push(Step { pc: regs.rip, syscall });
-        let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
-        status = match repeats && instruction.is_string_instruction() {
+        status = match many_or_no_traps(&instruction) {
             true => run_to(pid, instruction.next_ip())?,
             false => {
                 ptrace::step(pid, None)?;
@@ -55,6 +54,14 @@ pub fn trace(program: &Path) -> Result<Vec<Step>> {
             }
         };
     }
+}
+
+/// Whether an instruction traps more than once or not at all when it is stepped: `rep` string instructions trap once a
+/// repetition, and those that the kernel emulates (UMIP) run on into the next instruction.
+fn many_or_no_traps(instruction: &Instruction) -> bool {
+    let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+    let emulated = [Mnemonic::Sgdt, Mnemonic::Sidt, Mnemonic::Sldt, Mnemonic::Smsw, Mnemonic::Str];
+    repeats && instruction.is_string_instruction() || emulated.contains(&instruction.mnemonic())
 }
 
 fn instruction_at(pid: Pid, pc: u64) -> Result<Instruction> {
