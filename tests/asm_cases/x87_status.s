@@ -1,4 +1,5 @@
-# The x87 status word keeps its sticky exception bits, its condition bits and its top over first loads and system calls.
+# The x87 status word keeps its sticky exception bits, its condition bits and its top over first loads,
+# system calls, and code on a page of which none ran before.
 # EXPECT load three 0 03 00 00 00
 # EXPECT load one 0 11 00*7
 # EXPECT load two 0 22 00*7
@@ -16,6 +17,7 @@ one:
     syscall
 two:
     mov rax, [c]
+    call other_page
     fnstsw [sink]
     mov ax, [sink]
     # Without C1, which says in which direction the result was rounded.
@@ -27,6 +29,10 @@ two:
     and eax, 0x7d3f
     expect rax, 0x3920
     finish
+.balign 4096
+other_page:
+    ret
+.balign 4096
 .macro slot name:req, value:req
     .balign 64
 \name: .quad \value
