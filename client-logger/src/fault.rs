@@ -9,9 +9,11 @@ use crate::writer::CHUNK;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::{context, fpu, sys};
 use bugnet_format::record::{EndReason, Record, SignalStep};
-use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, RSP, RegisterFile};
+use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, GPR_UNKNOWN, RSP, RegisterFile};
 use bugnet_format::types::Addr;
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
 use std::ffi::c_void;
 
 /// Most bytes of a thread's stack that are kept at its death.
@@ -91,11 +93,8 @@ fn scan(start: u64, pc: u64) -> Scan {
                 }
             }
             (Mnemonic::Xor, Some(offset)) if offset == u64::from(Slot::Key.offset()) => {
-                if let Some(reg) = gpr(i.op0_register())
-                    && out.spilled & reg.bit() != 0
-                {
-                    out.shadow = if out.shadow == Some(reg) { None } else { Some(reg) };
-                }
+                let reg = gpr(i.op0_register());
+                out.shadow = if out.shadow == reg { None } else { reg };
             }
             (Mnemonic::Js | Mnemonic::Jmp, _) if counting && i.op0_kind() == OpKind::NearBranch64 => {
                 out.limit = Some(i.near_branch_target());
@@ -192,6 +191,8 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         if info.sig == libc::SIGSEGV
             && let Some(shadow) = scan.shadow
             && touches(pc, shadow)
+            // The program's own access has succeeded, or is about to: there is memory that this is the shadow of.
+            && read_memory(thread.shadow.of(info.access_address as u64), &mut [0; 1])
             && thread.shadow.reserve(info.access_address as u64)
         {
             return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
@@ -231,16 +232,45 @@ fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Sca
         // Within a system call, which then has not happened.
         return (counted - 1, *before);
     }
-    let index = found.and_then(|f| f.limit).and_then(site_at).and_then(|site| {
+    let mut dead = 0;
+    let position = found.and_then(|f| f.limit).and_then(site_at).and_then(|site| {
         let index = index_in_block(site, regs.rip)?;
+        dead = dead_gprs(regs.rip, site.back - index);
         Some(counted - site.back + index)
     });
     thread.complete(&mut regs);
     // The processor's x87 state is this handler's, and the flags may be the instrumentation's.
     regs.rflags_known &= !ARITHMETIC_FLAGS;
     regs.rflags &= regs.rflags_known;
-    regs.rflags_known |= FPU_UNKNOWN;
-    (index.unwrap_or(counted), regs)
+    regs.rflags_known |= FPU_UNKNOWN | u64::from(dead) * GPR_UNKNOWN;
+    (position.unwrap_or(counted), regs)
+}
+
+/// General purpose registers that the `count` instructions from `pc` on overwrite before they read them: the
+/// instrumentation may have used them.
+fn dead_gprs(pc: u64, count: u64) -> u16 {
+    let mut bytes = vec![0; 15 * count as usize];
+    let mut len = bytes.len();
+    while len > 0 && !read_memory(pc, &mut bytes[..len]) {
+        len -= 1;
+    }
+    let (mut dead, mut seen) = (0, 0);
+    let mut factory = InstructionInfoFactory::new();
+    for i in Decoder::with_ip(64, &bytes[..len], pc, DecoderOptions::NONE).into_iter().take(count as usize) {
+        let mut overwritten = 0;
+        for used in factory.info(&i).used_registers() {
+            let Some(reg) = gpr(used.register()) else { continue };
+            let whole = used.register().size() >= 4 && used.access() == OpAccess::Write;
+            if whole && seen & reg.bit() == 0 {
+                overwritten |= reg.bit();
+            } else {
+                seen |= reg.bit();
+            }
+        }
+        dead |= overwritten & !seen;
+        seen |= overwritten;
+    }
+    dead
 }
 
 /// Ends the recording of a thread that a signal kills.

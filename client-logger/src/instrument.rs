@@ -190,7 +190,9 @@ impl<'a> Rewriter<'a> {
                 self.callout(Some(instr), i, Kind::OpaqueBefore(target, kind));
                 self.callout(instr.next(), i, Kind::OpaqueAfter);
             }
-            Action::Unsupported(why) => self.callout(Some(instr), i, Kind::Unsupported(why)),
+            Action::Unsupported(why) => {
+                self.callout(Some(instr), i, Kind::Unsupported { why, dead: !self.live[i].gprs });
+            }
             Action::Syscall => {
                 let pc = instr.pc();
                 let half = |bits: u64| Opnd::imm((bits as u32).cast_signed().into(), 4);
@@ -301,7 +303,7 @@ impl<'a> Rewriter<'a> {
 
     fn acquire(&self, at: Option<Instr>, scratch: Scratch, live: Live) {
         for reg in [scratch.address, scratch.value] {
-            self.block.meta(at, self.block.store(Slot::Spill(reg).opnd(8), Opnd::reg(reg, 8)));
+            self.spill(at, reg, live);
         }
         self.save_flags(at, live);
     }
@@ -309,6 +311,20 @@ impl<'a> Rewriter<'a> {
     fn release(&self, at: Option<Instr>, scratch: Scratch, live: Live) {
         self.restore_flags(at, live);
         for reg in [scratch.address, scratch.value] {
+            self.restore(at, reg, live);
+        }
+    }
+
+    /// Spills a register, if its value is still wanted.
+    fn spill(&self, at: Option<Instr>, reg: Gpr, live: Live) {
+        if live.gprs & reg.bit() != 0 {
+            self.block.meta(at, self.block.store(Slot::Spill(reg).opnd(8), Opnd::reg(reg, 8)));
+        }
+    }
+
+    /// Undoes [`Self::spill`].
+    fn restore(&self, at: Option<Instr>, reg: Gpr, live: Live) {
+        if live.gprs & reg.bit() != 0 {
             self.block.meta(at, self.block.load(Opnd::reg(reg, 8), Slot::Spill(reg).opnd(8)));
         }
     }
@@ -378,10 +394,9 @@ impl<'a> Rewriter<'a> {
         let s = scratch.address;
         let block = self.block;
         let live = self.live[i + 1];
-        let spill = Slot::Spill(s).opnd(8);
         let early = read.address_gprs() & loaded.bit() != 0;
         let first = if early { Some(instr) } else { behind };
-        block.meta(first, block.store(spill, Opnd::reg(s, 8)));
+        self.spill(first, s, live);
         self.address(first, read, s);
         self.save_flags(behind, live);
         self.toggle(behind, s);
@@ -393,7 +408,7 @@ impl<'a> Rewriter<'a> {
         block.meta(behind, block.jump_if(sys::OP_jnz, entry));
         block.meta(behind, back);
         self.restore_flags(behind, live);
-        block.meta(behind, block.load(Opnd::reg(s, 8), spill));
+        self.restore(behind, s, live);
     }
 
     /// Any other read: memory is compared before the instruction executes.
@@ -435,7 +450,7 @@ impl<'a> Rewriter<'a> {
         let changed = instr.dsts().filter(|o| o.is_reg()).fold(implicit_writes(instr), |mask, o| mask | o.gprs());
         let early = changed & write.address_gprs() != 0;
         let first = if early { Some(instr) } else { behind };
-        block.meta(first, block.store(Slot::Spill(s).opnd(8), Opnd::reg(s, 8)));
+        self.spill(first, s, live);
         self.address(first, write, s);
         if let Some(copy) = self.same_store(i, s, write.bytes) {
             self.save_flags(behind, live);
@@ -444,7 +459,7 @@ impl<'a> Rewriter<'a> {
             self.restore_flags(behind, live);
         } else {
             let v = scratch.value;
-            block.meta(behind, block.store(Slot::Spill(v).opnd(8), Opnd::reg(v, 8)));
+            self.spill(behind, v, live);
             self.save_flags(behind, live);
             for (n, (offset, bytes)) in pieces(write.bytes).enumerate() {
                 let there = Opnd::at(s, offset, bytes);
@@ -456,9 +471,9 @@ impl<'a> Rewriter<'a> {
                 block.meta(behind, block.store(there, Opnd::reg(v, bytes)));
             }
             self.restore_flags(behind, live);
-            block.meta(behind, block.load(Opnd::reg(v, 8), Slot::Spill(v).opnd(8)));
+            self.restore(behind, v, live);
         }
-        block.meta(behind, block.load(Opnd::reg(s, 8), Slot::Spill(s).opnd(8)));
+        self.restore(behind, s, live);
     }
 
     /// For an instruction that only stores a register or constant, the same store to `[shadow]`.

@@ -56,5 +56,10 @@ pub enum Kind {
     /// Behind it.
     OpaqueAfter,
     /// Before an instruction that cannot be recorded exactly.
-    Unsupported(&'static str),
+    Unsupported {
+        /// Which one.
+        why: &'static str,
+        /// General purpose registers whose values are lost: nobody reads them any more.
+        dead: u16,
+    },
 }

@@ -16,7 +16,7 @@ use bugnet_format::cache::{Picture, check_load};
 use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind};
-use bugnet_format::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, RegisterFile};
+use bugnet_format::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, GPR_UNKNOWN, RegisterFile};
 use bugnet_format::types::{Addr, IntervalNo, Tid};
 use std::ffi::c_void;
 
@@ -610,8 +610,9 @@ impl Thread {
                     self.supply(position + 1, address, len.into());
                 }
             }
-            Kind::Unsupported(why) => {
-                let regs = self.registers(site.pc, 0);
+            Kind::Unsupported { why, dead } => {
+                let mut regs = self.registers(site.pc, 0);
+                regs.rflags_known |= u64::from(*dead) * GPR_UNKNOWN;
                 let why = format!("{why} at {:#x} cannot be recorded exactly", site.pc);
                 self.stop(position, EndReason::Unsupported { why }, regs);
             }

@@ -29,6 +29,11 @@ pub const FPU_UNKNOWN: u64 = 1 << 63;
 /// Bit of [`RegisterFile::rflags_known`] that says that no register is known; none is compared then.
 pub const NOTHING_KNOWN: u64 = 1 << 62;
 
+/// Bits of [`RegisterFile::rflags_known`] that say which general purpose registers are not known: this one for the first
+/// and the next 15 for the others. A register that is overwritten before anything reads it may be unknown where a
+/// signal killed the thread; it is not compared then.
+pub const GPR_UNKNOWN: u64 = 1 << 32;
+
 /// Every register that user code can read, of one thread at one position.
 ///
 /// Not held, since nothing on this level can tell them apart between processors: x87's last
@@ -216,7 +221,9 @@ impl RegisterFile {
         };
         compare("rip".into(), hex64(self.rip), hex64(got.rip));
         for (i, name) in GPR_NAMES.iter().enumerate() {
-            compare((*name).into(), hex64(self.gpr[i]), hex64(got.gpr[i]));
+            if unknown & GPR_UNKNOWN << i == 0 {
+                compare((*name).into(), hex64(self.gpr[i]), hex64(got.gpr[i]));
+            }
         }
         let known = self.rflags_known & got.rflags_known & COMPARED_FLAGS;
         compare("rflags".into(), hex64(self.rflags & known), hex64(got.rflags & known));
