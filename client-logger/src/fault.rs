@@ -64,8 +64,21 @@ fn scan(start: u64, pc: u64) -> Scan {
     // SAFETY: the fragment reaches beyond the instruction at `pc`, which has just executed.
     let decoder = unsafe { decoder(start, pc) };
     let mut counting = false;
+    let mut factory = InstructionInfoFactory::new();
     for i in decoder {
         let slot = slot_offset(&i);
+        let toggles = i.mnemonic() == Mnemonic::Xor && slot == Some(u64::from(Slot::Key.offset()));
+        if toggles {
+            let reg = gpr(i.op0_register());
+            out.shadow = if out.shadow == reg { None } else { reg };
+            continue;
+        }
+        let writes = |used: &iced_x86::UsedRegister| {
+            !matches!(used.access(), OpAccess::Read | OpAccess::CondRead) && gpr(used.register()) == out.shadow
+        };
+        if out.shadow.is_some() && factory.info(&i).used_registers().iter().any(writes) {
+            out.shadow = None;
+        }
         match (i.mnemonic(), slot) {
             (Mnemonic::Sub, Some(offset)) if offset == left => counting = true,
             (Mnemonic::Mov, Some(offset)) if i.op0_kind() == OpKind::Memory => {
@@ -84,17 +97,10 @@ fn scan(start: u64, pc: u64) -> Scan {
                     && reg == own
                 {
                     out.spilled &= !reg.bit();
-                    if out.shadow == Some(reg) {
-                        out.shadow = None;
-                    }
                 }
                 if offset == u64::from(Slot::Rax.offset()) {
                     out.rax_moved = false;
                 }
-            }
-            (Mnemonic::Xor, Some(offset)) if offset == u64::from(Slot::Key.offset()) => {
-                let reg = gpr(i.op0_register());
-                out.shadow = if out.shadow == reg { None } else { reg };
             }
             (Mnemonic::Js | Mnemonic::Jmp, _) if counting && i.op0_kind() == OpKind::NearBranch64 => {
                 out.limit = Some(i.near_branch_target());

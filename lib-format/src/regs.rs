@@ -192,6 +192,11 @@ impl RegisterFile {
             let Self { mxcsr, fcw, fsw, ftw, st, .. } = Self::default();
             masked = Self { mxcsr, fcw, fsw, ftw, st, ..masked };
         }
+        for (i, gpr) in masked.gpr.iter_mut().enumerate() {
+            if mask & GPR_UNKNOWN << i != 0 {
+                *gpr = 0;
+            }
+        }
         masked.rflags_known = mask & COMPARED_FLAGS;
         masked.rflags &= masked.rflags_known;
         let mut bytes = Vec::with_capacity(Self::SIZE);
