@@ -190,6 +190,15 @@ impl Memory {
         })
     }
 
+    /// Makes a page readable that will be code. Were it missing when execution gets there, DynamoRIO would forge a
+    /// fault, and lose x87 exception flags on the way; as it is, the block event finds that there is no code yet.
+    pub fn anticipate_code(&mut self, addr: u64) -> Result<(), MemoryError> {
+        if self.readable(addr, 1) == 0 {
+            self.ensure_writable(addr, 1)?;
+        }
+        Ok(())
+    }
+
     /// Puts pages of code in place. Runs of pages that follow each other are mapped as one.
     pub fn install_code(&mut self, pages: &[PageRef<'_>]) -> Result<(), MemoryError> {
         for run in pages.chunk_by(|a, b| a.addr.0.checked_add(PAGE) == Some(b.addr.0)) {
@@ -204,9 +213,7 @@ impl Memory {
             }
             let len = last.addr.page().0 - start + PAGE;
             // DynamoRIO decodes on into the next page before the block event can end the block: let it read zeros.
-            if self.readable(start + len, 1) == 0 {
-                let _ = self.ensure_writable(start + len, 1);
-            }
+            let _ = self.anticipate_code(start + len);
             let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC;
             // SAFETY: the range is the recorded program's, mapped above.
             if unsafe { sys::dr_memory_protect(start as *mut c_void, len as usize, prot) } == 0 {

@@ -122,6 +122,9 @@ impl Replay {
         at_start.dedup_by_key(|page| page.addr);
         at_start.reverse();
         self.memory.install_code(&at_start).map_err(|e| e.to_string())?;
+        for page in &self.pages {
+            self.memory.anticipate_code(page.addr.page().0).map_err(|e| e.to_string())?;
+        }
         match self.records.next() {
             Some(Ok(Placed { record: Record::Checkpoint { regs, .. }, .. })) => self.machine.load(&regs),
             _ => return Err("the interval does not begin with a checkpoint".into()),
