@@ -66,7 +66,7 @@ replay() {
 
     say "6. What happened: signal, instruction, address, registers, backtrace, last system calls, output"
     run "$bugnet" info "$work/crash.log" | tee "$work/crash.report"
-    for wanted in SIGSEGV 0x65 stock.c: report main 'last system calls' marmalade; do
+    for wanted in SIGSEGV SEGV_MAPERR 0x65 stock.c: report main 'last system calls' marmalade; do
         grep -q "$wanted" "$work/crash.report" || fail "the report does not mention $wanted"
     done
 }

@@ -3,11 +3,12 @@
 # As root it installs them; otherwise it prints the one command to run and fails. Quick when nothing is missing.
 set -euo pipefail
 
+packages=$(cat "$@")
 missing=()
 while read -r package _; do
     case $package in "" | \#*) continue ;; esac
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
-done < <(cat "$@")
+done <<<"$packages"
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
