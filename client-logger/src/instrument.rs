@@ -293,7 +293,7 @@ impl<'a> Rewriter<'a> {
     fn scratch(&self, i: usize, avoid: u16) -> Scratch {
         let instr = self.instrs[i];
         let used = instr.srcs().chain(instr.dsts()).fold(avoid, |mask, o| mask | o.gprs());
-        let used = used | Gpr::RAX.bit() | Gpr::RSP.bit() | implicit(instr);
+        let used = used | Gpr::RAX.bit() | Gpr::RSP.bit();
         // Prefer registers that are dead here: restoring them stalls nobody.
         let live = self.live[i + 1].gprs;
         let mut free: Vec<Gpr> = (0..16).map(Gpr).filter(|reg| used & reg.bit() == 0).collect();
@@ -447,7 +447,7 @@ impl<'a> Rewriter<'a> {
         let live = self.live[i + 1];
         let block = self.block;
         let s = scratch.address;
-        let changed = instr.dsts().filter(|o| o.is_reg()).fold(implicit_writes(instr), |mask, o| mask | o.gprs());
+        let changed = instr.dsts().filter(|o| o.is_reg()).fold(0, |mask, o| mask | o.gprs());
         let early = changed & write.address_gprs() != 0;
         let first = if early { Some(instr) } else { behind };
         self.spill(first, s, live);
@@ -535,20 +535,6 @@ impl<'a> Rewriter<'a> {
         }
         block.meta(at, over);
     }
-}
-
-/// Registers that an instruction uses without naming them as operands of their own.
-fn implicit(instr: Instr) -> u16 {
-    match instr.opcode() {
-        sys::OP_movs | sys::OP_cmps => Gpr::RSI.bit() | Gpr::RDI.bit(),
-        sys::OP_stos | sys::OP_scas => Gpr::RDI.bit(),
-        sys::OP_lods => Gpr::RSI.bit(),
-        _ => 0,
-    }
-}
-
-fn implicit_writes(instr: Instr) -> u16 {
-    implicit(instr)
 }
 
 /// The register and size of a load that leaves the loaded bytes unchanged in a register.

@@ -1,7 +1,21 @@
 //! What an instruction reads and writes, and what recording and replay do with it.
 //!
 //! This is the one place that knows. The order of [`Action::Execute`]'s reads is the order of the ordinals in `LOAD`
-//! records.
+//! records. It is the order of DynamoRIO's source operands; only `cmps` (at RSI, then at RDI), gathers (lane by lane)
+//! and masked stores have more than one read.
+//!
+//! # Results that differ between processors
+//!
+//! These execute on both sides, so a replay on a processor of another make may diverge from here, which the next
+//! `CHECK` or `END` record shows:
+//!
+//! - `rcpps`, `rcpss`, `rsqrtps`, `rsqrtss` and their VEX forms are approximations that each make computes its own way;
+//! - `f2xm1`, `fyl2x`, `fyl2xp1`, `fptan`, `fpatan`, `fsin`, `fcos` and `fsincos` are exact but for the last bits;
+//! - `bsf` and `bsr` of zero leave the destination unchanged or, with 32 bits, clear its upper half;
+//! - `pushf`, `lahf`, `setcc` and the like read flags that `mul`, `shl` and others leave undefined.
+
+mod corrections;
+mod prefixes;
 
 use crate::ir::{Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
 use crate::sys;
@@ -272,26 +286,6 @@ fn plain(opnd: Opnd) -> Option<Access> {
     Some(Access { place, bytes, masked: false })
 }
 
-/// Whether the instruction's memory operands are addresses only.
-fn touches_nothing(opcode: u32) -> bool {
-    matches!(
-        opcode,
-        sys::OP_lea
-            | sys::OP_nop_modrm
-            | sys::OP_prefetchnta
-            | sys::OP_prefetcht0
-            | sys::OP_prefetcht1
-            | sys::OP_prefetcht2
-            | sys::OP_prefetch
-            | sys::OP_prefetchw
-            | sys::OP_clflush
-            | sys::OP_clflushopt
-            | sys::OP_clwb
-            | sys::OP_cldemote
-            | sys::OP_invlpg
-    )
-}
-
 fn special(opcode: u32) -> Option<SpecialKind> {
     Some(match opcode {
         sys::OP_rdtsc => SpecialKind::Rdtsc,
@@ -306,7 +300,7 @@ fn special(opcode: u32) -> Option<SpecialKind> {
     })
 }
 
-fn rep_string(instr: Instr) -> Option<RepString> {
+fn rep_string(instr: Instr) -> Option<Action> {
     let kind = match instr.opcode() {
         sys::OP_rep_movs => StringKind::Move,
         sys::OP_rep_stos => StringKind::Store,
@@ -315,8 +309,15 @@ fn rep_string(instr: Instr) -> Option<RepString> {
         sys::OP_rep_scas | sys::OP_repne_scas => StringKind::Scan,
         _ => return None,
     };
-    let element = instr.srcs().chain(instr.dsts()).find(|o| o.is_memory())?.bytes();
-    Some(RepString { kind, element })
+    let memory: Vec<Opnd> = instr.srcs().chain(instr.dsts()).filter(|o| o.is_memory()).collect();
+    let flat = |opnd: &Opnd| {
+        let whole = |parts: MemoryParts| matches!(Gpr::from_id(parts.base), Some((_, 8)));
+        opnd.parts().is_some_and(|parts| parts.segment.is_none() && whole(parts))
+    };
+    if !memory.iter().all(flat) {
+        return Some(Action::Unsupported("rep with FS, GS or 32-bit addresses"));
+    }
+    Some(Action::Repeat(RepString { kind, element: memory.first()?.bytes() }))
 }
 
 fn opaque_store(instr: Instr) -> Option<Action> {
@@ -349,15 +350,6 @@ fn opaque_store(instr: Instr) -> Option<Action> {
 /// Instructions that read descriptor tables: the limit that `lsl` reads holds the processor's number.
 fn reads_descriptors(opcode: u32) -> bool {
     matches!(opcode, sys::OP_lsl | sys::OP_lar | sys::OP_verr | sys::OP_verw)
-}
-
-fn unsupported(opcode: u32) -> Option<&'static str> {
-    Some(match opcode {
-        sys::OP_wrfsbase | sys::OP_wrgsbase => "wrfsbase or wrgsbase",
-        sys::OP_iret | sys::OP_ret_far | sys::OP_call_far_ind | sys::OP_jmp_far_ind => "far control transfers",
-        sys::OP_xbegin => "transactional memory",
-        _ => return None,
-    })
 }
 
 /// `(bytes of an index, bytes of an element)` of a gather.
@@ -402,7 +394,7 @@ pub fn classify(instr: Instr) -> Action {
     if instr.is_syscall() {
         return Action::Syscall;
     }
-    if let Some(why) = unsupported(opcode) {
+    if let Some(why) = corrections::unsupported(instr) {
         return Action::Unsupported(why);
     }
     if let Some(kind) = special(opcode) {
@@ -417,10 +409,10 @@ pub fn classify(instr: Instr) -> Action {
     if reads_descriptors(opcode) {
         return Action::Result(SpecialKind::SystemTable);
     }
-    if let Some(op) = rep_string(instr) {
-        return Action::Repeat(op);
+    if let Some(action) = rep_string(instr) {
+        return action;
     }
-    if touches_nothing(opcode) {
+    if corrections::touches_nothing(opcode) {
         return Action::Execute { reads: Vec::new(), writes: Vec::new() };
     }
     match opcode {
@@ -446,54 +438,6 @@ pub fn classify(instr: Instr) -> Action {
             out.push(access);
         }
     }
-    adjust(instr, &mut reads, &mut writes);
+    corrections::adjust(instr, &mut reads, &mut writes);
     Action::Execute { reads, writes }
-}
-
-/// What operands alone do not tell.
-fn adjust(instr: Instr, reads: &mut Vec<Access>, writes: &mut Vec<Access>) {
-    match instr.opcode() {
-        // The bit may lie outside the operand.
-        sys::OP_bt | sys::OP_bts | sys::OP_btr | sys::OP_btc => {
-            let index = instr.srcs().filter_map(Opnd::get_reg).find(|id| Gpr::from_id(*id).is_some());
-            let Some(index) = index else { return };
-            for access in reads.iter_mut().chain(writes) {
-                let (base, absolute) = match access.place {
-                    Place::Direct(opnd) => (opnd.parts(), 0),
-                    Place::Segmented(parts, _) => (Some(parts), 0),
-                    Place::Absolute(address) => (None, address),
-                    _ => continue,
-                };
-                access.place = Place::Bit { base, absolute, index };
-            }
-        }
-        // A memory operand relative to RSP is addressed with the value of RSP behind the pop.
-        sys::OP_pop => {
-            for access in writes.iter_mut() {
-                if let Place::Direct(opnd) = access.place
-                    && let Some(mut parts) = opnd.parts()
-                    && matches!(Gpr::from_id(parts.base), Some((Gpr::RSP, _)))
-                {
-                    parts.disp += access.bytes as i32;
-                    access.place = Place::Direct(Opnd::from_parts(parts, crate::ir::opsz(access.bytes)));
-                }
-            }
-        }
-        // A load, which DynamoRIO's tables have as a store.
-        sys::OP_movntdqa | sys::OP_vmovntdqa => std::mem::swap(reads, writes),
-        // Bytes that the mask leaves alone keep what was there: as if they were read and written back.
-        sys::OP_maskmovq
-        | sys::OP_maskmovdqu
-        | sys::OP_vmaskmovdqu
-        | sys::OP_vmaskmovps
-        | sys::OP_vmaskmovpd
-        | sys::OP_vpmaskmovd
-        | sys::OP_vpmaskmovq => {
-            for access in reads.iter_mut().chain(writes.iter_mut()) {
-                access.masked = true;
-            }
-            reads.extend(writes.iter().copied());
-        }
-        _ => {}
-    }
 }

@@ -1,9 +1,9 @@
 //! Which registers and flags hold values that somebody still reads, at each instruction of a block.
 
-use crate::ir::{ARITHMETIC, Gpr, Instr};
+use crate::ir::{ARITHMETIC, Gpr, Instr, Opnd};
 use crate::sys;
 
-/// What is live behind an instruction. Everything is live at a block's end.
+/// Registers and flags, such as those that are live behind an instruction. Everything is live at a block's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     /// General purpose registers, bits of [`Gpr::bit`].
@@ -38,7 +38,7 @@ pub fn analyse(instrs: &[Instr]) -> Vec<Live> {
 pub fn flags_read_first(instrs: &[Instr]) -> u32 {
     let (mut needed, mut written) = (0, 0);
     for instr in instrs {
-        let (reads, writes) = instr.flags();
+        let (reads, writes) = flags(*instr);
         needed |= reads & !written;
         written |= writes;
     }
@@ -52,14 +52,30 @@ const ZF: u32 = 8;
 const SF: u32 = 0x10;
 const OF: u32 = 0x100;
 
-/// Flags that the instruction leaves undefined. Processors often leave them unchanged, so that what was in them before
-/// can still be read: it is not dead. (AF after `and`, `or`, `xor` and `test` is zero on all of them.)
-fn undefined_flags(instr: Instr) -> u32 {
+/// Flags that may stay as they are although the instruction counts as writing them: what was in them before is not dead.
+/// That includes undefined ones, which processors often leave unchanged (but AF after `and`, `or`, `xor` and `test` is
+/// zero on all of them).
+fn kept_flags(instr: Instr) -> u32 {
     match instr.opcode() {
+        // All of them if RCX is zero.
+        sys::OP_rep_cmps | sys::OP_repne_cmps | sys::OP_rep_scas | sys::OP_repne_scas => ARITHMETIC,
         sys::OP_bsf | sys::OP_bsr => CF | PF | AF | SF | OF,
         sys::OP_tzcnt | sys::OP_lzcnt => PF | AF | SF | OF,
         sys::OP_imul | sys::OP_mul => PF | AF | ZF | SF,
         sys::OP_div | sys::OP_idiv => ARITHMETIC,
+        sys::OP_shl
+        | sys::OP_shr
+        | sys::OP_sar
+        | sys::OP_shld
+        | sys::OP_shrd
+        | sys::OP_rol
+        | sys::OP_ror
+        | sys::OP_rcl
+        | sys::OP_rcr
+            if matches!(shift_count(instr), None | Some(0)) =>
+        {
+            ARITHMETIC
+        }
         sys::OP_shl | sys::OP_shr | sys::OP_sar | sys::OP_shld | sys::OP_shrd => AF | OF,
         sys::OP_rol | sys::OP_ror | sys::OP_rcl | sys::OP_rcr => OF,
         sys::OP_bt | sys::OP_bts | sys::OP_btr | sys::OP_btc => PF | AF | SF | OF | ZF,
@@ -67,6 +83,35 @@ fn undefined_flags(instr: Instr) -> u32 {
         sys::OP_bextr => AF | PF | SF,
         _ => 0,
     }
+}
+
+/// Arithmetic flags read, and written or perhaps written, as [`Instr::flags`], but right where DynamoRIO is not.
+fn flags(instr: Instr) -> (u32, u32) {
+    let (read, written) = instr.flags();
+    let read = match instr.opcode() {
+        sys::OP_cmc | sys::OP_fcmovb | sys::OP_fcmovnb => CF,
+        sys::OP_fcmove | sys::OP_fcmovne => ZF,
+        sys::OP_fcmovbe | sys::OP_fcmovnbe => CF | ZF,
+        sys::OP_fcmovu | sys::OP_fcmovnu => PF,
+        sys::OP_rep_cmps | sys::OP_repne_cmps | sys::OP_rep_scas | sys::OP_repne_scas => 0,
+        sys::OP_fxrstor64 | sys::OP_xrstor64 | sys::OP_xsave64 | sys::OP_xsaveopt64 | sys::OP_xsavec64 => 0,
+        sys::OP_rcl | sys::OP_rcr if shift_count(instr) == Some(0) => 0,
+        _ => read,
+    };
+    (read, written)
+}
+
+/// How far an instruction shifts or rotates, if that is a constant. All flags stay as they are if it is zero.
+fn shift_count(instr: Instr) -> Option<i64> {
+    let wide = instr.dsts().next().is_some_and(|dst| dst.bytes() == 8);
+    let count = instr.srcs().find_map(Opnd::get_imm)?;
+    Some(count & if wide { 63 } else { 31 })
+}
+
+/// Whether what it names as destination may also stay as it is.
+fn may_write_nothing(instr: Instr) -> bool {
+    let conditional = matches!(instr.opcode(), sys::OP_bsf | sys::OP_bsr | sys::OP_lar | sys::OP_lsl | sys::OP_xabort);
+    conditional || instr.is_predicated()
 }
 
 /// RFLAGS bits of flags given as bits of [`ARITHMETIC`].
@@ -78,11 +123,23 @@ pub fn rflags_bits(flags: u32) -> u64 {
         .fold(0, |bits, (_, bit)| bits | bit)
 }
 
-fn before(instr: Instr, after: Live) -> Live {
-    if instr.is_syscall() || matches!(instr.opcode(), sys::OP_int | sys::OP_int3 | sys::OP_into) {
-        return Live::ALL;
+/// What an instruction reads and overwrites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effects {
+    /// What the instruction may read.
+    pub read: Live,
+    /// What it overwrites whatever happens, without a doubt about the value.
+    pub overwritten: Live,
+}
+
+/// What an instruction does to registers and flags.
+#[must_use]
+pub fn effects(instr: Instr) -> Effects {
+    // The kernel or a signal handler sees everything.
+    if instr.is_syscall() || matches!(instr.opcode(), sys::OP_int | sys::OP_int1 | sys::OP_int3 | sys::OP_into) {
+        return Effects { read: Live::ALL, overwritten: Live { gprs: 0, flags: 0 } };
     }
-    let (mut read, mut written) = (0, 0);
+    let (mut read, mut written) = (implicitly_read(instr), 0);
     for opnd in instr.srcs() {
         read |= opnd.gprs();
     }
@@ -92,10 +149,26 @@ fn before(instr: Instr, after: Live) -> Live {
             _ => read |= opnd.gprs(),
         }
     }
-    if instr.is_predicated() {
+    if may_write_nothing(instr) {
+        read |= written;
         written = 0;
     }
-    let (flags_read, flags_written) = instr.flags();
-    let flags_written = flags_written & !undefined_flags(instr);
-    Live { gprs: after.gprs & !written | read, flags: after.flags & !flags_written | flags_read }
+    let (flags_read, flags_written) = flags(instr);
+    Effects {
+        read: Live { gprs: read, flags: flags_read },
+        overwritten: Live { gprs: written & !read, flags: flags_written & !flags_read & !kept_flags(instr) },
+    }
+}
+
+/// General purpose registers that an instruction reads without naming them as operands.
+fn implicitly_read(instr: Instr) -> u16 {
+    match instr.opcode() {
+        sys::OP_mwaitx => Gpr::RBX.bit(),
+        _ => 0,
+    }
+}
+
+fn before(instr: Instr, after: Live) -> Live {
+    let Effects { read, overwritten } = effects(instr);
+    Live { gprs: after.gprs & !overwritten.gprs | read.gprs, flags: after.flags & !overwritten.flags | read.flags }
 }
