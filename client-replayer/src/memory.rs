@@ -190,11 +190,31 @@ impl Memory {
         })
     }
 
-    /// Makes a page readable that will be code. Were it missing when execution gets there, DynamoRIO would forge a
-    /// fault, and lose x87 exception flags on the way; as it is, the block event finds that there is no code yet.
-    pub fn anticipate_code(&mut self, addr: u64) -> Result<(), MemoryError> {
+    /// Makes a page readable.
+    fn ensure_readable(&mut self, addr: u64) -> Result<(), MemoryError> {
         if self.readable(addr, 1) == 0 {
             self.ensure_writable(addr, 1)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a page executable that will be code. Were it not when execution gets there, DynamoRIO would forge a fault,
+    /// and lose x87 exception flags on the way; as it is, the block event finds that there is no code yet.
+    pub fn anticipate_code(&mut self, page: u64) -> Result<(), MemoryError> {
+        self.ensure_readable(page)?;
+        self.make_executable(page, PAGE)
+    }
+
+    /// Makes pages readable and executable only, with DynamoRIO's knowledge.
+    fn make_executable(&mut self, start: u64, len: u64) -> Result<(), MemoryError> {
+        let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC;
+        // SAFETY: the range is the recorded program's, mapped by the callers.
+        if unsafe { sys::dr_memory_protect(start as *mut c_void, len as usize, prot) } == 0 {
+            return Err(MemoryError::System(start, rustix::io::Errno::ACCESS));
+        }
+        for at in (start..start + len).step_by(PAGE as usize) {
+            let chunk = at - at % CHUNK;
+            self.chunks.entry(chunk).or_default().writable &= !bits(chunk, at, at + 1);
         }
         Ok(())
     }
@@ -213,18 +233,12 @@ impl Memory {
             }
             let len = last.addr.page().0 - start + PAGE;
             // DynamoRIO decodes on into the next page before the block event can end the block: let it read zeros.
-            let _ = self.anticipate_code(start + len);
-            let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC;
-            // SAFETY: the range is the recorded program's, mapped above.
-            if unsafe { sys::dr_memory_protect(start as *mut c_void, len as usize, prot) } == 0 {
-                return Err(MemoryError::System(start, rustix::io::Errno::ACCESS));
-            }
+            let _ = self.ensure_readable(start + len);
+            self.make_executable(start, len)?;
             for page in run {
                 let at = page.addr.page().0;
                 let chunk = self.chunks.entry(at - at % CHUNK).or_default();
-                let bit = bits(at - at % CHUNK, at, at + 1);
-                chunk.code |= bit;
-                chunk.writable &= !bit;
+                chunk.code |= bits(at - at % CHUNK, at, at + 1);
             }
         }
         Ok(())
