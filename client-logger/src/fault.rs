@@ -248,7 +248,7 @@ fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Sca
     // The processor's x87 state is this handler's, and the flags may be the instrumentation's.
     regs.rflags_known &= !ARITHMETIC_FLAGS;
     regs.rflags &= regs.rflags_known;
-    regs.rflags_known |= FPU_UNKNOWN | u64::from(dead) * GPR_UNKNOWN;
+    regs.rflags_known |= FPU_UNKNOWN | (u64::from(dead) * GPR_UNKNOWN);
     (position.unwrap_or(counted), regs)
 }
 

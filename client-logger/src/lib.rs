@@ -2,20 +2,20 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`instrument`] | rewrites a block: counts, checks loads, mirrors stores |
-//! | [`shadow`] | the picture of the replayer's memory, at `address xor 2^45` |
-//! | [`callout`] | from the code cache into Rust and back |
-//! | [`site`] | what a callout is about |
-//! | [`thread`] | a thread's position, interval and log |
-//! | [`writer`] | interval files, frames, the tail |
-//! | [`code`] | the code picture and the code store |
-//! | [`special`] | CPUID, RDTSC and their like |
-//! | [`syscall`] | system calls, output streams |
-//! | [`fault`] | faults of the program, faults of the shadow, death by a signal |
-//! | [`process`] | what all threads share |
-//! | [`environment`] | hides the recorder's own variables |
-//! | [`modules`] | the list of mapped ELF files |
-//! | [`options`] | the client's options |
+//! | `instrument` | rewrites a block: counts, checks loads, mirrors stores |
+//! | `shadow` | the picture of the replayer's memory, a shadow of the address space |
+//! | `callout` | from the code cache into Rust and back |
+//! | `site` | what a callout is about |
+//! | `thread` | a thread's position, interval and log |
+//! | `writer` | interval files, frames, the tail |
+//! | `code` | the code picture and the code store |
+//! | `special` | CPUID, RDTSC and their like |
+//! | `syscall` | system calls, output streams |
+//! | `fault` | faults of the program, faults of the shadow, death by a signal |
+//! | `process` | what all threads share |
+//! | `environment` | hides the recorder's own variables |
+//! | `modules` | the list of mapped ELF files |
+//! | `options` | the client's options |
 
 mod callout;
 mod code;

@@ -3,7 +3,7 @@
 //! [`bugnet_format::package`] comes in as a descriptor, [`bugnet_format::control`] goes over another one, and nothing
 //! else comes from outside. The parts:
 //!
-//! - `block`: instruments blocks so that [`replay::Replay`] is called at each position at which something is due
+//! - `block`: instruments blocks so that `replay::Replay` is called at each position at which something is due
 //! - `stub`: how blocks call the client, and what the two share
 //! - `replay`: what is due: applies records, stops, answers requests
 //! - `machine`: the registers, in DynamoRIO's form and in the log's
@@ -13,8 +13,8 @@
 //! - `output`: what a system call wrote
 //! - `confine`: the system calls that the process keeps
 //!
-//! One thread is replayed, in a process of its own. All state is in one [`replay::Replay`], which the events reach
-//! through [`state`].
+//! One thread is replayed, in a process of its own. All state is in one `replay::Replay`, which the events reach
+//! through `state`.
 
 mod block;
 mod confine;

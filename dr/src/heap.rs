@@ -12,7 +12,7 @@ const MALLOC_ALIGN: usize = 16;
 
 /// An allocator that never calls anything but `malloc`, `calloc`, `realloc` and `free`.
 ///
-/// A block whose alignment is above [`MALLOC_ALIGN`] lies within a larger one, whose address stands right before it.
+/// A block whose alignment is above `MALLOC_ALIGN` lies within a larger one, whose address stands right before it.
 #[derive(Debug)]
 pub struct Heap;
 
