@@ -13,7 +13,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const SEED: u64 = 20;
-const OPTIONS: [&str; 4] = ["--interval", "1M", "--check-every", "50k"];
+const OPTIONS: [&str; 4] = ["--interval", "10M", "--check-every", "50k"];
 
 /// Whom SIGKILL hits.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ enum Victim {
 /// A job that prints all the time it runs.
 fn job(dir: &Path) -> Result<Job> {
     fs::write(dir.join("loop.sh"), include_str!("../programs/loop.sh"))?;
-    Ok(Job::new(dir, ["/bin/bash", "loop.sh", "6000"]))
+    Ok(Job::new(dir, ["/bin/bash", "loop.sh", "400"]))
 }
 
 fn kill_recordings(test: &str, count: usize) -> Result<()> {

@@ -80,9 +80,7 @@ fn replay_under(wrapper: &[&str], bugnet: &Path, log: &Path, native: &Output) ->
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let output = run(Command::new("cp").arg("-r").arg(from).arg(to))?;
     ensure!(output.status.success(), "cp\n{}", printed(&output));
-    let output = run(Command::new("chmod").args(["-R", "a+rX"]).arg(to))?;
-    ensure!(output.status.success(), "chmod\n{}", printed(&output));
-    Ok(())
+    readable_by_all(to)
 }
 
 /// A folder with a bugnet in it, laid out as installed, that any user can run.
@@ -95,14 +93,20 @@ impl Moved {
         let folder = std::env::temp_dir().join(format!("bugnet-test-{name}-{}", std::process::id()));
         let (bin, lib) = (folder.join("bin"), folder.join("lib/bugnet"));
         fs::create_dir_all(&bin)?;
-        fs::create_dir_all(&lib)?;
+        fs::create_dir_all(lib.parent().context("lib/bugnet has a parent")?)?;
         fs::copy(binary()?, bin.join("bugnet"))?;
         let built = binary()?.parent().context("bugnet lies in a folder")?.to_owned();
-        for name in ["libbugnet_logger.so", "libbugnet_replayer.so", "replay-host"] {
-            fs::copy(built.join(name), lib.join(name)).with_context(|| format!("{name} in {}", built.display()))?;
+        let installed = built.join("../lib/bugnet");
+        if installed.is_dir() {
+            copy(&installed, &lib)?;
+        } else {
+            fs::create_dir_all(&lib)?;
+            for name in ["libbugnet_logger.so", "libbugnet_replayer.so", "replay-host"] {
+                fs::copy(built.join(name), lib.join(name)).with_context(|| format!("{name} in {}", built.display()))?;
+            }
+            fs::copy(dynamorio(&built)?, lib.join("libdynamorio.so"))?;
         }
-        fs::copy(dynamorio(&built)?, lib.join("libdynamorio.so"))?;
-        copy_permissions(&folder)?;
+        readable_by_all(&folder)?;
         Ok(Self { folder })
     }
 
@@ -118,7 +122,7 @@ impl Drop for Moved {
     }
 }
 
-fn copy_permissions(folder: &Path) -> Result<()> {
+fn readable_by_all(folder: &Path) -> Result<()> {
     let output = run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder))?;
     ensure!(output.status.success(), "chmod\n{}", printed(&output));
     Ok(())
