@@ -7,7 +7,7 @@ use bugnet_format::record::SpecialKind;
 use std::arch::x86_64::{__cpuid_count, __rdtscp, _rdrand64_step, _rdseed64_step, _rdtsc, _xgetbv};
 
 /// Bits of CPUID that the program does not get to see: `(leaf, subleaf, register 0 to 3 for EAX to EDX, bits, why)`.
-const HIDDEN: [(u32, u32, usize, u32, &str); 7] = [
+const HIDDEN: [(u32, u32, usize, u32, &str); 12] = [
     (1, 0, 2, 1 << 3, "MONITOR"),
     (7, 0, 1, 1 << 0, "FSGSBASE: the instructions crash DynamoRIO"),
     (7, 0, 1, 1 << 4 | 1 << 11, "transactional memory"),
@@ -50,6 +50,11 @@ const HIDDEN: [(u32, u32, usize, u32, &str); 7] = [
         "AVX-512, user interrupts, TSX, shadow stacks, AMX",
     ),
     (7, 1, 0, 1 << 5 | 1 << 21 | 1 << 22, "AVX-512, AMX"),
+    (7, 1, 0, 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 7 | 1 << 23, "newer than DynamoRIO's decoder"),
+    (7, 1, 3, 1 << 4 | 1 << 5 | 1 << 8 | 1 << 10 | 1 << 19 | 1 << 21, "newer than DynamoRIO's decoder"),
+    (7, 0, 1, 1 << 2, "SGX"),
+    (0x8000_0001, 0, 2, 1 << 11 | 1 << 15 | 1 << 16 | 1 << 21, "XOP, LWP, FMA4, TBM"),
+    (0x8000_0008, 0, 1, 1 << 0 | 1 << 4 | 1 << 8, "CLZERO, RDPRU, MCOMMIT: unknown to DynamoRIO's decoder"),
 ];
 
 /// Bits above x86-64-v3, hidden at that level.
