@@ -66,7 +66,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = number::count)]
     pub check_every: u64,
     /// What to show the program of the processor
-    #[arg(long, value_name = "LEVEL", default_value = "default", value_enum)]
+    #[arg(long, value_name = "LEVEL", default_value = "x86-64-v3", value_enum)]
     pub cpu: CpuLevel,
     /// Put no copies of the program's ELF files into the log; symbols then come from files with the same build id
     #[arg(long)]

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 pub enum CpuLevel {
     /// SSE4.2 and what is below it.
     V2,
-    /// AVX2, and no further vector features.
+    /// AVX2, BMI2, FMA and what is below them. The default.
     V3,
-    /// Everything that can be recorded exactly: no AVX-512, AMX, transactional memory. The default.
+    /// Everything that can be recorded exactly: no AVX-512, AMX, transactional memory.
     Host,
 }
 
@@ -51,7 +51,7 @@ impl Options {
     /// A sentence that says which option is wrong.
     pub fn parse(args: &[String]) -> Result<Self, String> {
         let mut options =
-            Self { log: PathBuf::new(), interval: 100_000_000, keep: 0, check_every: 0, cpu: CpuLevel::Host };
+            Self { log: PathBuf::new(), interval: 100_000_000, keep: 0, check_every: 0, cpu: CpuLevel::V3 };
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let value = args.next().ok_or_else(|| format!("logger option {name} lacks its value"))?;
@@ -66,7 +66,7 @@ impl Options {
                     options.cpu = match value.as_str() {
                         "x86-64-v2" => CpuLevel::V2,
                         "x86-64-v3" => CpuLevel::V3,
-                        "default" | "x86-64-v4" | "host" => CpuLevel::Host,
+                        "x86-64-v4" | "host" => CpuLevel::Host,
                         _ => return Err(wrong()),
                     }
                 }

@@ -57,12 +57,17 @@ const HIDDEN: [(u32, u32, usize, u32, &str); 12] = [
     (0x8000_0008, 0, 1, 1 << 0 | 1 << 4 | 1 << 8, "CLZERO, RDPRU, MCOMMIT: unknown to DynamoRIO's decoder"),
 ];
 
-/// Bits above x86-64-v3, hidden at that level.
-const ABOVE_V3: [(u32, u32, usize, u32); 3] = [
+/// Bits above x86-64-v3, hidden at that level. Those of instructions that replay does not execute (RDRAND, RDPID,
+/// XSAVEC ...) stay: any processor can replay them.
+const ABOVE_V3: [(u32, u32, usize, u32); 5] = [
     // VAES, VPCLMULQDQ, GFNI
     (7, 0, 2, 1 << 8 | 1 << 9 | 1 << 10),
-    // SHA
-    (7, 0, 1, 1 << 29),
+    // ADX, CLFLUSHOPT, CLWB, SHA
+    (7, 0, 1, 1 << 19 | 1 << 23 | 1 << 24 | 1 << 29),
+    // PCLMULQDQ, AES
+    (1, 0, 2, 1 << 1 | 1 << 25),
+    // SSE4A
+    (0x8000_0001, 0, 2, 1 << 6),
     // AVX-VNNI, AVX-IFMA
     (7, 1, 0, 1 << 4 | 1 << 23),
 ];

@@ -46,8 +46,8 @@ pub const fn program(
     Program { name, package, command, stdin: None, sizes, prepare, options: &[] }
 }
 
-/// Hides SHA-NI and AES-NI, so that vector code does the work.
-const NO_CRYPTO: &[&str] = &["--cpu", "x86-64-v3"];
+/// Shows SHA-NI and AES-NI, without which vector code does the work.
+const CRYPTO: &[&str] = &["--cpu", "host"];
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const IV: &str = "101112131415161718191a1b1c1d1e1f";
 const AES: &[&str] =
@@ -104,10 +104,10 @@ pub const PROGRAMS: &[Program] = &[
     program("cc1", "cpp", &["cc1", "-quiet", "-O2", "big.c", "-o", "big.s"], [50, 5_000], |dir, n| {
         Ok(inputs::c_source(&dir.join("big.c"), n)?)
     }),
-    program("openssl-sha256", "openssl", SHA256, [8 << 20, 64 << 20], text),
-    program("openssl-aes", "openssl", AES, [8 << 20, 64 << 20], text),
-    Program { options: NO_CRYPTO, ..program("openssl-sha256-avx2", "openssl", SHA256, [8 << 20, 64 << 20], text) },
-    Program { options: NO_CRYPTO, ..program("openssl-aes-vectors", "openssl", AES, [8 << 20, 64 << 20], text) },
+    Program { options: CRYPTO, ..program("openssl-sha256", "openssl", SHA256, [8 << 20, 64 << 20], text) },
+    Program { options: CRYPTO, ..program("openssl-aes", "openssl", AES, [8 << 20, 64 << 20], text) },
+    program("openssl-sha256-avx2", "openssl", SHA256, [8 << 20, 64 << 20], text),
+    program("openssl-aes-vectors", "openssl", AES, [8 << 20, 64 << 20], text),
     program("bash", "bash", &["/bin/bash", "loop.sh", "{n}"], [200, 50_000], |dir, _| {
         script(dir, "loop.sh", include_str!("../programs/loop.sh"))
     }),

@@ -6,18 +6,16 @@ use nix::sys::utsname::uname;
 /// What the program is shown of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CpuLevel {
-    /// What replays on most machines: no AVX-512, AMX or transactional memory
-    Default,
     /// Up to SSE4.2
     #[value(name = "x86-64-v2")]
     V2,
-    /// Up to AVX2, BMI2 and FMA
+    /// Up to AVX2, BMI2 and FMA: replays on most machines
     #[value(name = "x86-64-v3")]
     V3,
     /// As host, as long as AVX-512 cannot be recorded
     #[value(name = "x86-64-v4")]
     V4,
-    /// All that can be recorded exactly: so far the same as default
+    /// All that can be recorded exactly: AES, SHA ..., but no AVX-512, AMX or transactional memory
     Host,
 }
 
@@ -56,7 +54,6 @@ impl CpuLevel {
     /// Its name on the command line and for the logger.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Default => "default",
             Self::V2 => "x86-64-v2",
             Self::V3 => "x86-64-v3",
             Self::V4 => "x86-64-v4",
@@ -72,7 +69,7 @@ impl CpuLevel {
             && match self {
                 Self::V2 => listed(&[&BASE, &V2]),
                 Self::V3 => listed(&[&BASE, &V2, &V3]),
-                Self::Default | Self::V4 | Self::Host => true,
+                Self::V4 | Self::Host => true,
             }
     }
 }
@@ -107,16 +104,16 @@ mod tests {
 
     #[test]
     fn levels_show_what_they_say() {
-        use CpuLevel::{Default, Host, V2, V3, V4};
+        use CpuLevel::{Host, V2, V3, V4};
         let shown = |feature: &str| CpuLevel::value_variants().iter().filter(|l| l.shows(feature)).copied().collect();
         let check = |feature: &str, expected: &[CpuLevel]| {
             let shown: Vec<CpuLevel> = shown(feature);
             assert_eq!(shown, expected, "{feature}");
         };
-        check("sse2", &[Default, V2, V3, V4, Host]);
-        check("sse4_2", &[Default, V2, V3, V4, Host]);
-        check("avx2", &[Default, V3, V4, Host]);
-        check("sha_ni", &[Default, V4, Host]);
+        check("sse2", &[V2, V3, V4, Host]);
+        check("sse4_2", &[V2, V3, V4, Host]);
+        check("avx2", &[V3, V4, Host]);
+        check("sha_ni", &[V4, Host]);
         check("avx512f", &[]);
         check("amx_tile", &[]);
         check("rtm", &[]);
