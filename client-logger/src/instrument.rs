@@ -261,8 +261,14 @@ impl<'a> Rewriter<'a> {
             self.check_loaded(i, *read, loaded, bytes);
             return;
         }
-        for (ordinal, read) in reads.iter().enumerate() {
-            self.check_before(i, ordinal as u8, *read);
+        if let ([read], false) = (&reads[..], instr.is_cti())
+            && reads_once(instr)
+        {
+            self.check_and_redirect(i, *read);
+        } else {
+            for (ordinal, read) in reads.iter().enumerate() {
+                self.check_before(i, ordinal as u8, *read);
+            }
         }
         if let [write] = writes[..] {
             self.mirror(i, write);
@@ -411,14 +417,39 @@ impl<'a> Rewriter<'a> {
         self.restore(behind, s, live);
     }
 
-    /// Any other read: memory is compared before the instruction executes.
-    fn check_before(&mut self, i: usize, ordinal: u8, read: Access) {
+    /// A read by an instruction that can as well read the shadow: memory is read and compared once, and the instruction
+    /// then gets the value that was compared, even if somebody else has written to the memory since.
+    fn check_and_redirect(&mut self, i: usize, read: Access) {
         let instr = self.instrs[i];
-        let at = Some(instr);
+        let (at, behind) = (Some(instr), instr.next());
         let scratch = self.scratch(i, read.address_gprs());
         let live = self.live[i];
-        let block = self.block;
         self.acquire(at, scratch, live);
+        self.compare(i, 0, read, scratch);
+        self.restore_flags(at, live);
+        self.restore(at, scratch.value, live);
+        if instr.redirect_read(Opnd::at(scratch.address, 0, 8)) {
+            self.restore(behind, scratch.address, live);
+        } else {
+            self.restore(at, scratch.address, live);
+        }
+    }
+
+    /// Any other read: memory is compared before the instruction executes.
+    fn check_before(&mut self, i: usize, ordinal: u8, read: Access) {
+        let at = Some(self.instrs[i]);
+        let scratch = self.scratch(i, read.address_gprs());
+        let live = self.live[i];
+        self.acquire(at, scratch, live);
+        self.compare(i, ordinal, read, scratch);
+        self.release(at, scratch, live);
+    }
+
+    /// Compares memory with its shadow, whose address is in `scratch.address` afterwards.
+    fn compare(&mut self, i: usize, ordinal: u8, read: Access, scratch: Scratch) {
+        let instr = self.instrs[i];
+        let at = Some(instr);
+        let block = self.block;
         self.address(at, read, scratch.address);
         let kind = Kind::Differs { ordinal, bytes: read.bytes, shadow: scratch.address, loaded: None };
         let site = self.site(i, kind);
@@ -436,7 +467,6 @@ impl<'a> Rewriter<'a> {
             block.meta(at, block.jump_if(sys::OP_jnz, entry));
         }
         block.meta(at, back);
-        self.release(at, scratch, live);
     }
 
     /// A write: the picture takes what was stored.
@@ -535,6 +565,30 @@ impl<'a> Rewriter<'a> {
         }
         block.meta(at, over);
     }
+}
+
+/// Whether the instruction's one memory source is an explicit operand of its own, which it does not write back to.
+fn reads_once(instr: Instr) -> bool {
+    let implicit = matches!(
+        instr.opcode(),
+        sys::OP_pop
+            | sys::OP_popf
+            | sys::OP_ret
+            | sys::OP_leave
+            | sys::OP_enter
+            | sys::OP_xlat
+            | sys::OP_movs
+            | sys::OP_cmps
+            | sys::OP_scas
+            | sys::OP_lods
+            | sys::OP_maskmovq
+            | sys::OP_maskmovdqu
+            | sys::OP_vmaskmovdqu
+    );
+    let sources = instr.srcs().filter(|o| o.is_memory()).count();
+    // A push writes elsewhere; any other memory destination is the source itself.
+    let written = instr.dsts().any(|o| o.is_memory()) && instr.opcode() != sys::OP_push;
+    !implicit && sources == 1 && !written
 }
 
 /// The register and size of a load that leaves the loaded bytes unchanged in a register.

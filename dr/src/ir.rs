@@ -398,6 +398,30 @@ impl Instr {
         (bits & ARITHMETIC, bits >> 11 & ARITHMETIC)
     }
 
+    /// Makes the instruction read its memory source operand, of which there is one and no memory destination of the
+    /// same kind, from `memory` instead. `false`, and unchanged, if it has no such form.
+    #[must_use]
+    pub fn redirect_read(self, memory: Opnd) -> bool {
+        // SAFETY: see the crate's "Safety of the whole"; indices are below the count.
+        unsafe {
+            for i in 0..sys::instr_num_srcs(self.0) as u32 {
+                let old = sys::instr_get_src(self.0, i);
+                if sys::opnd_is_memory_reference(old) == 0 {
+                    continue;
+                }
+                let mut new = memory.0;
+                sys::opnd_set_size(&raw mut new, sys::opnd_get_size(old));
+                sys::instr_set_src(self.0, i, new);
+                if sys::instr_is_encoding_possible(self.0) != 0 {
+                    return true;
+                }
+                sys::instr_set_src(self.0, i, old);
+                return false;
+            }
+        }
+        false
+    }
+
     /// The next instruction, meta ones included.
     #[must_use]
     pub fn next(self) -> Option<Self> {
