@@ -193,6 +193,8 @@ fn verify_interval(tools: &Tools, log: &Log, id: IntervalId) -> Result<(Outcome,
     let position = session.position();
     let outcome = match stop {
         Stop::End => match session.recorded_end() {
+            // The next interval should follow: the log was cut off before its first record.
+            Some((end, EndReason::Full)) if end == position && log.is_last(id)? => Outcome::CutOff { position },
             Some((end, reason)) if end == position => Outcome::End { end: reason.clone() },
             _ => Outcome::Failed { error: format!("{id}: the replay process claims an end at {position}") },
         },
