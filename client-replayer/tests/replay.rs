@@ -530,14 +530,14 @@ fn gathers_read_lane_by_lane() {
 
 #[test]
 fn addresses_of_our_own_are_refused() {
-    let window = 0x1000_0000_0000u64;
+    let window = 0x3000_0000_0000u64;
     let code = assemble(CODE, |a| a.mov(rax, qword_ptr(rbx)));
     let mut regs = start();
     regs.gpr[RBX] = window + 0x1000_0000;
     let mut replay = Interval::new(&code, &regs).load(0, 0, &[1; 8]).replay();
     replay.send(&Request::RunTo { position: u64::MAX, output: false });
     let Response::Failed(why) = replay.receive() else { panic!("accepted") };
-    assert!(why.contains("0x100010000000 collides"), "{why}");
+    assert!(why.contains("0x300010000000 collides"), "{why}");
     // A program that goes astray finds nothing of ours to read.
     let mut replay = Interval::new(&code, &regs).replay();
     assert!(replay.read(window, 16).is_empty());
@@ -550,7 +550,7 @@ fn addresses_of_our_own_are_refused() {
 fn the_window_can_be_elsewhere() {
     let code = assemble(CODE, |a| a.mov(rax, qword_ptr(rbx)));
     let mut regs = start();
-    regs.gpr[RBX] = 0x1000_1000_0000;
+    regs.gpr[RBX] = 0x3000_1000_0000;
     let mut end = behind(&code, &regs);
     end.gpr[RAX] = 0x0101_0101_0101_0101;
     let package = Interval::new(&code, &regs).load(0, 0, &[1; 8]).end(1, &end).package();
@@ -597,7 +597,7 @@ fn hostile_packages_do_no_harm() {
         assert!(matches!(Replay::start(bytes).receive(), Response::Failed(_)));
     }
     // Code in the replay process's own window, and where no code can be.
-    for at in [0x1000_1000_0000, 0, u64::MAX - 0xfff] {
+    for at in [0x3000_1000_0000, 0, u64::MAX - 0xfff] {
         let mut interval = Interval::new(&code, &regs);
         let package = interval.code(at, &[0xc3]).end(2, &regs).package();
         assert!(matches!(Replay::start(&package).receive(), Response::Failed(_)), "{at:#x}");

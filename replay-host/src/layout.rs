@@ -8,8 +8,9 @@ pub const USER_END: usize = (1 << 47) - 4096;
 pub const USER_START: usize = 0x1_0000;
 /// Bytes of the window.
 pub const WINDOW_SIZE: usize = 1 << 40;
-/// Start of the window where nothing else is asked for: Linux and sanitizers place nothing here of themselves.
-pub const DEFAULT_WINDOW: usize = 0x1000_0000_0000;
+/// Start of the window where nothing else is asked for: Linux and sanitizers place nothing here of themselves, and it
+/// is above where the kernel begins to look for room in the legacy layout.
+pub const DEFAULT_WINDOW: usize = 0x3000_0000_0000;
 /// Bytes of the stack on which DynamoRIO starts.
 pub const STACK_SIZE: usize = 8 << 20;
 
