@@ -90,9 +90,10 @@ impl Process {
     }
 }
 
-/// A forked child goes on: the log is the parent's.
+/// A forked child goes on: the log is the parent's, and the child is not recorded.
 pub fn forked() {
     get().code().close();
+    get().end();
 }
 
 /// The process exits.

@@ -588,6 +588,10 @@ impl Thread {
             return;
         }
         if !self.recording() {
+            // Nothing is logged, but the instruction may read the shadow in place of the memory.
+            if let Kind::Differs { bytes, shadow, .. } = site.kind {
+                self.mirror(self.shadow.of(self.gpr(shadow)), bytes.into());
+            }
             return;
         }
         let position = self.counted() - site.back;
