@@ -2,6 +2,11 @@
 # All tests of `make test`, one after the other. Everything is built in the release profile, for two reasons: the
 # recorded programs run at a user's speed, and DynamoRIO, which takes longest to build, is built once.
 set -euo pipefail
+# Tests send signals to programs that inherit what this script inherits; in the background, that is SIGINT ignored.
+if [ -z "${BUGNET_SIGNALS_RESET:-}" ]; then
+    export BUGNET_SIGNALS_RESET=1
+    exec env --default-signal "$0" "$@"
+fi
 : "${CARGO:=cargo}"
 cd "$(dirname "$0")/.."
 
