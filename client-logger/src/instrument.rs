@@ -26,7 +26,7 @@ use bugnet_format::record::SpecialKind;
 use std::ffi::c_void;
 
 /// Largest read or write, in bytes, that is checked or mirrored inline.
-const INLINE: u32 = 32;
+const INLINE: u32 = thread::INLINE as u32;
 
 /// Bytes of the longest instruction.
 const LONGEST_INSTRUCTION: u64 = 15;
@@ -158,7 +158,14 @@ impl<'a> Rewriter<'a> {
             block.meta(first, block.load(rcx, left));
             block.meta(first, block.lea(Gpr::RCX, Opnd::at(Gpr::RCX, -(n as i32), 8)));
             block.meta(first, block.store(left, rcx));
-            block.meta(first, block.load(Opnd::reg(Gpr::RCX, 4), Slot::Left.upper_half()));
+            if std::arch::is_x86_feature_detected!("bmi2") {
+                // Not from memory: a load of half of what was just stored would wait for the store.
+                let ecx = Opnd::reg(Gpr::RCX, 4);
+                block.meta(first, block.make(sys::OP_rorx, &[rcx], &[rcx, Opnd::imm(32, 1)]));
+                block.meta(first, block.load(ecx, ecx));
+            } else {
+                block.meta(first, block.load(Opnd::reg(Gpr::RCX, 4), Slot::Left.upper_half()));
+            }
             block.meta(first, block.jump_if_rcx_zero(near));
             // The slow path wants the program's RCX.
             block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));

@@ -61,6 +61,9 @@ pub struct Thread {
     next_check: u64,
     /// Bases of FS and GS.
     pub segments: [u64; 2],
+    /// Where the last first load ended, and how many before it each began where the one before ended.
+    expected: u64,
+    streak: u32,
     /// Addresses of an instruction's writes, taken before it executes.
     pending: Vec<(u64, u32)>,
     /// Registers and flags before an instruction whose results are logged.
@@ -71,6 +74,15 @@ pub struct Thread {
     pub syscall: SyscallState,
     buffer: Vec<u8>,
 }
+
+/// Largest read that is checked inline, in bytes.
+pub const INLINE: usize = 32;
+
+/// So many first loads in a row are a streak.
+const STREAK: u32 = 8;
+
+/// Bytes that are logged ahead of a streak.
+const LOOK_AHEAD: u64 = 512;
 
 /// Most instructions between two thresholds: the flag-free form of the count wants the counter below 2^32.
 const STRETCH: u64 = 1 << 31;
@@ -160,6 +172,8 @@ impl Thread {
             threshold: 0,
             next_check: 0,
             segments: [0; 2],
+            expected: 0,
+            streak: 0,
             pending: Vec::new(),
             before: ([0; 16], 0),
             repeat: (0, 0, 0, false),
@@ -454,15 +468,33 @@ impl Thread {
 
     fn differs(&mut self, position: u64, site: &Site) {
         let Kind::Differs { ordinal, bytes, shadow, loaded } = site.kind else { return };
-        let address = self.shadow.of(self.gpr(shadow));
+        let shadow = self.gpr(shadow);
+        let address = self.shadow.of(shadow);
+        let len = bytes as usize;
+        let mut value = [0; INLINE];
         match loaded {
-            Some(reg) => {
-                let value = self.gpr(reg).to_le_bytes();
-                let value = &value[..bytes as usize];
-                self.load(position, ordinal, 0, value);
-                self.shadow.write(Addr(address), value);
-            }
-            None => self.check_range(position, ordinal, address, bytes.into()),
+            Some(reg) => value[..8].copy_from_slice(&self.gpr(reg).to_le_bytes()),
+            // SAFETY: the inline code has just read these bytes.
+            None => unsafe { std::ptr::copy_nonoverlapping(address as *const u8, value.as_mut_ptr(), len) },
+        }
+        self.load(position, ordinal, 0, &value[..len]);
+        // SAFETY: the inline code has just read these bytes of the shadow, which is writable and the thread's own.
+        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), shadow as *mut u8, len) };
+        self.look_ahead(position, address, bytes.into());
+    }
+
+    /// After a number of first loads that each began where the one before ended, what follows in the page is probably
+    /// going to be loaded, too: it is logged at once.
+    fn look_ahead(&mut self, position: u64, address: u64, len: u64) {
+        self.streak = if address == self.expected { self.streak + 1 } else { 0 };
+        self.expected = address + len;
+        if self.streak < STREAK {
+            return;
+        }
+        let ahead = LOOK_AHEAD.min(Addr::PAGE - self.expected % Addr::PAGE);
+        if ahead < Addr::PAGE {
+            self.supply(position, self.expected, ahead);
+            self.expected += ahead;
         }
     }
 
