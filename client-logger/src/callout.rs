@@ -104,23 +104,35 @@ unsafe extern "C" {
 
 /// Inserts a callout about `site` before `at`. All registers and flags are the same behind it, unless the site is one
 /// that changes them.
+///
+/// As machine code: there is at least one callout in each block, and DynamoRIO's encoder takes its time.
 pub fn insert(block: &Block, at: Option<Instr>, site: Site) {
     let site = Box::leak(Box::new(site)) as *const Site as u64;
-    let field = |offset: usize| Opnd::at(Gpr::RAX, offset as i32, 8);
-    let gpr = |reg: Gpr| field(offset_of!(Thread, saved) + offset_of!(Saved, gpr) + 8 * usize::from(reg.0));
-    let [rax, rcx, rsp] = [Gpr::RAX, Gpr::RCX, Gpr::RSP].map(|reg| Opnd::reg(reg, 8));
-    block.meta(at, block.store(Slot::Rax.opnd(8), rax));
-    block.meta(at, block.load(rax, Slot::Thread.opnd(8)));
-    block.meta(at, block.store(gpr(Gpr::RCX), rcx));
-    block.meta(at, block.load(rcx, Slot::Rax.opnd(8)));
-    block.meta(at, block.store(gpr(Gpr::RAX), rcx));
-    block.meta(at, block.store(gpr(Gpr::RSP), rsp));
-    block.meta(at, block.mov_imm64(Gpr::RCX, site));
+    let gpr = |reg: Gpr| offset_of!(Thread, saved) + offset_of!(Saved, gpr) + 8 * usize::from(reg.0);
+    let mut code = Vec::with_capacity(96);
+    let mut emit = |opcode: &[u8], displacement: usize| {
+        code.extend_from_slice(opcode);
+        code.extend_from_slice(&(displacement as u32).to_le_bytes());
+    };
+    let slot = |slot: Slot| slot.offset() as usize;
+    emit(&[0x65, 0x48, 0x89, 0x04, 0x25], slot(Slot::Rax)); // mov gs:[slot], rax
+    emit(&[0x65, 0x48, 0x8b, 0x04, 0x25], slot(Slot::Thread)); // mov rax, gs:[slot]
+    emit(&[0x48, 0x89, 0x88], gpr(Gpr::RCX)); // mov [rax + offset], rcx
+    emit(&[0x65, 0x48, 0x8b, 0x0c, 0x25], slot(Slot::Rax)); // mov rcx, gs:[slot]
+    emit(&[0x48, 0x89, 0x88], gpr(Gpr::RAX)); // mov [rax + offset], rcx
+    emit(&[0x48, 0x89, 0xa0], gpr(Gpr::RSP)); // mov [rax + offset], rsp
+    code.extend_from_slice(&[0x48, 0xb9]); // mov rcx, site
+    code.extend_from_slice(&site.to_le_bytes());
+    let mut emit = |opcode: &[u8], displacement: usize| {
+        code.extend_from_slice(opcode);
+        code.extend_from_slice(&(displacement as u32).to_le_bytes());
+    };
     // The return address goes onto the callouts' own stack: a fragment may be copied, and returns where it is then.
-    block.meta(at, block.load(rsp, field(offset_of!(Thread, stack_top))));
-    block.meta(at, block.call_indirect(field(offset_of!(Thread, stub))));
-    block.meta(at, block.load(rsp, gpr(Gpr::RSP)));
-    block.meta(at, block.load(rax, gpr(Gpr::RAX)));
+    emit(&[0x48, 0x8b, 0xa0], offset_of!(Thread, stack_top)); // mov rsp, [rax + offset]
+    emit(&[0xff, 0x90], offset_of!(Thread, stub)); // call [rax + offset]
+    emit(&[0x48, 0x8b, 0xa0], gpr(Gpr::RSP)); // mov rsp, [rax + offset]
+    emit(&[0x48, 0x8b, 0x80], gpr(Gpr::RAX)); // mov rax, [rax + offset]
+    block.meta(at, block.raw(&code));
 }
 
 /// The Rust side of a callout.

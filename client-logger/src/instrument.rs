@@ -48,7 +48,7 @@ pub unsafe extern "C" fn on_block(
     if instrs.is_empty() {
         return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
     }
-    let instrs = if writable(&instrs[0]) { end_at_store(&block, instrs) } else { instrs };
+    let instrs = if process::get().writable(instrs[0].pc()) { end_at_store(&block, instrs) } else { instrs };
     if process::get().over() {
         Rewriter::new(&block, instrs).specials_only();
         return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
@@ -62,15 +62,6 @@ pub unsafe extern "C" fn on_block(
     }
     Rewriter::new(&block, instrs).run();
     sys::dr_emit_flags_t::DR_EMIT_DEFAULT
-}
-
-/// Whether the program can write to the code at an instruction.
-fn writable(instr: &Instr) -> bool {
-    let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
-    // SAFETY: pointers to variables of ours.
-    let known =
-        unsafe { sys::dr_query_memory(instr.pc() as *const u8, &raw mut base, &raw mut size, &raw mut protection) };
-    known != 0 && protection & (sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE) != 0
 }
 
 /// Code in writable memory may change itself. DynamoRIO then leaves the block behind the store, and what was counted at

@@ -4,7 +4,8 @@ use crate::code::Code;
 use crate::options::Options;
 use bugnet_dr::sys;
 use bugnet_format::folder;
-use bugnet_format::types::Pid;
+use bugnet_format::types::{Addr, Pid};
+use hashbrown::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -23,6 +24,8 @@ pub struct Process {
     threaded: AtomicBool,
     /// Whether nothing is recorded any more.
     over: AtomicBool,
+    /// Pages of code, and whether the program can write to them; asking the system takes long.
+    writable: Mutex<HashMap<u64, bool>>,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
@@ -44,6 +47,7 @@ pub fn start(options: Options) {
         checkpoints: AtomicU64::new(0),
         threaded: AtomicBool::new(false),
         over: AtomicBool::new(false),
+        writable: Mutex::default(),
     };
     if PROCESS.set(process).is_err() {
         crate::die("the logger was started twice");
@@ -82,6 +86,27 @@ impl Process {
     /// Whether nothing is recorded any more.
     pub fn over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
+    }
+
+    fn writable_pages(&self) -> MutexGuard<'_, HashMap<u64, bool>> {
+        self.writable.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Whether the program can write to the page of an address.
+    pub fn writable(&self, address: u64) -> bool {
+        *self.writable_pages().entry(Addr(address).page().0).or_insert_with(|| {
+            let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
+            // SAFETY: pointers to variables of ours.
+            let known = unsafe {
+                sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut protection)
+            };
+            known != 0 && protection & (sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE) != 0
+        })
+    }
+
+    /// The program has mapped, unmapped or protected memory.
+    pub fn forget_writable(&self) {
+        self.writable_pages().clear();
     }
 
     /// Number of the next checkpoint, counted over all threads.

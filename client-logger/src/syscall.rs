@@ -159,6 +159,9 @@ fn registers(thread: &mut Thread) -> Box<RegisterFile> {
 pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys::bool_ {
     let Some(thread) = thread::of(drcontext) else { return 1 };
     let number = i64::from(number);
+    if maps(number) || number == libc::SYS_munmap {
+        process::get().forget_writable();
+    }
     if !thread.recording() {
         // The instrumentation is still there, and wants room for the shadow of new memory.
         if maps(number) {
