@@ -3,7 +3,7 @@
 use crate::error::{ReplayError, Result};
 use bugnet_format::FormatError;
 use bugnet_format::code::CodeStore;
-use bugnet_format::folder::{Meta, Module, Recording, ThreadFiles, interval_file};
+use bugnet_format::folder::{Ending, Meta, Module, Recording, ThreadFiles, interval_file};
 use bugnet_format::frame::{HEADER_SIZE, Interval, IntervalHeader};
 use bugnet_format::types::{IntervalNo, Pid, Tid};
 use std::collections::BTreeMap;
@@ -187,7 +187,10 @@ impl Selection {
             let intervals = log.intervals(thread)?.iter().filter(wanted);
             selected.extend(intervals.map(|&interval| IntervalId { thread, interval }));
         }
-        if selected.is_empty() {
+        // A recorder that was killed before its first checkpoint leaves a log with nothing in it: that is all of it.
+        let everything = self.pid.is_none() && self.tid.is_none() && self.intervals.is_none();
+        let empty = log.threads().all(|thread| log.intervals(thread).is_ok_and(<[_]>::is_empty));
+        if selected.is_empty() && !(everything && empty && log.meta().ending != Ending::Exited { status: 0 }) {
             return Err(self.nothing(log));
         }
         Ok(selected)

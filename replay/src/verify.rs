@@ -288,6 +288,9 @@ impl fmt::Display for Report {
             writeln!(f, "this processor lacks {missing}, which the recorded program could use: that may be the cause")?;
         }
         let (all, instructions) = (self.intervals.len(), self.counts.instructions);
+        if all == 0 {
+            return write!(f, "the log was cut off before its first checkpoint: there is nothing to replay");
+        }
         let exact = all - failures;
         write!(f, "{exact} of {all} intervals exact")?;
         if cut_off > 0 {
