@@ -113,7 +113,7 @@ pub fn crashes(log: &Log) -> Result<Vec<ThreadId>> {
 /// # Errors
 /// The log cannot be read.
 pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits) -> Result<Option<CrashReport>> {
-    let Some(end) = End::of(log, thread)? else { return Ok(None) };
+    let Some(mut end) = End::of(log, thread)? else { return Ok(None) };
     let id = IntervalId { thread, interval: end.interval };
     let code = log.code(thread.pid)?;
     let mut symbols = Symbolizer::new(log, thread.pid)?;
@@ -122,11 +122,16 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
     let mut output = Vec::new();
     if let Some(tools) = tools {
         let replayed = replay_to_end(tools, log, id).and_then(|mut session| {
+            // Replay knows what the recorder could not where the signal struck: flags, x87 state, dead registers.
+            let regs = session.regs().clone();
             let memory: &mut dyn Memory = &mut session;
-            backtrace(&end.regs, memory, &mut symbols, &code)
+            Ok((backtrace(&regs, memory, &mut symbols, &code)?, regs))
         });
         match replayed {
-            Ok(found) => frames = Some(found),
+            Ok((found, regs)) => {
+                frames = Some(found);
+                end.regs = regs;
+            }
             Err(error) => missing.push(format!("memory beside the stack: {error}")),
         }
         let process = Selection { pid: Some(thread.pid), ..Selection::default() };
