@@ -1,0 +1,174 @@
+//! What a thread's instructions do to memory: compared with the picture, mirrored in it, logged where it differs.
+
+use super::{INLINE, Thread};
+use crate::code::read_memory;
+use crate::site::{Kind, Site};
+use crate::writer::CHUNK;
+use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
+use bugnet_dr::ir::Gpr;
+use bugnet_format::cache::{Picture, check_load};
+use bugnet_format::record::Record;
+use bugnet_format::types::Addr;
+
+/// So many first loads in a row are a streak.
+const STREAK: u32 = 8;
+
+/// Bytes that are logged ahead of a streak.
+const LOOK_AHEAD: u64 = 512;
+
+/// Reads the program's memory from `address` on, up to the first page that is not readable or to `len`, and calls
+/// `f(offset, bytes)` on one piece after the other.
+fn for_readable(buffer: &mut Vec<u8>, address: u64, len: u64, mut f: impl FnMut(u64, &[u8])) {
+    let mut at = 0;
+    let mut limit = CHUNK as u64;
+    while at < len {
+        let here = address + at;
+        let piece = (limit - here % limit).min(len - at);
+        buffer.resize(piece as usize, 0);
+        if read_memory(here, buffer) {
+            f(at, buffer);
+            at += piece;
+        } else if limit > Addr::PAGE {
+            limit = Addr::PAGE;
+        } else {
+            break;
+        }
+    }
+}
+
+impl Thread {
+    /// Compares memory with the picture and logs what differs, as the read `ordinal` of the instruction at `position`.
+    pub(super) fn check_range(&mut self, position: u64, ordinal: u8, address: u64, len: u64) {
+        let mut shadow = self.shadow;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for_readable(&mut buffer, address, len, |at, now| {
+            check_load(&mut shadow, Addr(address + at), now, |offset, bytes| {
+                self.load(position, ordinal, at + offset as u64, bytes);
+            });
+        });
+        self.buffer = buffer;
+    }
+
+    /// The picture takes what is in memory, which the instruction has just stored.
+    pub(super) fn mirror(&mut self, address: u64, len: u64) {
+        let mut shadow = self.shadow;
+        for_readable(&mut self.buffer, address, len, |at, now| shadow.write(Addr(address + at), now));
+    }
+
+    /// Memory that the kernel or an opaque instruction has written or is about to read: makes the picture fit, with
+    /// `MEMORY` records at `position`.
+    pub fn supply(&mut self, position: u64, address: u64, len: u64) {
+        let mut shadow = self.shadow;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for_readable(&mut buffer, address, len, |at, now| {
+            check_load(&mut shadow, Addr(address + at), now, |offset, bytes| {
+                let addr = Addr(address + at + offset as u64);
+                self.record(position, |delta| Record::Memory { delta, addr, bytes });
+            });
+        });
+        self.buffer = buffer;
+    }
+
+    pub(super) fn differs(&mut self, position: u64, site: &Site) {
+        let Kind::Differs { ordinal, bytes, shadow, loaded } = site.kind else { return };
+        let shadow = self.gpr(shadow);
+        let address = self.shadow.of(shadow);
+        let len = bytes as usize;
+        let mut value = [0; INLINE];
+        match loaded {
+            Some(reg) => value[..8].copy_from_slice(&self.gpr(reg).to_le_bytes()),
+            // SAFETY: the inline code has just read these bytes.
+            None => unsafe { std::ptr::copy_nonoverlapping(address as *const u8, value.as_mut_ptr(), len) },
+        }
+        self.load(position, ordinal, 0, &value[..len]);
+        // SAFETY: the inline code has just read these bytes of the shadow, which is writable and the thread's own.
+        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), shadow as *mut u8, len) };
+        self.look_ahead(position, address, bytes.into());
+    }
+
+    /// After a number of first loads that each began where the one before ended, what follows in the page is probably
+    /// going to be loaded, too: it is logged at once.
+    pub(super) fn look_ahead(&mut self, position: u64, address: u64, len: u64) {
+        self.streak = if address == self.expected { self.streak + 1 } else { 0 };
+        self.expected = address + len;
+        if self.streak < STREAK {
+            return;
+        }
+        let ahead = LOOK_AHEAD.min(Addr::PAGE - self.expected % Addr::PAGE);
+        if ahead < Addr::PAGE {
+            self.supply(position, self.expected, ahead);
+            self.expected += ahead;
+        }
+    }
+
+    pub(super) fn reads(&mut self, position: u64, accesses: &[Access]) {
+        for (ordinal, access) in accesses.iter().enumerate() {
+            let Some(address) = access.address(self) else { continue };
+            if access.masked {
+                let mut shadow = self.shadow;
+                // What the mask leaves out may not be mapped: element by element.
+                for at in (0..access.bytes).step_by(4) {
+                    let mut element = [0; 4];
+                    if read_memory(address + u64::from(at), &mut element) {
+                        check_load(&mut shadow, Addr(address + u64::from(at)), &element, |offset, bytes| {
+                            self.load(position, ordinal as u8, u64::from(at) + offset as u64, bytes);
+                        });
+                    }
+                }
+            } else {
+                self.check_range(position, ordinal as u8, address, access.bytes.into());
+            }
+        }
+    }
+
+    pub(super) fn write_addresses(&mut self, accesses: &[Access]) {
+        let addresses = accesses.iter().filter_map(|a| Some((a.address(self)?, a.bytes))).collect();
+        self.pending = addresses;
+    }
+
+    pub(super) fn writes(&mut self, accesses: &[Access]) {
+        let masked = accesses.iter().any(|a| a.masked);
+        for (address, len) in std::mem::take(&mut self.pending) {
+            let step = if masked { 4 } else { len };
+            for at in (0..len).step_by(step.max(1) as usize) {
+                self.mirror(address + u64::from(at), (len - at).min(step).into());
+            }
+        }
+    }
+
+    /// The range that a `rep` string instruction touches from `start` on, with `count` elements: lowest address, bytes.
+    pub(super) fn repeat_range(&self, op: RepString, start: u64, count: u64) -> (u64, u64) {
+        let bytes = count.saturating_mul(op.element.into());
+        let lowest = if self.repeat.3 && count > 0 { start - (bytes - u64::from(op.element)) } else { start };
+        (lowest, bytes)
+    }
+
+    pub(super) fn repeat_before(&mut self, position: u64, op: RepString) {
+        let down = self.saved.rflags & 0x400 != 0;
+        self.repeat = (self.gpr(Gpr::RCX), self.gpr(Gpr::RSI), self.gpr(Gpr::RDI), down);
+        // How far cmps and scas get is known afterwards only; they change no memory, so that can wait.
+        if op.kind == StringKind::Move || op.kind == StringKind::Load {
+            let (address, len) = self.repeat_range(op, self.repeat.1, self.repeat.0);
+            self.check_range(position, 0, address, len);
+        }
+    }
+
+    pub(super) fn repeat_after(&mut self, position: u64, op: RepString) {
+        let (count, rsi, rdi, _) = self.repeat;
+        let done = count.wrapping_sub(self.gpr(Gpr::RCX));
+        match op.kind {
+            StringKind::Move | StringKind::Store => {
+                let (address, len) = self.repeat_range(op, rdi, done);
+                self.mirror(address, len);
+            }
+            StringKind::Load => {}
+            StringKind::Compare | StringKind::Scan => {
+                for (ordinal, reg) in op.kind.reads().iter().enumerate() {
+                    let start = if *reg == Gpr::RSI { rsi } else { rdi };
+                    let (address, len) = self.repeat_range(op, start, done);
+                    self.check_range(position, ordinal as u8, address, len);
+                }
+            }
+        }
+    }
+}
