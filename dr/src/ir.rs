@@ -244,14 +244,6 @@ impl Opnd {
         self.get_imm().map_or(self, |value| Self::imm(value, bytes.min(4)))
     }
 
-    /// The same memory, of another size.
-    #[must_use]
-    pub fn with_bytes(mut self, bytes: u32) -> Self {
-        // SAFETY: changes a value of ours.
-        unsafe { sys::opnd_set_size(&raw mut self.0, opsz(bytes)) };
-        self
-    }
-
     /// The absolute address of a pc-relative or absolute operand without FS or GS.
     #[must_use]
     pub fn absolute(self) -> Option<u64> {
@@ -329,10 +321,6 @@ impl Instr {
     query!(
         /// Whether it transfers control.
         is_cti, instr_is_cti
-    );
-    query!(
-        /// Whether it is a conditional branch.
-        is_cbr, instr_is_cbr
     );
     query!(
         /// Whether it is a near or far call.
@@ -530,7 +518,6 @@ impl Block {
                 ([], [a, b]) => sys::instr_create_0dst_2src(dc, op, a.0, b.0),
                 ([d], []) => sys::instr_create_1dst_0src(dc, op, d.0),
                 ([d], [a]) => sys::instr_create_1dst_1src(dc, op, d.0, a.0),
-                ([d, e], [a, b]) => sys::instr_create_2dst_2src(dc, op, d.0, e.0, a.0, b.0),
                 ([d], [a, b]) => sys::instr_create_1dst_2src(dc, op, d.0, a.0, b.0),
                 _ => unreachable!("instruction shape"),
             }
@@ -589,13 +576,6 @@ impl Block {
     #[must_use]
     pub fn jump_if(&self, opcode: u32, label: Instr) -> Instr {
         self.make(opcode, &[], &[Opnd::label(label)])
-    }
-
-    /// `call memory`, on whatever RSP is.
-    #[must_use]
-    pub fn call_indirect(&self, target: Opnd) -> Instr {
-        let rsp = Opnd::reg(Gpr::RSP, 8);
-        self.make(sys::OP_call_ind, &[rsp, Opnd::at(Gpr::RSP, -8, 8)], &[target, rsp])
     }
 
     /// `jrcxz label`; the label must be near.
