@@ -249,8 +249,10 @@ fn bugnet_stops_and_goes_on_with_the_program() {
 
 /// Records a shell script on a terminal of its own, and types `keys` once it has printed `ready`.
 fn on_a_terminal(place: &Place, script: &str, keys: &[u8]) -> (Option<i32>, String) {
+    // `script` starts the command with a shell, which might else stay, and end by the keys itself.
+    let command = format!("exec {BUGNET} record --quiet sh -c '{script}'");
     let mut child = Command::new("script")
-        .args(["--quiet", "--return", "--command", &format!("{BUGNET} record --quiet sh -c '{script}'"), "/dev/null"])
+        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
         .env("BUGNET_DIR", place.logs())
         .env_remove("BUGNET_LIB")
         .stdin(Stdio::piped())
