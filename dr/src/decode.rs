@@ -28,6 +28,57 @@ pub struct Decoded {
     pub action: Action,
 }
 
+/// Bytes of a copy to decode: longer than an instruction, so that the decoder stays within it whatever the bytes are.
+const COPY: usize = 4 * MAX_LEN;
+
+/// DynamoRIO's decoder, with room for one instruction.
+pub struct Decoder {
+    context: *mut c_void,
+    instr: Box<sys::instr_t>,
+    /// The decoded bytes, which the instruction refers to.
+    copy: Box<[u8; COPY]>,
+}
+
+impl Decoder {
+    /// A decoder that allocates from `context`.
+    ///
+    /// # Safety
+    /// The context is DynamoRIO's of the calling thread, or of its standalone mode, and outlives the decoder.
+    #[must_use]
+    pub unsafe fn new(context: *mut c_void) -> Self {
+        // SAFETY: zeros are what `instr_init` starts from.
+        let mut instr: Box<sys::instr_t> = Box::new(unsafe { std::mem::zeroed() });
+        // SAFETY: the caller's promise, and an instruction of ours.
+        unsafe { sys::instr_init(context, &raw mut *instr) };
+        Self { context, instr, copy: Box::new([0; COPY]) }
+    }
+
+    /// The instruction at `pc` whose bytes (up to [`MAX_LEN`] count) are given, and its length; `None` if they are no
+    /// instruction, or not all of one. Valid until the next call.
+    pub fn decode(&mut self, pc: u64, bytes: &[u8]) -> Option<(Instr, usize)> {
+        let given = bytes.len().min(MAX_LEN);
+        self.copy.fill(0);
+        self.copy[..given].copy_from_slice(&bytes[..given]);
+        let instr = &raw mut *self.instr;
+        // SAFETY: the instruction was initialised; the decoder reads within the copy.
+        let (end, opcode) = unsafe {
+            sys::instr_reset(self.context, instr);
+            let end = decode_from_copy(self.context, self.copy.as_mut_ptr(), pc as *mut sys::byte, instr);
+            (end, sys::instr_get_opcode(instr) as u32)
+        };
+        let len = (end as usize).wrapping_sub(self.copy.as_ptr() as usize);
+        let whole = !end.is_null() && len <= given && opcode != sys::OP_INVALID;
+        whole.then_some((Instr(instr), len))
+    }
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        // SAFETY: what decoding has allocated.
+        unsafe { sys::instr_free(self.context, &raw mut *self.instr) };
+    }
+}
+
 /// Decodes the instruction at `pc`, whose bytes (up to [`MAX_LEN`], fewer where memory ends) are given; `None` if they
 /// are no instruction, or not all of one.
 ///
@@ -35,22 +86,8 @@ pub struct Decoded {
 /// In the thread that executes the program, which DynamoRIO has set up.
 #[must_use]
 pub unsafe fn decode(pc: u64, bytes: &[u8]) -> Option<Decoded> {
-    // Longer than an instruction, so that the decoder stays within it whatever the bytes are.
-    let mut copy = [0; 4 * MAX_LEN];
-    let given = bytes.len().min(MAX_LEN);
-    copy[..given].copy_from_slice(&bytes[..given]);
-    // SAFETY: zeros are what `instr_init` starts from; what decoding allocates is freed at the end, and `classify` keeps
-    // nothing that refers to the instruction. The decoder reads within `copy`.
-    unsafe {
-        let context = sys::dr_get_current_drcontext();
-        let mut instr: Box<sys::instr_t> = Box::new(std::mem::zeroed());
-        let instr = &raw mut *instr;
-        sys::instr_init(context, instr);
-        let end = decode_from_copy(context, copy.as_mut_ptr(), pc as *mut sys::byte, instr);
-        let len = (end as usize).wrapping_sub(copy.as_ptr() as usize);
-        let whole = !end.is_null() && len <= given;
-        let decoded = whole.then(|| Decoded { len: len as u64, action: classify(Instr(instr)) });
-        sys::instr_free(context, instr);
-        decoded
-    }
+    // SAFETY: the calling thread's context; `classify` keeps nothing that refers to the instruction.
+    let mut decoder = unsafe { Decoder::new(sys::dr_get_current_drcontext()) };
+    let (instr, len) = decoder.decode(pc, bytes)?;
+    Some(Decoded { len: len as u64, action: classify(instr) })
 }

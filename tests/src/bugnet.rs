@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -14,6 +14,12 @@ pub fn source_tree() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// Where cargo puts what it builds.
+fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    source_tree().join(target)
+}
+
 /// The `bugnet` under test: `$BUGNET`, else the release build.
 ///
 /// # Errors
@@ -21,7 +27,7 @@ pub fn source_tree() -> PathBuf {
 pub fn binary() -> Result<PathBuf> {
     let path = match std::env::var_os("BUGNET") {
         Some(path) => PathBuf::from(path),
-        None => source_tree().join("target/release/bugnet"),
+        None => target().join("release/bugnet"),
     };
     ensure!(path.is_file(), "{} is not there: run `make build` first, or set BUGNET", path.display());
     path.canonicalize().context("path of bugnet")
@@ -32,20 +38,27 @@ pub fn binary() -> Result<PathBuf> {
 pub struct Workshop {
     /// The folder, absolute and empty at first.
     pub path: PathBuf,
+    /// Locked as long as the folder is in use: another run of the same test waits.
+    _lock: File,
 }
 
 impl Workshop {
-    /// Makes `target/test-logs/NAME`; what an earlier run left there is removed.
+    /// Makes `target/test-logs/NAME`; what an earlier run left there is removed, one that still goes on is waited for.
     ///
     /// # Errors
     /// The operating system's.
     pub fn new(name: &str) -> Result<Self> {
-        let path = source_tree().join("target/test-logs").join(name);
+        let all = target().join("test-logs");
+        let path = all.join(name);
+        let lock = all.join(".locks").join(name.replace('/', "_"));
+        fs::create_dir_all(all.join(".locks")).context("creating the folder of locks")?;
+        let lock = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
+        lock.lock().with_context(|| format!("locking {name}"))?;
         if path.exists() {
             fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
         }
         fs::create_dir_all(&path).with_context(|| format!("creating {}", path.display()))?;
-        Ok(Self { path })
+        Ok(Self { path, _lock: lock })
     }
 
     /// A new folder in it.
