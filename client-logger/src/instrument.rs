@@ -297,7 +297,9 @@ impl<'a> Rewriter<'a> {
     fn scratch(&self, i: usize, avoid: u16) -> Scratch {
         let instr = self.instrs[i];
         let used = instr.srcs().chain(instr.dsts()).fold(avoid, |mask, o| mask | o.gprs());
-        let used = used | Gpr::RAX.bit() | Gpr::RSP.bit();
+        // An instruction that names AH to BH has no encoding that names R8 to R15 as well.
+        let high = instr.srcs().chain(instr.dsts()).any(Opnd::is_high_byte);
+        let used = used | Gpr::RAX.bit() | Gpr::RSP.bit() | if high { 0xff00 } else { 0 };
         // Prefer registers that are dead here: restoring them stalls nobody.
         let live = self.live[i + 1].gprs;
         let mut free: Vec<Gpr> = (0..16).map(Gpr).filter(|reg| used & reg.bit() == 0).collect();

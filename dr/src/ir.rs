@@ -224,6 +224,12 @@ impl Opnd {
         self.is_reg().then(|| unsafe { sys::opnd_get_reg(self.0) })
     }
 
+    /// Whether it is AH, CH, DH or BH, which an instruction with a REX prefix cannot name.
+    #[must_use]
+    pub fn is_high_byte(self) -> bool {
+        self.get_reg().is_some_and(|id| (sys::DR_REG_AH..=sys::DR_REG_BH).contains(&u32::from(id)))
+    }
+
     /// The integer constant, if it is one.
     #[must_use]
     pub fn get_imm(self) -> Option<i64> {
