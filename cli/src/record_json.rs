@@ -49,6 +49,15 @@ fn record(record: &Record<'_>) -> Value {
         }
         Record::Memory { addr, bytes, .. } => json!({ "kind": "memory", "addr": addr, "bytes": hex_of(bytes) }),
         Record::Code { seq, .. } => json!({ "kind": "code", "seq": seq }),
+        Record::Dependency { kind, block, other, other_interval, other_position, implied, .. } => json!({
+            "kind": "dependency",
+            "dependency": kind,
+            "block": block,
+            "other": other,
+            "other_interval": other_interval,
+            "other_position": other_position,
+            "implied": implied,
+        }),
         Record::SyscallData { arg, bytes } => json!({ "kind": "syscall-data", "arg": arg, "bytes": hex_of(bytes) }),
         Record::Snapshot { addr, bytes } => json!({ "kind": "snapshot", "addr": addr, "bytes": hex_of(bytes) }),
         Record::Note { text } => json!({ "kind": "note", "text": text }),

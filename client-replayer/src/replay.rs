@@ -350,7 +350,7 @@ impl Replay {
             Record::Checkpoint { .. } => {
                 return Err(divergence(format!("record at byte {offset}: a second checkpoint")));
             }
-            Record::SyscallData { .. } | Record::Snapshot { .. } | Record::Note { .. } => {}
+            Record::Dependency { .. } | Record::SyscallData { .. } | Record::Snapshot { .. } | Record::Note { .. } => {}
         }
         Ok(())
     }

@@ -379,6 +379,7 @@ fn fields_of_records() {
         EndReason::Unsupported { why: "no".into() },
         EndReason::LogStopped { why: "the disk is full".into() },
         EndReason::Exec,
+        EndReason::Terminated,
     ] {
         records.push(common::end(1, reason, 1));
     }
@@ -417,6 +418,7 @@ fn kinds_and_reasons() {
         EndReason::Unsupported { why: String::new() },
         EndReason::LogStopped { why: String::new() },
         EndReason::Exec,
+        EndReason::Terminated,
     ];
     let in_code = reasons.map(|reason| {
         let name = json_name(serde_json::to_value(&reason).unwrap()["reason"].clone());

@@ -7,8 +7,8 @@ use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::frame::{Interval, IntervalHeader, TAIL_HEADER_SIZE, TailHeader, read_tail};
 use bugnet_format::package::{self, Package};
 use bugnet_format::record::{
-    EndReason, LOAD_FORMS, LoadValue, MAX_ORDINAL, OutputStream, Record, Records, RegisterUpdates, SignalStep,
-    SpecialKind, register_number,
+    DependencyKind, EndReason, LOAD_FORMS, LoadValue, MAX_ORDINAL, OutputStream, Record, Records, RegisterUpdates,
+    SignalStep, SpecialKind, register_number,
 };
 use bugnet_format::regs::{NOTHING_KNOWN, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Position, Tid};
@@ -94,6 +94,7 @@ fn reason() -> impl Strategy<Value = EndReason> {
         ".{0,40}".prop_map(|why| EndReason::Unsupported { why }),
         ".{0,40}".prop_map(|why| EndReason::LogStopped { why }),
         Just(EndReason::Exec),
+        Just(EndReason::Terminated),
     ]
 }
 
@@ -106,6 +107,17 @@ fn inner() -> impl Strategy<Value = Owned> {
             hash
         }),
         (delta(), updates()).prop_map(|(delta, updates)| Record::Registers { delta, updates }),
+        (delta(), 0..DependencyKind::ALL.len(), number(), any::<u32>(), number(), number(), number()).prop_map(
+            |(delta, kind, block, other, interval, position, implied)| Record::Dependency {
+                delta,
+                kind: DependencyKind::ALL[kind],
+                block: Addr(block),
+                other: Tid(other),
+                other_interval: IntervalNo(interval),
+                other_position: Position(position),
+                implied,
+            }
+        ),
         (delta(), 0..SignalStep::ALL.len(), number()).prop_map(|(delta, step, number)| Record::Signal {
             delta,
             step: SignalStep::ALL[step],

@@ -2,7 +2,9 @@
 
 use crate::signal;
 use crate::syscall;
-use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, SignalStep, register_number};
+use bugnet_format::record::{
+    DependencyKind, EndReason, OutputStream, Record, RegisterUpdates, SignalStep, register_number,
+};
 use bugnet_format::regs::GPR_NAMES;
 use std::fmt::Write;
 
@@ -39,6 +41,15 @@ pub fn record(record: &Record<'_>) -> String {
         }
         Record::Memory { addr, bytes, .. } => format!("memory at {addr}: {}", self::bytes(bytes)),
         Record::Code { seq, .. } => format!("code up to page {seq}"),
+        Record::Dependency { kind, block, other, other_interval, other_position, .. } => {
+            let kind = match kind {
+                DependencyKind::Raw => format!("read after write at {block}"),
+                DependencyKind::Waw => format!("write after write at {block}"),
+                DependencyKind::War => format!("write after read at {block}"),
+                DependencyKind::Birth => "birth".to_owned(),
+            };
+            format!("{kind}, behind instruction {other_position} of interval {other_interval} of thread {other}")
+        }
         Record::SyscallData { arg, bytes } => format!("argument {arg} points to {}", text(bytes)),
         Record::Snapshot { addr, bytes } => format!("snapshot of {} bytes at {addr}", bytes.len()),
         Record::Note { text } => format!("note: {}", text.escape_debug()),
@@ -60,6 +71,7 @@ pub fn end_reason(reason: &EndReason) -> String {
         EndReason::Unsupported { why } => format!("exact replay ends: {}", why.escape_debug()),
         EndReason::LogStopped { why } => format!("the log could not go on: {}", why.escape_debug()),
         EndReason::Exec => "another program took the process over".into(),
+        EndReason::Terminated => "ended from outside of the thread".into(),
     }
 }
 
@@ -103,7 +115,7 @@ mod tests {
     use super::*;
     use bugnet_format::record::{LoadValue, SpecialKind};
     use bugnet_format::regs::RegisterFile;
-    use bugnet_format::types::{Addr, CodeSeq};
+    use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Position, Tid};
 
     #[test]
     fn each_record_has_its_line() {
@@ -139,6 +151,18 @@ mod tests {
                 "memory at 0x20: 0707070707070707070707070707070707070707070707070707070707070707... (40 bytes)",
             ),
             (Record::Code { delta, seq: CodeSeq(3) }, "code up to page 3"),
+            (
+                Record::Dependency {
+                    delta,
+                    kind: DependencyKind::Raw,
+                    block: Addr(0x7000),
+                    other: Tid(9),
+                    other_interval: IntervalNo(2),
+                    other_position: Position(30),
+                    implied: 4,
+                },
+                "read after write at 0x7000, behind instruction 30 of interval 2 of thread 9",
+            ),
             (Record::SyscallData { arg: 1, bytes: b"a\n\"\x1b" }, r#"argument 1 points to "a\n\"\x1b""#),
             (Record::Snapshot { addr: Addr(0x20), bytes: b"abc" }, "snapshot of 3 bytes at 0x20"),
             (Record::Note { text: "tab\there" }, "note: tab\\there"),

@@ -227,6 +227,7 @@ pub fn reason_name(reason: &EndReason) -> &'static str {
         EndReason::Unsupported { .. } => "unsupported",
         EndReason::LogStopped { .. } => "log-stopped",
         EndReason::Exec => "exec",
+        EndReason::Terminated => "terminated",
     }
 }
 

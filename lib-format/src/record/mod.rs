@@ -7,11 +7,11 @@ mod parts;
 mod read;
 
 pub use load::{LOAD_FORMS, LOAD_GENERAL, LoadValue, encode_load};
-pub use parts::{EndReason, OutputStream, RegisterUpdates, SignalStep, SpecialKind, register_number};
+pub use parts::{DependencyKind, EndReason, OutputStream, RegisterUpdates, SignalStep, SpecialKind, register_number};
 pub use read::{Placed, RecordError, Records};
 
 use crate::regs::RegisterFile;
-use crate::types::{Addr, CodeSeq};
+use crate::types::{Addr, CodeSeq, IntervalNo, Position, Tid};
 use crate::wire::{put_bytes, put_varint};
 
 /// Longest value of one [`Record::Load`], [`Record::Memory`] or [`Record::Snapshot`] record, in bytes.
@@ -33,6 +33,7 @@ pub mod tag {
     pub const SPECIAL: u8 = 0x12;
     pub const MEMORY: u8 = 0x13;
     pub const CODE: u8 = 0x14;
+    pub const DEPENDENCY: u8 = 0x16;
     pub const SYSCALL_DATA: u8 = 0x20;
     pub const SNAPSHOT: u8 = 0x22;
     pub const NOTE: u8 = 0x23;
@@ -131,6 +132,25 @@ pub enum Record<'a> {
         /// The new picture of the code.
         seq: CodeSeq,
     },
+    /// What another thread has executed before its position `other_position` happened before this thread's instruction
+    /// at this position, and all that follows it. Replaying one thread alone does not need it.
+    Dependency {
+        /// Instructions since the record before.
+        delta: u64,
+        /// Which accesses it orders.
+        kind: DependencyKind,
+        /// The coherence block that both accessed: its first address. 0 for [`DependencyKind::Birth`].
+        block: Addr,
+        /// The other thread, of the same process.
+        other: Tid,
+        /// An interval of the other thread.
+        other_interval: IntervalNo,
+        /// How many instructions of that interval it had completed.
+        other_position: Position,
+        /// Dependencies of this thread since the last record of one (or the interval's start) that are not in the log,
+        /// since they follow from those that are.
+        implied: u64,
+    },
     /// Bytes that a system call's pointer argument referred to, before the [`Record::Syscall`] that follows; for people.
     SyscallData {
         /// Number of the argument, from 0.
@@ -175,6 +195,7 @@ impl<'a> Record<'a> {
             | Self::Special { delta, .. }
             | Self::Memory { delta, .. }
             | Self::Code { delta, .. }
+            | Self::Dependency { delta, .. }
             | Self::End { delta, .. } => *delta,
             Self::Checkpoint { .. } | Self::SyscallData { .. } | Self::Snapshot { .. } | Self::Note { .. } => 0,
         }
@@ -241,6 +262,13 @@ impl<'a> Record<'a> {
                 out.push(tag::CODE);
                 put_varint(out, *delta);
                 put_varint(out, seq.0);
+            }
+            Self::Dependency { delta, kind, block, other, other_interval, other_position, implied } => {
+                out.push(tag::DEPENDENCY);
+                put_varint(out, *delta);
+                out.push(*kind as u8);
+                let numbers = [block.0, other.0.into(), other_interval.0, other_position.0, *implied];
+                numbers.iter().for_each(|number| put_varint(out, *number));
             }
             Self::SyscallData { arg, bytes } => {
                 out.push(tag::SYSCALL_DATA);

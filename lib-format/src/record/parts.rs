@@ -98,6 +98,30 @@ impl SignalStep {
     }
 }
 
+/// Which accesses a [`Record::Dependency`](super::Record::Dependency) orders: the other thread's, then this thread's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum DependencyKind {
+    /// Read after write.
+    Raw = 0,
+    /// Write after write.
+    Waw = 1,
+    /// Write after read.
+    War = 2,
+    /// This thread's first instruction, after the other thread's system call that created it.
+    Birth = 3,
+}
+
+impl DependencyKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Raw, Self::Waw, Self::War, Self::Birth];
+
+    pub(super) fn from_number(n: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| *k as u8 == n)
+    }
+}
+
 /// Why an interval ended.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "reason")]
@@ -130,6 +154,8 @@ pub enum EndReason {
     },
     /// The process calls `execve` at this position. If that fails, the thread's next interval begins behind the call.
     Exec,
+    /// Another thread ended the process, by `exit_group` or `execve`, or a signal did.
+    Terminated,
 }
 
 /// New values for some registers.
@@ -201,6 +227,7 @@ mod reason {
     pub const UNSUPPORTED: u8 = 3;
     pub const LOG_STOPPED: u8 = 4;
     pub const EXEC: u8 = 5;
+    pub const TERMINATED: u8 = 6;
 }
 
 impl EndReason {
@@ -226,6 +253,7 @@ impl EndReason {
                 put_bytes(out, why.as_bytes());
             }
             Self::Exec => out.push(reason::EXEC),
+            Self::Terminated => out.push(reason::TERMINATED),
         }
     }
 
@@ -237,6 +265,7 @@ impl EndReason {
             reason::UNSUPPORTED => Self::Unsupported { why: text(r)?.to_owned() },
             reason::LOG_STOPPED => Self::LogStopped { why: text(r)?.to_owned() },
             reason::EXEC => Self::Exec,
+            reason::TERMINATED => Self::Terminated,
             _ => return Err(WireError("unknown reason of an END")),
         })
     }

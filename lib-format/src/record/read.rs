@@ -2,9 +2,11 @@
 
 use super::load::decode_load;
 use super::parts::text;
-use super::{EndReason, MAX_TEXT, MAX_VALUE, OutputStream, Record, RegisterUpdates, SignalStep, SpecialKind, tag};
+use super::{
+    DependencyKind, EndReason, MAX_TEXT, MAX_VALUE, OutputStream, Record, RegisterUpdates, SignalStep, SpecialKind, tag,
+};
 use crate::regs::RegisterFile;
-use crate::types::{Addr, CodeSeq, Position};
+use crate::types::{Addr, CodeSeq, IntervalNo, Position, Tid};
 use crate::wire::{Reader, WireError};
 
 /// A record with its place: where it stands in the stream, and at which position it takes effect.
@@ -104,6 +106,15 @@ impl<'a> Records<'a> {
                 Record::Memory { delta, addr, bytes }
             }
             tag::CODE => Record::Code { delta: r.varint()?, seq: CodeSeq(r.varint()?) },
+            tag::DEPENDENCY => Record::Dependency {
+                delta: r.varint()?,
+                kind: DependencyKind::from_number(r.u8()?).ok_or(WireError("unknown kind of dependency"))?,
+                block: Addr(r.varint()?),
+                other: Tid(u32::try_from(r.varint()?).map_err(|_| WireError("thread id above 32 bits"))?),
+                other_interval: IntervalNo(r.varint()?),
+                other_position: Position(r.varint()?),
+                implied: r.varint()?,
+            },
             tag::SYSCALL_DATA => Record::SyscallData { arg: r.u8()?, bytes: r.bytes(MAX_TEXT)? },
             tag::SNAPSHOT => {
                 let (addr, bytes) = memory(r)?;

@@ -6,10 +6,11 @@ use bugnet_format::code::{self, PAGE};
 use bugnet_format::folder::{self, Ending, Machine, Meta, Module};
 use bugnet_format::frame::{IntervalHeader, TailHeader, encode_frame};
 use bugnet_format::record::{
-    EndReason, LoadValue, OutputStream, Record, RegisterUpdates, SignalStep, SpecialKind, encode_load, register_number,
+    DependencyKind, EndReason, LoadValue, OutputStream, Record, RegisterUpdates, SignalStep, SpecialKind, encode_load,
+    register_number,
 };
 use bugnet_format::regs::{RAX, RCX, RSP, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Tid};
+use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Position, Tid};
 use std::path::Path;
 
 /// Compression level of frames.
@@ -191,7 +192,16 @@ pub fn sample() -> Log {
     let third = vec![
         checkpoint(2),
         load(0, 0, 0, &[1]),
-        Record::Code { delta: 100, seq: CodeSeq(3) },
+        Record::Dependency {
+            delta: 10,
+            kind: DependencyKind::War,
+            block: Addr(0x7000_0040),
+            other: Tid(4243),
+            other_interval: IntervalNo(0),
+            other_position: Position(300),
+            implied: 2,
+        },
+        Record::Code { delta: 90, seq: CodeSeq(3) },
         Record::Snapshot { addr: Addr(0x7fff_ffff_d000), bytes: &[3; 100] },
         end(7, EndReason::Signal { signo: 11, code: 1, addr: Addr(8) }, 3),
     ];
