@@ -155,7 +155,7 @@ fn a_sound_log_has_no_findings() {
     sound().write(folder.path());
     let report = checked(folder.path());
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
-    assert_eq!((report.intervals, report.records), (2, 33));
+    assert_eq!((report.intervals, report.records), (2, 34));
 }
 
 #[test]
@@ -333,7 +333,7 @@ const KILLED: &[KilledState] = &[
         },
         |log| change(log, SECOND, |file| file.truncate(file.len() - 5)),
         &[Invariant::FrameWhole],
-        &[2, 28, 5],
+        &[2, 28, 6],
     ),
     (
         "frame-written-tail-old",
@@ -343,7 +343,7 @@ const KILLED: &[KilledState] = &[
         },
         |_| {},
         &[],
-        &[2, 28, 5],
+        &[2, 28, 6],
     ),
     (
         "tail-in-use",
@@ -377,7 +377,7 @@ const KILLED: &[KilledState] = &[
         |_| {},
         |log| std::fs::write(log.join(TAIL), [0; 4096]).unwrap(),
         &[Invariant::HeaderWhole],
-        &[2, 28, 5],
+        &[2, 28, 6],
     ),
     ("next-interval-missing", |log| drop(log.threads[0].intervals.pop()), |_| {}, &[Invariant::EndReason], &[1, 28]),
     (
@@ -395,16 +395,16 @@ const KILLED: &[KilledState] = &[
         |log| log.code.push(Addr(0x5000)),
         |log| change(log, CODE, |file| file.truncate(file.len() - 3)),
         &[Invariant::FrameWhole],
-        &[2, 28, 5],
+        &[2, 28, 6],
     ),
     (
         "modules-cut",
         |_| {},
         |log| change(log, MODULES, |file| file.extend("{\"base\": \"\u{e9}".bytes().take(11))),
         &[Invariant::ModuleLine],
-        &[2, 28, 5],
+        &[2, 28, 6],
     ),
-    ("meta-new", |_| {}, |log| std::fs::write(log.join("recording.json.new"), "{").unwrap(), &[], &[2, 28, 5]),
+    ("meta-new", |_| {}, |log| std::fs::write(log.join("recording.json.new"), "{").unwrap(), &[], &[2, 28, 6]),
 ];
 
 #[test]
