@@ -26,6 +26,7 @@ soak: test-deps build
 	$(CARGO) test --release --locked -p bugnet-tests -- --include-ignored
 
 bench: test-deps build
+	@scripts/install-deps.sh spec-harness/packages.txt
 	target/release/spec-harness $(BENCH)
 
 dist: deps

@@ -1,30 +1,36 @@
 //! Measures recording and replay: runs each workload natively, under `bugnet record`, and through `bugnet replay` in
 //! turn, compares status and output, and prints medians of the ratios to native, log sizes and peak memory.
 
+mod machine;
 mod measure;
 mod spec;
 mod table;
+mod way;
 mod workloads;
 
 use anyhow::{Result, ensure};
 use bugnet_tests::programs::Scale;
 use clap::Parser;
+use machine::Machine;
 use measure::{Plan, Row, measure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use table::Style;
+use way::Way;
 use workloads::workloads;
 
 /// Measures recording and replay
 ///
-/// Every workload is run natively, under `bugnet record` and through `bugnet replay -j 1` in turn. Ratios are to
-/// native, of medians; CPU is user and system time. SPEC CPU is measured too where SPEC_DIR points at an installation
+/// Every workload is run natively, under plain DynamoRIO, under `bugnet record` and through `bugnet replay` with one job
+/// and with two, in turn; with --peers also by other tools. Ratios are to native, of medians; CPU is user and system
+/// time. SPEC CPU is measured too where SPEC_DIR points at an installation
 /// with run folders set up. The bugnet measured is target/release/bugnet, or $BUGNET.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     spec-harness --quick                         small inputs, one run each\n  \
     spec-harness --only gzip --only bzip2        workloads with one of these in their name\n  \
-    spec-harness --group programs --markdown     the table of the README\n\n\
+    spec-harness --group programs --markdown     the table of the README\n  \
+    spec-harness --quick --peers --group single  bugnet beside valgrind, qemu-user and gdb\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
     /// Small inputs and one run of each, unless --runs says otherwise
@@ -42,6 +48,9 @@ struct Cli {
     /// Interval to record with, as for `bugnet record`
     #[arg(long, value_name = "N")]
     interval: Option<String>,
+    /// Also run valgrind, qemu-user and gdb's `record full` (much slower: with --quick)
+    #[arg(long)]
+    peers: bool,
     /// Only run natively, to see how long the workloads take
     #[arg(long)]
     native_only: bool,
@@ -79,7 +88,12 @@ fn run(cli: &Cli) -> Result<bool> {
     }
     let runs = cli.runs.unwrap_or(if cli.quick { 1 } else { 3 });
     ensure!(runs > 0, "--runs must be at least 1");
-    let plan = Plan { runs, interval: cli.interval.clone(), native_only: cli.native_only };
+    let ways = match (cli.native_only, cli.peers) {
+        (true, _) => vec![Way::Native],
+        (false, false) => Way::OWN.to_vec(),
+        (false, true) => [Way::OWN, Way::PEERS].concat(),
+    };
+    let plan = Plan { runs, interval: cli.interval.clone(), ways };
     let mut rows: Vec<Row> = Vec::new();
     let mut failed = 0;
     for workload in &chosen {
@@ -87,7 +101,8 @@ fn run(cli: &Cli) -> Result<bool> {
         match measure(workload, &plan) {
             Ok(row) => {
                 if cli.native_only {
-                    println!("{:<24} {:7.2} s {:9} kB", row.name, row.native.cpu, row.native.memory / 1024);
+                    let native = row.costs[&Way::Native];
+                    println!("{:<24} {:7.2} s {:9} kB", row.name, native.cpu, native.memory / 1024);
                 }
                 rows.push(row);
             }
@@ -98,10 +113,13 @@ fn run(cli: &Cli) -> Result<bool> {
         }
     }
     if let Some(path) = &cli.json {
-        std::fs::write(path, serde_json::to_vec_pretty(&rows)?)?;
+        std::fs::write(
+            path,
+            serde_json::to_vec_pretty(&serde_json::json!({ "machine": Machine::here(), "rows": rows }))?,
+        )?;
     }
     if !cli.native_only {
-        print!("{}", table::table(&rows, if cli.markdown { Style::Markdown } else { Style::Text }));
+        print!("{}", table::table(&rows, cli.peers, if cli.markdown { Style::Markdown } else { Style::Text }));
     }
     if failed > 0 {
         eprintln!("{failed} of {} workloads could not be measured", chosen.len());

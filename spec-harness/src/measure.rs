@@ -1,13 +1,15 @@
-//! Running a command and measuring it; running a workload natively, recorded and replayed in turn.
+//! Running a command and measuring it; running a workload natively, recorded, replayed and by peers in turn.
 
+use crate::way::Way;
 use crate::workloads::Workload;
 use anyhow::{Context, Result, bail, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass};
 use serde::Serialize;
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 use wait4::Wait4;
 
@@ -42,16 +44,22 @@ pub struct Row {
     pub name: String,
     /// Its list.
     pub group: &'static str,
-    /// How often each of the three was run.
+    /// How often each way was run.
     pub runs: usize,
-    /// Natively: medians.
-    pub native: Cost,
-    /// Under `bugnet record`: medians.
-    pub recording: Cost,
-    /// `bugnet replay -j 1`: medians.
-    pub replay: Cost,
+    /// Medians of each way that was tried and worked.
+    pub costs: BTreeMap<Way, Cost>,
+    /// Why a peer could not run it.
+    pub failed: BTreeMap<Way, String>,
     /// The log of the last run.
     pub log: LogSize,
+}
+
+impl Row {
+    /// What one way cost relative to another, by `f`; `None` if one of them was not measured or cost nothing.
+    pub fn ratio(&self, way: Way, to: Way, f: impl Fn(&Cost) -> f64) -> Option<f64> {
+        let [a, b] = [way, to].map(|way| self.costs.get(&way).map(&f).filter(|cost| *cost > 0.0));
+        Some(a? / b?)
+    }
 }
 
 /// How to measure.
@@ -61,8 +69,8 @@ pub struct Plan {
     pub runs: usize,
     /// Value of `bugnet record --interval`, if not the default.
     pub interval: Option<String>,
-    /// Native runs only: to see how large the workloads are.
-    pub native_only: bool,
+    /// The ways to run each workload, in this order; [`Way::Native`] is the first, and replay comes after recording.
+    pub ways: Vec<Way>,
 }
 
 /// What a run left behind that must be the same natively and recorded.
@@ -72,51 +80,61 @@ struct Outcome {
     output: u64,
 }
 
-/// Runs a workload natively, recorded and replayed in turn, `plan.runs` times, and takes the medians.
+/// Runs a workload in all ways of the plan in turn, `plan.runs` times, and takes the medians.
 ///
 /// # Errors
 /// The workload cannot be prepared, behaves otherwise when recorded, or does not replay.
 pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
     let workshop = Workshop::new(&format!("bench-{}", workload.name.replace('/', "-")))?;
-    let (mut native, mut recording, mut replay) = (Vec::new(), Vec::new(), Vec::new());
+    let log = workshop.path.join("log");
+    let mut costs: BTreeMap<Way, Vec<Cost>> = BTreeMap::new();
+    let mut failed = BTreeMap::new();
     let mut size = LogSize::default();
-    for run in 0..plan.runs {
-        let dir = workshop.folder(&format!("native-{run}"))?;
-        let job = (workload.job)(&dir)?;
-        let (cost, expected) = timed(job.native()?, &workshop.path)?;
-        native.push(cost);
-        std::fs::remove_dir_all(&dir)?;
-        if plan.native_only {
-            continue;
+    for _ in 0..plan.runs {
+        let mut expected = None;
+        for way in &plan.ways {
+            if failed.contains_key(way) {
+                continue;
+            }
+            let dir = workshop.folder("run")?;
+            let mut job = (workload.job)(&dir)?;
+            let command = match way {
+                Way::Record => recorded(&job, &log, workload, plan)?,
+                Way::Replay | Way::ReplayTwo => way.replay(&log)?,
+                _ => {
+                    job.command = way.wrap(job.command);
+                    job.native()?
+                }
+            };
+            let (cost, outcome) = timed(command, &workshop.path)?;
+            fs::remove_dir_all(&dir)?;
+            let expected = expected.get_or_insert(Outcome { status: outcome.status.clone(), output: outcome.output });
+            match way {
+                Way::Record => {
+                    ensure!(outcome == *expected, "status or output differ from native ({})", outcome.status)
+                }
+                Way::Replay | Way::ReplayTwo if outcome.status != "exit status: 0" => {
+                    let said = fs::read_to_string(workshop.path.join("stderr")).unwrap_or_default();
+                    bail!("replay: {}\n{said}", outcome.status);
+                }
+                Way::Native | Way::Replay | Way::ReplayTwo => {}
+                _ if outcome.status != expected.status => {
+                    failed.insert(*way, outcome.status);
+                    continue;
+                }
+                // Peers may print more than the program.
+                _ => {}
+            }
+            costs.entry(*way).or_default().push(cost);
         }
-        let dir = workshop.folder(&format!("recorded-{run}"))?;
-        let log = workshop.path.join("log");
-        let (cost, outcome) = timed(recorded(&(workload.job)(&dir)?, &log, workload, plan)?, &workshop.path)?;
-        ensure!(outcome == expected, "status or output differ from the native run's ({})", outcome.status);
-        recording.push(cost);
-        std::fs::remove_dir_all(&dir)?;
-        let mut command = Command::new(binary()?);
-        command.args(["replay", "-j", "1"]).arg(&log).stdin(Stdio::null());
-        let (cost, outcome) = timed(command, &workshop.path)?;
-        if outcome.status != "exit status: 0" {
-            let said = std::fs::read_to_string(workshop.path.join("stderr")).unwrap_or_default();
-            bail!("replay: {}\n{said}", outcome.status);
+        if plan.ways.contains(&Way::Record) {
+            size = log_size(&log)?;
+            fs::remove_dir_all(&log)?;
         }
-        replay.push(cost);
-        size = log_size(&log)?;
-        std::fs::remove_dir_all(&log)?;
     }
     workshop.done()?;
-    let [native, recording, replay] = [native, recording, replay].map(median);
-    Ok(Row {
-        name: workload.name.clone(),
-        group: workload.group,
-        runs: plan.runs,
-        native,
-        recording,
-        replay,
-        log: size,
-    })
+    let costs = costs.into_iter().map(|(way, costs)| (way, median(costs))).collect();
+    Ok(Row { name: workload.name.clone(), group: workload.group, runs: plan.runs, costs, failed, log: size })
 }
 
 fn recorded(job: &Job, log: &Path, workload: &Workload, plan: &Plan) -> Result<Command> {

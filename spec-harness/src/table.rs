@@ -1,6 +1,7 @@
 //! Printing what was measured.
 
 use crate::measure::Row;
+use crate::way::{PATIENCE, Way};
 use std::fmt::Write;
 
 /// How a table looks.
@@ -12,39 +13,84 @@ pub enum Style {
     Markdown,
 }
 
-const COLUMNS: [&str; 10] = [
-    "program",
-    "instructions",
-    "record CPU",
-    "record wall",
-    "replay CPU",
-    "replay wall",
-    "log",
-    "raw /100M",
-    "log /100M",
-    "memory",
+/// A column: its heading, a row's cell, and the ratio whose geometric mean a group gets.
+struct Column {
+    name: &'static str,
+    cell: fn(&Row) -> String,
+    ratio: Option<fn(&Row) -> Option<f64>>,
+}
+
+const fn text(name: &'static str, cell: fn(&Row) -> String) -> Column {
+    Column { name, cell, ratio: None }
+}
+
+macro_rules! ratio {
+    ($name:expr, $way:ident, $to:ident, $f:expr) => {
+        Column {
+            name: $name,
+            cell: |row| factor(row.ratio(Way::$way, Way::$to, $f)),
+            ratio: Some(|row| row.ratio(Way::$way, Way::$to, $f)),
+        }
+    };
+}
+
+macro_rules! peer {
+    ($name:expr, $way:ident) => {
+        Column {
+            name: $name,
+            cell: |row| match row.failed.get(&Way::$way) {
+                // What `timeout` answers.
+                Some(status) if status == "exit status: 124" => match row.costs.get(&Way::Native) {
+                    Some(native) => format!(">{:.0}x", f64::from(PATIENCE) / native.wall),
+                    None => "-".to_owned(),
+                },
+                Some(_) => "fails".to_owned(),
+                None => factor(row.ratio(Way::$way, Way::Native, |c| c.cpu)),
+            },
+            ratio: Some(|row| row.ratio(Way::$way, Way::Native, |c| c.cpu)),
+        }
+    };
+}
+
+/// bugnet itself.
+const OWN: [Column; 12] = [
+    text("program", |row| row.name.clone()),
+    text("instructions", |row| count(row.log.instructions)),
+    ratio!("DynamoRIO", DynamoRio, Native, |c| c.cpu),
+    ratio!("record CPU", Record, Native, |c| c.cpu),
+    ratio!("record wall", Record, Native, |c| c.wall),
+    ratio!("replay CPU", Replay, Native, |c| c.cpu),
+    ratio!("replay wall", Replay, Native, |c| c.wall),
+    ratio!("-j2 faster", Replay, ReplayTwo, |c| c.wall),
+    text("log", |row| size(row.log.compressed as f64)),
+    text("raw /100M", |row| per(row, row.log.raw)),
+    text("log /100M", |row| per(row, row.log.compressed)),
+    ratio!("memory", Record, Native, |c| c.memory as f64),
 ];
 
-fn cells(row: &Row) -> Vec<String> {
-    let ratio = |a: f64, b: f64| if b > 0.0 && a > 0.0 { format!("{:.1}x", a / b) } else { "-".to_owned() };
-    let per = |bytes: u64| {
-        if row.log.instructions == 0 {
-            return "-".to_owned();
-        }
-        size(bytes as f64 * 1e8 / row.log.instructions as f64)
-    };
-    vec![
-        row.name.clone(),
-        count(row.log.instructions),
-        ratio(row.recording.cpu, row.native.cpu),
-        ratio(row.recording.wall, row.native.wall),
-        ratio(row.replay.cpu, row.native.cpu),
-        ratio(row.replay.wall, row.native.wall),
-        size(row.log.compressed as f64),
-        per(row.log.raw),
-        per(row.log.compressed),
-        ratio(row.recording.memory as f64, row.native.memory as f64),
-    ]
+/// bugnet and its peers, CPU time.
+const PEERS: [Column; 10] = [
+    text("program", |row| row.name.clone()),
+    text("instructions", |row| count(row.log.instructions)),
+    ratio!("DynamoRIO", DynamoRio, Native, |c| c.cpu),
+    ratio!("bugnet record", Record, Native, |c| c.cpu),
+    ratio!("bugnet replay", Replay, Native, |c| c.cpu),
+    peer!("valgrind, no tool", Valgrind),
+    peer!("memcheck", Memcheck),
+    peer!("lackey", Lackey),
+    peer!("qemu-user", Qemu),
+    peer!("gdb record full", GdbRecord),
+];
+
+fn factor(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}x"))
+}
+
+fn per(row: &Row, bytes: u64) -> String {
+    match row.log.instructions {
+        0 => "-".to_owned(),
+        n => size(bytes as f64 * 1e8 / n as f64),
+    }
 }
 
 fn count(n: u64) -> String {
@@ -65,20 +111,20 @@ fn size(bytes: f64) -> String {
     }
 }
 
-/// The table of all rows, with the geometric mean of the slowdowns of each group of more than one row.
+/// The table of all rows, with the geometric mean of the slowdowns of each group of more than one row; of bugnet and
+/// its peers if `peers`.
 #[must_use]
-pub fn table(rows: &[Row], style: Style) -> String {
-    let mut lines: Vec<Vec<String>> = vec![COLUMNS.map(ToOwned::to_owned).to_vec()];
-    let mut from = 0;
+pub fn table(rows: &[Row], peers: bool, style: Style) -> String {
+    let columns: &[Column] = if peers { &PEERS } else { &OWN };
+    let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|column| column.name.to_owned()).collect()];
     for group in rows.chunk_by(|a, b| a.group == b.group) {
-        lines.extend(rows[from..from + group.len()].iter().map(cells));
-        from += group.len();
+        lines.extend(group.iter().map(|row| columns.iter().map(|column| (column.cell)(row)).collect()));
         if group.len() > 1 {
-            lines.push(mean_line(group));
+            lines.push(mean_line(columns, group));
         }
     }
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     let mut out = String::new();
     for (number, line) in lines.iter().enumerate() {
         let padded = |column: usize| match column {
@@ -93,7 +139,7 @@ pub fn table(rows: &[Row], style: Style) -> String {
             Style::Markdown => {
                 let _ = writeln!(out, "| {} |", padded.join(" | "));
                 if number == 0 {
-                    let _ = writeln!(out, "|---|{}", "---:|".repeat(COLUMNS.len() - 1));
+                    let _ = writeln!(out, "|---|{}", "---:|".repeat(columns.len() - 1));
                 }
             }
         }
@@ -101,26 +147,13 @@ pub fn table(rows: &[Row], style: Style) -> String {
     out
 }
 
-fn mean_line(group: &[Row]) -> Vec<String> {
-    let mean = |f: fn(&Row) -> f64| {
-        let logs: Vec<f64> = group.iter().map(f).filter(|x| x.is_finite() && *x > 0.0).map(f64::ln).collect();
-        match logs.len() {
-            0 => "-".to_owned(),
-            n => format!("{:.1}x", (logs.iter().sum::<f64>() / n as f64).exp()),
-        }
+fn mean_line(columns: &[Column], group: &[Row]) -> Vec<String> {
+    let mean = |ratio: fn(&Row) -> Option<f64>| {
+        let logs: Vec<f64> = group.iter().filter_map(ratio).map(f64::ln).collect();
+        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
     };
-    vec![
-        format!("{}: geometric mean", group[0].group),
-        String::new(),
-        mean(|r| r.recording.cpu / r.native.cpu),
-        mean(|r| r.recording.wall / r.native.wall),
-        mean(|r| r.replay.cpu / r.native.cpu),
-        mean(|r| r.replay.wall / r.native.wall),
-        String::new(),
-        String::new(),
-        String::new(),
-        mean(|r| r.recording.memory as f64 / r.native.memory as f64),
-    ]
+    let cells = columns.iter().map(|column| column.ratio.map(|ratio| factor(mean(ratio))).unwrap_or_default());
+    [format!("{}: geometric mean", group[0].group)].into_iter().chain(cells.skip(1)).collect()
 }
 
 #[cfg(test)]
@@ -134,22 +167,36 @@ mod tests {
             name: name.to_owned(),
             group: "single",
             runs: 3,
-            native: cost(1.0),
-            recording: cost(slowdown),
-            replay: cost(slowdown / 2.0),
+            costs: [
+                (Way::Native, cost(1.0)),
+                (Way::Record, cost(slowdown)),
+                (Way::Replay, cost(slowdown / 2.0)),
+                (Way::ReplayTwo, cost(slowdown / 4.0)),
+            ]
+            .into(),
+            failed: [(Way::GdbRecord, "exit status: 124".to_owned())].into(),
             log: LogSize { instructions: 2_000_000_000, raw: 40_000_000, compressed: 10_000_000, total: 20_000_000 },
         }
     }
 
+    fn cells(markdown: &str) -> Vec<Vec<&str>> {
+        markdown.lines().map(|line| line.split('|').map(str::trim).filter(|c| !c.is_empty()).collect()).collect()
+    }
+
     #[test]
     fn ratios_and_geometric_mean() {
-        let markdown = table(&[row("a", 2.0), row("b", 8.0)], Style::Markdown);
-        let cells: Vec<Vec<&str>> =
-            markdown.lines().map(|line| line.split('|').map(str::trim).filter(|c| !c.is_empty()).collect()).collect();
+        let markdown = table(&[row("a", 2.0), row("b", 8.0)], false, Style::Markdown);
+        let cells = cells(&markdown);
         assert_eq!(
             cells[2],
-            ["a", "2.00 G", "2.0x", "2.0x", "1.0x", "1.0x", "10.00 MB", "2.00 MB", "500.0 kB", "2.0x"]
+            ["a", "2.00 G", "-", "2.0x", "2.0x", "1.0x", "1.0x", "2.0x", "10.00 MB", "2.00 MB", "500.0 kB", "2.0x"]
         );
-        assert_eq!(cells[4], ["single: geometric mean", "4.0x", "4.0x", "2.0x", "2.0x", "4.0x"]);
+        assert_eq!(cells[4], ["single: geometric mean", "-", "4.0x", "4.0x", "2.0x", "2.0x", "2.0x", "4.0x"]);
+    }
+
+    #[test]
+    fn peers_that_gave_up() {
+        let markdown = table(&[row("a", 2.0)], true, Style::Markdown);
+        assert_eq!(cells(&markdown)[2], ["a", "2.00 G", "-", "2.0x", "1.0x", "-", "-", "-", "-", ">100x"]);
     }
 }

@@ -16,7 +16,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-replay", &["bugnet-format"]),
     ("bugnet", &["bugnet-format", "bugnet-replay"]),
     ("bugnet-tests", &["bugnet-format"]),
-    ("spec-harness", &["bugnet-tests"]),
+    ("spec-harness", &["bugnet-replay", "bugnet-tests"]),
 ];
 
 /// Crates of other people that reach DynamoRIO, and the only crates of ours that may depend on them.
