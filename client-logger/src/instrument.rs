@@ -16,6 +16,7 @@
 
 use crate::callout::{self, Slot};
 use crate::process;
+use crate::shared_code;
 use crate::site::{Kind, Site};
 use crate::thread;
 use bugnet_dr::access::{self, Access, Action, Place};
@@ -48,10 +49,19 @@ pub unsafe extern "C" fn on_block(
     if instrs.is_empty() {
         return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
     }
-    let instrs = if process::get().writable(instrs[0].pc()) { end_at_store(&block, instrs) } else { instrs };
-    if process::get().over() {
+    let process = process::get();
+    let len = |instrs: &[Instr]| instrs.last().map_or(0, |last| last.pc() + last.len(&block) - instrs[0].pc());
+    let shared = process.shared.overlap(instrs[0].pc(), len(&instrs));
+    let instrs = if shared || process.writable(instrs[0].pc()) { end_at_store(&block, instrs) } else { instrs };
+    let flags = if shared && shared_code::insert_check(&block, instrs[0], len(&instrs)) {
+        // DynamoRIO cannot translate from code that has changed.
+        sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS
+    } else {
+        sys::dr_emit_flags_t::DR_EMIT_DEFAULT
+    };
+    if process.over() {
         Rewriter::new(&block, instrs).specials_only();
-        return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
+        return flags;
     }
     if let (Some(first), Some(last), 0) = (instrs.first(), instrs.last(), translating)
         && let Some(thread) = thread::of(context)
@@ -61,7 +71,7 @@ pub unsafe extern "C" fn on_block(
         thread.observe_code(first.pc(), end.wrapping_sub(first.pc()));
     }
     Rewriter::new(&block, instrs).run();
-    sys::dr_emit_flags_t::DR_EMIT_DEFAULT
+    flags
 }
 
 /// Code in writable memory may change itself. DynamoRIO then leaves the block behind the store, and what was counted at

@@ -9,6 +9,7 @@
 //! | `thread` | a thread's position, interval and log |
 //! | `writer` | interval files, frames, the tail |
 //! | `code` | the code picture and the code store |
+//! | `shared_code` | checks code that may change without a store to its address |
 //! | `special` | CPUID, RDTSC and their like |
 //! | `syscall` | system calls, output streams |
 //! | `fault` | faults of the program, faults of the shadow, death by a signal |
@@ -26,6 +27,7 @@ mod modules;
 mod options;
 mod process;
 mod shadow;
+mod shared_code;
 mod site;
 mod special;
 mod syscall;

@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::options::Options;
+use crate::shared_code::SharedMappings;
 use bugnet_dr::sys;
 use bugnet_format::folder;
 use bugnet_format::types::{Addr, Pid};
@@ -26,6 +27,8 @@ pub struct Process {
     over: AtomicBool,
     /// Pages of code, and whether the program can write to them; asking the system takes long.
     writable: Mutex<HashMap<u64, bool>>,
+    /// Mappings in which code may change without a store to its address.
+    pub shared: SharedMappings,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
@@ -48,6 +51,7 @@ pub fn start(options: Options) {
         threaded: AtomicBool::new(false),
         over: AtomicBool::new(false),
         writable: Mutex::default(),
+        shared: SharedMappings::default(),
     };
     if PROCESS.set(process).is_err() {
         crate::die("the logger was started twice");

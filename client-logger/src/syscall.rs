@@ -164,7 +164,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     if !thread.recording() {
         // The instrumentation is still there, and wants room for the shadow of new memory.
-        if maps(number) {
+        if maps(number) || number == libc::SYS_munmap {
             thread.syscall.before = Some(registers(thread));
         }
         return 1;
@@ -298,6 +298,9 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
         false => thread.syscall.stream(args[0]),
     };
     thread.syscall.follow(number, &args, result);
+    if let Ok(result) = u64::try_from(result) {
+        process::get().shared.follow(number, &args, result);
+    }
     if let Some((address, len)) = mapped(number, &args, result) {
         thread.mapped(address, len);
     }

@@ -22,6 +22,16 @@ pub fn current() -> Option<Box<sys::dr_mcontext_t>> {
     (got != 0).then_some(context)
 }
 
+/// Within a clean call: goes on at `pc` with the registers as they are, and does not return to the caller, whose
+/// destructors do not run. `None` if this is no clean call.
+pub fn go_on_at(pc: u64) -> Option<std::convert::Infallible> {
+    let mut context = *current()?;
+    context.__bindgen_anon_10.pc = pc as sys::app_pc;
+    // SAFETY: the current context, but for the address.
+    unsafe { sys::dr_redirect_execution(&raw mut context) };
+    None
+}
+
 /// General purpose and vector registers, RIP and RFLAGS; the rest as at a program's start.
 #[must_use]
 pub fn register_file(m: &sys::dr_mcontext_t) -> RegisterFile {

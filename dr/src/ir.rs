@@ -496,6 +496,16 @@ impl Block {
         }
     }
 
+    /// Calls a C function of the client's with one argument before `at`, all registers saved.
+    pub fn clean_call(&self, at: Option<Instr>, function: *mut c_void, argument: u64) {
+        let at = at.map_or(std::ptr::null_mut(), |i| i.0);
+        // SAFETY: see the crate's "Safety of the whole"; makes an operand from a value.
+        unsafe {
+            let argument = sys::opnd_create_immed_int64(argument.cast_signed(), sys::OPSZ_8 as u8);
+            sys::dr_insert_clean_call(self.context, self.list.cast(), at.cast(), function, 0, 1, argument);
+        }
+    }
+
     /// A copy of an instruction, not yet in the block.
     #[must_use]
     pub fn clone_instr(&self, instr: Instr) -> Instr {

@@ -1,0 +1,118 @@
+//! Code that can change without a store to its address: in a mapping that is shared, with another mapping of the same
+//! memory or with another process.
+//!
+//! DynamoRIO notices changes of code by its pages' protection, and so only stores to the address that the code runs
+//! at. A block in a shared mapping therefore begins with a check that the memory still holds its code. It ends with
+//! its first store, which may be one that changes the code behind it.
+
+use crate::code::read_memory;
+use bugnet_dr::ir::{Block, Instr};
+use bugnet_dr::{context, sys};
+use rangemap::RangeSet;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
+
+/// The mappings of the process whose memory others may write to.
+#[derive(Default)]
+pub struct SharedMappings(Mutex<RangeSet<u64>>);
+
+impl SharedMappings {
+    fn ranges(&self) -> MutexGuard<'_, RangeSet<u64>> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Whether any of the range is shared.
+    pub fn overlap(&self, start: u64, len: u64) -> bool {
+        self.ranges().overlaps(&(start..start + len.max(1)))
+    }
+
+    /// A system call has succeeded.
+    pub fn follow(&self, number: i64, args: &[u64; 6], result: u64) {
+        match number {
+            libc::SYS_mmap => self.replace(range(result, args[1]), shares(args)),
+            libc::SYS_munmap => self.replace(range(args[0], args[1]), false),
+            libc::SYS_mremap => {
+                // With an old size of 0, and for some flags, the old mapping stays.
+                let shared = self.overlap(args[0], args[1]);
+                self.replace(range(result, args[2]), shared);
+            }
+            libc::SYS_shmat => self.replace(region(result), true),
+            _ => {}
+        }
+    }
+
+    fn replace(&self, range: Range<u64>, shared: bool) {
+        let mut ranges = self.ranges();
+        if range.is_empty() || (!shared && ranges.is_empty()) {
+            return;
+        }
+        if shared { ranges.insert(range) } else { ranges.remove(range) }
+    }
+}
+
+/// The pages of a mapping.
+fn range(start: u64, len: u64) -> Range<u64> {
+    start..start.saturating_add(len.saturating_add(4095) & !4095)
+}
+
+/// The region of equal protection that begins at an address.
+fn region(start: u64) -> Range<u64> {
+    let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
+    // SAFETY: pointers to variables of ours.
+    let known =
+        unsafe { sys::dr_query_memory(start as *const u8, &raw mut base, &raw mut size, &raw mut protection) } != 0;
+    start..if known { base as u64 + size as u64 } else { start + 4096 }
+}
+
+/// Whether a mapping of these arguments has memory that can be written elsewhere. Of a file in memory, that is so for a
+/// private mapping, too: it shows what is written to the file, until it is written to itself.
+fn shares(args: &[u64; 6]) -> bool {
+    let (flags, fd) = (args[3] as i32, args[4] as i32);
+    let in_memory = || {
+        let file = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+        file.is_ok_and(|path| path.as_os_str().as_encoded_bytes().starts_with(b"/memfd:"))
+    };
+    flags & libc::MAP_TYPE != libc::MAP_PRIVATE || (flags & libc::MAP_ANONYMOUS == 0 && in_memory())
+}
+
+/// A block's code as it was translated.
+struct Translated {
+    pc: u64,
+    bytes: Box<[u8]>,
+}
+
+/// Makes a block of `len` bytes check its code before `first`, its first instruction. `false` if the code is gone.
+pub fn insert_check(block: &Block, first: Instr, len: u64) -> bool {
+    let pc = first.pc();
+    let mut bytes = vec![0; len as usize].into_boxed_slice();
+    if !read_memory(pc, &mut bytes) {
+        return false;
+    }
+    let translated = Box::leak(Box::new(Translated { pc, bytes }));
+    block.clean_call(Some(first), on_entry as *mut c_void, std::ptr::from_mut(translated) as u64);
+    true
+}
+
+/// Called at the start of a block: if its code has changed, it is translated anew.
+unsafe extern "C" fn on_entry(translated: *const Translated) {
+    // SAFETY: the pointer is the one that `insert_check` leaked.
+    let translated = unsafe { &*translated };
+    if !unchanged(translated) {
+        translate_anew(translated.pc, translated.bytes.len());
+    }
+}
+
+fn unchanged(translated: &Translated) -> bool {
+    let mut now = vec![0; translated.bytes.len()];
+    read_memory(translated.pc, &mut now) && *now == *translated.bytes
+}
+
+/// Drops what was translated from a range of code, and goes on at its start; runs no destructors.
+fn translate_anew(pc: u64, len: usize) -> ! {
+    unsafe extern "C" fn dropped(_: *mut c_void) {}
+    // SAFETY: within a clean call, holding no lock; the block that made the call is not returned to.
+    unsafe { sys::dr_flush_region_ex(pc as sys::app_pc, len, Some(dropped), std::ptr::null_mut()) };
+    context::go_on_at(pc);
+    crate::die("DynamoRIO does not go on with changed code")
+}
