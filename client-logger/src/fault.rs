@@ -4,6 +4,7 @@
 use crate::callout::Slot;
 use crate::code::read_memory;
 use crate::site::Site;
+use crate::syscall;
 use crate::thread::{self, Thread};
 use crate::writer::CHUNK;
 use bugnet_dr::ir::Gpr;
@@ -361,6 +362,12 @@ fn frame_state(rsp: u64, regs: &mut RegisterFile) {
     }
 }
 
+/// The program's instruction at which a signal is delivered.
+fn interrupted_at(info: &sys::dr_kernel_xfer_info_t) -> Option<u64> {
+    // SAFETY: null or the event's context of the program, in which the union is one pointer under several names.
+    unsafe { info.source_mcontext.as_ref().map(|source| source.__bindgen_anon_10.pc as u64) }
+}
+
 /// The kernel moves the thread elsewhere.
 ///
 /// # Safety
@@ -383,6 +390,10 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     let (position, number) = match step {
         SignalStep::Delivery => {
             regs.rflags_known |= FPU_UNKNOWN;
+            if interrupted_at(info) == Some(syscall::pending_pc()) {
+                // The signal comes before the system call, which its block has counted.
+                thread.recount(thread.counted() - 1);
+            }
             (thread.counted(), info.sig as u64)
         }
         SignalStep::Return => {

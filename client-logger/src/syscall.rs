@@ -152,12 +152,27 @@ fn registers(thread: &mut Thread) -> Box<RegisterFile> {
     Box::new(regs)
 }
 
+/// The address of the system call instruction that the thread's last block ends with, if it has not been executed yet;
+/// 0 if it has.
+pub fn pending_pc() -> u64 {
+    // SAFETY: the calling thread's own slot.
+    unsafe { *Slot::SyscallPc.address() }
+}
+
+fn take_pending_pc() -> u64 {
+    let pc = pending_pc();
+    // SAFETY: the calling thread's own slot.
+    unsafe { *Slot::SyscallPc.address() = 0 };
+    pc
+}
+
 /// Before a system call; 0 if it is not to be made.
 ///
 /// # Safety
 /// DynamoRIO's pre-syscall event.
 pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys::bool_ {
     let Some(thread) = thread::of(drcontext) else { return 1 };
+    let syscall_pc = take_pending_pc();
     let number = i64::from(number);
     if maps(number) || number == libc::SYS_munmap {
         process::get().forget_writable();
@@ -189,8 +204,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         _ => set_gs_base(number, &args),
     };
     // The call itself, where an interval would end.
-    // SAFETY: the calling thread's own slot.
-    regs.rip = unsafe { *Slot::SyscallPc.address() };
+    regs.rip = syscall_pc;
     if let Some(result) = instead {
         answer(thread, drcontext, &regs, number, args, result);
         return 0;
