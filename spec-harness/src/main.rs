@@ -1,6 +1,7 @@
 //! Measures recording and replay: runs each workload natively, under `bugnet record`, and through `bugnet replay` in
 //! turn, compares status and output, and prints medians of the ratios to native, log sizes and peak memory.
 
+mod growth;
 mod machine;
 mod measure;
 mod spec;
@@ -51,6 +52,9 @@ struct Cli {
     /// Also run valgrind, qemu-user and gdb's `record full` (much slower: with --quick)
     #[arg(long)]
     peers: bool,
+    /// Instead, measure how cost grows with instructions, threads and memory; figures and plots go to this folder
+    #[arg(long, value_name = "FOLDER")]
+    growth: Option<PathBuf>,
     /// Only run natively, to see how long the workloads take
     #[arg(long)]
     native_only: bool,
@@ -78,6 +82,11 @@ fn main() -> ExitCode {
 
 /// Measures; true if all went well.
 fn run(cli: &Cli) -> Result<bool> {
+    let runs = cli.runs.unwrap_or(if cli.quick { 1 } else { 3 });
+    ensure!(runs > 0, "--runs must be at least 1");
+    if let Some(folder) = &cli.growth {
+        return Ok(growth::run(folder, cli.quick, runs)? == 0);
+    }
     let mut chosen = workloads(if cli.quick { Scale::Small } else { Scale::Full })?;
     chosen.retain(|w| cli.only.is_empty() || cli.only.iter().any(|name| w.name.contains(name.as_str())));
     chosen.retain(|w| cli.group.is_empty() || cli.group.iter().any(|group| w.group == group));
@@ -86,8 +95,6 @@ fn run(cli: &Cli) -> Result<bool> {
         chosen.iter().for_each(|w| println!("{:<10} {}", w.group, w.name));
         return Ok(true);
     }
-    let runs = cli.runs.unwrap_or(if cli.quick { 1 } else { 3 });
-    ensure!(runs > 0, "--runs must be at least 1");
     let ways = match (cli.native_only, cli.peers) {
         (true, _) => vec![Way::Native],
         (false, false) => Way::OWN.to_vec(),

@@ -1,0 +1,126 @@
+//! How the cost of recording grows: with instructions, with threads, with touched memory.
+
+use crate::measure::{Plan, Row, measure};
+use crate::way::Way;
+use crate::workloads::Workload;
+use anyhow::{Context, Result};
+use bugnet_tests::bugnet::Job;
+use bugnet_tests::programs::compile;
+use plotters::prelude::*;
+use std::path::Path;
+
+/// One thing that grows while the others stay.
+struct Sweep {
+    name: &'static str,
+    axis: &'static str,
+    /// Values of the axis, and the program's arguments for each: millions of steps, threads, megabytes.
+    points: &'static [(f64, [u64; 3])],
+    /// How many of the points `--quick` measures.
+    quick: usize,
+}
+
+const SWEEPS: [Sweep; 3] = [
+    Sweep {
+        name: "instructions",
+        axis: "billions of instructions",
+        points: &[(0.1, [6, 1, 8]), (1.0, [60, 1, 8]), (10.0, [600, 1, 8]), (100.0, [6000, 1, 8])],
+        quick: 2,
+    },
+    Sweep {
+        name: "threads",
+        axis: "threads",
+        points: &[
+            (1.0, [200, 1, 64]),
+            (2.0, [200, 2, 64]),
+            (4.0, [200, 4, 64]),
+            (8.0, [200, 8, 64]),
+            (16.0, [200, 16, 64]),
+            (32.0, [200, 32, 64]),
+            (64.0, [200, 64, 64]),
+        ],
+        quick: 2,
+    },
+    Sweep {
+        name: "memory",
+        axis: "megabytes touched",
+        points: &[
+            (8.0, [100, 1, 8]),
+            (64.0, [100, 1, 64]),
+            (512.0, [100, 1, 512]),
+            (4096.0, [100, 1, 4096]),
+            (8192.0, [100, 1, 8192]),
+        ],
+        quick: 2,
+    },
+];
+
+/// Measures all sweeps and writes a plot and the figures of each into `folder`. Returns how many points failed.
+///
+/// # Errors
+/// The folder cannot be written, or a plot cannot be drawn.
+pub fn run(folder: &Path, quick: bool, runs: usize) -> Result<usize> {
+    std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    let plan = Plan { runs, interval: None, ways: vec![Way::Native, Way::Record] };
+    let mut failed = 0;
+    for sweep in SWEEPS {
+        let points = if quick { &sweep.points[..sweep.quick] } else { sweep.points };
+        let mut rows: Vec<(f64, Row)> = Vec::new();
+        for (value, args) in points {
+            let name = format!("growth-{}-{value}", sweep.name);
+            eprintln!("{name} ...");
+            match measure(&workload(name.clone(), *args), &plan) {
+                Ok(row) => {
+                    let ratio =
+                        |f: fn(&crate::measure::Cost) -> f64| row.ratio(Way::Record, Way::Native, f).unwrap_or(0.0);
+                    println!("{name:<28} CPU {:6.2}x  memory {:5.2}x", ratio(|c| c.cpu), ratio(|c| c.memory as f64));
+                    rows.push((*value, row));
+                }
+                Err(e) => {
+                    failed += 1;
+                    eprintln!("{name}: NOT MEASURED: {e:#}");
+                }
+            }
+        }
+        std::fs::write(folder.join(format!("{}.json", sweep.name)), serde_json::to_vec_pretty(&rows)?)?;
+        plot(&folder.join(format!("{}.svg", sweep.name)), &sweep, &rows)?;
+    }
+    Ok(failed)
+}
+
+fn workload(name: String, args: [u64; 3]) -> Workload {
+    let prepare = move |dir: &Path| {
+        compile(&["gcc", "-O2", "-pthread"], include_str!("../programs/growth.c"), &dir.join("growth"))?;
+        let command = std::iter::once("./growth".to_owned()).chain(args.map(|n| n.to_string())).collect();
+        Ok(Job { command, dir: dir.to_owned(), stdin: None })
+    };
+    // The disk shall not be what grows.
+    Workload { name, group: "growth", job: Box::new(prepare), options: &["--keep", "4"] }
+}
+
+/// Draws slowdown over the axis, both logarithmic in x.
+fn plot(file: &Path, sweep: &Sweep, rows: &[(f64, Row)]) -> Result<()> {
+    let series = |f: fn(&crate::measure::Cost) -> f64| -> Vec<(f64, f64)> {
+        rows.iter().filter_map(|(x, row)| Some((*x, row.ratio(Way::Record, Way::Native, f)?))).collect()
+    };
+    let (cpu, memory) = (series(|c| c.cpu), series(|c| c.memory as f64));
+    let (Some(first), Some(last)) = (cpu.first(), cpu.last()) else { return Ok(()) };
+    let top = cpu.iter().chain(&memory).map(|(_, y)| *y).fold(1.0, f64::max) * 1.2;
+    let drawing = SVGBackend::new(file, (720, 420)).into_drawing_area();
+    drawing.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&drawing)
+        .caption(format!("Recording relative to native, by {}", sweep.axis), ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(52)
+        .build_cartesian_2d((first.0 * 0.8..last.0 * 1.25).log_scale(), 0.0..top)?;
+    chart.configure_mesh().x_desc(sweep.axis).y_desc("times native").draw()?;
+    for (name, colour, points) in [("CPU time", BLUE, cpu), ("memory", RED, memory)] {
+        chart
+            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)).point_size(4))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+    }
+    chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
+    drawing.present()?;
+    Ok(())
+}
