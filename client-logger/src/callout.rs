@@ -28,9 +28,13 @@ pub enum Slot {
     SyscallPc,
     /// [`crate::shadow::Shadow::key`].
     Key,
+    /// The code picture that the thread's log has, as a [`bugnet_format::types::CodeSeq`]; 4 bytes.
+    CodeSeq,
+    /// A difference while its sign is looked at.
+    Difference,
 }
 
-const SLOTS: u32 = 22;
+const SLOTS: u32 = 24;
 
 impl Slot {
     fn index(self) -> u32 {
@@ -42,6 +46,8 @@ impl Slot {
             Self::Thread => 19,
             Self::SyscallPc => 20,
             Self::Key => 21,
+            Self::CodeSeq => 22,
+            Self::Difference => 23,
         }
     }
 
@@ -86,7 +92,35 @@ pub fn start() {
 }
 
 /// Bytes of a thread's stack for callouts.
-pub const STACK: usize = 256 << 10;
+const STACK: usize = 256 << 10;
+
+/// A thread's stack for callouts.
+pub struct Stack(*mut libc::c_void);
+
+impl Stack {
+    /// A stack of which only what is used takes up memory.
+    pub fn new() -> Self {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping that replaces nothing.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), STACK, protection, flags, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            crate::die("there is no memory for another thread's callouts");
+        }
+        Self(memory)
+    }
+
+    /// Its end, from which it grows.
+    pub fn top(&self) -> u64 {
+        self.0 as u64 + STACK as u64
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and the thread that ran on it is gone.
+        unsafe { libc::munmap(self.0, STACK) };
+    }
+}
 
 /// The stub for this processor.
 pub fn stub() -> usize {

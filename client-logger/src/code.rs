@@ -11,8 +11,10 @@ use std::path::Path;
 
 /// The code picture of the process.
 pub struct Code {
-    pages: HashMap<u64, Box<[u8; PAGE]>>,
-    seq: CodeSeq,
+    /// The newest version of each page, and its number.
+    pages: HashMap<u64, (CodeSeq, Box<[u8; PAGE]>)>,
+    /// The address of each version of a page, in the order of their numbers, from 1.
+    history: Vec<u64>,
     file: LogFile,
     closed: bool,
 }
@@ -31,28 +33,34 @@ impl Code {
         if let Err(why) = file.write(&code::encode_header()) {
             crate::die(&why);
         }
-        Self { pages: HashMap::new(), seq: CodeSeq(0), file, closed: false }
+        Self { pages: HashMap::new(), history: Vec::new(), file, closed: false }
     }
 
     /// The newest code picture.
     pub fn seq(&self) -> CodeSeq {
-        self.seq
+        CodeSeq(self.history.len() as u64)
     }
 
     /// Every page of the newest code picture: address and bytes.
     pub fn pages(&self) -> impl Iterator<Item = (u64, &[u8; PAGE])> {
-        self.pages.iter().map(|(address, bytes)| (*address, &**bytes))
+        self.pages.iter().map(|(address, (_, bytes))| (*address, &**bytes))
     }
 
-    /// Code at these addresses is about to run: makes sure that the picture has it. Returns the pages that are new
-    /// or have changed.
+    /// The pages by which the newest code picture differs from an older one: address and bytes.
+    pub fn pages_since(&self, seq: CodeSeq) -> impl Iterator<Item = (u64, &[u8; PAGE])> {
+        let addresses = self.history.get(seq.0 as usize..).unwrap_or_default();
+        addresses.iter().filter_map(|address| Some((*address, &*self.pages.get(address)?.1)))
+    }
+
+    /// Code at these addresses is about to run: makes sure that the picture has it. Returns the oldest picture that
+    /// has it.
     ///
     /// # Errors
     /// The code store cannot be written.
-    pub fn observe(&mut self, start: u64, len: u64) -> Result<Vec<u64>, String> {
-        let mut changed = Vec::new();
+    pub fn observe(&mut self, start: u64, len: u64) -> Result<CodeSeq, String> {
+        let mut needed = CodeSeq(0);
         if self.closed {
-            return Ok(changed);
+            return Ok(needed);
         }
         let mut now = [0; PAGE];
         let first = Addr(start).page().0;
@@ -65,28 +73,26 @@ impl Code {
             if !read_memory(from, part) {
                 continue;
             }
-            if self.pages.get(&page).is_some_and(|known| known[range.clone()] == *part) {
+            if let Some((seq, known)) = self.pages.get(&page)
+                && known[range.clone()] == *part
+            {
+                needed = needed.max(*seq);
                 continue;
             }
             if !read_memory(page, &mut now) {
                 continue;
             }
-            let seq = CodeSeq(self.seq.0 + 1);
+            let seq = CodeSeq(self.seq().0 + 1);
             let mut raw = Vec::with_capacity(code::CODE_PAGE_SIZE);
             code::encode_page(seq, Addr(page), &now, &mut raw);
             let mut frame = Vec::new();
             encode_frame(seq.0 as u32 - 1, &raw, 1, &mut frame).map_err(|e| e.to_string())?;
             self.file.write(&frame)?;
-            self.seq = seq;
-            self.pages.insert(page, Box::new(now));
-            changed.push(page);
+            self.history.push(page);
+            self.pages.insert(page, (seq, Box::new(now)));
+            needed = seq;
         }
-        Ok(changed)
-    }
-
-    /// The bytes of a page of the picture.
-    pub fn page(&self, address: u64) -> Option<&[u8; PAGE]> {
-        self.pages.get(&address).map(|bytes| &**bytes)
+        Ok(needed)
     }
 
     /// Closes the code store; code is no longer observed.

@@ -3,6 +3,7 @@
 
 use crate::callout::Slot;
 use crate::code::read_memory;
+use crate::process;
 use crate::site::Site;
 use crate::syscall;
 use crate::thread::{self, Thread};
@@ -16,6 +17,7 @@ use iced_x86::{
     Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 
 /// Most bytes of a thread's stack that are kept at its death.
 const STACK_SNAPSHOT: u64 = 1 << 20;
@@ -210,13 +212,14 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         return sys::dr_signal_action_t_DR_SIGNAL_DELIVER;
     }
     let bit = 1u64 << (info.sig & 63);
-    if thread.syscall.handled & bit != 0 {
+    let process = process::get();
+    if process.handled.load(Ordering::Relaxed) & bit != 0 {
         // What was counted behind a fault has not been executed.
         if found.is_some() {
             let (position, _) = interrupted(thread, info, found.as_ref());
             thread.recount(position);
         }
-    } else if thread.syscall.ignored & bit == 0 && kills(info.sig) {
+    } else if process.ignored.load(Ordering::Relaxed) & bit == 0 && kills(info.sig) {
         let (position, regs) = interrupted(thread, info, found.as_ref());
         end(thread, info, position, regs);
     }

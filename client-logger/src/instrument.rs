@@ -24,6 +24,7 @@ use bugnet_dr::ir::{Block, Gpr, Instr, Opnd, Segment};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use bugnet_format::record::SpecialKind;
+use bugnet_format::types::CodeSeq;
 use std::ffi::c_void;
 
 /// Largest read or write, in bytes, that is checked or mirrored inline.
@@ -63,14 +64,15 @@ pub unsafe extern "C" fn on_block(
         Rewriter::new(&block, instrs).specials_only();
         return flags;
     }
+    let mut needed = CodeSeq(0);
     if let (Some(first), Some(last), 0) = (instrs.first(), instrs.last(), translating)
         && let Some(thread) = thread::of(context)
     {
         // A decoder may look beyond the last instruction, and replay has no other code than the log's.
         let end = last.pc() + last.len(&block) + LONGEST_INSTRUCTION;
-        thread.observe_code(first.pc(), end.wrapping_sub(first.pc()));
+        needed = thread.observe_code(first.pc(), end.wrapping_sub(first.pc()));
     }
-    Rewriter::new(&block, instrs).run();
+    Rewriter::new(&block, instrs).run(needed);
     flags
 }
 
@@ -115,8 +117,11 @@ impl<'a> Rewriter<'a> {
         Self { block, instrs, live, slow: Vec::new() }
     }
 
-    fn run(mut self) {
+    fn run(mut self, needed: CodeSeq) {
         self.count();
+        if process::get().threaded() {
+            self.require_code(needed);
+        }
         for i in 0..self.instrs.len() {
             self.instruction(i);
         }
@@ -179,6 +184,38 @@ impl<'a> Rewriter<'a> {
             block.meta(first, block.jump_if(sys::OP_js, entry));
             block.meta(first, back);
         }
+    }
+
+    /// Another thread may have built the block: the thread's log must have the code picture `needed` before it runs. The
+    /// instrumentation is the same for every `needed`, which DynamoRIO asks for again when it translates addresses.
+    fn require_code(&mut self, needed: CodeSeq) {
+        let block = self.block;
+        let first = Some(self.instrs[0]);
+        let (entry, back) = self.slow(self.site(0, Kind::CodeBehind));
+        let needed = (needed.0 as u32).to_le_bytes();
+        let slot = |slot: Slot| slot.offset().to_le_bytes();
+        if self.live[0].any_flags() {
+            let (rcx, ecx) = (Opnd::reg(Gpr::RCX, 8), Opnd::reg(Gpr::RCX, 4));
+            let near = block.label();
+            block.meta(first, block.store(Slot::Spill(Gpr::RCX).opnd(8), rcx));
+            block.meta(first, block.load(ecx, Slot::CodeSeq.opnd(4)));
+            // lea rcx, [rcx - needed]
+            let minus = needed_negated(needed);
+            block.meta(first, block.raw(&[&[0x48, 0x8d, 0x89][..], &minus].concat()));
+            block.meta(first, block.store(Slot::Difference.opnd(8), rcx));
+            block.meta(first, block.load(ecx, Slot::Difference.upper_half()));
+            block.meta(first, block.jump_if_rcx_zero(near));
+            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            block.meta(first, block.jump(entry));
+            block.meta(first, near);
+            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+        } else {
+            // cmp dword gs:[slot], needed
+            let code = [&[0x65, 0x81, 0x3c, 0x25][..], &slot(Slot::CodeSeq), &needed].concat();
+            block.meta(first, block.raw(&code));
+            block.meta(first, block.jump_if(sys::OP_jb, entry));
+        }
+        block.meta(first, back);
     }
 
     fn instruction(&mut self, i: usize) {
@@ -575,6 +612,11 @@ impl<'a> Rewriter<'a> {
         }
         block.meta(at, over);
     }
+}
+
+/// A displacement that subtracts.
+fn needed_negated(needed: [u8; 4]) -> [u8; 4] {
+    i32::from_le_bytes(needed).wrapping_neg().to_le_bytes()
 }
 
 /// Whether the instruction's one memory source is an explicit operand of its own, which it does not write back to.

@@ -5,6 +5,7 @@ use crate::options::Options;
 use crate::shared_code::SharedMappings;
 use bugnet_dr::sys;
 use bugnet_format::folder;
+use bugnet_format::record::OutputStream;
 use bugnet_format::types::{Addr, Pid};
 use hashbrown::HashMap;
 use std::path::PathBuf;
@@ -21,10 +22,18 @@ pub struct Process {
     pub folder: PathBuf,
     code: Mutex<Code>,
     checkpoints: AtomicU64,
-    /// Whether there is more than one thread, none of which can be recorded yet.
+    /// Whether there is, or was, more than one thread: blocks then have what threads need.
     threaded: AtomicBool,
     /// Whether nothing is recorded any more.
     over: AtomicBool,
+    /// Why.
+    why_over: OnceLock<String>,
+    /// Descriptors that refer to the original standard output or error.
+    streams: Mutex<HashMap<u64, OutputStream>>,
+    /// Signals with a handler of the program's: bit `n` for signal `n`.
+    pub handled: AtomicU64,
+    /// Signals that the program ignores.
+    pub ignored: AtomicU64,
     /// Pages of code, and whether the program can write to them; asking the system takes long.
     writable: Mutex<HashMap<u64, bool>>,
     /// Mappings in which code may change without a store to its address.
@@ -50,6 +59,10 @@ pub fn start(options: Options) {
         checkpoints: AtomicU64::new(0),
         threaded: AtomicBool::new(false),
         over: AtomicBool::new(false),
+        why_over: OnceLock::new(),
+        streams: Mutex::new([(1, OutputStream::Stdout), (2, OutputStream::Stderr)].into_iter().collect()),
+        handled: AtomicU64::new(0),
+        ignored: AtomicU64::new(0),
         writable: Mutex::default(),
         shared: SharedMappings::default(),
     };
@@ -69,9 +82,23 @@ impl Process {
         self.code.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A second thread is being started.
-    pub fn set_threaded(&self) {
-        self.threaded.store(true, Ordering::SeqCst);
+    /// A second thread is about to be started, by the calling thread, which is in a system call: from here on, blocks
+    /// have what threads need.
+    pub fn become_threaded(&self) {
+        if !self.threaded.swap(true, Ordering::SeqCst) {
+            // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
+            unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+        }
+    }
+
+    /// Which standard stream of the program's a descriptor refers to.
+    pub fn stream(&self, fd: u64) -> OutputStream {
+        self.streams().get(&(fd & 0xffff_ffff)).copied().unwrap_or(OutputStream::None)
+    }
+
+    /// What descriptors refer to.
+    pub fn streams(&self) -> MutexGuard<'_, HashMap<u64, OutputStream>> {
+        self.streams.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Whether there is, or was, more than one thread.
@@ -79,8 +106,21 @@ impl Process {
         self.threaded.load(Ordering::SeqCst)
     }
 
+    /// Nothing of this process is recorded any more, for this reason, which the user is told.
+    pub fn end(&self, why: &str) {
+        if self.why_over.set(why.to_owned()).is_ok() {
+            crate::warn(&format!("recording ends here: {why}"));
+        }
+        self.leave();
+    }
+
+    /// Why nothing is recorded any more.
+    pub fn why_over(&self) -> String {
+        self.why_over.get().cloned().unwrap_or_default()
+    }
+
     /// Nothing is recorded any more: blocks are built anew without instrumentation, bit by bit.
-    pub fn end(&self) {
+    fn leave(&self) {
         if !self.over.swap(true, Ordering::SeqCst) {
             // SAFETY: may be asked for anywhere; the whole address space.
             unsafe { sys::dr_delay_flush_region(std::ptr::null_mut(), usize::MAX, 0, None) };
@@ -113,6 +153,11 @@ impl Process {
         self.writable_pages().clear();
     }
 
+    /// Whether no thread has made a checkpoint yet.
+    pub fn is_first_checkpoint(&self) -> bool {
+        self.checkpoints.load(Ordering::Relaxed) == 0
+    }
+
     /// Number of the next checkpoint, counted over all threads.
     pub fn next_checkpoint(&self) -> u64 {
         self.checkpoints.fetch_add(1, Ordering::Relaxed)
@@ -122,7 +167,7 @@ impl Process {
 /// A forked child goes on: the log is the parent's, and the child is not recorded.
 pub fn forked() {
     get().code().close();
-    get().end();
+    get().leave();
 }
 
 /// The process exits.

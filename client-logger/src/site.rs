@@ -22,6 +22,8 @@ pub enum Kind {
         /// the program's only if the block keeps any, and may be ones that an instruction left undefined.
         flags: u64,
     },
+    /// Start of a block whose code another thread has put into the code picture.
+    CodeBehind,
     /// An inline check has found that a read differs from the picture.
     Differs {
         /// Ordinal of the read in its instruction.

@@ -8,29 +8,17 @@ use bugnet_dr::ir::Segment;
 use bugnet_dr::{context, sys};
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RegisterFile};
-use hashbrown::HashMap;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
 
 /// Length of a `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
 
-/// What a thread remembers between the two halves of a system call, and about descriptors and signals.
+/// What a thread remembers between the two halves of a system call.
+#[derive(Default)]
 pub struct SyscallState {
     /// Registers before the call; none outside of one.
     pub before: Option<Box<RegisterFile>>,
-    /// Descriptors that refer to the original standard output or error.
-    streams: HashMap<u64, OutputStream>,
-    /// Signals with a handler of the program's: bit `n` for signal `n`.
-    pub handled: u64,
-    /// Signals that the program ignores.
-    pub ignored: u64,
-}
-
-impl Default for SyscallState {
-    fn default() -> Self {
-        let streams = [(1, OutputStream::Stdout), (2, OutputStream::Stderr)].into_iter().collect();
-        Self { before: None, streams, handled: 0, ignored: 0 }
-    }
 }
 
 /// Whether the client sees a system call: it sees all.
@@ -177,6 +165,9 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     if maps(number) || number == libc::SYS_munmap {
         process::get().forget_writable();
     }
+    if process::get().over() {
+        thread.follow_end();
+    }
     if !thread.recording() {
         // The instrumentation is still there, and wants room for the shadow of new memory.
         if maps(number) || number == libc::SYS_munmap {
@@ -193,14 +184,15 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             thread.record(position, |_| Record::SyscallData { arg: arg as u8, bytes: &text });
         }
     }
-    if thread.syscall.stream(args[0]) != OutputStream::None {
+    let process = process::get();
+    if process.stream(args[0]) != OutputStream::None {
         for (address, len) in output_buffers(number, &args) {
             thread.supply(position, address, len);
         }
     }
     let instead = match kernel_copy_target(number, &args) {
         // The program falls back to read and write, through memory that the log has.
-        Some(fd) if thread.syscall.stream(fd) != OutputStream::None => Some(-i64::from(libc::EINVAL)),
+        Some(fd) if process.stream(fd) != OutputStream::None => Some(-i64::from(libc::EINVAL)),
         _ => set_gs_base(number, &args),
     };
     // The call itself, where an interval would end.
@@ -224,10 +216,12 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         && flags & libc::CLONE_VM as u64 != 0
         && flags & libc::CLONE_VFORK as u64 == 0
     {
-        process::get().set_threaded();
-        let why = "the program starts a second thread, which cannot be recorded yet".to_owned();
-        thread.stop(position, EndReason::Unsupported { why }, *regs);
-        return 1;
+        if flags & libc::CLONE_THREAD as u64 == 0 {
+            let why = "the program starts a process that shares its memory".to_owned();
+            thread.stop(position, EndReason::Unsupported { why }, *regs);
+            return 1;
+        }
+        process.become_threaded();
     }
     thread.syscall.before = Some(regs);
     1
@@ -309,9 +303,9 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     thread.segments = [fs, gs];
     let stream = match output_buffers(number, &args).is_empty() {
         true => OutputStream::None,
-        false => thread.syscall.stream(args[0]),
+        false => process::get().stream(args[0]),
     };
-    thread.syscall.follow(number, &args, result);
+    follow(number, &args, result);
     if let Ok(result) = u64::try_from(result) {
         process::get().shared.follow(number, &args, result);
     }
@@ -347,47 +341,42 @@ fn mapped(number: i64, args: &[u64; 6], result: i64) -> Option<(u64, u64)> {
     }
 }
 
-impl SyscallState {
-    fn stream(&self, fd: u64) -> OutputStream {
-        self.streams.get(&(fd & 0xffff_ffff)).copied().unwrap_or(OutputStream::None)
+/// Keeps track of descriptors and signal handlers.
+fn follow(number: i64, args: &[u64; 6], result: i64) {
+    if result < 0 {
+        return;
     }
-
-    /// Keeps track of descriptors and signal handlers.
-    fn follow(&mut self, number: i64, args: &[u64; 6], result: i64) {
-        if result < 0 {
-            return;
-        }
-        let copy = match number {
-            libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => true,
-            libc::SYS_fcntl => matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC),
-            _ => false,
+    let process = process::get();
+    let copy = match number {
+        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => true,
+        libc::SYS_fcntl => matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC),
+        _ => false,
+    };
+    if copy {
+        match process.stream(args[0]) {
+            OutputStream::None => process.streams().remove(&(result as u64)),
+            stream => process.streams().insert(result as u64, stream),
         };
-        if copy {
-            match self.stream(args[0]) {
-                OutputStream::None => self.streams.remove(&(result as u64)),
-                stream => self.streams.insert(result as u64, stream),
-            };
+    }
+    match number {
+        libc::SYS_close => {
+            process.streams().remove(&(args[0] & 0xffff_ffff));
         }
-        match number {
-            libc::SYS_close => {
-                self.streams.remove(&(args[0] & 0xffff_ffff));
-            }
-            libc::SYS_close_range if args[2] as u32 & 4 == 0 => {
-                self.streams.retain(|fd, _| *fd < args[0] || *fd > args[1]);
-            }
-            libc::SYS_rt_sigaction if args[1] != 0 => {
-                if let Some(handler) = word(args[1]) {
-                    let bit = 1u64 << (args[0] & 63);
-                    self.ignored &= !bit;
-                    self.handled &= !bit;
-                    match handler {
-                        0 => {}
-                        1 => self.ignored |= bit,
-                        _ => self.handled |= bit,
-                    }
+        libc::SYS_close_range if args[2] as u32 & 4 == 0 => {
+            process.streams().retain(|fd, _| *fd < args[0] || *fd > args[1]);
+        }
+        libc::SYS_rt_sigaction if args[1] != 0 => {
+            if let Some(handler) = word(args[1]) {
+                let bit = 1u64 << (args[0] & 63);
+                process.ignored.fetch_and(!bit, Ordering::Relaxed);
+                process.handled.fetch_and(!bit, Ordering::Relaxed);
+                match handler {
+                    0 => {}
+                    1 => drop(process.ignored.fetch_or(bit, Ordering::Relaxed)),
+                    _ => drop(process.handled.fetch_or(bit, Ordering::Relaxed)),
                 }
             }
-            _ => {}
         }
+        _ => {}
     }
 }

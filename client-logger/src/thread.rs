@@ -18,7 +18,7 @@ use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, GPR_UNKNOWN, RegisterFile};
-use bugnet_format::types::{Addr, IntervalNo, Tid};
+use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
 use std::ffi::c_void;
 
 /// Registers as the stub saves them.
@@ -41,11 +41,13 @@ pub struct Thread {
     pub stub: usize,
     /// End of the stack that callouts run on.
     pub stack_top: u64,
-    stack: Vec<u128>,
+    _stack: callout::Stack,
     /// The picture of the replayer's memory.
     pub shadow: Shadow,
     /// The thread's slot [`Slot::Left`].
     left: *mut u64,
+    /// The thread's slot [`Slot::CodeSeq`].
+    code_seq: *mut u32,
     tid: Tid,
     /// The log; none before the first checkpoint, and none any more once recording has ended.
     log: Option<Writer>,
@@ -122,8 +124,7 @@ pub fn segment_base(segment: Segment) -> u64 {
 impl Thread {
     /// A thread begins.
     pub fn start(context: *mut c_void) {
-        let stack: Vec<u128> = vec![0; callout::STACK / 16];
-        let stack_top = stack.as_ptr_range().end as u64;
+        let stack = callout::Stack::new();
         // SAFETY: asks for a number.
         let tid = Tid(unsafe { sys::dr_get_thread_id(context) } as u32);
         let process = process::get();
@@ -133,15 +134,16 @@ impl Thread {
         let thread = Box::new(Self {
             saved: Saved { ymm: [[0; 32]; 16], gpr: [0; 16], rflags: 0 },
             stub: callout::stub(),
-            stack_top,
-            stack,
+            stack_top: stack.top(),
+            _stack: stack,
             shadow,
             left: Slot::Left.address(),
+            code_seq: Slot::CodeSeq.address().cast(),
             tid,
             log: None,
             moving: false,
             paused: false,
-            ended: foreign || process.threaded(),
+            ended: foreign || process.over(),
             interval: IntervalNo(0),
             instructions_before: 0,
             threshold: 0,
@@ -163,17 +165,41 @@ impl Thread {
             *Slot::Key.address() = shadow.key;
             // The first block calls out, and recording begins.
             *Slot::Left.address() = 0;
+            // No block asks for a code picture before.
+            *Slot::CodeSeq.address() = u64::MAX;
         }
     }
 
     /// A thread ends.
     pub fn exit(context: *mut c_void) {
         let Some(thread) = of(context) else { return };
-        if let Some(log) = thread.log.take() {
-            // Its end is not known: whatever is in the tail stays there.
-            drop(log);
-        }
+        thread.cut_off();
         thread.shadow.release();
+        // SAFETY: the field holds null or what `start` put there, which nobody refers to: the thread does not run.
+        unsafe {
+            let thread = Box::from_raw(std::ptr::from_mut(thread));
+            sys::dr_set_tls_field(context, std::ptr::null_mut());
+            drop(thread);
+        }
+    }
+
+    /// The thread was ended by another one, or by a signal that another one got: its log ends at the system call in which
+    /// it was, else with the last record.
+    fn cut_off(&mut self) {
+        if self.paused {
+            return;
+        }
+        match self.syscall.before.take() {
+            Some(regs) => self.stop(self.counted() - 1, EndReason::Terminated, *regs),
+            None => self.stop_at_last_record(EndReason::Terminated),
+        }
+    }
+
+    /// Ends recording at the last record, since the thread's position is not known.
+    fn stop_at_last_record(&mut self, reason: EndReason) {
+        if let Some(position) = self.log.as_ref().map(Writer::last_position) {
+            self.stop(position, reason, RegisterFile::unknown());
+        }
     }
 
     /// The thread goes on in a forked child: its log is the parent's.
@@ -253,9 +279,7 @@ impl Thread {
         let Some(mut log) = self.log.take() else { return };
         self.ended = true;
         if let EndReason::LogStopped { why } | EndReason::Unsupported { why } = &reason {
-            crate::warn(&format!("recording ends here: {why}"));
-            // There is one thread only, or recording has just ended because there will be two.
-            process::get().end();
+            process::get().end(why);
         }
         // If this fails, the END is in the tail all the same.
         if log.end(position, reason, regs).is_ok() {
@@ -283,8 +307,16 @@ impl Thread {
     fn give_up(&mut self, why: &str) {
         self.ended = true;
         self.log = None;
-        crate::warn(&format!("recording ends here: {why}"));
-        process::get().end();
+        process::get().end(why);
+    }
+
+    /// Recording has ended in another thread, and this one's instrumentation is being taken away.
+    pub fn follow_end(&mut self) {
+        if !self.ended && !self.paused {
+            let why = process::get().why_over();
+            self.stop_at_last_record(EndReason::Unsupported { why });
+        }
+        self.ended = true;
     }
 
     /// Ends the interval before something that may or may not come back (`execve`); if it does, the next block begins
@@ -302,31 +334,44 @@ impl Thread {
         self.set_left(0);
     }
 
-    /// Code at these addresses is about to run.
-    pub fn observe_code(&mut self, start: u64, len: u64) {
+    /// Code at these addresses is about to run. Returns the oldest code picture that has it.
+    pub fn observe_code(&mut self, start: u64, len: u64) -> CodeSeq {
         let process = process::get();
-        let mut code = process.code();
-        let changed = match code.observe(start, len) {
-            Ok(changed) => changed,
+        let observed = process.code().observe(start, len);
+        match observed {
+            Ok(needed) => {
+                // SAFETY: the thread's own slot.
+                if unsafe { u64::from(*self.code_seq) } < needed.0 {
+                    self.catch_up(self.counted());
+                }
+                needed
+            }
             Err(why) => {
-                drop(code);
                 let position = self.counted();
                 self.stop(position, EndReason::LogStopped { why }, RegisterFile::unknown());
-                return;
+                CodeSeq(0)
             }
-        };
-        if changed.is_empty() || !self.recording() {
-            return;
         }
-        for page in changed {
-            if let Some(bytes) = code.page(page) {
-                self.shadow.write(Addr(page), bytes);
-            }
+    }
+
+    /// Brings the code picture in the thread's log up to date.
+    fn catch_up(&mut self, position: u64) {
+        let process = process::get();
+        let code = process.code();
+        // SAFETY: the thread's own slot.
+        let old = CodeSeq(unsafe { *self.code_seq }.into());
+        for (address, bytes) in code.pages_since(old) {
+            self.shadow.write(Addr(address), bytes);
         }
         let seq = code.seq();
         drop(code);
-        let position = self.counted();
+        self.set_code_seq(seq);
         self.record(position, |delta| Record::Code { delta, seq });
+    }
+
+    fn set_code_seq(&mut self, seq: CodeSeq) {
+        // SAFETY: the thread's own slot.
+        unsafe { *self.code_seq = seq.0 as u32 };
     }
 
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
@@ -344,6 +389,7 @@ impl Thread {
             instructions_before: self.instructions_before,
         };
         drop(code);
+        self.set_code_seq(header.code_seq);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         // SAFETY: RDTSC is in every x86-64 processor.
         let tsc = unsafe { std::arch::x86_64::_rdtsc() };
@@ -361,6 +407,9 @@ impl Thread {
     /// A block of `back` instructions begins that reaches over the threshold.
     fn limit(&mut self, site: &Site, flags: u64) {
         let process = process::get();
+        if process.over() {
+            self.follow_end();
+        }
         if self.ended {
             if std::mem::take(&mut self.moving) {
                 self.move_shadow();
@@ -386,7 +435,7 @@ impl Thread {
         if std::mem::take(&mut self.moving) {
             self.move_shadow();
         }
-        if begin && self.instructions_before == 0 {
+        if begin && process.is_first_checkpoint() {
             environment::hide(self.saved.gpr[usize::from(Gpr::RSP.0)]);
         }
         if begin {
@@ -440,6 +489,14 @@ impl Thread {
             self.limit(site, flags);
             return;
         }
+        if let Kind::CodeBehind = site.kind {
+            if self.recording() {
+                self.catch_up(self.counted() - site.back);
+            } else {
+                self.set_code_seq(CodeSeq(u64::MAX));
+            }
+            return;
+        }
         if let Kind::SegmentBase(segment, reg, bytes) = site.kind {
             let before = (self.saved.gpr, self.saved.rflags);
             special::set(&mut self.saved, reg, bytes, segment_base(segment));
@@ -491,7 +548,7 @@ impl Thread {
                 let why = format!("{why} at {:#x} cannot be recorded exactly", site.pc);
                 self.stop(position, EndReason::Unsupported { why }, regs);
             }
-            Kind::Limit { .. } | Kind::Special(..) | Kind::SegmentBase(..) => {}
+            Kind::Limit { .. } | Kind::CodeBehind | Kind::Special(..) | Kind::SegmentBase(..) => {}
         }
     }
 }

@@ -240,6 +240,11 @@ impl Writer {
         self.push()
     }
 
+    /// Position of the last record.
+    pub fn last_position(&self) -> u64 {
+        self.last
+    }
+
     fn flush(&mut self) -> Result<(), String> {
         if self.broken {
             return Err("an earlier frame is incomplete".into());
