@@ -5,110 +5,41 @@
 //!
 //! ```text
 //!            left -= n
-//!            if left is not negative: FAST, else SLOW
-//!      FAST: the instructions but the last; jump to END
-//!      SLOW: left += n
-//!            for each instruction: CHECK; the instruction (but the last)
-//!            CHECK for the last
-//!      END:  the last instruction, if it transfers control (there can be only one of those); else SLOW has it, too
-//!
-//!     CHECK: if left is 0: call the client, and CHECK again
-//!            left -= 1
+//!            if left is negative: call the client (Crossing)
+//!            the instructions
 //! ```
 //!
-//! Flags are not touched: `lea` counts and `jrcxz` tests, with RCX in another slot meanwhile. An instruction that
-//! replay does not execute (a system call, `rdtsc`...), or of which the log has no code, ends its block: such a block
-//! has no FAST part, and calls the client unconditionally where the instruction would be.
+//! Nothing else stands between two records. A block that would run past the next position at which something is due,
+//! `k` of its instructions on, is left for its *split copy* for `k`, which is made when it is first needed, and from
+//! then on jumped to:
+//!
+//! ```text
+//!            call the client (Entry), the first time
+//!            k instructions
+//!            call the client (Due)
+//!            the other instructions
+//! ```
+//!
+//! DynamoRIO knows a split copy as a block at an address of its own, at which nothing but a tag lies. Its instructions
+//! are those of the original, so faults, calls and jumps are the original's.
+//!
+//! Flags are not touched: `lea` counts and `jecxz` tests, with RCX in another slot meanwhile. An instruction that
+//! replay does not execute (a system call, `rdtsc`...), or of which the log has no code, ends its block: the client is
+//! called instead of it.
 
 use crate::instruction;
 use crate::memory::Memory;
+use crate::replay::Replay;
+use crate::site::{Built, Site, Sites, SpanId, SplitId};
 use crate::state;
 use crate::stub::Stub;
+use crate::tags;
 use bugnet_dr::access::classify;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
+use bugnet_dr::liveness;
 use bugnet_dr::sys;
 use std::ffi::{c_char, c_void};
-
-/// Adds instrumentation to one block.
-struct Builder<'a> {
-    block: Block,
-    stub: &'a Stub,
-    /// What stands behind everything that is added; `None` to add at the block's end.
-    at: Option<Instr>,
-}
-
-impl Builder<'_> {
-    fn meta(&self, instr: Instr) {
-        self.block.meta(self.at, instr);
-    }
-
-    fn spill(&self) {
-        self.meta(self.block.store(self.stub.rcx(), Opnd::reg(Gpr::RCX, 8)));
-    }
-
-    fn restore(&self) {
-        self.meta(self.block.load(Opnd::reg(Gpr::RCX, 8), self.stub.rcx()));
-    }
-
-    /// Adds `count` to `left`, by way of RCX, which then holds `left`.
-    fn count(&self, count: i32) {
-        self.meta(self.block.load(Opnd::reg(Gpr::RCX, 8), self.stub.left()));
-        self.add(count);
-    }
-
-    /// Adds `count` to `left`, which RCX holds.
-    fn add(&self, count: i32) {
-        self.meta(self.block.lea(Gpr::RCX, Opnd::at(Gpr::RCX, count, 8)));
-        self.meta(self.block.store(self.stub.left(), Opnd::reg(Gpr::RCX, 8)));
-    }
-
-    fn set_slow(&self, value: i64) {
-        let slow = self.stub.slow_flag();
-        self.meta(self.block.store(slow, Opnd::imm(value, 4)));
-    }
-
-    /// Calls the client for the instruction at `pc`, and goes on at `resume`. RCX is spilled.
-    fn call(&self, pc: u64, resume: Instr) {
-        let rcx = Opnd::reg(Gpr::RCX, 8);
-        self.meta(self.block.mov_imm64(Gpr::RCX, pc));
-        self.meta(self.block.store(self.stub.pc(), rcx));
-        self.meta(self.block.lea(Gpr::RCX, Opnd::label_address(resume)));
-        self.meta(self.block.store(self.stub.resume(), rcx));
-        // SAFETY: makes a value from an address.
-        let code = Opnd(unsafe { sys::opnd_create_pc(self.stub.code()) });
-        self.meta(self.block.make(sys::OP_jmp, &[], &[code]));
-    }
-
-    /// Calls the client for the instruction at `pc` unconditionally.
-    fn call_always(&self, pc: u64) {
-        let again = self.block.label();
-        self.meta(again);
-        self.spill();
-        self.call(pc, again);
-    }
-
-    /// Calls the client if something is due before the instruction at `pc`, and counts the instruction.
-    fn check(&self, pc: u64) {
-        self.meta(self.block.raw(&self.stub.check(pc)));
-    }
-
-    /// The start of a block with a FAST part, up to that.
-    fn enter(&self, count: i32, slow: Instr) {
-        let fast = self.block.label();
-        self.spill();
-        self.count(-count);
-        let upper = self.stub.left_upper();
-        self.meta(self.block.load(Opnd::reg(Gpr::RCX, 4), upper));
-        self.meta(self.block.jump_if_rcx_zero(fast));
-        self.meta(self.block.jump(slow));
-        self.meta(fast);
-        self.restore();
-    }
-
-    fn copy(&self, instr: Instr) {
-        self.block.app(self.at, self.block.clone_instr(instr), instr.pc());
-    }
-}
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Cuts the program's instructions behind the first that replay does not execute; whether there is such a one.
 fn cut(block: &Block, instrs: &mut Vec<Instr>, memory: &Memory) -> bool {
@@ -121,6 +52,12 @@ fn cut(block: &Block, instrs: &mut Vec<Instr>, memory: &Memory) -> bool {
 /// Whether replay executes the instruction.
 fn runs(block: &Block, instr: Instr, memory: &Memory) -> bool {
     memory.is_code(instr.pc(), instr.len(block)) && instruction::runs(&classify(instr))
+}
+
+fn jump_to(block: &Block, at: Option<Instr>, target: *mut sys::byte) {
+    // SAFETY: makes a value from an address.
+    let target = Opnd(unsafe { sys::opnd_create_pc(target) });
+    block.meta(at, block.make(sys::OP_jmp, &[], &[target]));
 }
 
 /// DynamoRIO's event for each block that it builds.
@@ -146,7 +83,14 @@ pub unsafe extern "C" fn on_block(
     let Some(first) = instrs.first().copied() else { return FLAGS };
 
     if replay.is_gate(start) {
-        Builder { block, stub: &replay.stub, at: Some(first) }.call_always(start);
+        let site = replay.sites.add(Site::Instead(start));
+        call(&block, &replay.stub, Some(first), site);
+        return FLAGS;
+    }
+    if let Some(Built::Split(split)) = replay.sites.built(start) {
+        let copies = copy_span(&block, replay.sites.split(split).span, &replay.sites);
+        instrs.into_iter().for_each(|instr| block.remove(instr));
+        instrument_split(&block, replay, split, &copies);
         return FLAGS;
     }
     if replay.memory.is_own(start) {
@@ -154,57 +98,86 @@ pub unsafe extern "C" fn on_block(
     }
 
     let opaque = cut(&block, &mut instrs, &replay.memory);
-    let Some(last) = instrs.last().copied() else { return FLAGS };
-    replay.block_sizes.insert(start, instrs.len() as u32);
+    let count = instrs.len() - usize::from(opaque);
+    let span = replay.sites.add_block(start, count as u32, opaque);
+    if count > 0 {
+        count_down(&block, replay, first, &instrs[..count], span);
+    }
     if opaque {
-        instrument_opaque(Builder { block, stub: &replay.stub, at: Some(first) }, &instrs, last);
-    } else {
-        instrument(block, &replay.stub, first, &instrs, last);
+        instead(&block, replay, instrs[count]);
     }
     FLAGS
 }
 
-/// A block whose last instruction is not executed.
-fn instrument_opaque(mut builder: Builder<'_>, instrs: &[Instr], last: Instr) {
-    // A jump, of no effect, makes DynamoRIO believe that the flags are live at the block's start, so that it keeps them.
-    let next = builder.block.label();
-    builder.meta(builder.block.jump_if_rcx_zero(next));
-    builder.meta(next);
-    builder.set_slow(1);
-    for instr in instrs {
-        builder.at = Some(*instr);
-        if *instr == last {
-            builder.call_always(last.pc());
-            // Never executed, but a block has to end in something.
-            // SAFETY: makes a value from an address.
-            let target = Opnd(unsafe { sys::opnd_create_pc(last.pc() as sys::app_pc) });
-            builder.block.app(Some(last), builder.block.make(sys::OP_jmp, &[], &[target]), last.pc());
-            builder.block.remove(last);
-        } else {
-            builder.check(instr.pc());
-        }
+/// The start of a block: subtracts its `instrs` from `left`, and calls the client if that is negative then.
+fn count_down(block: &Block, replay: &mut Replay, first: Instr, instrs: &[Instr], span: SpanId) {
+    let site = replay.sites.add(Site::Crossing(span));
+    let crossing = replay.stub.crossing(site);
+    let stub = &replay.stub;
+    block.meta(Some(first), block.raw(&stub.count_down(instrs.len() as u32)));
+    jump_to(block, Some(first), crossing);
+    if liveness::analyse(instrs)[0].gprs & Gpr::RCX.bit() != 0 {
+        block.meta(Some(first), block.raw(&stub.restore_rcx()));
     }
 }
 
-/// A block of instructions that are executed, see the module's page.
-fn instrument(block: Block, stub: &Stub, first: Instr, instrs: &[Instr], last: Instr) {
-    let ends_in_cti = last.is_cti();
-    let (slow, end) = (block.label(), block.label());
-    let mut builder = Builder { block, stub, at: Some(first) };
-    builder.enter(instrs.len() as i32, slow);
-    // The original instructions become the FAST part.
-    builder.at = ends_in_cti.then_some(last);
-    builder.meta(builder.block.jump(end));
-    builder.meta(slow);
-    builder.set_slow(1);
-    builder.count(instrs.len() as i32);
-    builder.restore();
-    for instr in instrs {
-        builder.check(instr.pc());
-        if !(ends_in_cti && *instr == last) {
-            builder.copy(*instr);
-        }
+/// Calls the client instead of the block's last instruction.
+fn instead(block: &Block, replay: &mut Replay, last: Instr) {
+    let pc = last.pc();
+    let site = replay.sites.add(Site::Instead(pc));
+    call(block, &replay.stub, Some(last), site);
+    // Never executed, but a block has to end in something.
+    // SAFETY: makes a value from an address.
+    let target = Opnd(unsafe { sys::opnd_create_pc(pc as sys::app_pc) });
+    block.app(Some(last), block.make(sys::OP_jmp, &[], &[target]), pc);
+    block.remove(last);
+}
+
+fn call(block: &Block, stub: &Stub, at: Option<Instr>, site: u32) {
+    block.meta(at, block.raw(&stub.call(site)));
+}
+
+/// Puts copies of a span's instructions into a block, the one that replay does not execute included.
+fn copy_span(block: &Block, span: SpanId, sites: &Sites) -> Vec<Instr> {
+    let span = sites.span(span);
+    let mut pc = span.start;
+    let mut copies = Vec::new();
+    for _ in 0..span.count + u32::from(span.opaque) {
+        // SAFETY: the plain block was built from these bytes, which are the same as long as it is there.
+        let copy = unsafe { block.decode_app(pc) };
+        pc += copy.len(block);
+        copies.push(copy);
     }
-    builder.set_slow(0);
-    builder.meta(end);
+    copies
+}
+
+/// A split copy, see the module's page; `instrs` stand in it already.
+fn instrument_split(block: &Block, replay: &mut Replay, split: SplitId, instrs: &[Instr]) {
+    let (entry, due) = (replay.sites.add(Site::Entry(split)), replay.sites.add(Site::Due(split)));
+    let (span, before) = (replay.sites.split(split).span, replay.sites.split(split).before as usize);
+    call(block, &replay.stub, instrs.first().copied(), entry);
+    call(block, &replay.stub, instrs.get(before).copied(), due);
+    let span = replay.sites.span(span);
+    if span.opaque {
+        let last = instrs[span.count as usize];
+        instead(block, replay, last);
+    }
+}
+
+/// Whether a split copy has left the code cache since this was last asked; what is known of their places is void then.
+pub fn splits_gone() -> bool {
+    SPLITS_GONE.load(Ordering::Relaxed) && SPLITS_GONE.swap(false, Ordering::Relaxed)
+}
+
+static SPLITS_GONE: AtomicBool = AtomicBool::new(false);
+
+/// DynamoRIO's event for each block that leaves the code cache.
+///
+/// # Safety
+/// DynamoRIO's contract for the event.
+pub unsafe extern "C" fn on_deleted(_context: *mut c_void, tag: *mut c_void) {
+    // The replay is not asked: it may be what dropped the block.
+    if tags::is_one(tag as u64) {
+        SPLITS_GONE.store(true, Ordering::Relaxed);
+    }
 }

@@ -1,10 +1,15 @@
 //! Where an instruction reads memory: the place of a `LOAD` record's value.
 
-use crate::machine::Machine;
 use crate::memory::Memory;
-use bugnet_dr::access::{Access, Action, FpuEffect, RepString};
+use bugnet_dr::access::{Access, Action, FpuEffect, RegisterValues, RepString};
 use bugnet_dr::decode::{self, Decoded};
 use bugnet_dr::ir::Gpr;
+
+/// The registers that a `LOAD` record's place may depend on.
+pub trait Registers: RegisterValues {
+    /// RFLAGS.
+    fn flags(&self) -> u64;
+}
 
 /// What replay has to know of an instruction that it does not simply execute, or that a record injects into.
 pub struct Instruction(Decoded);
@@ -31,18 +36,17 @@ impl Instruction {
     }
 
     /// Address of byte `offset` of the read with this ordinal; `None` if there is no such read.
-    pub fn read_address(&self, ordinal: u8, offset: u64, len: u64, machine: &mut Machine) -> Option<u64> {
+    pub fn read_address(&self, ordinal: u8, offset: u64, len: u64, regs: &impl Registers) -> Option<u64> {
         let end = offset.checked_add(len)?;
         match &self.0.action {
             Action::Execute { reads, .. } => {
                 let access = reads.get(usize::from(ordinal))?;
-                machine.complete();
                 let fits = end <= u64::from(access.bytes);
-                fits.then(|| access.address(machine))?.map(|address| address.wrapping_add(offset))
+                fits.then(|| access.address(regs))?.map(|address| address.wrapping_add(offset))
             }
             Action::Repeat(op) => {
                 let pointer = *op.kind.reads().get(usize::from(ordinal))?;
-                let (low, bytes) = range(*op, pointer, machine)?;
+                let (low, bytes) = range(*op, pointer, regs)?;
                 (end <= bytes).then(|| low.wrapping_add(offset))
             }
             _ => None,
@@ -51,9 +55,8 @@ impl Instruction {
 
     /// What the instruction may touch now: pairs of address and length. Not for `rep` string instructions, which go on
     /// from page to page.
-    pub fn touches(&self, machine: &mut Machine) -> Vec<(u64, u64)> {
-        machine.complete();
-        let at = |access: &Access| Some((access.address(machine)?, u64::from(access.bytes)));
+    pub fn touches(&self, regs: &impl Registers) -> Vec<(u64, u64)> {
+        let at = |access: &Access| Some((access.address(regs)?, u64::from(access.bytes)));
         match &self.0.action {
             Action::Execute { reads, writes } => reads.iter().chain(writes).filter_map(at).collect(),
             _ => Vec::new(),
@@ -75,12 +78,12 @@ pub fn runs(action: &Action) -> bool {
 }
 
 /// Lowest address and length of what a `rep` string instruction goes over by one of its pointers.
-fn range(op: RepString, pointer: Gpr, machine: &Machine) -> Option<(u64, u64)> {
+fn range(op: RepString, pointer: Gpr, regs: &impl Registers) -> Option<(u64, u64)> {
     const DIRECTION: u64 = 0x400;
-    let start = machine.get(pointer.0.into());
-    let count = machine.get(Gpr::RCX.0.into());
+    let start = regs.gpr(pointer);
+    let count = regs.gpr(Gpr::RCX);
     let element = u64::from(op.element);
     let bytes = count.checked_mul(element)?;
-    let low = if machine.flags() & DIRECTION == 0 { start } else { start.wrapping_add(element).wrapping_sub(bytes) };
+    let low = if regs.flags() & DIRECTION == 0 { start } else { start.wrapping_add(element).wrapping_sub(bytes) };
     Some((low, bytes))
 }

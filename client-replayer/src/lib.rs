@@ -5,7 +5,9 @@
 //!
 //! - `block`: instruments blocks so that `replay::Replay` is called at each position at which something is due
 //! - `stub`: how blocks call the client, and what the two share
-//! - `replay`: what is due: applies records, stops, answers requests
+//! - `site`: the places in blocks from which they call; `tags`: names for copies of blocks
+//! - `due`: what is due at most positions, `LOAD` records, without DynamoRIO's help
+//! - `replay`: what else is due: applies records, stops, answers requests
 //! - `machine`: the registers, in DynamoRIO's form and in the log's
 //! - `memory`: the recorded program's memory
 //! - `instruction`: where an instruction reads, so that a `LOAD` record finds its place
@@ -18,14 +20,17 @@
 
 mod block;
 mod confine;
+mod due;
 mod instruction;
 mod machine;
 mod memory;
 mod output;
 mod replay;
 mod signal;
+mod site;
 mod state;
 mod stub;
+mod tags;
 
 use bugnet_dr::sys;
 use std::ffi::{CStr, c_char, c_int};

@@ -1,5 +1,6 @@
 //! The registers of the replayed thread.
 
+use crate::instruction::Registers;
 use bugnet_dr::access::RegisterValues;
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{fpu, sys};
@@ -14,7 +15,7 @@ const FIXED_FLAGS: u64 = 0x202;
 #[repr(C, align(64))]
 struct Aligned(sys::dr_mcontext_t);
 
-/// The registers, read from DynamoRIO as far as needed, and handed back by a redirection if they changed.
+/// The registers, read from DynamoRIO as far as needed, and handed back by a redirection.
 ///
 /// x87 state and MXCSR are not in here: they live in the processor while the client runs.
 pub struct Machine {
@@ -26,7 +27,6 @@ pub struct Machine {
     /// Base of GS as the program sees it.
     pub gs_base: u64,
     complete: bool,
-    changed: bool,
 }
 
 impl Machine {
@@ -36,7 +36,7 @@ impl Machine {
         let mut context: Box<Aligned> = unsafe { Box::new_zeroed().assume_init() };
         context.0.size = size_of::<sys::dr_mcontext_t>();
         context.0.flags = sys::dr_mcontext_flags_t::DR_MC_ALL;
-        Self { context, pc: 0, fs_base: 0, gs_base: 0, complete: true, changed: false }
+        Self { context, pc: 0, fs_base: 0, gs_base: 0, complete: true }
     }
 
     fn fetch_flags(&mut self, flags: sys::dr_mcontext_flags_t) {
@@ -52,7 +52,6 @@ impl Machine {
         self.fetch_flags(sys::dr_mcontext_flags_t(quick));
         self.pc = pc;
         self.complete = false;
-        self.changed = false;
     }
 
     /// Takes the vector registers, too, if they were not taken yet. They are unchanged since [`Self::fetch`].
@@ -72,12 +71,6 @@ impl Machine {
         // SAFETY: both members of the union are the same integer.
         self.pc = unsafe { self.context.0.__bindgen_anon_10.pc } as u64;
         self.complete = true;
-        self.changed = true;
-    }
-
-    /// Whether the registers differ from DynamoRIO's, so that execution has to be redirected.
-    pub fn changed(&self) -> bool {
-        self.changed
     }
 
     /// Index of a general purpose register in DynamoRIO's order, which is RDI RSI RBP RSP RBX RDX RCX RAX R8 to R15.
@@ -97,28 +90,19 @@ impl Machine {
     /// Sets a general purpose register, by the processor's numbering.
     pub fn set(&mut self, number: usize, value: u64) {
         self.complete();
-        self.changed = true;
         // SAFETY: see `slot`; the context is ours to write.
         unsafe { self.slot(number).cast_mut().write(value) };
-    }
-
-    /// RFLAGS.
-    pub fn flags(&self) -> u64 {
-        // SAFETY: all members of the union are the same integer.
-        unsafe { self.context.0.__bindgen_anon_9.xflags }
     }
 
     /// Sets the flags that user code may set, the trap flag excepted.
     pub fn set_flags(&mut self, flags: u64) {
         self.complete();
-        self.changed = true;
         self.context.0.__bindgen_anon_9.xflags = (flags & COMPARED_FLAGS | FIXED_FLAGS) as sys::reg_t;
     }
 
     /// Sets the address of the next instruction.
     pub fn jump(&mut self, pc: u64) {
         self.complete();
-        self.changed = true;
         self.pc = pc;
     }
 
@@ -176,12 +160,21 @@ impl Machine {
         regs
     }
 
-    /// Continues execution with these registers; does not return, and runs no destructors.
-    pub fn redirect(&mut self) -> ! {
-        self.context.0.__bindgen_anon_10.pc = self.pc as sys::app_pc;
+    /// Continues execution with these registers, at [`Self::pc`] or a split copy's tag; does not return, and runs no
+    /// destructors.
+    pub fn redirect(&mut self, to: u64) -> ! {
+        self.complete();
+        self.context.0.__bindgen_anon_10.pc = to as sys::app_pc;
         // SAFETY: within a clean call; size and flags are set.
         unsafe { sys::dr_redirect_execution(&raw mut self.context.0) };
         crate::state::die("DynamoRIO did not redirect execution")
+    }
+}
+
+impl Registers for Machine {
+    fn flags(&self) -> u64 {
+        // SAFETY: all members of the union are the same integer.
+        unsafe { self.context.0.__bindgen_anon_9.xflags }
     }
 }
 

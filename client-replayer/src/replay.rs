@@ -4,11 +4,13 @@
 //! [`Replay::event`], which does everything that is due at the position, sets `left` to the distance to the next thing
 //! that will be due, and goes on.
 
-use crate::instruction::Instruction;
+use crate::instruction::{Instruction, Registers as _};
 use crate::machine::Machine;
 use crate::memory::Memory;
+use crate::site::Sites;
 use crate::state::die;
 use crate::stub::Stub;
+use crate::tags::Tags;
 use crate::{confine, output};
 use bugnet_dr::access::FpuEffect;
 use bugnet_dr::ir::Segment;
@@ -33,6 +35,15 @@ enum Errand {
     Trap(String),
 }
 
+/// What the clean call is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted {
+    /// Something is due, or execution cannot go on, at this address.
+    Event(u64),
+    /// A split copy with this tag is to be made and gone on in.
+    Split(u64),
+}
+
 /// Why execution does not go on at a position.
 enum Trouble {
     /// Execution stops here.
@@ -55,7 +66,10 @@ fn divergence(what: impl Into<String>) -> Trouble {
 pub struct Replay {
     control: File,
     records: Records<'static>,
-    next: Option<Placed<'static>>,
+    /// The next record to be applied.
+    pub next: Option<Placed<'static>>,
+    /// What is wrong with the log behind the last record that could be read.
+    damage: Option<String>,
     /// Code pages that are not in force yet, ascending by sequence number.
     pages: Vec<PageRef<'static>>,
     pages_used: usize,
@@ -66,17 +80,23 @@ pub struct Replay {
     instructions: HashMap<u64, Instruction>,
     /// How the code cache and this share the count.
     pub stub: Stub,
-    /// Instructions of each block that was built, by its address.
-    pub block_sizes: HashMap<u64, u32>,
+    /// From where the code cache calls.
+    pub sites: Sites,
+    /// Names for split copies.
+    pub tags: Tags,
+    /// What the clean call is for.
+    pub wanted: Wanted,
     gate: u64,
     errand: Errand,
     /// Position at which `left` is zero.
-    due: u64,
+    pub due: u64,
     /// Position of the event that is being handled.
-    position: u64,
-    target: u64,
+    pub position: u64,
+    /// Where execution is to stop.
+    pub target: u64,
     output: bool,
-    counts: Counts,
+    /// Counters.
+    pub counts: Counts,
     /// Why execution cannot go on, once it cannot.
     over: Option<Stop>,
     package: &'static [u8],
@@ -89,13 +109,16 @@ impl Replay {
             control,
             records: Records::new(&[]),
             next: None,
+            damage: None,
             pages: Vec::new(),
             pages_used: 0,
             machine: Machine::new(),
             memory: Memory::new(window),
             instructions: HashMap::new(),
             stub,
-            block_sizes: HashMap::new(),
+            sites: Sites::default(),
+            tags: Tags::default(),
+            wanted: Wanted::Event(0),
             gate,
             errand: Errand::Begin,
             due: 0,
@@ -132,9 +155,9 @@ impl Replay {
         Ok(())
     }
 
-    /// Called from the code cache, with the address of the recorded program's next instruction, or in the gate.
+    /// The clean call.
     pub fn event(&mut self) -> &mut Self {
-        let pc = self.stub.slots().pc;
+        let Wanted::Event(pc) = self.wanted else { return self };
         if pc == self.gate {
             self.arrive();
         } else {
@@ -180,10 +203,7 @@ impl Replay {
         if let Err(why) = self.open() {
             self.fail(why);
         }
-        if let Err(why) = self.read_record() {
-            // Like any damage that is met later: reported when execution is asked for.
-            self.over = Some(Stop::Divergence { what: why, expected: None });
-        }
+        self.read_record();
         if let Err(why) = confine::confine() {
             self.fail(why);
         }
@@ -264,13 +284,16 @@ impl Replay {
         }
     }
 
-    fn read_record(&mut self) -> Result<(), String> {
-        self.next = self
-            .records
-            .next()
-            .transpose()
-            .map_err(|e| format!("damaged record at byte {} of the interval: {}", e.offset, e.reason))?;
-        Ok(())
+    /// Reads the next record; `next` is `None` behind the last, and where there is damage.
+    pub fn read_record(&mut self) {
+        self.next = match self.records.next() {
+            Some(Ok(placed)) => Some(placed),
+            Some(Err(e)) => {
+                self.damage = Some(format!("damaged record at byte {} of the interval: {}", e.offset, e.reason));
+                None
+            }
+            None => None,
+        };
     }
 
     /// Does everything that is due at the position, and arms `left` for what is due next.
@@ -285,15 +308,23 @@ impl Replay {
                 return Err(Stop::Reached.into());
             }
             self.apply(&next)?;
-            self.read_record().map_err(divergence)?;
+            self.read_record();
         }
-        let Some(next) = &self.next else { return Err(Stop::CutOff.into()) };
+        if self.next.is_none() {
+            return Err(self.damage.clone().map_or(Stop::CutOff.into(), divergence));
+        }
         if self.position >= self.target {
             return Err(Stop::Reached.into());
         }
-        self.due = next.position.0.min(self.target).min(self.position.saturating_add(MAX_LEFT));
-        self.stub.slots().left = self.due - self.position;
+        self.arm();
         Ok(())
+    }
+
+    /// Sets `left` to the distance to the next thing that will be due.
+    pub fn arm(&mut self) {
+        let next = self.next.as_ref().map_or(self.position, |next| next.position.0);
+        self.due = next.min(self.target).min(self.position.saturating_add(MAX_LEFT));
+        self.stub.slots().left = self.due - self.position;
     }
 
     fn apply(&mut self, placed: &Placed<'static>) -> Result<(), Trouble> {
@@ -380,6 +411,7 @@ impl Replay {
         let pc = self.machine.pc;
         self.instruction(pc)?;
         let Self { instructions, machine, .. } = self;
+        machine.complete();
         instructions.get(&pc).and_then(|i| i.read_address(ordinal, offset, len, machine)).ok_or_else(|| {
             divergence(format!(
                 "the instruction at {pc:#x} has no memory read {ordinal} of {len} bytes at offset {offset}, for which \
@@ -388,7 +420,8 @@ impl Replay {
         })
     }
 
-    fn write_value(&mut self, addr: u64, value: &LoadValue<'_>) -> Result<(), crate::memory::MemoryError> {
+    /// Puts a record's value into memory.
+    pub fn write_value(&mut self, addr: u64, value: &LoadValue<'_>) -> Result<(), crate::memory::MemoryError> {
         const SMALL: usize = 32;
         if value.len() > SMALL {
             return self.memory.write(addr, &value.to_vec());
@@ -418,9 +451,8 @@ impl Replay {
     fn drop_blocks(&mut self, start: u64, len: u64) {
         unsafe extern "C" fn dropped(_: *mut c_void) {}
         // SAFETY: within a clean call, holding no lock. The block in which it was called may be among those that are
-        // dropped, and must not be returned to: `jump` marks the registers as changed, so execution is redirected.
+        // dropped; it is not returned to, since a clean call ends in a redirection.
         unsafe { sys::dr_flush_region_ex(start as sys::app_pc, len as usize, Some(dropped), std::ptr::null_mut()) };
-        self.machine.jump(self.machine.pc);
     }
 
     fn change_fpu(&mut self, effect: FpuEffect) {
@@ -448,11 +480,10 @@ impl Replay {
     }
 
     /// Takes note of a signal that replay cannot resolve. [`Self::machine`] holds the recorded program's registers, and
-    /// the code cache has counted `ahead` instructions that were not executed. Returns the address at which execution
+    /// execution is at `position`. Returns the address at which execution
     /// must go on: the gate.
-    pub fn trap(&mut self, what: String, ahead: u64) -> u64 {
-        let left = self.stub.slots().left;
-        self.position = self.due.wrapping_sub(left).wrapping_sub(ahead);
+    pub fn trap(&mut self, what: String, position: u64) -> u64 {
+        self.position = position;
         self.errand = Errand::Trap(what);
         self.gate
     }
@@ -462,13 +493,15 @@ impl Replay {
         pc == self.gate
     }
 
-    /// Goes on behind an event; returns if the registers are as they were.
-    pub fn go_on(&mut self) {
+    /// Goes on behind the clean call.
+    pub fn go_on(&mut self) -> ! {
+        if let Wanted::Split(tag) = self.wanted {
+            self.machine.fetch(tag);
+            self.machine.redirect(tag);
+        }
         self.stub.set_segment_base(Segment::Fs, self.machine.fs_base);
         self.stub.set_segment_base(Segment::Gs, self.machine.gs_base);
-        if self.machine.changed() {
-            self.stub.leave();
-            self.machine.redirect();
-        }
+        let pc = self.machine.pc;
+        self.machine.redirect(pc)
     }
 }

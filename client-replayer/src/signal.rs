@@ -6,6 +6,7 @@
 
 use crate::instruction::Instruction;
 use crate::replay::Replay;
+use crate::site::{Built, Span};
 use crate::state;
 use bugnet_dr::sys;
 use std::ffi::c_void;
@@ -35,8 +36,8 @@ pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut sys::dr_sig
         SIGSEGV | SIGBUS => format!("the instruction at {pc:#x} accesses {:#x}", info.access_address as u64),
         signal => format!("signal {signal} at {pc:#x}"),
     };
-    let ahead = ahead(replay, info, pc);
-    let gate = replay.trap(what, ahead);
+    let position = position(replay, info, pc);
+    let gate = replay.trap(what, position);
     context.__bindgen_anon_10.pc = gate as sys::app_pc;
     sys::dr_signal_action_t_DR_SIGNAL_REDIRECT
 }
@@ -49,28 +50,35 @@ fn provide(replay: &mut Replay, address: u64) -> bool {
     // DynamoRIO's address is not the whole truth for instructions that access several places.
     let Some(instruction) = Instruction::decode(replay.machine.pc, &replay.memory) else { return false };
     let mut news = false;
-    for (address, len) in instruction.touches(&mut replay.machine) {
+    for (address, len) in instruction.touches(&replay.machine) {
         news |= replay.memory.ensure_writable(address, len).unwrap_or(false);
     }
     news
 }
 
-/// How many instructions the code cache has counted that were not executed.
-fn ahead(replay: &Replay, info: &sys::dr_siginfo_t, pc: u64) -> u64 {
+/// The position of the instruction at `pc`, which has faulted.
+fn position(replay: &mut Replay, info: &sys::dr_siginfo_t, pc: u64) -> u64 {
+    let zero = replay.due.wrapping_sub(replay.stub.slots().left);
     let fragment = info.fault_fragment_info;
     if fragment.cache_start_pc.is_null() {
-        return 0;
+        return zero;
     }
-    let mut at = fragment.tag as u64;
-    let Some(count) = replay.block_sizes.get(&at) else { return 0 };
-    if replay.stub.slow() {
-        return 1;
-    }
-    let mut executed = 0;
-    while at != pc && executed < *count {
+    let (span, counted_from) = match replay.sites.built(fragment.tag as u64) {
+        Some(Built::Plain(span)) => (span, 0),
+        Some(Built::Split(split)) => (replay.sites.split(split).span, replay.sites.split(split).before),
+        None => return zero,
+    };
+    let Span { start, count, .. } = *replay.sites.span(span);
+    let (mut at, mut executed) = (start, 0);
+    while at != pc && executed < count {
         let Some(instruction) = Instruction::decode(at, &replay.memory) else { break };
         at += instruction.len();
         executed += 1;
     }
-    u64::from(count - executed)
+    if executed < counted_from {
+        // `left` still counts from the span's start.
+        zero.wrapping_add(u64::from(executed))
+    } else {
+        zero.wrapping_sub(u64::from(count - executed))
+    }
 }

@@ -80,6 +80,7 @@ pub fn start(window: u64) -> Result<(), String> {
     // SAFETY: the functions have the signatures that DynamoRIO expects, and last as long as the process.
     unsafe {
         sys::dr_register_bb_event(Some(block::on_block));
+        sys::dr_register_delete_event(Some(block::on_deleted));
         sys::dr_register_signal_event(Some(signal::on_signal));
     }
     Ok(())

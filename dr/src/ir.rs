@@ -431,6 +431,8 @@ pub const ARITHMETIC: u32 = 0x11f;
 unsafe extern "C" {
     /// DynamoRIO's statement that the (no) operands of an instruction are all of them; the bindings leave it out.
     fn instr_set_operands_valid(instr: *mut sys::instr_t, valid: sys::bool_);
+    /// DynamoRIO's decoder, which the bindings leave out, too.
+    fn decode(context: *mut c_void, pc: *mut sys::byte, instr: *mut sys::instr_t) -> *mut sys::byte;
 }
 
 /// A block that DynamoRIO is building.
@@ -485,6 +487,22 @@ impl Block {
             sys::instr_set_translation(instr.0, pc as sys::app_pc);
             sys::instrlist_preinsert(self.list, at, instr.0);
         }
+    }
+
+    /// Adds the program's instruction at `pc` to the end of the block.
+    ///
+    /// # Safety
+    /// There are readable bytes at `pc` up to the longest instruction's length.
+    #[must_use]
+    pub unsafe fn decode_app(&self, pc: u64) -> Instr {
+        // SAFETY: see the crate's "Safety of the whole"; the caller vouches for the bytes.
+        let instr = unsafe {
+            let instr = sys::instr_create(self.context);
+            decode(self.context, pc as *mut sys::byte, instr);
+            Instr(instr)
+        };
+        self.app(None, instr, pc);
+        instr
     }
 
     /// Takes an instruction out of the block for good; the handle must not be used afterwards.

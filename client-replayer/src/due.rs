@@ -1,0 +1,115 @@
+//! What is done on a call from the code cache without DynamoRIO: `LOAD` records, and finding the way to them.
+//!
+//! Nearly all records are `LOAD`s, so this is where replay's time between blocks goes. Whatever else is due, or does
+//! not fit, is left to the clean call.
+
+use crate::block;
+use crate::instruction::Instruction;
+use crate::replay::{Replay, Wanted};
+use crate::site::{Site, Span, SpanId, SplitId};
+use bugnet_format::record::Record;
+
+impl Replay {
+    /// Called from the code cache, with the registers saved; returns where in it, or in the clean call, to go on.
+    pub fn called(&mut self) -> u64 {
+        let (site, resume) = (self.stub.slots().site, self.stub.slots().resume);
+        match self.sites.get(site) {
+            Site::Crossing(span) => {
+                let count = self.sites.span(span).count;
+                let left = self.stub.slots().left.wrapping_add(u64::from(count));
+                self.stub.slots().left = left;
+                self.enter_split(span, left as u32)
+            }
+            Site::Entry(split) => {
+                self.sites.split(split).entry = Some(resume);
+                resume
+            }
+            Site::Due(split) => {
+                let rest = self.sites.split(split).rest;
+                self.position = self.due;
+                self.stub.slots().left = 0;
+                if self.apply_loads(split) {
+                    self.run_on(rest, resume)
+                } else {
+                    let pc = self.sites.span(rest).start;
+                    self.clean_call(Wanted::Event(pc))
+                }
+            }
+            Site::Instead(pc) => self.clean_call(Wanted::Event(pc)),
+        }
+    }
+
+    fn clean_call(&mut self, wanted: Wanted) -> u64 {
+        self.wanted = wanted;
+        self.stub.heavy()
+    }
+
+    /// Goes on at `resume`, behind which `span` is executed, if nothing is due in it; else in its split copy.
+    fn run_on(&mut self, span: SpanId, resume: u64) -> u64 {
+        let left = self.stub.slots().left;
+        match left.checked_sub(u64::from(self.sites.span(span).count)) {
+            Some(behind) => {
+                self.stub.slots().left = behind;
+                resume
+            }
+            None => self.enter_split(span, left as u32),
+        }
+    }
+
+    /// Goes on in the copy of `span` that calls the client behind `before` instructions.
+    fn enter_split(&mut self, span: SpanId, before: u32) -> u64 {
+        if block::splits_gone() {
+            self.sites.forget_entries();
+        }
+        let split = match self.sites.find_split(span, before) {
+            Some(split) => split,
+            None => match self.new_split(span, before) {
+                Some(split) => split,
+                None => crate::state::die("there is no memory left for copies of code"),
+            },
+        };
+        let split = self.sites.split(split);
+        match (split.entry, split.tag) {
+            (Some(entry), _) => entry,
+            (None, tag) => self.clean_call(Wanted::Split(tag)),
+        }
+    }
+
+    fn new_split(&mut self, span: SpanId, before: u32) -> Option<SplitId> {
+        let tag = self.tags.take()?;
+        let Span { start, .. } = *self.sites.span(span);
+        let mut pc = start;
+        for _ in 0..before {
+            pc += Instruction::decode(pc, &self.memory)?.len();
+        }
+        let split = self.sites.add_split(span, before, tag, pc);
+        self.sites.split(split).instruction = Instruction::decode(pc, &self.memory);
+        Some(split)
+    }
+
+    /// Applies the `LOAD` records of the position, and arms `left`; `false` if there is anything else to do, all of
+    /// which is left as it is.
+    fn apply_loads(&mut self, split: SplitId) -> bool {
+        while let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) {
+            let Record::Load { ordinal, offset, value, .. } = &next.record else {
+                self.next = Some(next);
+                return false;
+            };
+            let regs = self.stub.saved();
+            let instruction = self.sites.split(split).instruction.as_ref();
+            let addr = instruction.and_then(|i| i.read_address(*ordinal, *offset, value.len() as u64, regs));
+            let written = addr.is_some_and(|addr| self.write_value(addr, value).is_ok());
+            if !written {
+                self.next = Some(next);
+                return false;
+            }
+            self.counts.loads += 1;
+            self.read_record();
+        }
+        if self.next.is_none() || self.position >= self.target {
+            return false;
+        }
+        self.arm();
+        true
+    }
+}

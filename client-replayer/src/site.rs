@@ -1,0 +1,134 @@
+//! The places from which blocks call the client, and what the client knows of the code around them.
+
+use crate::instruction::Instruction;
+use hashbrown::HashMap;
+
+/// A place in the code cache from which the client is called; blocks name it by its index in [`Sites`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// A block would run past the next position at which something is due.
+    Crossing(SpanId),
+    /// The start of a split copy: here its address in the code cache is learnt.
+    Entry(SplitId),
+    /// In a split copy, where something is due.
+    Due(SplitId),
+    /// Instead of the instruction at this address, which replay does not execute or of which the log has no code.
+    Instead(u64),
+}
+
+/// Index of a [`Span`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanId(u32);
+
+/// Index of a [`Split`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitId(u32);
+
+/// Instructions that follow each other, up to the end of a block.
+pub struct Span {
+    /// Address of the first.
+    pub start: u64,
+    /// How many are executed.
+    pub count: u32,
+    /// Whether another one follows in the block, instead of which the client is called.
+    pub opaque: bool,
+    /// Its split copies, by the number of instructions before the call.
+    splits: Vec<(u32, SplitId)>,
+}
+
+/// A copy of a span in which the client is called before one of its instructions.
+pub struct Split {
+    /// What it is a copy of.
+    pub span: SpanId,
+    /// Instructions before the call.
+    pub before: u32,
+    /// DynamoRIO's name for the copy.
+    pub tag: u64,
+    /// Where the copy begins in the code cache, as long as it is there.
+    pub entry: Option<u64>,
+    /// What comes behind the call.
+    pub rest: SpanId,
+    /// The instruction before which the client is called.
+    pub instruction: Option<Instruction>,
+}
+
+/// What a block in the code cache is, for the block and the fault events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Built {
+    /// The program's block.
+    Plain(SpanId),
+    /// A copy that calls the client.
+    Split(SplitId),
+}
+
+/// All sites.
+#[derive(Default)]
+pub struct Sites {
+    sites: Vec<Site>,
+    spans: Vec<Span>,
+    splits: Vec<Split>,
+    /// By DynamoRIO's tag: the program's address, or that of a split copy.
+    built: HashMap<u64, Built>,
+}
+
+impl Sites {
+    /// Makes a site; its number, which fits an immediate operand.
+    pub fn add(&mut self, site: Site) -> u32 {
+        self.sites.push(site);
+        (self.sites.len() - 1) as u32
+    }
+
+    /// The site with a number that [`Self::add`] gave.
+    pub fn get(&self, number: u64) -> Site {
+        self.sites[number as usize]
+    }
+
+    /// Makes a span.
+    pub fn add_span(&mut self, start: u64, count: u32, opaque: bool) -> SpanId {
+        self.spans.push(Span { start, count, opaque, splits: Vec::new() });
+        SpanId((self.spans.len() - 1) as u32)
+    }
+
+    /// The span that a plain block consists of, as it is built.
+    pub fn add_block(&mut self, tag: u64, count: u32, opaque: bool) -> SpanId {
+        let span = self.add_span(tag, count, opaque);
+        self.built.insert(tag, Built::Plain(span));
+        span
+    }
+
+    /// The span with this number.
+    pub fn span(&self, id: SpanId) -> &Span {
+        &self.spans[id.0 as usize]
+    }
+
+    /// The copy of a span that calls the client behind `before` instructions, if there is one.
+    pub fn find_split(&self, span: SpanId, before: u32) -> Option<SplitId> {
+        self.span(span).splits.iter().find(|(n, _)| *n == before).map(|(_, split)| *split)
+    }
+
+    /// Makes such a copy's description: `rest_start` is the address of the instruction before which the client is called.
+    pub fn add_split(&mut self, span: SpanId, before: u32, tag: u64, rest_start: u64) -> SplitId {
+        let Span { count, opaque, .. } = *self.span(span);
+        let rest = self.add_span(rest_start, count - before, opaque);
+        self.splits.push(Split { span, before, tag, entry: None, rest, instruction: None });
+        let id = SplitId((self.splits.len() - 1) as u32);
+        self.spans[span.0 as usize].splits.push((before, id));
+        self.built.insert(tag, Built::Split(id));
+        id
+    }
+
+    /// The split with this number.
+    pub fn split(&mut self, id: SplitId) -> &mut Split {
+        &mut self.splits[id.0 as usize]
+    }
+
+    /// What DynamoRIO's block with this tag is; `None` for one of the replay process's own.
+    pub fn built(&self, tag: u64) -> Option<Built> {
+        self.built.get(&tag).copied()
+    }
+
+    /// Forgets where split copies lie in the code cache.
+    pub fn forget_entries(&mut self) {
+        self.splits.iter_mut().for_each(|split| split.entry = None);
+    }
+}
