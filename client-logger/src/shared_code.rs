@@ -89,8 +89,7 @@ pub fn insert_check(block: &Block, first: Instr, len: u64) -> bool {
     if !read_memory(pc, &mut bytes) {
         return false;
     }
-    let translated = Box::leak(Box::new(Translated { pc, bytes }));
-    block.clean_call(Some(first), on_entry as *mut c_void, std::ptr::from_mut(translated) as u64);
+    block.clean_call(Some(first), on_entry, Box::leak(Box::new(Translated { pc, bytes })));
     true
 }
 

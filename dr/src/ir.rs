@@ -514,12 +514,14 @@ impl Block {
         }
     }
 
-    /// Calls a C function of the client's with one argument before `at`, all registers saved.
-    pub fn clean_call(&self, at: Option<Instr>, function: *mut c_void, argument: u64) {
+    /// Calls a function of the client's with one argument before `at`, all registers saved.
+    pub fn clean_call<T>(&self, at: Option<Instr>, function: unsafe extern "C" fn(*const T), argument: &'static T) {
         let at = at.map_or(std::ptr::null_mut(), |i| i.0);
+        let argument = std::ptr::from_ref(argument) as i64;
         // SAFETY: see the crate's "Safety of the whole"; makes an operand from a value.
         unsafe {
-            let argument = sys::opnd_create_immed_int64(argument.cast_signed(), sys::OPSZ_8 as u8);
+            let argument = sys::opnd_create_immed_int64(argument, sys::OPSZ_8 as u8);
+            let function = function as *mut c_void;
             sys::dr_insert_clean_call(self.context, self.list.cast(), at.cast(), function, 0, 1, argument);
         }
     }
