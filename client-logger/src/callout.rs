@@ -32,9 +32,11 @@ pub enum Slot {
     CodeSeq,
     /// A difference while its sign is looked at.
     Difference,
+    /// Start of the thread's [`crate::coherence::Permissions`].
+    Permissions,
 }
 
-const SLOTS: u32 = 24;
+const SLOTS: u32 = 25;
 
 impl Slot {
     fn index(self) -> u32 {
@@ -48,6 +50,7 @@ impl Slot {
             Self::Key => 21,
             Self::CodeSeq => 22,
             Self::Difference => 23,
+            Self::Permissions => 24,
         }
     }
 

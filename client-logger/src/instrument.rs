@@ -14,6 +14,8 @@
 //! LAST: the block's last instruction
 //! ```
 
+mod ownership;
+
 use crate::callout::{self, Slot};
 use crate::process;
 use crate::shared_code;
@@ -102,6 +104,7 @@ struct Rewriter<'a> {
     instrs: Vec<Instr>,
     live: Vec<Live>,
     slow: Vec<Slow>,
+    threaded: bool,
 }
 
 /// Two registers that the instrumentation may use around one instruction.
@@ -114,12 +117,12 @@ struct Scratch {
 impl<'a> Rewriter<'a> {
     fn new(block: &'a Block, instrs: Vec<Instr>) -> Self {
         let live = liveness::analyse(&instrs);
-        Self { block, instrs, live, slow: Vec::new() }
+        Self { block, instrs, live, slow: Vec::new(), threaded: process::get().threaded() }
     }
 
     fn run(mut self, needed: CodeSeq) {
         self.count();
-        if process::get().threaded() {
+        if self.threaded {
             self.require_code(needed);
         }
         for i in 0..self.instrs.len() {
@@ -220,7 +223,11 @@ impl<'a> Rewriter<'a> {
 
     fn instruction(&mut self, i: usize) {
         let instr = self.instrs[i];
-        match access::classify(instr) {
+        let action = access::classify(instr);
+        if self.threaded {
+            self.own(i, &action);
+        }
+        match action {
             Action::Execute { reads, writes } => self.execute(i, reads, writes),
             Action::Repeat(op) => {
                 self.callout(Some(instr), i, Kind::RepeatBefore(op));

@@ -10,6 +10,9 @@
 //! | `writer` | interval files, frames, the tail |
 //! | `code` | the code picture and the code store |
 //! | `shared_code` | checks code that may change without a store to its address |
+//! | `coherence` | which thread may access what, and what that orders it behind |
+//! | `peer` | what a thread shows to the others |
+//! | `births` | what parents had done when they created threads |
 //! | `special` | CPUID, RDTSC and their like |
 //! | `syscall` | system calls, output streams |
 //! | `fault` | faults of the program, faults of the shadow, death by a signal |
@@ -18,13 +21,16 @@
 //! | `modules` | the list of mapped ELF files |
 //! | `options` | the client's options |
 
+mod births;
 mod callout;
 mod code;
+mod coherence;
 mod environment;
 mod fault;
 mod instrument;
 mod modules;
 mod options;
+mod peer;
 mod process;
 mod shadow;
 mod shared_code;

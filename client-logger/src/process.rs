@@ -1,6 +1,7 @@
 //! What all threads of the recorded process share.
 
 use crate::code::Code;
+use crate::coherence;
 use crate::options::Options;
 use crate::shared_code::SharedMappings;
 use bugnet_dr::sys;
@@ -84,11 +85,18 @@ impl Process {
 
     /// A second thread is about to be started, by the calling thread, which is in a system call: from here on, blocks
     /// have what threads need.
-    pub fn become_threaded(&self) {
+    ///
+    /// # Errors
+    /// A sentence: the kernel lacks what is needed.
+    pub fn become_threaded(&self) -> Result<(), String> {
+        if !coherence::start() {
+            return Err("threads cannot be recorded without the system call membarrier, which is refused here".into());
+        }
         if !self.threaded.swap(true, Ordering::SeqCst) {
             // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
             unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
         }
+        Ok(())
     }
 
     /// Which standard stream of the program's a descriptor refers to.
@@ -162,6 +170,16 @@ impl Process {
     pub fn next_checkpoint(&self) -> u64 {
         self.checkpoints.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+/// The end of the accessible mapping that holds an address.
+pub fn mapped_until(address: u64) -> Option<u64> {
+    let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
+    // SAFETY: pointers to variables of ours.
+    let known =
+        unsafe { sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut protection) };
+    let end = base as u64 + size as u64;
+    (known != 0 && protection & sys::DR_MEMPROT_READ != 0 && end > address).then_some(end)
 }
 
 /// A forked child goes on: the log is the parent's, and the child is not recorded.

@@ -24,6 +24,10 @@ pub enum Kind {
     },
     /// Start of a block whose code another thread has put into the code picture.
     CodeBehind,
+    /// The thread lacks the permission for some of an instruction's accesses; `true` for those that write.
+    Own(Box<[(Access, bool)]>),
+    /// Before a `rep` string instruction, if there are threads; `true` if it goes on while elements differ.
+    OwnRepeat(RepString, bool),
     /// An inline check has found that a read differs from the picture.
     Differs {
         /// Ordinal of the read in its instruction.

@@ -7,7 +7,7 @@ use crate::thread::{self, Thread};
 use bugnet_dr::ir::Segment;
 use bugnet_dr::{context, sys};
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
-use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RegisterFile};
+use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -133,6 +133,18 @@ fn clone_flags(number: i64, args: &[u64; 6]) -> Option<u64> {
     }
 }
 
+/// The stack pointer with which a new thread begins, if it is not its parent's.
+fn child_stack(number: i64, args: &[u64; 6]) -> Option<u64> {
+    /// Offsets of `stack` and `stack_size` in `struct clone_args`.
+    const STACK: u64 = 40;
+    const STACK_SIZE: u64 = 48;
+    let stack = match number {
+        libc::SYS_clone3 => word(args[0] + STACK)? + word(args[0] + STACK_SIZE)?,
+        _ => args[1],
+    };
+    (stack != 0).then_some(stack)
+}
+
 /// All registers, in an event of a system call.
 fn registers(thread: &mut Thread) -> Box<RegisterFile> {
     let mut regs = context::current().map(|m| context::register_file(&m)).unwrap_or_default();
@@ -221,8 +233,14 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             thread.stop(position, EndReason::Unsupported { why }, *regs);
             return 1;
         }
-        process.become_threaded();
+        thread.share();
+        if let Err(why) = process.become_threaded() {
+            thread.stop(position, EndReason::Unsupported { why }, *regs);
+            return 1;
+        }
+        thread.announce_birth(child_stack(number, &args).unwrap_or(regs.gpr[RSP]), position);
     }
+    thread.leave(position);
     thread.syscall.before = Some(regs);
     1
 }

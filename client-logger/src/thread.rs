@@ -1,6 +1,7 @@
 //! A thread of the recorded program: its position, its interval, and what happens at callouts.
 
 mod memory;
+mod ownership;
 
 use crate::callout::{self, Slot};
 use crate::environment;
@@ -46,6 +47,11 @@ pub struct Thread {
     pub shadow: Shadow,
     /// The thread's slot [`Slot::Left`].
     left: *mut u64,
+    /// DynamoRIO's context.
+    context: *mut c_void,
+    /// Whether it belongs to another process, which shares the memory.
+    foreign: bool,
+    ownership: Option<ownership::Ownership>,
     /// The thread's slot [`Slot::CodeSeq`].
     code_seq: *mut u32,
     tid: Tid,
@@ -59,6 +65,8 @@ pub struct Thread {
     ended: bool,
     interval: IntervalNo,
     instructions_before: u64,
+    /// Position at which recording ended.
+    end: u64,
     /// Position up to which [`Slot::Left`] counts down.
     threshold: u64,
     next_check: u64,
@@ -139,6 +147,9 @@ impl Thread {
             shadow,
             left: Slot::Left.address(),
             code_seq: Slot::CodeSeq.address().cast(),
+            context,
+            foreign,
+            ownership: None,
             tid,
             log: None,
             moving: false,
@@ -146,6 +157,7 @@ impl Thread {
             ended: foreign || process.over(),
             interval: IntervalNo(0),
             instructions_before: 0,
+            end: 0,
             threshold: 0,
             next_check: 0,
             segments: [0; 2],
@@ -167,6 +179,9 @@ impl Thread {
             *Slot::Left.address() = 0;
             // No block asks for a code picture before.
             *Slot::CodeSeq.address() = u64::MAX;
+            if process.threaded() {
+                (*thread).share();
+            }
         }
     }
 
@@ -174,6 +189,9 @@ impl Thread {
     pub fn exit(context: *mut c_void) {
         let Some(thread) = of(context) else { return };
         thread.cut_off();
+        if let Some(peer) = thread.peer() {
+            peer.end(thread.moment(thread.end));
+        }
         thread.shadow.release();
         // SAFETY: the field holds null or what `start` put there, which nobody refers to: the thread does not run.
         unsafe {
@@ -206,6 +224,7 @@ impl Thread {
     pub fn forked(context: *mut c_void) {
         process::forked();
         let Some(thread) = of(context) else { return };
+        thread.stop_sharing();
         thread.ended = true;
         if let Some(log) = thread.log.take() {
             log.abandon();
@@ -220,19 +239,28 @@ impl Thread {
     /// Instructions that the counter says have been executed since the interval's start; in the middle of a block,
     /// those of the whole block count.
     pub fn counted(&self) -> u64 {
+        self.threshold.wrapping_add_signed(-self.left())
+    }
+
+    fn left(&self) -> i64 {
         // SAFETY: the thread's own slot.
-        let left = unsafe { self.left.read() } as i64;
-        self.threshold.wrapping_add_signed(-left)
+        unsafe { self.left.read() as i64 }
     }
 
     /// The thread is at this position, whatever was counted.
     pub fn recount(&mut self, position: u64) {
-        self.set_left(self.threshold as i64 - position as i64);
+        self.set_counter(position, self.threshold, self.threshold as i64 - position as i64);
     }
 
-    fn set_left(&mut self, left: i64) {
+    /// Sets the counter, which reaches 0 at the position `threshold`; all that comes before `position` has been executed.
+    fn set_counter(&mut self, position: u64, threshold: u64, left: i64) {
+        self.threshold = threshold;
         // SAFETY: the thread's own slot.
-        unsafe { self.left.write(left as u64) };
+        let set = || unsafe { self.left.write_volatile(left as u64) };
+        match self.peer() {
+            Some(peer) => peer.reset(self.moment(position), threshold, set),
+            None => set(),
+        }
     }
 
     /// All registers, at the callout of an instruction at `pc`.
@@ -278,6 +306,7 @@ impl Thread {
     pub fn stop(&mut self, position: u64, reason: EndReason, regs: RegisterFile) {
         let Some(mut log) = self.log.take() else { return };
         self.ended = true;
+        self.end = position;
         if let EndReason::LogStopped { why } | EndReason::Unsupported { why } = &reason {
             process::get().end(why);
         }
@@ -291,8 +320,8 @@ impl Thread {
     pub fn mapped(&mut self, address: u64, len: u64) {
         if !self.shadow.reserve_range(address, len) {
             self.moving = true;
-            self.threshold = self.counted();
-            self.set_left(0);
+            let counted = self.counted();
+            self.set_counter(counted - 1, counted, 0);
         }
     }
 
@@ -330,8 +359,7 @@ impl Thread {
         self.paused = true;
         self.instructions_before += position + 1;
         self.interval.0 += 1;
-        self.threshold = 0;
-        self.set_left(0);
+        self.set_counter(0, 0, 0);
     }
 
     /// Code at these addresses is about to run. Returns the oldest code picture that has it.
@@ -414,7 +442,7 @@ impl Thread {
             if std::mem::take(&mut self.moving) {
                 self.move_shadow();
             }
-            self.set_left(STRETCH as i64);
+            self.set_counter(self.end, self.threshold, STRETCH as i64);
             return;
         }
         let position = self.counted() - site.back;
@@ -435,6 +463,7 @@ impl Thread {
         if std::mem::take(&mut self.moving) {
             self.move_shadow();
         }
+        let birth = self.log.is_none();
         if begin && process.is_first_checkpoint() {
             environment::hide(self.saved.gpr[usize::from(Gpr::RSP.0)]);
         }
@@ -451,11 +480,14 @@ impl Thread {
             self.record(position, |delta| Record::Check { delta, rflags_known, hash });
             self.next_check = position + options.check_every;
         }
-        self.threshold = options.interval.min(position + STRETCH);
+        let mut threshold = options.interval.min(position + STRETCH);
         if options.check_every > 0 {
-            self.threshold = self.threshold.min(self.next_check);
+            threshold = threshold.min(self.next_check);
         }
-        self.set_left(self.threshold as i64 - (position + site.back) as i64);
+        self.set_counter(position, threshold, threshold as i64 - (position + site.back) as i64);
+        if birth {
+            self.be_born(self.saved.gpr[usize::from(Gpr::RSP.0)]);
+        }
     }
 
     fn emulate(&mut self, kind: SpecialKind, reg: Option<(Gpr, u32)>) {
@@ -488,6 +520,17 @@ impl Thread {
         if let Kind::Limit { flags } = site.kind {
             self.limit(site, flags);
             return;
+        }
+        match &site.kind {
+            Kind::Own(accesses) => {
+                self.own(self.counted().wrapping_sub(site.back), accesses);
+                return;
+            }
+            Kind::OwnRepeat(op, while_different) => {
+                self.own_repeat(self.counted().wrapping_sub(site.back), *op, *while_different);
+                return;
+            }
+            _ => {}
         }
         if let Kind::CodeBehind = site.kind {
             if self.recording() {
@@ -548,7 +591,12 @@ impl Thread {
                 let why = format!("{why} at {:#x} cannot be recorded exactly", site.pc);
                 self.stop(position, EndReason::Unsupported { why }, regs);
             }
-            Kind::Limit { .. } | Kind::CodeBehind | Kind::Special(..) | Kind::SegmentBase(..) => {}
+            Kind::Limit { .. }
+            | Kind::CodeBehind
+            | Kind::Own(_)
+            | Kind::OwnRepeat(..)
+            | Kind::Special(..)
+            | Kind::SegmentBase(..) => {}
         }
     }
 }

@@ -89,6 +89,10 @@ impl Thread {
     /// After a number of first loads that each began where the one before ended, what follows in the page is probably
     /// going to be loaded, too: it is logged at once.
     pub(super) fn look_ahead(&mut self, position: u64, address: u64, len: u64) {
+        // With threads, nothing is read that the thread does not have hold of.
+        if self.peer().is_some() {
+            return;
+        }
         self.streak = if address == self.expected { self.streak + 1 } else { 0 };
         self.expected = address + len;
         if self.streak < STREAK {
@@ -143,9 +147,19 @@ impl Thread {
         (lowest, bytes)
     }
 
-    pub(super) fn repeat_before(&mut self, position: u64, op: RepString) {
+    /// Takes the registers that say what a `rep` string instruction accesses.
+    pub(super) fn begin_repeat(&mut self) {
         let down = self.saved.rflags & 0x400 != 0;
         self.repeat = (self.gpr(Gpr::RCX), self.gpr(Gpr::RSI), self.gpr(Gpr::RDI), down);
+    }
+
+    /// Whether it goes from higher to lower addresses.
+    pub(super) fn repeats_down(&self) -> bool {
+        self.repeat.3
+    }
+
+    pub(super) fn repeat_before(&mut self, position: u64, op: RepString) {
+        self.begin_repeat();
         // How far cmps and scas get is known afterwards only; they change no memory, so that can wait.
         if op.kind == StringKind::Move || op.kind == StringKind::Load {
             let (address, len) = self.repeat_range(op, self.repeat.1, self.repeat.0);

@@ -1,0 +1,332 @@
+//! Which thread may access what: UserMemHash as the directory of a simulated MSI protocol over the threads.
+//!
+//! Memory is divided into coherence blocks of 64 bytes. Each thread holds a block as Modified, Shared or Invalid: a byte
+//! of its own, which instrumented code compares before it accesses the block, in the same block of code. A thread that
+//! lacks a permission takes it here: it locks the block's entry in the directory, lowers the permission of those that
+//! hold it, and issues a `membarrier`, behind which every check sees the lowered permission. What is left are accesses
+//! whose check was before that; it waits until their threads have left the block of code that they were in
+//! ([`crate::peer`]). Hence no two threads access a block at the same time if one of them writes, and whoever takes a
+//! block over knows up to where the one before had it: a dependency. The common case, an access that is permitted,
+//! takes no atomic instruction.
+//!
+//! A thread that waits is outside of every access itself, so that others may take from it what it has; it goes on when it
+//! holds all that its instruction needs. Directory entries are locked in ascending order. Nobody waits while holding
+//! another lock, and DynamoRIO may suspend a thread that waits.
+//!
+//! Blocks whose addresses differ by a multiple of 256 GiB are one block here, so that 4 GiB of address space, of which
+//! what is used takes up memory, have a thread's permissions.
+
+use crate::die;
+use crate::peer::{self, Index, Moment, Peer, Sighting};
+use bugnet_dr::sys;
+use bugnet_format::record::DependencyKind;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, TryLockError};
+
+/// Bytes of a coherence block, as a power of two.
+pub const BLOCK_SHIFT: u32 = 6;
+
+/// Values of a permission byte: nothing, reading, reading and writing.
+pub const INVALID: u8 = 0;
+/// See [`INVALID`].
+pub const SHARED: u8 = 1;
+/// See [`INVALID`].
+pub const MODIFIED: u8 = 2;
+
+/// Bytes of a thread's table of permissions: one for each number of a block.
+const TABLE: usize = 1 << 32;
+
+/// Blocks whose entries stand together.
+const GROUP_SHIFT: u32 = 6;
+
+/// Locks of the directory.
+const STRIPES: usize = 1024;
+
+/// Number of the block of an address.
+pub fn block_of(address: u64) -> u32 {
+    (address >> BLOCK_SHIFT) as u32
+}
+
+/// A thread's permissions.
+pub struct Permissions(*mut u8);
+
+impl Permissions {
+    /// None yet.
+    pub fn new() -> Self {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping that replaces nothing.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), TABLE, protection, flags | libc::MAP_NORESERVE, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            die("there is no address space left for another thread");
+        }
+        Self(memory.cast())
+    }
+
+    /// Where they are.
+    pub fn address(&self) -> *mut u8 {
+        self.0
+    }
+
+    /// The thread itself gets a permission.
+    pub fn grant(&mut self, block: u32, permission: u8) {
+        // SAFETY: there is a byte for each number.
+        unsafe { self.0.add(block as usize).write_volatile(permission) };
+    }
+
+    fn get(&self, block: u32) -> u8 {
+        // SAFETY: there is a byte for each number.
+        unsafe { self.0.add(block as usize).read_volatile() }
+    }
+}
+
+impl Drop for Permissions {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nobody uses it any more.
+        unsafe { libc::munmap(self.0.cast(), TABLE) };
+    }
+}
+
+/// What an instruction wants of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Want {
+    /// Number of the block.
+    pub block: u32,
+    /// An address in it.
+    pub address: u64,
+    /// Whether the instruction reads it.
+    pub reads: bool,
+    /// Whether the instruction writes it.
+    pub writes: bool,
+}
+
+/// Something that a thread is ordered behind.
+#[derive(Clone, Copy, Debug)]
+pub struct Dependency {
+    /// Which accesses are ordered.
+    pub kind: DependencyKind,
+    /// An address in the block.
+    pub address: u64,
+    /// The other thread.
+    pub other: Index,
+    /// Up to where.
+    pub moment: Moment,
+}
+
+/// What the directory knows of a block.
+#[derive(Clone, Default)]
+struct Entry {
+    /// The last thread that wrote, and up to where it may have done so; the moment is not known yet while it is the
+    /// only one that holds the block.
+    writer: Option<(Index, Moment)>,
+    /// Whether the only holder may write.
+    modified: bool,
+    holders: SmallVec<[Index; 4]>,
+}
+
+/// Entries of blocks that stand next to each other.
+type Group = [Entry; 1 << GROUP_SHIFT];
+
+type Stripe = HashMap<u32, Box<Group>>;
+
+static DIRECTORY: LazyLock<Vec<Mutex<Stripe>>> =
+    LazyLock::new(|| std::iter::repeat_with(Mutex::default).take(STRIPES).collect());
+
+fn stripe_of(block: u32) -> usize {
+    (block >> GROUP_SHIFT) as usize % STRIPES
+}
+
+/// Waits a little, longer from time to time. DynamoRIO may suspend the thread meanwhile.
+fn pause(context: *mut c_void, turns: &mut u32) {
+    *turns += 1;
+    if *turns < 100 {
+        std::hint::spin_loop();
+        return;
+    }
+    // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and changes nothing meanwhile.
+    unsafe {
+        sys::dr_mark_safe_to_suspend(context, 1);
+        if *turns < 1000 {
+            libc::sched_yield();
+        } else {
+            libc::usleep(100);
+        }
+        sys::dr_mark_safe_to_suspend(context, 0);
+    }
+}
+
+fn lock(stripe: usize, context: *mut c_void) -> MutexGuard<'static, Stripe> {
+    let mut turns = 0;
+    loop {
+        match DIRECTORY[stripe].try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(e)) => return e.into_inner(),
+            Err(TryLockError::WouldBlock) => pause(context, &mut turns),
+        }
+    }
+}
+
+/// Commands of `membarrier`.
+const MEMBARRIER_GLOBAL: libc::c_int = 1;
+const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 8;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 16;
+
+/// Whether the expedited form is there.
+static EXPEDITED: AtomicBool = AtomicBool::new(false);
+
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: without effect on memory.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+/// Prepares for threads. `false` if the kernel refuses what they need.
+pub fn start() -> bool {
+    EXPEDITED.store(membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED), Ordering::SeqCst);
+    EXPEDITED.load(Ordering::SeqCst) || membarrier(MEMBARRIER_GLOBAL)
+}
+
+/// Every other thread of the process executes a memory barrier between the call and the return.
+fn barrier() {
+    let expedited = EXPEDITED.load(Ordering::Relaxed);
+    if !membarrier(if expedited { MEMBARRIER_PRIVATE_EXPEDITED } else { MEMBARRIER_GLOBAL }) {
+        die("the kernel refuses membarrier, which it granted before");
+    }
+}
+
+/// The threads whose permissions were lowered, and where they have left the blocks.
+#[derive(Default)]
+struct Revoked {
+    peers: Vec<Arc<Peer>>,
+    moments: Vec<Moment>,
+}
+
+impl Revoked {
+    fn add(&mut self, index: Index, block: u32, to: u8) {
+        let found = self.peers.iter().position(|peer| peer.index == index);
+        let at = found.unwrap_or_else(|| {
+            self.peers.extend(peer::get(index));
+            self.peers.len() - 1
+        });
+        self.peers[at].lower(block, to);
+    }
+
+    fn wait(&mut self, context: *mut c_void) {
+        if self.peers.is_empty() {
+            return;
+        }
+        barrier();
+        let seen: Vec<Sighting> = self.peers.iter().map(Peer::sight).collect();
+        for sighting in seen {
+            let mut turns = 0;
+            self.moments.push(loop {
+                match sighting.departed() {
+                    Some(moment) => break moment,
+                    None => pause(context, &mut turns),
+                }
+            });
+        }
+    }
+
+    fn moment(&self, index: Index) -> Option<Moment> {
+        let at = self.peers.iter().position(|peer| peer.index == index)?;
+        self.moments.get(at).copied()
+    }
+}
+
+/// The locked entries of some blocks.
+struct Locked(Vec<(usize, MutexGuard<'static, Stripe>)>);
+
+impl Locked {
+    fn new(wants: &[Want], context: *mut c_void) -> Self {
+        let mut stripes: Vec<usize> = wants.iter().map(|want| stripe_of(want.block)).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        Self(stripes.into_iter().map(|stripe| (stripe, lock(stripe, context))).collect())
+    }
+
+    fn entry(&mut self, block: u32) -> &mut Entry {
+        let stripe = stripe_of(block);
+        let at = self.0.partition_point(|(locked, _)| *locked < stripe);
+        let group = self.0[at].1.entry(block >> GROUP_SHIFT);
+        let group = group.or_insert_with(|| Box::new(std::array::from_fn(|_| Entry::default())));
+        &mut group[block as usize % (1 << GROUP_SHIFT)]
+    }
+}
+
+/// The calling thread, at `now` in its execution, gets all that it wants. Returns what that orders it behind. `context`
+/// is DynamoRIO's.
+pub fn acquire(
+    me: &Arc<Peer>,
+    permissions: &mut Permissions,
+    wants: &[Want],
+    now: Moment,
+    context: *mut c_void,
+) -> Vec<Dependency> {
+    me.leave(now);
+    let mut locked = Locked::new(wants, context);
+    // Others have taken away what they wanted by now, and nobody can take more.
+    let missing = |want: &&Want| permissions.get(want.block) < want.permission();
+    let missing: Vec<Want> = wants.iter().filter(missing).copied().collect();
+    let mut revoked = Revoked::default();
+    for want in &missing {
+        let entry = locked.entry(want.block);
+        for holder in entry.holders.iter().filter(|holder| **holder != me.index) {
+            if want.writes {
+                revoked.add(*holder, want.block, INVALID);
+            } else if entry.modified {
+                revoked.add(*holder, want.block, SHARED);
+            }
+        }
+    }
+    revoked.wait(context);
+    let mut found = Vec::new();
+    for want in &missing {
+        let entry = locked.entry(want.block);
+        entry.take(*want, me.index, &revoked, &mut found);
+        permissions.grant(want.block, want.permission());
+    }
+    // Before anybody else can lock the entries: from here on, who takes something away waits for this thread's block.
+    me.enter();
+    found
+}
+
+impl Want {
+    fn permission(self) -> u8 {
+        if self.writes { MODIFIED } else { SHARED }
+    }
+}
+
+impl Entry {
+    /// `me` takes what it wants; those who stood in the way have left.
+    fn take(&mut self, want: Want, me: Index, revoked: &Revoked, found: &mut Vec<Dependency>) {
+        let mut add = |kind, other, moment| found.push(Dependency { kind, address: want.address, other, moment });
+        if let Some((writer, moment)) = &mut self.writer
+            && *writer != me
+        {
+            if self.modified
+                && let Some(left) = revoked.moment(*writer)
+            {
+                *moment = left;
+            }
+            let kind = if want.reads { DependencyKind::Raw } else { DependencyKind::Waw };
+            add(kind, *writer, *moment);
+        }
+        if want.writes {
+            if !self.modified {
+                for reader in self.holders.iter().filter(|holder| **holder != me) {
+                    if let Some(moment) = revoked.moment(*reader) {
+                        add(DependencyKind::War, *reader, moment);
+                    }
+                }
+            }
+            self.holders.clear();
+            self.writer = Some((me, Moment::default()));
+        }
+        self.modified = want.writes;
+        if !self.holders.contains(&me) {
+            self.holders.push(me);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What a thread does to get hold of memory that other threads may access, and to be ordered behind them.
+
+use super::Thread;
+use crate::births;
+use crate::callout::Slot;
+use crate::code::read_memory;
+use crate::coherence::{self, BLOCK_SHIFT, Dependency, MODIFIED, Permissions, Want};
+use crate::peer::{self, Moment, Peer};
+use crate::process;
+use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
+use bugnet_dr::ir::Gpr;
+use bugnet_format::record::{DependencyKind, Record};
+use bugnet_format::types::{Addr, IntervalNo, Position};
+use std::sync::Arc;
+
+/// What a thread needs once there are others.
+pub(super) struct Ownership {
+    permissions: Permissions,
+    /// How the others see the thread; none of a process that is not recorded but shares the memory.
+    peer: Option<Arc<Peer>>,
+    /// Dependencies since the last record of one that follow from others.
+    implied: u64,
+}
+
+/// A range of memory that an instruction accesses.
+struct Span {
+    address: u64,
+    len: u64,
+    writes: bool,
+}
+
+impl Thread {
+    /// There are other threads, or soon will be.
+    pub fn share(&mut self) {
+        if self.ownership.is_some() {
+            return;
+        }
+        let permissions = Permissions::new();
+        // SAFETY: the calling thread's own slot.
+        unsafe { *Slot::Permissions.address() = permissions.address() as u64 };
+        let peer = (!self.foreign).then(|| Peer::new(self.tid, self.left, permissions.address()));
+        self.ownership = Some(Ownership { permissions, peer, implied: 0 });
+        // If there was only one thread up to now, it is in the system call that its last block ends with.
+        self.set_counter(self.counted().saturating_sub(1), self.threshold, self.left());
+    }
+
+    /// In a forked child, there are no other threads, and a lock that one of them held stays locked.
+    pub(super) fn stop_sharing(&mut self) {
+        if let Some(ownership) = &mut self.ownership {
+            ownership.peer = None;
+        }
+    }
+
+    /// The thread as the others see it, if there are others.
+    pub(super) fn peer(&self) -> Option<&Arc<Peer>> {
+        self.ownership.as_ref()?.peer.as_ref()
+    }
+
+    pub(super) fn moment(&self, position: u64) -> Moment {
+        Moment { interval: self.interval.0, position }
+    }
+
+    /// The thread accesses no memory until it executes another block, as in a system call at this position.
+    pub fn leave(&self, position: u64) {
+        if let Some(peer) = self.peer() {
+            peer.leave(self.moment(position));
+        }
+    }
+
+    /// The thread is about to create another one, which begins with this stack pointer.
+    pub fn announce_birth(&self, stack: u64, position: u64) {
+        if let Some(peer) = self.peer() {
+            births::announce(stack, peer.index, self.moment(position));
+        }
+    }
+
+    /// The thread begins: behind what its parent had done.
+    pub(super) fn be_born(&mut self, stack: u64) {
+        if let Some((other, moment)) = births::parent(stack) {
+            self.depend(0, vec![Dependency { kind: DependencyKind::Birth, address: 0, other, moment }]);
+        }
+    }
+
+    /// Records what the instruction at `position` is ordered behind, unless it follows from what is recorded.
+    fn depend(&mut self, position: u64, found: Vec<Dependency>) {
+        let now = self.moment(position);
+        for Dependency { kind, address, other, moment } in found {
+            let (Some(me), Some(other)) = (self.peer(), peer::get(other)) else { continue };
+            // Nothing had happened before the very beginning.
+            if moment == Moment::default() {
+                continue;
+            }
+            let new = me.learn(&other, moment, now);
+            let Some(ownership) = &mut self.ownership else { continue };
+            if !new {
+                ownership.implied += 1;
+                continue;
+            }
+            let implied = std::mem::take(&mut ownership.implied);
+            self.record(position, |delta| Record::Dependency {
+                delta,
+                kind,
+                block: Addr(address >> BLOCK_SHIFT << BLOCK_SHIFT),
+                other: other.tid,
+                other_interval: IntervalNo(moment.interval),
+                other_position: Position(moment.position),
+                implied,
+            });
+        }
+    }
+
+    /// Before an instruction: gets hold of all that it accesses.
+    pub(super) fn own(&mut self, position: u64, accesses: &[(Access, bool)]) {
+        let span = |(access, writes): &(Access, bool)| {
+            Some(Span { address: access.address(self)?, len: access.bytes.into(), writes: *writes })
+        };
+        let spans: Vec<Span> = accesses.iter().filter_map(span).collect();
+        self.own_spans(position, &spans);
+    }
+
+    fn own_spans(&mut self, position: u64, spans: &[Span]) {
+        let mut wants: Vec<Want> = Vec::new();
+        for Span { address, len, writes } in spans.iter().filter(|span| span.len > 0) {
+            let (first, last) = (address >> BLOCK_SHIFT, address.saturating_add(len - 1) >> BLOCK_SHIFT);
+            wants.extend((first..=last).map(|number| {
+                let address = number << BLOCK_SHIFT;
+                Want { block: coherence::block_of(address), address, reads: !writes, writes: *writes }
+            }));
+        }
+        wants.sort_unstable();
+        wants.dedup_by(|a, b| {
+            let same = a.block == b.block;
+            if same {
+                (b.reads, b.writes) = (a.reads || b.reads, a.writes || b.writes);
+            }
+            same
+        });
+        let (now, context, recording) = (self.moment(position), self.context, self.recording());
+        let Some(Ownership { permissions, peer, .. }) = &mut self.ownership else { return };
+        match peer {
+            Some(peer) if recording && !process::get().over() => {
+                let found = coherence::acquire(peer, permissions, &wants, now, context);
+                self.depend(position, found);
+            }
+            // Nobody asks any more who did what.
+            _ => wants.iter().for_each(|want| permissions.grant(want.block, MODIFIED)),
+        }
+    }
+
+    /// Before a `rep` string instruction: gets hold of the ranges that it accesses.
+    pub(super) fn own_repeat(&mut self, position: u64, op: RepString, while_different: bool) {
+        self.begin_repeat();
+        let mut count = self.repeat_extent(op, while_different);
+        loop {
+            let mut spans = Vec::new();
+            for (reg, writes) in
+                op.kind.reads().iter().map(|reg| (*reg, false)).chain(op.kind.writes().then_some((Gpr::RDI, true)))
+            {
+                let (address, len) = self.repeat_range(op, self.gpr(reg), count);
+                spans.push(Span { address, len: self.accessible(address, len), writes });
+            }
+            self.own_spans(position, &spans);
+            // It may go further than it would have gone before the thread had hold of the range.
+            let now = self.repeat_extent(op, while_different);
+            if now <= count {
+                return;
+            }
+            count = now;
+        }
+    }
+
+    /// How many elements a `rep` string instruction gets to, as memory is now.
+    fn repeat_extent(&self, op: RepString, while_different: bool) -> u64 {
+        let count = self.gpr(Gpr::RCX);
+        if !matches!(op.kind, StringKind::Compare | StringKind::Scan) {
+            return count;
+        }
+        let size = op.element as usize;
+        let accumulator = self.gpr(Gpr::RAX).to_le_bytes();
+        let at = |reg, n: u64| {
+            let step = n.wrapping_mul(op.element.into());
+            let start = self.gpr(reg);
+            if self.repeats_down() { start.wrapping_sub(step) } else { start.wrapping_add(step) }
+        };
+        for n in 0..count {
+            let (mut a, mut b) = ([0; 8], accumulator);
+            let readable = read_memory(at(Gpr::RDI, n), &mut a[..size])
+                && (op.kind == StringKind::Scan || read_memory(at(Gpr::RSI, n), &mut b[..size]));
+            if !readable || (a[..size] == b[..size]) == while_different {
+                return n + 1;
+            }
+        }
+        count
+    }
+
+    /// How much of a range can be accessed before the first fault, at least.
+    fn accessible(&self, address: u64, len: u64) -> u64 {
+        const PLAUSIBLE: u64 = 1 << 20;
+        if len <= PLAUSIBLE {
+            return len;
+        }
+        let mut end = address;
+        while end < address.saturating_add(len) {
+            let Some(next) = process::mapped_until(end) else { break };
+            end = next;
+        }
+        len.min(end - address)
+    }
+}
