@@ -18,6 +18,7 @@
 
 use crate::die;
 use crate::peer::{self, Index, Moment, Peer, Sighting};
+use crate::shadow;
 use bugnet_dr::sys;
 use bugnet_format::record::DependencyKind;
 use hashbrown::HashMap;
@@ -36,8 +37,8 @@ pub const SHARED: u8 = 1;
 /// See [`INVALID`].
 pub const MODIFIED: u8 = 2;
 
-/// Bytes of a thread's table of permissions: one for each number of a block.
-const TABLE: usize = 1 << 32;
+// There is a permission for each number of a block.
+const _: () = assert!(shadow::TABLE == 1 << u32::BITS);
 
 /// Blocks whose entries stand together.
 const GROUP_SHIFT: u32 = 6;
@@ -56,13 +57,7 @@ pub struct Permissions(*mut u8);
 impl Permissions {
     /// None yet.
     pub fn new() -> Self {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping that replaces nothing.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), TABLE, protection, flags | libc::MAP_NORESERVE, -1, 0) };
-        if memory == libc::MAP_FAILED {
-            die("there is no address space left for another thread");
-        }
-        Self(memory.cast())
+        Self(shadow::map_table())
     }
 
     /// Where they are.
@@ -84,8 +79,8 @@ impl Permissions {
 
 impl Drop for Permissions {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nobody uses it any more.
-        unsafe { libc::munmap(self.0.cast(), TABLE) };
+        // SAFETY: from there, and nobody uses it any more.
+        unsafe { shadow::unmap_table(self.0) };
     }
 }
 

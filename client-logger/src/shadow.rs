@@ -7,13 +7,13 @@
 use crate::die;
 use bugnet_format::cache::Picture;
 use bugnet_format::types::Addr;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 const GRANULE: u64 = 1 << 30;
-/// Keys are multiples of this: the program's memory is assumed to lie in few parts of this size.
-const KEY_UNIT_SHIFT: u32 = 36;
+/// Keys are multiples of 2 to the power of this: the program's memory is assumed to lie in few parts of this size.
+const KEY_UNIT_SHIFT: u32 = 32;
 const ADDRESS_BITS: u32 = 47;
 /// The lowest page cannot be mapped by unprivileged programs; nor can a program have memory there.
 const LOWEST: u64 = 0x1_0000;
@@ -25,12 +25,70 @@ pub struct Shadow {
     pub key: u64,
 }
 
-/// The granules that are reserved as shadow: start, and the key of the thread that they are for.
-static GRANULES: Mutex<Option<HashMap<u64, u64>>> = Mutex::new(None);
+/// The shadows of all threads.
+#[derive(Default)]
+struct Shadows {
+    /// The granules that are reserved: start, and the key of the thread that they are for.
+    granules: HashMap<u64, u64>,
+    /// The keys of all threads.
+    keys: HashSet<u64>,
+    /// Units that hold other things of ours.
+    tables: HashSet<u64>,
+    /// Keys of threads that have ended, whose granules wait for other threads.
+    free: Vec<u64>,
+}
 
-fn granules<R>(f: impl FnOnce(&mut HashMap<u64, u64>) -> R) -> R {
-    let mut lock: MutexGuard<'_, _> = GRANULES.lock().unwrap_or_else(|e| e.into_inner());
-    f(lock.get_or_insert_with(HashMap::new))
+/// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
+const TABLES: u64 = 1 << 44;
+
+/// Bytes of a table.
+pub const TABLE: usize = 1 << KEY_UNIT_SHIFT;
+
+/// Address space for a table of [`TABLE`] bytes, of which what is used takes up memory, zero at first.
+pub fn map_table() -> *mut u8 {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    shadows(|all| {
+        for unit in (TABLES..1 << ADDRESS_BITS).step_by(TABLE).map(|start| start >> KEY_UNIT_SHIFT) {
+            if all.tables.contains(&unit) {
+                continue;
+            }
+            let at = (unit << KEY_UNIT_SHIFT) as *mut libc::c_void;
+            // SAFETY: a new mapping that replaces nothing.
+            let got = unsafe { libc::mmap(at, TABLE, protection, flags, -1, 0) };
+            if got == at {
+                all.tables.insert(unit);
+                return at.cast();
+            }
+            if got != libc::MAP_FAILED {
+                // SAFETY: the mapping that was just made, by a kernel that does not know the flag.
+                unsafe { libc::munmap(got, TABLE) };
+            }
+        }
+        die("there is no address space left for another thread")
+    })
+}
+
+/// Gives a table back.
+///
+/// # Safety
+/// From [`map_table`], and not used any more.
+pub unsafe fn unmap_table(table: *mut u8) {
+    shadows(|all| {
+        // SAFETY: the caller's promise.
+        unsafe { libc::munmap(table.cast(), TABLE) };
+        all.tables.remove(&(table as u64 >> KEY_UNIT_SHIFT));
+    });
+}
+
+/// Most shadows that wait for other threads.
+const MOST_FREE: usize = 16;
+
+static SHADOWS: Mutex<Option<Shadows>> = Mutex::new(None);
+
+fn shadows<R>(f: impl FnOnce(&mut Shadows) -> R) -> R {
+    let mut lock: MutexGuard<'_, _> = SHADOWS.lock().unwrap_or_else(|e| e.into_inner());
+    f(lock.get_or_insert_default())
 }
 
 fn extent(start: u64) -> Range<u64> {
@@ -55,20 +113,41 @@ fn mapped_units() -> Vec<u64> {
     units
 }
 
-impl Shadow {
-    /// A shadow for another thread, in address space that nothing uses.
-    pub fn new() -> Self {
+impl Shadows {
+    fn unused_key(&self) -> u64 {
         let mapped = mapped_units();
-        let shadows: Vec<u64> = granules(|g| g.keys().map(|start| start >> KEY_UNIT_SHIFT).collect());
-        let keys: Vec<u64> = granules(|g| g.values().map(|key| key >> KEY_UNIT_SHIFT).collect());
+        let shadows: HashSet<u64> = self.granules.keys().map(|start| start >> KEY_UNIT_SHIFT).collect();
+        let ours = |unit: &u64| shadows.contains(unit) || self.tables.contains(unit);
+        let programs: Vec<u64> = mapped.iter().copied().filter(|unit| !ours(unit)).collect();
+        // What the other threads may still reserve for the memory that is there.
+        let keys = self.keys.iter().chain(&self.free).map(|key| key >> KEY_UNIT_SHIFT);
+        let wanted: HashSet<u64> = keys.flat_map(|key| programs.iter().map(move |unit| unit ^ key)).collect();
+        let free = |unit: u64| mapped.binary_search(&unit).is_err() && !wanted.contains(&unit);
         let units = 1u64 << (ADDRESS_BITS - KEY_UNIT_SHIFT);
         // From 2^45 on, where the usual layout of a process leaves most room.
         let key = (0..units)
             .map(|n| (units / 4 + n) % units)
-            .filter(|key| *key != 0 && !keys.contains(key))
-            .find(|key| mapped.iter().filter(|u| !shadows.contains(u)).all(|unit| !mapped.contains(&(unit ^ key))));
-        let key = key.unwrap_or_else(|| die("there is no address space left for the shadow of another thread"));
-        Self { key: key << KEY_UNIT_SHIFT }
+            .filter(|key| *key != 0 && !self.keys.contains(&(key << KEY_UNIT_SHIFT)))
+            .find(|key| programs.iter().all(|unit| free(unit ^ key)));
+        key.unwrap_or_else(|| die("there is no address space left for the shadow of another thread")) << KEY_UNIT_SHIFT
+    }
+}
+
+impl Shadow {
+    /// A shadow for another thread, in address space that nothing uses.
+    pub fn new() -> Self {
+        let key = shadows(|all| {
+            let key = match all.free.pop() {
+                Some(key) => key,
+                None => all.unused_key(),
+            };
+            all.keys.insert(key);
+            key
+        });
+        let shadow = Self { key };
+        // What the thread before left in it.
+        shadow.clear();
+        shadow
     }
 
     /// The shadow address of a program's address, and the reverse.
@@ -82,8 +161,8 @@ impl Shadow {
             return false;
         }
         let start = shadow & !(GRANULE - 1);
-        granules(|reserved| {
-            if let Some(key) = reserved.get(&start) {
+        shadows(|all| {
+            if let Some(key) = all.granules.get(&start) {
                 return *key == self.key;
             }
             let range = extent(start);
@@ -99,13 +178,13 @@ impl Shadow {
                 }
                 return false;
             }
-            reserved.insert(start, self.key);
+            all.granules.insert(start, self.key);
             true
         })
     }
 
     fn own_granules(self) -> Vec<u64> {
-        granules(|reserved| reserved.iter().filter(|(_, key)| **key == self.key).map(|(start, _)| *start).collect())
+        shadows(|all| all.granules.iter().filter(|(_, key)| **key == self.key).map(|(start, _)| *start).collect())
     }
 
     /// Forgets everything: the picture is zero again.
@@ -122,12 +201,32 @@ impl Shadow {
 
     /// The thread has ended.
     pub fn release(self) {
+        let kept = shadows(|all| {
+            all.keys.remove(&self.key);
+            let room = all.free.len() < MOST_FREE;
+            if room {
+                all.free.push(self.key);
+            }
+            room
+        });
+        if !kept {
+            self.unmap();
+        }
+    }
+
+    /// Gives the address space back: there was something else in the way.
+    pub fn discard(self) {
+        self.unmap();
+        shadows(|all| all.keys.remove(&self.key));
+    }
+
+    fn unmap(self) {
         for start in self.own_granules() {
             let range = extent(start);
             let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
             // SAFETY: a mapping of ours, to which no reference is held, and whose thread is gone.
             unsafe { libc::munmap(at, len) };
-            granules(|reserved| reserved.remove(&start));
+            shadows(|all| all.granules.remove(&start));
         }
     }
 

@@ -326,7 +326,7 @@ impl Thread {
     }
 
     fn move_shadow(&mut self) {
-        self.shadow.release();
+        self.shadow.discard();
         self.shadow = Shadow::new();
         // SAFETY: the thread's own slot.
         unsafe { *Slot::Key.address() = self.shadow.key };
