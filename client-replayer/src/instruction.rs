@@ -30,6 +30,11 @@ impl Instruction {
         self.0.len
     }
 
+    /// What is to be done with it.
+    pub fn action(&self) -> &Action {
+        &self.0.action
+    }
+
     /// Whether replay executes it.
     pub fn runs(&self) -> bool {
         runs(&self.0.action)
@@ -46,7 +51,7 @@ impl Instruction {
             }
             Action::Repeat(op) => {
                 let pointer = *op.kind.reads().get(usize::from(ordinal))?;
-                let (low, bytes) = range(*op, pointer, regs)?;
+                let (low, bytes) = range(*op, pointer, regs.gpr(Gpr::RCX), regs)?;
                 (end <= bytes).then(|| low.wrapping_add(offset))
             }
             _ => None,
@@ -77,11 +82,10 @@ pub fn runs(action: &Action) -> bool {
     matches!(action, Action::Execute { .. } | Action::Repeat(_))
 }
 
-/// Lowest address and length of what a `rep` string instruction goes over by one of its pointers.
-fn range(op: RepString, pointer: Gpr, regs: &impl Registers) -> Option<(u64, u64)> {
+/// Lowest address and length of what a `rep` string instruction of `count` elements goes over by one of its pointers.
+pub fn range(op: RepString, pointer: Gpr, count: u64, regs: &impl Registers) -> Option<(u64, u64)> {
     const DIRECTION: u64 = 0x400;
     let start = regs.gpr(pointer);
-    let count = regs.gpr(Gpr::RCX);
     let element = u64::from(op.element);
     let bytes = count.checked_mul(element)?;
     let low = if regs.flags() & DIRECTION == 0 { start } else { start.wrapping_add(element).wrapping_sub(bytes) };

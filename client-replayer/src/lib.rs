@@ -14,6 +14,7 @@
 //! - `signal`: faults: memory on demand, and those that mean divergence
 //! - `output`: what a system call wrote
 //! - `confine`: the system calls that the process keeps
+//! - `merged`: another kind of replay: all threads of a process, in one order
 //!
 //! One thread is replayed, in a process of its own. All state is in one `replay::Replay`, which the events reach
 //! through `state`.
@@ -24,6 +25,7 @@ mod due;
 mod instruction;
 mod machine;
 mod memory;
+mod merged;
 mod output;
 mod replay;
 mod signal;

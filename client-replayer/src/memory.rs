@@ -190,10 +190,10 @@ impl Memory {
         })
     }
 
-    /// Makes a page readable.
-    fn ensure_readable(&mut self, addr: u64) -> Result<(), MemoryError> {
-        if self.readable(addr, 1) == 0 {
-            self.ensure_writable(addr, 1)?;
+    /// Makes sure that the bytes can be read.
+    pub fn ensure_readable(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
+        if self.readable(addr, len) < len {
+            self.ensure_writable(addr, len)?;
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Memory {
     /// Makes a page executable that will be code. Were it not when execution gets there, DynamoRIO would forge a fault,
     /// and lose x87 exception flags on the way; as it is, the block event finds that there is no code yet.
     pub fn anticipate_code(&mut self, page: u64) -> Result<(), MemoryError> {
-        self.ensure_readable(page)?;
+        self.ensure_readable(page, 1)?;
         self.make_executable(page, PAGE)
     }
 
@@ -233,7 +233,7 @@ impl Memory {
             }
             let len = last.addr.page().0 - start + PAGE;
             // DynamoRIO decodes on into the next page before the block event can end the block: let it read zeros.
-            let _ = self.ensure_readable(start + len);
+            let _ = self.ensure_readable(start + len, 1);
             self.make_executable(start, len)?;
             for page in run {
                 let at = page.addr.page().0;

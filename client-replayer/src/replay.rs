@@ -263,6 +263,7 @@ impl Replay {
                     let bytes = self.memory.read(addr, len.min(control::MAX_READ));
                     self.send(&Response::Memory(bytes));
                 }
+                Request::RunMerged => self.fail("this is one interval, not a merged replay".into()),
                 Request::RunTo { position, output } => {
                     if let Some(stop) = self.over.clone() {
                         self.report(stop);

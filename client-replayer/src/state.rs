@@ -1,11 +1,12 @@
 //! The one [`Replay`] of the process, and how it begins.
 
-use crate::block;
+use crate::{block, merged};
 use crate::replay::Replay;
 use crate::signal;
 use crate::stub::Stub;
 use bugnet_dr::sys;
 use bugnet_format::control::{CONTROL_FD, PACKAGE_FD};
+use bugnet_format::merged::MERGED_MAGIC;
 use rustix::fd::BorrowedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::fs::File;
@@ -74,8 +75,11 @@ pub fn start(window: u64) -> Result<(), String> {
     let package = map_package()?;
     // SAFETY: the descriptor is inherited by contract, and nobody else in the process owns it.
     let control = unsafe { File::from_raw_fd(CONTROL_FD) };
-    let stub = Stub::new()?;
-    let replay = Replay::new(package, control, window..window + WINDOW_SIZE, find_gate(), stub);
+    let window = window..window + WINDOW_SIZE;
+    if package.starts_with(&MERGED_MAGIC) {
+        return merged::state::start(package, control, window, find_gate());
+    }
+    let replay = Replay::new(package, control, window, find_gate(), Stub::new()?);
     REPLAY.store(Box::into_raw(Box::new(replay)), Ordering::Relaxed);
     // SAFETY: the functions have the signatures that DynamoRIO expects, and last as long as the process.
     unsafe {

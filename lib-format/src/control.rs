@@ -36,6 +36,8 @@ pub enum Request {
         /// Bytes, at most [`MAX_READ`].
         len: u64,
     },
+    /// Run all threads of a [merged package](crate::merged) to their ends, in its order.
+    RunMerged,
     /// End the replay process.
     Quit,
 }
@@ -69,6 +71,79 @@ pub struct Counts {
     pub checks: u64,
 }
 
+/// What a merged replay has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedCounts {
+    /// Instructions executed, by all threads.
+    pub instructions: u64,
+    /// Segments run.
+    pub segments: u64,
+    /// `CHECK` and `END` records, and `CHECKPOINT`s of intervals that follow another, that were compared.
+    pub checks: u64,
+    /// Reads of memory, each of which was compared with the memory of all threads.
+    pub reads: u64,
+    /// `LOAD` records.
+    pub loads: u64,
+    /// Of these, the ones whose value the memory of all threads held already.
+    pub explained: u64,
+    /// Reads that found other bytes than that memory held, where no thread had written since the first interval.
+    pub unwritten: u64,
+    /// The same, where a system call had changed memory since a thread wrote there last.
+    pub system: u64,
+    /// The same, where no thread but the reading one had ever written: something else outside of the process wrote.
+    pub outside: u64,
+    /// The same, where another thread wrote, and nothing else can: the order contradicts the recording.
+    pub conflicts: u64,
+}
+
+/// A read that found bytes which the order of the threads does not explain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// Index of the reading thread.
+    pub reader: usize,
+    /// Instructions that it had executed since its recording began.
+    pub reader_at: u64,
+    /// Address of the first byte that differs.
+    pub addr: u64,
+    /// The recorded bytes from there on.
+    pub recorded: Vec<u8>,
+    /// What the memory of all threads held.
+    pub found: Vec<u8>,
+    /// Index of the thread that wrote there last.
+    pub writer: usize,
+    /// Instructions that this one had executed before it did.
+    pub writer_at: u64,
+}
+
+/// Why a merged replay did not reach its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedFailure {
+    /// Index of the thread that could not go on.
+    pub thread: usize,
+    /// Instructions that it had executed since its recording began.
+    pub at: u64,
+    /// What is wrong, for people.
+    pub what: String,
+    /// The recorded registers, where a record has them.
+    pub expected: Option<Box<RegisterFile>>,
+    /// The thread's registers.
+    pub regs: Box<RegisterFile>,
+}
+
+/// What came of a merged replay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedResult {
+    /// Counters.
+    pub counts: MergedCounts,
+    /// The first conflicts, at most [`MAX_CONFLICTS`].
+    pub conflicts: Vec<Conflict>,
+    /// Why it ended early, if it did.
+    pub failure: Option<MergedFailure>,
+}
+
+/// Most conflicts that a [`MergedResult`] lists.
+pub const MAX_CONFLICTS: usize = 1000;
+
 /// From the replay process to the library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Response {
@@ -87,6 +162,8 @@ pub enum Response {
         /// Counters.
         counts: Counts,
     },
+    /// Answer to [`Request::RunMerged`]: what came of it.
+    Merged(Box<MergedResult>),
     /// Answer to [`Request::ReadMemory`]: the bytes from the address up to the first that replay has no page for.
     Memory(Vec<u8>),
     /// The program wrote this to standard output or error. A write of more than [`MAX_READ`] bytes comes in pieces.

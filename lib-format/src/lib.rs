@@ -25,6 +25,7 @@ pub mod error;
 pub mod folder;
 pub mod frame;
 pub mod hash;
+pub mod merged;
 pub mod package;
 pub mod record;
 pub mod regs;

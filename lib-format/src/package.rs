@@ -79,19 +79,24 @@ impl<'a> Package<'a> {
 
     /// The code pages, ascending by sequence number.
     pub fn pages(&self) -> impl Iterator<Item = PageRef<'a>> + use<'a> {
-        self.pages.chunks_exact(CODE_PAGE_SIZE).map(|page| {
-            let number = |at: usize| {
-                let mut bytes = [0; 8];
-                bytes.copy_from_slice(&page[at..at + 8]);
-                u64::from_le_bytes(bytes)
-            };
-            PageRef { seq: CodeSeq(number(0)), addr: Addr(number(8)), bytes: &page[16..] }
-        })
+        self.pages.chunks_exact(CODE_PAGE_SIZE).map(PageRef::decode)
     }
 
     /// The records.
     #[must_use]
     pub fn records(&self) -> Records<'a> {
         Records::new(self.stream)
+    }
+}
+
+impl<'a> PageRef<'a> {
+    /// Reads an encoded page of [`CODE_PAGE_SIZE`] bytes.
+    pub(crate) fn decode(page: &'a [u8]) -> Self {
+        let number = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&page[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        Self { seq: CodeSeq(number(0)), addr: Addr(number(8)), bytes: &page[16..] }
     }
 }

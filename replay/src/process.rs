@@ -90,6 +90,7 @@ impl Process {
             Response::Failed(_) => "Failed",
             Response::Stopped { .. } => "Stopped",
             Response::Memory(_) => "Memory",
+            Response::Merged(_) => "Merged",
             Response::Output { .. } => "Output",
         };
         self.lost(&io::Error::new(ErrorKind::InvalidData, format!("it said {kind} out of turn")))

@@ -1,0 +1,117 @@
+//! Who wrote what memory holds: for each word of 8 bytes, the thread that stored there last, and when.
+
+use super::picture::pieces;
+use bugnet_format::types::Addr;
+use hashbrown::{HashMap, HashSet};
+use std::ops::Range;
+
+const WORD: u64 = 8;
+const WORDS: usize = (Addr::PAGE / WORD) as usize;
+
+/// Layout of an entry: a bit that says that more than one thread has stored here, 16 bits of thread (see below), and 47
+/// of its instruction count.
+const SEVERAL: u64 = 1 << 63;
+const THREAD_SHIFT: u32 = 47;
+const AT: u64 = (1 << THREAD_SHIFT) - 1;
+/// No thread has written here.
+const NOBODY: u64 = 0;
+/// Memory was changed by a system call since a thread wrote here.
+const SYSTEM: u64 = 0xffff;
+/// Most threads.
+pub const MAX_THREADS: usize = SYSTEM as usize - 1;
+
+/// Where bytes can come from that a read found in its recording, but not in the memory of all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// No thread has written there: they were there before.
+    Unwritten,
+    /// A system call, or another process.
+    System,
+    /// Only the reading thread itself has written there: a writer outside of the process that is not known by name.
+    Outside,
+    /// Only another thread.
+    Thread {
+        /// Index of the one that memory says wrote last.
+        writer: usize,
+        /// Instructions that it had executed before.
+        at: u64,
+    },
+}
+
+/// The origins of all memory.
+#[derive(Default)]
+pub struct Origins {
+    pages: HashMap<u64, Box<[u64; WORDS]>>,
+    /// Memory that other processes may share.
+    shared: Vec<Range<u64>>,
+    /// Words that the kernel writes at a time of its own.
+    kernel_words: HashSet<u64>,
+}
+
+fn words(range: &Range<usize>) -> Range<usize> {
+    range.start / WORD as usize..range.end.div_ceil(WORD as usize)
+}
+
+impl Origins {
+    /// A thread stored there, after `at` instructions.
+    pub fn store(&mut self, addr: u64, len: u64, thread: usize, at: u64) {
+        let new = (thread as u64 + 1) << THREAD_SHIFT | at & AT;
+        for (page, range) in pieces(addr, len) {
+            let entries = self.pages.entry(page).or_insert_with(|| Box::new([NOBODY; WORDS]));
+            for entry in &mut entries[words(&range)] {
+                let old = *entry >> THREAD_SHIFT & SYSTEM;
+                let other = old != NOBODY && old != SYSTEM && old != thread as u64 + 1;
+                *entry = new | *entry & SEVERAL | if other { SEVERAL } else { 0 };
+            }
+        }
+    }
+
+    /// A system call may have changed this memory.
+    pub fn system(&mut self, addr: u64, len: u64) {
+        const ALL: u64 = SYSTEM << THREAD_SHIFT;
+        // A large range is mostly memory that nobody has touched.
+        if len / Addr::PAGE > self.pages.len() as u64 {
+            let touched = addr..addr.saturating_add(len);
+            for (page, entries) in &mut self.pages {
+                for (i, entry) in entries.iter_mut().enumerate() {
+                    if touched.contains(&(page + i as u64 * WORD)) {
+                        *entry = ALL;
+                    }
+                }
+            }
+            return;
+        }
+        for (page, range) in pieces(addr, len) {
+            if let Some(entries) = self.pages.get_mut(&page) {
+                entries[words(&range)].fill(ALL);
+            }
+        }
+    }
+
+    /// Other processes may share this memory.
+    pub fn share(&mut self, range: Range<u64>) {
+        self.shared.push(range);
+    }
+
+    /// The kernel will write this word when it likes.
+    pub fn kernel_word(&mut self, addr: u64) {
+        self.kernel_words.insert(addr / WORD);
+    }
+
+    /// Where other bytes than memory holds can come from, that `reader` found at `addr`.
+    pub fn of(&self, addr: u64, reader: usize) -> Origin {
+        let entry = self.pages.get(&(addr & !(Addr::PAGE - 1))).map_or(NOBODY, |page| {
+            page[(addr % Addr::PAGE / WORD) as usize]
+        });
+        let thread = entry >> THREAD_SHIFT & SYSTEM;
+        if thread == SYSTEM || self.kernel_words.contains(&(addr / WORD)) || self.shared.iter().any(|r| r.contains(&addr)) {
+            Origin::System
+        } else if thread == NOBODY {
+            Origin::Unwritten
+        } else if thread == reader as u64 + 1 && entry & SEVERAL == 0 {
+            Origin::Outside
+        } else {
+            Origin::Thread { writer: thread as usize - 1, at: entry & AT }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What records do to a thread in a merged replay.
+
+use super::system;
+use super::{Merged, Trouble};
+use bugnet_dr::access::{Action, FpuEffect};
+use bugnet_dr::fpu;
+use bugnet_format::record::{LoadValue, Placed, Record, SignalStep};
+use bugnet_format::regs::{R11, RAX, RCX, RSP, RegisterFile};
+
+/// Longest frame that the kernel pushes for a signal handler; what lies between it and the stack pointer is not written.
+const SIGNAL_FRAME: u64 = 16 << 10;
+
+impl Merged {
+    /// Applies a record that is due for the running thread.
+    pub(super) fn apply(&mut self, index: usize, placed: &Placed<'static>) -> Result<(), Trouble> {
+        match &placed.record {
+            Record::Load { ordinal, offset, value, .. } => self.load(index, *ordinal, *offset, value)?,
+            Record::Memory { addr, bytes, .. } => self.threads[index].picture.write(addr.0, bytes),
+            Record::Code { seq, .. } => {
+                self.threads[index].picture.change_code(*seq);
+                self.change_code(*seq)?;
+            }
+            Record::Registers { updates, .. } => self.machine.update(updates),
+            Record::Signal { step, regs, .. } => {
+                if *step == SignalStep::Delivery {
+                    let (old, new) = (self.machine.get(RSP), regs.gpr[RSP]);
+                    // From a handler on a stack of its own, there is no telling how long its frame is.
+                    let len = old.checked_sub(new).filter(|len| *len <= SIGNAL_FRAME).unwrap_or(SIGNAL_FRAME);
+                    self.origins.system(new, len);
+                }
+                self.machine.load(regs);
+                self.count(index, u64::from(*step == SignalStep::Return));
+            }
+            Record::Syscall { number, result, args, updates, .. } => {
+                let pc = self.machine.pc;
+                let next = pc.wrapping_add(self.instruction(pc)?.len());
+                system::changed(&self.memory, &mut self.origins, &mut self.heap, *number, args, *result);
+                let flags = self.machine.flags();
+                self.machine.set(RAX, result.cast_unsigned());
+                self.machine.set(RCX, next);
+                self.machine.set(R11, flags);
+                self.machine.jump(next);
+                self.machine.update(updates);
+                self.count(index, 1);
+            }
+            Record::Special { updates, .. } => {
+                let pc = self.machine.pc;
+                let instruction = self.instruction(pc)?;
+                if let Action::OpaqueStore { target, effect, .. } = instruction.action() {
+                    // What it stored stands in the records that follow, as far as the thread cannot know it.
+                    self.machine.complete();
+                    if let Some(address) = target.address(&self.machine) {
+                        self.origins.system(address, target.bytes.into());
+                    }
+                    change_fpu(*effect);
+                }
+                self.machine.jump(pc.wrapping_add(instruction.len()));
+                self.machine.update(updates);
+                self.count(index, 1);
+            }
+            Record::Check { rflags_known, hash, .. } => {
+                self.result.counts.checks += 1;
+                if self.machine.registers().hash(*rflags_known) != *hash {
+                    return Err("the registers differ from the recorded ones (hash of a check)".to_owned().into());
+                }
+            }
+            Record::End { regs, .. } => return self.interval_ends(index, regs),
+            Record::Checkpoint { .. } => return Err("a second checkpoint in an interval".to_owned().into()),
+            _ => {}
+        }
+        Ok(self.threads[index].read()?)
+    }
+
+    /// The running thread has executed `more` instructions that replay does not execute.
+    fn count(&mut self, index: usize, more: u64) {
+        self.move_to(self.threads[index].at + more);
+    }
+
+    fn load(&mut self, index: usize, ordinal: u8, offset: u64, value: &LoadValue<'_>) -> Result<(), Trouble> {
+        let pc = self.machine.pc;
+        let len = value.len() as u64;
+        let instruction = self.instruction(pc)?;
+        let addr = instruction
+            .read_address(ordinal, offset, len, &mut self.machine)
+            .ok_or_else(|| format!("the instruction at {pc:#x} has no memory read {ordinal} of {len} bytes at {offset}"))?;
+        let bytes = value.to_vec();
+        self.result.counts.loads += 1;
+        self.memory.ensure_readable(addr, len)?;
+        self.result.counts.explained += u64::from(self.memory.read(addr, len) == bytes);
+        self.threads[index].picture.write(addr, &bytes);
+        Ok(())
+    }
+
+    /// Compares the registers at an interval's end, and goes over to the next.
+    fn interval_ends(&mut self, index: usize, expected: &RegisterFile) -> Result<(), Trouble> {
+        self.same(expected, "the interval ends with other registers than recorded")?;
+        let Some(beginning) = self.threads[index].begin()? else {
+            self.threads[index].over = true;
+            return Ok(());
+        };
+        self.change_code(beginning.interval.code_seq)?;
+        // Behind an `execve` that failed, registers are as the call left them.
+        if self.machine.pc == beginning.regs.rip {
+            self.same(&beginning.regs, "the next interval begins with other registers")
+        } else {
+            self.machine.load(&beginning.regs);
+            Ok(())
+        }
+    }
+
+    fn same(&mut self, expected: &RegisterFile, what: &str) -> Result<(), Trouble> {
+        self.result.counts.checks += 1;
+        let differences = expected.differences(&self.machine.registers());
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let list: Vec<_> =
+            differences.iter().map(|d| format!("{}: recorded {}, replayed {}", d.register, d.expected, d.got)).collect();
+        Err(Trouble::Failure(format!("{what}: {}", list.join("; ")), Some(Box::new(expected.clone()))))
+    }
+}
+
+fn change_fpu(effect: FpuEffect) {
+    match effect {
+        FpuEffect::None => {}
+        FpuEffect::Init => fpu::init(),
+        FpuEffect::MaskExceptions => {
+            let mut regs = RegisterFile::default();
+            fpu::save(&mut regs);
+            regs.fcw |= 0x3f;
+            fpu::restore(&regs);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the replay process is handed for a merged replay: all threads of a process, and the order in which they run.
+//!
+//! Like a [package](crate::package), it is an inherited descriptor, read where it lies. Layout, little-endian: the
+//! header of [`HEADER`] bytes; the code pages as [`crate::code`] encodes them; the threads (`u32` thread id, `u32` number
+//! of intervals); the intervals of the first thread, then of the next ([`INTERVAL`] bytes each); the segments
+//! ([`SEGMENT`] bytes each); the record streams, in the order of the intervals.
+
+use crate::code::{CODE_PAGE_SIZE, CodeStore, encode_page};
+use crate::frame::Interval;
+use crate::package::PageRef;
+use crate::record::Records;
+use crate::types::{CodeSeq, IntervalNo, Tid};
+
+/// First bytes of a merged package.
+pub const MERGED_MAGIC: [u8; 8] = *b"BUGNETMG";
+/// Bytes of its header: magic, version (`u32`), and how many code pages, threads, intervals (`u32` each) and segments
+/// (`u64`) there are.
+pub const HEADER: usize = 32;
+/// Bytes of an interval's entry: its number, the code picture at its start, instructions before it, bytes of its
+/// stream; all `u64`.
+pub const INTERVAL: usize = 32;
+/// Bytes of a segment: index of the thread, and the instruction count up to which it runs; both `u64`.
+pub const SEGMENT: usize = 16;
+const THREAD: usize = 8;
+
+/// A piece of one thread's execution, which in the merged order nothing of another thread interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Segment {
+    /// Index of the thread in the package.
+    pub thread: usize,
+    /// The thread runs until it has executed so many instructions since its recording began; `u64::MAX` for all.
+    pub until: u64,
+}
+
+/// Builds a merged package from each thread's intervals, ascending, of which the first run starts with the first.
+#[must_use]
+pub fn encode(threads: &[(Tid, Vec<Interval>)], code: &CodeStore, segments: &[Segment]) -> Vec<u8> {
+    let intervals = || threads.iter().flat_map(|(_, intervals)| intervals);
+    let last = intervals().map(Interval::last_code_seq).max().unwrap_or_default();
+    let pages = code.pages.iter().take_while(|page| page.seq <= last);
+    let streams: usize = intervals().map(|interval| interval.stream.len()).sum();
+    let mut out = Vec::with_capacity(HEADER + code.pages.len() * CODE_PAGE_SIZE + segments.len() * SEGMENT + streams);
+    out.extend_from_slice(&MERGED_MAGIC);
+    for count in [crate::FORMAT_VERSION, pages.clone().count() as u32, threads.len() as u32, intervals().count() as u32] {
+        out.extend_from_slice(&count.to_le_bytes());
+    }
+    out.extend_from_slice(&(segments.len() as u64).to_le_bytes());
+    for page in pages {
+        encode_page(page.seq, page.addr, &page.bytes, &mut out);
+    }
+    for (tid, intervals) in threads {
+        out.extend_from_slice(&tid.0.to_le_bytes());
+        out.extend_from_slice(&(intervals.len() as u32).to_le_bytes());
+    }
+    for Interval { header, stream, .. } in intervals() {
+        for number in [header.interval.0, header.code_seq.0, header.instructions_before, stream.len() as u64] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+    for segment in segments {
+        out.extend_from_slice(&(segment.thread as u64).to_le_bytes());
+        out.extend_from_slice(&segment.until.to_le_bytes());
+    }
+    for interval in intervals() {
+        out.extend_from_slice(&interval.stream);
+    }
+    out
+}
+
+/// A merged package, read where it lies.
+#[derive(Clone, Debug)]
+pub struct Merged<'a> {
+    /// The threads.
+    pub threads: Vec<MergedThread<'a>>,
+    pages: &'a [u8],
+    segments: &'a [u8],
+}
+
+/// A thread in a [`Merged`] package.
+#[derive(Clone, Debug)]
+pub struct MergedThread<'a> {
+    /// Its id.
+    pub tid: Tid,
+    /// Its intervals, ascending.
+    pub intervals: Vec<MergedInterval<'a>>,
+}
+
+/// An interval in a [`Merged`] package.
+#[derive(Clone, Copy, Debug)]
+pub struct MergedInterval<'a> {
+    /// Its number.
+    pub interval: IntervalNo,
+    /// The code picture at its start.
+    pub code_seq: CodeSeq,
+    /// Instructions that the thread had executed before it.
+    pub before: u64,
+    stream: &'a [u8],
+}
+
+impl<'a> MergedInterval<'a> {
+    /// Its records.
+    #[must_use]
+    pub fn records(&self) -> Records<'a> {
+        Records::new(self.stream)
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn small(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+impl<'a> Merged<'a> {
+    /// Reads a merged package; `None` if the bytes are not one: magic, version, counts or lengths do not fit, a page is
+    /// out of order or not at a page's address, or a segment names a thread that there is not.
+    #[must_use]
+    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (header, rest) = bytes.split_at_checked(HEADER)?;
+        if header[..8] != MERGED_MAGIC || small(header, 8)? != crate::FORMAT_VERSION {
+            return None;
+        }
+        let count = |at| Some(small(header, at)? as usize);
+        let segments = usize::try_from(number(header, 24)?).ok()?;
+        let (pages, rest) = rest.split_at_checked(count(12)?.checked_mul(CODE_PAGE_SIZE)?)?;
+        let (threads, rest) = rest.split_at_checked(count(16)?.checked_mul(THREAD)?)?;
+        let (intervals, rest) = rest.split_at_checked(count(20)?.checked_mul(INTERVAL)?)?;
+        let (segments, mut streams) = rest.split_at_checked(segments.checked_mul(SEGMENT)?)?;
+        let mut intervals = intervals.chunks_exact(INTERVAL);
+        let mut interval = || {
+            let entry = intervals.next()?;
+            let (stream, rest) = streams.split_at_checked(usize::try_from(number(entry, 24)?).ok()?)?;
+            streams = rest;
+            let interval = IntervalNo(number(entry, 0)?);
+            Some(MergedInterval { interval, code_seq: CodeSeq(number(entry, 8)?), before: number(entry, 16)?, stream })
+        };
+        let mut thread = |entry: &[u8]| {
+            let intervals: Option<Vec<_>> = (0..small(entry, 4)?).map(|_| interval()).collect();
+            Some(MergedThread { tid: Tid(small(entry, 0)?), intervals: intervals? })
+        };
+        let threads: Vec<_> = threads.chunks_exact(THREAD).map(&mut thread).collect::<Option<_>>()?;
+        let merged = Self { threads, pages, segments };
+        let pages = merged.pages().is_sorted_by(|a, b| a.seq < b.seq) && merged.pages().all(|p| p.addr == p.addr.page());
+        (pages && merged.segments().all(|segment| segment.thread < merged.threads.len())).then_some(merged)
+    }
+
+    /// The code pages, ascending by sequence number.
+    pub fn pages(&self) -> impl Iterator<Item = PageRef<'a>> + use<'a> {
+        self.pages.chunks_exact(CODE_PAGE_SIZE).map(PageRef::decode)
+    }
+
+    /// The order: runs of one thread each.
+    pub fn segments(&self) -> impl Iterator<Item = Segment> + use<'a> {
+        self.segments.chunks_exact(SEGMENT).map(|entry| {
+            let thread = number(entry, 0).and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+            Segment { thread, until: number(entry, 8).unwrap_or_default() }
+        })
+    }
+}
