@@ -39,6 +39,7 @@ pub enum Command {
     Info(InfoArgs),
     Dump(DumpArgs),
     Check(CheckArgs),
+    Order(OrderArgs),
 }
 
 /// Run a program and record it
@@ -92,7 +93,8 @@ pub struct LogArg {
 #[command(after_help = format!("Examples:\n  \
         bugnet replay                            verifies the latest recording\n  \
         bugnet replay /tmp/log --intervals 3..5  verifies intervals 3 and 4\n  \
-        bugnet replay --output                   prints what the program wrote, from replayed memory\n\n\
+        bugnet replay --output                   prints what the program wrote, from replayed memory\n  \
+        bugnet replay --merged                   replays all threads together, in one order\n\n\
         Exit status:\n  \
         0  every interval reached its recorded end state, or the end at which the log was cut off\n  \
         1  an interval went another way than recorded{READER_EXIT_STATUS}"))]
@@ -111,6 +113,9 @@ pub struct ReplayArgs {
     /// Print what the program wrote to standard output and error, each to the same, or one of the two
     #[arg(long, value_name = "STREAM", num_args = 0..=1, require_equals = true, default_missing_value = "both")]
     pub output: Option<Streams>,
+    /// Replay all threads together, on one memory, in one order, and verify that it explains what each of them read
+    #[arg(long, conflicts_with_all = ["thread", "intervals", "jobs", "output"])]
+    pub merged: bool,
     /// Print the result as JSON
     #[arg(long, conflicts_with = "output")]
     pub json: bool,
@@ -137,6 +142,9 @@ pub enum Streams {
 pub struct InfoArgs {
     #[command(flatten)]
     pub log: LogArg,
+    /// Show the threads: instructions, dependencies, who waited for whom
+    #[arg(long)]
+    pub threads: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -158,6 +166,9 @@ pub struct DumpArgs {
     /// Only this interval
     #[arg(long, value_name = "K")]
     pub interval: Option<u64>,
+    /// Print the threads' dependencies instead, in the order in which the threads pass them
+    #[arg(long, conflicts_with_all = ["thread", "interval"])]
+    pub order: bool,
     /// Print a JSON object a line
     #[arg(long)]
     pub json: bool,
@@ -175,6 +186,27 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub log: LogArg,
     /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print one order of all threads that agrees with all their dependencies
+///
+/// A line is a stretch of one thread. A thread runs as long as it need not wait for another.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet order | head\n  \
+        bugnet order --json /tmp/log\n\n\
+        Exit status:\n  \
+        0  done\n  \
+        1  the dependencies contradict each other{READER_EXIT_STATUS}"))]
+pub struct OrderArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// The threads of this process [default: the recorded program's]
+    #[arg(long, value_name = "P")]
+    pub pid: Option<u32>,
+    /// Print a JSON object a line
     #[arg(long)]
     pub json: bool,
 }

@@ -3,6 +3,7 @@
 use crate::args::DumpArgs;
 use crate::failure::{Failure, complain};
 use crate::find_log::find_log;
+use crate::order;
 use crate::record_json;
 use bugnet_format::frame::Interval;
 use bugnet_format::types::Tid;
@@ -12,6 +13,9 @@ use std::io::{BufWriter, Write, stdout};
 
 /// Prints the records of the selected intervals.
 pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
+    if args.order {
+        return order::dump(args);
+    }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let intervals = args.interval.map(|only| only..only.saturating_add(1));
     let selection = Selection { pid: None, tid: args.thread.map(Tid), intervals };

@@ -39,7 +39,7 @@ impl Failure {
     /// The exit status that stands for this failure.
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Replay(ReplayError::Diverged { .. }) => EXIT_WRONG,
+            Self::Replay(ReplayError::Diverged { .. } | ReplayError::Contradiction { .. }) => EXIT_WRONG,
             Self::Replay(ReplayError::OutOfRange(_)) | Self::NoPlace => EXIT_USAGE,
             Self::Replay(ReplayError::Format(_)) | Self::Format(_) | Self::NoLatest(_) => EXIT_BAD_LOG,
             _ => EXIT_IMPOSSIBLE,

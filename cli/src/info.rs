@@ -3,6 +3,7 @@
 use crate::args::InfoArgs;
 use crate::failure::Failure;
 use crate::find_log::find_log;
+use crate::order;
 use crate::record::{describe_ending, size_of};
 use bugnet_format::folder::{CODE_FILE, ELF_FOLDER, Meta, process_folder};
 use bugnet_format::record::{EndReason, Record};
@@ -77,6 +78,9 @@ struct IntervalInfo {
 
 /// Prints what there is to say about a log.
 pub fn info(args: &InfoArgs) -> Result<(), Failure> {
+    if args.threads {
+        return order::info(args);
+    }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let info = Info::of(&log)?;
     let mut out = stdout().lock();

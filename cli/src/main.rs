@@ -7,6 +7,7 @@ mod failure;
 mod find_log;
 mod info;
 mod number;
+mod order;
 mod record;
 mod record_json;
 mod replay;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Info(args) => info::info(args).map(done),
         Command::Dump(args) => dump::dump(args).map(done),
         Command::Check(args) => check::check(args),
+        Command::Order(args) => order::order(args).map(done),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

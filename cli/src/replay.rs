@@ -3,6 +3,7 @@
 use crate::args::{ReplayArgs, Streams};
 use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_WRONG, Failure};
 use crate::find_log::find_log;
+use crate::order;
 use bugnet_format::record::OutputStream;
 use bugnet_format::types::Tid;
 use bugnet_replay::log::{Log, Selection};
@@ -16,6 +17,9 @@ use std::process::ExitCode;
 
 /// Replays; the exit status says whether all of it was exact.
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    if args.merged {
+        return order::replay(args);
+    }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let tools = Tools::locate()?;
     let selection = Selection { pid: None, tid: args.thread.map(Tid), intervals: args.intervals.clone() };

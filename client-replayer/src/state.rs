@@ -1,9 +1,9 @@
 //! The one [`Replay`] of the process, and how it begins.
 
-use crate::{block, merged};
 use crate::replay::Replay;
 use crate::signal;
 use crate::stub::Stub;
+use crate::{block, merged};
 use bugnet_dr::sys;
 use bugnet_format::control::{CONTROL_FD, PACKAGE_FD};
 use bugnet_format::merged::MERGED_MAGIC;

@@ -41,7 +41,8 @@ pub fn encode(threads: &[(Tid, Vec<Interval>)], code: &CodeStore, segments: &[Se
     let streams: usize = intervals().map(|interval| interval.stream.len()).sum();
     let mut out = Vec::with_capacity(HEADER + code.pages.len() * CODE_PAGE_SIZE + segments.len() * SEGMENT + streams);
     out.extend_from_slice(&MERGED_MAGIC);
-    for count in [crate::FORMAT_VERSION, pages.clone().count() as u32, threads.len() as u32, intervals().count() as u32] {
+    for count in [crate::FORMAT_VERSION, pages.clone().count() as u32, threads.len() as u32, intervals().count() as u32]
+    {
         out.extend_from_slice(&count.to_le_bytes());
     }
     out.extend_from_slice(&(segments.len() as u64).to_le_bytes());
@@ -142,7 +143,8 @@ impl<'a> Merged<'a> {
         };
         let threads: Vec<_> = threads.chunks_exact(THREAD).map(&mut thread).collect::<Option<_>>()?;
         let merged = Self { threads, pages, segments };
-        let pages = merged.pages().is_sorted_by(|a, b| a.seq < b.seq) && merged.pages().all(|p| p.addr == p.addr.page());
+        let pages =
+            merged.pages().is_sorted_by(|a, b| a.seq < b.seq) && merged.pages().all(|p| p.addr == p.addr.page());
         (pages && merged.segments().all(|segment| segment.thread < merged.threads.len())).then_some(merged)
     }
 

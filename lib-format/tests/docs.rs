@@ -10,6 +10,7 @@ use bugnet_format::frame::{
     FRAME_HEADER_SIZE, HEADER_SIZE, Interval, IntervalHeader, MAX_FRAME, MAX_INTERVAL_STREAM, MAX_PACKED_FRAME,
     TAIL_HEADER_SIZE, TailHeader,
 };
+use bugnet_format::merged::{self, Segment};
 use bugnet_format::record::{
     EndReason, LOAD_FORMS, LOAD_GENERAL, MAX_ORDINAL, MAX_TEXT, MAX_VALUE, OutputStream, Record, Records,
     RegisterUpdates, SpecialKind, register_number,
@@ -166,6 +167,21 @@ fn headers() {
     ];
     compare(&page, "Package header", &bytes[..32], &expected);
     assert_eq!(bytes.len(), 32 + 3 * CODE_PAGE_SIZE + interval.stream.len());
+
+    let stream = interval.stream.len();
+    let segments = [Segment { thread: 0, until: 7 }, Segment { thread: 0, until: u64::MAX }];
+    let bytes = merged::encode(&[(Tid(9), vec![interval])], &store, &segments);
+    let expected = [
+        ("magic", b"BUGNETMG".to_vec()),
+        version(),
+        ("pages", le(3, 4)),
+        ("threads", le(1, 4)),
+        ("intervals", le(1, 4)),
+        ("segments", le(2, 8)),
+    ];
+    compare(&page, "Merged package header", &bytes[..merged::HEADER], &expected);
+    let parts = [3 * CODE_PAGE_SIZE, 8, merged::INTERVAL, 2 * merged::SEGMENT, stream];
+    assert_eq!(bytes.len(), merged::HEADER + parts.iter().sum::<usize>());
 }
 
 #[test]

@@ -10,8 +10,10 @@ use bugnet_format::frame::{
     FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, HEADER_SIZE, Interval, IntervalHeader, MAX_FRAME, read_frames,
     read_tail,
 };
+use bugnet_format::merged::{self, Merged, Segment};
 use bugnet_format::package::{self, Package};
 use bugnet_format::record::Records;
+use bugnet_format::types::Tid;
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -125,6 +127,12 @@ fn read_as_everything(bytes: &[u8], tail: &[u8]) {
         assert!(package.pages().all(|page| page.bytes.len() == 4096));
         read_records(package.stream);
     }
+    if let Some(package) = Merged::decode(bytes) {
+        assert!(package.segments().all(|segment| segment.thread < package.threads.len()));
+        package.threads.iter().flat_map(|thread| &thread.intervals).for_each(|interval| {
+            let _ = interval.records().count();
+        });
+    }
     let _ = control::receive::<Request>(&mut &bytes[..]);
     let _ = control::receive::<Response>(&mut &bytes[..]);
     assert!(ALLOCATED.peak_usage_as_mb() < MOST, "{} MB", ALLOCATED.peak_usage_as_mb());
@@ -146,6 +154,7 @@ fn files() -> Vec<(usize, Vec<u8>)> {
         (HEADER_SIZE, file),
         (16, code),
         (0, package::encode(&decoded, &store)),
+        (0, merged::encode(&[(Tid(1), vec![decoded.clone()])], &store, &[Segment { thread: 0, until: 1 }])),
         (0, common::tail_file(tail, &records)),
         (0, message),
     ]

@@ -5,6 +5,7 @@ mod common;
 use bugnet_format::code::{CodeStore, PAGE};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::frame::{Interval, IntervalHeader, TAIL_HEADER_SIZE, TailHeader, read_tail};
+use bugnet_format::merged::{self, Merged, Segment};
 use bugnet_format::package::{self, Package};
 use bugnet_format::record::{
     DependencyKind, EndReason, LOAD_FORMS, LoadValue, MAX_ORDINAL, OutputStream, Record, Records, RegisterUpdates,
@@ -383,4 +384,42 @@ fn a_code_store_cut_anywhere_has_the_pages_before() {
         let cut = CodeStore::decode(&file[..len], Path::new("code")).unwrap();
         assert!(whole.pages.starts_with(&cut.pages) && cut.pages.len() < 3);
     }
+}
+
+#[test]
+fn merged_packages() {
+    let log = common::sample();
+    let store = CodeStore::decode(&common::code_file(&log.code), Path::new("code")).unwrap();
+    let threads: Vec<_> = log
+        .threads
+        .iter()
+        .map(|thread| {
+            let decode = |made: &common::Interval| {
+                Interval::decode(&common::interval_file(&made.header, &made.frames), None, Path::new("interval")).ok()
+            };
+            (thread.tid, thread.intervals.iter().filter_map(decode).collect::<Vec<_>>())
+        })
+        .collect();
+    let segments = [Segment { thread: 1, until: 5 }, Segment { thread: 0, until: u64::MAX }];
+    let bytes = merged::encode(&threads, &store, &segments);
+    let package = Merged::decode(&bytes).unwrap();
+    assert_eq!(package.segments().collect::<Vec<_>>(), segments);
+    assert_eq!(package.pages().map(|page| page.seq.0).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(package.threads.len(), threads.len());
+    for (read, (tid, intervals)) in package.threads.iter().zip(&threads) {
+        assert_eq!((read.tid, read.intervals.len()), (*tid, intervals.len()));
+        for (read, made) in read.intervals.iter().zip(intervals) {
+            let header = &made.header;
+            assert_eq!(
+                (read.interval, read.code_seq, read.before),
+                (header.interval, header.code_seq, header.instructions_before)
+            );
+            assert!(read.records().eq(made.records()));
+        }
+    }
+    for len in 0..bytes.len() {
+        assert!(Merged::decode(&bytes[..len]).is_none(), "cut to {len} bytes");
+    }
+    let wrong = merged::encode(&threads, &store, &[Segment { thread: threads.len(), until: 5 }]);
+    assert!(Merged::decode(&wrong).is_none(), "a segment of a thread that there is not");
 }

@@ -61,6 +61,14 @@ pub enum ReplayError {
         /// What differs.
         what: String,
     },
+    /// No order of a process's threads agrees with the dependencies that the log has: its fault.
+    #[error("process {pid}: {what}")]
+    Contradiction {
+        /// The process.
+        pid: bugnet_format::types::Pid,
+        /// Which dependencies.
+        what: String,
+    },
     /// A thread, interval or position that the log does not hold was asked for.
     #[error("{0}")]
     OutOfRange(String),

@@ -7,6 +7,8 @@
 //! | run one interval, look at registers and memory | [`session::Session`] |
 //! | go to any position of a thread, forwards or backwards | [`timeline::Timeline`] |
 //! | replay everything and check it | [`verify::verify`] |
+//! | one order of all threads | [`order`] |
+//! | replay all threads in it, on one memory | [`merged::replay_merged`] |
 //! | what the program wrote | [`output::write_output`] |
 //! | copies of ELF files in the log; names for addresses | [`symbols`] |
 //! | who called whom | [`backtrace::backtrace`] |
@@ -23,6 +25,8 @@ pub mod error;
 pub mod log;
 pub mod machine;
 pub mod memory;
+pub mod merged;
+pub mod order;
 pub mod output;
 mod pool;
 mod process;

@@ -19,7 +19,13 @@ const DIRECTION: u64 = 0x400;
 
 impl Accesses {
     /// Fills in what `instruction` does with these registers; `code` are its bytes. False if its ranges make no sense.
-    pub fn find(&mut self, instruction: &Instruction, code: &[u8], machine: &mut Machine, picture: &mut Picture) -> bool {
+    pub fn find(
+        &mut self,
+        instruction: &Instruction,
+        code: &[u8],
+        machine: &mut Machine,
+        picture: &mut Picture,
+    ) -> bool {
         self.reads.clear();
         self.writes.clear();
         match instruction.action() {

@@ -300,7 +300,8 @@ impl Merged {
         if let Some(known) = self.instructions.get(&pc) {
             return Ok(Rc::clone(known));
         }
-        let found = Instruction::decode(pc, &self.memory).ok_or_else(|| format!("the log has no instruction at {pc:#x}"))?;
+        let found =
+            Instruction::decode(pc, &self.memory).ok_or_else(|| format!("the log has no instruction at {pc:#x}"))?;
         let found = Rc::new(found);
         self.instructions.insert(pc, Rc::clone(&found));
         Ok(found)
@@ -372,7 +373,15 @@ impl Merged {
                 let piece = |bytes: &[u8]| bytes[from..].iter().copied().take(SHOWN).collect();
                 let (recorded, found) = (piece(recorded), piece(found));
                 let reader_at = thread.at;
-                self.result.conflicts.push(Conflict { reader: index, reader_at, addr, recorded, found, writer, writer_at });
+                self.result.conflicts.push(Conflict {
+                    reader: index,
+                    reader_at,
+                    addr,
+                    recorded,
+                    found,
+                    writer,
+                    writer_at,
+                });
             }
             self.memory.write(at, recorded)?;
         }

@@ -100,11 +100,15 @@ impl Origins {
 
     /// Where other bytes than memory holds can come from, that `reader` found at `addr`.
     pub fn of(&self, addr: u64, reader: usize) -> Origin {
-        let entry = self.pages.get(&(addr & !(Addr::PAGE - 1))).map_or(NOBODY, |page| {
-            page[(addr % Addr::PAGE / WORD) as usize]
-        });
+        let entry = self
+            .pages
+            .get(&(addr & !(Addr::PAGE - 1)))
+            .map_or(NOBODY, |page| page[(addr % Addr::PAGE / WORD) as usize]);
         let thread = entry >> THREAD_SHIFT & SYSTEM;
-        if thread == SYSTEM || self.kernel_words.contains(&(addr / WORD)) || self.shared.iter().any(|r| r.contains(&addr)) {
+        if thread == SYSTEM
+            || self.kernel_words.contains(&(addr / WORD))
+            || self.shared.iter().any(|r| r.contains(&addr))
+        {
             Origin::System
         } else if thread == NOBODY {
             Origin::Unwritten

@@ -80,9 +80,9 @@ impl Merged {
         let pc = self.machine.pc;
         let len = value.len() as u64;
         let instruction = self.instruction(pc)?;
-        let addr = instruction
-            .read_address(ordinal, offset, len, &mut self.machine)
-            .ok_or_else(|| format!("the instruction at {pc:#x} has no memory read {ordinal} of {len} bytes at {offset}"))?;
+        let addr = instruction.read_address(ordinal, offset, len, &mut self.machine).ok_or_else(|| {
+            format!("the instruction at {pc:#x} has no memory read {ordinal} of {len} bytes at {offset}")
+        })?;
         let bytes = value.to_vec();
         self.result.counts.loads += 1;
         self.memory.ensure_readable(addr, len)?;
@@ -114,8 +114,10 @@ impl Merged {
         if differences.is_empty() {
             return Ok(());
         }
-        let list: Vec<_> =
-            differences.iter().map(|d| format!("{}: recorded {}, replayed {}", d.register, d.expected, d.got)).collect();
+        let list: Vec<_> = differences
+            .iter()
+            .map(|d| format!("{}: recorded {}, replayed {}", d.register, d.expected, d.got))
+            .collect();
         Err(Trouble::Failure(format!("{what}: {}", list.join("; ")), Some(Box::new(expected.clone()))))
     }
 }

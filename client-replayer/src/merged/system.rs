@@ -5,6 +5,7 @@
 
 use super::origin::Origins;
 use crate::memory::Memory;
+use bugnet_format::types::Addr;
 use std::ops::Range;
 
 /// How many bytes behind a pointer argument the kernel may write.
@@ -30,84 +31,84 @@ const LARGE: Size = Bytes(512);
 
 /// System calls by number, with the arguments behind which they write.
 const WRITES: &[(u64, &[(usize, Size)])] = &[
-    (0, &[(1, Result(1))]),                                          // read
-    (4, &[(1, STAT)]),                                               // stat
-    (5, &[(1, STAT)]),                                               // fstat
-    (6, &[(1, STAT)]),                                               // lstat
-    (7, &[(0, Arg(1, 8))]),                                          // poll
-    (13, &[(2, Bytes(32))]),                                         // rt_sigaction
-    (14, &[(2, Arg(3, 1))]),                                         // rt_sigprocmask
-    (16, &[(2, LARGE)]),                                             // ioctl
-    (17, &[(1, Result(1))]),                                         // pread64
-    (19, &[(1, Vector(2))]),                                         // readv
-    (22, &[(0, Bytes(8))]),                                          // pipe
-    (23, &[(1, Bytes(128)), (2, Bytes(128)), (3, Bytes(128)), (4, TIMESPEC)]), // select
-    (27, &[(2, Arg(1, 1))]),                                         // mincore
-    (35, &[(1, TIMESPEC)]),                                          // nanosleep
-    (36, &[(1, Bytes(32))]),                                         // getitimer
-    (38, &[(2, Bytes(32))]),                                         // setitimer
-    (40, &[(2, Bytes(8))]),                                          // sendfile
-    (43, &[(1, Bytes(128)), (2, Bytes(4))]),                         // accept
-    (45, &[(1, Result(1)), (4, Bytes(128)), (5, Bytes(4))]),         // recvfrom
-    (47, &[(1, Message)]),                                           // recvmsg
-    (51, &[(1, Bytes(128)), (2, Bytes(4))]),                         // getsockname
-    (52, &[(1, Bytes(128)), (2, Bytes(4))]),                         // getpeername
-    (53, &[(3, Bytes(8))]),                                          // socketpair
-    (55, &[(3, LARGE), (4, Bytes(4))]),                              // getsockopt
-    (61, &[(1, Bytes(4)), (3, Bytes(144))]),                         // wait4
-    (63, &[(0, LARGE)]),                                             // uname
-    (72, &[(2, Bytes(32))]),                                         // fcntl
-    (78, &[(1, Result(1))]),                                         // getdents
-    (79, &[(0, Result(1))]),                                         // getcwd
-    (89, &[(1, Result(1))]),                                         // readlink
-    (96, &[(0, TIMESPEC), (1, Bytes(8))]),                           // gettimeofday
-    (97, &[(1, Bytes(16))]),                                         // getrlimit
-    (98, &[(1, Bytes(144))]),                                        // getrusage
-    (99, &[(0, LARGE)]),                                             // sysinfo
-    (100, &[(0, Bytes(32))]),                                        // times
-    (115, &[(1, Result(4))]),                                        // getgroups
-    (118, &[(0, Bytes(4)), (1, Bytes(4)), (2, Bytes(4))]),           // getresuid
-    (120, &[(0, Bytes(4)), (1, Bytes(4)), (2, Bytes(4))]),           // getresgid
-    (127, &[(0, Arg(1, 1))]),                                        // rt_sigpending
-    (128, &[(1, Bytes(128))]),                                       // rt_sigtimedwait
-    (131, &[(1, Bytes(24))]),                                        // sigaltstack
-    (137, &[(1, LARGE)]),                                            // statfs
-    (138, &[(1, LARGE)]),                                            // fstatfs
-    (157, &[(1, Bytes(16))]),                                        // prctl
-    (158, &[(1, Bytes(8))]),                                         // arch_prctl
-    (186, &[]),                                                      // gettid
-    (191, &[(2, Result(1))]),                                        // getxattr
-    (201, &[(0, Bytes(8))]),                                         // time
-    (202, &[(0, Bytes(4)), (4, Bytes(4))]),                          // futex
-    (204, &[(2, Result(1))]),                                        // sched_getaffinity
-    (217, &[(1, Result(1))]),                                        // getdents64
-    (222, &[(2, Bytes(8))]),                                         // timer_create
-    (223, &[(3, Bytes(32))]),                                        // timer_settime
-    (224, &[(1, Bytes(32))]),                                        // timer_gettime
-    (228, &[(1, TIMESPEC)]),                                         // clock_gettime
-    (229, &[(1, TIMESPEC)]),                                         // clock_getres
-    (230, &[(3, TIMESPEC)]),                                         // clock_nanosleep
-    (232, &[(1, Result(12))]),                                       // epoll_wait
-    (243, &[(1, Result(1))]),                                        // mq_timedreceive
-    (247, &[(2, Bytes(128)), (4, Bytes(144))]),                      // waitid
-    (262, &[(2, STAT)]),                                             // newfstatat
-    (267, &[(2, Result(1))]),                                        // readlinkat
+    (0, &[(1, Result(1))]),                                                     // read
+    (4, &[(1, STAT)]),                                                          // stat
+    (5, &[(1, STAT)]),                                                          // fstat
+    (6, &[(1, STAT)]),                                                          // lstat
+    (7, &[(0, Arg(1, 8))]),                                                     // poll
+    (13, &[(2, Bytes(32))]),                                                    // rt_sigaction
+    (14, &[(2, Arg(3, 1))]),                                                    // rt_sigprocmask
+    (16, &[(2, LARGE)]),                                                        // ioctl
+    (17, &[(1, Result(1))]),                                                    // pread64
+    (19, &[(1, Vector(2))]),                                                    // readv
+    (22, &[(0, Bytes(8))]),                                                     // pipe
+    (23, &[(1, Bytes(128)), (2, Bytes(128)), (3, Bytes(128)), (4, TIMESPEC)]),  // select
+    (27, &[(2, Arg(1, 1))]),                                                    // mincore
+    (35, &[(1, TIMESPEC)]),                                                     // nanosleep
+    (36, &[(1, Bytes(32))]),                                                    // getitimer
+    (38, &[(2, Bytes(32))]),                                                    // setitimer
+    (40, &[(2, Bytes(8))]),                                                     // sendfile
+    (43, &[(1, Bytes(128)), (2, Bytes(4))]),                                    // accept
+    (45, &[(1, Result(1)), (4, Bytes(128)), (5, Bytes(4))]),                    // recvfrom
+    (47, &[(1, Message)]),                                                      // recvmsg
+    (51, &[(1, Bytes(128)), (2, Bytes(4))]),                                    // getsockname
+    (52, &[(1, Bytes(128)), (2, Bytes(4))]),                                    // getpeername
+    (53, &[(3, Bytes(8))]),                                                     // socketpair
+    (55, &[(3, LARGE), (4, Bytes(4))]),                                         // getsockopt
+    (61, &[(1, Bytes(4)), (3, Bytes(144))]),                                    // wait4
+    (63, &[(0, LARGE)]),                                                        // uname
+    (72, &[(2, Bytes(32))]),                                                    // fcntl
+    (78, &[(1, Result(1))]),                                                    // getdents
+    (79, &[(0, Result(1))]),                                                    // getcwd
+    (89, &[(1, Result(1))]),                                                    // readlink
+    (96, &[(0, TIMESPEC), (1, Bytes(8))]),                                      // gettimeofday
+    (97, &[(1, Bytes(16))]),                                                    // getrlimit
+    (98, &[(1, Bytes(144))]),                                                   // getrusage
+    (99, &[(0, LARGE)]),                                                        // sysinfo
+    (100, &[(0, Bytes(32))]),                                                   // times
+    (115, &[(1, Result(4))]),                                                   // getgroups
+    (118, &[(0, Bytes(4)), (1, Bytes(4)), (2, Bytes(4))]),                      // getresuid
+    (120, &[(0, Bytes(4)), (1, Bytes(4)), (2, Bytes(4))]),                      // getresgid
+    (127, &[(0, Arg(1, 1))]),                                                   // rt_sigpending
+    (128, &[(1, Bytes(128))]),                                                  // rt_sigtimedwait
+    (131, &[(1, Bytes(24))]),                                                   // sigaltstack
+    (137, &[(1, LARGE)]),                                                       // statfs
+    (138, &[(1, LARGE)]),                                                       // fstatfs
+    (157, &[(1, Bytes(16))]),                                                   // prctl
+    (158, &[(1, Bytes(8))]),                                                    // arch_prctl
+    (186, &[]),                                                                 // gettid
+    (191, &[(2, Result(1))]),                                                   // getxattr
+    (201, &[(0, Bytes(8))]),                                                    // time
+    (202, &[(0, Bytes(4)), (4, Bytes(4))]),                                     // futex
+    (204, &[(2, Result(1))]),                                                   // sched_getaffinity
+    (217, &[(1, Result(1))]),                                                   // getdents64
+    (222, &[(2, Bytes(8))]),                                                    // timer_create
+    (223, &[(3, Bytes(32))]),                                                   // timer_settime
+    (224, &[(1, Bytes(32))]),                                                   // timer_gettime
+    (228, &[(1, TIMESPEC)]),                                                    // clock_gettime
+    (229, &[(1, TIMESPEC)]),                                                    // clock_getres
+    (230, &[(3, TIMESPEC)]),                                                    // clock_nanosleep
+    (232, &[(1, Result(12))]),                                                  // epoll_wait
+    (243, &[(1, Result(1))]),                                                   // mq_timedreceive
+    (247, &[(2, Bytes(128)), (4, Bytes(144))]),                                 // waitid
+    (262, &[(2, STAT)]),                                                        // newfstatat
+    (267, &[(2, Result(1))]),                                                   // readlinkat
     (270, &[(1, Bytes(128)), (2, Bytes(128)), (3, Bytes(128)), (4, TIMESPEC)]), // pselect6
-    (271, &[(0, Arg(1, 8)), (2, TIMESPEC)]),                         // ppoll
-    (281, &[(1, Result(12))]),                                       // epoll_pwait
-    (286, &[(3, Bytes(32))]),                                        // timerfd_settime
-    (287, &[(1, Bytes(32))]),                                        // timerfd_gettime
-    (288, &[(1, Bytes(128)), (2, Bytes(4))]),                        // accept4
-    (293, &[(0, Bytes(8))]),                                         // pipe2
-    (295, &[(1, Vector(2))]),                                        // preadv
-    (302, &[(3, Bytes(16))]),                                        // prlimit64
-    (309, &[(0, Bytes(4)), (1, Bytes(4))]),                          // getcpu
-    (310, &[(1, Vector(2))]),                                        // process_vm_readv
-    (318, &[(0, Result(1))]),                                        // getrandom
-    (326, &[(1, Bytes(8)), (3, Bytes(8))]),                          // copy_file_range
-    (327, &[(1, Vector(2))]),                                        // preadv2
-    (332, &[(4, STAT)]),                                             // statx
-    (441, &[(1, Result(12))]),                                       // epoll_pwait2
+    (271, &[(0, Arg(1, 8)), (2, TIMESPEC)]),                                    // ppoll
+    (281, &[(1, Result(12))]),                                                  // epoll_pwait
+    (286, &[(3, Bytes(32))]),                                                   // timerfd_settime
+    (287, &[(1, Bytes(32))]),                                                   // timerfd_gettime
+    (288, &[(1, Bytes(128)), (2, Bytes(4))]),                                   // accept4
+    (293, &[(0, Bytes(8))]),                                                    // pipe2
+    (295, &[(1, Vector(2))]),                                                   // preadv
+    (302, &[(3, Bytes(16))]),                                                   // prlimit64
+    (309, &[(0, Bytes(4)), (1, Bytes(4))]),                                     // getcpu
+    (310, &[(1, Vector(2))]),                                                   // process_vm_readv
+    (318, &[(0, Result(1))]),                                                   // getrandom
+    (326, &[(1, Bytes(8)), (3, Bytes(8))]),                                     // copy_file_range
+    (327, &[(1, Vector(2))]),                                                   // preadv2
+    (332, &[(4, STAT)]),                                                        // statx
+    (441, &[(1, Result(12))]),                                                  // epoll_pwait2
 ];
 
 const MMAP: u64 = 9;
@@ -175,16 +176,16 @@ pub fn changed(
     let Ok(value) = u64::try_from(result) else { return };
     match number_of_call {
         MMAP => {
-            origins.system(value, args[1]);
+            origins.system(value, pages(args[1]));
             if args[3] & MAP_SHARED != 0 {
-                origins.share(range(value, args[1]));
+                origins.share(range(value, pages(args[1])));
             }
         }
         SHMAT => origins.share(range(value, 1 << 40)),
-        MUNMAP | MADVISE => origins.system(args[0], args[1]),
+        MUNMAP | MADVISE => origins.system(args[0], pages(args[1])),
         MREMAP => {
-            origins.system(args[0], args[1]);
-            origins.system(value, args[2]);
+            origins.system(args[0], pages(args[1]));
+            origins.system(value, pages(args[2]));
         }
         BRK => {
             let old = std::mem::replace(&mut heap.0, value);
@@ -198,6 +199,11 @@ pub fn changed(
         SET_TID_ADDRESS => origins.kernel_word(args[0]),
         _ => {}
     }
+}
+
+/// Bytes of all pages of a mapping of so many bytes.
+fn pages(len: u64) -> u64 {
+    len.saturating_add(Addr::PAGE - 1) & !(Addr::PAGE - 1)
 }
 
 fn range(start: u64, len: u64) -> Range<u64> {

@@ -78,7 +78,8 @@ impl Thread {
     /// # Errors
     /// It is damaged.
     pub fn read(&mut self) -> Result<(), String> {
-        let damaged = |e: bugnet_format::record::RecordError| format!("damaged record at byte {}: {}", e.offset, e.reason);
+        let damaged =
+            |e: bugnet_format::record::RecordError| format!("damaged record at byte {}: {}", e.offset, e.reason);
         self.next = self.records.next().transpose().map_err(damaged)?;
         Ok(())
     }

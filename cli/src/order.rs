@@ -1,0 +1,109 @@
+//! `bugnet order`, and what `dump --order`, `info --threads` and `replay --merged` show: all threads of a process.
+
+use crate::args::{DumpArgs, InfoArgs, OrderArgs, ReplayArgs};
+use crate::failure::{EXIT_WRONG, Failure};
+use crate::find_log::find_log;
+use bugnet_format::merged::Segment;
+use bugnet_format::types::Pid;
+use bugnet_replay::ReplayError;
+use bugnet_replay::describe;
+use bugnet_replay::log::Log;
+use bugnet_replay::merged::{chosen_process, replay_merged};
+use bugnet_replay::order::{ThreadSummary, Threads, in_order, per_million, schedule, stretches, summaries};
+use bugnet_replay::tools::Tools;
+use indicatif::HumanCount;
+use std::io::{BufWriter, Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+fn open(log: Option<&Path>, pid: Option<u32>) -> Result<(Log, Pid), Failure> {
+    let log = Log::open(&find_log(log)?)?;
+    let nothing = || ReplayError::OutOfRange(format!("{} holds no thread", log.path().display()));
+    let pid = chosen_process(&log, pid.map(Pid)).ok_or_else(nothing)?;
+    Ok((log, pid))
+}
+
+fn ordered(log: &Log, pid: Pid) -> Result<(Threads, Vec<Segment>), ReplayError> {
+    let threads = Threads::read(log, pid)?;
+    let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
+    Ok((threads, order))
+}
+
+/// Prints one order of all threads: a stretch of one thread a line.
+pub fn order(args: &OrderArgs) -> Result<(), Failure> {
+    let (log, pid) = open(args.log.log.as_deref(), args.pid)?;
+    let (threads, order) = ordered(&log, pid)?;
+    let mut out = BufWriter::new(stdout().lock());
+    for stretch in stretches(&threads, &order) {
+        if args.json {
+            serde_json::to_writer(&mut out, &stretch).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            let (tid, interval, from, to) = (stretch.tid, stretch.interval, stretch.from, stretch.to);
+            writeln!(out, "thread {tid} interval {interval}: instructions {from} to {to}")?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// Prints all dependencies in the merged order, one a line.
+pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
+    let (log, pid) = open(args.log.log.as_deref(), None)?;
+    let (threads, order) = ordered(&log, pid)?;
+    let mut out = BufWriter::new(stdout().lock());
+    for dependency in in_order(&threads, &order) {
+        if args.json {
+            serde_json::to_writer(&mut out, &dependency).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            writeln!(out, "{dependency}")?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// Prints each thread in numbers, and for whom it waited.
+pub fn info(args: &InfoArgs) -> Result<(), Failure> {
+    let (log, pid) = open(args.log.log.as_deref(), None)?;
+    let summaries = summaries(&Threads::read(&log, pid)?);
+    let mut out = BufWriter::new(stdout().lock());
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &summaries).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        summaries.iter().try_for_each(|thread| print_thread(&mut out, thread))?;
+    }
+    Ok(out.flush()?)
+}
+
+fn print_thread(out: &mut impl Write, thread: &ThreadSummary) -> std::io::Result<()> {
+    let ThreadSummary { tid, intervals, instructions, dependencies, before_reduction, outside, .. } = thread;
+    let end = thread.end.as_ref().map_or_else(|| "the log was cut off".to_owned(), describe::end_reason);
+    writeln!(out, "thread {tid}: {} instructions in {intervals} intervals; {end}", HumanCount(*instructions))?;
+    let rate = |count: u64| per_million(count, *instructions);
+    writeln!(
+        out,
+        "  {dependencies} dependencies ({:.1} per million instructions), of {before_reduction} ({:.1}) before reduction",
+        rate(*dependencies),
+        rate(*before_reduction)
+    )?;
+    if *outside > 0 {
+        writeln!(out, "  {outside} of them on what the log does not hold")?;
+    }
+    thread.waited_for.iter().try_for_each(|waited| writeln!(out, "  waited for {waited}"))
+}
+
+/// Replays all threads together; the exit status says whether the order explains all that they read.
+pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    let (log, pid) = open(args.log.log.as_deref(), None)?;
+    let report = replay_merged(&Tools::locate()?, &log, pid)?;
+    let mut out = stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{report}")?;
+    }
+    out.flush()?;
+    Ok(if report.is_exact() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })
+}

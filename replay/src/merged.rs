@@ -1,0 +1,190 @@
+//! Replay of all threads of a process together, on one memory, in one order.
+
+use crate::error::{ReplayError, Result};
+use crate::log::{IntervalId, Log, ThreadId};
+use crate::order::{OrderedThread, Threads, schedule};
+use crate::process::Process;
+use crate::tools::Tools;
+use bugnet_format::control::{MergedCounts, Request, Response};
+use bugnet_format::frame::Interval;
+use bugnet_format::merged;
+use bugnet_format::regs::RegisterDifference;
+use bugnet_format::types::{IntervalNo, Pid, Position, Tid};
+use serde::Serialize;
+use std::fmt;
+
+/// What a merged replay found.
+#[derive(Debug, Serialize)]
+pub struct MergedReport {
+    /// The process.
+    pub pid: Pid,
+    /// Its threads.
+    pub threads: usize,
+    /// Counters.
+    #[serde(with = "CountsDef")]
+    pub counts: MergedCounts,
+    /// Reads that the order does not explain.
+    pub conflicts: Vec<ConflictReport>,
+    /// Why it ended early, if it did.
+    pub failure: Option<FailureReport>,
+}
+
+#[derive(Serialize)]
+#[serde(remote = "MergedCounts")]
+struct CountsDef {
+    instructions: u64,
+    segments: u64,
+    checks: u64,
+    reads: u64,
+    loads: u64,
+    explained: u64,
+    unwritten: u64,
+    system: u64,
+    outside: u64,
+    conflicts: u64,
+}
+
+/// A place in a thread's execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The thread.
+    pub tid: Tid,
+    /// The interval.
+    pub interval: IntervalNo,
+    /// Instructions since its start.
+    pub position: Position,
+    /// Address of the instruction there, and what is known of it by name.
+    pub code: Option<String>,
+}
+
+/// A read that found other bytes than the order of the threads explains.
+#[derive(Debug, Serialize)]
+pub struct ConflictReport {
+    /// Address of the first byte that differs.
+    pub addr: u64,
+    /// What the thread read, in hexadecimal.
+    pub recorded: String,
+    /// What memory held in the merged order.
+    pub found: String,
+    /// The read.
+    pub reader: Place,
+    /// The last write before it in the merged order.
+    pub writer: Place,
+}
+
+/// Why a merged replay ended early.
+#[derive(Debug, Serialize)]
+pub struct FailureReport {
+    /// Where.
+    #[serde(flatten)]
+    pub place: Place,
+    /// What is wrong.
+    pub what: String,
+    /// Registers that differ from the recorded ones, where these are known.
+    pub differences: Vec<RegisterDifference>,
+}
+
+impl MergedReport {
+    /// Whether all threads ran to their recorded ends, and the order explains all that they read.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.counts.conflicts == 0 && self.failure.is_none()
+    }
+}
+
+/// Replays all threads of a process in one order.
+///
+/// # Errors
+/// The log does not hold the process, its dependencies contradict each other, or the replay process cannot be started or
+/// is lost.
+pub fn replay_merged(tools: &Tools, log: &Log, pid: Pid) -> Result<MergedReport> {
+    let mut intervals: Vec<Vec<Interval>> = Vec::new();
+    let threads = Threads::read_with(log, pid, |thread, interval| {
+        if intervals.len() <= thread {
+            intervals.push(Vec::new());
+        }
+        intervals[thread].push(interval);
+    })?;
+    let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
+    let parts: Vec<_> = threads.threads.iter().map(|thread| thread.id.tid).zip(intervals).collect();
+    let package = merged::encode(&parts, log.code(pid)?.as_ref(), &order);
+    drop(parts);
+    let first = &threads.threads[0];
+    let id = IntervalId { thread: first.id, interval: first.place(0).0 };
+    let mut process = Process::start(tools, id, &package)?;
+    drop(package);
+    process.send(&Request::RunMerged)?;
+    let result = match process.receive()? {
+        Response::Merged(result) => *result,
+        other => return Err(process.unexpected(&other)),
+    };
+    drop(process);
+    let thread = |index: usize| threads.threads.get(index).unwrap_or(first);
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    let conflicts = result.conflicts.iter().map(|conflict| ConflictReport {
+        addr: conflict.addr,
+        recorded: hex(&conflict.recorded),
+        found: hex(&conflict.found),
+        reader: place(thread(conflict.reader), conflict.reader_at),
+        writer: place(thread(conflict.writer), conflict.writer_at),
+    });
+    let failure = result.failure.as_ref().map(|failure| FailureReport {
+        place: place(thread(failure.thread), failure.at),
+        what: failure.what.clone(),
+        differences: failure.expected.as_ref().map(|regs| regs.differences(&failure.regs)).unwrap_or_default(),
+    });
+    let (conflicts, threads) = (conflicts.collect(), threads.threads.len());
+    Ok(MergedReport { pid, threads, counts: result.counts, conflicts, failure })
+}
+
+fn place(thread: &OrderedThread, at: u64) -> Place {
+    let (interval, position) = thread.place(at);
+    Place { tid: thread.id.tid, interval, position, code: None }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "thread {} interval {} instruction {}", self.tid, self.interval, self.position)?;
+        self.code.as_ref().map_or(Ok(()), |code| write!(f, ", {code}"))
+    }
+}
+
+impl fmt::Display for MergedReport {
+    /// What is not exact, and last lines that sum up.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for conflict in &self.conflicts {
+            let ConflictReport { addr, recorded, found, reader, writer } = conflict;
+            writeln!(f, "conflict at {addr:#x}: {reader}\n  read {recorded}")?;
+            writeln!(f, "  but memory held {found}, as last written by {writer}")?;
+        }
+        if let Some(FailureReport { place, what, .. }) = &self.failure {
+            writeln!(f, "divergence: {place}: {what}")?;
+        }
+        let MergedCounts {
+            instructions, segments, reads, loads, explained, unwritten, system, outside, conflicts, ..
+        } = self.counts;
+        let threads = self.threads;
+        writeln!(f, "{threads} threads, {instructions} instructions in {segments} segments, {reads} reads compared")?;
+        writeln!(f, "{loads} recorded loads, {explained} of them found in the memory of all threads")?;
+        writeln!(
+            f,
+            "{} reads from outside: {unwritten} of what was there before, {system} of what system calls wrote, {outside} others",
+            unwritten + system + outside
+        )?;
+        let exact = if self.failure.is_some() {
+            "the merged replay did not reach its end"
+        } else if conflicts > 0 {
+            "not the order of the recording"
+        } else {
+            "every read is explained"
+        };
+        write!(f, "{conflicts} conflicts: {exact}")
+    }
+}
+
+/// The process whose threads are asked for: `pid`, or that of thread `tid`, or else the recorded program.
+#[must_use]
+pub fn chosen_process(log: &Log, pid: Option<Pid>) -> Option<Pid> {
+    let first = || log.threads().next().map(|ThreadId { pid, .. }| pid);
+    pid.or_else(|| log.meta().pid.map(Pid)).or_else(first)
+}

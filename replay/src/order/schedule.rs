@@ -1,0 +1,96 @@
+//! From a partial order to a total one.
+
+use super::threads::{OrderedThread, Threads, Wait};
+use bugnet_format::merged::Segment;
+use std::fmt;
+
+/// Threads that wait for each other: each for the next, and the last for the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cycle(Vec<(String, String)>);
+
+impl fmt::Display for Cycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the threads' dependencies contradict each other")?;
+        self.0.iter().try_for_each(|(waiting, other)| write!(f, "; {waiting} comes after {other}"))
+    }
+}
+
+/// Where each thread is, while an order is made.
+struct Scheduler<'a> {
+    threads: &'a [OrderedThread],
+    at: Vec<u64>,
+    /// Index of the first dependency of each thread that is not known to be satisfied.
+    next: Vec<usize>,
+    segments: Vec<Segment>,
+}
+
+/// Makes a total order: runs of one thread each, the last run of each to its end.
+///
+/// Each thread runs as far as its dependencies let it, and then the one for which it waits. As a dependency only asks
+/// that another thread has come far enough, running ahead never stands in anyone's way.
+///
+/// # Errors
+/// There is no such order.
+pub fn schedule(threads: &Threads) -> Result<Vec<Segment>, Cycle> {
+    let threads = &threads.threads;
+    let at = threads.iter().map(OrderedThread::first).collect();
+    let mut scheduler = Scheduler { threads, at, next: vec![0; threads.len()], segments: Vec::new() };
+    for thread in 0..threads.len() {
+        scheduler.finish(thread)?;
+    }
+    Ok(scheduler.segments)
+}
+
+impl Scheduler<'_> {
+    /// Runs a thread to its end, and others as far as it needs them.
+    fn finish(&mut self, thread: usize) -> Result<(), Cycle> {
+        // Each waits for the one behind it.
+        let mut chain: Vec<(usize, Wait)> = Vec::new();
+        let mut running = thread;
+        loop {
+            let blocked = self.run(running);
+            if let Some((waiting, _)) = chain.pop_if(|(_, wait)| self.at[wait.other] >= wait.until) {
+                running = waiting;
+            } else if let Some(wait) = blocked {
+                if let Some(start) = chain.iter().position(|(waiting, _)| *waiting == running) {
+                    return Err(self.cycle(&chain[start..]));
+                }
+                chain.push((running, wait));
+                running = wait.other;
+            } else {
+                // Nobody waits for it, so the chain is empty, and it is `thread` that has come to its end.
+                return Ok(());
+            }
+        }
+    }
+
+    /// Runs a thread as far as it can; returns what it waits for, or nothing at its end.
+    fn run(&mut self, index: usize) -> Option<Wait> {
+        let thread = &self.threads[index];
+        let blocked = loop {
+            let Some(wait) = thread.waits.get(self.next[index]) else { break None };
+            if self.at[wait.other] < wait.until {
+                break Some(*wait);
+            }
+            self.next[index] += 1;
+        };
+        let until = blocked.map_or(u64::MAX, |wait| wait.at);
+        if until > self.at[index] {
+            self.at[index] = until;
+            match self.segments.last_mut().filter(|last| last.thread == index) {
+                Some(last) => last.until = until,
+                None => self.segments.push(Segment { thread: index, until }),
+            }
+        }
+        blocked
+    }
+
+    fn cycle(&self, chain: &[(usize, Wait)]) -> Cycle {
+        let place = |index: usize, at: u64| {
+            let thread = &self.threads[index];
+            let (interval, position) = thread.place(at);
+            format!("{} interval {interval} instruction {position}", thread.id)
+        };
+        Cycle(chain.iter().map(|(waiting, wait)| (place(*waiting, wait.at), place(wait.other, wait.until))).collect())
+    }
+}

@@ -1,0 +1,100 @@
+//! Hand-made dependencies.
+
+use super::*;
+use crate::log::ThreadId;
+use bugnet_format::record::DependencyKind;
+use bugnet_format::types::{Addr, Pid};
+
+/// Threads of so many instructions, in intervals of 10.
+fn threads(lengths: &[u64]) -> Threads {
+    let thread = |(i, length): (usize, &u64)| OrderedThread {
+        id: ThreadId { pid: Pid(1), tid: Tid(1 + i as u32) },
+        intervals: (0..length.div_ceil(10))
+            .map(|n| OrderedInterval { number: IntervalNo(n), before: 10 * n, instructions: 10.min(length - 10 * n) })
+            .collect(),
+        waits: Vec::new(),
+        implied: 0,
+        outside: 0,
+        end: None,
+    };
+    Threads { threads: lengths.iter().enumerate().map(thread).collect() }
+}
+
+fn wait(threads: &mut Threads, thread: usize, at: u64, other: usize, until: u64) {
+    let wait = Wait { at, other, until, kind: DependencyKind::Raw, block: Addr(0x1000) };
+    threads.threads[thread].waits.push(wait);
+    threads.threads[thread].waits.sort_by_key(|wait| wait.at);
+}
+
+/// That an order runs everything, and nothing before what it waits for.
+fn assert_order(threads: &Threads, order: &[Segment]) {
+    let mut at = vec![0; threads.threads.len()];
+    for segment in order {
+        let thread = &threads.threads[segment.thread];
+        for wait in &thread.waits {
+            let crossed = (at[segment.thread]..segment.until).contains(&wait.at);
+            assert!(!crossed || at[wait.other] >= wait.until, "{segment:?} breaks {wait:?}");
+        }
+        assert!(segment.until > at[segment.thread], "{segment:?} does nothing");
+        at[segment.thread] = segment.until;
+    }
+    assert!(at.iter().all(|at| *at == u64::MAX), "{at:?}");
+}
+
+#[test]
+fn independent_threads_run_one_after_the_other() {
+    let threads = threads(&[30, 5]);
+    let order = schedule(&threads).unwrap();
+    assert_eq!(order, [Segment { thread: 0, until: u64::MAX }, Segment { thread: 1, until: u64::MAX }]);
+    let places: Vec<_> =
+        stretches(&threads, &order).iter().map(|s| (s.tid.0, s.interval.0, s.from.0, s.to.0)).collect();
+    assert_eq!(places, [(1, 0, 0, 10), (1, 1, 0, 10), (1, 2, 0, 10), (2, 0, 0, 5)]);
+}
+
+#[test]
+fn a_thread_runs_as_far_as_it_can_before_another_does() {
+    let mut threads = threads(&[30, 30]);
+    wait(&mut threads, 0, 4, 1, 6);
+    wait(&mut threads, 0, 8, 1, 9);
+    wait(&mut threads, 1, 20, 0, 12);
+    let order = schedule(&threads).unwrap();
+    assert_order(&threads, &order);
+    let expected = [(0, 4), (1, 20), (0, u64::MAX), (1, u64::MAX)];
+    assert_eq!(order.iter().map(|s| (s.thread, s.until)).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn chains_and_many_threads() {
+    let mut rng = 12345u64;
+    let mut random = |below: u64| {
+        rng = rng.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (rng >> 33) % below
+    };
+    for _ in 0..200 {
+        let mut threads = threads(&[40, 40, 40, 40]);
+        // Dependencies that a run in rounds of one instruction each satisfies.
+        for _ in 0..30 {
+            let (thread, other, at) = (random(4) as usize, random(4) as usize, random(40));
+            if thread != other {
+                wait(&mut threads, thread, at, other, random(at + 1));
+            }
+        }
+        let order = schedule(&threads).unwrap();
+        assert_order(&threads, &order);
+    }
+}
+
+#[test]
+fn a_cycle_is_told() {
+    let mut threads = threads(&[30, 30, 30]);
+    wait(&mut threads, 0, 4, 1, 9);
+    wait(&mut threads, 1, 8, 2, 9);
+    wait(&mut threads, 2, 3, 1, 9);
+    let cycle = schedule(&threads).unwrap_err().to_string();
+    assert_eq!(
+        cycle,
+        "the threads' dependencies contradict each other; process 1 thread 2 interval 0 instruction 8 comes after \
+         process 1 thread 3 interval 0 instruction 9; process 1 thread 3 interval 0 instruction 3 comes after process 1 \
+         thread 2 interval 0 instruction 9"
+    );
+}

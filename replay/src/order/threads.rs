@@ -1,0 +1,180 @@
+//! What the records of a process say about the order of its threads.
+
+use crate::error::{ReplayError, Result};
+use crate::log::{IntervalId, Log, ThreadId};
+use bugnet_format::frame::Interval;
+use bugnet_format::record::{DependencyKind, EndReason, Record};
+use bugnet_format::types::{Addr, IntervalNo, Pid, Position};
+use std::collections::BTreeMap;
+
+/// The threads of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Threads {
+    /// Those of which the log holds an interval, by thread id.
+    pub threads: Vec<OrderedThread>,
+}
+
+/// A thread, with what it waited for.
+#[derive(Clone, Debug)]
+pub struct OrderedThread {
+    /// Which one.
+    pub id: ThreadId,
+    /// Its intervals, ascending; at least one.
+    pub intervals: Vec<OrderedInterval>,
+    /// Its dependencies, ascending by [`Wait::at`].
+    pub waits: Vec<Wait>,
+    /// Dependencies that the logger left out, as others imply them.
+    pub implied: u64,
+    /// Dependencies on threads or intervals that the log does not hold.
+    pub outside: u64,
+    /// How it ended, if its log was not cut off.
+    pub end: Option<EndReason>,
+}
+
+/// An interval of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderedInterval {
+    /// Its number.
+    pub number: IntervalNo,
+    /// Instructions that the thread had executed before it.
+    pub before: u64,
+    /// Instructions in it.
+    pub instructions: u64,
+}
+
+impl OrderedInterval {
+    /// Instructions that the thread had executed at its end.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.before.saturating_add(self.instructions)
+    }
+}
+
+/// A dependency, in instructions since the beginning of each thread's recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Wait {
+    /// The waiting thread's next instruction when it waited.
+    pub at: u64,
+    /// Index of the other thread.
+    pub other: usize,
+    /// The other thread must have executed so many instructions.
+    pub until: u64,
+    /// Which accesses this orders.
+    pub kind: DependencyKind,
+    /// The coherence block.
+    pub block: Addr,
+}
+
+impl OrderedThread {
+    /// Instructions that it had executed where the log of it begins.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.intervals.first().map_or(0, |interval| interval.before)
+    }
+
+    /// Instructions that it had executed where the log of it ends.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.intervals.last().map_or(0, OrderedInterval::end)
+    }
+
+    /// The interval in which it executes its instruction number `at`, and the position; at the end, those of the end.
+    #[must_use]
+    pub fn place(&self, at: u64) -> (IntervalNo, Position) {
+        let index = self.intervals.partition_point(|interval| interval.before <= at).saturating_sub(1);
+        let Some(interval) = self.intervals.get(index) else { return (IntervalNo(0), Position(at)) };
+        (interval.number, Position(at.saturating_sub(interval.before)))
+    }
+
+    /// Instruction count at a place of the thread; `None` if the log does not hold the interval.
+    fn at(&self, interval: IntervalNo, position: Position) -> Option<u64> {
+        let index = self.intervals.binary_search_by_key(&interval, |interval| interval.number).ok()?;
+        Some(self.intervals[index].before.saturating_add(position.0))
+    }
+}
+
+/// A dependency as the log has it.
+struct Recorded {
+    at: u64,
+    record: (ThreadId, IntervalNo, Position),
+    kind: DependencyKind,
+    block: Addr,
+}
+
+impl Threads {
+    /// Reads all threads of a process, one interval at a time.
+    ///
+    /// # Errors
+    /// No such process in the log, or an interval cannot be read.
+    pub fn read(log: &Log, pid: Pid) -> Result<Self> {
+        Self::read_with(log, pid, |_, _| {})
+    }
+
+    /// As [`Self::read`]; `keep` gets every interval with its thread's index.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_with(log: &Log, pid: Pid, mut keep: impl FnMut(usize, Interval)) -> Result<Self> {
+        let mut threads = Vec::new();
+        let mut recorded = Vec::new();
+        for id in log.threads().filter(|thread| thread.pid == pid) {
+            if log.intervals(id)?.is_empty() {
+                continue;
+            }
+            let mut thread =
+                OrderedThread { id, intervals: Vec::new(), waits: Vec::new(), implied: 0, outside: 0, end: None };
+            let mut dependencies = Vec::new();
+            for &number in log.intervals(id)? {
+                let interval = log.interval(IntervalId { thread: id, interval: number })?;
+                thread.take(&interval, &mut dependencies);
+                keep(threads.len(), interval);
+            }
+            threads.push(thread);
+            recorded.push(dependencies);
+        }
+        if threads.is_empty() {
+            return Err(ReplayError::OutOfRange(format!("the log holds no thread of process {pid}")));
+        }
+        let index: BTreeMap<ThreadId, usize> = threads.iter().enumerate().map(|(i, thread)| (thread.id, i)).collect();
+        for (i, dependencies) in recorded.into_iter().enumerate() {
+            for dependency in dependencies {
+                let (other, interval, position) = dependency.record;
+                let found = index.get(&other).and_then(|&other| Some((other, threads[other].at(interval, position)?)));
+                let Some((other, until)) = found else {
+                    threads[i].outside += 1;
+                    continue;
+                };
+                // A parent's system call is what its child's birth waits for.
+                let until = until.saturating_add(u64::from(dependency.kind == DependencyKind::Birth));
+                // A log that was cut off can be behind what others saw of its thread.
+                let until = until.min(threads[other].last());
+                let Recorded { at, kind, block, .. } = dependency;
+                threads[i].waits.push(Wait { at, other, until, kind, block });
+            }
+        }
+        Ok(Self { threads })
+    }
+}
+
+impl OrderedThread {
+    fn take(&mut self, interval: &Interval, dependencies: &mut Vec<Recorded>) {
+        let header = &interval.header;
+        let mut instructions = 0;
+        self.end = None;
+        for placed in interval.records().flatten() {
+            instructions = placed.position.0;
+            match placed.record {
+                Record::Dependency { kind, block, other, other_interval, other_position, implied, .. } => {
+                    let other = ThreadId { pid: self.id.pid, tid: other };
+                    let at = header.instructions_before.saturating_add(placed.position.0);
+                    self.implied = self.implied.saturating_add(implied);
+                    dependencies.push(Recorded { at, record: (other, other_interval, other_position), kind, block });
+                }
+                Record::End { reason, .. } => self.end = Some(reason),
+                _ => {}
+            }
+        }
+        let before = header.instructions_before;
+        self.intervals.push(OrderedInterval { number: header.interval, before, instructions });
+    }
+}
