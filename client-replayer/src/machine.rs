@@ -27,6 +27,7 @@ pub struct Machine {
     /// Base of GS as the program sees it.
     pub gs_base: u64,
     complete: bool,
+    changed: bool,
 }
 
 impl Machine {
@@ -36,7 +37,7 @@ impl Machine {
         let mut context: Box<Aligned> = unsafe { Box::new_zeroed().assume_init() };
         context.0.size = size_of::<sys::dr_mcontext_t>();
         context.0.flags = sys::dr_mcontext_flags_t::DR_MC_ALL;
-        Self { context, pc: 0, fs_base: 0, gs_base: 0, complete: true }
+        Self { context, pc: 0, fs_base: 0, gs_base: 0, complete: true, changed: false }
     }
 
     fn fetch_flags(&mut self, flags: sys::dr_mcontext_flags_t) {
@@ -52,6 +53,7 @@ impl Machine {
         self.fetch_flags(sys::dr_mcontext_flags_t(quick));
         self.pc = pc;
         self.complete = false;
+        self.changed = false;
     }
 
     /// Takes the vector registers, too, if they were not taken yet. They are unchanged since [`Self::fetch`].
@@ -71,6 +73,12 @@ impl Machine {
         // SAFETY: both members of the union are the same integer.
         self.pc = unsafe { self.context.0.__bindgen_anon_10.pc } as u64;
         self.complete = true;
+        self.changed = true;
+    }
+
+    /// Whether the registers differ from DynamoRIO's, so that execution has to be redirected.
+    pub fn changed(&self) -> bool {
+        self.changed
     }
 
     /// Index of a general purpose register in DynamoRIO's order, which is RDI RSI RBP RSP RBX RDX RCX RAX R8 to R15.
@@ -90,6 +98,7 @@ impl Machine {
     /// Sets a general purpose register, by the processor's numbering.
     pub fn set(&mut self, number: usize, value: u64) {
         self.complete();
+        self.changed = true;
         // SAFETY: see `slot`; the context is ours to write.
         unsafe { self.slot(number).cast_mut().write(value) };
     }
@@ -97,12 +106,14 @@ impl Machine {
     /// Sets the flags that user code may set, the trap flag excepted.
     pub fn set_flags(&mut self, flags: u64) {
         self.complete();
+        self.changed = true;
         self.context.0.__bindgen_anon_9.xflags = (flags & COMPARED_FLAGS | FIXED_FLAGS) as sys::reg_t;
     }
 
     /// Sets the address of the next instruction.
     pub fn jump(&mut self, pc: u64) {
         self.complete();
+        self.changed = true;
         self.pc = pc;
     }
 

@@ -1,7 +1,7 @@
 //! What the next instruction is going to read and write: ranges of memory.
 
 use super::picture::Picture;
-use crate::instruction::{Instruction, range};
+use crate::instruction::{Instruction, Registers as _, range};
 use crate::machine::Machine;
 use bugnet_dr::access::{Access, Action, Place, RepString, StringKind};
 use bugnet_dr::ir::Gpr;

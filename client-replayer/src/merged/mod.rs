@@ -459,7 +459,7 @@ impl Merged {
         self.stub.set_segment_base(Base::Fs, self.machine.fs_base);
         self.stub.set_segment_base(Base::Gs, self.machine.gs_base);
         if self.machine.changed() {
-            self.machine.redirect();
+            self.machine.redirect(self.machine.pc);
         }
     }
 }

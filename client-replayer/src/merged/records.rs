@@ -2,6 +2,7 @@
 
 use super::system;
 use super::{Merged, Trouble};
+use crate::instruction::Registers as _;
 use bugnet_dr::access::{Action, FpuEffect};
 use bugnet_dr::fpu;
 use bugnet_format::record::{LoadValue, Placed, Record, SignalStep};
@@ -80,7 +81,8 @@ impl Merged {
         let pc = self.machine.pc;
         let len = value.len() as u64;
         let instruction = self.instruction(pc)?;
-        let addr = instruction.read_address(ordinal, offset, len, &mut self.machine).ok_or_else(|| {
+        self.machine.complete();
+        let addr = instruction.read_address(ordinal, offset, len, &self.machine).ok_or_else(|| {
             format!("the instruction at {pc:#x} has no memory read {ordinal} of {len} bytes at {offset}")
         })?;
         let bytes = value.to_vec();
