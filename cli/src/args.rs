@@ -38,6 +38,7 @@ pub enum Command {
     Replay(ReplayArgs),
     Info(InfoArgs),
     Dump(DumpArgs),
+    Code(CodeArgs),
     Check(CheckArgs),
     Order(OrderArgs),
 }
@@ -170,6 +171,38 @@ pub struct DumpArgs {
     #[arg(long, conflicts_with_all = ["thread", "interval"])]
     pub order: bool,
     /// Print a JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// List the versions of the code at an address: where each was first run, and what wrote it
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet code --at 0x7f3a20001000\n  \
+        bugnet code --at 0x7f3a20001000 --length 64 --json /tmp/log\n\n\
+        This replays the intervals that can have run code there, slowly.\n\n\
+        Exit status:\n  \
+        0  done\n  \
+        1  an interval went another way than recorded{READER_EXIT_STATUS}"))]
+pub struct CodeArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// Address of an instruction
+    #[arg(long, value_name = "ADDR", value_parser = number::address)]
+    pub at: u64,
+    /// Bytes from there on that make a version
+    #[arg(long, value_name = "N", default_value = "16", value_parser = number::positive)]
+    pub length: u64,
+    /// Only the process with this id
+    #[arg(long, value_name = "P")]
+    pub process: Option<u32>,
+    /// Only as the thread with this id ran it
+    #[arg(long, value_name = "T")]
+    pub thread: Option<u32>,
+    /// Intervals to replay at the same time [default: the number of processors]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

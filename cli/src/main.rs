@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod code;
 mod dump;
 mod failure;
 mod find_log;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::replay(args),
         Command::Info(args) => info::info(args).map(done),
         Command::Dump(args) => dump::dump(args).map(done),
+        Command::Code(args) => code::code(args).map(done),
         Command::Check(args) => check::check(args),
         Command::Order(args) => order::order(args).map(done),
     };

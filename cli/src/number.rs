@@ -25,6 +25,16 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses an address of a program: hexadecimal with or without `0x`.
+pub fn address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let hexadecimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    match u64::from_str_radix(digits, 16) {
+        Ok(address) if hexadecimal && address >> 47 == 0 => Ok(address),
+        _ => Err("expected an address below 2^47 in hexadecimal, such as 0x7f3a20001000".into()),
+    }
+}
+
 /// Parses `A..B` (B not included), `A..`, `..B`, `..` or `A`.
 pub fn range(text: &str) -> Result<Range<u64>, String> {
     let range = match text.split_once("..") {
@@ -43,6 +53,15 @@ pub fn range(text: &str) -> Result<Range<u64>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses() {
+        assert_eq!(address("0x7fff"), Ok(0x7fff));
+        assert_eq!(address("200000000"), Ok(0x2_0000_0000));
+        for wrong in ["", "0x", "+1", "x", "0x800000000000", "10000000000000000"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn suffixes() {

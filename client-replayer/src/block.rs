@@ -34,6 +34,7 @@ use crate::site::{Built, Site, Sites, SpanId, SplitId};
 use crate::state;
 use crate::stub::Stub;
 use crate::tags;
+use crate::watch;
 use bugnet_dr::access::classify;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::liveness;
@@ -106,6 +107,10 @@ pub unsafe extern "C" fn on_block(
     if opaque {
         instead(&block, replay, instrs[count]);
     }
+    if let Some(watch) = &replay.memory.watch {
+        let ahead = (0..count as i64).map(|index| index - count as i64);
+        watch::instrument(&block, watch, instrs[..count].iter().copied().zip(ahead));
+    }
     FLAGS
 }
 
@@ -157,10 +162,14 @@ fn instrument_split(block: &Block, replay: &mut Replay, split: SplitId, instrs: 
     let (span, before) = (replay.sites.split(split).span, replay.sites.split(split).before as usize);
     call(block, &replay.stub, instrs.first().copied(), entry);
     call(block, &replay.stub, instrs.get(before).copied(), due);
-    let span = replay.sites.span(span);
-    if span.opaque {
-        let last = instrs[span.count as usize];
-        instead(block, replay, last);
+    let (count, opaque) = (replay.sites.span(span).count as usize, replay.sites.span(span).opaque);
+    if opaque {
+        instead(block, replay, instrs[count]);
+    }
+    if let Some(watch) = &replay.memory.watch {
+        // Up to the call, the counter counts from the copy's start.
+        let ahead = (0..count).map(|index| if index < before { index as i64 } else { index as i64 - count as i64 });
+        watch::instrument(block, watch, instrs[..count].iter().copied().zip(ahead));
     }
 }
 

@@ -68,6 +68,16 @@ impl Instruction {
         }
     }
 
+    /// What the instruction, which is executed, is going to store to: pairs of address and length.
+    pub fn stores(&self, regs: &impl Registers) -> Vec<(u64, u64)> {
+        let at = |access: &Access| Some((access.address(regs)?, u64::from(access.bytes)));
+        match &self.0.action {
+            Action::Execute { writes, .. } => writes.iter().filter_map(at).collect(),
+            Action::Repeat(op) if op.kind.writes() => range(*op, Gpr::RDI, regs).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// What a skipped instruction does to the x87 unit.
     pub fn fpu_effect(&self) -> FpuEffect {
         match self.0.action {

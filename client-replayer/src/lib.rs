@@ -13,6 +13,7 @@
 //! - `instruction`: where an instruction reads, so that a `LOAD` record finds its place
 //! - `signal`: faults: memory on demand, and those that mean divergence
 //! - `output`: what a system call wrote
+//! - `watch`: what was run at an address, and what wrote it
 //! - `confine`: the system calls that the process keeps
 //! - `merged`: another kind of replay: all threads of a process, in one order
 //!
@@ -33,6 +34,7 @@ mod site;
 mod state;
 mod stub;
 mod tags;
+mod watch;
 
 use bugnet_dr::sys;
 use std::ffi::{CStr, c_char, c_int};

@@ -7,6 +7,7 @@
 //! is told of a code page once (readable, executable), and when the program stores to such a page, the page is made
 //! writable without its knowledge.
 
+use crate::watch::Watch;
 use bugnet_dr::sys;
 use bugnet_format::package::PageRef;
 use bugnet_format::types::Addr;
@@ -57,6 +58,8 @@ struct Chunk {
 /// The recorded program's memory. All its pages are readable once they are mapped.
 pub struct Memory {
     chunks: HashMap<u64, Chunk>,
+    /// What is watched, if anything.
+    pub watch: Option<Watch>,
     window: Range<u64>,
 }
 
@@ -84,7 +87,7 @@ fn runs(chunk: u64, mut bits: u16) -> impl Iterator<Item = Range<u64>> {
 impl Memory {
     /// Nothing is mapped; `window` is the replay process's own.
     pub fn new(window: Range<u64>) -> Self {
-        Self { chunks: HashMap::new(), window }
+        Self { chunks: HashMap::new(), watch: None, window }
     }
 
     fn check(&self, addr: u64, len: u64) -> Result<Range<u64>, MemoryError> {
@@ -144,6 +147,10 @@ impl Memory {
     /// Writes to the program's memory, mapping it if need be.
     pub fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         self.ensure_writable(addr, bytes.len() as u64)?;
+        if let Some(watch) = &mut self.watch {
+            // SAFETY: the watch asks for bytes among those that are about to be written, see below.
+            watch.put(addr, bytes, |at| unsafe { (at as *const u8).read() });
+        }
         // SAFETY: the bytes are the recorded program's and writable, as was just made sure; the only thread that uses
         // them waits for this call.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr as *mut u8, bytes.len()) };

@@ -11,6 +11,7 @@ use crate::site::Sites;
 use crate::state::die;
 use crate::stub::Stub;
 use crate::tags::Tags;
+use crate::watch::{self, Watch};
 use crate::{confine, output};
 use bugnet_dr::access::FpuEffect;
 use bugnet_dr::ir::Segment;
@@ -70,6 +71,8 @@ pub struct Replay {
     pub next: Option<Placed<'static>>,
     /// What is wrong with the log behind the last record that could be read.
     damage: Option<String>,
+    /// The code picture that is in force.
+    pub code_seq: CodeSeq,
     /// Code pages that are not in force yet, ascending by sequence number.
     pages: Vec<PageRef<'static>>,
     pages_used: usize,
@@ -110,6 +113,7 @@ impl Replay {
             records: Records::new(&[]),
             next: None,
             damage: None,
+            code_seq: CodeSeq(0),
             pages: Vec::new(),
             pages_used: 0,
             machine: Machine::new(),
@@ -135,6 +139,7 @@ impl Replay {
     fn open(&mut self) -> Result<(), String> {
         let package = Package::decode(self.package).ok_or("the package is damaged, or of another version")?;
         self.records = package.records();
+        self.code_seq = package.code_seq;
         let mut at_start = Vec::new();
         for page in package.pages() {
             if page.seq <= package.code_seq { at_start.push(page) } else { self.pages.push(page) }
@@ -264,6 +269,17 @@ impl Replay {
                     self.send(&Response::Memory(bytes));
                 }
                 Request::RunMerged => self.fail("this is one interval, not a merged replay".into()),
+                Request::Watch { addr, len } => {
+                    if self.position != 0 || !self.sites.is_empty() {
+                        self.fail("what is watched must be said before anything is run".into());
+                    }
+                    self.memory.watch = Some(Watch::new(addr, len.min(control::MAX_WATCH), &self.memory));
+                    self.send(&Response::Watching);
+                }
+                Request::Writers => {
+                    let writers = self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec());
+                    self.send(&Response::Writers(writers));
+                }
                 Request::RunTo { position, output } => {
                     if let Some(stop) = self.over.clone() {
                         self.report(stop);
@@ -350,6 +366,7 @@ impl Replay {
             Record::Syscall { number, result, args, stream, updates, .. } => {
                 let pc = self.machine.pc;
                 let next = pc.wrapping_add(self.instruction(pc)?.len());
+                self.watch_run(pc, self.position);
                 self.write_output(*stream, *number, args, *result)?;
                 let flags = self.machine.flags();
                 self.machine.set(RAX, result.cast_unsigned());
@@ -363,6 +380,7 @@ impl Replay {
                 let pc = self.machine.pc;
                 let instruction = self.instruction(pc)?;
                 let (next, effect) = (pc.wrapping_add(instruction.len()), instruction.fpu_effect());
+                self.watch_run(pc, self.position);
                 self.machine.jump(next);
                 self.machine.update(updates);
                 self.change_fpu(effect);
@@ -444,6 +462,7 @@ impl Replay {
                 self.drop_blocks(start, Addr::PAGE);
             }
         }
+        self.code_seq = seq;
         self.instructions.clear();
         Ok(())
     }
@@ -478,6 +497,18 @@ impl Replay {
             control::send(control, &Response::Output { stream, bytes }).map_err(|e| e.to_string())
         })
         .map_err(Trouble::Failed)
+    }
+
+    /// The instruction at `pc` is run: says so if it is watched, and has other bytes than the last time.
+    pub fn watch_run(&mut self, pc: u64, position: u64) {
+        if let Some(ran) = watch::run(&mut self.memory, pc, position, self.code_seq) {
+            self.send(&Response::Ran(ran));
+        }
+    }
+
+    /// The position of an instruction that is so far ahead of what the counter says.
+    pub fn position_ahead(&self, ahead: i64) -> u64 {
+        self.due.wrapping_sub(self.stub.slots().left).wrapping_add_signed(ahead)
     }
 
     /// Takes note of a signal that replay cannot resolve. [`Self::machine`] holds the recorded program's registers, and

@@ -96,6 +96,11 @@ impl Sites {
         span
     }
 
+    /// Whether no block of the program has been built.
+    pub fn is_empty(&self) -> bool {
+        self.built.is_empty()
+    }
+
     /// The span with this number.
     pub fn span(&self, id: SpanId) -> &Span {
         &self.spans[id.0 as usize]

@@ -3,10 +3,12 @@
 //! Each message is a `u32` length (little-endian) and that many bytes of [postcard]. The replay process inherits
 //! [`PACKAGE_FD`] (a [package](crate::package), read-only) and [`CONTROL_FD`] (its end of the socket); it sends
 //! [`Response::Ready`] first and then answers each request with exactly one response other than
-//! [`Response::Output`], of which any number may come before the answer to a [`Request::RunTo`].
+//! [`Response::Output`] and [`Response::Ran`], of which any number may come before the answer to a
+//! [`Request::RunTo`].
 
 use crate::record::OutputStream;
 use crate::regs::RegisterFile;
+use crate::types::CodeSeq;
 use serde::{Deserialize, Serialize};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 
@@ -16,6 +18,8 @@ pub const PACKAGE_FD: i32 = 3;
 pub const CONTROL_FD: i32 = 4;
 /// Most bytes of one message.
 pub const MAX_MESSAGE: usize = 16 << 20;
+/// Most bytes that can be watched.
+pub const MAX_WATCH: u64 = 256;
 /// Most bytes that one [`Request::ReadMemory`] may ask for.
 pub const MAX_READ: u64 = 1 << 20;
 
@@ -38,8 +42,50 @@ pub enum Request {
     },
     /// Run all threads of a [merged package](crate::merged) to their ends, in its order.
     RunMerged,
+    /// Watch a piece of code from the interval's start on: answered by [`Response::Watching`], and allowed before the
+    /// first [`Request::RunTo`] only. The instruction at its first byte is reported whenever it is run with other bytes
+    /// than the last time ([`Response::Ran`]). Such a replay is slow.
+    Watch {
+        /// First byte.
+        addr: u64,
+        /// Bytes, at most [`MAX_WATCH`].
+        len: u64,
+    },
+    /// What wrote the watched bytes last: answered by [`Response::Writers`].
+    Writers,
     /// End the replay process.
     Quit,
+}
+
+/// What wrote a byte of memory last, as far as an interval's replay knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LastWriter {
+    /// Nothing that replay has seen: it was written before the interval, or before the thread first had it.
+    Unknown,
+    /// The thread's own instruction.
+    Store {
+        /// Its position.
+        position: u64,
+        /// Its address.
+        pc: u64,
+        /// The code picture that was in force.
+        seq: CodeSeq,
+    },
+    /// Something else than the thread's instructions, after the thread had had another value there.
+    Outside,
+}
+
+/// The instruction at a watched address is run with other bytes than the last time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    /// Its position.
+    pub position: u64,
+    /// The code picture that is in force.
+    pub seq: CodeSeq,
+    /// The watched bytes.
+    pub bytes: Vec<u8>,
+    /// What wrote each of them.
+    pub writers: Vec<LastWriter>,
 }
 
 /// Why a replay process stopped executing.
@@ -166,6 +212,12 @@ pub enum Response {
     Merged(Box<MergedResult>),
     /// Answer to [`Request::ReadMemory`]: the bytes from the address up to the first that replay has no page for.
     Memory(Vec<u8>),
+    /// Answer to [`Request::Watch`].
+    Watching,
+    /// What is watched was run with new bytes; comes before the answer to a [`Request::RunTo`].
+    Ran(Ran),
+    /// Answer to [`Request::Writers`]: one for each watched byte.
+    Writers(Vec<LastWriter>),
     /// The program wrote this to standard output or error. A write of more than [`MAX_READ`] bytes comes in pieces.
     Output {
         /// Which of the two.

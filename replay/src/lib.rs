@@ -12,6 +12,7 @@
 //! | what the program wrote | [`output::write_output`] |
 //! | copies of ELF files in the log; names for addresses | [`symbols`] |
 //! | who called whom | [`backtrace::backtrace`] |
+//! | how the code at an address has changed | [`code_history::code_history`] |
 //! | all about a crash | [`crash::report`] |
 //! | records, system calls and signals as text | [`describe`], [`syscall`], [`signal`] |
 //!
@@ -19,8 +20,10 @@
 //! replay process and talks to it over a socket ([`bugnet_format::control`]).
 
 pub mod backtrace;
+pub mod code_history;
 pub mod crash;
 pub mod describe;
+pub mod disassembly;
 pub mod error;
 pub mod log;
 pub mod machine;

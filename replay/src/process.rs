@@ -91,6 +91,9 @@ impl Process {
             Response::Stopped { .. } => "Stopped",
             Response::Memory(_) => "Memory",
             Response::Merged(_) => "Merged",
+            Response::Watching => "Watching",
+            Response::Ran(_) => "Ran",
+            Response::Writers(_) => "Writers",
             Response::Output { .. } => "Output",
         };
         self.lost(&io::Error::new(ErrorKind::InvalidData, format!("it said {kind} out of turn")))

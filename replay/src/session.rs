@@ -5,14 +5,14 @@ use crate::log::{IntervalId, Log};
 use crate::memory::{Memory, Snapshots};
 use crate::process::Process;
 use crate::tools::Tools;
-use bugnet_format::control::{MAX_READ, Request, Response};
+use bugnet_format::control::{MAX_READ, MAX_WATCH, Request, Response};
 use bugnet_format::frame::Interval;
 use bugnet_format::package;
 use bugnet_format::record::{EndReason, OutputStream, Record};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, Position};
 
-pub use bugnet_format::control::{Counts, Stop};
+pub use bugnet_format::control::{Counts, LastWriter, Ran, Stop};
 
 /// Takes what the program writes to one of its two output streams, a system call at a time.
 pub type OutputSink<'a> = dyn FnMut(OutputStream, &[u8]) + 'a;
@@ -114,7 +114,52 @@ impl Session {
         self.run(position.0, Some(sink))
     }
 
-    fn run(&mut self, position: u64, mut sink: Option<&mut OutputSink<'_>>) -> Result<Stop> {
+    /// Watches `len` bytes of code from `addr` on: with which bytes the instruction there is run, and what wrote them.
+    /// Only at the interval's start; the replay becomes slow.
+    ///
+    /// # Errors
+    /// Too many bytes, instructions were executed already, or the replay process is lost.
+    pub fn watch(&mut self, addr: Addr, len: u64) -> Result<()> {
+        if len == 0 || len > MAX_WATCH {
+            return Err(ReplayError::OutOfRange(format!("{len} bytes cannot be watched: 1 to {MAX_WATCH} can")));
+        }
+        self.process.send(&Request::Watch { addr: addr.0, len })?;
+        match self.process.receive()? {
+            Response::Watching => Ok(()),
+            other => Err(self.process.unexpected(&other)),
+        }
+    }
+
+    /// As [`Self::run_to`], and hands `sink` each run of the watched instruction with bytes other than at the last one.
+    ///
+    /// # Errors
+    /// As [`Self::run_to`].
+    pub fn run_watching(&mut self, position: Position, sink: &mut dyn FnMut(Ran)) -> Result<Stop> {
+        self.run_with(position.0, None, sink)
+    }
+
+    /// What wrote each watched byte last.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn writers(&mut self) -> Result<Vec<LastWriter>> {
+        self.process.send(&Request::Writers)?;
+        match self.process.receive()? {
+            Response::Writers(writers) => Ok(writers),
+            other => Err(self.process.unexpected(&other)),
+        }
+    }
+
+    fn run(&mut self, position: u64, sink: Option<&mut OutputSink<'_>>) -> Result<Stop> {
+        self.run_with(position, sink, &mut |_| {})
+    }
+
+    fn run_with(
+        &mut self,
+        position: u64,
+        mut sink: Option<&mut OutputSink<'_>>,
+        ran: &mut dyn FnMut(Ran),
+    ) -> Result<Stop> {
         // Behind an end or a divergence there is nothing; before the present position only another session goes.
         if let Some(stop) = self.stop.as_ref().filter(|stop| **stop != Stop::Reached)
             && position >= self.position.0
@@ -133,6 +178,7 @@ impl Session {
                         sink(stream, &bytes);
                     }
                 }
+                Response::Ran(run) => ran(run),
                 Response::Stopped { stop, position, regs, counts } => {
                     self.position = Position(position);
                     self.regs = *regs;

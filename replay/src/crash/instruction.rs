@@ -1,15 +1,13 @@
 //! The instruction at which a thread stands, taken from the log's code picture.
 
+use crate::disassembly::{self, LONGEST};
 use bugnet_format::code::CodeStore;
 use bugnet_format::frame::Interval;
 use bugnet_format::record::Record;
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, CodeSeq};
-use iced_x86::{Decoder, DecoderOptions, Formatter, InstructionInfoFactory, IntelFormatter, OpAccess, Register};
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess, Register};
 use serde::Serialize;
-
-/// Longest instruction of the processor, in bytes.
-const LONGEST: u64 = 15;
 
 /// An instruction, disassembled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,14 +50,7 @@ pub(super) fn at(regs: &RegisterFile, code: &CodeStore, seq: CodeSeq) -> Option<
     if decoded.is_invalid() {
         return None;
     }
-    let mut formatter = IntelFormatter::new();
-    let options = formatter.options_mut();
-    options.set_space_after_operand_separator(true);
-    options.set_hex_prefix("0x");
-    options.set_hex_suffix("");
-    options.set_rip_relative_addresses(true);
-    let mut text = String::new();
-    formatter.format(&decoded, &mut text);
+    let text = disassembly::text(&decoded);
     let mut factory = InstructionInfoFactory::new();
     let accesses = factory.info(&decoded).used_memory().iter().filter_map(|memory| {
         let access = match memory.access() {
@@ -71,7 +62,7 @@ pub(super) fn at(regs: &RegisterFile, code: &CodeStore, seq: CodeSeq) -> Option<
         let address = memory.virtual_address(0, |register, _, _| register_value(regs, register))?;
         Some(Access { access, address, size: memory.memory_size().size() })
     });
-    let bytes = bytes[..decoded.len()].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    let bytes = disassembly::hex(&bytes[..decoded.len()]);
     Some(Instruction { address: regs.rip, bytes, text, accesses: accesses.collect() })
 }
 

@@ -98,6 +98,12 @@ impl ElfFile {
         self.base.wrapping_add(offset)
     }
 
+    /// The byte that the file has at an address in its own terms.
+    pub fn byte(&self, address: u64) -> Option<u8> {
+        let file = object::File::parse(self.bytes[0].as_slice()).ok()?;
+        file.segments().find_map(|segment| segment.data_range(address, 1).ok()??.first().copied())
+    }
+
     /// `.eh_frame`, and the addresses that its pointers count from.
     pub fn eh_frame(&self) -> Option<&(EhFrame<Reader>, BaseAddresses)> {
         self.eh_frame.as_ref()

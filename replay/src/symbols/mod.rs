@@ -29,6 +29,31 @@ pub struct Place {
     pub source: Vec<SourceFrame>,
 }
 
+impl Place {
+    /// The innermost function with its source line, as far as known; `None` if nothing is known.
+    #[must_use]
+    pub fn brief(&self) -> Option<String> {
+        let symbol = self.symbol.as_ref();
+        let Some(source) = self.source.first() else {
+            return match (symbol, &self.module) {
+                (Some(symbol), _) => Some(format!("{}+{:#x}", symbol.name, symbol.offset)),
+                (None, Some(module)) => Some(format!("{}+{:#x}", module.path, module.offset)),
+                _ => None,
+            };
+        };
+        let function = source.function.as_deref().or(symbol.map(|symbol| symbol.name.as_str()));
+        let line = match (&source.file, source.line) {
+            (Some(file), Some(line)) => Some(format!("{file}:{line}")),
+            (Some(file), None) => Some(file.clone()),
+            _ => None,
+        };
+        match (function, line) {
+            (Some(function), Some(line)) => Some(format!("{function} at {line}")),
+            (function, line) => function.map(ToOwned::to_owned).or(line),
+        }
+    }
+}
+
 /// A place in a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModulePlace {

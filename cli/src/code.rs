@@ -1,0 +1,29 @@
+//! `bugnet code`: the versions of the code at an address.
+
+use crate::args::CodeArgs;
+use crate::failure::Failure;
+use crate::find_log::find_log;
+use bugnet_format::types::{Addr, Pid, Tid};
+use bugnet_replay::code_history::{Query, code_history};
+use bugnet_replay::log::Log;
+use bugnet_replay::tools::Tools;
+use std::io::{Write, stdout};
+use std::num::NonZeroUsize;
+
+/// Lists the versions.
+pub fn code(args: &CodeArgs) -> Result<(), Failure> {
+    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let tools = Tools::locate()?;
+    let query = Query { at: Addr(args.at), len: args.length, pid: args.process.map(Pid), tid: args.thread.map(Tid) };
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let history = code_history(&tools, &log, query, jobs)?;
+    let mut out = stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &history).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{history}")?;
+    }
+    out.flush()?;
+    Ok(())
+}
