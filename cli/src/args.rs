@@ -190,7 +190,7 @@ pub struct CodeArgs {
     /// Address of an instruction
     #[arg(long, value_name = "ADDR", value_parser = number::address)]
     pub at: u64,
-    /// Bytes from there on that make a version
+    /// Bytes from there on that make a version; fewer up to the end of an instruction that jumps or stores
     #[arg(long, value_name = "N", default_value = "16", value_parser = number::positive)]
     pub length: u64,
     /// Only the process with this id

@@ -35,6 +35,15 @@ impl Instruction {
         &self.0.action
     }
 
+    /// Whether the next instruction in memory is the next one to be executed, and cannot be changed by this one.
+    pub fn goes_straight_on(&self) -> bool {
+        match &self.0.action {
+            Action::Execute { writes, .. } => writes.is_empty() && !self.0.is_cti,
+            Action::Repeat(op) => !op.kind.writes(),
+            _ => false,
+        }
+    }
+
     /// Whether replay executes it.
     pub fn runs(&self) -> bool {
         runs(&self.0.action)

@@ -10,7 +10,7 @@ use crate::state;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Block, Instr};
 use bugnet_format::control::{LastWriter, Ran};
-use bugnet_format::types::CodeSeq;
+use bugnet_format::types::{Addr, CodeSeq};
 use std::ops::Range;
 
 /// The watched bytes.
@@ -79,7 +79,8 @@ impl Watch {
             return None;
         }
         self.ran = Some(bytes.clone());
-        Some(Ran { position, seq, bytes, writers: self.writers.clone() })
+        let writers = self.writers.iter().take(bytes.len()).copied().collect();
+        Some(Ran { position, seq, bytes, writers })
     }
 }
 
@@ -111,8 +112,22 @@ unsafe extern "C" fn on_run(spot: *const Spot) {
 /// The instruction at `pc` is run; the report that is due if it is watched and its bytes are not those of the last time.
 pub fn run(memory: &mut Memory, pc: u64, position: u64, seq: CodeSeq) -> Option<Ran> {
     let range = memory.watch.as_ref().filter(|watch| watch.range.start == pc)?.range.clone();
-    let bytes = memory.read(range.start, range.end - range.start);
+    let bytes = memory.read(range.start, certain(&range, memory) - range.start);
     memory.watch.as_mut()?.runs(position, seq, bytes)
+}
+
+/// Up to where, from the start of a range on, memory holds what the recorded program had there: to the end of the
+/// instructions that are executed next, whatever they do. Other code may have changed since the log had it last.
+fn certain(range: &Range<u64>, memory: &Memory) -> u64 {
+    let mut end = range.start;
+    while end < range.end && Addr(end).page() == Addr(range.start).page() {
+        let Some(instruction) = Instruction::decode(end, memory) else { break };
+        end += instruction.len();
+        if !instruction.goes_straight_on() {
+            break;
+        }
+    }
+    end.min(range.end)
 }
 
 unsafe extern "C" fn on_store(spot: *const Spot) {

@@ -26,6 +26,8 @@ pub struct Decoded {
     pub len: u64,
     /// What is to be done with it.
     pub action: Action,
+    /// Whether it transfers control.
+    pub is_cti: bool,
 }
 
 /// Bytes of a copy to decode: longer than an instruction, so that the decoder stays within it whatever the bytes are.
@@ -89,5 +91,5 @@ pub unsafe fn decode(pc: u64, bytes: &[u8]) -> Option<Decoded> {
     // SAFETY: the calling thread's context; `classify` keeps nothing that refers to the instruction.
     let mut decoder = unsafe { Decoder::new(sys::dr_get_current_drcontext()) };
     let (instr, len) = decoder.decode(pc, bytes)?;
-    Some(Decoded { len: len as u64, action: classify(instr) })
+    Some(Decoded { len: len as u64, action: classify(instr), is_cti: instr.is_cti() })
 }

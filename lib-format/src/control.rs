@@ -82,9 +82,10 @@ pub struct Ran {
     pub position: u64,
     /// The code picture that is in force.
     pub seq: CodeSeq,
-    /// The watched bytes.
+    /// The watched bytes, up to the end of the first instruction that transfers control or stores: what is behind
+    /// that may have changed without the log knowing, as long as it is not executed.
     pub bytes: Vec<u8>,
-    /// What wrote each of them.
+    /// What wrote each of these bytes.
     pub writers: Vec<LastWriter>,
 }
 

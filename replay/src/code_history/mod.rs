@@ -29,7 +29,7 @@ const KEPT: usize = 1000;
 pub struct Query {
     /// Address of an instruction.
     pub at: Addr,
-    /// So many bytes from it on make a version, at most [`bugnet_format::control::MAX_WATCH`].
+    /// So many bytes from it on make a version, fewer if an instruction among them transfers control or stores; at most [`bugnet_format::control::MAX_WATCH`].
     pub len: u64,
     /// Only the process with this id; none if all processes but one have no code there.
     pub pid: Option<Pid>,

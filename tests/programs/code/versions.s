@@ -63,7 +63,7 @@ kernel_reads:
 string_move:
     rep movsb
     call run
-    # 6: a store to the byte behind the first instruction only
+    # Behind the end of the function: no other version.
 patch_behind:
     mov byte ptr [rbx + 6], 0xc3
     call run
