@@ -82,7 +82,9 @@ impl Instruction {
         let at = |access: &Access| Some((access.address(regs)?, u64::from(access.bytes)));
         match &self.0.action {
             Action::Execute { writes, .. } => writes.iter().filter_map(at).collect(),
-            Action::Repeat(op) if op.kind.writes() => range(*op, Gpr::RDI, regs).into_iter().collect(),
+            Action::Repeat(op) if op.kind.writes() => {
+                range(*op, Gpr::RDI, regs.gpr(Gpr::RCX), regs).into_iter().collect()
+            }
             _ => Vec::new(),
         }
     }

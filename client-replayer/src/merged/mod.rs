@@ -222,6 +222,7 @@ impl Merged {
                     self.send(&Response::Memory(bytes));
                 }
                 Ok(Request::RunTo { .. }) => self.fail("a merged replay has no positions to run to".into()),
+                Ok(Request::Watch { .. } | Request::Writers) => self.fail("a merged replay watches nothing".into()),
                 Ok(Request::Quit) | Err(_) => self.end(),
             }
         }
