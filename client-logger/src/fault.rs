@@ -202,8 +202,10 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
             && touches(pc, shadow)
             // The program's own access has succeeded, or is about to: there is memory that this is the shadow of.
             && read_memory(thread.shadow.of(info.access_address as u64), &mut [0; 1])
-            && thread.shadow.reserve(info.access_address as u64)
         {
+            if !thread.shadow.reserve(info.access_address as u64) {
+                crate::die("another thread has mapped memory whose shadow has no room; please record again");
+            }
             return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
         }
         found = Some(scan);

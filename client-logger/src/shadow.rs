@@ -15,8 +15,6 @@ const GRANULE: u64 = 1 << 30;
 /// Keys are multiples of 2 to the power of this: the program's memory is assumed to lie in few parts of this size.
 const KEY_UNIT_SHIFT: u32 = 32;
 const ADDRESS_BITS: u32 = 47;
-/// The lowest page cannot be mapped by unprivileged programs; nor can a program have memory there.
-const LOWEST: u64 = 0x1_0000;
 
 /// A thread's shadow.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +90,7 @@ fn shadows<R>(f: impl FnOnce(&mut Shadows) -> R) -> R {
 }
 
 fn extent(start: u64) -> Range<u64> {
-    start.max(LOWEST)..start + GRANULE
+    start..start + GRANULE
 }
 
 /// Which units of the address space have anything mapped in them.
@@ -122,7 +120,8 @@ impl Shadows {
         // What the other threads may still reserve for the memory that is there.
         let keys = self.keys.iter().chain(&self.free).map(|key| key >> KEY_UNIT_SHIFT);
         let wanted: HashSet<u64> = keys.flat_map(|key| programs.iter().map(move |unit| unit ^ key)).collect();
-        let free = |unit: u64| mapped.binary_search(&unit).is_err() && !wanted.contains(&unit);
+        // Nothing can be mapped at the very bottom.
+        let free = |unit: u64| unit != 0 && mapped.binary_search(&unit).is_err() && !wanted.contains(&unit);
         let units = 1u64 << (ADDRESS_BITS - KEY_UNIT_SHIFT);
         // From 2^45 on, where the usual layout of a process leaves most room.
         let key = (0..units)
@@ -157,10 +156,11 @@ impl Shadow {
 
     /// Reserves the granule of a shadow address, if it is not reserved. `false` if something else lies there.
     pub fn reserve(self, shadow: u64) -> bool {
-        if shadow >> ADDRESS_BITS != 0 {
+        let start = shadow & !(GRANULE - 1);
+        // Nothing can be mapped at the very bottom.
+        if shadow >> ADDRESS_BITS != 0 || start == 0 {
             return false;
         }
-        let start = shadow & !(GRANULE - 1);
         shadows(|all| {
             if let Some(key) = all.granules.get(&start) {
                 return *key == self.key;

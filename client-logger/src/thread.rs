@@ -49,6 +49,8 @@ pub struct Thread {
     left: *mut u64,
     /// DynamoRIO's context.
     context: *mut c_void,
+    /// Process id.
+    pid: u32,
     /// Whether it belongs to another process, which shares the memory.
     foreign: bool,
     ownership: Option<ownership::Ownership>,
@@ -148,6 +150,7 @@ impl Thread {
             left: Slot::Left.address(),
             code_seq: Slot::CodeSeq.address().cast(),
             context,
+            pid: std::process::id(),
             foreign,
             ownership: None,
             tid,
@@ -188,6 +191,13 @@ impl Thread {
     /// A thread ends.
     pub fn exit(context: *mut c_void) {
         let Some(thread) = of(context) else { return };
+        if std::process::id() != thread.pid
+            && let Some(log) = thread.log.take()
+        {
+            // In a forked child, the other threads are not there, and their logs are the parent's.
+            thread.stop_sharing();
+            log.abandon();
+        }
         thread.cut_off();
         if let Some(peer) = thread.peer() {
             peer.end(thread.moment(thread.end));
