@@ -100,7 +100,8 @@ pub unsafe extern "C" fn on_block(
 
     let opaque = cut(&block, &mut instrs, &replay.memory);
     let count = instrs.len() - usize::from(opaque);
-    let span = replay.sites.add_block(start, count as u32, opaque);
+    let last = instrs.last().map_or(start, |last| last.pc() + last.len(&block) - 1);
+    let span = replay.sites.add_block(start, last, count as u32, opaque);
     if count > 0 {
         count_down(&block, replay, first, &instrs[..count], span);
     }
@@ -131,7 +132,7 @@ fn instead(block: &Block, replay: &mut Replay, last: Instr) {
     let pc = last.pc();
     let site = replay.sites.add(Site::Instead(pc));
     call(block, &replay.stub, Some(last), site);
-    // Never executed, but a block has to end in something.
+    // Executed only once there is code that replay executes.
     // SAFETY: makes a value from an address.
     let target = Opnd(unsafe { sys::opnd_create_pc(pc as sys::app_pc) });
     block.app(Some(last), block.make(sys::OP_jmp, &[], &[target]), pc);

@@ -6,7 +6,7 @@
 use crate::block;
 use crate::instruction::Instruction;
 use crate::replay::{Replay, Wanted};
-use crate::site::{Site, Span, SpanId, SplitId};
+use crate::site::{Built, Site, Span, SpanId, SplitId};
 use bugnet_format::record::Record;
 
 impl Replay {
@@ -35,7 +35,17 @@ impl Replay {
                     self.clean_call(Wanted::Event(pc))
                 }
             }
+            // There was no code when the block was built, and now there is: behind the call, the block goes on to it.
+            Site::Instead(pc) if self.stub.slots().left != 0 && self.executes(pc) => resume,
             Site::Instead(pc) => self.clean_call(Wanted::Event(pc)),
+        }
+    }
+
+    /// Whether there is a block at this address that begins with an instruction which is executed.
+    fn executes(&self, pc: u64) -> bool {
+        match self.sites.built(pc) {
+            Some(Built::Plain(span)) => self.sites.span(span).count > 0,
+            _ => false,
         }
     }
 

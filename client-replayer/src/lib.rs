@@ -1,4 +1,4 @@
-//! The DynamoRIO client that replays one checkpoint interval.
+//! The DynamoRIO client that replays checkpoint intervals, one after another.
 //!
 //! [`bugnet_format::package`] comes in as a descriptor, [`bugnet_format::control`] goes over another one, and nothing
 //! else comes from outside. The parts:
@@ -8,6 +8,7 @@
 //! - `site`: the places in blocks from which they call; `tags`: names for copies of blocks
 //! - `due`: what is due at most positions, `LOAD` records, without DynamoRIO's help
 //! - `replay`: what else is due: applies records, stops, answers requests
+//! - `loaded`: the package
 //! - `machine`: the registers, in DynamoRIO's form and in the log's
 //! - `memory`: the recorded program's memory
 //! - `instruction`: where an instruction reads, so that a `LOAD` record finds its place
@@ -24,6 +25,7 @@ mod block;
 mod confine;
 mod due;
 mod instruction;
+mod loaded;
 mod machine;
 mod memory;
 mod merged;

@@ -12,7 +12,7 @@ use bugnet_dr::sys;
 use bugnet_format::package::PageRef;
 use bugnet_format::types::Addr;
 use hashbrown::HashMap;
-use rustix::mm::{MprotectFlags, mprotect};
+use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
@@ -61,6 +61,8 @@ pub struct Memory {
     /// What is watched, if anything.
     pub watch: Option<Watch>,
     window: Range<u64>,
+    /// The code pages as they were put in place.
+    code: HashMap<u64, Box<[u8]>>,
 }
 
 /// Bits of the pages `from..to` (addresses) that lie in the chunk at `chunk`.
@@ -87,7 +89,7 @@ fn runs(chunk: u64, mut bits: u16) -> impl Iterator<Item = Range<u64>> {
 impl Memory {
     /// Nothing is mapped; `window` is the replay process's own.
     pub fn new(window: Range<u64>) -> Self {
-        Self { chunks: HashMap::new(), watch: None, window }
+        Self { chunks: HashMap::new(), watch: None, window, code: HashMap::new() }
     }
 
     fn check(&self, addr: u64, len: u64) -> Result<Range<u64>, MemoryError> {
@@ -234,6 +236,7 @@ impl Memory {
             let known = run.iter().all(|page| self.is_code(page.addr.0, 1));
             for page in run {
                 self.write(page.addr.page().0, page.bytes)?;
+                self.code.insert(page.addr.page().0, page.bytes.into());
             }
             if known {
                 continue;
@@ -249,5 +252,38 @@ impl Memory {
             }
         }
         Ok(())
+    }
+
+    /// Makes memory what it is at an interval's start: code as it was put in place last, zeros elsewhere.
+    pub fn reset(&mut self) -> Result<(), MemoryError> {
+        let mut chunks: Vec<_> = self.chunks.iter().map(|(at, chunk)| (*at, *chunk)).collect();
+        chunks.sort_unstable_by_key(|(at, _)| *at);
+        let mut pages: Vec<Range<u64>> = Vec::new();
+        for (at, chunk) in chunks {
+            for run in runs(at, chunk.mapped & !chunk.code) {
+                match pages.last_mut() {
+                    Some(last) if last.end == run.start => last.end = run.end,
+                    _ => pages.push(run),
+                }
+            }
+            for run in runs(at, chunk.code & chunk.writable) {
+                self.restore_code(run);
+            }
+        }
+        for run in pages {
+            // SAFETY: the pages are the recorded program's, mapped by this type, private and without a file.
+            unsafe { madvise(run.start as *mut c_void, (run.end - run.start) as usize, Advice::LinuxDontNeed) }
+                .map_err(|e| MemoryError::System(run.start, e))?;
+        }
+        Ok(())
+    }
+
+    fn restore_code(&self, pages: Range<u64>) {
+        for page in pages.step_by(PAGE as usize) {
+            if let Some(bytes) = self.code.get(&page) {
+                // SAFETY: the page is the recorded program's and writable; the only thread that uses it waits.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), page as *mut u8, bytes.len()) };
+            }
+        }
     }
 }

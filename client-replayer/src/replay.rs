@@ -5,6 +5,7 @@
 //! that will be due, and goes on.
 
 use crate::instruction::{Instruction, Registers as _};
+use crate::loaded::Loaded;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::site::Sites;
@@ -20,7 +21,7 @@ use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::package::{Package, PageRef};
 use bugnet_format::record::{LoadValue, OutputStream, Placed, Record, Records, SignalStep};
 use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq};
+use bugnet_format::types::CodeSeq;
 use hashbrown::HashMap;
 use std::ffi::c_void;
 use std::fs::File;
@@ -63,6 +64,13 @@ fn divergence(what: impl Into<String>) -> Trouble {
     Stop::Divergence { what: what.into(), expected: None }.into()
 }
 
+/// Makes DynamoRIO forget a block. A flush of its code would take along whatever lies near.
+fn drop_block(tag: u64) {
+    // SAFETY: within a clean call, holding no lock, in the only thread, whose blocks are its own (`-thread_private`).
+    // The block in which it was called may be the one; it is not returned to, since a clean call ends in a redirection.
+    unsafe { sys::dr_delete_fragment(sys::dr_get_current_drcontext(), tag as *mut c_void) };
+}
+
 /// The replay of one interval.
 pub struct Replay {
     control: File,
@@ -102,12 +110,12 @@ pub struct Replay {
     pub counts: Counts,
     /// Why execution cannot go on, once it cannot.
     over: Option<Stop>,
-    package: &'static [u8],
+    package: Loaded,
 }
 
 impl Replay {
     /// A replay of the package, which is not looked at before control comes to the gate.
-    pub fn new(package: &'static [u8], control: File, window: Range<u64>, gate: u64, stub: Stub) -> Self {
+    pub fn new(package: Loaded, control: File, window: Range<u64>, gate: u64, stub: Stub) -> Self {
         Self {
             control,
             records: Records::new(&[]),
@@ -137,7 +145,7 @@ impl Replay {
 
     /// Reads the package, puts the code in place, and loads the registers.
     fn open(&mut self) -> Result<(), String> {
-        let package = Package::decode(self.package).ok_or("the package is damaged, or of another version")?;
+        let package = Package::decode(self.package.bytes()).ok_or("the package is damaged, or of another version")?;
         self.records = package.records();
         self.code_seq = package.code_seq;
         let mut at_start = Vec::new();
@@ -149,7 +157,10 @@ impl Replay {
         at_start.reverse();
         at_start.dedup_by_key(|page| page.addr);
         at_start.reverse();
+        let changed: Vec<u64> =
+            at_start.iter().map(|page| page.addr.0).filter(|at| self.memory.is_code(*at, 1)).collect();
         self.memory.install_code(&at_start).map_err(|e| e.to_string())?;
+        changed.into_iter().for_each(|page| self.drop_blocks(page));
         for page in &self.pages {
             self.memory.anticipate_code(page.addr.page().0).map_err(|e| e.to_string())?;
         }
@@ -157,6 +168,25 @@ impl Replay {
             Some(Ok(Placed { record: Record::Checkpoint { regs, .. }, .. })) => self.machine.load(&regs),
             _ => return Err("the interval does not begin with a checkpoint".into()),
         }
+        Ok(())
+    }
+
+    /// Takes up another interval, whose package of `len` bytes follows on the socket.
+    fn take_up(&mut self, len: u64) -> Result<(), String> {
+        // Pages that belong to the last interval's end are in force at the start of any later one.
+        if let Some(last) = self.pages.last().map(|page| page.seq) {
+            self.change_code(last).map_err(|e| e.to_string())?;
+        }
+        self.memory.reset().map_err(|e| e.to_string())?;
+        self.instructions.clear();
+        (self.records, self.next, self.damage) = (Records::new(&[]), None, None);
+        self.pages.clear();
+        (self.pages_used, self.due, self.position, self.target) = (0, 0, 0, 0);
+        (self.counts, self.over) = (Counts::default(), None);
+        // SAFETY: nothing refers to the package any more: records and pages do, and are gone.
+        unsafe { self.package.replace(&mut self.control, len)? };
+        self.open()?;
+        self.read_record();
         Ok(())
     }
 
@@ -185,9 +215,8 @@ impl Replay {
         }
         let instruction = self.instruction(pc)?;
         if instruction.runs() {
-            // Its second part lies in a page that came later.
-            let len = instruction.len();
-            self.drop_blocks(pc, len);
+            // Its page, or that of its second part, came later than the block.
+            drop_block(pc);
             return Ok(());
         }
         Err(divergence(format!("the log has no record for the instruction at {pc:#x}, which replay does not execute")))
@@ -264,6 +293,10 @@ impl Replay {
                     // SAFETY: ends the process.
                     unsafe { sys::dr_abort_with_code(0) };
                 }
+                Request::Next { len } => match self.take_up(len) {
+                    Ok(()) => self.send(&Response::Ready),
+                    Err(why) => self.fail(why),
+                },
                 Request::ReadMemory { addr, len } => {
                     let bytes = self.memory.read(addr, len.min(control::MAX_READ));
                     self.send(&Response::Memory(bytes));
@@ -457,9 +490,8 @@ impl Replay {
             let start = page.addr.page().0;
             let known = self.memory.is_code(start, 1);
             self.memory.install_code(&[page])?;
-            // A page that is new has no blocks. DynamoRIO would drop those of all pages next to it.
             if known {
-                self.drop_blocks(start, Addr::PAGE);
+                self.drop_blocks(start);
             }
         }
         self.code_seq = seq;
@@ -467,12 +499,9 @@ impl Replay {
         Ok(())
     }
 
-    /// Makes DynamoRIO forget the blocks of a piece of code.
-    fn drop_blocks(&mut self, start: u64, len: u64) {
-        unsafe extern "C" fn dropped(_: *mut c_void) {}
-        // SAFETY: within a clean call, holding no lock. The block in which it was called may be among those that are
-        // dropped; it is not returned to, since a clean call ends in a redirection.
-        unsafe { sys::dr_flush_region_ex(start as sys::app_pc, len as usize, Some(dropped), std::ptr::null_mut()) };
+    /// Makes DynamoRIO forget the blocks that have bytes on a page.
+    fn drop_blocks(&mut self, page: u64) {
+        self.sites.take_blocks(page).into_iter().for_each(drop_block);
     }
 
     fn change_fpu(&mut self, effect: FpuEffect) {

@@ -1,6 +1,7 @@
 //! The places from which blocks call the client, and what the client knows of the code around them.
 
 use crate::instruction::Instruction;
+use bugnet_format::types::Addr;
 use hashbrown::HashMap;
 
 /// A place in the code cache from which the client is called; blocks name it by its index in [`Sites`].
@@ -69,6 +70,8 @@ pub struct Sites {
     splits: Vec<Split>,
     /// By DynamoRIO's tag: the program's address, or that of a split copy.
     built: HashMap<u64, Built>,
+    /// Tags of the plain blocks with bytes on a page, by the page's address. Some may be gone.
+    on_page: HashMap<u64, Vec<u64>>,
 }
 
 impl Sites {
@@ -89,16 +92,26 @@ impl Sites {
         SpanId((self.spans.len() - 1) as u32)
     }
 
-    /// The span that a plain block consists of, as it is built.
-    pub fn add_block(&mut self, tag: u64, count: u32, opaque: bool) -> SpanId {
+    /// The span that a plain block consists of, as it is built. `last` is the address of its last byte.
+    pub fn add_block(&mut self, tag: u64, last: u64, count: u32, opaque: bool) -> SpanId {
         let span = self.add_span(tag, count, opaque);
         self.built.insert(tag, Built::Plain(span));
+        let (first, last) = (Addr(tag).page().0, Addr(last).page().0);
+        self.on_page.entry(first).or_default().push(tag);
+        if last != first {
+            self.on_page.entry(last).or_default().push(tag);
+        }
         span
     }
 
     /// Whether no block of the program has been built.
     pub fn is_empty(&self) -> bool {
         self.built.is_empty()
+    }
+
+    /// Takes the plain blocks with bytes on a page off the list.
+    pub fn take_blocks(&mut self, page: u64) -> Vec<u64> {
+        self.on_page.remove(&page).unwrap_or_default()
     }
 
     /// The span with this number.

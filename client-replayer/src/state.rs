@@ -1,14 +1,13 @@
 //! The one [`Replay`] of the process, and how it begins.
 
+use crate::loaded::Loaded;
 use crate::replay::Replay;
 use crate::signal;
 use crate::stub::Stub;
 use crate::{block, merged};
 use bugnet_dr::sys;
-use bugnet_format::control::{CONTROL_FD, PACKAGE_FD};
+use bugnet_format::control::CONTROL_FD;
 use bugnet_format::merged::MERGED_MAGIC;
-use rustix::fd::BorrowedFd;
-use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::fs::File;
 use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -17,8 +16,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 const WINDOW_SIZE: u64 = 1 << 40;
 /// From the host's entry point to its gate.
 const GATE: u64 = 2;
-/// Largest package that is accepted.
-const MAX_PACKAGE: u64 = 1 << 40;
 
 static REPLAY: AtomicPtr<Replay> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -52,32 +49,14 @@ fn find_gate() -> u64 {
     }
 }
 
-/// Maps the package where it lies.
-fn map_package() -> Result<&'static [u8], String> {
-    // SAFETY: the descriptor is inherited by contract and stays open; a wrong one makes the calls fail.
-    let fd = unsafe { BorrowedFd::borrow_raw(PACKAGE_FD) };
-    let failed = |e| format!("cannot map the package, descriptor {PACKAGE_FD}: {e}");
-    let size = u64::try_from(rustix::fs::fstat(fd).map_err(failed)?.st_size).unwrap_or(0);
-    if size == 0 || size > MAX_PACKAGE {
-        return Err(format!("the package, descriptor {PACKAGE_FD}, has {size} bytes"));
-    }
-    // SAFETY: a new private mapping at a place of the kernel's choice, never unmapped. Whoever starts the replay process
-    // seals the package: nobody changes or truncates it under us.
-    unsafe {
-        let at =
-            mmap(std::ptr::null_mut(), size as usize, ProtFlags::READ, MapFlags::PRIVATE, fd, 0).map_err(failed)?;
-        Ok(std::slice::from_raw_parts(at.cast(), size as usize))
-    }
-}
-
 /// Sets up the replay and registers the events.
 pub fn start(window: u64) -> Result<(), String> {
-    let package = map_package()?;
+    let package = Loaded::first()?;
     // SAFETY: the descriptor is inherited by contract, and nobody else in the process owns it.
     let control = unsafe { File::from_raw_fd(CONTROL_FD) };
     let window = window..window + WINDOW_SIZE;
-    if package.starts_with(&MERGED_MAGIC) {
-        return merged::state::start(package, control, window, find_gate());
+    if package.bytes().starts_with(&MERGED_MAGIC) {
+        return merged::state::start(package.bytes(), control, window, find_gate());
     }
     let replay = Replay::new(package, control, window, find_gate(), Stub::new()?);
     REPLAY.store(Box::into_raw(Box::new(replay)), Ordering::Relaxed);

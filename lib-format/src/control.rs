@@ -53,6 +53,13 @@ pub enum Request {
     },
     /// What wrote the watched bytes last: answered by [`Response::Writers`].
     Writers,
+    /// Take up another interval of the same recorded process, at position 0. Its package follows the message, as so many
+    /// bytes, and lacks the code pages that the packages before had already. Answered by [`Response::Ready`]. Memory
+    /// that an earlier interval has touched is zero again, but readable.
+    Next {
+        /// Bytes of the package.
+        len: u64,
+    },
     /// End the replay process.
     Quit,
 }

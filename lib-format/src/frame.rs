@@ -5,7 +5,7 @@
 
 use crate::error::{FormatError, Result};
 use crate::record::{Record, Records};
-use crate::types::{CodeSeq, IntervalNo, Pid, Tid};
+use crate::types::{CodeSeq, IntervalNo, Pid, Position, Tid};
 use crate::wire::Reader;
 use std::path::Path;
 
@@ -281,6 +281,9 @@ pub struct Interval {
     pub broken: Option<(u64, String)>,
     /// Whether `broken` is damage, not just a file that ends in the middle of a frame as a killed logger leaves it.
     pub damaged: bool,
+    last_code: CodeSeq,
+    /// Where [`Self::ending`] begins, and the position of the record before.
+    ending: (usize, Position),
 }
 
 impl Interval {
@@ -296,8 +299,8 @@ impl Interval {
         let frames = read_frames(file, HEADER_SIZE);
         let mut stream = frames.stream;
         stream.extend_from_slice(tail_records(tail, &header, frames.count));
-        let (usable, complete, fault) = usable_records(&stream);
-        if usable == 0 {
+        let Usable { bytes, complete, fault, last_code, ending } = usable_records(&stream);
+        if bytes == 0 {
             let (at, why) = match (fault, frames.broken) {
                 (Some((_, why)), _) => (HEADER_SIZE as u64, why),
                 (None, Some(broken)) => broken,
@@ -305,10 +308,11 @@ impl Interval {
             };
             return Err(FormatError::damaged(path, at, why));
         }
-        stream.truncate(usable);
+        stream.truncate(bytes);
+        let last_code = last_code.max(header.code_seq);
         let damaged = fault.is_some() || frames.fault.is_some_and(|fault| fault != FrameFault::CutOff);
         let broken = fault.or(frames.broken);
-        Ok(Self { header, stream, file_size: file.len() as u64, complete, broken, damaged })
+        Ok(Self { header, stream, file_size: file.len() as u64, complete, broken, damaged, last_code, ending })
     }
 
     /// Whether the logger had come to the interval's first record when it was killed. If not, the thread's log ends
@@ -332,10 +336,13 @@ impl Interval {
     /// The newest code picture that the interval uses.
     #[must_use]
     pub fn last_code_seq(&self) -> CodeSeq {
-        self.records().flatten().fold(self.header.code_seq, |last, placed| match placed.record {
-            Record::Code { seq, .. } => last.max(seq),
-            _ => last,
-        })
+        self.last_code
+    }
+
+    /// The `SNAPSHOT`s at the interval's end, and the `END`, as far as there are any.
+    pub fn ending(&self) -> Records<'_> {
+        let (offset, position) = self.ending;
+        Records::resume(&self.stream, offset, position)
     }
 }
 
@@ -347,25 +354,49 @@ fn tail_records<'a>(tail: Option<&'a [u8]>, header: &IntervalHeader, frames: u32
     }
 }
 
-/// How many bytes of `stream` are records that can be used, whether the last of them is an `END`, and what is wrong
-/// behind them.
-fn usable_records(stream: &[u8]) -> (usize, bool, Option<(u64, String)>) {
+/// What one pass over a stream finds.
+#[derive(Default)]
+struct Usable {
+    /// How many bytes are records that can be used.
+    bytes: usize,
+    /// Whether the last of them is an `END`.
+    complete: bool,
+    /// What is wrong behind them.
+    fault: Option<(u64, String)>,
+    /// Newest code picture that a record names.
+    last_code: CodeSeq,
+    /// See [`Interval::ending`].
+    ending: (usize, Position),
+}
+
+fn usable_records(stream: &[u8]) -> Usable {
     let mut reader = Records::new(stream);
-    let mut usable = 0;
+    let mut found = Usable::default();
     while let Some(next) = reader.next() {
         let placed = match next {
             Ok(placed) => placed,
-            Err(e) => return (usable, false, Some((e.offset as u64, e.reason.to_owned()))),
+            Err(e) => return Usable { fault: Some((e.offset as u64, e.reason.to_owned())), ..found },
         };
+        let usable = found.bytes;
         if (usable == 0) != matches!(placed.record, Record::Checkpoint { .. }) {
-            return (usable, false, Some((usable as u64, "a CHECKPOINT must come first and only first".to_owned())));
+            let fault = (usable as u64, "a CHECKPOINT must come first and only first".to_owned());
+            return Usable { fault: Some(fault), ..found };
         }
-        usable = reader.offset();
-        if let Record::End { .. } = placed.record {
-            let more = (usable < stream.len()).then(|| (usable as u64, "records follow the END".to_owned()));
-            return (usable, true, more);
+        found.bytes = reader.offset();
+        match placed.record {
+            Record::Snapshot { .. } => continue,
+            Record::End { .. } => {
+                found.complete = true;
+                found.fault =
+                    (found.bytes < stream.len()).then(|| (found.bytes as u64, "records follow the END".to_owned()));
+                return found;
+            }
+            Record::Code { seq, .. } => found.last_code = found.last_code.max(seq),
+            _ => {}
         }
+        found.ending = (found.bytes, placed.position);
     }
-    let zero = (usable < stream.len()).then(|| (usable as u64, "a zero byte among the records".to_owned()));
-    (usable, false, zero)
+    found.fault =
+        (found.bytes < stream.len()).then(|| (found.bytes as u64, "a zero byte among the records".to_owned()));
+    found
 }

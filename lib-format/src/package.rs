@@ -20,9 +20,17 @@ const HEADER: usize = 32;
 /// see [`CodeStore::covers`] and [`Interval::last_code_seq`].
 #[must_use]
 pub fn encode(interval: &Interval, code: &CodeStore) -> Vec<u8> {
+    encode_after(interval, code, CodeSeq(0))
+}
+
+/// As [`encode`], for a replay process that has the code picture `known` already, which is not newer than the one at
+/// the interval's start: without the pages up to there.
+#[must_use]
+pub fn encode_after(interval: &Interval, code: &CodeStore, known: CodeSeq) -> Vec<u8> {
     let start = interval.header.code_seq;
     let last = interval.last_code_seq();
     let mut pages: Vec<&CodePage> = code.picture(start);
+    pages.retain(|page| page.seq > known);
     pages.extend(code.pages.iter().filter(|page| page.seq > start && page.seq <= last));
     pages.sort_by_key(|page| page.seq);
     let mut out = Vec::with_capacity(HEADER + pages.len() * CODE_PAGE_SIZE + interval.stream.len());

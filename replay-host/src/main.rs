@@ -84,8 +84,10 @@ fn run(kernel: &stack::Kernel) -> Result<core::convert::Infallible, Failure> {
 /// What DynamoRIO reads from `DYNAMORIO_OPTIONS`.
 ///
 /// * `-stack_size`, `-signal_stack_size`: the client's code runs on DynamoRIO's stacks.
-/// * `-max_bb_instrs`: the client makes blocks some thirty times as long, and DynamoRIO's limit is 64 KiB.
-/// * `-disable_traces`: traces would need blocks that end in a cti of their own.
+/// * `-max_bb_instrs`: keeps what is in front of the next look at the count short.
+/// * `-disable_traces`: traces take longer to make than they save, and the client jumps into blocks.
+/// * `-thread_private`: there is one thread; blocks can be deleted one by one.
+/// * `-no_finite_bb_cache`: no block leaves the code cache for want of room.
 /// * `-no_follow_children`, `-no_multi_thread_exit`: there is one process and one thread.
 fn options<'a>(layout: &Layout, client: &CStr, rest: impl Iterator<Item = &'a CStr>) -> Result<Text, Failure> {
     let mut text = Text::new();
@@ -93,7 +95,7 @@ fn options<'a>(layout: &Layout, client: &CStr, rest: impl Iterator<Item = &'a CS
     let overflow = |_| Failure::new("arguments too long", 0);
     write!(
         text,
-        "DYNAMORIO_OPTIONS=-code_api -stack_size 256K -signal_stack_size 128K -disable_traces -max_bb_instrs 128 \
+        "DYNAMORIO_OPTIONS=-code_api -stack_size 256K -signal_stack_size 128K -disable_traces -thread_private -no_finite_bb_cache -max_bb_instrs 128 \
          -no_follow_children -no_vm_base_near_app -vm_base {:#x} -client_lib '{client};0;window={:#x}",
         layout.heap, layout.window,
     )

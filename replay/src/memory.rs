@@ -26,7 +26,7 @@ impl Snapshots {
             Record::Snapshot { addr, bytes } => Some((addr.0, bytes.to_vec())),
             _ => None,
         };
-        Self(interval.records().flatten().filter_map(|placed| snapshot(placed.record)).collect())
+        Self(interval.ending().flatten().filter_map(|placed| snapshot(placed.record)).collect())
     }
 
     /// The bytes from `addr` up to the end of the snapshot that holds it; empty if none does.

@@ -35,7 +35,7 @@ pub fn write_output(
     pool::in_order(
         &selected,
         jobs,
-        |id| interval_output(tools, log, *id),
+        |session, id| interval_output(tools, log, *id, session),
         |_, (pieces, result)| {
             for piece in &pieces {
                 sink(piece).map_err(ReplayError::Sink)?;
@@ -54,7 +54,7 @@ pub fn output_tail(tools: &Tools, log: &Log, selection: &Selection, limit: usize
     let mut tail: Vec<Piece> = Vec::new();
     let mut left = limit;
     for id in in_time_order(log, selection.intervals_of(log)?)?.into_iter().rev() {
-        let (pieces, result) = interval_output(tools, log, id);
+        let (pieces, result) = interval_output(tools, log, id, &mut None);
         result?;
         for mut piece in pieces.into_iter().rev() {
             if left == 0 {
@@ -85,14 +85,21 @@ fn in_time_order(log: &Log, mut ids: Vec<IntervalId>) -> Result<Vec<IntervalId>>
     Ok(ids)
 }
 
-/// What an interval wrote, up to the first error.
-fn interval_output(tools: &Tools, log: &Log, id: IntervalId) -> (Vec<Piece>, Result<()>) {
+/// What an interval wrote, up to the first error. `last` is the session of an interval before and becomes that of this
+/// one.
+fn interval_output(tools: &Tools, log: &Log, id: IntervalId, last: &mut Option<Session>) -> (Vec<Piece>, Result<()>) {
     let mut pieces = Vec::new();
-    let result = collect(tools, log, id, &mut pieces);
+    let result = collect(tools, log, id, last, &mut pieces);
     (pieces, result)
 }
 
-fn collect(tools: &Tools, log: &Log, id: IntervalId, pieces: &mut Vec<Piece>) -> Result<()> {
+fn collect(
+    tools: &Tools,
+    log: &Log,
+    id: IntervalId,
+    session: &mut Option<Session>,
+    pieces: &mut Vec<Piece>,
+) -> Result<()> {
     let interval = log.interval(id)?;
     let mut last = None;
     for placed in interval.records().flatten() {
@@ -101,7 +108,8 @@ fn collect(tools: &Tools, log: &Log, id: IntervalId, pieces: &mut Vec<Piece>) ->
         }
     }
     let Some(last) = last else { return Ok(()) };
-    let mut session = Session::start(tools, log, id, &interval)?;
+    let started = Session::start_behind(session.take(), tools, log, id, &interval)?;
+    let session = session.insert(started);
     let mut sink = |stream, bytes: &[u8]| pieces.push(Piece { stream, bytes: bytes.to_vec() });
     let stop = session.run_to_with_output(Position(last.0 + 1), &mut sink)?;
     match stop {

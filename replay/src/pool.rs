@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 
-/// Calls `work` on each item, `jobs` at a time, and `sink` with each result, in order.
+/// Calls `work` on each item, `jobs` at a time, and `sink` with each result, in order. Each of the threads that work
+/// has a state of its own that goes from item to item.
 ///
 /// At most a few results per job wait for their turn, so that memory stays bounded however slow the first is. An
 /// error of `sink` ends it; items whose work has begun are still finished.
 ///
 /// # Errors
 /// The first of `sink`, or a thread cannot be started.
-pub(crate) fn in_order<T: Sync, R: Send>(
+pub(crate) fn in_order<T: Sync, R: Send, S: Default>(
     items: &[T],
     jobs: NonZeroUsize,
-    work: impl Fn(&T) -> R + Sync,
+    work: impl Fn(&mut S, &T) -> R + Sync,
     mut sink: impl FnMut(&T, R) -> Result<()>,
 ) -> Result<()> {
     let jobs = jobs.get().min(items.len());
@@ -27,8 +28,9 @@ pub(crate) fn in_order<T: Sync, R: Send>(
         for _ in 0..jobs {
             let (send, turn, work) = (send.clone(), &turn, &work);
             let worker = move || {
+                let mut state = S::default();
                 while let Some(index) = turn.next() {
-                    if send.send((index, work(&items[index]))).is_err() {
+                    if send.send((index, work(&mut state, &items[index]))).is_err() {
                         break;
                     }
                 }
@@ -112,7 +114,7 @@ mod tests {
         for n in [1, 3, 8, 500] {
             let taken = AtomicUsize::new(0);
             let mut seen = Vec::new();
-            let work = |&i: &usize| {
+            let work = |(): &mut (), &i: &usize| {
                 assert!(i < taken.load(Ordering::SeqCst) + 4 * n.min(200) + 1);
                 i * 2
             };
@@ -133,7 +135,7 @@ mod tests {
         let result = in_order(
             &items,
             jobs(4),
-            |_| worked.fetch_add(1, Ordering::SeqCst),
+            |(): &mut (), _| worked.fetch_add(1, Ordering::SeqCst),
             |&item, _| if item == 5 { Err(ReplayError::OutOfRange("enough".into())) } else { Ok(()) },
         );
         assert_eq!(result.unwrap_err().to_string(), "enough");
@@ -142,6 +144,6 @@ mod tests {
 
     #[test]
     fn no_items_are_no_work() {
-        in_order(&[] as &[u8], jobs(4), |_| (), |_, ()| Ok(())).unwrap();
+        in_order(&[] as &[u8], jobs(4), |(): &mut (), _| (), |_, ()| Ok(())).unwrap();
     }
 }

@@ -26,12 +26,16 @@ const STDERR_SIZE: u64 = 64 << 10;
 const STDERR_SHOWN: usize = 4 << 10;
 /// How long one look at the socket lasts before the process is looked at.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Intervals that one process replays before it has to make room for another one.
+const MAX_INTERVALS: u32 = 64;
 /// After so many looks without a byte and without processor time used, a replay process counts as stuck.
 const STUCK_AFTER: u32 = 60;
 
 /// A running replay process; killed when dropped.
 pub(crate) struct Process {
     interval: IntervalId,
+    /// Intervals that it was given.
+    intervals: u32,
     child: Child,
     socket: UnixStream,
     stderr: File,
@@ -44,6 +48,8 @@ impl Process {
         let (stderr, for_child) = bounded_sink().map_err(ReplayError::system("catch the replay process's errors"))?;
         let (socket, theirs) = UnixStream::pair().map_err(ReplayError::system("connect to the replay process"))?;
         socket.set_read_timeout(Some(PATIENCE)).map_err(ReplayError::system("connect to the replay process"))?;
+        let patience = PATIENCE * STUCK_AFTER;
+        socket.set_write_timeout(Some(patience)).map_err(ReplayError::system("connect to the replay process"))?;
         let host = tools.path(Tool::ReplayHost)?;
         let mut command = Command::new(&host);
         command.arg(tools.path(Tool::DynamoRio)?).arg(tools.path(Tool::Replayer)?).env_clear();
@@ -60,10 +66,27 @@ impl Process {
         let child = command.spawn().map_err(ReplayError::system(format!("start {}", host.display())))?;
         // `command` holds the child's ends of the connections; without them gone its death would go unnoticed.
         drop(command);
-        let mut process = Self { interval, child, socket, stderr };
+        let mut process = Self { interval, intervals: 1, child, socket, stderr };
         match process.receive()? {
             Response::Ready => Ok(process),
             other => Err(process.unexpected(&other)),
+        }
+    }
+
+    /// Whether it can be given another interval: with each that it replays it grows.
+    pub fn is_fresh(&self) -> bool {
+        self.intervals < MAX_INTERVALS
+    }
+
+    /// Gives it another interval of the same process, whose package lacks the code pages that it has.
+    pub fn next(&mut self, interval: IntervalId, package: &[u8]) -> Result<()> {
+        self.interval = interval;
+        self.intervals += 1;
+        self.send(&Request::Next { len: package.len() as u64 })?;
+        self.socket.write_all(package).map_err(|e| self.lost(&e))?;
+        match self.receive()? {
+            Response::Ready => Ok(()),
+            other => Err(self.unexpected(&other)),
         }
     }
 

@@ -8,9 +8,9 @@ use crate::tools::Tools;
 use bugnet_format::control::{MAX_READ, MAX_WATCH, Request, Response};
 use bugnet_format::frame::Interval;
 use bugnet_format::package;
-use bugnet_format::record::{EndReason, OutputStream, Record};
+use bugnet_format::record::{EndReason, OutputStream, Placed, Record};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{Addr, Position};
+use bugnet_format::types::{Addr, CodeSeq, Position};
 
 pub use bugnet_format::control::{Counts, LastWriter, Ran, Stop};
 
@@ -26,6 +26,8 @@ pub struct Session {
     regs: RegisterFile,
     counts: Counts,
     stop: Option<Stop>,
+    /// The newest code picture of the interval.
+    code: CodeSeq,
     end: Option<(Position, EndReason)>,
     snapshots: Snapshots,
 }
@@ -45,18 +47,49 @@ impl Session {
     /// The process cannot be started or set up.
     pub fn start(tools: &Tools, log: &Log, id: IntervalId, interval: &Interval) -> Result<Self> {
         let code = log.code(id.thread.pid)?;
-        let mut regs = RegisterFile::default();
-        let mut end = None;
-        for placed in interval.records().flatten() {
-            match placed.record {
-                Record::Checkpoint { regs: at_start, .. } => regs = *at_start,
-                Record::End { reason, .. } => end = Some((placed.position, reason)),
-                _ => {}
-            }
+        Ok(Self::at_start(Process::start(tools, id, &package::encode(interval, &code))?, id, interval))
+    }
+
+    /// As [`Self::start`], with the replay process that another session leaves behind, if it will do: it has the code
+    /// already, in the code cache, too.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_behind(
+        before: Option<Self>,
+        tools: &Tools,
+        log: &Log,
+        id: IntervalId,
+        interval: &Interval,
+    ) -> Result<Self> {
+        let Some(before) = before.filter(|before| before.leaves_process_for(id, interval)) else {
+            return Self::start(tools, log, id, interval);
+        };
+        let Self { mut process, code: known, .. } = before;
+        let package = package::encode_after(interval, &*log.code(id.thread.pid)?, known);
+        match process.next(id, &package) {
+            Ok(()) => Ok(Self::at_start(process, id, interval)),
+            // Whatever the interval before has done to it, this one is not to suffer.
+            Err(_) => Self::start(tools, log, id, interval),
         }
-        let process = Process::start(tools, id, &package::encode(interval, &code))?;
-        let (counts, snapshots) = (Counts::default(), Snapshots::of(interval));
-        Ok(Self { id, process, position: Position(0), regs, counts, stop: None, end, snapshots })
+    }
+
+    fn leaves_process_for(&self, id: IntervalId, interval: &Interval) -> bool {
+        let good = matches!(self.stop, Some(Stop::End | Stop::Reached));
+        good && self.process.is_fresh() && self.id.thread.pid == id.thread.pid && self.code <= interval.header.code_seq
+    }
+
+    fn at_start(process: Process, id: IntervalId, interval: &Interval) -> Self {
+        let regs = match interval.records().next() {
+            Some(Ok(Placed { record: Record::Checkpoint { regs, .. }, .. })) => *regs,
+            _ => RegisterFile::default(),
+        };
+        let end = interval.ending().flatten().find_map(|placed| match placed.record {
+            Record::End { reason, .. } => Some((placed.position, reason)),
+            _ => None,
+        });
+        let (counts, snapshots, code) = (Counts::default(), Snapshots::of(interval), interval.last_code_seq());
+        Self { id, process, position: Position(0), regs, counts, stop: None, code, end, snapshots }
     }
 
     /// Which interval this is.

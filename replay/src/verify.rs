@@ -167,7 +167,7 @@ pub fn verify(
     pool::in_order(
         &selected,
         jobs,
-        |id| verify_interval(tools, log, *id),
+        |session, id| verify_interval(tools, log, *id, session),
         |id, result| {
             let (outcome, counts) = match result {
                 Ok(done) => done,
@@ -187,8 +187,11 @@ pub fn verify(
     Ok(report)
 }
 
-fn verify_interval(tools: &Tools, log: &Log, id: IntervalId) -> Result<(Outcome, Counts)> {
-    let mut session = Session::open(tools, log, id)?;
+/// Verifies an interval. `last` is the session of the one before and becomes that of this one.
+fn verify_interval(tools: &Tools, log: &Log, id: IntervalId, last: &mut Option<Session>) -> Result<(Outcome, Counts)> {
+    let interval = log.interval(id)?;
+    let started = Session::start_behind(last.take(), tools, log, id, &interval)?;
+    let session = last.insert(started);
     let stop = session.run_to_end()?;
     let position = session.position();
     let outcome = match stop {

@@ -223,6 +223,7 @@ impl Merged {
                 }
                 Ok(Request::RunTo { .. }) => self.fail("a merged replay has no positions to run to".into()),
                 Ok(Request::Watch { .. } | Request::Writers) => self.fail("a merged replay watches nothing".into()),
+                Ok(Request::Next { .. }) => self.fail("a merged replay takes no other interval".into()),
                 Ok(Request::Quit) | Err(_) => self.end(),
             }
         }

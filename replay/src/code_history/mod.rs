@@ -133,7 +133,7 @@ pub fn code_history(tools: &Tools, log: &Log, query: Query, jobs: NonZeroUsize) 
     pool::in_order(
         &intervals,
         jobs,
-        |id| watch(tools, log, *id, query),
+        |(): &mut (), id| watch(tools, log, *id, query),
         |id, watched| {
             let watched = watched?;
             let sequence = log.header(*id)?.sequence;
