@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// The exit status of the commands that read logs.
 const READER_EXIT_STATUS: &str = "\
-    \n  2  wrong use: an unknown option, or a thread or interval that the log does not hold\
+    \n  2  wrong use: an unknown option, or a process, thread or interval that the log does not hold\
     \n  3  no log, a damaged one, or one of another version\
     \n  4  it cannot be done here: a part of bugnet is missing, or the system refused something";
 
@@ -41,6 +41,7 @@ pub enum Command {
     Code(CodeArgs),
     Check(CheckArgs),
     Order(OrderArgs),
+    Ps(PsArgs),
 }
 
 /// Run a program and record it
@@ -48,7 +49,8 @@ pub enum Command {
 #[command(after_help = "Examples:\n  \
         bugnet record ls -l\n  \
         bugnet record -o /tmp/log --interval 1M -- ./server --port 80\n  \
-        bugnet record --keep 10 ./long-running    keeps the last 10 intervals only\n\n\
+        bugnet record --keep 10 ./long-running    keeps the last 10 intervals only\n  \
+        bugnet record make                        records make and all that it starts\n\n\
         N may end in k, M or G.\n\n\
         Exit status: the program's; if a signal kills it, bugnet dies by the same signal.\n  \
         125  bugnet itself failed\n  \
@@ -70,6 +72,9 @@ pub struct RecordArgs {
     /// What to show the program of the processor
     #[arg(long, value_name = "LEVEL", default_value = "x86-64-v3", value_enum)]
     pub cpu: CpuLevel,
+    /// Record the first process alone: its children run unrecorded, and so does a program that takes its place
+    #[arg(long)]
+    pub no_follow: bool,
     /// Put no copies of the program's ELF files into the log; symbols then come from files with the same build id
     #[arg(long)]
     pub no_pack: bool,
@@ -89,11 +94,20 @@ pub struct LogArg {
     pub log: Option<PathBuf>,
 }
 
+/// Which of a recording's processes.
+#[derive(Debug, Args)]
+pub struct ProcessArg {
+    /// Only this process: an id as `bugnet ps` lists it, or a program's name
+    #[arg(short, long, value_name = "P")]
+    pub process: Option<String>,
+}
+
 /// Replay a recording and verify every interval
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
         bugnet replay                            verifies the latest recording\n  \
         bugnet replay /tmp/log --intervals 3..5  verifies intervals 3 and 4\n  \
+        bugnet replay -p cc1                     verifies the processes that ran cc1\n  \
         bugnet replay --output                   prints what the program wrote, from replayed memory\n  \
         bugnet replay --merged                   replays all threads together, in one order\n\n\
         Exit status:\n  \
@@ -102,6 +116,8 @@ pub struct LogArg {
 pub struct ReplayArgs {
     #[command(flatten)]
     pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
     /// Only the thread with this id
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
@@ -146,6 +162,8 @@ pub struct InfoArgs {
     /// Show the threads: instructions, dependencies, who waited for whom
     #[arg(long)]
     pub threads: bool,
+    #[command(flatten)]
+    pub process: ProcessArg,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -161,6 +179,8 @@ pub struct InfoArgs {
 pub struct DumpArgs {
     #[command(flatten)]
     pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
     /// Only the thread with this id
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
@@ -193,9 +213,8 @@ pub struct CodeArgs {
     /// Bytes from there on that make a version; fewer up to the end of an instruction that jumps or stores
     #[arg(long, value_name = "N", default_value = "16", value_parser = number::positive)]
     pub length: u64,
-    /// Only the process with this id
-    #[arg(long, value_name = "P")]
-    pub process: Option<u32>,
+    #[command(flatten)]
+    pub process: ProcessArg,
     /// Only as the thread with this id ran it
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
@@ -236,10 +255,25 @@ pub struct CheckArgs {
 pub struct OrderArgs {
     #[command(flatten)]
     pub log: LogArg,
-    /// The threads of this process [default: the recorded program's]
-    #[arg(long, value_name = "P")]
-    pub pid: Option<u32>,
+    #[command(flatten)]
+    pub process: ProcessArg,
     /// Print a JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// List the processes of a recording: what each ran, and how it ended
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet ps\n  \
+        bugnet info -p 4711.1    says more about one of them\n\n\
+        A process has a line for each program that it executed: 4711, then 4711.1 and so on.\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct PsArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// Print a JSON array
     #[arg(long)]
     pub json: bool,
 }

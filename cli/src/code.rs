@@ -3,7 +3,8 @@
 use crate::args::CodeArgs;
 use crate::failure::Failure;
 use crate::find_log::find_log;
-use bugnet_format::types::{Addr, Pid, Tid};
+use crate::processes::selected;
+use bugnet_format::types::{Addr, Tid};
 use bugnet_replay::code_history::{Query, code_history};
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
@@ -14,7 +15,9 @@ use std::num::NonZeroUsize;
 pub fn code(args: &CodeArgs) -> Result<(), Failure> {
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let tools = Tools::locate()?;
-    let query = Query { at: Addr(args.at), len: args.length, pid: args.process.map(Pid), tid: args.thread.map(Tid) };
+    // Of several processes that fit, the last.
+    let pid = selected(&log, &args.process)?.and_then(|selected| selected.last().copied());
+    let query = Query { at: Addr(args.at), len: args.length, pid, tid: args.thread.map(Tid) };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let history = code_history(&tools, &log, query, jobs)?;
     let mut out = stdout().lock();

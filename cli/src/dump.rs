@@ -4,6 +4,7 @@ use crate::args::DumpArgs;
 use crate::failure::{Failure, complain};
 use crate::find_log::find_log;
 use crate::order;
+use crate::processes::selected;
 use crate::record_json;
 use bugnet_format::frame::Interval;
 use bugnet_format::types::Tid;
@@ -18,7 +19,7 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let intervals = args.interval.map(|only| only..only.saturating_add(1));
-    let selection = Selection { pid: None, tid: args.thread.map(Tid), intervals };
+    let selection = Selection { processes: selected(&log, &args.process)?, tid: args.thread.map(Tid), intervals };
     let mut out = BufWriter::new(stdout().lock());
     for id in selection.intervals_of(&log)? {
         let interval = log.interval(id)?;

@@ -4,20 +4,25 @@ use crate::args::InfoArgs;
 use crate::failure::Failure;
 use crate::find_log::find_log;
 use crate::order;
+use crate::processes::{Table, end, plain, quoted, selected};
 use crate::record::{describe_ending, size_of};
 use bugnet_format::folder::{CODE_FILE, ELF_FOLDER, Meta, process_folder};
 use bugnet_format::record::{EndReason, Record};
-use bugnet_format::types::IntervalNo;
+use bugnet_format::types::{IntervalNo, ProcessId};
 use bugnet_replay::crash::{self, CrashReport, Limits};
 use bugnet_replay::describe;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::tools::Tools;
+use bugnet_replay::tree::{Process, processes};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use std::fmt;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
+
+/// How many crashes are reported in full where the user did not choose a process.
+const MOST_CRASHES: usize = 3;
 
 /// What there is to say about a log.
 #[derive(Debug, Serialize)]
@@ -26,6 +31,8 @@ struct Info {
     path: PathBuf,
     /// `recording.json`.
     recording: Meta,
+    /// The selected processes, in the order in which they began.
+    processes: Vec<Process>,
     /// Instructions of all threads since recording began, also those of intervals that were not kept.
     instructions: u64,
     /// Bytes on disk.
@@ -82,7 +89,7 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
         return order::info(args);
     }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
-    let info = Info::of(&log)?;
+    let info = Info::of(&log, selected(&log, &args.process)?)?;
     let mut out = stdout().lock();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &info).map_err(std::io::Error::from)?;
@@ -94,16 +101,19 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
 }
 
 impl Info {
-    fn of(log: &Log) -> Result<Self, Failure> {
+    /// What there is to say about these processes, or all.
+    fn of(log: &Log, only: Option<Vec<ProcessId>>) -> Result<Self, Failure> {
+        let selected = |id: &ProcessId| only.as_ref().is_none_or(|only| only.contains(id));
+        let mut processes = processes(log)?;
+        processes.retain(|process| selected(&process.id));
         let mut sizes =
             Sizes { total: size_of(log.path()), elf: size_of(&log.path().join(ELF_FOLDER)), ..Sizes::default() };
         let mut threads = Vec::new();
-        for id in log.threads() {
+        for id in log.threads().filter(|thread| selected(&thread.pid)) {
             threads.push(ThreadInfo::of(log, id)?);
         }
-        let mut pids: Vec<_> = threads.iter().map(|thread| thread.id.pid).collect();
-        pids.dedup();
-        sizes.code = pids.iter().map(|pid| file_size(&log.path().join(process_folder(*pid)).join(CODE_FILE))).sum();
+        let code = |process: &Process| file_size(&log.path().join(process_folder(process.id)).join(CODE_FILE));
+        sizes.code = processes.iter().map(code).sum();
         for interval in threads.iter().flat_map(|thread| &thread.intervals) {
             sizes.intervals += interval.size;
             sizes.records += interval.records_size;
@@ -111,12 +121,18 @@ impl Info {
         // Without the tools for a replay the report says what is missing; the log itself can still be looked at.
         let tools = Tools::locate().ok();
         let mut crashes = Vec::new();
-        for thread in crash::crashes(log)? {
+        // Of many processes, some are killed for good reasons; of those that the user asks for, all are of interest.
+        let alone = only.is_some() || processes.len() == 1;
+        let reported =
+            |id| selected(&id) && (alone || processes.iter().any(|process| process.id == id && process.crashed()));
+        let most = if alone { usize::MAX } else { MOST_CRASHES };
+        for thread in crash::crashes(log)?.into_iter().filter(|thread| reported(thread.pid)).take(most) {
             crashes.extend(crash::report(tools.as_ref(), log, thread, Limits::default())?);
         }
         Ok(Self {
             path: log.path().to_owned(),
             recording: log.meta().clone(),
+            processes,
             instructions: threads.iter().map(|thread| thread.instructions).sum(),
             sizes,
             threads,
@@ -162,9 +178,7 @@ impl fmt::Display for Info {
         let meta = &self.recording;
         let sizes = &self.sizes;
         let list = |f: &mut fmt::Formatter<'_>, name: &str, value: &dyn fmt::Display| {
-            // Nothing in a log may steer the terminal on which this is shown.
-            let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-            writeln!(f, "{name:<13} {}", value.to_string().chars().map(plain).collect::<String>())
+            writeln!(f, "{name:<13} {}", plain(&value.to_string()))
         };
         list(f, "log", &self.path.display())?;
         list(f, "program", &meta.program)?;
@@ -189,7 +203,16 @@ impl fmt::Display for Info {
         )?;
         let kept = if meta.keep == 0 { String::new() } else { format!(", the last {} kept", meta.keep) };
         list(f, "intervals of", &format_args!("{} instructions{kept}", HumanCount(meta.interval)))?;
-        self.threads.iter().try_for_each(|thread| write!(f, "{thread}"))?;
+        if let [_] = self.processes[..] {
+            self.threads.iter().try_for_each(|thread| write!(f, "{thread}"))?;
+        } else {
+            write!(f, "\n{}", Table(&self.processes))?;
+            let crashed: Vec<_> = self.processes.iter().filter(|process| process.crashed()).collect();
+            for process in &crashed {
+                let (id, name) = (process.id, plain(process.name()));
+                writeln!(f, "\nprocess {id} ({name}) crashed: {}; bugnet info -p {id} says more", end(&process.end))?;
+            }
+        }
         self.crashes.iter().try_for_each(|crash| write!(f, "\n{crash}"))
     }
 }
@@ -218,19 +241,6 @@ fn time(seconds: u64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }
 
-/// Arguments as one would type them into a shell.
-fn quoted(args: &[String]) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+=,@%:".contains(c);
-    let quote = |arg: &String| {
-        if !arg.is_empty() && arg.chars().all(plain) {
-            arg.clone()
-        } else {
-            format!("'{}'", arg.replace('\'', r"'\''"))
-        }
-    };
-    args.iter().map(quote).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,11 +251,5 @@ mod tests {
         assert_eq!(time(253_402_300_799), "9999-12-31T23:59:59Z");
         assert!(time(253_402_300_800).starts_with("253402300800 seconds"));
         assert!(time(u64::MAX).contains("seconds"));
-    }
-
-    #[test]
-    fn arguments_can_be_typed_again() {
-        let args = ["sh", "-c", "echo it's $X", ""].map(String::from);
-        assert_eq!(quoted(&args), r"sh -c 'echo it'\''s $X' ''");
     }
 }

@@ -9,6 +9,8 @@ mod find_log;
 mod info;
 mod number;
 mod order;
+mod processes;
+mod ps;
 mod record;
 mod record_json;
 mod replay;
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Code(args) => code::code(args).map(done),
         Command::Check(args) => check::check(args),
         Command::Order(args) => order::order(args).map(done),
+        Command::Ps(args) => ps::ps(args).map(done),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

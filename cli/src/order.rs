@@ -1,10 +1,11 @@
 //! `bugnet order`, and what `dump --order`, `info --threads` and `replay --merged` show: all threads of a process.
 
-use crate::args::{DumpArgs, InfoArgs, OrderArgs, ReplayArgs};
+use crate::args::{DumpArgs, InfoArgs, LogArg, OrderArgs, ProcessArg, ReplayArgs};
 use crate::failure::{EXIT_WRONG, Failure};
 use crate::find_log::find_log;
+use crate::processes::selected;
 use bugnet_format::merged::Segment;
-use bugnet_format::types::Pid;
+use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
 use bugnet_replay::describe;
 use bugnet_replay::log::Log;
@@ -13,17 +14,21 @@ use bugnet_replay::order::{ThreadSummary, Threads, in_order, per_million, schedu
 use bugnet_replay::tools::Tools;
 use indicatif::HumanCount;
 use std::io::{BufWriter, Write, stdout};
-use std::path::Path;
 use std::process::ExitCode;
 
-fn open(log: Option<&Path>, pid: Option<u32>) -> Result<(Log, Pid), Failure> {
-    let log = Log::open(&find_log(log)?)?;
+/// Opens a log. Of several processes that fit, the last is taken.
+fn open(log: &LogArg, process: &ProcessArg) -> Result<(Log, ProcessId), Failure> {
+    let log = Log::open(&find_log(log.log.as_deref())?)?;
     let nothing = || ReplayError::OutOfRange(format!("{} holds no thread", log.path().display()));
-    let pid = chosen_process(&log, pid.map(Pid)).ok_or_else(nothing)?;
+    let pid = match selected(&log, process)? {
+        Some(selected) => selected.last().copied(),
+        None => chosen_process(&log)?,
+    };
+    let pid = pid.ok_or_else(nothing)?;
     Ok((log, pid))
 }
 
-fn ordered(log: &Log, pid: Pid) -> Result<(Threads, Vec<Segment>), ReplayError> {
+fn ordered(log: &Log, pid: ProcessId) -> Result<(Threads, Vec<Segment>), ReplayError> {
     let threads = Threads::read(log, pid)?;
     let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
     Ok((threads, order))
@@ -31,7 +36,7 @@ fn ordered(log: &Log, pid: Pid) -> Result<(Threads, Vec<Segment>), ReplayError> 
 
 /// Prints one order of all threads: a stretch of one thread a line.
 pub fn order(args: &OrderArgs) -> Result<(), Failure> {
-    let (log, pid) = open(args.log.log.as_deref(), args.pid)?;
+    let (log, pid) = open(&args.log, &args.process)?;
     let (threads, order) = ordered(&log, pid)?;
     let mut out = BufWriter::new(stdout().lock());
     for stretch in stretches(&threads, &order) {
@@ -48,7 +53,7 @@ pub fn order(args: &OrderArgs) -> Result<(), Failure> {
 
 /// Prints all dependencies in the merged order, one a line.
 pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
-    let (log, pid) = open(args.log.log.as_deref(), None)?;
+    let (log, pid) = open(&args.log, &args.process)?;
     let (threads, order) = ordered(&log, pid)?;
     let mut out = BufWriter::new(stdout().lock());
     for dependency in in_order(&threads, &order) {
@@ -64,7 +69,7 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
 
 /// Prints each thread in numbers, and for whom it waited.
 pub fn info(args: &InfoArgs) -> Result<(), Failure> {
-    let (log, pid) = open(args.log.log.as_deref(), None)?;
+    let (log, pid) = open(&args.log, &args.process)?;
     let summaries = summaries(&Threads::read(&log, pid)?);
     let mut out = BufWriter::new(stdout().lock());
     if args.json {
@@ -95,7 +100,7 @@ fn print_thread(out: &mut impl Write, thread: &ThreadSummary) -> std::io::Result
 
 /// Replays all threads together; the exit status says whether the order explains all that they read.
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
-    let (log, pid) = open(args.log.log.as_deref(), None)?;
+    let (log, pid) = open(&args.log, &args.process)?;
     let report = replay_merged(&Tools::locate()?, &log, pid)?;
     let mut out = stdout().lock();
     if args.json {

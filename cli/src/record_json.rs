@@ -1,6 +1,6 @@
 //! Records as JSON, for `bugnet dump --json`.
 //!
-//! A line is `{"pid", "tid", "interval", "offset", "position", "record": {"kind", ...}}`. Numbers are decimal, bytes
+//! A line is `{"pid", "program", "tid", "interval", "offset", "position", "record": {"kind", ...}}`. Numbers are decimal, bytes
 //! are hexadecimal strings with the lowest address first, register updates an object from name to value.
 
 use bugnet_format::record::{Placed, Record, RegisterUpdates, register_number};
@@ -12,7 +12,8 @@ use std::fmt::Write;
 /// A record with its place.
 pub fn line(id: IntervalId, placed: &Placed<'_>) -> Value {
     json!({
-        "pid": id.thread.pid,
+        "pid": id.thread.pid.pid,
+        "program": id.thread.pid.program,
         "tid": id.thread.tid,
         "interval": id.interval,
         "offset": placed.offset,
@@ -102,11 +103,11 @@ mod tests {
 
     #[test]
     fn a_line() {
-        let id = IntervalId { thread: ThreadId { pid: Pid(7), tid: Tid(8) }, interval: IntervalNo(9) };
+        let id = IntervalId { thread: ThreadId { pid: Pid(7).into(), tid: Tid(8) }, interval: IntervalNo(9) };
         let record = Record::Load { delta: 3, ordinal: 1, offset: 2, value: LoadValue::new(&[0xab, 0]) };
         let placed = Placed { offset: 40, position: Position(30), record };
         let expected = json!({
-            "pid": 7, "tid": 8, "interval": 9, "offset": 40, "position": 30,
+            "pid": 7, "program": 0, "tid": 8, "interval": 9, "offset": 40, "position": 30,
             "record": { "kind": "load", "ordinal": 1, "offset": 2, "value": "ab00" },
         });
         assert_eq!(line(id, &placed), expected);

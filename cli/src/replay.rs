@@ -4,6 +4,7 @@ use crate::args::{ReplayArgs, Streams};
 use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_WRONG, Failure};
 use crate::find_log::find_log;
 use crate::order;
+use crate::processes::selected;
 use bugnet_format::record::OutputStream;
 use bugnet_format::types::Tid;
 use bugnet_replay::log::{Log, Selection};
@@ -22,7 +23,8 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let tools = Tools::locate()?;
-    let selection = Selection { pid: None, tid: args.thread.map(Tid), intervals: args.intervals.clone() };
+    let processes = selected(&log, &args.process)?;
+    let selection = Selection { processes, tid: args.thread.map(Tid), intervals: args.intervals.clone() };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     if let Some(streams) = args.output {
         print_output(&tools, &log, &selection, jobs, streams)?;

@@ -16,6 +16,11 @@ pub fn announce(stack: u64, parent: Index, moment: Moment) {
     births().get_or_insert_with(HashMap::new).insert(stack, (parent, moment));
 }
 
+/// In a forked child: no thread is being created.
+pub fn forget() {
+    *births() = None;
+}
+
 /// The parent of a thread that begins with this stack pointer.
 pub fn parent(stack: u64) -> Option<(Index, Moment)> {
     births().as_mut()?.remove(&stack)

@@ -15,6 +15,8 @@ pub struct Code {
     pages: HashMap<u64, (CodeSeq, Box<[u8; PAGE]>)>,
     /// The address of each version of a page, in the order of their numbers, from 1.
     history: Vec<u64>,
+    /// Frames in this process's own store.
+    frames: u32,
     file: LogFile,
     closed: bool,
 }
@@ -26,14 +28,35 @@ pub fn read_memory(address: u64, out: &mut [u8]) -> bool {
     unsafe { sys::dr_safe_read(address as *const _, out.len(), out.as_mut_ptr().cast(), &raw mut read) != 0 }
 }
 
+fn create_file(folder: &Path) -> Result<LogFile, String> {
+    let mut file = LogFile::create(&folder.join(CODE_FILE))?;
+    file.write(&code::encode_header())?;
+    Ok(file)
+}
+
 impl Code {
     /// Creates the code store in the process's folder.
-    pub fn create(folder: &Path) -> Self {
-        let mut file = LogFile::create(&folder.join(CODE_FILE)).unwrap_or_else(|why| crate::die(&why));
-        if let Err(why) = file.write(&code::encode_header()) {
-            crate::die(&why);
-        }
-        Self { pages: HashMap::new(), history: Vec::new(), file, closed: false }
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn create(folder: &Path) -> Result<Self, String> {
+        Ok(Self { file: create_file(folder)?, closed: false, ..Self::closed() })
+    }
+
+    /// The code picture of a forked child, whose store has the pages that come from now on; `self`, which the child
+    /// has from its parent, is empty afterwards.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn fork(&mut self, folder: &Path) -> Result<Self, String> {
+        let file = create_file(folder)?;
+        let (pages, history) = (std::mem::take(&mut self.pages), std::mem::take(&mut self.history));
+        Ok(Self { pages, history, frames: 0, file, closed: false })
+    }
+
+    /// A code picture that stays empty, without a store.
+    pub fn closed() -> Self {
+        Self { pages: HashMap::new(), history: Vec::new(), frames: 0, file: LogFile::none(), closed: true }
     }
 
     /// The newest code picture.
@@ -86,8 +109,9 @@ impl Code {
             let mut raw = Vec::with_capacity(code::CODE_PAGE_SIZE);
             code::encode_page(seq, Addr(page), &now, &mut raw);
             let mut frame = Vec::new();
-            encode_frame(seq.0 as u32 - 1, &raw, 1, &mut frame).map_err(|e| e.to_string())?;
+            encode_frame(self.frames, &raw, 1, &mut frame).map_err(|e| e.to_string())?;
             self.file.write(&frame)?;
+            self.frames += 1;
             self.history.push(page);
             self.pages.insert(page, (seq, Box::new(now)));
             needed = seq;

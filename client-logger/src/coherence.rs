@@ -24,8 +24,8 @@ use bugnet_format::record::DependencyKind;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Bytes of a coherence block, as a power of two.
 pub const BLOCK_SHIFT: u32 = 6;
@@ -126,8 +126,27 @@ type Group = [Entry; 1 << GROUP_SHIFT];
 
 type Stripe = HashMap<u32, Box<Group>>;
 
-static DIRECTORY: LazyLock<Vec<Mutex<Stripe>>> =
-    LazyLock::new(|| std::iter::repeat_with(Mutex::default).take(STRIPES).collect());
+type Directory = [Mutex<Stripe>; STRIPES];
+
+/// The directory; null before the first access. Never freed.
+static DIRECTORY: AtomicPtr<Directory> = AtomicPtr::new(std::ptr::null_mut());
+
+fn directory() -> &'static Directory {
+    let mut directory = DIRECTORY.load(Ordering::Acquire);
+    if directory.is_null() {
+        let new = Box::into_raw(Box::new(std::array::from_fn(|_| Mutex::default())));
+        let first = DIRECTORY.compare_exchange(directory, new, Ordering::AcqRel, Ordering::Acquire);
+        directory = first.map_or_else(|other| other, |_| new);
+    }
+    // SAFETY: not null, and never freed.
+    unsafe { &*directory }
+}
+
+/// In a forked child: nobody holds anything. Locks that other threads held when the process forked stay locked, so that
+/// there has to be another directory.
+pub fn forget() {
+    DIRECTORY.store(std::ptr::null_mut(), Ordering::Release);
+}
 
 fn stripe_of(block: u32) -> usize {
     (block >> GROUP_SHIFT) as usize % STRIPES
@@ -155,7 +174,7 @@ fn pause(context: *mut c_void, turns: &mut u32) {
 fn lock(stripe: usize, context: *mut c_void) -> MutexGuard<'static, Stripe> {
     let mut turns = 0;
     loop {
-        match DIRECTORY[stripe].try_lock() {
+        match directory()[stripe].try_lock() {
             Ok(guard) => return guard,
             Err(TryLockError::Poisoned(e)) => return e.into_inner(),
             Err(TryLockError::WouldBlock) => pause(context, &mut turns),

@@ -2,9 +2,8 @@
 
 use crate::code::read_memory;
 use bugnet_dr::sys;
+use bugnet_launch::variables::{PREFIX, PROGRAM};
 
-/// Variables by which `bugnet record` speaks to DynamoRIO.
-const PREFIX: &[u8] = b"DYNAMORIO_";
 /// More variables or arguments than a process can have.
 const LIMIT: u64 = 1 << 22;
 
@@ -53,7 +52,7 @@ fn blank(string: u64) {
         at += 1;
         name.push(byte[0]);
         // DynamoRIO makes AT_EXECFN point at the value of this one, which therefore stays.
-        if name == b"DYNAMORIO_EXE_PATH=" {
+        if name.strip_suffix(b"=") == Some(PROGRAM.as_bytes()) {
             return;
         }
     }

@@ -14,9 +14,13 @@
 //! | `peer` | what a thread shows to the others |
 //! | `births` | what parents had done when they created threads |
 //! | `special` | CPUID, RDTSC and their like |
+//! | `streams` | descriptors that are the recording's standard output and error |
+//! | `substitute` | system calls that the kernel gets in another form |
 //! | `syscall` | system calls, output streams |
 //! | `fault` | faults of the program, faults of the shadow, death by a signal |
 //! | `process` | what all threads share |
+//! | `origin` | how a process began, its folder |
+//! | `exec` | programs that take this one's place |
 //! | `environment` | hides the recorder's own variables |
 //! | `modules` | the list of mapped ELF files |
 //! | `options` | the client's options |
@@ -26,16 +30,20 @@ mod callout;
 mod code;
 mod coherence;
 mod environment;
+mod exec;
 mod fault;
 mod instrument;
 mod modules;
 mod options;
+mod origin;
 mod peer;
 mod process;
 mod shadow;
 mod shared_code;
 mod site;
 mod special;
+mod streams;
+mod substitute;
 mod syscall;
 mod thread;
 mod writer;

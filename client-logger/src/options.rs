@@ -26,6 +26,8 @@ pub struct Options {
     pub check_every: u64,
     /// What CPUID shows.
     pub cpu: CpuLevel,
+    /// Whether children are recorded, and programs that take the place of this one.
+    pub follow: bool,
 }
 
 /// Undoes the percent-encoding of a path that has to pass through DynamoRIO's option parser.
@@ -50,8 +52,14 @@ impl Options {
     /// # Errors
     /// A sentence that says which option is wrong.
     pub fn parse(args: &[String]) -> Result<Self, String> {
-        let mut options =
-            Self { log: PathBuf::new(), interval: 100_000_000, keep: 0, check_every: 0, cpu: CpuLevel::V3 };
+        let mut options = Self {
+            log: PathBuf::new(),
+            interval: 100_000_000,
+            keep: 0,
+            check_every: 0,
+            cpu: CpuLevel::V3,
+            follow: true,
+        };
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let value = args.next().ok_or_else(|| format!("logger option {name} lacks its value"))?;
@@ -62,6 +70,7 @@ impl Options {
                 "-interval" => options.interval = number()?.max(1),
                 "-keep" => options.keep = number()?,
                 "-check-every" => options.check_every = number()?,
+                "-follow" => options.follow = number()? != 0,
                 "-cpu" => {
                     options.cpu = match value.as_str() {
                         "x86-64-v2" => CpuLevel::V2,

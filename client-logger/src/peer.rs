@@ -65,6 +65,11 @@ pub fn get(index: Index) -> Option<Arc<Peer>> {
     PEERS.read().unwrap_or_else(|e| e.into_inner()).get(index as usize).cloned()
 }
 
+/// In a forked child: there are no threads.
+pub fn forget() {
+    PEERS.write().unwrap_or_else(|e| e.into_inner()).clear();
+}
+
 /// A thread that was seen in a block, which it may not have left yet.
 pub struct Sighting {
     peer: Arc<Peer>,

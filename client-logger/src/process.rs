@@ -3,26 +3,32 @@
 use crate::code::Code;
 use crate::coherence;
 use crate::options::Options;
+use crate::origin::{self, Beginning};
 use crate::shared_code::SharedMappings;
+use crate::streams::Streams;
 use bugnet_dr::sys;
-use bugnet_format::folder;
+use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::OutputStream;
-use bugnet_format::types::{Addr, Pid};
+use bugnet_format::types::{Addr, ProcessId};
 use hashbrown::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The process.
 pub struct Process {
     /// The client's options.
     pub options: Options,
-    /// Process id.
-    pub pid: Pid,
+    /// Process id, and which of its programs this is.
+    pub id: ProcessId,
     /// The process's folder in the log.
     pub folder: PathBuf,
+    /// What DynamoRIO and the logger were started with, for programs that this one executes.
+    pub beginning: Beginning,
     code: Mutex<Code>,
     checkpoints: AtomicU64,
+    /// Whether the program's first instruction is still to come.
+    new_program: AtomicBool,
     /// Whether there is, or was, more than one thread: blocks then have what threads need.
     threaded: AtomicBool,
     /// Whether nothing is recorded any more.
@@ -30,7 +36,7 @@ pub struct Process {
     /// Why.
     why_over: OnceLock<String>,
     /// Descriptors that refer to the original standard output or error.
-    streams: Mutex<HashMap<u64, OutputStream>>,
+    streams: Mutex<Streams>,
     /// Signals with a handler of the program's: bit `n` for signal `n`.
     pub handled: AtomicU64,
     /// Signals that the program ignores.
@@ -41,40 +47,51 @@ pub struct Process {
     pub shared: SharedMappings,
 }
 
-static PROCESS: OnceLock<Process> = OnceLock::new();
+/// The process; a forked child replaces what it has of its parent. Never freed.
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+
+fn set(process: Process) {
+    PROCESS.store(Box::into_raw(Box::new(process)), Ordering::SeqCst);
+}
+
+/// The calling process's id, which in a child of `vfork` is not that of [`get`].
+pub fn current_pid() -> u32 {
+    // Asks the system, and not DynamoRIO, which remembers.
+    std::process::id()
+}
 
 /// Sets up the process's part of the log.
 pub fn start(options: Options) {
-    // SAFETY: asks for a number.
-    let pid = Pid(unsafe { sys::dr_get_process_id() } as u32);
-    let folder = options.log.join(folder::process_folder(pid));
-    if let Err(e) = std::fs::create_dir_all(&folder) {
-        crate::die(&format!("cannot create {}: {e}", folder.display()));
-    }
-    let code = Mutex::new(Code::create(&folder));
-    let process = Process {
+    let beginning = Beginning::of_this_process();
+    let info = beginning.describe(beginning.origin);
+    let streams = beginning.streams.clone();
+    let made = origin::make_folder(&options.log, current_pid(), &info)
+        .and_then(|(id, folder)| Ok((id, Code::create(&folder)?, folder)));
+    let (id, code, folder) = made.unwrap_or_else(|why| crate::die(&why));
+    set(Process {
         options,
-        pid,
+        id,
         folder,
-        code,
+        beginning,
+        code: Mutex::new(code),
         checkpoints: AtomicU64::new(0),
+        new_program: AtomicBool::new(true),
         threaded: AtomicBool::new(false),
         over: AtomicBool::new(false),
         why_over: OnceLock::new(),
-        streams: Mutex::new([(1, OutputStream::Stdout), (2, OutputStream::Stderr)].into_iter().collect()),
+        streams: Mutex::new(Streams::begin(&streams)),
         handled: AtomicU64::new(0),
         ignored: AtomicU64::new(0),
         writable: Mutex::default(),
         shared: SharedMappings::default(),
-    };
-    if PROCESS.set(process).is_err() {
-        crate::die("the logger was started twice");
-    }
+    });
 }
 
 /// The process, once [`start`] has run.
 pub fn get() -> &'static Process {
-    PROCESS.get().unwrap_or_else(|| crate::die("the logger was not started"))
+    let process = PROCESS.load(Ordering::Relaxed);
+    // SAFETY: null or a structure that is never freed.
+    unsafe { process.as_ref() }.unwrap_or_else(|| crate::die("the logger was not started"))
 }
 
 impl Process {
@@ -101,11 +118,11 @@ impl Process {
 
     /// Which standard stream of the program's a descriptor refers to.
     pub fn stream(&self, fd: u64) -> OutputStream {
-        self.streams().get(&(fd & 0xffff_ffff)).copied().unwrap_or(OutputStream::None)
+        self.streams().of(fd)
     }
 
     /// What descriptors refer to.
-    pub fn streams(&self) -> MutexGuard<'_, HashMap<u64, OutputStream>> {
+    pub fn streams(&self) -> MutexGuard<'_, Streams> {
         self.streams.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -125,6 +142,11 @@ impl Process {
     /// Why nothing is recorded any more.
     pub fn why_over(&self) -> String {
         self.why_over.get().cloned().unwrap_or_default()
+    }
+
+    /// Whether the program's first instruction is about to be executed: true once.
+    pub fn takes_first_instruction(&self) -> bool {
+        self.new_program.swap(false, Ordering::Relaxed)
     }
 
     /// Nothing is recorded any more: blocks are built anew without instrumentation, bit by bit.
@@ -161,11 +183,6 @@ impl Process {
         self.writable_pages().clear();
     }
 
-    /// Whether no thread has made a checkpoint yet.
-    pub fn is_first_checkpoint(&self) -> bool {
-        self.checkpoints.load(Ordering::Relaxed) == 0
-    }
-
     /// Number of the next checkpoint, counted over all threads.
     pub fn next_checkpoint(&self) -> u64 {
         self.checkpoints.fetch_add(1, Ordering::Relaxed)
@@ -182,10 +199,55 @@ pub fn mapped_until(address: u64) -> Option<u64> {
     (known != 0 && protection & sys::DR_MEMPROT_READ != 0 && end > address).then_some(end)
 }
 
-/// A forked child goes on: the log is the parent's, and the child is not recorded.
-pub fn forked() {
-    get().code().close();
-    get().leave();
+/// A forked child goes on, with a log of its own. Returns whether it is recorded.
+pub fn forked() -> bool {
+    let parent = get();
+    if !parent.options.follow {
+        parent.code().close();
+        parent.leave();
+        return false;
+    }
+    let mut code = parent.code();
+    let origin = Origin::Fork { from: parent.id, code_pages: code.seq().0 };
+    let mut info: ProcessInfo = parent.beginning.describe(origin);
+    if parent.over() {
+        // The code cache holds blocks without instrumentation.
+        info.unrecorded = Some(format!("the recording of process {} had ended before it forked", parent.id));
+    }
+    let made = origin::make_folder(&parent.options.log, current_pid(), &info);
+    let recorded = !parent.over();
+    let made = made.and_then(|(id, folder)| {
+        let code = if recorded { code.fork(&folder)? } else { Code::closed() };
+        Ok((id, folder, code))
+    });
+    code.close();
+    drop(code);
+    let (id, folder, code) = match made {
+        Ok(made) => made,
+        Err(why) => {
+            crate::warn(&format!("process {} is not recorded: {why}", current_pid()));
+            parent.leave();
+            return false;
+        }
+    };
+    set(Process {
+        options: parent.options.clone(),
+        id,
+        folder,
+        beginning: parent.beginning.clone(),
+        code: Mutex::new(code),
+        checkpoints: AtomicU64::new(0),
+        new_program: AtomicBool::new(false),
+        threaded: AtomicBool::new(parent.threaded()),
+        over: AtomicBool::new(!recorded),
+        why_over: parent.why_over.clone(),
+        streams: Mutex::new(parent.streams().clone()),
+        handled: AtomicU64::new(parent.handled.load(Ordering::Relaxed)),
+        ignored: AtomicU64::new(parent.ignored.load(Ordering::Relaxed)),
+        writable: Mutex::default(),
+        shared: parent.shared.fork(),
+    });
+    recorded
 }
 
 /// The process exits.

@@ -22,6 +22,11 @@ impl SharedMappings {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Those of a forked child.
+    pub fn fork(&self) -> Self {
+        Self(Mutex::new(self.ranges().clone()))
+    }
+
     /// Whether any of the range is shared.
     pub fn overlap(&self, start: u64, len: u64) -> bool {
         self.ranges().overlaps(&(start..start + len.max(1)))

@@ -2,7 +2,10 @@
 
 use crate::callout::Slot;
 use crate::code::read_memory;
+use crate::exec::Exec;
 use crate::process;
+use crate::streams::Streams;
+use crate::substitute::{Substitution, highest_descriptor};
 use crate::thread::{self, Thread};
 use bugnet_dr::ir::Segment;
 use bugnet_dr::{context, sys};
@@ -11,6 +14,8 @@ use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
+/// The registers of a system call's arguments.
+pub const ARGUMENTS: [usize; 6] = [7, 6, 2, 10, 8, 9];
 /// Length of a `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
 
@@ -19,6 +24,12 @@ const SYSCALL_BYTES: u64 = 2;
 pub struct SyscallState {
     /// Registers before the call; none outside of one.
     pub before: Option<Box<RegisterFile>>,
+    /// A system call that the kernel gets in another form, between its two halves.
+    pub substitution: Option<Substitution>,
+    /// An `execve` between its two halves.
+    pub exec: Option<Exec>,
+    /// What descriptors refer to in a child of `vfork`, which has its parent's memory, but descriptors of its own.
+    pub own_streams: Option<Streams>,
 }
 
 /// Whether the client sees a system call: it sees all.
@@ -64,7 +75,7 @@ fn path_arguments(number: i64) -> &'static [usize] {
 }
 
 /// Reads a string of the program's, without its final zero, at most 4096 bytes.
-fn string(address: u64) -> Option<Vec<u8>> {
+pub fn string(address: u64) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     while out.len() < 4096 {
         let at = address + out.len() as u64;
@@ -82,7 +93,8 @@ fn string(address: u64) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn word(address: u64) -> Option<u64> {
+/// Reads a word of the program's.
+pub fn word(address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     read_memory(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
 }
@@ -185,10 +197,11 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         if maps(number) || number == libc::SYS_munmap {
             thread.syscall.before = Some(registers(thread));
         }
+        substitute(thread, drcontext, number);
         return 1;
     }
     let mut regs = registers(thread);
-    let args = [7, 6, 2, 10, 8, 9].map(|reg: usize| regs.gpr[reg]);
+    let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
     // The call is its block's last instruction, and counted.
     let position = thread.counted() - 1;
     for &arg in path_arguments(number) {
@@ -220,6 +233,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         }
         libc::SYS_execve | libc::SYS_execveat => {
             thread.pause(position, EndReason::Exec, *regs);
+            substitute(thread, drcontext, number);
             return 1;
         }
         _ => {}
@@ -242,7 +256,24 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     thread.leave(position);
     thread.syscall.before = Some(regs);
+    substitute(thread, drcontext, number);
     1
+}
+
+/// Gives the kernel some system calls in another form, whether or not the thread is recorded.
+fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) {
+    if !matches!(number, libc::SYS_execve | libc::SYS_execveat | libc::SYS_close_range) {
+        return;
+    }
+    let Some(machine) = context::current() else { return };
+    let regs = context::register_file(&machine);
+    let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    if number != libc::SYS_close_range {
+        thread.syscall.exec = Exec::prepare(drcontext, number, &args, thread.syscall.own_streams.as_ref());
+    } else if let Some(highest) = highest_descriptor().filter(|highest| args[0] <= args[1] && *highest < args[1]) {
+        // DynamoRIO looks at each number, and there are 2^32.
+        thread.syscall.substitution = Substitution::make(drcontext, number, &[(1, highest.max(args[0]))]);
+    }
 }
 
 /// Answers a system call in the kernel's place.
@@ -297,12 +328,19 @@ fn set_gs_base(number: i64, args: &[u64; 6]) -> Option<i64> {
 /// DynamoRIO's post-syscall event.
 pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let Some(thread) = thread::of(drcontext) else { return };
+    if let Some(exec) = thread.syscall.exec.take() {
+        exec.failed(drcontext);
+    }
+    if let Some(substitution) = thread.syscall.substitution.take() {
+        substitution.undo(drcontext);
+    }
+    follow(thread, i64::from(number));
     let Some(before) = thread.syscall.before.take() else { return };
     leave_traces(drcontext, &before);
     let Some(machine) = context::current() else { return };
     let after = context::register_file(&machine);
     let number = i64::from(number);
-    let args = [7, 6, 2, 10, 8, 9].map(|reg: usize| before.gpr[reg]);
+    let args = ARGUMENTS.map(|reg| before.gpr[reg]);
     let result = after.gpr[RAX].cast_signed();
     let mut updates = RegisterUpdates::default();
     for n in 0..GPR_NAMES.len() {
@@ -323,7 +361,6 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
         true => OutputStream::None,
         false => process::get().stream(args[0]),
     };
-    follow(number, &args, result);
     if let Ok(result) = u64::try_from(result) {
         process::get().shared.follow(number, &args, result);
     }
@@ -359,42 +396,45 @@ fn mapped(number: i64, args: &[u64; 6], result: i64) -> Option<(u64, u64)> {
     }
 }
 
-/// Keeps track of descriptors and signal handlers.
-fn follow(number: i64, args: &[u64; 6], result: i64) {
+/// Keeps track of descriptors and signal handlers, whether or not the thread is recorded.
+fn follow(thread: &mut Thread, number: i64) {
+    let known = matches!(
+        number,
+        libc::SYS_dup
+            | libc::SYS_dup2
+            | libc::SYS_dup3
+            | libc::SYS_fcntl
+            | libc::SYS_close
+            | libc::SYS_close_range
+            | libc::SYS_rt_sigaction
+    );
+    if !known {
+        return;
+    }
+    let Some(machine) = context::current() else { return };
+    let regs = context::register_file(&machine);
+    // The kernel leaves all registers as they are but the result's, RCX and R11.
+    let (args, result) = (ARGUMENTS.map(|reg| regs.gpr[reg]), regs.gpr[RAX].cast_signed());
     if result < 0 {
         return;
     }
     let process = process::get();
-    let copy = match number {
-        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => true,
-        libc::SYS_fcntl => matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC),
-        _ => false,
-    };
-    if copy {
-        match process.stream(args[0]) {
-            OutputStream::None => process.streams().remove(&(result as u64)),
-            stream => process.streams().insert(result as u64, stream),
-        };
+    match &mut thread.syscall.own_streams {
+        // Its signal handlers are its own, too.
+        Some(own) => return own.follow(number, &args, result),
+        None => process.streams().follow(number, &args, result),
     }
-    match number {
-        libc::SYS_close => {
-            process.streams().remove(&(args[0] & 0xffff_ffff));
+    if number == libc::SYS_rt_sigaction
+        && args[1] != 0
+        && let Some(handler) = word(args[1])
+    {
+        let bit = 1u64 << (args[0] & 63);
+        process.ignored.fetch_and(!bit, Ordering::Relaxed);
+        process.handled.fetch_and(!bit, Ordering::Relaxed);
+        match handler {
+            0 => {}
+            1 => drop(process.ignored.fetch_or(bit, Ordering::Relaxed)),
+            _ => drop(process.handled.fetch_or(bit, Ordering::Relaxed)),
         }
-        libc::SYS_close_range if args[2] as u32 & 4 == 0 => {
-            process.streams().retain(|fd, _| *fd < args[0] || *fd > args[1]);
-        }
-        libc::SYS_rt_sigaction if args[1] != 0 => {
-            if let Some(handler) = word(args[1]) {
-                let bit = 1u64 << (args[0] & 63);
-                process.ignored.fetch_and(!bit, Ordering::Relaxed);
-                process.handled.fetch_and(!bit, Ordering::Relaxed);
-                match handler {
-                    0 => {}
-                    1 => drop(process.ignored.fetch_or(bit, Ordering::Relaxed)),
-                    _ => drop(process.handled.fetch_or(bit, Ordering::Relaxed)),
-                }
-            }
-        }
-        _ => {}
     }
 }

@@ -49,8 +49,6 @@ pub struct Thread {
     left: *mut u64,
     /// DynamoRIO's context.
     context: *mut c_void,
-    /// Process id.
-    pid: u32,
     /// Whether it belongs to another process, which shares the memory.
     foreign: bool,
     ownership: Option<ownership::Ownership>,
@@ -139,7 +137,8 @@ impl Thread {
         let tid = Tid(unsafe { sys::dr_get_thread_id(context) } as u32);
         let process = process::get();
         // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
-        let foreign = std::process::id() != process.pid.0;
+        let foreign = process::current_pid() != process.id.pid.0;
+        let own_streams = foreign.then(|| process.streams().clone());
         let shadow = Shadow::new();
         let thread = Box::new(Self {
             saved: Saved { ymm: [[0; 32]; 16], gpr: [0; 16], rflags: 0 },
@@ -150,7 +149,6 @@ impl Thread {
             left: Slot::Left.address(),
             code_seq: Slot::CodeSeq.address().cast(),
             context,
-            pid: std::process::id(),
             foreign,
             ownership: None,
             tid,
@@ -169,7 +167,7 @@ impl Thread {
             pending: Vec::new(),
             before: ([0; 16], 0),
             repeat: (0, 0, 0, false),
-            syscall: SyscallState::default(),
+            syscall: SyscallState { own_streams, ..SyscallState::default() },
             buffer: Vec::new(),
         });
         let thread = Box::into_raw(thread);
@@ -191,14 +189,12 @@ impl Thread {
     /// A thread ends.
     pub fn exit(context: *mut c_void) {
         let Some(thread) = of(context) else { return };
-        if std::process::id() != thread.pid
-            && let Some(log) = thread.log.take()
-        {
-            // In a forked child, the other threads are not there, and their logs are the parent's.
-            thread.stop_sharing();
+        if process::current_pid() == process::get().id.pid.0 {
+            thread.cut_off();
+        } else if let Some(log) = thread.log.take() {
+            // A thread of the process that this one was just forked from, where it goes on.
             log.abandon();
         }
-        thread.cut_off();
         if let Some(peer) = thread.peer() {
             peer.end(thread.moment(thread.end));
         }
@@ -230,15 +226,24 @@ impl Thread {
         }
     }
 
-    /// The thread goes on in a forked child: its log is the parent's.
+    /// The thread goes on in a forked child: its log so far is the parent's.
     pub fn forked(context: *mut c_void) {
-        process::forked();
+        let recorded = process::forked();
         let Some(thread) = of(context) else { return };
-        thread.stop_sharing();
-        thread.ended = true;
         if let Some(log) = thread.log.take() {
             log.abandon();
         }
+        thread.ended = !recorded;
+        // SAFETY: asks for a number.
+        thread.tid = Tid(unsafe { sys::dr_get_thread_id(context) } as u32);
+        thread.syscall.own_streams = None;
+        thread.paused = false;
+        thread.interval = IntervalNo(0);
+        thread.instructions_before = 0;
+        thread.foreign = false;
+        thread.share_anew();
+        // The next block calls out, and recording begins.
+        thread.set_counter(0, 0, 0);
     }
 
     /// Whether the thread's execution goes into a log.
@@ -419,7 +424,7 @@ impl Thread {
             self.shadow.write(Addr(address), bytes);
         }
         let header = IntervalHeader {
-            pid: process.pid,
+            pid: process.id.pid,
             tid: self.tid,
             interval: self.interval,
             sequence: process.next_checkpoint(),
@@ -474,7 +479,7 @@ impl Thread {
             self.move_shadow();
         }
         let birth = self.log.is_none();
-        if begin && process.is_first_checkpoint() {
+        if begin && process.takes_first_instruction() {
             environment::hide(self.saved.gpr[usize::from(Gpr::RSP.0)]);
         }
         if begin {

@@ -46,6 +46,11 @@ impl LogFile {
         Ok(Self { file, path: path.to_owned() })
     }
 
+    /// A file that cannot be written.
+    pub fn none() -> Self {
+        Self { file: sys::INVALID_FILE, path: PathBuf::new() }
+    }
+
     /// Appends.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use crate::types::{Addr, CodeSeq};
 use crate::wire::{Reader, WireError};
 use hashbrown::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// First bytes of a code store.
 pub const CODE_MAGIC: [u8; 8] = *b"BUGNETCD";
@@ -21,12 +22,12 @@ pub const CODE_PAGE_SIZE: usize = 16 + PAGE;
 /// One version of one page of code.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CodePage {
-    /// Its number, from 1, ascending by one in the store.
+    /// Its number: from 1, or behind the pages of the process that this one was forked from; ascending by one.
     pub seq: CodeSeq,
     /// Address of its first byte; a multiple of [`PAGE`].
     pub addr: Addr,
-    /// Its bytes.
-    pub bytes: Box<[u8; PAGE]>,
+    /// Its bytes; shared between the stores of processes that were forked.
+    pub bytes: Arc<[u8; PAGE]>,
 }
 
 impl std::fmt::Debug for CodePage {
@@ -61,19 +62,24 @@ pub struct CodeStore {
 }
 
 impl CodeStore {
-    /// Reads the bytes of a code store's file, up to where it was cut off if it was.
+    /// Reads the bytes of a code store's file, up to where it was cut off if it was. `inherited` are the pages before
+    /// its own: those of the process that this one was forked from.
     ///
     /// # Errors
     /// Not a code store, another version, or a page that breaks a rule.
-    pub fn decode(file: &[u8], path: &Path) -> Result<Self> {
+    pub fn decode(file: &[u8], inherited: Vec<CodePage>, path: &Path) -> Result<Self> {
+        let mut pages = inherited;
         if file.len() < CODE_HEADER_SIZE && encode_header().starts_with(file) {
             let broken = Some((0, "ends within its header".to_owned()));
-            return Ok(Self { pages: Vec::new(), broken });
+            return Ok(Self { pages, broken });
         }
         check_magic(file, &CODE_MAGIC, path, "code store")?;
         let frames = read_frames(file, CODE_HEADER_SIZE);
-        match decode_pages(&frames.stream) {
-            (pages, None) => Ok(Self { pages, broken: frames.broken }),
+        match decode_pages(&frames.stream, pages.len() as u64) {
+            (own, None) => {
+                pages.extend(own);
+                Ok(Self { pages, broken: frames.broken })
+            }
             (_, Some((at, why))) => Err(FormatError::damaged(path, at, why)),
         }
     }
@@ -95,11 +101,12 @@ impl CodeStore {
     }
 }
 
-/// The pages of a store's stream up to the first that breaks a rule: where in the stream, and which rule.
-pub(crate) fn decode_pages(stream: &[u8]) -> (Vec<CodePage>, Option<(u64, &'static str)>) {
+/// The pages of a store's stream, behind `inherited` others, up to the first that breaks a rule: where in the stream,
+/// and which rule.
+pub(crate) fn decode_pages(stream: &[u8], inherited: u64) -> (Vec<CodePage>, Option<(u64, &'static str)>) {
     let mut pages = Vec::new();
     for (i, bytes) in stream.chunks(CODE_PAGE_SIZE).enumerate() {
-        match decode_page(bytes, CodeSeq(i as u64 + 1)) {
+        match decode_page(bytes, CodeSeq(inherited.saturating_add(i as u64 + 1))) {
             Ok(page) => pages.push(page),
             Err(e) => return (pages, Some(((i * CODE_PAGE_SIZE) as u64, e.0))),
         }
@@ -117,5 +124,5 @@ fn decode_page(bytes: &[u8], expected: CodeSeq) -> std::result::Result<CodePage,
     if addr != addr.page() || addr.0 >= Addr::USER_END {
         return Err(WireError("not a page's address"));
     }
-    Ok(CodePage { seq, addr, bytes: Box::new(r.array()?) })
+    Ok(CodePage { seq, addr, bytes: Arc::new(r.array()?) })
 }

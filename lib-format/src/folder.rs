@@ -3,7 +3,8 @@
 //! ```text
 //! LOG/
 //!   recording.json            what was recorded, how and how it ended; replaced as a whole (rename)
-//!   p<pid>/                   one folder a process
+//!   p<pid>[.<program>]/       one folder a program of a process
+//!     process.json            whose child it is, what it runs
 //!     code.bnc                code store
 //!     modules.jsonl           mapped ELF files, a JSON object a line
 //!     t<tid>/                 one folder a thread
@@ -15,13 +16,16 @@
 use crate::code::CodeStore;
 use crate::error::{FormatError, Result};
 use crate::frame::Interval;
-use crate::types::{IntervalNo, Pid, Tid};
+use crate::process::{Origin, ProcessInfo};
+use crate::types::{IntervalNo, ProcessId, Tid};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Name of the file that describes a recording.
 pub const META_FILE: &str = "recording.json";
+/// Name of the file that describes a process, in its folder.
+pub const PROCESS_FILE: &str = "process.json";
 /// Name of a process's code store in its folder.
 pub const CODE_FILE: &str = "code.bnc";
 /// Name of a process's list of modules in its folder.
@@ -33,8 +37,8 @@ pub const ELF_FOLDER: &str = "elf";
 
 /// Folder name of a process.
 #[must_use]
-pub fn process_folder(pid: Pid) -> String {
-    format!("p{pid}")
+pub fn process_folder(process: impl Into<ProcessId>) -> String {
+    format!("p{}", process.into())
 }
 
 /// Folder name of a thread within its process's folder.
@@ -147,7 +151,7 @@ pub struct Recording {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadFiles {
     /// The process.
-    pub pid: Pid,
+    pub pid: ProcessId,
     /// The thread.
     pub tid: Tid,
     /// Its folder.
@@ -172,18 +176,24 @@ fn numbered<T: std::str::FromStr>(name: &OsString, prefix: &str, suffix: &str) -
     number.bytes().all(|b| b.is_ascii_digit()).then(|| number.parse().ok())?
 }
 
+/// Writes a JSON file as a whole or not at all: as `<path>.new`, which is then renamed.
+pub(crate) fn write_json(value: &impl Serialize, path: &Path) -> Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let mut json = serde_json::to_vec_pretty(value).map_err(|e| FormatError::Missing(e.to_string()))?;
+    json.push(b'\n');
+    std::fs::write(&new, json).map_err(FormatError::io(&new))?;
+    std::fs::rename(&new, path).map_err(FormatError::io(path))
+}
+
 impl Meta {
     /// Writes `recording.json` into `folder`, as a whole or not at all.
     ///
     /// # Errors
     /// The operating system's.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(META_FILE);
-        let new = folder.join("recording.json.new");
-        let mut json = serde_json::to_vec_pretty(self).map_err(|e| FormatError::Missing(e.to_string()))?;
-        json.push(b'\n');
-        std::fs::write(&new, json).map_err(FormatError::io(&new))?;
-        std::fs::rename(&new, &path).map_err(FormatError::io(&path))
+        write_json(self, &folder.join(META_FILE))
     }
 }
 
@@ -249,14 +259,41 @@ impl Recording {
         Ok(threads)
     }
 
-    /// The process ids for which there is a folder, ascending.
+    /// The processes for which there is a folder, by process id and program.
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn processes(&self) -> Result<Vec<Pid>> {
-        let mut pids: Vec<_> = names(&self.path)?.iter().filter_map(|n| numbered(n, "p", "")).map(Pid).collect();
-        pids.sort_unstable();
-        Ok(pids)
+    pub fn processes(&self) -> Result<Vec<ProcessId>> {
+        let id = |name: &OsString| name.to_str()?.strip_prefix('p')?.parse().ok();
+        let mut processes: Vec<_> = names(&self.path)?.iter().filter_map(id).collect();
+        processes.sort_unstable();
+        Ok(processes)
+    }
+
+    /// The program with which the first process ended, as far as the log tells: what it began with, or what that
+    /// executed.
+    ///
+    /// # Errors
+    /// A folder or file cannot be read, or is damaged.
+    pub fn last_of_first_process(&self) -> Result<Option<ProcessId>> {
+        let Some(pid) = self.meta.pid else { return Ok(None) };
+        let mut last = None;
+        for id in self.processes()?.into_iter().filter(|id| id.pid.0 == pid) {
+            match self.process(id)?.map(|info| info.origin) {
+                Some(Origin::Start) => last = Some(id),
+                Some(Origin::Exec { from }) if Some(from) == last => last = Some(id),
+                _ => {}
+            }
+        }
+        Ok(last)
+    }
+
+    /// What there is to know about a process; `None` if the logger was killed before it wrote that.
+    ///
+    /// # Errors
+    /// The file is there, but cannot be read or is damaged.
+    pub fn process(&self, process: ProcessId) -> Result<Option<ProcessInfo>> {
+        ProcessInfo::read(&self.path.join(process_folder(process)))
     }
 
     /// The folders of all threads and the interval files in them, as they are.
@@ -281,8 +318,8 @@ impl Recording {
     ///
     /// # Errors
     /// The file is there but cannot be read.
-    pub fn modules(&self, pid: Pid) -> Result<Vec<Module>> {
-        let path = self.path.join(process_folder(pid)).join(MODULES_FILE);
+    pub fn modules(&self, process: ProcessId) -> Result<Vec<Module>> {
+        let path = self.path.join(process_folder(process)).join(MODULES_FILE);
         match std::fs::read(&path) {
             Ok(lines) => Ok(module_lines(&lines).map_while(std::result::Result::ok).collect()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -290,14 +327,34 @@ impl Recording {
         }
     }
 
-    /// The code store of a process.
+    /// The code store of a process, with the pages that it has from the process that it was forked from.
     ///
     /// # Errors
-    /// It cannot be read, or it is damaged.
-    pub fn code(&self, pid: Pid) -> Result<CodeStore> {
-        let path = self.path.join(process_folder(pid)).join(CODE_FILE);
-        let bytes = std::fs::read(&path).map_err(FormatError::io(&path))?;
-        CodeStore::decode(&bytes, &path)
+    /// It, or that of a process that it was forked from, cannot be read or is damaged.
+    pub fn code(&self, process: ProcessId) -> Result<CodeStore> {
+        let mut line = vec![(process, None)];
+        let mut youngest = process;
+        while let Some(Origin::Fork { from, code_pages }) = self.process(youngest)?.map(|info| info.origin) {
+            if line.iter().any(|(known, _)| *known == from) {
+                let path = self.path.join(process_folder(process)).join(PROCESS_FILE);
+                return Err(FormatError::damaged(&path, 0, "the process is its own ancestor"));
+            }
+            line.push((from, Some(usize::try_from(code_pages).unwrap_or(usize::MAX))));
+            youngest = from;
+        }
+        let mut store = CodeStore::default();
+        for (ancestor, inherits) in line.into_iter().rev() {
+            let path = self.path.join(process_folder(ancestor)).join(CODE_FILE);
+            let bytes = std::fs::read(&path).map_err(FormatError::io(&path))?;
+            store = CodeStore::decode(&bytes, store.pages, &path)?;
+            if let Some(inherits) = inherits {
+                if store.pages.len() < inherits {
+                    return Err(FormatError::damaged(&path, 0, "it lacks pages that a forked process has from it"));
+                }
+                store.pages.truncate(inherits);
+            }
+        }
+        Ok(store)
     }
 }
 
@@ -309,7 +366,7 @@ impl ThreadFiles {
     pub fn interval(&self, interval: IntervalNo) -> Result<Interval> {
         let (path, file) = self.read_file(interval)?;
         let read = Interval::decode(&file, self.tail().as_deref(), &path)?;
-        if (read.header.interval, read.header.tid, read.header.pid) != (interval, self.tid, self.pid) {
+        if (read.header.interval, read.header.tid, read.header.pid) != (interval, self.tid, self.pid.pid) {
             return Err(FormatError::damaged(&path, 16, "the header names another interval or thread"));
         }
         Ok(read)

@@ -5,6 +5,7 @@
 //! | FORMAT.md | module |
 //! |---|---|
 //! | the folder of a recording | [`folder`] |
+//! | `process.json` | [`process`] |
 //! | interval files, frames, the tail | [`frame`] |
 //! | records | [`record`] |
 //! | the register file | [`regs`] |
@@ -14,7 +15,7 @@
 //!
 //! [`cache`] and [`hash`] are UserMemCache and UserMemHash, the logger's picture of the replayer's memory.
 //!
-//! The crate knows nothing of DynamoRIO, of processes or of the command line, and has no unsafe code.
+//! The crate knows nothing of DynamoRIO, of running processes or of the command line, and has no unsafe code.
 #![forbid(unsafe_code)]
 
 pub mod cache;
@@ -27,6 +28,7 @@ pub mod frame;
 pub mod hash;
 pub mod merged;
 pub mod package;
+pub mod process;
 pub mod record;
 pub mod regs;
 pub mod types;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($repr:ty), $format:literal) => {
@@ -51,6 +52,43 @@ number!(
     CodeSeq(u64),
     "{}"
 );
+
+/// A program that a process ran: the process's id, and how many programs of the recording had this id before. `execve`
+/// begins the next one, and so does another process that gets the id later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// The operating system's process id.
+    pub pid: Pid,
+    /// Number of the program, from 0.
+    pub program: u32,
+}
+
+impl From<Pid> for ProcessId {
+    fn from(pid: Pid) -> Self {
+        Self { pid, program: 0 }
+    }
+}
+
+impl fmt::Display for ProcessId {
+    /// `4711` for the first program, `4711.1` for the second.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.program {
+            0 => write!(f, "{}", self.pid),
+            program => write!(f, "{}.{program}", self.pid),
+        }
+    }
+}
+
+impl FromStr for ProcessId {
+    type Err = ();
+
+    /// Takes what [`Display`](fmt::Display) prints, and nothing else.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (pid, program) = text.split_once('.').unwrap_or((text, "0"));
+        let id = Self { pid: Pid(pid.parse().map_err(drop)?), program: program.parse().map_err(drop)? };
+        if id.to_string() == text { Ok(id) } else { Err(()) }
+    }
+}
 
 impl Addr {
     /// Bytes of a page of memory and of code.

@@ -11,12 +11,13 @@ use bugnet_format::frame::{
     TAIL_HEADER_SIZE, TailHeader,
 };
 use bugnet_format::merged::{self, Segment};
+use bugnet_format::process::Origin;
 use bugnet_format::record::{
     EndReason, LOAD_FORMS, LOAD_GENERAL, MAX_ORDINAL, MAX_TEXT, MAX_VALUE, OutputStream, Record, Records,
     RegisterUpdates, SpecialKind, register_number,
 };
 use bugnet_format::regs::{COMPARED_FLAGS, FPU_UNKNOWN, GPR_NAMES, NOTHING_KNOWN, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Tid};
+use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, ProcessId, Tid};
 use bugnet_format::{FORMAT_VERSION, package};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -156,7 +157,7 @@ fn headers() {
     let made = &log.threads[0].intervals[1];
     let file = common::interval_file(&made.header, &made.frames);
     let interval = Interval::decode(&file, None, Path::new("interval")).unwrap();
-    let store = CodeStore::decode(&common::code_file(&log.code), Path::new("code")).unwrap();
+    let store = CodeStore::decode(&common::code_file(&log.code), Vec::new(), Path::new("code")).unwrap();
     let bytes = package::encode(&interval, &store);
     let expected = [
         ("magic", b"BUGNETPK".to_vec()),
@@ -473,6 +474,15 @@ fn json_fields() {
     };
     let meta: &Meta = &log.meta;
     assert_eq!(listed("`recording.json`"), sorted(keys(serde_json::to_value(meta).unwrap())));
+    assert_eq!(listed("`process.json`"), sorted(keys(serde_json::to_value(&log.process).unwrap())));
+    let from = ProcessId::from(Pid(1));
+    let origins = [Origin::Start, Origin::Fork { from, code_pages: 2 }, Origin::Exec { from }, Origin::Spawn { from }];
+    let how = |origin: &Origin| json_name(serde_json::to_value(origin).unwrap()["how"].clone());
+    assert_eq!(listed("Origins of a process"), sorted(origins.iter().map(how).collect()));
+    assert_eq!(
+        serde_json::to_string(&origins[1]).unwrap(),
+        r#"{"how":"fork","from":{"pid":1,"program":0},"code_pages":2}"#
+    );
     let module: &Module = &log.modules[0];
     assert_eq!(listed("`modules.jsonl`"), sorted(keys(serde_json::to_value(module).unwrap())));
     for (ending, json) in [

@@ -120,7 +120,7 @@ fn read_as_everything(bytes: &[u8], tail: &[u8]) {
     if let Ok((_, records)) = read_tail(bytes, path) {
         assert!(Records::new(records).all(|placed| placed.is_ok()));
     }
-    if let Ok(store) = CodeStore::decode(bytes, path) {
+    if let Ok(store) = CodeStore::decode(bytes, Vec::new(), path) {
         assert!(store.picture(bugnet_format::types::CodeSeq(u64::MAX)).len() <= store.pages.len());
     }
     if let Some(package) = Package::decode(bytes) {
@@ -142,7 +142,7 @@ fn read_as_everything(bytes: &[u8], tail: &[u8]) {
 fn files() -> Vec<(usize, Vec<u8>)> {
     let log = common::sample();
     let code = common::code_file(&log.code);
-    let store = CodeStore::decode(&code, Path::new("code")).unwrap();
+    let store = CodeStore::decode(&code, Vec::new(), Path::new("code")).unwrap();
     let interval = &log.threads[0].intervals[0];
     let file = common::interval_file(&interval.header, &interval.frames);
     let decoded = Interval::decode(&file, None, Path::new("interval")).unwrap();

@@ -5,9 +5,10 @@ mod common;
 use bugnet_format::check::{Invariant, Report, Severity, check};
 use bugnet_format::folder::{Ending, Recording};
 use bugnet_format::frame::{FRAME_HEADER_SIZE, HEADER_SIZE, TailHeader, encode_frame};
+use bugnet_format::process::Origin;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, RAX, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
+use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, ProcessId, Tid};
 use common::{Log, Thread, checkpoint, encode, load};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -55,6 +56,9 @@ fn fix_checksum(file: &mut [u8], at: usize) {
 
 fn how_to_break(invariant: Invariant) -> Break {
     match invariant {
+        Invariant::ProcessFile => {
+            Break::Log(|log| log.process.origin = Origin::Exec { from: ProcessId { pid: Pid(99), program: 0 } })
+        }
         Invariant::IntervalGap => Break::Log(|log| log.threads[0].intervals[1].header.interval = IntervalNo(2)),
         Invariant::FirstInterval => {
             Break::Log(|log| log.threads[0].intervals.iter_mut().for_each(|i| i.header.interval.0 += 1))
@@ -297,6 +301,16 @@ type KilledState = (&'static str, fn(&mut Log), fn(&Path), &'static [Invariant],
 
 const KILLED: &[KilledState] = &[
     ("no-process", |_| {}, |log| std::fs::remove_dir_all(log.join("p4242")).unwrap(), &[], &[]),
+    (
+        "process-new",
+        |log| log.threads.clear(),
+        |log| {
+            std::fs::remove_file(log.join(CODE)).unwrap();
+            std::fs::rename(log.join("p4242/process.json"), log.join("p4242/process.json.new")).unwrap();
+        },
+        &[],
+        &[],
+    ),
     ("no-thread", |log| log.threads.clear(), |log| std::fs::remove_file(log.join(CODE)).unwrap(), &[], &[]),
     (
         "interval-new",

@@ -346,7 +346,7 @@ fn a_message_too_long_is_refused_on_both_sides() {
 #[test]
 fn code_pictures_and_packages() {
     let log = common::sample();
-    let store = CodeStore::decode(&common::code_file(&log.code), Path::new("code")).unwrap();
+    let store = CodeStore::decode(&common::code_file(&log.code), Vec::new(), Path::new("code")).unwrap();
     let addrs = |seq| store.picture(CodeSeq(seq)).iter().map(|p| (p.seq.0, p.addr.0)).collect::<Vec<_>>();
     assert_eq!(addrs(0), []);
     assert_eq!(addrs(2), [(1, 0x40_1000), (2, 0x40_2000)]);
@@ -378,10 +378,10 @@ fn code_pictures_and_packages() {
 fn a_code_store_cut_anywhere_has_the_pages_before() {
     let log = common::sample();
     let file = common::code_file(&log.code);
-    let whole = CodeStore::decode(&file, Path::new("code")).unwrap();
+    let whole = CodeStore::decode(&file, Vec::new(), Path::new("code")).unwrap();
     assert_eq!((whole.pages.len(), &whole.broken), (3, &None));
     for len in 0..file.len() {
-        let cut = CodeStore::decode(&file[..len], Path::new("code")).unwrap();
+        let cut = CodeStore::decode(&file[..len], Vec::new(), Path::new("code")).unwrap();
         assert!(whole.pages.starts_with(&cut.pages) && cut.pages.len() < 3);
     }
 }

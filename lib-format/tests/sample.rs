@@ -5,14 +5,14 @@ mod common;
 use bugnet_format::check::{Invariant, Severity, check};
 use bugnet_format::folder::Recording;
 use bugnet_format::record::Record;
-use bugnet_format::types::Pid;
+use bugnet_format::types::{Pid, ProcessId};
 use std::path::Path;
 
 #[test]
 fn frozen_v1_reads_as_it_was_made() {
     let recording = Recording::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/v1")).unwrap();
     let made = common::sample();
-    let pid = Pid(made.meta.pid.unwrap());
+    let pid = ProcessId::from(Pid(made.meta.pid.unwrap()));
     assert_eq!(recording.meta, made.meta);
     assert_eq!(recording.modules(pid).unwrap(), made.modules);
     assert_eq!(recording.processes().unwrap(), [pid]);

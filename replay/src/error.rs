@@ -65,7 +65,7 @@ pub enum ReplayError {
     #[error("process {pid}: {what}")]
     Contradiction {
         /// The process.
-        pid: bugnet_format::types::Pid,
+        pid: bugnet_format::types::ProcessId,
         /// Which dependencies.
         what: String,
     },

@@ -3,6 +3,7 @@
 //! | what one wants | where |
 //! |---|---|
 //! | open a log, list its threads and intervals | [`log::Log`] |
+//! | its processes, and how each ended | [`tree`] |
 //! | find the programs and libraries that replay needs | [`tools::Tools`] |
 //! | run one interval, look at registers and memory | [`session::Session`] |
 //! | go to any position of a thread, forwards or backwards | [`timeline::Timeline`] |
@@ -41,6 +42,7 @@ pub mod syscall;
 mod testing;
 pub mod timeline;
 pub mod tools;
+pub mod tree;
 pub mod verify;
 
 pub use error::{ReplayError, Result};

@@ -5,7 +5,8 @@ use bugnet_format::FormatError;
 use bugnet_format::code::CodeStore;
 use bugnet_format::folder::{Ending, Meta, Module, Recording, ThreadFiles, interval_file};
 use bugnet_format::frame::{HEADER_SIZE, Interval, IntervalHeader};
-use bugnet_format::types::{IntervalNo, Pid, Tid};
+use bugnet_format::process::ProcessInfo;
+use bugnet_format::types::{IntervalNo, Pid, ProcessId, Tid};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -17,7 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct ThreadId {
     /// The process.
-    pub pid: Pid,
+    #[serde(flatten)]
+    pub pid: ProcessId,
     /// The thread in it.
     pub tid: Tid,
 }
@@ -34,7 +36,7 @@ pub struct IntervalId {
 
 impl fmt::Display for ThreadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.pid.0 == self.tid.0 {
+        if self.pid == ProcessId::from(Pid(self.tid.0)) {
             write!(f, "thread {}", self.tid)
         } else {
             write!(f, "process {} thread {}", self.pid, self.tid)
@@ -53,7 +55,7 @@ impl fmt::Display for IntervalId {
 pub struct Log {
     recording: Recording,
     threads: Vec<ThreadFiles>,
-    code: Mutex<BTreeMap<Pid, Arc<CodeStore>>>,
+    code: Mutex<BTreeMap<ProcessId, Arc<CodeStore>>>,
 }
 
 impl Log {
@@ -77,6 +79,35 @@ impl Log {
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.recording.meta
+    }
+
+    /// All processes, in the order in which they began; with them, how the log describes them.
+    ///
+    /// # Errors
+    /// A description is damaged.
+    pub fn processes(&self) -> Result<Vec<(ProcessId, Option<ProcessInfo>)>> {
+        let mut processes = Vec::new();
+        for id in self.recording.processes()? {
+            processes.push((id, self.recording.process(id)?));
+        }
+        processes.sort_by_key(|(id, info)| (info.as_ref().map_or(u64::MAX, |info| info.began), *id));
+        Ok(processes)
+    }
+
+    /// Whether this is the first process's last program, and the first process is known to have exited by itself.
+    ///
+    /// # Errors
+    /// A description is damaged.
+    pub fn exited(&self, process: ProcessId) -> Result<bool> {
+        Ok(matches!(self.meta().ending, Ending::Exited { .. }) && self.last_of_first_process()? == Some(process))
+    }
+
+    /// The first process's last program, whose end `recording.json` tells.
+    ///
+    /// # Errors
+    /// A description is damaged.
+    pub fn last_of_first_process(&self) -> Result<Option<ProcessId>> {
+        Ok(self.recording.last_of_first_process()?)
     }
 
     /// All threads, by process and thread id.
@@ -134,7 +165,7 @@ impl Log {
     ///
     /// # Errors
     /// It cannot be read or is damaged.
-    pub fn code(&self, pid: Pid) -> Result<Arc<CodeStore>> {
+    pub fn code(&self, pid: ProcessId) -> Result<Arc<CodeStore>> {
         // A panic elsewhere leaves the map whole: it is only ever inserted into.
         let mut stores = self.code.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = stores.get(&pid) {
@@ -149,7 +180,7 @@ impl Log {
     ///
     /// # Errors
     /// The list cannot be read.
-    pub fn modules(&self, pid: Pid) -> Result<Vec<Module>> {
+    pub fn modules(&self, pid: ProcessId) -> Result<Vec<Module>> {
         Ok(self.recording.modules(pid)?)
     }
 
@@ -164,8 +195,8 @@ impl Log {
 /// Which part of a log to look at; the default is all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Only this process.
-    pub pid: Option<Pid>,
+    /// Only these processes.
+    pub processes: Option<Vec<ProcessId>>,
     /// Only threads of this id.
     pub tid: Option<Tid>,
     /// Only intervals from the first number up to, but not including, the second.
@@ -180,7 +211,9 @@ impl Selection {
     pub fn intervals_of(&self, log: &Log) -> Result<Vec<IntervalId>> {
         let mut selected = Vec::new();
         for thread in log.threads() {
-            if self.pid.is_some_and(|pid| pid != thread.pid) || self.tid.is_some_and(|tid| tid != thread.tid) {
+            if self.processes.as_ref().is_some_and(|only| !only.contains(&thread.pid))
+                || self.tid.is_some_and(|tid| tid != thread.tid)
+            {
                 continue;
             }
             let wanted = |no: &&IntervalNo| self.intervals.as_ref().is_none_or(|range| range.contains(&no.0));
@@ -188,7 +221,7 @@ impl Selection {
             selected.extend(intervals.map(|&interval| IntervalId { thread, interval }));
         }
         // A recorder that was killed before its first checkpoint leaves a log with nothing in it: that is all of it.
-        let everything = self.pid.is_none() && self.tid.is_none() && self.intervals.is_none();
+        let everything = self.processes.is_none() && self.tid.is_none() && self.intervals.is_none();
         let empty = log.threads().all(|thread| log.intervals(thread).is_ok_and(<[_]>::is_empty));
         if selected.is_empty() && !(everything && empty && log.meta().ending != Ending::Exited { status: 0 }) {
             return Err(self.nothing(log));

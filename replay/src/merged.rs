@@ -9,7 +9,7 @@ use bugnet_format::control::{MergedCounts, Request, Response};
 use bugnet_format::frame::Interval;
 use bugnet_format::merged;
 use bugnet_format::regs::RegisterDifference;
-use bugnet_format::types::{IntervalNo, Pid, Position, Tid};
+use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use serde::Serialize;
 use std::fmt;
 
@@ -17,7 +17,8 @@ use std::fmt;
 #[derive(Debug, Serialize)]
 pub struct MergedReport {
     /// The process.
-    pub pid: Pid,
+    #[serde(flatten)]
+    pub pid: ProcessId,
     /// Its threads.
     pub threads: usize,
     /// Counters.
@@ -97,7 +98,7 @@ impl MergedReport {
 /// # Errors
 /// The log does not hold the process, its dependencies contradict each other, or the replay process cannot be started or
 /// is lost.
-pub fn replay_merged(tools: &Tools, log: &Log, pid: Pid) -> Result<MergedReport> {
+pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedReport> {
     let mut intervals: Vec<Vec<Interval>> = Vec::new();
     let threads = Threads::read_with(log, pid, |thread, interval| {
         if intervals.len() <= thread {
@@ -182,9 +183,12 @@ impl fmt::Display for MergedReport {
     }
 }
 
-/// The process whose threads are asked for: `pid`, or that of thread `tid`, or else the recorded program.
-#[must_use]
-pub fn chosen_process(log: &Log, pid: Option<Pid>) -> Option<Pid> {
+/// The process whose threads are shown where none is chosen: what the first process ended as, or else the log's first
+/// one that has threads.
+///
+/// # Errors
+/// A process's description is damaged.
+pub fn chosen_process(log: &Log) -> Result<Option<ProcessId>> {
     let first = || log.threads().next().map(|ThreadId { pid, .. }| pid);
-    pid.or_else(|| log.meta().pid.map(Pid)).or_else(first)
+    Ok(log.last_of_first_process()?.or_else(first))
 }

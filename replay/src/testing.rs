@@ -7,15 +7,18 @@ use bugnet_format::folder::{
     CODE_FILE, ELF_FOLDER, Ending, MODULES_FILE, Machine, Meta, Module, interval_file, process_folder, thread_folder,
 };
 use bugnet_format::frame::{IntervalHeader, encode_frame};
+use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::Record;
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Tid};
+use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, ProcessId, Tid};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 pub const PID: u32 = 41;
-pub const THREAD: ThreadId = ThreadId { pid: Pid(PID), tid: Tid(PID) };
+pub const PROCESS: ProcessId = ProcessId { pid: Pid(PID), program: 0 };
+/// Its thread.
+pub const THREAD: ThreadId = ThreadId { pid: PROCESS, tid: Tid(PID) };
 
 pub fn id(interval: u64) -> IntervalId {
     IntervalId { thread: THREAD, interval: IntervalNo(interval) }
@@ -34,6 +37,15 @@ impl LogBuilder {
         let process = folder.path().join(process_folder(Pid(PID)));
         fs::create_dir_all(process.join(thread_folder(Tid(PID)))).unwrap();
         fs::write(process.join(CODE_FILE), encode_header()).unwrap();
+        let info = ProcessInfo {
+            parent: 1,
+            origin: Origin::Start,
+            began: 0,
+            program: "/usr/bin/example".into(),
+            args: vec!["example".into()],
+            unrecorded: None,
+        };
+        info.write(&process).unwrap();
         fs::create_dir(folder.path().join(ELF_FOLDER)).unwrap();
         let meta = Meta {
             format_version: bugnet_format::FORMAT_VERSION,

@@ -6,7 +6,6 @@ use crate::log::{IntervalId, Log, Selection};
 use crate::pool;
 use crate::session::{Counts, Session, Stop};
 use crate::tools::Tools;
-use bugnet_format::folder::Ending;
 use bugnet_format::record::EndReason;
 use bugnet_format::regs::RegisterDifference;
 use bugnet_format::types::Position;
@@ -216,8 +215,7 @@ fn verify_interval(tools: &Tools, log: &Log, id: IntervalId, last: &mut Option<S
 /// An interval without an end: what a killed recorder leaves, or damage?
 fn cut_off(log: &Log, id: IntervalId, position: Position) -> Result<Outcome> {
     let interval = log.interval(id)?;
-    let meta = log.meta();
-    let exited = meta.pid == Some(id.thread.pid.0) && matches!(meta.ending, Ending::Exited { .. });
+    let exited = log.exited(id.thread.pid)?;
     let why = if interval.damaged {
         "its records break off"
     } else if !log.is_last(id)? {

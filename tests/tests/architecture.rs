@@ -10,11 +10,12 @@ use std::process::Command;
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-format", &[]),
     ("bugnet-dr", &["bugnet-format"]),
-    ("bugnet-logger", &["bugnet-format", "bugnet-dr"]),
+    ("bugnet-launch", &[]),
+    ("bugnet-logger", &["bugnet-format", "bugnet-dr", "bugnet-launch"]),
     ("bugnet-replayer", &["bugnet-format", "bugnet-dr"]),
     ("bugnet-replay-host", &[]),
     ("bugnet-replay", &["bugnet-format"]),
-    ("bugnet", &["bugnet-format", "bugnet-replay"]),
+    ("bugnet", &["bugnet-format", "bugnet-launch", "bugnet-replay"]),
     ("bugnet-tests", &["bugnet-format"]),
     ("spec-harness", &["bugnet-replay", "bugnet-tests"]),
 ];

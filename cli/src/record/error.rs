@@ -1,6 +1,7 @@
 //! Why a program was not recorded.
 
 use bugnet_format::FormatError;
+use bugnet_launch::ProgramError;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -14,71 +15,9 @@ pub const EXIT_NOT_FOUND: u8 = 127;
 /// Why a program was not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// No such program.
-    #[error("no such program: {}{}", name.display(), path_hint(name))]
-    NotFound {
-        /// As the user gave it.
-        name: OsString,
-    },
-    /// A folder.
-    #[error("{path} is a directory, not a program")]
-    Directory {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// No permission to execute it.
-    #[error("{path} cannot be executed: it has no execute permission for you, or its file system is mounted noexec")]
-    NotExecutable {
-        /// The file.
-        path: PathBuf,
-    },
-    /// No permission to read it, or worse.
-    #[error("{path} cannot be read, which recording needs: {source}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-    /// Not an ELF file for this architecture.
-    #[error("{path} is {found}; bugnet records ELF programs for 64-bit x86, and scripts that name one after #!")]
-    WrongFormat {
-        /// The file.
-        path: PathBuf,
-        /// What it is instead.
-        found: String,
-    },
-    /// `#!` without an interpreter.
-    #[error("{script}: its first line begins with #! but names no interpreter, or is longer than the kernel reads")]
-    BadInterpreterLine {
-        /// The script.
-        script: PathBuf,
-    },
-    /// The interpreter does not exist.
-    #[error("{script} is a script for {interpreter}, which does not exist")]
-    NoInterpreter {
-        /// The script.
-        script: PathBuf,
-        /// The missing file.
-        interpreter: PathBuf,
-    },
-    /// Scripts interpreted by scripts, too often.
-    #[error("{script}: too many interpreters in a row that are scripts themselves")]
-    InterpreterLoop {
-        /// The script.
-        script: PathBuf,
-    },
-    /// It would gain rights.
-    #[error(
-        "{path} is {what}: recorded, it would run without the rights that it gains that way, and so take another path; \
-         record it as the user whose rights it needs"
-    )]
-    Privileged {
-        /// The file.
-        path: PathBuf,
-        /// setuid, setgid or file capabilities.
-        what: &'static str,
-    },
+    /// The program cannot be recorded.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// `-o` names something that is there.
     #[error("{path} is there already and is not an empty folder; give -o the name of a new one")]
     LogExists {
@@ -144,27 +83,12 @@ pub enum RecordError {
     Format(#[from] FormatError),
 }
 
-fn path_hint(name: &OsString) -> &'static str {
-    match name.as_encoded_bytes() {
-        bytes if bytes.contains(&b'/') => "",
-        b"" => " (the name is empty)",
-        _ => " (not in any folder of PATH)",
-    }
-}
-
 impl RecordError {
     /// The exit code that stands for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::NotFound { .. } => EXIT_NOT_FOUND,
-            Self::Directory { .. }
-            | Self::NotExecutable { .. }
-            | Self::Unreadable { .. }
-            | Self::WrongFormat { .. }
-            | Self::BadInterpreterLine { .. }
-            | Self::NoInterpreter { .. }
-            | Self::InterpreterLoop { .. }
-            | Self::Privileged { .. } => EXIT_NOT_EXECUTABLE,
+            Self::Program(ProgramError::NotFound { .. }) => EXIT_NOT_FOUND,
+            Self::Program(_) => EXIT_NOT_EXECUTABLE,
             _ => EXIT_FAILED,
         }
     }

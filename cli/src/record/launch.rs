@@ -2,7 +2,7 @@
 
 use super::error::RecordError;
 use super::inherited::Inherited;
-use super::program::Program;
+use bugnet_launch::{Program, variables};
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -16,13 +16,10 @@ const MAX_OPTIONS: usize = 2047;
 /// DynamoRIO's own options. `-code_api`: without it clients see no blocks. `-stack_size` and, for what a client does in
 /// its signal event, `-signal_stack_size`: a Rust client needs more than the defaults. `-sandbox_writable`: pages that
 /// are executed and written stay writable, which the program can notice. `-disable_rseq`: restartable sequences would
-/// run twice, once uninstrumented. `-no_follow_children`: other processes that the program starts, and programs that
-/// take its place, run on their own.
+/// run twice, once uninstrumented. `-no_follow_children`: the logger itself takes care of programs that
+/// the program executes.
 const DYNAMORIO_OPTIONS: &str =
     "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -no_follow_children";
-
-/// Variables that tell DynamoRIO what to run; all that begin so are ours.
-const VARIABLE_PREFIX: &[u8] = b"DYNAMORIO_";
 
 /// What the logger is told.
 #[derive(Clone, Copy, Debug)]
@@ -37,18 +34,21 @@ pub struct LoggerOptions<'a> {
     pub check_every: u64,
     /// `--cpu`.
     pub cpu: &'a str,
+    /// Whether the program's children are recorded, and programs that take its place.
+    pub follow: bool,
 }
 
 impl LoggerOptions<'_> {
     /// The client's option string. DynamoRIO splits it at spaces, so the path is percent-encoded.
     fn encode(&self) -> String {
         format!(
-            "-log {} -interval {} -keep {} -check-every {} -cpu {}",
+            "-log {} -interval {} -keep {} -check-every {} -cpu {} -follow {}",
             percent_encode(self.log),
             self.interval,
             self.keep,
             self.check_every,
-            self.cpu
+            self.cpu,
+            u8::from(self.follow)
         )
     }
 }
@@ -105,18 +105,18 @@ fn own_environment() -> Vec<CString> {
 
 /// The user's environment and, behind it, what DynamoRIO needs to know. The logger hides the latter from the program.
 fn environment(own: Vec<CString>, program: &Path, options: &OsStr) -> Result<Vec<CString>, RecordError> {
-    let mut variables = own;
-    variables.retain(|variable| !variable.as_bytes().starts_with(VARIABLE_PREFIX));
+    let mut all = own;
+    all.retain(|variable| !variable.as_bytes().starts_with(variables::PREFIX));
     let assignment = |name: &str, value: &OsStr| {
         let mut text = OsString::from(name);
         text.push("=");
         text.push(value);
         c_string(text)
     };
-    variables.push(assignment("DYNAMORIO_EXE_PATH", program.as_os_str())?);
-    variables.push(assignment("DYNAMORIO_RUNUNDER", OsStr::new("1"))?);
-    variables.push(assignment("DYNAMORIO_OPTIONS", options)?);
-    Ok(variables)
+    all.push(assignment(variables::PROGRAM, program.as_os_str())?);
+    all.push(assignment(variables::RUN_UNDER, OsStr::new("1"))?);
+    all.push(assignment(variables::OPTIONS, options)?);
+    Ok(all)
 }
 
 fn c_string(text: OsString) -> Result<CString, RecordError> {
@@ -137,11 +137,11 @@ pub fn launch(
     options: &LoggerOptions,
     inherited: Inherited,
 ) -> Result<Child, RecordError> {
-    let variables = environment(own_environment(), &program.elf, &dynamorio_options(logger, options)?)?;
+    let environment = environment(own_environment(), &program.elf, &dynamorio_options(logger, options)?)?;
     let arguments = program.argv.iter().cloned().map(c_string).collect::<Result<Vec<_>, _>>()?;
     let file = c_string(dynamorio.as_os_str().to_owned())?;
     let exec = move || {
-        let (argv, envp) = (pointers(&arguments), pointers(&variables));
+        let (argv, envp) = (pointers(&arguments), pointers(&environment));
         inherited.restore()?;
         // SAFETY: the path and both arrays are alive and end with a NUL byte or a null pointer.
         unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn logger_options(log: &Path) -> LoggerOptions<'_> {
-        LoggerOptions { log, interval: 10, keep: 2, check_every: 3, cpu: "host" }
+        LoggerOptions { log, interval: 10, keep: 2, check_every: 3, cpu: "host", follow: true }
     }
 
     fn options_for(logger: &str) -> Result<String, RecordError> {
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(
             options_for("/opt/my tools/liblogger.so").unwrap(),
             "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq \
-             -no_follow_children -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host'"
+             -no_follow_children -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host -follow 1'"
         );
     }
 

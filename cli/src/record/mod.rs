@@ -5,25 +5,24 @@ mod inherited;
 mod launch;
 mod location;
 mod machine;
-mod program;
 mod summary;
 mod wait;
 
 pub use error::{EXIT_FAILED, RecordError};
 pub use location::{LATEST, default_folder};
 pub use machine::CpuLevel;
-pub use summary::{describe_ending, size_of};
+pub use summary::{describe_ending, signal_name, size_of};
 pub use wait::die_by;
 
 use crate::args::RecordArgs;
 use crate::failure::complain;
 use bugnet_format::folder::{Ending, Meta, Recording};
+use bugnet_launch::Program;
 use bugnet_replay::symbols::pack_elf;
 use bugnet_replay::tools::{Tool, Tools};
 use inherited::Inherited;
 use launch::LoggerOptions;
 use location::LogFolder;
-use program::Program;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,6 +43,7 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
         keep: args.keep,
         check_every: args.check_every,
         cpu: args.cpu.name(),
+        follow: !args.no_follow,
     };
     let system = |what| move |source| RecordError::System { what, source };
     let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;

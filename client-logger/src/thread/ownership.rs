@@ -44,10 +44,14 @@ impl Thread {
         self.set_counter(self.counted().saturating_sub(1), self.threshold, self.left());
     }
 
-    /// In a forked child, there are no other threads, and a lock that one of them held stays locked.
-    pub(super) fn stop_sharing(&mut self) {
-        if let Some(ownership) = &mut self.ownership {
-            ownership.peer = None;
+    /// In a forked child, there are no other threads. What they had is anyone's, and instrumentation for threads stays.
+    pub(super) fn share_anew(&mut self) {
+        self.ownership = None;
+        coherence::forget();
+        peer::forget();
+        births::forget();
+        if process::get().threaded() {
+            self.share();
         }
     }
 

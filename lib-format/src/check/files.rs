@@ -4,34 +4,104 @@ use super::records::{Stream, check_stream};
 use super::{Invariant, Report, Severity};
 use crate::code::{CODE_HEADER_SIZE, CODE_MAGIC, decode_pages, encode_header};
 use crate::error::{FormatError, Result};
-use crate::folder::{CODE_FILE, Ending, MODULES_FILE, Recording, TAIL_FILE, ThreadFiles, module_lines, process_folder};
+use crate::folder::{
+    CODE_FILE, Ending, MODULES_FILE, PROCESS_FILE, Recording, TAIL_FILE, ThreadFiles, module_lines, process_folder,
+};
 use crate::frame::{
     FrameFault, Frames, HEADER_SIZE, INTERVAL_MAGIC, IntervalHeader, TAIL_HEADER_SIZE, TAIL_MAGIC, TailHeader,
     check_magic, read_frames, read_tail,
 };
+use crate::process::Origin;
 use crate::record::{EndReason, Records};
-use crate::types::{CodeSeq, IntervalNo, Pid};
-use hashbrown::HashSet;
+use crate::types::{CodeSeq, IntervalNo, ProcessId};
+use hashbrown::{HashMap, HashSet};
 use std::path::Path;
 
 pub(super) fn check_recording(recording: &Recording, report: &mut Report) -> Result<()> {
     let threads = recording.thread_folders()?;
+    let processes = recording.processes()?;
+    let last_of_first = recording.last_of_first_process().unwrap_or_default();
     let mut ends = Vec::new();
-    for pid in recording.processes()? {
+    let mut code_pages = HashMap::new();
+    for pid in by_birth(recording, &processes) {
         let folder = recording.path.join(process_folder(pid));
         check_modules(&folder, report)?;
         let mut threads = threads.iter().filter(|t| t.pid == pid).peekable();
-        if threads.peek().is_none() {
-            continue; // killed before its first thread began: there need not be a code store yet
+        let begun = threads.peek().is_some();
+        let inherited = check_process(recording, pid, begun, &code_pages, report)?;
+        if !begun {
+            // Killed before its first thread began, or not recorded: there need not be a code store.
+            code_pages.insert(pid, inherited);
+            continue;
         }
-        let known = check_code(&folder, report)?;
-        let mut process = Process { recording, pid, known, sequences: HashSet::new() };
+        let known = check_code(&folder, inherited, report)?;
+        code_pages.insert(pid, known);
+        let mut process = Process {
+            recording,
+            exited: last_of_first == Some(pid) && exited(recording),
+            known,
+            sequences: HashSet::new(),
+        };
         for thread in threads {
             ends.push((pid, process.check_thread(thread, report)?));
         }
     }
+    ends.retain(|(pid, _)| last_of_first == Some(*pid));
     check_ending(recording, &ends, report);
     Ok(())
+}
+
+/// Whether the first process is known to have exited by itself.
+fn exited(recording: &Recording) -> bool {
+    matches!(recording.meta.ending, Ending::Exited { .. })
+}
+
+/// Every process behind the one that it came from.
+fn by_birth(recording: &Recording, processes: &[ProcessId]) -> Vec<ProcessId> {
+    let parent = |id: &ProcessId| Some((*id, recording.process(*id).ok()??.origin.from()?));
+    let parents: HashMap<ProcessId, ProcessId> = processes.iter().filter_map(parent).collect();
+    // No line of ancestors is longer than this, but for one that is a circle.
+    let generation =
+        |id: &ProcessId| std::iter::successors(Some(id), |id| parents.get(*id)).take(processes.len() + 1).count();
+    let mut ordered = processes.to_vec();
+    ordered.sort_by_cached_key(generation);
+    ordered
+}
+
+/// Checks a process's description; returns how many code pages it has from the process that it was forked from.
+fn check_process(
+    recording: &Recording,
+    pid: ProcessId,
+    begun: bool,
+    code_pages: &HashMap<ProcessId, CodeSeq>,
+    report: &mut Report,
+) -> Result<CodeSeq> {
+    let path = recording.path.join(process_folder(pid)).join(PROCESS_FILE);
+    let info = match recording.process(pid) {
+        Ok(info) => info,
+        Err(FormatError::NotALog { found, .. }) => {
+            report.error(Invariant::ProcessFile, &path, 0, found);
+            return Ok(CodeSeq(0));
+        }
+        Err(other) => return Err(other),
+    };
+    let Some(info) = info else {
+        if begun {
+            report.error(Invariant::ProcessFile, &path, 0, "it is missing");
+        }
+        return Ok(CodeSeq(0));
+    };
+    let Some(from) = info.origin.from() else { return Ok(CodeSeq(0)) };
+    let Some(known) = code_pages.get(&from) else {
+        report.error(Invariant::ProcessFile, &path, 0, format!("process {from}, from which it came, is not there"));
+        return Ok(CodeSeq(0));
+    };
+    let Origin::Fork { code_pages: inherited, .. } = info.origin else { return Ok(CodeSeq(0)) };
+    if inherited > known.0 {
+        let detail = format!("it has {inherited} pages of process {from}, which has {known}");
+        report.error(Invariant::CodeKnown, &path, 0, detail);
+    }
+    Ok(CodeSeq(inherited.min(known.0)))
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
@@ -90,34 +160,35 @@ fn check_frames(frames: &Frames, may_be_cut: bool, path: &Path, report: &mut Rep
     report.error(invariant, path, *at, why);
 }
 
-/// Checks a process's code store; returns the number of its last usable page.
-fn check_code(folder: &Path, report: &mut Report) -> Result<CodeSeq> {
+/// Checks a process's code store behind the pages that it inherits; returns the number of its last usable page.
+fn check_code(folder: &Path, inherited: CodeSeq, report: &mut Report) -> Result<CodeSeq> {
     let path = folder.join(CODE_FILE);
     let Some(file) = read(&path)? else {
         report.error(Invariant::HeaderWhole, &path, 0, "there is no code store");
-        return Ok(CodeSeq(0));
+        return Ok(inherited);
     };
     if encode_header().starts_with(&file) && file.len() < CODE_HEADER_SIZE {
         report.cut_off(Invariant::HeaderWhole, &path, file.len() as u64, "ends within its header");
-        return Ok(CodeSeq(0));
+        return Ok(inherited);
     }
     if !check_start(&file, &CODE_MAGIC, &path, "code store", report) {
-        return Ok(CodeSeq(0));
+        return Ok(inherited);
     }
     check_reserved(&file[12..file.len().min(CODE_HEADER_SIZE)], 12, &path, report);
     let frames = read_frames(&file, CODE_HEADER_SIZE);
     check_frames(&frames, true, &path, report);
-    let (pages, fault) = decode_pages(&frames.stream);
+    let (pages, fault) = decode_pages(&frames.stream, inherited.0);
     if let Some((at, why)) = fault {
         report.error(Invariant::CodePage, &path, at, why);
     }
-    Ok(CodeSeq(pages.len() as u64))
+    Ok(CodeSeq(inherited.0 + pages.len() as u64))
 }
 
 /// What the rules about a thread need to know of its process.
 struct Process<'a> {
     recording: &'a Recording,
-    pid: Pid,
+    /// Whether this is the first process's last program, and the process is known to have exited by itself.
+    exited: bool,
     /// Last page of its code store.
     known: CodeSeq,
     /// Checkpoint numbers so far.
@@ -219,7 +290,7 @@ impl Process<'_> {
         };
         check_reserved(&file[12..16], 12, path, report);
         check_reserved(&file[56..60], 56, path, report);
-        if (header.pid, header.tid, header.interval) != (thread.pid, thread.tid, interval) {
+        if (header.pid, header.tid, header.interval) != (thread.pid.pid, thread.tid, interval) {
             let IntervalHeader { pid, tid, interval, .. } = header;
             let detail = format!("it names interval {interval} of thread {tid} of process {pid}");
             report.error(Invariant::HeaderIdentity, path, 16, detail);
@@ -247,15 +318,9 @@ impl Process<'_> {
             }
             Some(_) => {}
             None if !last => report.error(Invariant::EndPresent, path, at, "no END, but another interval follows"),
-            None if self.exited() => report.error(Invariant::EndPresent, path, at, "no END, but the program exited"),
+            None if self.exited => report.error(Invariant::EndPresent, path, at, "no END, but the program exited"),
             None => report.cut_off(Invariant::EndPresent, path, at, "recording stopped here"),
         }
-    }
-
-    /// Whether this is the first process, and it is known to have exited by itself.
-    fn exited(&self) -> bool {
-        let meta = &self.recording.meta;
-        meta.pid == Some(self.pid.0) && matches!(meta.ending, Ending::Exited { .. })
     }
 }
 
@@ -321,9 +386,9 @@ fn check_continuity(
     }
 }
 
-/// Compares `recording.json` with the ends of the first process's threads.
-fn check_ending(recording: &Recording, ends: &[(Pid, Option<EndReason>)], report: &mut Report) {
-    let first: Vec<_> = ends.iter().filter(|(pid, _)| recording.meta.pid == Some(pid.0)).map(|(_, end)| end).collect();
+/// Compares `recording.json` with the ends of the threads of the first process's last program.
+fn check_ending(recording: &Recording, ends: &[(ProcessId, Option<EndReason>)], report: &mut Report) {
+    let first: Vec<_> = ends.iter().map(|(_, end)| end).collect();
     let says = |wanted: &dyn Fn(&EndReason) -> bool| first.iter().any(|end| end.as_ref().is_some_and(wanted));
     let own = |end: &EndReason| matches!(end, EndReason::Exit { .. } | EndReason::Signal { .. });
     if !says(&own) {

@@ -46,6 +46,7 @@ macro_rules! invariants {
 invariants! {
     IntervalGap "interval-gap" "the intervals of a thread are numbered without gaps",
     FirstInterval "first-interval" "the first interval is number 0 unless only the last intervals are kept",
+    ProcessFile "process-file" "each process says how it began, and the process that it came from is there",
     ModuleLine "module-line" "each line of modules.jsonl is a module",
     HeaderWhole "header-whole" "a binary file has its whole header",
     HeaderMagic "header-magic" "a binary file begins with the magic of its kind",
@@ -72,7 +73,7 @@ invariants! {
     SnapshotPlace "snapshot-place" "a SNAPSHOT comes just before the END",
     AddressRange "address-range" "memory lies in the user half of the address space",
     RegistersKnown "registers-known" "all registers but arithmetic flags are known where an interval begins or goes over into the next",
-    CodePage "code-page" "code pages are numbered from 1 without gaps and lie at a page's address",
+    CodePage "code-page" "code pages are numbered from 1, or behind those of the process that was forked, without gaps and lie at a page's address",
     CodeAscending "code-ascending" "the code picture only grows, within an interval and from one to the next",
     CodeKnown "code-known" "the code store has every page that an interval names",
     IntervalContinuity "interval-continuity" "an interval begins with the registers with which the one before ended, but for what a failed exec changes",

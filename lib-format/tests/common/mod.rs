@@ -5,6 +5,7 @@ use bugnet_format::FORMAT_VERSION;
 use bugnet_format::code::{self, PAGE};
 use bugnet_format::folder::{self, Ending, Machine, Meta, Module};
 use bugnet_format::frame::{IntervalHeader, TailHeader, encode_frame};
+use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::{
     DependencyKind, EndReason, LoadValue, OutputStream, Record, RegisterUpdates, SignalStep, SpecialKind, encode_load,
     register_number,
@@ -20,6 +21,7 @@ pub const LEVEL: i32 = 1;
 #[derive(Clone, Debug)]
 pub struct Log {
     pub meta: Meta,
+    pub process: ProcessInfo,
     pub modules: Vec<Module>,
     /// Addresses of the code store's pages; page number `n` is filled with the byte `n`.
     pub code: Vec<Addr>,
@@ -83,6 +85,7 @@ impl Log {
         let process = folder.join(folder::process_folder(Pid(self.meta.pid.unwrap())));
         std::fs::create_dir_all(&process).unwrap();
         self.meta.write(folder).unwrap();
+        self.process.write(&process).unwrap();
         std::fs::write(process.join(folder::CODE_FILE), code_file(&self.code)).unwrap();
         let lines: String = self.modules.iter().map(|m| serde_json::to_string(m).unwrap() + "\n").collect();
         std::fs::write(process.join(folder::MODULES_FILE), lines).unwrap();
@@ -227,6 +230,14 @@ pub fn sample() -> Log {
             cpu_level: "x86-64-v3".into(),
             pid: Some(pid.0),
             ending: Ending::Killed { signal: 11 },
+        },
+        process: ProcessInfo {
+            parent: 4241,
+            origin: Origin::Start,
+            began: 1_800_000_000_000_000_000,
+            program: "/usr/bin/sample".into(),
+            args: vec!["sample".into(), "-x".into()],
+            unrecorded: None,
         },
         modules: vec![Module {
             base: 0x40_0000,

@@ -1,8 +1,7 @@
 use super::*;
 use crate::symbols::pack_elf;
-use crate::testing::{LogBuilder, PID};
+use crate::testing::{LogBuilder, PROCESS};
 use bugnet_format::folder::Module;
-use bugnet_format::types::Pid;
 use std::path::Path;
 use std::process::Command;
 
@@ -99,7 +98,7 @@ impl Program {
     }
 
     fn backtrace(&self, regs: &RegisterFile, stack: &[u64]) -> Vec<(String, Found)> {
-        let mut symbols = Symbolizer::new(&self.log, Pid(PID)).unwrap();
+        let mut symbols = Symbolizer::new(&self.log, PROCESS).unwrap();
         let mut stack = Stack(stack.iter().flat_map(|word| word.to_le_bytes()).collect());
         let frames = backtrace(regs, &mut stack, &mut symbols, &CodeStore::default()).unwrap();
         assert!(frames.iter().all(|f| f.place.module.as_ref().is_none_or(|m| m.path == self.module.path)));

@@ -16,7 +16,7 @@ use crate::pool;
 use crate::session::{LastWriter, Ran, Session, Stop};
 use crate::symbols::Symbolizer;
 use crate::tools::Tools;
-use bugnet_format::types::{Addr, CodeSeq, Pid, Position, Tid};
+use bugnet_format::types::{Addr, CodeSeq, Position, ProcessId, Tid};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use writers::Writers;
@@ -32,7 +32,7 @@ pub struct Query {
     /// So many bytes from it on make a version, fewer if an instruction among them transfers control or stores; at most [`bugnet_format::control::MAX_WATCH`].
     pub len: u64,
     /// Only the process with this id; none if all processes but one have no code there.
-    pub pid: Option<Pid>,
+    pub pid: Option<ProcessId>,
     /// Only as this thread ran it.
     pub tid: Option<Tid>,
 }
@@ -43,7 +43,8 @@ pub struct History {
     /// The address.
     pub at: Addr,
     /// The process.
-    pub pid: Pid,
+    #[serde(flatten)]
+    pub pid: ProcessId,
     /// In the order in which they were first run. A version that comes back is listed again.
     pub versions: Vec<Version>,
     /// How many more there are, which were too many to list.
@@ -94,7 +95,7 @@ fn watch(tools: &Tools, log: &Log, id: IntervalId, query: Query) -> Result<Watch
 
 /// The intervals in which code at the address can have been run: those whose code picture has its page.
 fn candidates(log: &Log, query: Query) -> Result<Vec<IntervalId>> {
-    let selection = Selection { pid: query.pid, tid: query.tid, intervals: None };
+    let selection = Selection { processes: query.pid.map(|pid| vec![pid]), tid: query.tid, intervals: None };
     let mut out = Vec::new();
     for id in selection.intervals_of(log)? {
         let code = log.code(id.thread.pid)?;

@@ -134,7 +134,7 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
             }
             Err(error) => missing.push(format!("memory beside the stack: {error}")),
         }
-        let process = Selection { pid: Some(thread.pid), ..Selection::default() };
+        let process = Selection { processes: Some(vec![thread.pid]), ..Selection::default() };
         match output_tail(tools, log, &process, limits.output) {
             Ok(pieces) => output = join(pieces),
             Err(error) => missing.push(format!("the program's output: {error}")),

@@ -8,7 +8,7 @@ use bugnet_format::types::{Addr, Pid};
 /// Threads of so many instructions, in intervals of 10.
 fn threads(lengths: &[u64]) -> Threads {
     let thread = |(i, length): (usize, &u64)| OrderedThread {
-        id: ThreadId { pid: Pid(1), tid: Tid(1 + i as u32) },
+        id: ThreadId { pid: Pid(1).into(), tid: Tid(1 + i as u32) },
         intervals: (0..length.div_ceil(10))
             .map(|n| OrderedInterval { number: IntervalNo(n), before: 10 * n, instructions: 10.min(length - 10 * n) })
             .collect(),

@@ -4,7 +4,7 @@ use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, ThreadId};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{DependencyKind, EndReason, Record};
-use bugnet_format::types::{Addr, IntervalNo, Pid, Position};
+use bugnet_format::types::{Addr, IntervalNo, Position, ProcessId};
 use std::collections::BTreeMap;
 
 /// The threads of a process.
@@ -106,7 +106,7 @@ impl Threads {
     ///
     /// # Errors
     /// No such process in the log, or an interval cannot be read.
-    pub fn read(log: &Log, pid: Pid) -> Result<Self> {
+    pub fn read(log: &Log, pid: ProcessId) -> Result<Self> {
         Self::read_with(log, pid, |_, _| {})
     }
 
@@ -114,7 +114,7 @@ impl Threads {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn read_with(log: &Log, pid: Pid, mut keep: impl FnMut(usize, Interval)) -> Result<Self> {
+    pub fn read_with(log: &Log, pid: ProcessId, mut keep: impl FnMut(usize, Interval)) -> Result<Self> {
         let mut threads = Vec::new();
         let mut recorded = Vec::new();
         for id in log.threads().filter(|thread| thread.pid == pid) {

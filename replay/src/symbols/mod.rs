@@ -13,7 +13,7 @@ pub(crate) use elf::{ElfFile, Reader};
 use crate::error::Result;
 use crate::log::Log;
 use bugnet_format::folder::Module;
-use bugnet_format::types::{Addr, Pid};
+use bugnet_format::types::{Addr, ProcessId};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ impl Symbolizer {
     ///
     /// # Errors
     /// The list of modules cannot be read.
-    pub fn new(log: &Log, pid: Pid) -> Result<Self> {
+    pub fn new(log: &Log, pid: ProcessId) -> Result<Self> {
         Ok(Self { log_folder: log.path().to_owned(), modules: log.modules(pid)?, files: HashMap::new() })
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{LogBuilder, fake_tools, id, say};
 use bugnet_format::control::Response;
+use bugnet_format::folder::Ending;
 use bugnet_format::record::{LoadValue, Record};
 use bugnet_format::regs::RegisterFile;
 

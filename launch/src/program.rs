@@ -1,6 +1,6 @@
-//! Finds the program to record, as `execvp` and the kernel would: through PATH, and through `#!` lines.
+//! Finds the program to execute, as `execvp` and the kernel would: through PATH, and through `#!` lines.
 
-use super::error::RecordError;
+use crate::error::ProgramError;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat, getegid, geteuid};
 use object::elf;
@@ -32,10 +32,19 @@ pub struct Program {
 
 impl Program {
     /// Finds `command[0]`, follows `#!` lines, and checks that the result can be recorded.
-    pub fn find(command: &[OsString], path: Option<&OsStr>) -> Result<Self, RecordError> {
-        let (name, arguments) = command.split_first().ok_or(RecordError::NotFound { name: OsString::new() })?;
-        let file = search(name, path)?;
-        let mut argv = command.to_vec();
+    ///
+    /// # Errors
+    /// There is no such program, or it cannot be recorded.
+    pub fn find(command: &[OsString], path: Option<&OsStr>) -> Result<Self, ProgramError> {
+        let name = command.first().ok_or(ProgramError::NotFound { name: OsString::new() })?;
+        Self::at(search(name, path)?, command.to_vec())
+    }
+
+    /// What `execve` of `file` with these arguments executes.
+    ///
+    /// # Errors
+    /// There is nothing to execute, or it cannot be recorded.
+    pub fn at(file: PathBuf, mut argv: Vec<OsString>) -> Result<Self, ProgramError> {
         let mut elf = file.clone();
         for _ in 0..=MAX_INTERPRETERS {
             let metadata = executable(&elf)?;
@@ -43,34 +52,33 @@ impl Program {
             if !head.starts_with(b"#!") {
                 check_elf(&elf, &head)?;
                 check_privileges(&elf, &metadata)?;
-                let elf = elf.canonicalize().map_err(|source| RecordError::Unreadable { path: elf, source })?;
+                let elf = elf.canonicalize().map_err(|source| ProgramError::Unreadable { path: elf, source })?;
                 return Ok(Self { file, elf, argv });
             }
             let line =
-                Interpreter::parse(&head).ok_or_else(|| RecordError::BadInterpreterLine { script: elf.clone() })?;
+                Interpreter::parse(&head).ok_or_else(|| ProgramError::BadInterpreterLine { script: elf.clone() })?;
             // The kernel replaces argv[0] by the interpreter, its argument and the script's path.
             let mut vector = vec![line.path.clone().into_os_string()];
             vector.extend(line.argument);
             vector.push(elf.into_os_string());
-            vector.extend(argv.drain(1..));
+            vector.extend(argv.drain(argv.len().min(1)..));
             argv = vector;
             elf = line.path;
             if !elf.exists() {
-                return Err(RecordError::NoInterpreter { script: file, interpreter: elf });
+                return Err(ProgramError::NoInterpreter { script: file, interpreter: elf });
             }
         }
-        debug_assert!(argv.len() > arguments.len());
-        Err(RecordError::InterpreterLoop { script: file })
+        Err(ProgramError::InterpreterLoop { script: file })
     }
 }
 
 /// Looks for a program as `execvp` does: a name with a slash is a path, all others are looked for in PATH, where a
 /// file that may not be executed is passed over for a later one that may.
-fn search(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, RecordError> {
+fn search(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, ProgramError> {
     if name.as_bytes().contains(&b'/') {
         return Ok(PathBuf::from(name));
     }
-    let not_found = || RecordError::NotFound { name: name.to_owned() };
+    let not_found = || ProgramError::NotFound { name: name.to_owned() };
     if name.is_empty() {
         return Err(not_found());
     }
@@ -80,7 +88,7 @@ fn search(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, RecordError> {
         let file = Path::new(OsStr::from_bytes(folder)).join(name);
         match executable(&file) {
             Ok(_) => return Ok(file),
-            Err(RecordError::NotFound { .. }) => {}
+            Err(ProgramError::NotFound { .. }) => {}
             Err(other) => refused = refused.or(Some(other)),
         }
     }
@@ -88,26 +96,26 @@ fn search(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, RecordError> {
 }
 
 /// Checks that `path` is a file that this process may execute.
-fn executable(path: &Path) -> Result<Metadata, RecordError> {
+fn executable(path: &Path) -> Result<Metadata, ProgramError> {
     let metadata = path.metadata().map_err(|source| match source.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => RecordError::NotFound { name: path.into() },
-        _ => RecordError::Unreadable { path: path.to_owned(), source },
+        ErrorKind::NotFound | ErrorKind::NotADirectory => ProgramError::NotFound { name: path.into() },
+        _ => ProgramError::Unreadable { path: path.to_owned(), source },
     })?;
     if metadata.is_dir() {
-        return Err(RecordError::Directory { path: path.to_owned() });
+        return Err(ProgramError::Directory { path: path.to_owned() });
     }
     // With the effective ids, as execve checks; also false on a file system mounted noexec.
     if !metadata.is_file() || faccessat(AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS).is_err() {
-        return Err(RecordError::NotExecutable { path: path.to_owned() });
+        return Err(ProgramError::NotExecutable { path: path.to_owned() });
     }
     Ok(metadata)
 }
 
-fn read_head(path: &Path) -> Result<Vec<u8>, RecordError> {
+fn read_head(path: &Path) -> Result<Vec<u8>, ProgramError> {
     let mut head = Vec::with_capacity(SCRIPT_HEAD);
     File::open(path)
         .and_then(|file| file.take(SCRIPT_HEAD as u64).read_to_end(&mut head))
-        .map_err(|source| RecordError::Unreadable { path: path.to_owned(), source })?;
+        .map_err(|source| ProgramError::Unreadable { path: path.to_owned(), source })?;
     Ok(head)
 }
 
@@ -144,8 +152,8 @@ impl Interpreter {
 }
 
 /// Checks that `head` is the start of an ELF file for x86-64 that can be executed.
-fn check_elf(path: &Path, head: &[u8]) -> Result<(), RecordError> {
-    let wrong = |found: String| Err(RecordError::WrongFormat { path: path.to_owned(), found });
+fn check_elf(path: &Path, head: &[u8]) -> Result<(), ProgramError> {
+    let wrong = |found: String| Err(ProgramError::WrongFormat { path: path.to_owned(), found });
     if !head.starts_with(&elf::ELFMAG) {
         return wrong("neither an ELF file nor a script with a #! line".into());
     }
@@ -172,11 +180,11 @@ fn check_elf(path: &Path, head: &[u8]) -> Result<(), RecordError> {
 
 /// Refuses a program that would run with other rights than this process has: DynamoRIO is loaded in its place and
 /// gets no such rights, so that the program would behave otherwise.
-fn check_privileges(path: &Path, metadata: &Metadata) -> Result<(), RecordError> {
+fn check_privileges(path: &Path, metadata: &Metadata) -> Result<(), ProgramError> {
     let capabilities = matches!(xattr::get(path, "security.capability"), Ok(Some(_)));
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     match gained_rights(metadata.mode(), (metadata.uid(), metadata.gid()), capabilities, (user, group)) {
-        Some(what) => Err(RecordError::Privileged { path: path.to_owned(), what }),
+        Some(what) => Err(ProgramError::Privileged { path: path.to_owned(), what }),
         None => Ok(()),
     }
 }

@@ -1,0 +1,82 @@
+//! Processes of a recording, as the commands select and show them.
+
+use crate::args::ProcessArg;
+use crate::failure::Failure;
+use crate::record::signal_name;
+use bugnet_format::types::ProcessId;
+use bugnet_replay::log::Log;
+use bugnet_replay::tree::{self, Process, ProcessEnd};
+use indicatif::HumanCount;
+use std::fmt;
+
+/// The processes that the user has selected; `None` for all.
+pub fn selected(log: &Log, arg: &ProcessArg) -> Result<Option<Vec<ProcessId>>, Failure> {
+    Ok(arg.process.as_ref().map(|name| tree::select(log, name)).transpose()?)
+}
+
+/// How a process ended, in words.
+pub fn end(end: &ProcessEnd) -> String {
+    match end {
+        ProcessEnd::Exited { status } => format!("exit status {status}"),
+        ProcessEnd::Killed { signal } => format!("killed by {}", signal_name(*signal)),
+        ProcessEnd::Executed => "executed another program".into(),
+        ProcessEnd::Incomplete { why } => format!("recording ended before it did: {why}"),
+        ProcessEnd::Unrecorded { why } => format!("not recorded: {why}"),
+        ProcessEnd::Unknown => "still running, or killed from outside".into(),
+    }
+}
+
+/// Arguments as one would type them into a shell.
+pub fn quoted(args: &[String]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=,@%:".contains(c);
+    let quote = |arg: &String| {
+        if !arg.is_empty() && arg.chars().all(plain) {
+            arg.clone()
+        } else {
+            format!("'{}'", arg.replace('\'', r"'\''"))
+        }
+    };
+    args.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+/// `text` as it may be shown: nothing in a log may steer the terminal.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Processes as a table, a line each.
+pub struct Table<'a>(pub &'a [Process]);
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const HEAD: [&str; 4] = ["PROCESS", "PARENT", "INSTRUCTIONS", "ENDED"];
+        let row = |p: &Process| {
+            let parent = p.info.as_ref().map_or_else(|| "?".to_owned(), |info| info.parent.to_string());
+            [p.id.to_string(), parent, HumanCount(p.instructions).to_string(), plain(&end(&p.end))]
+        };
+        let rows: Vec<_> = self.0.iter().map(row).collect();
+        let width = |n: usize| rows.iter().map(|row| row[n].chars().count()).chain([HEAD[n].len()]).max().unwrap_or(0);
+        let [id, parent, instructions, ended] = [0, 1, 2, 3].map(width);
+        let line = |f: &mut fmt::Formatter<'_>, cells: [&str; 4], command: &str| {
+            let [a, b, c, d] = cells;
+            writeln!(f, "{a:<id$}  {b:>parent$}  {c:>instructions$}  {d:<ended$}  {command}")
+        };
+        line(f, HEAD, "COMMAND")?;
+        for (process, cells) in self.0.iter().zip(&rows) {
+            let command = process.info.as_ref().map_or_else(String::new, |info| quoted(&info.args));
+            line(f, cells.each_ref().map(String::as_str), &plain(&command))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_can_be_typed_again() {
+        let args = ["sh", "-c", "echo it's $X", ""].map(String::from);
+        assert_eq!(quoted(&args), r"sh -c 'echo it'\''s $X' ''");
+    }
+}

@@ -1,0 +1,23 @@
+//! `bugnet ps`: the processes of a recording.
+
+use crate::args::PsArgs;
+use crate::failure::Failure;
+use crate::find_log::find_log;
+use crate::processes::Table;
+use bugnet_replay::log::Log;
+use bugnet_replay::tree::processes;
+use std::io::{Write, stdout};
+
+/// Prints the list.
+pub fn ps(args: &PsArgs) -> Result<(), Failure> {
+    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let processes = processes(&log)?;
+    let mut out = stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &processes).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", Table(&processes))?;
+    }
+    Ok(out.flush()?)
+}

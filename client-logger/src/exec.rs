@@ -1,0 +1,222 @@
+//! Programs that the program executes: the kernel is made to execute DynamoRIO in their place, which then runs them
+//! with this logger, as `bugnet record` does with the first program.
+//!
+//! Where `execve` would fail, the kernel is left to say so. Where it would succeed but the program cannot be recorded
+//! (it gains rights, it is for another processor), it runs without being recorded, and the log and a message say so.
+
+use crate::origin;
+use crate::process::{self, Process};
+use crate::streams::Streams;
+use crate::substitute::Substitution;
+use crate::syscall::{string, word};
+use bugnet_format::process::ProcessInfo;
+use bugnet_launch::{Program, ProgramError, variables};
+use std::ffi::{CString, OsStr, OsString, c_void};
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// More arguments or variables than the kernel takes.
+const MAX_STRINGS: u64 = 1 << 22;
+/// The ELF magic number.
+const ELF: &[u8] = b"\x7fELF";
+
+/// An `execve` under way: what the kernel reads for it, and what is to be undone if it fails.
+#[derive(Debug, Default)]
+pub struct Exec {
+    substitution: Option<Substitution>,
+    path: CString,
+    variables: Vec<CString>,
+    arguments: Vec<CString>,
+    argv: Vec<u64>,
+    envp: Vec<u64>,
+    /// Folder that says of the program that it is not recorded.
+    unrecorded: Option<PathBuf>,
+}
+
+/// What to do about an `execve`.
+enum Plan {
+    /// The kernel makes it as it is: it fails.
+    Fails,
+    /// The program is recorded.
+    Record(Program),
+    /// The program runs unrecorded, for this reason. It may also fail.
+    Unrecorded { why: String, warn: bool },
+}
+
+/// A null-terminated array of pointers in the program's memory, without the null.
+fn pointers(address: u64) -> Option<Vec<u64>> {
+    let mut found = Vec::new();
+    if address == 0 {
+        return Some(found);
+    }
+    for at in (address..).step_by(8).take(MAX_STRINGS as usize) {
+        match word(at)? {
+            0 => return Some(found),
+            pointer => found.push(pointer),
+        }
+    }
+    None
+}
+
+/// The path of the file that an `execve` or `execveat` executes.
+fn path_argument(number: i64, args: &[u64; 6]) -> Option<PathBuf> {
+    if number == libc::SYS_execve {
+        return Some(PathBuf::from(OsString::from_vec(string(args[0])?)));
+    }
+    let path = OsString::from_vec(string(args[1])?);
+    let (folder, flags) = (args[0] as i32, args[4] as i32);
+    if flags & libc::AT_SYMLINK_NOFOLLOW != 0 && std::fs::symlink_metadata(&path).is_ok_and(|m| m.is_symlink()) {
+        return None;
+    }
+    if folder == libc::AT_FDCWD || path.as_bytes().starts_with(b"/") {
+        return Some(PathBuf::from(path));
+    }
+    let folder = PathBuf::from(format!("/proc/self/fd/{folder}"));
+    match path.is_empty() {
+        true => (flags & libc::AT_EMPTY_PATH != 0).then_some(folder),
+        false => Some(folder.join(path)),
+    }
+}
+
+/// Whether this process may do `mode` with a file, with the ids that count for `execve`.
+fn may(path: &Path, mode: i32) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a C string and flags.
+    unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) == 0 }
+}
+
+fn starts_with(path: &Path, magic: &[u8]) -> bool {
+    let mut head = vec![0; magic.len()];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == magic
+}
+
+fn plan(process: &Process, path: PathBuf) -> Plan {
+    let unrecorded = |why: String| Plan::Unrecorded { why, warn: true };
+    // Of a script, only what the kernel puts before the program's own arguments is asked for.
+    let program = match Program::at(path.clone(), vec![OsString::new()]) {
+        Ok(program) => program,
+        Err(ProgramError::WrongFormat { path, found }) => {
+            // What is neither an ELF file nor a script fails, unless the system was told how to run it.
+            let warn = starts_with(&path, ELF);
+            return Plan::Unrecorded { why: format!("{} is {found}", path.display()), warn };
+        }
+        Err(ProgramError::Privileged { path, what }) => return unrecorded(format!("{} is {what}", path.display())),
+        Err(ProgramError::Unreadable { path, source }) if may(&path, libc::X_OK) => {
+            return unrecorded(format!("{} cannot be read: {source}", path.display()));
+        }
+        Err(_) => return Plan::Fails,
+    };
+    let beginning = &process.beginning;
+    if program.elf == beginning.dynamorio {
+        return unrecorded("it is another recording".into());
+    }
+    if !may(&beginning.dynamorio, libc::X_OK) {
+        return unrecorded(format!("{} cannot be reached from here", beginning.dynamorio.display()));
+    }
+    if !may(&process.options.log, libc::W_OK | libc::X_OK) {
+        return unrecorded(format!("the log in {} cannot be written from here", process.options.log.display()));
+    }
+    Plan::Record(program)
+}
+
+fn c_string(bytes: impl AsRef<OsStr>) -> CString {
+    CString::new(bytes.as_ref().as_bytes()).unwrap_or_default()
+}
+
+fn assignment(name: &str, value: impl AsRef<OsStr>) -> CString {
+    let mut text = OsString::from(name);
+    text.push("=");
+    text.push(value);
+    c_string(text)
+}
+
+impl Exec {
+    /// Before an `execve` or `execveat`: sees to it that the program is recorded. `None` if the kernel is to make the
+    /// call as it is. `own_streams` are those of a child of `vfork`.
+    pub fn prepare(
+        drcontext: *mut c_void,
+        number: i64,
+        args: &[u64; 6],
+        own_streams: Option<&Streams>,
+    ) -> Option<Self> {
+        let process = process::get();
+        if !process.options.follow {
+            return None;
+        }
+        let mut path = path_argument(number, args)?;
+        // To the system, what runs now is DynamoRIO.
+        if path.starts_with("/proc") && path.canonicalize().is_ok_and(|path| path == process.beginning.dynamorio) {
+            path = PathBuf::from(process.beginning.program());
+        }
+        let (argv, envp) = if number == libc::SYS_execve { (args[1], args[2]) } else { (args[2], args[3]) };
+        match plan(process, path.clone()) {
+            Plan::Fails => None,
+            Plan::Unrecorded { why, warn } => Some(Self::unrecorded(process, &path, argv, why, warn)),
+            Plan::Record(program) => {
+                let streams = own_streams.map_or_else(|| process.streams().encode(), Streams::encode);
+                let mut exec = Self::recorded(process, &program, argv, envp, streams)?;
+                let argv = if exec.argv.is_empty() { argv } else { exec.argv.as_ptr() as u64 };
+                let arguments = [(0, exec.path.as_ptr() as u64), (1, argv), (2, exec.envp.as_ptr() as u64)];
+                // `execveat` with a path from the root is `execve`, which alone DynamoRIO knows.
+                exec.substitution = Some(Substitution::make(drcontext, libc::SYS_execve, &arguments)?);
+                Some(exec)
+            }
+        }
+    }
+
+    fn recorded(process: &Process, program: &Program, argv: u64, envp: u64, streams: String) -> Option<Self> {
+        let beginning = &process.beginning;
+        let mut exec = Self { path: c_string(&beginning.dynamorio), ..Self::default() };
+        if program.argv.len() > 1 {
+            // A script: the interpreter, its argument and the script come before the program's own.
+            exec.arguments = program.argv.iter().map(c_string).collect();
+            exec.argv = exec.arguments.iter().map(|s| s.as_ptr() as u64).collect();
+            exec.argv.extend(pointers(argv)?.into_iter().skip(1));
+            exec.argv.push(0);
+        }
+        let origin = serde_json::to_string(&origin::origin_of_executed()).ok()?;
+        exec.variables = vec![
+            assignment(variables::PROGRAM, &program.elf),
+            assignment(variables::RUN_UNDER, "1"),
+            assignment(variables::OPTIONS, &beginning.options),
+            assignment(variables::ORIGIN, origin),
+            assignment(variables::STREAMS, streams),
+        ];
+        exec.envp = pointers(envp)?;
+        exec.envp.retain(|variable| {
+            let mut name = [0; variables::PREFIX.len()];
+            !crate::code::read_memory(*variable, &mut name) || name != variables::PREFIX
+        });
+        exec.envp.extend(exec.variables.iter().map(|variable| variable.as_ptr() as u64));
+        exec.envp.push(0);
+        Some(exec)
+    }
+
+    /// The program will run without being recorded.
+    fn unrecorded(process: &Process, path: &Path, argv: u64, why: String, warn: bool) -> Self {
+        if warn {
+            crate::warn(&format!("{} is not recorded: {why}", path.display()));
+        }
+        let text = |pointer| Some(String::from_utf8_lossy(&string(pointer)?).into_owned());
+        let info = ProcessInfo {
+            program: path.to_string_lossy().into_owned(),
+            args: pointers(argv).unwrap_or_default().into_iter().filter_map(text).collect(),
+            unrecorded: Some(why),
+            ..process.beginning.describe(origin::origin_of_executed())
+        };
+        // Where that is not possible, the message has to do.
+        let made = origin::make_folder(&process.options.log, process::current_pid(), &info);
+        Self { unrecorded: made.ok().map(|(_, folder)| folder), ..Self::default() }
+    }
+
+    /// The call has failed: all is as if it had been made as it was.
+    pub fn failed(self, drcontext: *mut c_void) {
+        if let Some(substitution) = self.substitution {
+            substitution.undo(drcontext);
+        }
+        if let Some(folder) = self.unrecorded {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The environment variables by which whoever starts a program speaks to DynamoRIO and to the logger in it.
+
+/// With this their names begin. The logger hides them from the program.
+pub const PREFIX: &[u8] = b"DYNAMORIO_";
+/// Absolute path of the program to run.
+pub const PROGRAM: &str = "DYNAMORIO_EXE_PATH";
+/// Whether to run it under DynamoRIO: always `1`.
+pub const RUN_UNDER: &str = "DYNAMORIO_RUNUNDER";
+/// DynamoRIO's options, and in them the logger's.
+pub const OPTIONS: &str = "DYNAMORIO_OPTIONS";
+/// How the program came to be, for the logger alone: JSON as in `process.json`. Absent for the first program.
+pub const ORIGIN: &str = "DYNAMORIO_BUGNET_ORIGIN";
+/// Which descriptors are the recording's standard output and error, for the logger alone. Absent for the first program.
+pub const STREAMS: &str = "DYNAMORIO_BUGNET_STREAMS";
