@@ -389,7 +389,7 @@ fn a_code_store_cut_anywhere_has_the_pages_before() {
 #[test]
 fn merged_packages() {
     let log = common::sample();
-    let store = CodeStore::decode(&common::code_file(&log.code), Path::new("code")).unwrap();
+    let store = CodeStore::decode(&common::code_file(&log.code), Vec::new(), Path::new("code")).unwrap();
     let threads: Vec<_> = log
         .threads
         .iter()
