@@ -36,6 +36,7 @@ mod pool;
 mod process;
 pub mod session;
 pub mod signal;
+mod starter;
 pub mod symbols;
 pub mod syscall;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use crate::error::{ReplayError, Result};
 use crate::log::IntervalId;
+use crate::starter;
 use crate::tools::{Tool, Tools};
 use bugnet_format::control::{self, CONTROL_FD, PACKAGE_FD, Request, Response};
 use command_fds::{CommandFdExt, FdMapping};
@@ -63,9 +64,7 @@ impl Process {
             source: io::Error::other(e),
         })?;
         close_others_on_exec(&mut command);
-        let child = command.spawn().map_err(ReplayError::system(format!("start {}", host.display())))?;
-        // `command` holds the child's ends of the connections; without them gone its death would go unnoticed.
-        drop(command);
+        let child = starter::start(command).map_err(ReplayError::system(format!("start {}", host.display())))?;
         let mut process = Self { interval, intervals: 1, child, socket, stderr };
         match process.receive()? {
             Response::Ready => Ok(process),

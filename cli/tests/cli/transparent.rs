@@ -309,3 +309,41 @@ fn replay_verifies_and_prints_what_the_program_wrote() {
     assert_eq!(output(&["--output=stdout"]), ("out\nend".into(), String::new()));
     assert_eq!(output(&["--output=stderr"]), (String::new(), "err\n".into()));
 }
+
+/// Processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let is_child = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|line| line == format!("PPid:\t{parent}"))
+    };
+    pids.filter(is_child).collect()
+}
+
+#[test]
+fn a_killed_replay_leaves_nothing_running() {
+    let place = Place::new();
+    place.run(&["record", "--quiet", "perl", "-e", "$n++ while $n < 3_000_000"]);
+    let mut replay = place.bugnet().args(["replay", "-j", "1"]).stdout(Stdio::null()).spawn().unwrap();
+    let started = loop {
+        let started = children(replay.id());
+        if !started.is_empty() {
+            break started;
+        }
+        assert!(replay.try_wait().unwrap().is_none(), "it ended before a process was seen");
+        sleep(Duration::from_millis(1));
+    };
+    replay.kill().unwrap();
+    replay.wait().unwrap();
+    let running = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+    };
+    for _ in 0..1000 {
+        if !started.iter().any(running) {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("{started:?} still run");
+}
