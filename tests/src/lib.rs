@@ -7,4 +7,5 @@ pub mod asm;
 pub mod bugnet;
 pub mod inputs;
 pub mod programs;
+pub mod small;
 pub mod trace;

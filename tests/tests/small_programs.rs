@@ -1,0 +1,120 @@
+//! The small programs of `programs/*/`, each aimed at one thing that programs do: run natively, recorded at the default
+//! interval and at a short one, and replayed. Outputs and exit states must be the same, and replay must verify exactly.
+//! A program that reaches a limit says in its first lines which message names it.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, same_behaviour, same_bytes, source_tree};
+use bugnet_tests::small::{Header, SKIP, build, run_limited};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const INTERVALS: [(&str, &[&str]); 2] =
+    [("default", &["--check-every", "1M"]), ("short", &["--interval", "20k", "--check-every", "500"])];
+const FOLDERS: [&str; 4] = ["signals", "crashes", "instructions", "kernel"];
+
+struct Case {
+    source: PathBuf,
+    name: String,
+    header: Header,
+}
+
+impl Case {
+    fn run(&self) -> Result<()> {
+        let workshop = Workshop::new(&format!("small-{}", self.name.replace('/', "-")))?;
+        let program = build(&self.source, &self.header, &workshop.path)?;
+        let job = |name: &str| Ok::<_, anyhow::Error>(Job::new(&workshop.folder(name)?, [program.to_string_lossy()]));
+        let native = run_limited(&mut job("native")?.native()?, &workshop.path, "native-run", LIMIT)?;
+        if native.status.code() == Some(SKIP) {
+            let text = String::from_utf8_lossy(&native.stdout);
+            eprintln!("{}: left out: {}", self.name, text.lines().last().unwrap_or("no reason given"));
+            return workshop.done();
+        }
+        for (interval, options) in INTERVALS.iter().take(if self.header.one_interval { 1 } else { 2 }) {
+            let log = workshop.path.join(format!("log-{interval}"));
+            let mut all: Vec<&str> = options.to_vec();
+            all.extend(self.header.record.iter().map(String::as_str));
+            let mut command = job(interval)?.recorded(&log, &all)?;
+            let recorded = run_limited(&mut command, &workshop.path, &format!("recording-{interval}"), LIMIT)?;
+            self.behaves(&native, recorded).with_context(|| format!("recorded, {interval} interval"))?;
+            self.replays(&workshop.path, &log, &native).with_context(|| format!("{interval} interval"))?;
+        }
+        workshop.done()
+    }
+
+    /// The program behaves when recorded as it does natively, but for the warning that the case expects.
+    fn behaves(&self, native: &Output, mut recorded: Output) -> Result<()> {
+        if let Some(message) = &self.header.message {
+            let text = String::from_utf8_lossy(&recorded.stderr).into_owned();
+            let (warnings, rest): (Vec<_>, Vec<_>) =
+                text.split_inclusive('\n').partition(|line| line.starts_with("bugnet: "));
+            ensure!(warnings.iter().any(|line| line.contains(message)), "no warning says: {message}\n{text}");
+            recorded.stderr = rest.concat().into_bytes();
+        }
+        same_behaviour(native, &recorded)
+    }
+
+    /// The log is whole, replays exactly, gives the same output, and says what it must.
+    fn replays(&self, folder: &Path, log: &Path, native: &Output) -> Result<()> {
+        let run = |args: &[&str]| {
+            let mut command = Command::new(binary()?);
+            let output = run_limited(command.args(args).arg(log), folder, args[0], LIMIT)?;
+            ensure!(
+                output.status.success(),
+                "`bugnet {}` ended with {}\n{}",
+                args.join(" "),
+                output.status,
+                printed(&output)
+            );
+            Ok(output)
+        };
+        let check = run(&["check"])?;
+        let killed = native.status.signal() == Some(9);
+        ensure!(killed || !printed(&check).contains("cut off"), "the log is cut off: {}", printed(&check));
+        run(&["replay"])?;
+        let replayed = run(&["replay", "--output"])?;
+        if self.header.message.is_none() {
+            same_bytes("replayed standard error", &native.stderr, &replayed.stderr)?;
+            same_bytes("replayed standard output", &native.stdout, &replayed.stdout)?;
+        }
+        if !self.header.info.is_empty() {
+            let info = run(&["info"])?;
+            let text = String::from_utf8_lossy(&info.stdout);
+            for line in &self.header.info {
+                ensure!(text.contains(line), "`bugnet info` does not say: {line}\n{text}");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cases() -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for folder in FOLDERS {
+        let path = source_tree().join("tests/programs").join(folder);
+        for entry in std::fs::read_dir(&path).with_context(|| path.display().to_string())? {
+            let source = entry?.path();
+            let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+            if !source.extension().is_some_and(|extension| extension == "c" || extension == "s") {
+                continue;
+            }
+            let name = format!("{folder}/{stem}");
+            let text = std::fs::read_to_string(&source).with_context(|| source.display().to_string())?;
+            let header = Header::parse(&text).with_context(|| source.display().to_string())?;
+            cases.push(Case { source, name, header });
+        }
+    }
+    ensure!(!cases.is_empty(), "no programs");
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(cases)
+}
+
+fn main() -> Result<()> {
+    let trials = cases()?
+        .into_iter()
+        .map(|case| Trial::test(case.name.clone(), move || case.run().map_err(|e| Failed::from(format!("{e:?}")))));
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit()
+}
