@@ -17,6 +17,7 @@
 //! | `streams` | descriptors that are the recording's standard output and error |
 //! | `substitute` | system calls that the kernel gets in another form |
 //! | `syscall` | system calls, output streams |
+//! | `leave` | leaves the code cache now and then, for signals |
 //! | `fault` | faults of the program, faults of the shadow, death by a signal |
 //! | `process` | what all threads share |
 //! | `origin` | how a process began, its folder |
@@ -33,6 +34,7 @@ mod environment;
 mod exec;
 mod fault;
 mod instrument;
+mod leave;
 mod modules;
 mod options;
 mod origin;

@@ -5,6 +5,7 @@ mod ownership;
 
 use crate::callout::{self, Slot};
 use crate::environment;
+use crate::leave::Leave;
 use crate::process::{self, Process};
 use crate::shadow::Shadow;
 use crate::site::{Kind, Site};
@@ -59,6 +60,7 @@ pub struct Thread {
     log: Option<Writer>,
     /// Whether the shadow has to move before the next block runs.
     moving: bool,
+    leave: Leave,
     /// Whether the log is between two intervals.
     paused: bool,
     /// Whether recording has ended, and must not begin again.
@@ -89,8 +91,9 @@ pub struct Thread {
 /// Largest read that is checked inline, in bytes.
 pub const INLINE: usize = 32;
 
-/// Most instructions between two thresholds: the flag-free form of the count wants the counter below 2^32.
-const STRETCH: u64 = 1 << 31;
+/// Most instructions between two thresholds: after so many, a thread looks whether to leave the code cache. (The
+/// flag-free form of the count wants the counter below 2^32.)
+const STRETCH: u64 = 1 << 18;
 
 impl RegisterValues for Thread {
     fn gpr(&self, reg: Gpr) -> u64 {
@@ -154,6 +157,7 @@ impl Thread {
             tid,
             log: None,
             moving: false,
+            leave: Leave::new(),
             paused: false,
             ended: foreign || process.over(),
             interval: IntervalNo(0),
@@ -449,6 +453,18 @@ impl Thread {
 
     /// A block of `back` instructions begins that reaches over the threshold.
     fn limit(&mut self, site: &Site, flags: u64) {
+        self.threshold_reached(site, flags);
+        if self.leave.is_due() {
+            // The block will be counted when it begins again.
+            let back = site.back as i64;
+            // SAFETY: the thread's own slot.
+            let left = unsafe { self.left.read() } as i64;
+            self.set_left(left + back);
+            self.leave.go(&self.saved, site.pc);
+        }
+    }
+
+    fn threshold_reached(&mut self, site: &Site, flags: u64) {
         let process = process::get();
         if process.over() {
             self.follow_end();
