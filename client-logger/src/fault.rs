@@ -4,6 +4,7 @@
 use crate::callout::Slot;
 use crate::code::read_memory;
 use crate::process;
+use crate::signals;
 use crate::site::Site;
 use crate::syscall;
 use crate::thread::{self, Thread};
@@ -17,7 +18,6 @@ use iced_x86::{
     Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 use std::ffi::c_void;
-use std::sync::atomic::Ordering;
 
 /// Most bytes of a thread's stack that are kept at its death.
 const STACK_SNAPSHOT: u64 = 1 << 20;
@@ -189,6 +189,9 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     let Some(thread) = thread::of(drcontext) else { return sys::dr_signal_action_t_DR_SIGNAL_DELIVER };
+    if info.sig == libc::SIGSEGV {
+        thread.allow();
+    }
     let mut found = None;
     let start = info.fault_fragment_info.cache_start_pc as u64;
     if start != 0 && info.raw_mcontext_valid != 0 {
@@ -210,22 +213,52 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         }
         found = Some(scan);
     }
-    if !thread.recording() {
-        return sys::dr_signal_action_t_DR_SIGNAL_DELIVER;
-    }
-    let bit = 1u64 << (info.sig & 63);
-    let process = process::get();
-    if process.handled.load(Ordering::Relaxed) & bit != 0 {
-        // What was counted behind a fault has not been executed.
-        if found.is_some() {
-            let (position, _) = interrupted(thread, info, found.as_ref());
-            thread.recount(position);
+    name_limits(info);
+    let fault = is_fault(info.sig);
+    let handler = signals::handler(info.sig);
+    // A fault cannot wait, and cannot be ignored.
+    let fatal = if fault && info.raw_mcontext_valid != 0 { handler <= 1 || info.blocked != 0 } else { handler == 0 };
+    if fatal && kills(info.sig) {
+        if thread.recording() {
+            let (position, regs) = interrupted(thread, info, found.as_ref());
+            end(thread, info, position, regs);
         }
-    } else if process.ignored.load(Ordering::Relaxed) & bit == 0 && kills(info.sig) {
-        let (position, regs) = interrupted(thread, info, found.as_ref());
-        end(thread, info, position, regs);
+        if fault && (handler != 0 || info.sig == libc::SIGTRAP) {
+            // DynamoRIO would deliver it for ever, or fail.
+            process::finish();
+            signals::die_by(info.sig);
+        }
+    } else if handler <= 1 {
+        // Nothing will be delivered.
+        thread.mask.apply();
+    } else if found.is_some() && thread.recording() {
+        // What was counted behind a fault has not been executed.
+        let (position, _) = interrupted(thread, info, found.as_ref());
+        thread.recount(position);
     }
     sys::dr_signal_action_t_DR_SIGNAL_DELIVER
+}
+
+/// Names the limit of recording that a signal shows to be met.
+fn name_limits(info: &sys::dr_siginfo_t) {
+    const TRAP_FLAG: u64 = 0x100;
+    const ALIGNMENT_CHECK: u64 = 0x4_0000;
+    // SAFETY: the event's context of the program, in which both members of the union are one integer.
+    let flags = unsafe { (*info.mcontext).__bindgen_anon_9.xflags };
+    match info.sig {
+        libc::SIGTRAP if flags & TRAP_FLAG != 0 => {
+            crate::warn("the program single-steps itself by the trap flag, which does not work while it is recorded");
+        }
+        libc::SIGBUS if flags & ALIGNMENT_CHECK != 0 => {
+            crate::warn("the program has set the alignment check flag, which does not work while it is recorded");
+        }
+        _ => {}
+    }
+}
+
+/// Whether a signal is one that instructions cause.
+fn is_fault(signal: i32) -> bool {
+    matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP)
 }
 
 /// Whether the instruction at `pc` in the code cache addresses memory through `reg`.
@@ -244,6 +277,9 @@ fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Sca
         // Within a system call, which then has not happened.
         return (counted - 1, *before);
     }
+    if info.sig == libc::SIGTRAP {
+        regs.rip = breakpoint(regs.rip);
+    }
     let mut dead = 0;
     let position = found.and_then(|f| f.limit).and_then(site_at).and_then(|site| {
         let index = index_in_block(site, regs.rip)?;
@@ -256,6 +292,16 @@ fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Sca
     regs.rflags &= regs.rflags_known;
     regs.rflags_known |= FPU_UNKNOWN | (u64::from(dead) * GPR_UNKNOWN);
     (position.unwrap_or(counted), regs)
+}
+
+/// The address of the breakpoint instruction that leads a trap to `pc`, behind it; `pc` if there is none.
+fn breakpoint(pc: u64) -> u64 {
+    let mut code = [0; 2];
+    match (read_memory(pc.wrapping_sub(2), &mut code), code) {
+        (true, [0xcd, 3]) => pc - 2,
+        (true, [_, 0xcc | 0xf1]) => pc - 1,
+        _ => pc,
+    }
 }
 
 /// General purpose registers that the `count` instructions from `pc` on overwrite before they read them: the
@@ -288,21 +334,26 @@ fn dead_gprs(pc: u64, count: u64) -> u16 {
 /// Ends the recording of a thread that a signal kills.
 fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, position: u64, regs: RegisterFile) {
     snapshot_stack(thread, position, regs.gpr[RSP]);
-    let fault = matches!(info.sig, libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP);
+    let fault = is_fault(info.sig);
+    let no_code = info.sig == libc::SIGSEGV && info.raw_mcontext_valid == 0 && !read_memory(regs.rip, &mut [0; 1]);
     let addr = match info.sig {
+        // DynamoRIO finds out by itself, without a fault.
+        libc::SIGSEGV if no_code => Addr(regs.rip),
         libc::SIGSEGV | libc::SIGBUS => Addr(info.access_address as u64),
         _ if fault => Addr(regs.rip),
         _ => Addr(0),
     };
-    let code = signal_code(info, fault);
+    thread.interrupt_repeat(position, &regs);
+    let code = if no_code { SEGV_MAPERR } else { signal_code(info, fault) };
     thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
 }
+
+const SEGV_MAPERR: i32 = 1;
+const SI_KERNEL: i32 = 128;
 
 /// `si_code`, which DynamoRIO does not hand on: for faults it follows from the fault itself.
 fn signal_code(info: &sys::dr_siginfo_t, fault: bool) -> i32 {
     const SI_USER: i32 = 0;
-    const SI_KERNEL: i32 = 128;
-    const SEGV_MAPERR: i32 = 1;
     const SEGV_ACCERR: i32 = 2;
     if !fault || info.raw_mcontext_valid == 0 {
         return SI_USER;
@@ -373,6 +424,25 @@ fn interrupted_at(info: &sys::dr_kernel_xfer_info_t) -> Option<u64> {
     unsafe { info.source_mcontext.as_ref().map(|source| source.__bindgen_anon_10.pc as u64) }
 }
 
+/// A jump to where nothing is mapped is found out by DynamoRIO, which gives it another `si_code` than the kernel: puts the
+/// kernel's into the description that the handler gets, with its registers.
+fn name_missing_code(handler: &RegisterFile) {
+    const SI_CODE: u64 = 8;
+    const SI_ADDR: u64 = 16;
+    const RSI: usize = 6;
+    let description = handler.gpr[RSI];
+    let (mut code, mut address) = ([0; 4], [0; 8]);
+    let known = read_memory(description + SI_CODE, &mut code) && read_memory(description + SI_ADDR, &mut address);
+    let address = u64::from_le_bytes(address);
+    if known && i32::from_le_bytes(code) == SI_KERNEL && address != 0 && !read_memory(address, &mut [0; 1]) {
+        let code = SEGV_MAPERR.to_le_bytes();
+        let mut written = 0;
+        let to = (description + SI_CODE) as *mut c_void;
+        // SAFETY: DynamoRIO's safe write catches faults at the target.
+        unsafe { sys::dr_safe_write(to, code.len(), code.as_ptr().cast(), &raw mut written) };
+    }
+}
+
 /// The kernel moves the thread elsewhere.
 ///
 /// # Safety
@@ -381,6 +451,9 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     let Some(thread) = thread::of(drcontext) else { return };
+    if info.type_ == sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY {
+        thread.mask.delivered(info.sig);
+    }
     if !thread.recording() {
         return;
     }
@@ -392,10 +465,16 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     let Some(target) = context::current() else { return };
     let mut regs = Box::new(context::register_file(&target));
     thread.complete(&mut regs);
+    if step == SignalStep::Delivery && info.sig == libc::SIGSEGV {
+        name_missing_code(&regs);
+    }
     let (position, number) = match step {
         SignalStep::Delivery => {
             regs.rflags_known |= FPU_UNKNOWN;
-            if interrupted_at(info) == Some(syscall::pending_pc()) {
+            let at = interrupted_at(info);
+            // DynamoRIO gives a system call up when a signal arrives just before it.
+            let given_up = thread.syscall.before.take_if(|before| Some(before.rip) == at).is_some();
+            if given_up || at == Some(syscall::pending_pc()) {
                 // The signal comes before the system call, which its block has counted.
                 thread.recount(thread.counted() - 1);
             }

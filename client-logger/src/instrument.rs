@@ -53,6 +53,11 @@ pub unsafe extern "C" fn on_block(
         return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
     }
     let process = process::get();
+    if process.protection(instrs[0].pc()) & libc::PROT_EXEC == 0 {
+        not_executable(&block, &instrs);
+        // DynamoRIO cannot translate from code that it cannot read.
+        return sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS;
+    }
     let len = |instrs: &[Instr]| instrs.last().map_or(0, |last| last.pc() + last.len(&block) - instrs[0].pc());
     let shared = process.shared.overlap(instrs[0].pc(), len(&instrs));
     let instrs = if shared || process.writable(instrs[0].pc()) { end_at_store(&block, instrs) } else { instrs };
@@ -76,6 +81,17 @@ pub unsafe extern "C" fn on_block(
     }
     Rewriter::new(&block, instrs).run(needed);
     flags
+}
+
+/// DynamoRIO executes whatever can be read. Where the processor would not, the block faults as a jump to it does: it reads
+/// at its own address, which is not accessible at that moment.
+fn not_executable(block: &Block, instrs: &[Instr]) {
+    let pc = instrs[0].pc();
+    instrs.iter().for_each(|instr| block.remove(*instr));
+    callout::insert(block, None, Site { pc, back: 0, kind: Kind::NotExecutable });
+    let mut load = vec![0xa0]; // mov al, [pc]
+    load.extend_from_slice(&pc.to_le_bytes());
+    block.app(None, block.raw(&load), pc);
 }
 
 /// Code in writable memory may change itself. DynamoRIO then leaves the block behind the store, and what was counted at

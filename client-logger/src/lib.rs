@@ -16,8 +16,10 @@
 //! | `special` | CPUID, RDTSC and their like |
 //! | `streams` | descriptors that are the recording's standard output and error |
 //! | `substitute` | system calls that the kernel gets in another form |
+//! | `answers` | system calls that are answered in the kernel's place |
 //! | `syscall` | system calls, output streams |
 //! | `leave` | leaves the code cache now and then, for signals |
+//! | `signals` | the program's signal masks and dispositions, made true in the kernel |
 //! | `fault` | faults of the program, faults of the shadow, death by a signal |
 //! | `process` | what all threads share |
 //! | `origin` | how a process began, its folder |
@@ -26,6 +28,7 @@
 //! | `modules` | the list of mapped ELF files |
 //! | `options` | the client's options |
 
+mod answers;
 mod births;
 mod callout;
 mod code;
@@ -42,6 +45,7 @@ mod peer;
 mod process;
 mod shadow;
 mod shared_code;
+mod signals;
 mod site;
 mod special;
 mod streams;
@@ -89,6 +93,7 @@ pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv
         Ok(options) => options,
         Err(why) => die(&why),
     };
+    signals::start();
     process::start(options);
     callout::start();
     // SAFETY: the functions have the signatures that the events ask for, and live as long as the process.

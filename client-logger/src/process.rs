@@ -37,12 +37,8 @@ pub struct Process {
     why_over: OnceLock<String>,
     /// Descriptors that refer to the original standard output or error.
     streams: Mutex<Streams>,
-    /// Signals with a handler of the program's: bit `n` for signal `n`.
-    pub handled: AtomicU64,
-    /// Signals that the program ignores.
-    pub ignored: AtomicU64,
-    /// Pages of code, and whether the program can write to them; asking the system takes long.
-    writable: Mutex<HashMap<u64, bool>>,
+    /// Pages of code, and what the program may do with them; asking the system takes long.
+    protections: Mutex<HashMap<u64, i32>>,
     /// Mappings in which code may change without a store to its address.
     pub shared: SharedMappings,
 }
@@ -80,9 +76,7 @@ pub fn start(options: Options) {
         over: AtomicBool::new(false),
         why_over: OnceLock::new(),
         streams: Mutex::new(Streams::begin(&streams)),
-        handled: AtomicU64::new(0),
-        ignored: AtomicU64::new(0),
-        writable: Mutex::default(),
+        protections: Mutex::default(),
         shared: SharedMappings::default(),
     });
 }
@@ -149,6 +143,11 @@ impl Process {
         self.new_program.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether it has been.
+    pub fn has_begun(&self) -> bool {
+        !self.new_program.load(Ordering::Relaxed)
+    }
+
     /// Nothing is recorded any more: blocks are built anew without instrumentation, bit by bit.
     fn leave(&self) {
         if !self.over.swap(true, Ordering::SeqCst) {
@@ -162,25 +161,32 @@ impl Process {
         self.over.load(Ordering::Relaxed)
     }
 
-    fn writable_pages(&self) -> MutexGuard<'_, HashMap<u64, bool>> {
-        self.writable.lock().unwrap_or_else(|e| e.into_inner())
+    fn protections(&self) -> MutexGuard<'_, HashMap<u64, i32>> {
+        self.protections.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What the program may do with the page of an address: bits of `PROT_*`.
+    pub fn protection(&self, address: u64) -> i32 {
+        *self.protections().entry(Addr(address).page().0).or_insert_with(|| {
+            let (mut base, mut size, mut bits) = (std::ptr::null_mut(), 0, 0);
+            // SAFETY: pointers to variables of ours.
+            let known =
+                unsafe { sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut bits) };
+            let allows = |wanted: u32, protection| if known != 0 && bits & wanted != 0 { protection } else { 0 };
+            allows(sys::DR_MEMPROT_READ, libc::PROT_READ)
+                | allows(sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE, libc::PROT_WRITE)
+                | allows(sys::DR_MEMPROT_EXEC, libc::PROT_EXEC)
+        })
     }
 
     /// Whether the program can write to the page of an address.
     pub fn writable(&self, address: u64) -> bool {
-        *self.writable_pages().entry(Addr(address).page().0).or_insert_with(|| {
-            let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
-            // SAFETY: pointers to variables of ours.
-            let known = unsafe {
-                sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut protection)
-            };
-            known != 0 && protection & (sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE) != 0
-        })
+        self.protection(address) & libc::PROT_WRITE != 0
     }
 
     /// The program has mapped, unmapped or protected memory.
-    pub fn forget_writable(&self) {
-        self.writable_pages().clear();
+    pub fn forget_protections(&self) {
+        self.protections().clear();
     }
 
     /// Number of the next checkpoint, counted over all threads.
@@ -242,9 +248,7 @@ pub fn forked() -> bool {
         over: AtomicBool::new(!recorded),
         why_over: parent.why_over.clone(),
         streams: Mutex::new(parent.streams().clone()),
-        handled: AtomicU64::new(parent.handled.load(Ordering::Relaxed)),
-        ignored: AtomicU64::new(parent.ignored.load(Ordering::Relaxed)),
-        writable: Mutex::default(),
+        protections: Mutex::default(),
         shared: parent.shared.fork(),
     });
     recorded

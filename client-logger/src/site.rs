@@ -61,6 +61,8 @@ pub enum Kind {
     OpaqueBefore(Access, SpecialKind),
     /// Behind it.
     OpaqueAfter,
+    /// In place of code that is not executable, before an instruction that reads at its address.
+    NotExecutable,
     /// Before an instruction that cannot be recorded exactly.
     Unsupported {
         /// Which one.

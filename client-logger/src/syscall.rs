@@ -1,5 +1,6 @@
 //! System calls: their records, what goes to standard output and error, and those that recording has to know.
 
+use crate::answers;
 use crate::callout::Slot;
 use crate::code::read_memory;
 use crate::exec::Exec;
@@ -12,7 +13,10 @@ use bugnet_dr::{context, sys};
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a thread could not be created.
+static CLONE_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// The registers of a system call's arguments.
 pub const ARGUMENTS: [usize; 6] = [7, 6, 2, 10, 8, 9];
@@ -125,17 +129,6 @@ fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
     }
 }
 
-/// The descriptor that a system call moves data to inside the kernel, past the program's memory.
-fn kernel_copy_target(number: i64, args: &[u64; 6]) -> Option<u64> {
-    match number {
-        libc::SYS_sendfile => Some(args[0]),
-        libc::SYS_splice | libc::SYS_copy_file_range => Some(args[2]),
-        libc::SYS_tee => Some(args[1]),
-        libc::SYS_vmsplice => Some(args[0]),
-        _ => None,
-    }
-}
-
 /// Flags of a `clone` or `clone3`.
 fn clone_flags(number: i64, args: &[u64; 6]) -> Option<u64> {
     match number {
@@ -187,21 +180,29 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     let syscall_pc = take_pending_pc();
     let number = i64::from(number);
     if maps(number) || number == libc::SYS_munmap {
-        process::get().forget_writable();
+        process::get().forget_protections();
     }
     if process::get().over() {
         thread.follow_end();
     }
+    let mut regs = registers(thread);
+    let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    // SAFETY: in the event.
+    unsafe { thread.mask.before(drcontext, number, &args, &regs) };
+    // The call itself, where an interval would end.
+    regs.rip = syscall_pc;
+    // SAFETY: in the event.
+    let instead = set_gs_base(number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
     if !thread.recording() {
-        // The instrumentation is still there, and wants room for the shadow of new memory.
-        if maps(number) || number == libc::SYS_munmap {
-            thread.syscall.before = Some(registers(thread));
+        if let Some(result) = instead {
+            answer(thread, drcontext, &regs, number, args, result);
+            return 0;
         }
+        // Masks are followed still; and the instrumentation is still there, and wants room for the shadow of new memory.
+        thread.syscall.before = Some(regs);
         substitute(thread, drcontext, number);
         return 1;
     }
-    let mut regs = registers(thread);
-    let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
     // The call is its block's last instruction, and counted.
     let position = thread.counted() - 1;
     for &arg in path_arguments(number) {
@@ -215,13 +216,6 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             thread.supply(position, address, len);
         }
     }
-    let instead = match kernel_copy_target(number, &args) {
-        // The program falls back to read and write, through memory that the log has.
-        Some(fd) if process.stream(fd) != OutputStream::None => Some(-i64::from(libc::EINVAL)),
-        _ => set_gs_base(number, &args),
-    };
-    // The call itself, where an interval would end.
-    regs.rip = syscall_pc;
     if let Some(result) = instead {
         answer(thread, drcontext, &regs, number, args, result);
         return 0;
@@ -229,6 +223,11 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     match number {
         libc::SYS_exit | libc::SYS_exit_group => {
             thread.stop(position, EndReason::Exit { status: args[0] as i32 }, *regs);
+            if number == libc::SYS_exit_group && CLONE_FAILED.load(Ordering::Relaxed) {
+                process::finish();
+                // SAFETY: ends the process. DynamoRIO would wait for the thread that there is not.
+                unsafe { libc::syscall(libc::SYS_exit_group, args[0]) };
+            }
             return 1;
         }
         libc::SYS_execve | libc::SYS_execveat => {
@@ -297,12 +296,19 @@ fn answer(
     thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
 }
 
-/// What the processor leaves in RCX and R11; under DynamoRIO, RCX has an address of the code cache there.
+/// What the processor leaves in RCX and R11; under DynamoRIO, RCX has an address of the code cache there. The arguments
+/// stay as they were, also where the system call was made with others.
 fn leave_traces(drcontext: *mut c_void, before: &RegisterFile) {
     let Some(mut machine) = context::current() else { return };
-    *context::gpr_mut(&mut machine, RCX) = before.rip + SYSCALL_BYTES;
-    *context::gpr_mut(&mut machine, R11) = before.rflags & 0x3c_7fd7 | 0x202;
-    // SAFETY: the current context, but for two registers.
+    for argument in [7, 6, 2, 10, 8, 9] {
+        *context::gpr_mut(&mut machine, argument) = before.gpr[argument];
+    }
+    // Code that is not instrumented any more does not say where it is.
+    if before.rip != 0 {
+        *context::gpr_mut(&mut machine, RCX) = before.rip + SYSCALL_BYTES;
+        *context::gpr_mut(&mut machine, R11) = before.rflags & 0x3c_7fd7 | 0x202;
+    }
+    // SAFETY: the current context, but for some registers.
     unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
 }
 
@@ -342,6 +348,13 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let number = i64::from(number);
     let args = ARGUMENTS.map(|reg| before.gpr[reg]);
     let result = after.gpr[RAX].cast_signed();
+    if number != libc::SYS_rt_sigaction || thread.syscall.own_streams.is_none() {
+        // A child of vfork has signal handlers of its own.
+        thread.mask.after(number, &args, result, before.gpr[RSP]);
+    }
+    if result < 0 && matches!(number, libc::SYS_clone | libc::SYS_clone3) {
+        CLONE_FAILED.store(true, Ordering::Relaxed);
+    }
     let mut updates = RegisterUpdates::default();
     for n in 0..GPR_NAMES.len() {
         if n != RAX && n != RCX && n != R11 && after.gpr[n] != before.gpr[n] {
@@ -396,17 +409,11 @@ fn mapped(number: i64, args: &[u64; 6], result: i64) -> Option<(u64, u64)> {
     }
 }
 
-/// Keeps track of descriptors and signal handlers, whether or not the thread is recorded.
+/// Keeps track of descriptors, whether or not the thread is recorded.
 fn follow(thread: &mut Thread, number: i64) {
     let known = matches!(
         number,
-        libc::SYS_dup
-            | libc::SYS_dup2
-            | libc::SYS_dup3
-            | libc::SYS_fcntl
-            | libc::SYS_close
-            | libc::SYS_close_range
-            | libc::SYS_rt_sigaction
+        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl | libc::SYS_close | libc::SYS_close_range
     );
     if !known {
         return;
@@ -420,21 +427,7 @@ fn follow(thread: &mut Thread, number: i64) {
     }
     let process = process::get();
     match &mut thread.syscall.own_streams {
-        // Its signal handlers are its own, too.
-        Some(own) => return own.follow(number, &args, result),
+        Some(own) => own.follow(number, &args, result),
         None => process.streams().follow(number, &args, result),
-    }
-    if number == libc::SYS_rt_sigaction
-        && args[1] != 0
-        && let Some(handler) = word(args[1])
-    {
-        let bit = 1u64 << (args[0] & 63);
-        process.ignored.fetch_and(!bit, Ordering::Relaxed);
-        process.handled.fetch_and(!bit, Ordering::Relaxed);
-        match handler {
-            0 => {}
-            1 => drop(process.ignored.fetch_or(bit, Ordering::Relaxed)),
-            _ => drop(process.handled.fetch_or(bit, Ordering::Relaxed)),
-        }
     }
 }

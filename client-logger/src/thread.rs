@@ -8,6 +8,7 @@ use crate::environment;
 use crate::leave::Leave;
 use crate::process::{self, Process};
 use crate::shadow::Shadow;
+use crate::signals::{self, Mask};
 use crate::site::{Kind, Site};
 use crate::special;
 use crate::syscall::SyscallState;
@@ -61,6 +62,8 @@ pub struct Thread {
     /// Whether the shadow has to move before the next block runs.
     moving: bool,
     leave: Leave,
+    /// Which signals the program blocks.
+    pub mask: Mask,
     /// Whether the log is between two intervals.
     paused: bool,
     /// Whether recording has ended, and must not begin again.
@@ -83,6 +86,10 @@ pub struct Thread {
     before: ([u64; 16], u64),
     /// RCX, RSI, RDI before a `rep` string instruction, and its direction: true for down.
     repeat: (u64, u64, u64, bool),
+    /// The position of a `rep` string instruction that has begun and not ended.
+    repeat_position: u64,
+    /// A page that the program has jumped to and must not execute: its address and protection. It is not accessible.
+    forbidden: Option<(u64, i32)>,
     /// What system calls need to remember.
     pub syscall: SyscallState,
     buffer: Vec<u8>,
@@ -132,6 +139,12 @@ pub fn segment_base(segment: Segment) -> u64 {
     }
 }
 
+/// Changes the protection of a page of the program's.
+fn protect(page: u64, protection: i32) {
+    // SAFETY: a page of the program's, which is given its own protection back before anything else happens to it.
+    unsafe { libc::mprotect(page as *mut c_void, Addr::PAGE as usize, protection) };
+}
+
 impl Thread {
     /// A thread begins.
     pub fn start(context: *mut c_void) {
@@ -158,6 +171,7 @@ impl Thread {
             log: None,
             moving: false,
             leave: Leave::new(),
+            mask: Mask::inherited(),
             paused: false,
             ended: foreign || process.over(),
             interval: IntervalNo(0),
@@ -171,6 +185,8 @@ impl Thread {
             pending: Vec::new(),
             before: ([0; 16], 0),
             repeat: (0, 0, 0, false),
+            repeat_position: u64::MAX,
+            forbidden: None,
             syscall: SyscallState { own_streams, ..SyscallState::default() },
             buffer: Vec::new(),
         });
@@ -186,6 +202,9 @@ impl Thread {
             *Slot::CodeSeq.address() = u64::MAX;
             if process.threaded() {
                 (*thread).share();
+            }
+            if process.has_begun() {
+                (*thread).mask.apply();
             }
         }
     }
@@ -455,11 +474,10 @@ impl Thread {
     fn limit(&mut self, site: &Site, flags: u64) {
         self.threshold_reached(site, flags);
         if self.leave.is_due() {
-            // The block will be counted when it begins again.
-            let back = site.back as i64;
-            // SAFETY: the thread's own slot.
-            let left = unsafe { self.left.read() } as i64;
-            self.set_left(left + back);
+            if !self.ended {
+                // The block will be counted when it begins again.
+                self.recount(self.counted() - site.back);
+            }
             self.leave.go(&self.saved, site.pc);
         }
     }
@@ -496,6 +514,7 @@ impl Thread {
         }
         let birth = self.log.is_none();
         if begin && process.takes_first_instruction() {
+            signals::begin();
             environment::hide(self.saved.gpr[usize::from(Gpr::RSP.0)]);
         }
         if begin {
@@ -517,6 +536,7 @@ impl Thread {
         }
         self.set_counter(position, threshold, threshold as i64 - (position + site.back) as i64);
         if birth {
+            self.mask.apply();
             self.be_born(self.saved.gpr[usize::from(Gpr::RSP.0)]);
         }
     }
@@ -546,10 +566,36 @@ impl Thread {
         self.record(position, |delta| Record::Special { delta, kind, updates });
     }
 
+    /// The program has jumped to memory that is not executable. The instruction behind the callout, which reads at `pc`,
+    /// faults as the jump would.
+    fn forbid(&mut self, pc: u64) {
+        let page = Addr(pc).page().0;
+        let protection = process::get().protection(pc);
+        if protection & libc::PROT_EXEC != 0 {
+            // It has become executable since the block was built.
+            // SAFETY: may be asked for anywhere.
+            unsafe { sys::dr_delay_flush_region(page as *mut u8, Addr::PAGE as usize, 0, None) };
+            self.leave.go(&self.saved, pc);
+        }
+        self.forbidden = Some((page, protection));
+        protect(page, libc::PROT_NONE);
+    }
+
+    /// Gives the page of [`Self::forbid`] back, once it has faulted.
+    pub fn allow(&mut self) {
+        if let Some((page, protection)) = self.forbidden.take() {
+            protect(page, protection);
+        }
+    }
+
     /// What the stub leads to.
     pub fn callout(&mut self, site: &Site) {
         if let Kind::Limit { flags } = site.kind {
             self.limit(site, flags);
+            return;
+        }
+        if let Kind::NotExecutable = site.kind {
+            self.forbid(site.pc);
             return;
         }
         match &site.kind {
@@ -622,7 +668,8 @@ impl Thread {
                 let why = format!("{why} at {:#x} cannot be recorded exactly", site.pc);
                 self.stop(position, EndReason::Unsupported { why }, regs);
             }
-            Kind::Limit { .. }
+            Kind::NotExecutable
+            | Kind::Limit { .. }
             | Kind::CodeBehind
             | Kind::Own(_)
             | Kind::OwnRepeat(..)

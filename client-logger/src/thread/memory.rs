@@ -7,7 +7,8 @@ use crate::writer::CHUNK;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
 use bugnet_format::cache::{Picture, check_load};
-use bugnet_format::record::Record;
+use bugnet_format::record::{Record, RegisterUpdates};
+use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::Addr;
 
 /// So many first loads in a row are a streak.
@@ -160,6 +161,7 @@ impl Thread {
 
     pub(super) fn repeat_before(&mut self, position: u64, op: RepString) {
         self.begin_repeat();
+        self.repeat_position = position;
         // How far cmps and scas get is known afterwards only; they change no memory, so that can wait.
         if op.kind == StringKind::Move || op.kind == StringKind::Load {
             let (address, len) = self.repeat_range(op, self.repeat.1, self.repeat.0);
@@ -167,7 +169,18 @@ impl Thread {
         }
     }
 
+    /// The recording ends at `position` with these registers: where that is in the middle of a `rep` string instruction,
+    /// replay, which does not begin it, is told how far it came.
+    pub fn interrupt_repeat(&mut self, position: u64, regs: &RegisterFile) {
+        if self.repeat_position == position {
+            // RCX, RSI, RDI.
+            let values = [1, 6, 7].map(|reg: u8| (reg, regs.gpr[usize::from(reg)])).to_vec();
+            self.record(position, |delta| Record::Registers { delta, updates: RegisterUpdates { values } });
+        }
+    }
+
     pub(super) fn repeat_after(&mut self, position: u64, op: RepString) {
+        self.repeat_position = u64::MAX;
         let (count, rsi, rdi, _) = self.repeat;
         let done = count.wrapping_sub(self.gpr(Gpr::RCX));
         match op.kind {

@@ -1,0 +1,348 @@
+//! The program's signal masks and dispositions, made true in the kernel.
+//!
+//! DynamoRIO takes every signal and emulates masks, so that a blocked signal waits in DynamoRIO, where neither `sigwait`
+//! nor `signalfd` nor `sigpending` nor another thread finds it; and an ignored one interrupts system calls. Here:
+//!
+//! - the kernel's mask of a thread is the program's, for all signals that are not faults;
+//! - in front of DynamoRIO's handler stands one that leaves all signals blocked when it returns, until the program's
+//!   handler begins with its own mask: DynamoRIO holds one signal at a time, and the others wait in the kernel, in their
+//!   order;
+//! - what the program ignores, or what is ignored or stops by default, the kernel does by itself.
+
+use crate::code::read_memory;
+use bugnet_dr::sys;
+use bugnet_format::regs::{RSP, RegisterFile};
+use std::ffi::c_void;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Signals are 1 to 64.
+const SIGNALS: i32 = 64;
+/// Size of a signal set, which system calls want to hear.
+const SET_BYTES: u64 = 8;
+/// Where a signal frame, at whose `ucontext` the stack pointer points, has the mask that the return restores.
+const FRAME_MASK: u64 = 296;
+
+/// The bit of a signal in a mask.
+pub const fn bit(signal: i32) -> u64 {
+    1 << ((signal - 1) & 63)
+}
+
+/// Signals that are never blocked in the kernel: faults, what DynamoRIO stops threads with, and what cannot be.
+const NEVER_BLOCKED: u64 = bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGTRAP)
+    | bit(libc::SIGSTKFLT)
+    | UNBLOCKABLE;
+/// Signals that no program can block.
+const UNBLOCKABLE: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+/// Signals that by default do nothing, or stop or continue the process.
+const LEFT_TO_KERNEL: u64 = bit(libc::SIGCHLD)
+    | bit(libc::SIGURG)
+    | bit(libc::SIGWINCH)
+    | bit(libc::SIGCONT)
+    | bit(libc::SIGTSTP)
+    | bit(libc::SIGTTIN)
+    | bit(libc::SIGTTOU);
+
+/// `struct sigaction` as the system call has it.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Action {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+impl Action {
+    fn read(address: u64) -> Option<Self> {
+        let mut bytes = [0; 32];
+        let word = |at: usize, bytes: &[u8; 32]| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        read_memory(address, &mut bytes).then(|| Self {
+            handler: word(0, &bytes),
+            flags: word(8, &bytes),
+            restorer: word(16, &bytes),
+            mask: word(24, &bytes),
+        })
+    }
+
+    /// The kernel's disposition of a signal.
+    fn of(signal: i32) -> Option<Self> {
+        let mut action = Self::default();
+        // SAFETY: asks only; the structure is the kernel's.
+        let result = unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, std::ptr::null::<Self>(), &raw mut action, SET_BYTES)
+        };
+        (result == 0).then_some(action)
+    }
+
+    /// Makes it the kernel's disposition of a signal.
+    fn set(&self, signal: i32) {
+        // SAFETY: either a disposition without a handler, or DynamoRIO's own with the handler in front of it.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, &raw const *self, std::ptr::null_mut::<Self>(), SET_BYTES);
+        }
+    }
+}
+
+/// DynamoRIO's handler.
+static DYNAMORIO: AtomicU64 = AtomicU64::new(0);
+/// What the handler in front blocks.
+static ASYNCHRONOUS: AtomicU64 = AtomicU64::new(!NEVER_BLOCKED);
+/// DynamoRIO's disposition of each signal; its handler is the one in front.
+static IN_FRONT: Mutex<Vec<Action>> = Mutex::new(Vec::new());
+/// What the program has set.
+static PROGRAMS: Mutex<[Option<Action>; SIGNALS as usize + 1]> = Mutex::new([None; SIGNALS as usize + 1]);
+/// The mask with which the next thread begins: its creator's.
+static INHERITED: AtomicU64 = AtomicU64::new(0);
+
+std::arch::global_asm!(
+    ".globl bugnet_signal_in_front",
+    ".hidden bugnet_signal_in_front",
+    // RDI is the signal, RDX the context. RAX is free.
+    "bugnet_signal_in_front:",
+    "lea eax, [rdi - 1]",
+    "bt [rip + {asynchronous}], rax",
+    "jnc 1f",
+    "mov rax, [rip + {asynchronous}]",
+    "or [rdx + {mask}], rax",
+    "1: jmp [rip + {dynamorio}]",
+    asynchronous = sym ASYNCHRONOUS,
+    dynamorio = sym DYNAMORIO,
+    mask = const FRAME_MASK,
+);
+
+unsafe extern "C" {
+    fn bugnet_signal_in_front();
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The client starts, before DynamoRIO takes any signal: the mask that the program inherits.
+pub fn start() {
+    let mut mask = 0u64;
+    // SAFETY: asks only.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, std::ptr::null::<u64>(), &raw mut mask, SET_BYTES);
+    }
+    INHERITED.store(mask, Ordering::Relaxed);
+}
+
+/// The program's first instruction is about to be executed; DynamoRIO's handlers are there.
+pub fn begin() {
+    let Some(dynamorio) = Action::of(libc::SIGUSR1) else { return };
+    DYNAMORIO.store(dynamorio.handler, Ordering::SeqCst);
+    let mut in_front = lock(&IN_FRONT);
+    in_front.push(Action::default());
+    for signal in 1..=SIGNALS {
+        let mut action = Action::of(signal).unwrap_or_default();
+        if action.handler == dynamorio.handler && bit(signal) & NEVER_BLOCKED == 0 {
+            action.handler = bugnet_signal_in_front as *const () as u64;
+            let left = bit(signal) & LEFT_TO_KERNEL != 0;
+            let set = if left { Action::default() } else { action };
+            set.set(signal);
+        } else {
+            // Not to be touched.
+            action.handler = 0;
+        }
+        in_front.push(action);
+    }
+}
+
+/// A thread's mask.
+pub struct Mask {
+    blocked: u64,
+    /// The set that a system call gets in place of the program's.
+    copy: u64,
+}
+
+fn word(address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    read_memory(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
+}
+
+/// Sets the calling thread's mask in the kernel.
+fn set(mask: u64) {
+    let mask = mask & !NEVER_BLOCKED;
+    // SAFETY: DynamoRIO emulates the program's mask, whatever the kernel's is.
+    unsafe {
+        let none = std::ptr::null_mut::<u64>();
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, none, SET_BYTES);
+    }
+}
+
+/// The mask that a system call has while it waits.
+fn temporary(number: i64, args: &[u64; 6]) -> Option<u64> {
+    let pointer = match number {
+        libc::SYS_rt_sigsuspend => args[0],
+        libc::SYS_ppoll => args[3],
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => args[4],
+        libc::SYS_pselect6 => word(args[5])?,
+        _ => return None,
+    };
+    word(pointer)
+}
+
+/// `sigaltstack` tells whether the alternate stack is in use, which DynamoRIO leaves out: `stack_t` is at `address`.
+fn show_stack_in_use(address: u64, stack: u64) {
+    const FLAGS: u64 = 8;
+    const SIZE: u64 = 16;
+    let (Some(start), Some(flags), Some(size)) = (word(address), word(address + FLAGS), word(address + SIZE)) else {
+        return;
+    };
+    if flags as i32 & libc::SS_DISABLE == 0 && (start..start.saturating_add(size)).contains(&stack) {
+        let flags = (flags as i32 | libc::SS_ONSTACK).to_le_bytes();
+        let mut written = 0;
+        // SAFETY: DynamoRIO's safe write catches faults at the target.
+        unsafe {
+            let to = (address + FLAGS) as *mut c_void;
+            sys::dr_safe_write(to, flags.len(), flags.as_ptr().cast(), &raw mut written)
+        };
+    }
+}
+
+/// Whether a system call makes a process or thread.
+fn creates(number: i64) -> bool {
+    matches!(number, libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3)
+}
+
+impl Mask {
+    /// That of a thread that begins.
+    pub fn inherited() -> Self {
+        Self { blocked: INHERITED.load(Ordering::Relaxed), copy: 0 }
+    }
+
+    /// The kernel's mask becomes this one.
+    pub fn apply(&self) {
+        set(self.blocked);
+    }
+
+    /// Before a system call with these registers. DynamoRIO takes bits out of the sets that it is given, and shows those
+    /// that cannot be blocked as blocked: it gets a copy.
+    ///
+    /// # Safety
+    /// In the pre-syscall event.
+    pub unsafe fn before(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], regs: &RegisterFile) {
+        let pointer = match number {
+            libc::SYS_rt_sigsuspend => 0,
+            libc::SYS_rt_sigprocmask => 1,
+            _ => usize::MAX,
+        };
+        if let Some(set) = args.get(pointer).copied().and_then(word) {
+            self.copy = set & !UNBLOCKABLE;
+            // SAFETY: the caller's promise; the copy stays where it is, and `after` restores the register.
+            unsafe { sys::dr_syscall_set_param(context, pointer as i32, &raw mut self.copy as u64) };
+        }
+        match number {
+            // The kernel opens the mask and waits at once; a signal that came before would not end the wait.
+            libc::SYS_rt_sigsuspend => {}
+            libc::SYS_rt_sigreturn => {
+                if let Some(mask) = word(regs.gpr[RSP] + FRAME_MASK) {
+                    self.blocked = mask & !UNBLOCKABLE;
+                    self.apply();
+                }
+            }
+            _ if creates(number) => {
+                INHERITED.store(self.blocked, Ordering::Relaxed);
+                // DynamoRIO forgets what comes to a child before it has settled: let it wait.
+                set(u64::MAX);
+            }
+            _ => {
+                if let Some(mask) = temporary(number, args) {
+                    set(mask);
+                }
+            }
+        }
+    }
+
+    /// After it; `stack` is the stack pointer.
+    pub fn after(&mut self, number: i64, args: &[u64; 6], result: i64, stack: u64) {
+        match number {
+            libc::SYS_sigaltstack if result == 0 && args[1] != 0 => show_stack_in_use(args[1], stack),
+            libc::SYS_rt_sigprocmask if args[1] != 0 && (result == 0 || result == -i64::from(libc::EFAULT)) => {
+                let Some(set) = word(args[1]) else { return };
+                self.blocked = match args[0] as i32 {
+                    libc::SIG_BLOCK => self.blocked | set,
+                    libc::SIG_UNBLOCK => self.blocked & !set,
+                    _ => set,
+                } & !UNBLOCKABLE;
+                self.apply();
+            }
+            libc::SYS_rt_sigaction if result == 0 && args[1] != 0 => {
+                if let Some(action) = Action::read(args[1]) {
+                    follow(args[0] as i32, action);
+                }
+            }
+            _ => {
+                if creates(number) || temporary(number, args).is_some() {
+                    self.apply();
+                }
+            }
+        }
+    }
+
+    /// A handler of the program's begins.
+    pub fn delivered(&mut self, signal: i32) {
+        const NODEFER: u64 = libc::SA_NODEFER as u64;
+        const RESETHAND: u64 = 0x8000_0000;
+        let programs = &mut lock(&PROGRAMS)[(signal & 127).min(SIGNALS) as usize];
+        if let Some(action) = *programs {
+            let own = if action.flags & NODEFER == 0 { bit(signal) } else { 0 };
+            self.blocked |= (action.mask | own) & !UNBLOCKABLE;
+            if action.flags & RESETHAND != 0 {
+                *programs = None;
+            }
+        }
+        self.apply();
+    }
+}
+
+/// The program has set the disposition of a signal.
+fn follow(signal: i32, action: Action) {
+    if !(1..=SIGNALS).contains(&signal) {
+        return;
+    }
+    lock(&PROGRAMS)[signal as usize] = Some(action);
+    let Some(front) = lock(&IN_FRONT).get(signal as usize).copied().filter(|front| front.handler != 0) else { return };
+    match action.handler {
+        0 if bit(signal) & LEFT_TO_KERNEL == 0 => front.set(signal),
+        0 | 1 => {
+            Action { handler: action.handler, flags: action.flags & libc::SA_NOCLDWAIT as u64, ..Action::default() }
+                .set(signal)
+        }
+        _ => {
+            // What the kernel looks at itself.
+            let kept = libc::SA_NOCLDSTOP as u64 | libc::SA_NOCLDWAIT as u64;
+            Action { flags: front.flags & !kept | action.flags & kept, ..front }.set(signal);
+        }
+    }
+}
+
+/// What the program has set for a signal, as `sigaction` numbers it: 0 the default, 1 to ignore it, otherwise the
+/// handler's address.
+pub fn handler(signal: i32) -> u64 {
+    lock(&PROGRAMS)[(signal & 127).min(SIGNALS) as usize].map_or(0, |action| action.handler)
+}
+
+/// Ends the process by a signal, as the signal would without DynamoRIO.
+pub fn die_by(signal: i32) -> ! {
+    Action::default().set(signal);
+    let all = 0u64;
+    // SAFETY: the process ends here.
+    unsafe {
+        let none = std::ptr::null_mut::<u64>();
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, none, SET_BYTES);
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal);
+        sys::dr_abort_with_code(128 + signal);
+    }
+    std::process::abort()
+}
