@@ -333,6 +333,7 @@ fn dead_gprs(pc: u64, count: u64) -> u16 {
 
 /// Ends the recording of a thread that a signal kills.
 fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, position: u64, regs: RegisterFile) {
+    thread.interrupt_repeat(position, &regs);
     snapshot_stack(thread, position, regs.gpr[RSP]);
     let fault = is_fault(info.sig);
     let no_code = info.sig == libc::SIGSEGV && info.raw_mcontext_valid == 0 && !read_memory(regs.rip, &mut [0; 1]);
@@ -343,7 +344,6 @@ fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, position: u64, regs: Regis
         _ if fault => Addr(regs.rip),
         _ => Addr(0),
     };
-    thread.interrupt_repeat(position, &regs);
     let code = if no_code { SEGV_MAPERR } else { signal_code(info, fault) };
     thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
 }
