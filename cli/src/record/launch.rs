@@ -19,7 +19,7 @@ const MAX_OPTIONS: usize = 2047;
 /// run twice, once uninstrumented. `-no_follow_children`: the logger itself takes care of programs that
 /// the program executes.
 const DYNAMORIO_OPTIONS: &str =
-    "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -no_follow_children";
+    "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -max_bb_instrs 100 -no_follow_children";
 
 /// What the logger is told.
 #[derive(Clone, Copy, Debug)]
@@ -172,7 +172,7 @@ mod tests {
     fn options() {
         assert_eq!(
             options_for("/opt/my tools/liblogger.so").unwrap(),
-            "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq \
+            "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -max_bb_instrs 100 \
              -no_follow_children -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host -follow 1'"
         );
     }
