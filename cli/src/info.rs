@@ -188,6 +188,9 @@ impl fmt::Display for Info {
         list(f, "machine", &format_args!("{}, {}", meta.machine.cpu, meta.machine.kernel))?;
         list(f, "processor", &format_args!("shown as {}", meta.cpu_level))?;
         list(f, "ended", &describe_ending(&meta.ending))?;
+        for crash in &self.crashes {
+            list(f, "crash", &crash.headline)?;
+        }
         list(f, "instructions", &HumanCount(self.instructions))?;
         list(
             f,

@@ -16,10 +16,10 @@ const MAX_OPTIONS: usize = 2047;
 /// DynamoRIO's own options. `-code_api`: without it clients see no blocks. `-stack_size` and, for what a client does in
 /// its signal event, `-signal_stack_size`: a Rust client needs more than the defaults. `-sandbox_writable`: pages that
 /// are executed and written stay writable, which the program can notice. `-disable_rseq`: restartable sequences would
-/// run twice, once uninstrumented. `-no_follow_children`: the logger itself takes care of programs that
-/// the program executes.
-const DYNAMORIO_OPTIONS: &str =
-    "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -max_bb_instrs 100 -no_follow_children";
+/// run twice, once uninstrumented. `-max_bb_instrs`: instrumented blocks must not exceed DynamoRIO's limit.
+/// `-no_follow_children`: the logger itself takes care of programs that the program executes.
+const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq \
+    -max_bb_instrs 100 -no_follow_children";
 
 /// What the logger is told.
 #[derive(Clone, Copy, Debug)]

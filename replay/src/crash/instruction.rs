@@ -6,7 +6,7 @@ use bugnet_format::frame::Interval;
 use bugnet_format::record::Record;
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, CodeSeq};
-use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use serde::Serialize;
 
 /// An instruction, disassembled.
@@ -20,6 +20,9 @@ pub struct Instruction {
     pub text: String,
     /// The memory that it would access with the registers as they are.
     pub accesses: Vec<Access>,
+    /// For a division by a register: the register's value.
+    #[serde(skip)]
+    pub(super) divisor: Option<u64>,
 }
 
 /// A memory operand.
@@ -63,7 +66,11 @@ pub(super) fn at(regs: &RegisterFile, code: &CodeStore, seq: CodeSeq) -> Option<
         Some(Access { access, address, size: memory.memory_size().size() })
     });
     let bytes = disassembly::hex(&bytes[..decoded.len()]);
-    Some(Instruction { address: regs.rip, bytes, text, accesses: accesses.collect() })
+    let divides = matches!(decoded.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
+    let divisor =
+        (divides && decoded.op0_kind() == OpKind::Register).then(|| register_value(regs, decoded.op0_register()));
+    let divisor = divisor.flatten();
+    Some(Instruction { address: regs.rip, bytes, text, accesses: accesses.collect(), divisor })
 }
 
 /// The code from `addr` on, as far as the picture has it, up to the longest instruction.

@@ -1,6 +1,7 @@
 //! What there is to say about a crash, from the log alone.
 
 mod display;
+mod headline;
 mod instruction;
 
 pub use instruction::{Access, Instruction};
@@ -15,8 +16,9 @@ use crate::signal;
 use crate::symbols::Symbolizer;
 use crate::syscall::{Call, last_calls};
 use crate::tools::Tools;
+use bugnet_format::frame::Interval;
 use bugnet_format::record::{EndReason, OutputStream, Record};
-use bugnet_format::regs::RegisterFile;
+use bugnet_format::regs::{RSP, RegisterFile};
 use bugnet_format::types::{IntervalNo, Position};
 use serde::Serialize;
 
@@ -49,6 +51,8 @@ pub struct CrashReport {
     pub position: Position,
     /// Instructions that the thread executed since recording began.
     pub instructions: u64,
+    /// What happened and where, in one line.
+    pub headline: String,
     /// What killed it.
     pub signal: Signal,
     /// The instruction at which it stands; `None` where no code was ever executed.
@@ -146,14 +150,23 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
         Some(frames) => frames,
         None => backtrace(&end.regs, &mut end.snapshots.clone(), &mut symbols, &code)?,
     };
+    let instruction = instruction::at(&end.regs, &code, end.code_seq);
+    let facts = headline::Facts {
+        signal: &end.signal,
+        instruction: instruction.as_ref(),
+        regs: &end.regs,
+        stack_before: end.stack_before,
+        backtrace: &frames,
+    };
     Ok(Some(CrashReport {
+        headline: headline::headline(&facts),
         command: log.meta().args.clone(),
         thread,
         interval: end.interval,
         position: end.position,
         instructions: end.instructions,
         signal: end.signal,
-        instruction: instruction::at(&end.regs, &code, end.code_seq),
+        instruction,
         registers: end.regs,
         backtrace: frames,
         calls: last_calls(log, thread, id.interval, limits.calls)?,
@@ -170,6 +183,8 @@ struct End {
     signal: Signal,
     regs: RegisterFile,
     snapshots: Snapshots,
+    /// The stack pointer at the interval's start.
+    stack_before: u64,
     code_seq: bugnet_format::types::CodeSeq,
 }
 
@@ -191,8 +206,16 @@ impl End {
             signal: Signal { number, name: signal::name(number), code, code_name, meaning, address },
             regs: *regs,
             snapshots: Snapshots::of(&read),
+            stack_before: stack_at_start(&read),
             code_seq: instruction::code_seq_at_end(&read),
         }))
+    }
+}
+
+fn stack_at_start(interval: &Interval) -> u64 {
+    match interval.records().flatten().next().map(|placed| placed.record) {
+        Some(Record::Checkpoint { regs, .. }) => regs.gpr[RSP],
+        _ => 0,
     }
 }
 
