@@ -114,6 +114,43 @@ pub const PROGRAMS: &[Program] = &[
     program("lua", "lua5.4", &["/usr/bin/lua5.4", "tables.lua", "{n}"], [1_500, 200_000], |dir, _| {
         script(dir, "tables.lua", include_str!("../programs/tables.lua"))
     }),
+    program("luajit", "luajit", &["/usr/bin/luajit", "generated.lua", "{n}"], [20_000, 20_000_000], |dir, _| {
+        script(dir, "generated.lua", include_str!("../programs/generated.lua"))
+    }),
+    program(
+        "php-jit",
+        "php-cli",
+        &[
+            "/usr/bin/php",
+            "-n",
+            "-d",
+            "zend_extension=opcache",
+            "-d",
+            "opcache.enable_cli=1",
+            "-d",
+            "opcache.jit_buffer_size=8M",
+            "-d",
+            "opcache.jit=tracing",
+            "generated.php",
+            "{n}",
+        ],
+        [20_000, 20_000_000],
+        |dir, _| script(dir, "generated.php", include_str!("../programs/generated.php")),
+    ),
+    program(
+        "python-callbacks",
+        "python3",
+        &["/usr/bin/python3", "-IB", "callbacks.py", "{n}"],
+        [5, 5_000],
+        |dir, _| script(dir, "callbacks.py", include_str!("../programs/callbacks.py")),
+    ),
+    program(
+        "grep-pcre",
+        "grep",
+        &["/bin/grep", "-cP", r"(\w)\w*\1 (?=[a-m])|(\d)\d*\2", "text"],
+        [96 << 10, 16 << 20],
+        text,
+    ),
     program("static-musl", "musl-tools", &["./static", "{n}"], [30_000, 200_000], |dir, _| {
         compile(&["musl-gcc", "-static", "-O2"], include_str!("../programs/static.c"), &dir.join("static"))
     }),
