@@ -31,6 +31,7 @@ const fn error(number: i32) -> Option<i64> {
 pub unsafe fn instead(context: *mut c_void, thread: &Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
     static PTRACE: AtomicBool = AtomicBool::new(false);
     static TSC: AtomicBool = AtomicBool::new(false);
+    static SECCOMP: AtomicBool = AtomicBool::new(false);
     let set = |argument, value| {
         // SAFETY: in the pre-syscall event; `leave_traces` restores the register.
         unsafe { sys::dr_syscall_set_param(context, argument, value) };
@@ -63,6 +64,13 @@ pub unsafe fn instead(context: *mut c_void, thread: &Thread, number: i64, args: 
             );
             error(libc::EINVAL)
         }
+        libc::SYS_prctl | libc::SYS_seccomp if seccomp_mode(number, args).is_some() => {
+            let message = "the program restricts its own system calls (seccomp); the recorder needs some, too, and if they \
+                           are not among those that it allows, the system will kill it";
+            warn_once(&SECCOMP, message);
+            // Strict mode, which surely would, is refused.
+            if seccomp_mode(number, args) == Some(Seccomp::Strict) { error(libc::EINVAL) } else { None }
+        }
         libc::SYS_execve => unreadable(args[0], [args[1], args[2]]),
         libc::SYS_execveat => unreadable(args[1], [args[2], args[3]]),
         libc::SYS_ptrace => {
@@ -75,6 +83,27 @@ pub unsafe fn instead(context: *mut c_void, thread: &Thread, number: i64, args: 
             Some(fd) if thread.recording() && process::get().stream(fd) != OutputStream::None => error(libc::EINVAL),
             _ => None,
         },
+    }
+}
+
+/// A way in which a program restricts its system calls.
+#[derive(PartialEq, Eq)]
+enum Seccomp {
+    Strict,
+    Filter,
+}
+
+/// What a system call sets.
+fn seccomp_mode(number: i64, args: &[u64; 6]) -> Option<Seccomp> {
+    let mode = match number {
+        libc::SYS_prctl if args[0] as i32 == libc::PR_SET_SECCOMP => args[1].checked_sub(1)?,
+        libc::SYS_seccomp => args[0],
+        _ => return None,
+    };
+    match mode {
+        0 => Some(Seccomp::Strict),
+        1 => Some(Seccomp::Filter),
+        _ => None,
     }
 }
 

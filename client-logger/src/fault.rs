@@ -243,9 +243,15 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
 fn name_limits(info: &sys::dr_siginfo_t) {
     const TRAP_FLAG: u64 = 0x100;
     const ALIGNMENT_CHECK: u64 = 0x4_0000;
+    const VSYSCALL_PAGE: u64 = 0xffff_ffff_ff60_0000 >> 12;
     // SAFETY: the event's context of the program, in which both members of the union are one integer.
     let flags = unsafe { (*info.mcontext).__bindgen_anon_9.xflags };
+    // SAFETY: as above.
+    let pc = unsafe { (*info.mcontext).__bindgen_anon_10.pc } as u64;
     match info.sig {
+        libc::SIGSEGV if pc >> 12 == VSYSCALL_PAGE => {
+            crate::warn("the program calls the vsyscall page, which cannot be recorded: it is as if there were none");
+        }
         libc::SIGTRAP if flags & TRAP_FLAG != 0 => {
             crate::warn("the program single-steps itself by the trap flag, which does not work while it is recorded");
         }

@@ -1,4 +1,5 @@
 // A seccomp filter that answers one system call with an error and allows the rest.
+// message: restricts its own system calls
 #include "case.h"
 #include <linux/audit.h>
 #include <linux/filter.h>
