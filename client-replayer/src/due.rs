@@ -100,17 +100,13 @@ impl Replay {
     /// Applies the `LOAD` records of the position, and arms `left`; `false` if there is anything else to do, all of
     /// which is left as it is.
     fn apply_loads(&mut self, split: SplitId) -> bool {
-        while let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) {
-            let Record::Load { ordinal, offset, value, .. } = &next.record else {
-                self.next = Some(next);
-                return false;
-            };
+        while let Some(next) = self.next.as_ref().filter(|next| next.position.0 <= self.position) {
+            let Record::Load { ordinal, offset, value, .. } = next.record else { return false };
             let regs = self.stub.saved();
             let instruction = self.sites.split(split).instruction.as_ref();
-            let addr = instruction.and_then(|i| i.read_address(*ordinal, *offset, value.len() as u64, regs));
-            let written = addr.is_some_and(|addr| self.write_value(addr, value).is_ok());
+            let addr = instruction.and_then(|i| i.read_address(ordinal, offset, value.len() as u64, regs));
+            let written = addr.is_some_and(|addr| self.write_value(addr, &value).is_ok());
             if !written {
-                self.next = Some(next);
                 return false;
             }
             self.counts.loads += 1;

@@ -21,6 +21,10 @@ const PAGE: u64 = Addr::PAGE;
 /// Pages that appear together.
 const CHUNK_PAGES: u64 = 16;
 const CHUNK: u64 = PAGE * CHUNK_PAGES;
+/// What stands for none in [`Memory::recent`]: no page begins there.
+const NO_PAGE: u64 = u64::MAX;
+/// Pages in [`Memory::recent`].
+const RECENT: usize = 64;
 /// The host reserves from here on; the kernel gives nothing below it to unprivileged programs.
 const USER_START: u64 = 0x1_0000;
 /// End of the addresses of user mode.
@@ -61,6 +65,8 @@ pub struct Memory {
     /// What is watched, if anything.
     pub watch: Option<Watch>,
     window: Range<u64>,
+    /// Writable pages that were written to lately, by the lowest bits of their numbers.
+    recent: [u64; RECENT],
     /// The code pages as they were put in place.
     code: HashMap<u64, Box<[u8]>>,
 }
@@ -89,7 +95,7 @@ fn runs(chunk: u64, mut bits: u16) -> impl Iterator<Item = Range<u64>> {
 impl Memory {
     /// Nothing is mapped; `window` is the replay process's own.
     pub fn new(window: Range<u64>) -> Self {
-        Self { chunks: HashMap::new(), watch: None, window, code: HashMap::new() }
+        Self { chunks: HashMap::new(), watch: None, window, recent: [NO_PAGE; RECENT], code: HashMap::new() }
     }
 
     fn check(&self, addr: u64, len: u64) -> Result<Range<u64>, MemoryError> {
@@ -147,8 +153,14 @@ impl Memory {
     }
 
     /// Writes to the program's memory, mapping it if need be.
+    #[inline]
     pub fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        self.ensure_writable(addr, bytes.len() as u64)?;
+        let page = addr & !(PAGE - 1);
+        let recent = (addr / PAGE) as usize % RECENT;
+        if self.recent[recent] != page || addr - page + bytes.len() as u64 > PAGE {
+            self.ensure_writable(addr, bytes.len() as u64)?;
+            self.recent[recent] = page;
+        }
         if let Some(watch) = &mut self.watch {
             // SAFETY: the watch asks for bytes among those that are about to be written, see below.
             watch.put(addr, bytes, |at| unsafe { (at as *const u8).read() });
@@ -221,6 +233,7 @@ impl Memory {
         if unsafe { sys::dr_memory_protect(start as *mut c_void, len as usize, prot) } == 0 {
             return Err(MemoryError::System(start, rustix::io::Errno::ACCESS));
         }
+        self.recent = [NO_PAGE; RECENT];
         for at in (start..start + len).step_by(PAGE as usize) {
             let chunk = at - at % CHUNK;
             self.chunks.entry(chunk).or_default().writable &= !bits(chunk, at, at + 1);

@@ -472,15 +472,15 @@ impl Replay {
         })
     }
 
-    /// Puts a record's value into memory.
+    /// Puts a record's value into memory. Sizes are constants where they can be: DynamoRIO's `memcpy` is a slow one.
     pub fn write_value(&mut self, addr: u64, value: &LoadValue<'_>) -> Result<(), crate::memory::MemoryError> {
-        const SMALL: usize = 32;
-        if value.len() > SMALL {
-            return self.memory.write(addr, &value.to_vec());
+        match value.len() {
+            1 => self.memory.write(addr, &value.to_array::<1>()),
+            2 => self.memory.write(addr, &value.to_array::<2>()),
+            4 => self.memory.write(addr, &value.to_array::<4>()),
+            8 => self.memory.write(addr, &value.to_array::<8>()),
+            _ => self.memory.write(addr, &value.to_vec()),
         }
-        let mut bytes = [0; SMALL];
-        bytes.iter_mut().zip(value.iter()).for_each(|(to, from)| *to = from);
-        self.memory.write(addr, &bytes[..value.len()])
     }
 
     /// Puts the code pages up to `seq` into memory and drops what was translated from their bytes before.

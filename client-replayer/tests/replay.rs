@@ -584,6 +584,53 @@ fn an_instruction_cut_off_by_the_end_of_memory() {
 }
 
 #[test]
+fn one_interval_after_another() {
+    let program = |constant: i32| {
+        assemble(CODE, |a| {
+            a.add(qword_ptr(rbx), constant)?;
+            a.mov(rax, qword_ptr(rbx))?;
+            a.mov(rcx, qword_ptr(rbx + 0x2000))?;
+            a.nop()
+        })
+    };
+    let mut regs = start();
+    regs.gpr[RBX] = DATA;
+    let expect = |code: &[u8], sum, other| {
+        let mut end = behind(code, &regs);
+        (end.gpr[RAX], end.gpr[RCX]) = (sum, other);
+        end
+    };
+    let code = program(5);
+    let interval = Interval::new(&code, &regs);
+    let mut replay = interval
+        .clone()
+        .load(0, 0, &[7; 1])
+        .load(2, 0, &[9; 8])
+        .end(4, &expect(&code, 12, 0x909_0909_0909_0909))
+        .replay();
+    assert_end(&replay.run());
+    // The same code; memory is zero again, and records are counted anew.
+    replay.next(interval.clone().load(2, 0, &[3; 1]).end(4, &expect(&code, 5, 3)));
+    let run = replay.run();
+    assert_end(&run);
+    assert_eq!((run.position, run.counts.loads), (4, 1));
+    // Stopped in the middle, then other code at the same place.
+    replay.next(interval.clone().end(4, &expect(&code, 5, 0)));
+    assert_eq!(replay.run_to(2).stop, Stop::Reached);
+    let code = program(60);
+    replay.next(Interval::new(&code, &regs).end(4, &expect(&code, 60, 0)));
+    assert_end(&replay.run());
+    // An interval that stores to its code page: the next has the code as it was.
+    let sum = u64::from_le_bytes([0xcc; 8]).wrapping_add(60);
+    let (mut regs, mut end) = (regs.clone(), expect(&code, sum, 0));
+    (regs.gpr[RBX], end.gpr[RBX]) = (CODE + 0x800, CODE + 0x800);
+    for _ in 0..2 {
+        replay.next(Interval::new(&code, &regs).end(4, &end));
+        assert_end(&replay.run());
+    }
+}
+
+#[test]
 fn hostile_packages_do_no_harm() {
     let code = assemble(CODE, |a| {
         a.mov(rax, qword_ptr(rbx))?;

@@ -95,7 +95,7 @@ fn options<'a>(layout: &Layout, client: &CStr, rest: impl Iterator<Item = &'a CS
     let overflow = |_| Failure::new("arguments too long", 0);
     write!(
         text,
-        "DYNAMORIO_OPTIONS=-code_api -stack_size 256K -signal_stack_size 128K -disable_traces -thread_private -no_finite_bb_cache -max_bb_instrs 128 \
+        "DYNAMORIO_OPTIONS=-code_api -stack_size 256K -signal_stack_size 128K -disable_traces -thread_private -no_finite_bb_cache -separate_private_stubs -max_bb_instrs 128 \
          -no_follow_children -no_vm_base_near_app -vm_base {:#x} -client_lib '{client};0;window={:#x}",
         layout.heap, layout.window,
     )

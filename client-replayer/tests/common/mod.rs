@@ -263,6 +263,14 @@ impl Replay {
         control::send(&mut self.control, request).expect("replay process takes requests");
     }
 
+    /// Gives the process another interval.
+    pub fn next(&mut self, interval: &Interval) {
+        let package = interval.package();
+        self.send(&Request::Next { len: package.len() as u64 });
+        self.control.write_all(&package).expect("replay process takes a package");
+        assert_eq!(self.receive(), Response::Ready);
+    }
+
     pub fn run_to(&mut self, position: u64) -> Stopped {
         self.send(&Request::RunTo { position, output: true });
         let mut output = Vec::new();

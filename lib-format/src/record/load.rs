@@ -51,6 +51,14 @@ impl<'a> LoadValue<'a> {
         self.stored.iter().copied().chain(std::iter::repeat(0)).take(self.len)
     }
 
+    /// The bytes of a value of up to `N` bytes, lowest address first, and zeros behind them.
+    #[must_use]
+    pub fn to_array<const N: usize>(&self) -> [u8; N] {
+        let mut out = [0; N];
+        out.iter_mut().zip(self.stored).for_each(|(to, from)| *to = *from);
+        out
+    }
+
     /// The bytes, lowest address first.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
