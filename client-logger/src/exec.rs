@@ -134,33 +134,39 @@ fn assignment(name: &str, value: impl AsRef<OsStr>) -> CString {
 impl Exec {
     /// Before an `execve` or `execveat`: sees to it that the program is recorded. `None` if the kernel is to make the
     /// call as it is. `own_streams` are those of a child of `vfork`.
+    ///
+    /// # Errors
+    /// The call's result, if its arguments cannot be read, which DynamoRIO would not survive.
     pub fn prepare(
         drcontext: *mut c_void,
         number: i64,
         args: &[u64; 6],
         own_streams: Option<&Streams>,
-    ) -> Option<Self> {
+    ) -> Result<Option<Self>, i64> {
         let process = process::get();
-        if !process.options.follow {
-            return None;
+        let fault = -i64::from(libc::EFAULT);
+        let path_at = if number == libc::SYS_execve { args[0] } else { args[1] };
+        if string(path_at).is_none() {
+            return Err(fault);
         }
-        let mut path = path_argument(number, args)?;
+        let Some(mut path) = path_argument(number, args).filter(|_| process.options.follow) else { return Ok(None) };
         // To the system, what runs now is DynamoRIO.
         if path.starts_with("/proc") && path.canonicalize().is_ok_and(|path| path == process.beginning.dynamorio) {
             path = PathBuf::from(process.beginning.program());
         }
         let (argv, envp) = if number == libc::SYS_execve { (args[1], args[2]) } else { (args[2], args[3]) };
         match plan(process, path.clone()) {
-            Plan::Fails => None,
-            Plan::Unrecorded { why, warn } => Some(Self::unrecorded(process, &path, argv, why, warn)),
+            Plan::Fails => Ok(None),
+            _ if pointers(argv).is_none() || pointers(envp).is_none() => Err(fault),
+            Plan::Unrecorded { why, warn } => Ok(Some(Self::unrecorded(process, &path, argv, why, warn))),
             Plan::Record(program) => {
                 let streams = own_streams.map_or_else(|| process.streams().encode(), Streams::encode);
-                let mut exec = Self::recorded(process, &program, argv, envp, streams)?;
+                let Some(mut exec) = Self::recorded(process, &program, argv, envp, streams) else { return Ok(None) };
                 let argv = if exec.argv.is_empty() { argv } else { exec.argv.as_ptr() as u64 };
                 let arguments = [(0, exec.path.as_ptr() as u64), (1, argv), (2, exec.envp.as_ptr() as u64)];
                 // `execveat` with a path from the root is `execve`, which alone DynamoRIO knows.
-                exec.substitution = Some(Substitution::make(drcontext, libc::SYS_execve, &arguments)?);
-                Some(exec)
+                exec.substitution = Substitution::make(drcontext, libc::SYS_execve, &arguments);
+                Ok(Some(exec))
             }
         }
     }

@@ -200,8 +200,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         }
         // Masks are followed still; and the instrumentation is still there, and wants room for the shadow of new memory.
         thread.syscall.before = Some(regs);
-        substitute(thread, drcontext, number);
-        return 1;
+        return substitute(thread, drcontext, number);
     }
     // The call is its block's last instruction, and counted.
     let position = thread.counted() - 1;
@@ -232,8 +231,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         }
         libc::SYS_execve | libc::SYS_execveat => {
             thread.pause(position, EndReason::Exec, *regs);
-            substitute(thread, drcontext, number);
-            return 1;
+            return substitute(thread, drcontext, number);
         }
         _ => {}
     }
@@ -255,24 +253,33 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     thread.leave(position);
     thread.syscall.before = Some(regs);
-    substitute(thread, drcontext, number);
-    1
+    substitute(thread, drcontext, number)
 }
 
-/// Gives the kernel some system calls in another form, whether or not the thread is recorded.
-fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) {
+/// Gives the kernel some system calls in another form, whether or not the thread is recorded; 0 if it is not to get
+/// one at all.
+fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> sys::bool_ {
     if !matches!(number, libc::SYS_execve | libc::SYS_execveat | libc::SYS_close_range) {
-        return;
+        return 1;
     }
-    let Some(machine) = context::current() else { return };
+    let Some(machine) = context::current() else { return 1 };
     let regs = context::register_file(&machine);
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
     if number != libc::SYS_close_range {
-        thread.syscall.exec = Exec::prepare(drcontext, number, &args, thread.syscall.own_streams.as_ref());
+        match Exec::prepare(drcontext, number, &args, thread.syscall.own_streams.as_ref()) {
+            Ok(exec) => thread.syscall.exec = exec,
+            Err(result) => {
+                thread.syscall.before = None;
+                // SAFETY: in the pre-syscall event.
+                unsafe { sys::dr_syscall_set_result(drcontext, result as u64) };
+                return 0;
+            }
+        }
     } else if let Some(highest) = highest_descriptor().filter(|highest| args[0] <= args[1] && *highest < args[1]) {
         // DynamoRIO looks at each number, and there are 2^32.
         thread.syscall.substitution = Substitution::make(drcontext, number, &[(1, highest.max(args[0]))]);
     }
+    1
 }
 
 /// Answers a system call in the kernel's place.

@@ -72,12 +72,14 @@ pub fn output_tail(tools: &Tools, log: &Log, selection: &Selection, limit: usize
     Ok(tail)
 }
 
-/// Orders intervals of a process by when they began.
+/// Orders intervals by when their process began, and those of a process by when they began.
 fn in_time_order(log: &Log, mut ids: Vec<IntervalId>) -> Result<Vec<IntervalId>> {
     if ids.iter().any(|id| id.thread != ids[0].thread) {
+        let processes: Vec<_> = log.processes()?.into_iter().map(|(id, _)| id).collect();
         let mut keyed = Vec::new();
         for id in ids {
-            keyed.push((id.thread.pid, log.header(id)?.sequence, id));
+            let process = processes.iter().position(|process| *process == id.thread.pid);
+            keyed.push((process, log.header(id)?.sequence, id));
         }
         keyed.sort();
         ids = keyed.into_iter().map(|(.., id)| id).collect();
