@@ -340,6 +340,7 @@ fn dead_gprs(pc: u64, count: u64) -> u16 {
 /// Ends the recording of a thread that a signal kills.
 fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, position: u64, regs: RegisterFile) {
     thread.interrupt_repeat(position, &regs);
+    thread.end_others();
     snapshot_stack(thread, position, regs.gpr[RSP]);
     let fault = is_fault(info.sig);
     let no_code = info.sig == libc::SIGSEGV && info.raw_mcontext_valid == 0 && !read_memory(regs.rip, &mut [0; 1]);

@@ -6,6 +6,7 @@
 //!
 //! [`Slot::Left`]: crate::callout::Slot::Left
 
+use crate::shadow;
 use bugnet_format::types::Tid;
 use hashbrown::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -68,6 +69,11 @@ pub fn get(index: Index) -> Option<Arc<Peer>> {
 /// In a forked child: there are no threads.
 pub fn forget() {
     PEERS.write().unwrap_or_else(|e| e.into_inner()).clear();
+}
+
+/// All threads.
+pub fn all() -> Vec<Arc<Peer>> {
+    PEERS.read().unwrap_or_else(|e| e.into_inner()).clone()
 }
 
 /// A thread that was seen in a block, which it may not have left yet.
@@ -140,6 +146,15 @@ impl Peer {
         if !state.permissions.is_null() {
             // SAFETY: there is a byte for each number, and they are there as long as the pointer is.
             unsafe { state.permissions.add(block as usize).write_volatile(to) };
+        }
+    }
+
+    /// Takes all permissions from the thread.
+    pub fn revoke(&self) {
+        let state = self.state();
+        if !state.permissions.is_null() {
+            // SAFETY: a table of permissions, in memory that then is zero.
+            unsafe { libc::madvise(state.permissions.cast(), shadow::TABLE, libc::MADV_DONTNEED) };
         }
     }
 

@@ -4,6 +4,7 @@ use crate::code::Code;
 use crate::coherence;
 use crate::options::Options;
 use crate::origin::{self, Beginning};
+use crate::peer;
 use crate::shared_code::SharedMappings;
 use crate::streams::Streams;
 use bugnet_dr::sys;
@@ -33,6 +34,8 @@ pub struct Process {
     threaded: AtomicBool,
     /// Whether nothing is recorded any more.
     over: AtomicBool,
+    /// Whether a thread ends the process.
+    exiting: AtomicBool,
     /// Why.
     why_over: OnceLock<String>,
     /// Descriptors that refer to the original standard output or error.
@@ -74,6 +77,7 @@ pub fn start(options: Options) {
         new_program: AtomicBool::new(true),
         threaded: AtomicBool::new(false),
         over: AtomicBool::new(false),
+        exiting: AtomicBool::new(false),
         why_over: OnceLock::new(),
         streams: Mutex::new(Streams::begin(&streams)),
         protections: Mutex::default(),
@@ -131,6 +135,19 @@ impl Process {
             crate::warn(&format!("recording ends here: {why}"));
         }
         self.leave();
+    }
+
+    /// The calling thread, whose number this is, ends the process. DynamoRIO then waits until the other threads are where
+    /// it can end them, which in instrumented code is rarely the case: they are led out of it at their next access to
+    /// memory.
+    pub fn exit(&self, me: peer::Index) {
+        self.exiting.store(true, Ordering::SeqCst);
+        peer::all().iter().filter(|peer| peer.index != me).for_each(|peer| peer.revoke());
+    }
+
+    /// Whether a thread ends the process.
+    pub fn exiting(&self) -> bool {
+        self.exiting.load(Ordering::SeqCst)
     }
 
     /// Why nothing is recorded any more.
@@ -246,6 +263,7 @@ pub fn forked() -> bool {
         new_program: AtomicBool::new(false),
         threaded: AtomicBool::new(parent.threaded()),
         over: AtomicBool::new(!recorded),
+        exiting: AtomicBool::new(false),
         why_over: parent.why_over.clone(),
         streams: Mutex::new(parent.streams().clone()),
         protections: Mutex::default(),

@@ -221,6 +221,10 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     match number {
         libc::SYS_exit | libc::SYS_exit_group => {
+            if number == libc::SYS_exit_group {
+                thread.end_others();
+            }
+            thread.leave(position);
             thread.stop(position, EndReason::Exit { status: args[0] as i32 }, *regs);
             if number == libc::SYS_exit_group && CLONE_FAILED.load(Ordering::Relaxed) {
                 process::finish();

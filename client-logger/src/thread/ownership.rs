@@ -9,7 +9,9 @@ use crate::peer::{self, Moment, Peer};
 use crate::process;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
-use bugnet_format::record::{DependencyKind, Record};
+use bugnet_dr::sys;
+use bugnet_format::record::{DependencyKind, EndReason, Record};
+use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, IntervalNo, Position};
 use std::sync::Arc;
 
@@ -122,7 +124,29 @@ impl Thread {
         self.own_spans(position, &spans);
     }
 
+    /// The thread ends the process.
+    pub fn end_others(&self) {
+        if let Some(peer) = self.peer() {
+            process::get().exit(peer.index);
+        }
+    }
+
+    /// Another thread ends the process, and this one with it.
+    fn end_here(&mut self, position: u64) -> ! {
+        self.stop(position, EndReason::Terminated, RegisterFile::unknown());
+        self.leave(position);
+        // SAFETY: the calling thread's context; it holds no lock, and changes nothing any more.
+        unsafe { sys::dr_mark_safe_to_suspend(self.context, 1) };
+        loop {
+            // SAFETY: sleeps.
+            unsafe { libc::usleep(1000) };
+        }
+    }
+
     fn own_spans(&mut self, position: u64, spans: &[Span]) {
+        if self.recording() && process::get().exiting() {
+            self.end_here(position);
+        }
         let mut wants: Vec<Want> = Vec::new();
         for Span { address, len, writes } in spans.iter().filter(|span| span.len > 0) {
             let (first, last) = (address >> BLOCK_SHIFT, address.saturating_add(len - 1) >> BLOCK_SHIFT);
