@@ -206,6 +206,7 @@ fn record_on_a_small_disk(test: &str, size: &str) -> Result<Workshop> {
           >recorded.out 2>recorded.err; echo $? >status; \
           \"$BUGNET\" check disk/log >check 2>&1; echo $? >check.status; \
           \"$BUGNET\" replay disk/log >replay 2>&1; echo $? >replay.status; \
+          \"$BUGNET\" info disk/log >info 2>&1; \
           \"$BUGNET\" dump disk/log 2>/dev/null | tail -n 1 >end; }";
     let workshop = Workshop::new(test)?;
     workshop.folder("disk")?;
@@ -222,6 +223,7 @@ fn record_on_a_small_disk(test: &str, size: &str) -> Result<Workshop> {
     let summary = read("recorded.err")?;
     ensure!(summary.contains("No space left on device") || summary.contains("disk is full"), "summary: {summary}");
     ensure!(read("check.status")? == "0", "check: {}", read("check")?);
+    ensure!(read("info")?.contains("exit status 0"), "info does not know how it ended: {}", read("info")?);
     Ok(workshop)
 }
 

@@ -5,6 +5,7 @@ mod inherited;
 mod launch;
 mod location;
 mod machine;
+mod room;
 mod summary;
 mod wait;
 
@@ -23,6 +24,7 @@ use bugnet_replay::tools::{Tool, Tools};
 use inherited::Inherited;
 use launch::LoggerOptions;
 use location::LogFolder;
+use room::Room;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -36,6 +38,8 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let (dynamorio, logger) = (tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?);
     let mut meta = describe(args, &program);
     meta.write(folder.path())?;
+    // Without room, completing `recording.json` at the end is tried all the same.
+    let room = Room::take(folder.path()).ok();
 
     let options = LoggerOptions {
         log: folder.path(),
@@ -52,14 +56,16 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     folder.keep(true);
     let linked = folder.link_latest();
     meta.pid = Some(child.id());
-    let written = meta.write(folder.path());
+    // Written anew at the end.
+    let _ = meta.write(folder.path());
     meta.ending = wait::wait(rustix::process::Pid::from_child(&child)).map_err(system("wait for the program"))?;
 
     if !summary::anything_recorded(folder.path()) {
         folder.keep(false);
         return Err(RecordError::NothingRecorded { logger, ending: summary::describe_ending(&meta.ending) });
     }
-    let finished = written.and_then(|()| meta.write(folder.path()));
+    drop(room);
+    let finished = meta.write(folder.path());
     // The rest may be interrupted: the log is complete.
     inherited.restore_mask().map_err(system("restore the signal mask"))?;
     for error in [linked.err(), finished.err().map(RecordError::from)].into_iter().flatten() {
