@@ -394,6 +394,7 @@ impl Thread {
             self.give_up(&why);
             return;
         }
+        log.rest();
         self.paused = true;
         self.instructions_before += position + 1;
         self.interval.0 += 1;

@@ -149,8 +149,11 @@ impl Tail {
 
     /// Unmaps.
     fn unmap(&mut self) {
-        // SAFETY: the mapping is ours and is not used again.
-        unsafe { libc::munmap(self.memory.cast(), TAIL_HEADER_SIZE + TAIL_SIZE) };
+        if !self.memory.is_null() {
+            // SAFETY: the mapping is ours and is not used again.
+            unsafe { libc::munmap(self.memory.cast(), TAIL_HEADER_SIZE + TAIL_SIZE) };
+            self.memory = std::ptr::null_mut();
+        }
     }
 }
 
@@ -162,6 +165,8 @@ pub struct Writer {
     file: LogFile,
     frame: u32,
     tail: Tail,
+    /// Whether there is no tail now.
+    resting: bool,
     /// Whether the file ends in an incomplete frame.
     broken: bool,
     /// Position of the last record.
@@ -184,8 +189,18 @@ impl Writer {
         let tail = Tail::create(&folder.join(TAIL_FILE))?;
         let file = LogFile { file: sys::INVALID_FILE, path: folder.clone() };
         let scratch = Vec::with_capacity(CHUNK);
-        let mut writer =
-            Self { folder, keep, interval: header.interval, file, frame: 0, tail, broken: false, last: 0, scratch };
+        let mut writer = Self {
+            folder,
+            keep,
+            interval: header.interval,
+            file,
+            frame: 0,
+            tail,
+            resting: false,
+            broken: false,
+            last: 0,
+            scratch,
+        };
         writer.begin(header, checkpoint)?;
         Ok(writer)
     }
@@ -198,6 +213,9 @@ impl Writer {
         self.interval = header.interval;
         self.frame = 0;
         self.last = 0;
+        if std::mem::take(&mut self.resting) {
+            self.tail = Tail::create(&self.folder.join(TAIL_FILE))?;
+        }
         self.tail.reset(TailHeader { interval: header.interval, frame: 0 });
         self.scratch.clear();
         checkpoint.encode(&mut self.scratch);
@@ -278,6 +296,13 @@ impl Writer {
         self.flush()?;
         self.file.close();
         Ok(())
+    }
+
+    /// An interval has ended, and maybe none follows: takes the tail away.
+    pub fn rest(&mut self) {
+        self.tail.unmap();
+        let _ = std::fs::remove_file(self.folder.join(TAIL_FILE));
+        self.resting = true;
     }
 
     /// The thread has ended and all is in its interval files.
