@@ -146,6 +146,7 @@ fn the_text_is_stable() {
     let frame = |pc, found, place| Frame { pc, found, place };
     let lines = vec![source("value_of", 12), source("parse_line", 31)];
     let report = CrashReport {
+        headline: "SIGSEGV reading 0x8".into(),
         command: vec!["./story".into(), "in.txt".into()],
         thread: THREAD,
         interval: IntervalNo(3),
@@ -160,6 +161,7 @@ fn the_text_is_stable() {
             address: Some(8),
         },
         instruction: Some(Instruction {
+            divisor: None,
             address: RIP,
             bytes: "48 8b 48 08".into(),
             text: "mov rcx, [rax+8]".into(),
