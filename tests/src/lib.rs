@@ -8,4 +8,5 @@ pub mod bugnet;
 pub mod inputs;
 pub mod programs;
 pub mod small;
+pub mod threaded;
 pub mod trace;

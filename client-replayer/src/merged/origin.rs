@@ -38,18 +38,31 @@ pub enum Origin {
     },
 }
 
+/// A page.
+struct Page {
+    words: [u64; WORDS],
+    /// For each word, a bit for each of its bytes that a thread has stored.
+    stored: [u8; WORDS],
+}
+
 /// The origins of all memory.
 #[derive(Default)]
 pub struct Origins {
-    pages: HashMap<u64, Box<[u64; WORDS]>>,
+    pages: HashMap<u64, Box<Page>>,
     /// Memory that other processes may share.
     shared: Vec<Range<u64>>,
     /// Words that the kernel writes at a time of its own.
     kernel_words: HashSet<u64>,
 }
 
-fn words(range: &Range<usize>) -> Range<usize> {
-    range.start / WORD as usize..range.end.div_ceil(WORD as usize)
+/// The words in which bytes of a page lie, each with a bit for each of the bytes.
+fn words(range: Range<usize>) -> impl Iterator<Item = (usize, u8)> {
+    const BYTES: usize = WORD as usize;
+    (range.start / BYTES..range.end.div_ceil(BYTES)).map(move |word| {
+        let from = range.start.saturating_sub(word * BYTES);
+        let to = (range.end - word * BYTES).min(BYTES);
+        (word, (u8::MAX >> (BYTES - to)) & (u8::MAX << from))
+    })
 }
 
 impl Origins {
@@ -57,33 +70,42 @@ impl Origins {
     pub fn store(&mut self, addr: u64, len: u64, thread: usize, at: u64) {
         let new = (thread as u64 + 1) << THREAD_SHIFT | at & AT;
         for (page, range) in pieces(addr, len) {
-            let entries = self.pages.entry(page).or_insert_with(|| Box::new([NOBODY; WORDS]));
-            for entry in &mut entries[words(&range)] {
+            let page =
+                self.pages.entry(page).or_insert_with(|| Box::new(Page { words: [NOBODY; WORDS], stored: [0; WORDS] }));
+            for (word, bytes) in words(range) {
+                let entry = &mut page.words[word];
                 let old = *entry >> THREAD_SHIFT & SYSTEM;
                 let other = old != NOBODY && old != SYSTEM && old != thread as u64 + 1;
                 *entry = new | *entry & SEVERAL | if other { SEVERAL } else { 0 };
+                page.stored[word] |= bytes;
             }
         }
     }
 
     /// A system call may have changed this memory.
     pub fn system(&mut self, addr: u64, len: u64) {
-        const ALL: u64 = SYSTEM << THREAD_SHIFT;
+        let change = |page: &mut Page, range: Range<usize>| {
+            for (word, bytes) in words(range) {
+                page.stored[word] &= !bytes;
+                if page.stored[word] == 0 {
+                    page.words[word] = SYSTEM << THREAD_SHIFT;
+                }
+            }
+        };
         // A large range is mostly memory that nobody has touched.
         if len / Addr::PAGE > self.pages.len() as u64 {
-            let touched = addr..addr.saturating_add(len);
-            for (page, entries) in &mut self.pages {
-                for (i, entry) in entries.iter_mut().enumerate() {
-                    if touched.contains(&(page + i as u64 * WORD)) {
-                        *entry = ALL;
-                    }
+            let end = addr.saturating_add(len);
+            for (at, page) in &mut self.pages {
+                let (from, to) = (addr.max(*at), end.min(at + Addr::PAGE));
+                if from < to {
+                    change(page, (from - at) as usize..(to - at) as usize);
                 }
             }
             return;
         }
         for (page, range) in pieces(addr, len) {
-            if let Some(entries) = self.pages.get_mut(&page) {
-                entries[words(&range)].fill(ALL);
+            if let Some(page) = self.pages.get_mut(&page) {
+                change(page, range);
             }
         }
     }
@@ -100,17 +122,15 @@ impl Origins {
 
     /// Where other bytes than memory holds can come from, that `reader` found at `addr`.
     pub fn of(&self, addr: u64, reader: usize) -> Origin {
-        let entry = self
-            .pages
-            .get(&(addr & !(Addr::PAGE - 1)))
-            .map_or(NOBODY, |page| page[(addr % Addr::PAGE / WORD) as usize]);
+        let (word, byte) = ((addr % Addr::PAGE / WORD) as usize, addr % WORD);
+        let page = self.pages.get(&(addr & !(Addr::PAGE - 1)));
+        let (entry, stored) =
+            page.map_or((NOBODY, false), |page| (page.words[word], page.stored[word] >> byte & 1 == 1));
         let thread = entry >> THREAD_SHIFT & SYSTEM;
-        if thread == SYSTEM
-            || self.kernel_words.contains(&(addr / WORD))
-            || self.shared.iter().any(|r| r.contains(&addr))
-        {
+        let system = thread == SYSTEM || self.kernel_words.contains(&(addr / WORD));
+        if system || self.shared.iter().any(|range| range.contains(&addr)) {
             Origin::System
-        } else if thread == NOBODY {
+        } else if thread == NOBODY || !stored {
             Origin::Unwritten
         } else if thread == reader as u64 + 1 && entry & SEVERAL == 0 {
             Origin::Outside

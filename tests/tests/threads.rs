@@ -1,0 +1,80 @@
+//! Programs with threads: recorded, they behave as natively; each thread replays alone, and all of them replay together in
+//! one order that explains every load. A program that hangs fails. With `--include-ignored`, at full length, too.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, same_behaviour, source_tree};
+use bugnet_tests::threaded::{Threaded, programs};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// After so many seconds, a command counts as hanging.
+const TEST_PATIENCE: u32 = 300;
+const SOAK_PATIENCE: u32 = 7200;
+
+/// Optimisation, and options to record with.
+const VARIANTS: [(&str, &[&str]); 2] =
+    [("O2", &["--check-every", "10k"]), ("O1", &["--interval", "50k", "--check-every", "1k"])];
+
+/// Runs a command that is killed, with all that it started, if it does not end.
+fn run_within(patience: u32, command: &Command) -> Result<Output> {
+    let mut timed = Command::new("timeout");
+    timed.args(["--kill-after=5", &patience.to_string()]).arg(command.get_program()).args(command.get_args());
+    if let Some(dir) = command.get_current_dir() {
+        timed.current_dir(dir);
+    }
+    timed.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    timed.stdin(std::process::Stdio::null());
+    let output = run(&mut timed)?;
+    ensure!(!matches!(output.status.code(), Some(124 | 137)), "it hangs\n{}", printed(&output));
+    Ok(output)
+}
+
+fn replay(patience: u32, log: &Path, options: &[&str]) -> Result<()> {
+    let mut command = Command::new(binary()?);
+    command.args(options).arg(log);
+    let output = run_within(patience, &command)?;
+    ensure!(output.status.success(), "bugnet {} {}\n{}", options.join(" "), log.display(), printed(&output));
+    Ok(())
+}
+
+fn run_program(program: &Threaded, args: &[String], patience: u32, variant: (&str, &[&str]), test: &str) -> Result<()> {
+    let (level, options) = variant;
+    let workshop = Workshop::new(test)?;
+    let binary = workshop.path.join(&program.name);
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-std=gnu11", "-pthread", &format!("-{level}")]).args(&program.flags);
+    let compiled = run(compiler.arg(&program.source).arg("-o").arg(&binary))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    let job = Job::new(&workshop.path, [&[binary.to_string_lossy().into_owned()], args].concat());
+    let native = run_within(patience, &job.native()?).context("natively")?;
+    ensure!(native.status.code() == Some(program.status), "natively\n{}", printed(&native));
+    let log = workshop.path.join("log");
+    let recorded = run_within(patience, &job.recorded(&log, options)?).context("recorded")?;
+    same_behaviour(&native, &recorded).context("recorded instead of natively run")?;
+    replay(patience, &log, &["check"])?;
+    replay(patience, &log, &["replay"]).context("each thread alone")?;
+    replay(patience, &log, &["replay", "--merged"]).context("all threads together")?;
+    workshop.done()
+}
+
+fn main() -> Result<()> {
+    ensure!(source_tree().is_dir(), "no source tree");
+    let mut trials = Vec::new();
+    for program in programs()? {
+        for variant in VARIANTS {
+            for (args, patience, suffix) in
+                [(Some(&program.test), TEST_PATIENCE, ""), (program.soak.as_ref(), SOAK_PATIENCE, "-soak")]
+            {
+                let Some(args) = args.cloned() else { continue };
+                let name = format!("{}-{}{suffix}", program.name, variant.0);
+                let (test, program) = (format!("threads-{name}"), program.clone());
+                let body = move || {
+                    run_program(&program, &args, patience, variant, &test).map_err(|e| Failed::from(format!("{e:?}")))
+                };
+                trials.push(Trial::test(name, body).with_ignored_flag(!suffix.is_empty()));
+            }
+        }
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+}
