@@ -3,7 +3,7 @@
 use bugnet_dr::sys;
 use bugnet_format::folder::{TAIL_FILE, interval_file};
 use bugnet_format::frame::{IntervalHeader, TAIL_HEADER_SIZE, TailHeader, encode_frame};
-use bugnet_format::record::{EndReason, Record, encode_load};
+use bugnet_format::record::{EndReason, Record, SignalStep, encode_load};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::IntervalNo;
 use std::ffi::CString;
@@ -171,6 +171,8 @@ pub struct Writer {
     broken: bool,
     /// Position of the last record.
     last: u64,
+    /// 1 if the last record stands for an instruction that counts as executed, else 0.
+    executed: u64,
     scratch: Vec<u8>,
 }
 
@@ -199,6 +201,7 @@ impl Writer {
             resting: false,
             broken: false,
             last: 0,
+            executed: 0,
             scratch,
         };
         writer.begin(header, checkpoint)?;
@@ -213,6 +216,7 @@ impl Writer {
         self.interval = header.interval;
         self.frame = 0;
         self.last = 0;
+        self.executed = 0;
         if std::mem::take(&mut self.resting) {
             self.tail = Tail::create(&self.folder.join(TAIL_FILE))?;
         }
@@ -247,6 +251,11 @@ impl Writer {
         let record = make(position - self.last);
         // Some kinds have no position of their own and do not move it.
         self.last += record.delta();
+        self.executed = match &record {
+            Record::Syscall { .. } | Record::Special { .. } | Record::Signal { step: SignalStep::Return, .. } => 1,
+            record if record.has_position() => 0,
+            _ => self.executed,
+        };
         self.scratch.clear();
         record.encode(&mut self.scratch);
         self.push()
@@ -260,12 +269,13 @@ impl Writer {
         self.scratch.clear();
         encode_load(&mut self.scratch, position - self.last, ordinal, offset, value);
         self.last = position;
+        self.executed = 0;
         self.push()
     }
 
-    /// Position of the last record.
+    /// The position up to which replay comes with the records that there are.
     pub fn last_position(&self) -> u64 {
-        self.last
+        self.last + self.executed
     }
 
     fn flush(&mut self) -> Result<(), String> {
