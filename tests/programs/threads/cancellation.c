@@ -5,6 +5,8 @@
  * soak: 500
  */
 #include "threads.h"
+#include <sys/syscall.h>
+#include <time.h>
 
 static atomic_int started;
 static atomic_long cleaned;
@@ -28,8 +30,10 @@ static void *run(void *number)
         volatile unsigned long n = 0;
         pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
         atomic_fetch_add(&started, 1);
+        struct timespec while_others_run = { .tv_nsec = 100000 };
         for (;;)
-            n++;
+            if (++n % 1000 == 0)
+                syscall(SYS_nanosleep, &while_others_run, NULL);
     }
     atomic_fetch_add(&started, 1);
     if ((long)number == 0) {
