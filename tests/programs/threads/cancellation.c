@@ -1,12 +1,9 @@
-/* Threads that are cancelled: at a cancellation point, in the middle of a computation, and while blocked; with cleanup
- * handlers.
+/* Threads that are cancelled: at a cancellation point, and while blocked; with cleanup handlers.
  *
  * test: 5
  * soak: 500
  */
 #include "threads.h"
-#include <sys/syscall.h>
-#include <time.h>
 
 static atomic_int started;
 static atomic_long cleaned;
@@ -26,15 +23,6 @@ static void unlock(void *mutex)
 static void *run(void *number)
 {
     pthread_cleanup_push(clean, (void *)((long)number + 1));
-    if ((long)number == 1) {
-        volatile unsigned long n = 0;
-        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
-        atomic_fetch_add(&started, 1);
-        struct timespec while_others_run = { .tv_nsec = 100000 };
-        for (;;)
-            if (++n % 1000 == 0)
-                syscall(SYS_nanosleep, &while_others_run, NULL);
-    }
     atomic_fetch_add(&started, 1);
     if ((long)number == 0) {
         for (;;) {
