@@ -222,7 +222,9 @@ impl Memory {
     /// Makes a page executable that will be code. Were it not when execution gets there, DynamoRIO would forge a fault,
     /// and lose x87 exception flags on the way; as it is, the block event finds that there is no code yet.
     pub fn anticipate_code(&mut self, page: u64) -> Result<(), MemoryError> {
+        // With the next page, into which DynamoRIO may decode on, see `install_code`.
         self.ensure_readable(page, 1)?;
+        let _ = self.ensure_readable(page + PAGE, 1);
         self.make_executable(page, PAGE)
     }
 

@@ -45,5 +45,6 @@ pub mod timeline;
 pub mod tools;
 pub mod tree;
 pub mod verify;
+mod window;
 
 pub use error::{ReplayError, Result};

@@ -5,6 +5,7 @@ use crate::log::{IntervalId, Log, ThreadId};
 use crate::order::{OrderedThread, Threads, schedule};
 use crate::process::Process;
 use crate::tools::Tools;
+use crate::window::Used;
 use bugnet_format::control::{MergedCounts, Request, Response};
 use bugnet_format::frame::Interval;
 use bugnet_format::merged;
@@ -109,10 +110,12 @@ pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedR
     let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
     let parts: Vec<_> = threads.threads.iter().map(|thread| thread.id.tid).zip(intervals).collect();
     let package = merged::encode(&parts, log.code(pid)?.as_ref(), &order);
+    let used = parts.iter().flat_map(|(_, intervals)| intervals).map(Used::of);
+    let window = used.fold(Used::default(), Used::and).window();
     drop(parts);
     let first = &threads.threads[0];
     let id = IntervalId { thread: first.id, interval: first.place(0).0 };
-    let mut process = Process::start(tools, id, &package)?;
+    let mut process = Process::start(tools, id, &package, window)?;
     drop(package);
     process.send(&Request::RunMerged)?;
     let result = match process.receive()? {

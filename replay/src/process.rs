@@ -43,8 +43,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a replay process on `package`, and waits until it has set up.
-    pub fn start(tools: &Tools, interval: IntervalId, package: &[u8]) -> Result<Self> {
+    /// Starts a replay process on `package`, in a window of the address space that begins at `window`, and waits until it has set up.
+    pub fn start(tools: &Tools, interval: IntervalId, package: &[u8], window: u64) -> Result<Self> {
         let package = sealed_memory(package).map_err(ReplayError::system("hand the interval to the replay process"))?;
         let (stderr, for_child) = bounded_sink().map_err(ReplayError::system("catch the replay process's errors"))?;
         let (socket, theirs) = UnixStream::pair().map_err(ReplayError::system("connect to the replay process"))?;
@@ -53,7 +53,11 @@ impl Process {
         socket.set_write_timeout(Some(patience)).map_err(ReplayError::system("connect to the replay process"))?;
         let host = tools.path(Tool::ReplayHost)?;
         let mut command = Command::new(&host);
-        command.arg(tools.path(Tool::DynamoRio)?).arg(tools.path(Tool::Replayer)?).env_clear();
+        command
+            .arg(format!("window={window:x}"))
+            .arg(tools.path(Tool::DynamoRio)?)
+            .arg(tools.path(Tool::Replayer)?)
+            .env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(for_child);
         let mappings = vec![
             FdMapping { parent_fd: package, child_fd: PACKAGE_FD },

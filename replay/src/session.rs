@@ -5,6 +5,7 @@ use crate::log::{IntervalId, Log};
 use crate::memory::{Memory, Snapshots};
 use crate::process::Process;
 use crate::tools::Tools;
+use crate::window::Used;
 use bugnet_format::control::{MAX_READ, MAX_WATCH, Request, Response};
 use bugnet_format::frame::Interval;
 use bugnet_format::package;
@@ -22,6 +23,8 @@ pub type OutputSink<'a> = dyn FnMut(OutputStream, &[u8]) + 'a;
 pub struct Session {
     id: IntervalId,
     process: Process,
+    /// Where in the address space the process lies.
+    window: u64,
     position: Position,
     regs: RegisterFile,
     counts: Counts,
@@ -47,7 +50,9 @@ impl Session {
     /// The process cannot be started or set up.
     pub fn start(tools: &Tools, log: &Log, id: IntervalId, interval: &Interval) -> Result<Self> {
         let code = log.code(id.thread.pid)?;
-        Ok(Self::at_start(Process::start(tools, id, &package::encode(interval, &code))?, id, interval))
+        let window = Used::of(interval).window();
+        let process = Process::start(tools, id, &package::encode(interval, &code), window)?;
+        Ok(Self::at_start(process, id, interval, window))
     }
 
     /// As [`Self::start`], with the replay process that another session leaves behind, if it will do: it has the code
@@ -65,10 +70,10 @@ impl Session {
         let Some(before) = before.filter(|before| before.leaves_process_for(id, interval)) else {
             return Self::start(tools, log, id, interval);
         };
-        let Self { mut process, code: known, .. } = before;
+        let Self { mut process, code: known, window, .. } = before;
         let package = package::encode_after(interval, &*log.code(id.thread.pid)?, known);
         match process.next(id, &package) {
-            Ok(()) => Ok(Self::at_start(process, id, interval)),
+            Ok(()) => Ok(Self::at_start(process, id, interval, window)),
             // Whatever the interval before has done to it, this one is not to suffer.
             Err(_) => Self::start(tools, log, id, interval),
         }
@@ -76,10 +81,11 @@ impl Session {
 
     fn leaves_process_for(&self, id: IntervalId, interval: &Interval) -> bool {
         let good = matches!(self.stop, Some(Stop::End | Stop::Reached));
-        good && self.process.is_fresh() && self.id.thread.pid == id.thread.pid && self.code <= interval.header.code_seq
+        let near = self.id.thread.pid == id.thread.pid && self.code <= interval.header.code_seq;
+        good && near && self.process.is_fresh() && Used::of(interval).leaves(self.window)
     }
 
-    fn at_start(process: Process, id: IntervalId, interval: &Interval) -> Self {
+    fn at_start(process: Process, id: IntervalId, interval: &Interval, window: u64) -> Self {
         let regs = match interval.records().next() {
             Some(Ok(Placed { record: Record::Checkpoint { regs, .. }, .. })) => *regs,
             _ => RegisterFile::default(),
@@ -89,7 +95,7 @@ impl Session {
             _ => None,
         });
         let (counts, snapshots, code) = (Counts::default(), Snapshots::of(interval), interval.last_code_seq());
-        Self { id, process, position: Position(0), regs, counts, stop: None, code, end, snapshots }
+        Self { id, process, window, position: Position(0), regs, counts, stop: None, code, end, snapshots }
     }
 
     /// Which interval this is.
@@ -327,7 +333,7 @@ mod tests {
 
     #[test]
     fn it_gets_the_package_and_nothing_else() {
-        let script = "[ $# = 2 ] && [ \"$(head -c 8 <&3)\" = BUGNETPK ] || exit 9
+        let script = "[ $# = 3 ] && [ \"$(head -c 8 <&3)\" = BUGNETPK ] || exit 9
             env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= && exit 8
             echo x 2>/dev/null >&3 && exit 7
             ls /proc/$$/fd | tr '\\n' ' ' >&2; exit 5";
