@@ -9,6 +9,7 @@
 //! | `thread` | a thread's position, interval and log |
 //! | `writer` | interval files, frames, the tail |
 //! | `code` | the code picture and the code store |
+//! | `stack` | the stack's protection |
 //! | `shared_code` | checks code that may change without a store to its address |
 //! | `coherence` | which thread may access what, and what that orders it behind |
 //! | `peer` | what a thread shows to the others |
@@ -48,6 +49,7 @@ mod shared_code;
 mod signals;
 mod site;
 mod special;
+mod stack;
 mod streams;
 mod substitute;
 mod syscall;
@@ -95,6 +97,7 @@ pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv
     };
     signals::start();
     process::start(options);
+    stack::protect();
     callout::start();
     // SAFETY: the functions have the signatures that the events ask for, and live as long as the process.
     unsafe {

@@ -14,7 +14,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 const INTERVALS: [(&str, &[&str]); 2] =
     [("default", &["--check-every", "1M"]), ("short", &["--interval", "20k", "--check-every", "500"])];
-const FOLDERS: [&str; 4] = ["signals", "crashes", "instructions", "kernel"];
+const FOLDERS: [&str; 5] = ["signals", "crashes", "instructions", "kernel", "code"];
 
 struct Case {
     source: PathBuf,
