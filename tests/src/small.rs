@@ -126,6 +126,6 @@ mod tests {
         let header = Header::parse(source).unwrap();
         assert_eq!(header.flags, ["-lm", "-O2"]);
         assert_eq!(header.info, ["SIGSEGV reading 0x0", "in main"]);
-        assert!(Header::parse("# flag: -lm\n").is_err());
+        assert!(Header::parse("# A title.\n# flag: -lm\n").is_err());
     }
 }
