@@ -48,6 +48,7 @@ pub unsafe extern "C" fn on_block(
 ) -> sys::dr_emit_flags_t {
     // SAFETY: the event's pointers, used within the event.
     let block = unsafe { Block::new(context, list) };
+    block.restore_requests();
     let instrs = block.app_instrs();
     if instrs.is_empty() {
         return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;

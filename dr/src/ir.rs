@@ -489,6 +489,34 @@ impl Block {
         }
     }
 
+    /// Puts the program's instructions back that DynamoRIO takes for a request to Valgrind (four `rol rdi`, which do
+    /// nothing together, and `xchg rbx, rbx`; libraries like GLib have them) and answers itself: it leaves a label in
+    /// their place, and a `mov edx, 0` that is none of the program's. At the start of a block event.
+    pub fn restore_requests(&self) {
+        /// From the start of each of the instructions to that of the last.
+        const OFFSETS: [u64; 5] = [16, 12, 8, 4, 0];
+        // SAFETY: see the crate's "Safety of the whole".
+        let first = unsafe { sys::instrlist_first(self.list) };
+        let first = (!first.is_null()).then_some(Instr(first));
+        let all: Vec<Instr> = std::iter::successors(first, |i| i.next()).collect();
+        for (index, label) in all.iter().enumerate().filter(|(_, instr)| instr.is_label()) {
+            let Some(answer) = all.get(index + 1) else { continue };
+            // Where a block begins among them, those before the last are still there.
+            let kept = index.checked_sub(1).map_or(0, |before| all[before].pc() + 1);
+            for pc in OFFSETS.map(|offset| answer.pc() - offset).into_iter().filter(|pc| *pc >= kept) {
+                // SAFETY: DynamoRIO has just decoded the instruction there; it is in no list yet.
+                let instr = unsafe {
+                    let instr = sys::instr_create(self.context);
+                    decode(self.context, pc as *mut sys::byte, instr);
+                    Instr(instr)
+                };
+                self.app(Some(*label), instr, pc);
+            }
+            self.remove(*answer);
+            self.remove(*label);
+        }
+    }
+
     /// Adds the program's instruction at `pc` to the end of the block.
     ///
     /// # Safety

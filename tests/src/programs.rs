@@ -54,7 +54,7 @@ const AES: &[&str] =
     &["/usr/bin/openssl", "enc", "-aes-256-cbc", "-K", KEY, "-iv", IV, "-in", "text", "-out", "text.enc"];
 const SHA256: &[&str] = &["/usr/bin/openssl", "dgst", "-sha256", "text"];
 
-/// All programs; each takes one thread.
+/// All programs; each takes one thread but for `qemu`, which has a second one that waits.
 pub const PROGRAMS: &[Program] = &[
     program("ls", "coreutils", &["/bin/ls", "-lR", "tree/"], [0, 1], tree),
     program("cat", "coreutils", &["/bin/cat", "text"], [4 << 20, 64 << 20], text),
@@ -151,6 +151,9 @@ pub const PROGRAMS: &[Program] = &[
         [96 << 10, 16 << 20],
         text,
     ),
+    program("qemu", "qemu-user", &["/usr/bin/qemu-x86_64", "./static", "{n}"], [100, 100_000], |dir, _| {
+        compile(&["musl-gcc", "-static", "-O2"], include_str!("../programs/static.c"), &dir.join("static"))
+    }),
     program("static-musl", "musl-tools", &["./static", "{n}"], [30_000, 200_000], |dir, _| {
         compile(&["musl-gcc", "-static", "-O2"], include_str!("../programs/static.c"), &dir.join("static"))
     }),

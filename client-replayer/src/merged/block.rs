@@ -30,6 +30,7 @@ pub unsafe extern "C" fn on_block(
     // SAFETY: the pointers of the event; the block is dropped when it returns.
     let block = unsafe { Block::new(context, list) };
     let start = tag as u64;
+    block.restore_requests();
     let instrs = block.app_instrs();
     let Some(first) = instrs.first().copied() else { return FLAGS };
     if replay.is_gate(start) {
