@@ -69,7 +69,7 @@ invariants! {
     EndReason "end-reason" "an END of reason full is followed by another interval, one of reason exec may be, and no other is",
     LoadOrdinal "load-ordinal" "the LOADs of an instruction ascend by ordinal and offset and do not overlap",
     OpaqueLast "opaque-last" "a SYSCALL or SPECIAL is the last record at its position",
-    SyscallData "syscall-data" "a SYSCALL_DATA names one of six arguments; a SYSCALL or END follows, with no more than MEMORY between",
+    SyscallData "syscall-data" "a SYSCALL_DATA names one of six arguments; a SYSCALL, SIGNAL or END follows, with no more than MEMORY between",
     SnapshotPlace "snapshot-place" "a SNAPSHOT comes just before the END",
     AddressRange "address-range" "memory lies in the user half of the address space",
     RegistersKnown "registers-known" "all registers but arithmetic flags are known where an interval begins or goes over into the next",

@@ -109,7 +109,11 @@ fn check_record(placed: &Placed<'_>, before: &mut Before, file: &Path, report: &
     if let Some(data) = before.data
         && !matches!(record, Record::SyscallData { .. } | Record::Note { .. } | Record::Memory { .. })
     {
-        if !matches!(record, Record::Syscall { .. } | Record::Snapshot { .. } | Record::End { .. }) {
+        let follows = matches!(
+            record,
+            Record::Syscall { .. } | Record::Signal { .. } | Record::Snapshot { .. } | Record::End { .. }
+        );
+        if !follows {
             report.error(Invariant::SyscallData, file, data as u64, "another record follows than a SYSCALL");
         }
         before.data = None;

@@ -194,6 +194,8 @@ fn calls(log: &Log, id: IntervalId, query: Query) -> Result<Vec<Call>> {
     for placed in interval.records().flatten() {
         match placed.record {
             Record::SyscallData { arg, bytes } => data.push((arg, bytes)),
+            // It came before the call, which was then made anew or not at all.
+            Record::Signal { .. } => data.clear(),
             Record::Syscall { number, args, result, .. } => {
                 if let Some((start, len, zeros)) =
                     u64::try_from(result).ok().and_then(|result| written(number, &args, result))

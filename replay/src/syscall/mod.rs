@@ -98,6 +98,8 @@ fn calls_in(interval: &Interval, count: usize) -> Vec<Call> {
     for placed in interval.records().flatten() {
         match placed.record {
             Record::SyscallData { arg, bytes } => data.push((arg, bytes)),
+            // It came before the call, which was then made anew or not at all.
+            Record::Signal { .. } => data.clear(),
             Record::Syscall { number, args, result, .. } => {
                 if calls.len() == count {
                     calls.pop_front();
