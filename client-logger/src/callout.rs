@@ -4,6 +4,7 @@
 //! callouts. The stub saves every register in the thread and calls [`bugnet_logger_callout`]. Behind it, all
 //! registers get their (maybe changed) saved values back.
 
+use crate::fs_base;
 use crate::site::Site;
 use crate::thread::{Saved, Thread};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
@@ -26,7 +27,7 @@ pub enum Slot {
     Thread,
     /// Address of the system call instruction that is being executed.
     SyscallPc,
-    /// [`crate::shadow::Shadow::key`].
+    /// Key of a shadow at `address xor key`.
     Key,
     /// The code picture that the thread's log has, as a [`bugnet_format::types::CodeSeq`]; 4 bytes.
     CodeSeq,
@@ -67,6 +68,21 @@ impl Slot {
     /// The upper 4 bytes of the slot.
     pub fn upper_half(self) -> Opnd {
         Opnd::tls(base().0, self.offset() + 4, 4)
+    }
+
+    /// The calling thread's value.
+    pub fn read(self) -> u64 {
+        let value;
+        // SAFETY: a word of the calling thread's, relative to the segment that DynamoRIO keeps for such words.
+        unsafe {
+            std::arch::asm!(
+                "mov {value}, gs:[{offset}]",
+                value = out(reg) value,
+                offset = in(reg) u64::from(self.offset()),
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        value
     }
 
     /// Address of the calling thread's slot.
@@ -127,15 +143,19 @@ impl Drop for Stack {
 
 /// The stub for this processor.
 pub fn stub() -> usize {
-    if std::arch::is_x86_feature_detected!("avx") {
-        bugnet_stub_avx as *const () as usize
-    } else {
-        bugnet_stub_sse as *const () as usize
-    }
+    let stub: unsafe extern "C" fn() = match (std::arch::is_x86_feature_detected!("avx"), fs_base::can_be_set()) {
+        (true, true) => bugnet_stub_avx_fs,
+        (true, false) => bugnet_stub_avx,
+        (false, true) => bugnet_stub_sse_fs,
+        (false, false) => bugnet_stub_sse,
+    };
+    stub as *const () as usize
 }
 
 unsafe extern "C" {
+    fn bugnet_stub_avx_fs();
     fn bugnet_stub_avx();
+    fn bugnet_stub_sse_fs();
     fn bugnet_stub_sse();
 }
 
@@ -185,7 +205,7 @@ unsafe extern "C" fn bugnet_logger_callout(thread: *mut Thread, site: *const Sit
 }
 
 macro_rules! stub {
-    ($name:literal, $save:literal, $restore:literal) => {
+    ($name:expr, $save:literal, $restore:literal, $fs:literal) => {
         std::arch::global_asm!(
             concat!(".globl ", $name),
             concat!(".hidden ", $name),
@@ -212,6 +232,11 @@ macro_rules! stub {
             $save,
             ".endr",
             "mov rbx, rax",
+            // The client's thread-local storage.
+            concat!(".if ", $fs),
+            "mov rdx, [rax + {own_fs}]",
+            "wrfsbase rdx",
+            ".endif",
             // With the return address on it, the stack is aligned as a function wants it by one more word.
             "sub rsp, 8",
             "mov rdi, rax",
@@ -219,6 +244,10 @@ macro_rules! stub {
             "call {callout}",
             "add rsp, 8",
             "mov rax, rbx",
+            concat!(".if ", $fs),
+            "mov rdx, [rax + {running_fs}]",
+            "wrfsbase rdx",
+            ".endif",
             ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
             $restore,
             ".endr",
@@ -243,10 +272,19 @@ macro_rules! stub {
             gpr = const offset_of!(Thread, saved) + offset_of!(Saved, gpr),
             rflags = const offset_of!(Thread, saved) + offset_of!(Saved, rflags),
             ymm = const offset_of!(Thread, saved) + offset_of!(Saved, ymm),
+            own_fs = const offset_of!(Thread, own_fs),
+            running_fs = const offset_of!(Thread, running_fs),
             callout = sym bugnet_logger_callout,
         );
     };
 }
 
-stub!("bugnet_stub_avx", "vmovdqu [rax + {ymm} + \\n*32], ymm\\n", "vmovdqu ymm\\n, [rax + {ymm} + \\n*32]");
-stub!("bugnet_stub_sse", "movdqu [rax + {ymm} + \\n*32], xmm\\n", "movdqu xmm\\n, [rax + {ymm} + \\n*32]");
+macro_rules! stubs {
+    ($name:literal, $save:literal, $restore:literal) => {
+        stub!($name, $save, $restore, "0");
+        stub!(concat!($name, "_fs"), $save, $restore, "1");
+    };
+}
+
+stubs!("bugnet_stub_avx", "vmovdqu [rax + {ymm} + \\n*32], ymm\\n", "vmovdqu ymm\\n, [rax + {ymm} + \\n*32]");
+stubs!("bugnet_stub_sse", "movdqu [rax + {ymm} + \\n*32], xmm\\n", "movdqu xmm\\n, [rax + {ymm} + \\n*32]");

@@ -185,7 +185,7 @@ impl Exec {
         exec.variables = vec![
             assignment(variables::PROGRAM, &program.elf),
             assignment(variables::RUN_UNDER, "1"),
-            assignment(variables::OPTIONS, &beginning.options),
+            assignment(variables::OPTIONS, without_stack_limit(&beginning.options)),
             assignment(variables::ORIGIN, origin),
             assignment(variables::STREAMS, streams),
         ];
@@ -225,4 +225,12 @@ impl Exec {
             let _ = std::fs::remove_dir_all(folder);
         }
     }
+}
+/// The options without the logger's about the limit of the stack, which was for the first program only.
+fn without_stack_limit(options: &OsStr) -> OsString {
+    const NAME: &[u8] = b" -stack-limit ";
+    let bytes = options.as_bytes();
+    let Some(start) = bytes.windows(NAME.len()).position(|window| window == NAME) else { return options.to_owned() };
+    let digits = bytes[start + NAME.len()..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    OsString::from_vec([&bytes[..start], &bytes[start + NAME.len() + digits..]].concat())
 }

@@ -3,6 +3,7 @@
 
 use crate::callout::Slot;
 use crate::code::read_memory;
+use crate::fs_base::Guard;
 use crate::process;
 use crate::signals;
 use crate::site::Site;
@@ -143,6 +144,7 @@ pub unsafe extern "C" fn on_restore_state(
     _restore_memory: sys::bool_,
     info: *mut sys::dr_restore_state_info_t,
 ) -> sys::bool_ {
+    let _own = Guard::new();
     // SAFETY: the event hands out valid pointers.
     let (info, machine) = unsafe { (&*info, &mut *(*info).mcontext) };
     let start = info.fragment_info.cache_start_pc as u64;
@@ -186,6 +188,7 @@ fn kills(signo: i32) -> bool {
 /// # Safety
 /// DynamoRIO's signal event.
 pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_siginfo_t) -> sys::dr_signal_action_t {
+    let _own = Guard::new();
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     let Some(thread) = thread::of(drcontext) else { return sys::dr_signal_action_t_DR_SIGNAL_DELIVER };
@@ -201,12 +204,17 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         let pc = unsafe { raw.__bindgen_anon_10.pc } as u64;
         let scan = scan(start, pc);
         if info.sig == libc::SIGSEGV
-            && let Some(shadow) = scan.shadow
-            && touches(pc, shadow)
+            && let Some(shadow) = shadow_address(pc, raw, thread).or_else(|| {
+                let touches = scan.shadow.is_some_and(|reg| touches(pc, reg));
+                touches.then_some(info.access_address as u64)
+            })
             // The program's own access has succeeded, or is about to: there is memory that this is the shadow of.
-            && read_memory(thread.shadow.of(info.access_address as u64), &mut [0; 1])
+            && read_memory(thread.shadow.address(shadow), &mut [0; 1])
+            // Where the shadow is there already, it is the program's own fault, which meets it there.
+            && !thread.shadow.is_reserved(shadow, instruction_at(pc).memory_size().size() as u64)
         {
-            if !thread.shadow.reserve(info.access_address as u64) {
+            let len = instruction_at(pc).memory_size().size() as u64;
+            if !thread.shadow.reserve_range(thread.shadow.address(shadow), len) {
                 crate::die("another thread has mapped memory whose shadow has no room; please record again");
             }
             return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
@@ -269,9 +277,28 @@ fn is_fault(signal: i32) -> bool {
 
 /// Whether the instruction at `pc` in the code cache addresses memory through `reg`.
 fn touches(pc: u64, reg: Gpr) -> bool {
+    gpr(instruction_at(pc).memory_base()) == Some(reg)
+}
+
+fn instruction_at(pc: u64) -> Instruction {
     // SAFETY: the longest instruction; the code cache does not end within its last fragment's stubs.
-    let mut decoder = unsafe { decoder(pc, pc + 15) };
-    gpr(decoder.decode().memory_base()) == Some(reg)
+    unsafe { decoder(pc, pc + 15) }.decode()
+}
+
+/// What the instruction at `pc` in the code cache addresses, if that is the shadow at a distance. It is what has FS: of
+/// the program's own instructions DynamoRIO makes others.
+fn shadow_address(pc: u64, raw: &sys::dr_mcontext_t, thread: &Thread) -> Option<u64> {
+    let instruction = instruction_at(pc);
+    if instruction.memory_segment() != Register::FS {
+        return None;
+    }
+    let regs = context::register_file(raw);
+    let operand = (0..instruction.op_count()).find(|n| instruction.op_kind(*n) == OpKind::Memory)?;
+    instruction.virtual_address(operand, 0, |register, _, _| match gpr(register) {
+        Some(reg) if register.size() == 4 => Some(regs.gpr[usize::from(reg.0)] & 0xffff_ffff),
+        Some(reg) => Some(regs.gpr[usize::from(reg.0)]),
+        None => (register == Register::FS).then_some(thread.running_fs),
+    })
 }
 
 /// Position and registers of the program where a signal interrupts it.
@@ -455,6 +482,7 @@ fn name_missing_code(handler: &RegisterFile) {
 /// # Safety
 /// DynamoRIO's kernel transfer event.
 pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const sys::dr_kernel_xfer_info_t) {
+    let _own = Guard::new();
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     let Some(thread) = thread::of(drcontext) else { return };

@@ -4,9 +4,7 @@
 //!     sub [left], n ; js LIMIT          count, and find thresholds
 //!     ...
 //!     mov  rax, [rbx+8]                 the program's load
-//!     lea  s, [rbx+8]                   s: a scratch register, spilled before and restored behind
-//!     xor  s, [key]                     now the shadow address
-//!     cmp  rax, [s] ; jne DIFFERS
+//!     cmp  rax, fs:[rbx+8] ; jne DIFFERS
 //!     ...
 //!     jmp LAST
 //! LIMIT:  callout ; jmp back            the slow paths of the whole block, out of the way
@@ -14,9 +12,12 @@
 //! LAST: the block's last instruction
 //! ```
 
+mod by_fs;
+mod by_key;
 mod ownership;
 
 use crate::callout::{self, Slot};
+use crate::fs_base::Guard;
 use crate::process;
 use crate::shared_code;
 use crate::site::{Kind, Site};
@@ -46,6 +47,7 @@ pub unsafe extern "C" fn on_block(
     _for_trace: sys::bool_,
     translating: sys::bool_,
 ) -> sys::dr_emit_flags_t {
+    let _own = Guard::new();
     // SAFETY: the event's pointers, used within the event.
     let block = unsafe { Block::new(context, list) };
     block.restore_requests();
@@ -122,6 +124,8 @@ struct Rewriter<'a> {
     live: Vec<Live>,
     slow: Vec<Slow>,
     threaded: bool,
+    /// Whether the shadow is at a distance.
+    by_fs: bool,
 }
 
 /// Two registers that the instrumentation may use around one instruction.
@@ -134,7 +138,9 @@ struct Scratch {
 impl<'a> Rewriter<'a> {
     fn new(block: &'a Block, instrs: Vec<Instr>) -> Self {
         let live = liveness::analyse(&instrs);
-        Self { block, instrs, live, slow: Vec::new(), threaded: process::get().threaded() }
+        let process = process::get();
+        let (threaded, by_fs) = (process.threaded(), process.by_fs());
+        Self { block, instrs, live, slow: Vec::new(), threaded, by_fs }
     }
 
     fn run(mut self, needed: CodeSeq) {
@@ -302,12 +308,16 @@ impl<'a> Rewriter<'a> {
     fn execute(&mut self, i: usize, reads: Vec<Access>, writes: Vec<Access>) {
         let instr = self.instrs[i];
         if instr.is_call() {
-            self.call(i, &reads, &writes);
+            if self.by_fs {
+                self.call_by_fs(i, &reads)
+            } else {
+                self.call_by_key(i, &reads, &writes)
+            }
             return;
         }
         let inline = |a: &Access| {
             let plain = matches!(a.place, Place::Direct(_) | Place::Segmented(..) | Place::Absolute(_));
-            plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE
+            plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE && (!self.by_fs || by_fs::reachable(a))
         };
         let inline = reads.iter().chain(&writes).all(inline)
             && reads.len() <= 2
@@ -324,44 +334,7 @@ impl<'a> Rewriter<'a> {
             }
             return;
         }
-        if let ([read], []) = (&reads[..], &writes[..])
-            && let Some((loaded, bytes)) = plain_load(instr, read)
-        {
-            self.check_loaded(i, *read, loaded, bytes);
-            return;
-        }
-        if let ([read], false) = (&reads[..], instr.is_cti())
-            && reads_once(instr)
-        {
-            self.check_and_redirect(i, *read);
-        } else {
-            for (ordinal, read) in reads.iter().enumerate() {
-                self.check_before(i, ordinal as u8, *read);
-            }
-        }
-        if let [write] = writes[..] {
-            self.mirror(i, write);
-        }
-    }
-
-    /// A near call: its push is mirrored before it executes, since nothing can be behind it.
-    fn call(&mut self, i: usize, reads: &[Access], writes: &[Access]) {
-        for (ordinal, read) in reads.iter().enumerate() {
-            self.check_before(i, ordinal as u8, *read);
-        }
-        let instr = self.instrs[i];
-        let at = Some(instr);
-        let Some(Access { place: Place::Direct(target), .. }) = writes.first().copied() else { return };
-        let scratch = self.scratch(i, target.gprs());
-        self.acquire(at, scratch, self.live[i]);
-        let block = self.block;
-        let return_address = instr.pc() + instr.len(block);
-        block.meta(at, block.lea(scratch.address, target));
-        self.toggle(at, scratch.address);
-        block.meta(at, block.mov_imm64(scratch.value, return_address));
-        let value = Opnd::reg(scratch.value, 8);
-        block.meta(at, block.store(Opnd::at(scratch.address, 0, 8), value));
-        self.release(at, scratch, self.live[i]);
+        if self.by_fs { self.execute_by_fs(i, &reads, &writes) } else { self.execute_by_key(i, &reads, &writes) }
     }
 
     /// Scratch registers that neither the instruction nor `avoid` uses, nor RAX, through which flags go.
@@ -433,152 +406,8 @@ impl<'a> Rewriter<'a> {
         block.meta(at, block.load(rax, Slot::Rax.opnd(8)));
     }
 
-    /// From a program's address to its shadow, or back. Changes the arithmetic flags.
-    fn toggle(&self, at: Option<Instr>, reg: Gpr) {
-        let reg = Opnd::reg(reg, 8);
-        self.block.meta(at, self.block.make(sys::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
-    }
-
-    /// The address of an access into `reg`. Changes no flags.
-    fn address(&self, at: Option<Instr>, access: Access, reg: Gpr) {
-        let block = self.block;
-        match access.place {
-            Place::Direct(opnd) => block.meta(at, block.lea(reg, opnd)),
-            Place::Absolute(address) => block.meta(at, block.mov_imm64(reg, address)),
-            Place::Segmented(parts, segment) => {
-                // The offset first: its registers are the program's.
-                let offset = Opnd::from_parts(parts, sys::OPSZ_0 as sys::opnd_size_t);
-                if parts.base == 0 && parts.index == 0 {
-                    block.insert_segment_base(at, segment, reg);
-                    block.meta(at, block.lea(reg, Opnd::at(reg, parts.disp, 8)));
-                } else {
-                    block.meta(at, block.lea(reg, offset));
-                    block.meta(at, block.store(Slot::Rax.opnd(8), Opnd::reg(Gpr::RAX, 8)));
-                    block.insert_segment_base(at, segment, Gpr::RAX);
-                    block.meta(at, block.lea(reg, Opnd::at_sum(reg, Gpr::RAX, 8)));
-                    block.meta(at, block.load(Opnd::reg(Gpr::RAX, 8), Slot::Rax.opnd(8)));
-                }
-            }
-            Place::Bit { .. } | Place::Table(_) | Place::Lane { .. } => unreachable!("not checked inline"),
-        }
-    }
-
-    /// A load whose value is in a register afterwards: the value is compared that the program got.
-    fn check_loaded(&mut self, i: usize, read: Access, loaded: Gpr, bytes: u32) {
-        let instr = self.instrs[i];
-        let behind = instr.next();
-        let scratch = self.scratch(i, read.address_gprs());
-        let s = scratch.address;
-        let block = self.block;
-        let live = self.live[i + 1];
-        let early = read.address_gprs() & loaded.bit() != 0;
-        let first = if early { Some(instr) } else { behind };
-        self.spill(first, s, live);
-        self.address(first, read, s);
-        self.save_flags(behind, live);
-        self.toggle(behind, s);
-        let shadow = Opnd::at(s, 0, bytes);
-        block.meta(behind, block.make(sys::OP_cmp, &[], &[Opnd::reg(loaded, bytes), shadow]));
-        let kind = Kind::Differs { ordinal: 0, bytes, shadow: s, loaded: Some(loaded) };
-        let site = self.site(i, kind);
-        let (entry, back) = self.slow(site);
-        block.meta(behind, block.jump_if(sys::OP_jnz, entry));
-        block.meta(behind, back);
-        self.restore_flags(behind, live);
-        self.restore(behind, s, live);
-    }
-
-    /// A read by an instruction that can as well read the shadow: memory is read and compared once, and the instruction
-    /// then gets the value that was compared, even if somebody else has written to the memory since.
-    fn check_and_redirect(&mut self, i: usize, read: Access) {
-        let instr = self.instrs[i];
-        let (at, behind) = (Some(instr), instr.next());
-        let scratch = self.scratch(i, read.address_gprs());
-        let live = self.live[i];
-        self.acquire(at, scratch, live);
-        self.compare(i, 0, read, scratch);
-        self.restore_flags(at, live);
-        self.restore(at, scratch.value, live);
-        if instr.redirect_read(Opnd::at(scratch.address, 0, 8)) {
-            self.restore(behind, scratch.address, live);
-        } else {
-            self.restore(at, scratch.address, live);
-        }
-    }
-
-    /// Any other read: memory is compared before the instruction executes.
-    fn check_before(&mut self, i: usize, ordinal: u8, read: Access) {
-        let at = Some(self.instrs[i]);
-        let scratch = self.scratch(i, read.address_gprs());
-        let live = self.live[i];
-        self.acquire(at, scratch, live);
-        self.compare(i, ordinal, read, scratch);
-        self.release(at, scratch, live);
-    }
-
-    /// Compares memory with its shadow, whose address is in `scratch.address` afterwards.
-    fn compare(&mut self, i: usize, ordinal: u8, read: Access, scratch: Scratch) {
-        let instr = self.instrs[i];
-        let at = Some(instr);
-        let block = self.block;
-        self.address(at, read, scratch.address);
-        let kind = Kind::Differs { ordinal, bytes: read.bytes, shadow: scratch.address, loaded: None };
-        let site = self.site(i, kind);
-        let (entry, back) = self.slow(site);
-        // The first piece holds the address that the slow path computes with.
-        for (n, (offset, bytes)) in pieces(read.bytes).enumerate() {
-            let value = Opnd::reg(scratch.value, bytes);
-            let there = Opnd::at(scratch.address, offset, bytes);
-            if n > 0 {
-                self.toggle(at, scratch.address);
-            }
-            block.meta_faulting(at, block.load(value, there), instr.pc());
-            self.toggle(at, scratch.address);
-            block.meta(at, block.make(sys::OP_cmp, &[], &[value, there]));
-            block.meta(at, block.jump_if(sys::OP_jnz, entry));
-        }
-        block.meta(at, back);
-    }
-
-    /// A write: the picture takes what was stored.
-    fn mirror(&mut self, i: usize, write: Access) {
-        let instr = self.instrs[i];
-        let behind = instr.next();
-        let scratch = self.scratch(i, write.address_gprs());
-        let live = self.live[i + 1];
-        let block = self.block;
-        let s = scratch.address;
-        let changed = instr.dsts().filter(|o| o.is_reg()).fold(0, |mask, o| mask | o.gprs());
-        let early = changed & write.address_gprs() != 0;
-        let first = if early { Some(instr) } else { behind };
-        self.spill(first, s, live);
-        self.address(first, write, s);
-        if let Some(copy) = self.same_store(i, s, write.bytes) {
-            self.save_flags(behind, live);
-            self.toggle(behind, s);
-            block.meta(behind, copy);
-            self.restore_flags(behind, live);
-        } else {
-            let v = scratch.value;
-            self.spill(behind, v, live);
-            self.save_flags(behind, live);
-            for (n, (offset, bytes)) in pieces(write.bytes).enumerate() {
-                let there = Opnd::at(s, offset, bytes);
-                if n > 0 {
-                    self.toggle(behind, s);
-                }
-                block.meta(behind, block.load(Opnd::reg(v, bytes), there));
-                self.toggle(behind, s);
-                block.meta(behind, block.store(there, Opnd::reg(v, bytes)));
-            }
-            self.restore_flags(behind, live);
-            self.restore(behind, v, live);
-        }
-        self.restore(behind, s, live);
-    }
-
-    /// For an instruction that only stores a register or constant, the same store to `[shadow]`.
-    fn same_store(&self, i: usize, shadow: Gpr, bytes: u32) -> Option<Instr> {
+    /// For an instruction that only stores a register or constant, the same store to the shadow.
+    fn same_store(&self, i: usize, shadow: Opnd, bytes: u32) -> Option<Instr> {
         let instr = self.instrs[i];
         let block = self.block;
         match instr.opcode() {
@@ -590,12 +419,12 @@ impl<'a> Rewriter<'a> {
                         // AH to BH cannot be encoded together with R8 to R15.
                         Gpr::from_id(id).is_some_and(|(reg, size)| size == bytes && id == reg.id(size))
                     });
-                plain.then(|| block.store(Opnd::at(shadow, 0, bytes), src.sized(bytes)))
+                plain.then(|| block.store(shadow, src.sized(bytes)))
             }
             sys::OP_push => {
                 let src = instr.srcs().next()?;
                 let (reg, size) = Gpr::from_id(src.get_reg()?)?;
-                (reg != Gpr::RSP && size == bytes).then(|| block.store(Opnd::at(shadow, 0, bytes), src))
+                (reg != Gpr::RSP && size == bytes).then(|| block.store(shadow, src))
             }
             opcode @ (sys::OP_movups
             | sys::OP_movaps
@@ -614,7 +443,7 @@ impl<'a> Rewriter<'a> {
                     sys::OP_vmovaps | sys::OP_vmovdqa => sys::OP_vmovups,
                     other => other,
                 };
-                Some(block.make(opcode, &[Opnd::at(shadow, 0, bytes)], &[src]))
+                Some(block.make(opcode, &[shadow], &[src]))
             }
             _ => None,
         }

@@ -48,6 +48,7 @@ impl Leave {
             wide[..32].copy_from_slice(value);
             slot.u8_ = wide;
         }
+        crate::fs_base::leave_client();
         // SAFETY: in a callout, which is left for good; size and flags of the context are set.
         unsafe { sys::dr_redirect_execution(&raw mut *self.context) };
         crate::die("DynamoRIO did not redirect execution")

@@ -4,7 +4,10 @@
 //! |---|---|
 //! | `instrument` | rewrites a block: counts, checks loads, mirrors stores |
 //! | `shadow` | the picture of the replayer's memory, a shadow of the address space |
+//! | `density` | where first loads crowd |
+//! | `fs_base` | the FS base, which leads to the shadow |
 //! | `callout` | from the code cache into Rust and back |
+//! | `stack_move` | moves the initial stack |
 //! | `site` | what a callout is about |
 //! | `thread` | a thread's position, interval and log |
 //! | `writer` | interval files, frames, the tail |
@@ -34,9 +37,11 @@ mod births;
 mod callout;
 mod code;
 mod coherence;
+mod density;
 mod environment;
 mod exec;
 mod fault;
+mod fs_base;
 mod instrument;
 mod leave;
 mod modules;
@@ -50,6 +55,7 @@ mod signals;
 mod site;
 mod special;
 mod stack;
+mod stack_move;
 mod streams;
 mod substitute;
 mod syscall;
@@ -57,6 +63,7 @@ mod thread;
 mod writer;
 
 use bugnet_dr::sys;
+use fs_base::Guard;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The version of DynamoRIO's interface that this client was built against; DynamoRIO looks the symbol up.
@@ -118,16 +125,20 @@ pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv
 
 unsafe extern "C" fn on_thread_start(context: *mut c_void) {
     thread::Thread::start(context);
+    fs_base::leave_client();
 }
 
 unsafe extern "C" fn on_thread_exit(context: *mut c_void) {
+    let _own = Guard::new();
     thread::Thread::exit(context);
 }
 
 unsafe extern "C" fn on_fork(context: *mut c_void) {
+    let _own = Guard::new();
     thread::Thread::forked(context);
 }
 
 unsafe extern "C" fn on_exit() {
+    let _own = Guard::new();
     process::finish();
 }

@@ -1,6 +1,7 @@
 //! ELF files that are mapped into the program, for symbols.
 
 use crate::code::read_memory;
+use crate::fs_base::Guard;
 use crate::process;
 use bugnet_dr::sys;
 use bugnet_format::folder::{MODULES_FILE, Module};
@@ -43,6 +44,7 @@ fn build_id(base: u64) -> String {
 /// # Safety
 /// DynamoRIO's module load event.
 pub unsafe extern "C" fn on_load(_context: *mut c_void, info: *const sys::module_data_t, _loaded: sys::bool_) {
+    let _own = Guard::new();
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     if info.full_path.is_null() {

@@ -28,6 +28,8 @@ pub struct Options {
     pub cpu: CpuLevel,
     /// Whether children are recorded, and programs that take the place of this one.
     pub follow: bool,
+    /// The limit of the stack in bytes that the program is to have, if that is not the limit at the start.
+    pub stack_limit: Option<u64>,
 }
 
 /// Undoes the percent-encoding of a path that has to pass through DynamoRIO's option parser.
@@ -59,6 +61,7 @@ impl Options {
             check_every: 0,
             cpu: CpuLevel::V3,
             follow: true,
+            stack_limit: None,
         };
         let mut args = args.iter();
         while let Some(name) = args.next() {
@@ -71,6 +74,7 @@ impl Options {
                 "-keep" => options.keep = number()?,
                 "-check-every" => options.check_every = number()?,
                 "-follow" => options.follow = number()? != 0,
+                "-stack-limit" => options.stack_limit = Some(number()?),
                 "-cpu" => {
                     options.cpu = match value.as_str() {
                         "x86-64-v2" => CpuLevel::V2,

@@ -5,7 +5,9 @@ use crate::coherence;
 use crate::options::Options;
 use crate::origin::{self, Beginning};
 use crate::peer;
+use crate::shadow::Shadow;
 use crate::shared_code::SharedMappings;
+use crate::stack_move;
 use crate::streams::Streams;
 use bugnet_dr::sys;
 use bugnet_format::process::{Origin, ProcessInfo};
@@ -40,6 +42,10 @@ pub struct Process {
     why_over: OnceLock<String>,
     /// Descriptors that refer to the original standard output or error.
     streams: Mutex<Streams>,
+    /// Whether blocks expect a shadow at a distance, with the FS base as distance.
+    by_fs: AtomicBool,
+    /// Whether the initial stack is moved before the program's first instruction.
+    stack_moves: AtomicBool,
     /// Pages of code, and what the program may do with them; asking the system takes long.
     protections: Mutex<HashMap<u64, i32>>,
     /// Mappings in which code may change without a store to its address.
@@ -61,6 +67,9 @@ pub fn current_pid() -> u32 {
 
 /// Sets up the process's part of the log.
 pub fn start(options: Options) {
+    if let Some(soft) = options.stack_limit {
+        stack_move::limit(soft);
+    }
     let beginning = Beginning::of_this_process();
     let info = beginning.describe(beginning.origin);
     let streams = beginning.streams.clone();
@@ -80,6 +89,8 @@ pub fn start(options: Options) {
         exiting: AtomicBool::new(false),
         why_over: OnceLock::new(),
         streams: Mutex::new(Streams::begin(&streams)),
+        by_fs: AtomicBool::new(true),
+        stack_moves: AtomicBool::new(false),
         protections: Mutex::default(),
         shared: SharedMappings::default(),
     });
@@ -107,6 +118,7 @@ impl Process {
         if !coherence::start() {
             return Err("threads cannot be recorded without the system call membarrier, which is refused here".into());
         }
+        self.by_fs.store(false, Ordering::SeqCst);
         if !self.threaded.swap(true, Ordering::SeqCst) {
             // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
             unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
@@ -176,6 +188,50 @@ impl Process {
     /// Whether nothing is recorded any more.
     pub fn over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
+    }
+
+    /// Whether blocks expect a shadow at a distance, with the FS base as distance.
+    pub fn by_fs(&self) -> bool {
+        self.by_fs.load(Ordering::Relaxed)
+    }
+
+    /// Finds room for the shadow of a thread that begins.
+    pub fn first_shadow(&self) -> Shadow {
+        if self.by_fs() {
+            if let Some(shadow) = Shadow::at_distance(self.stack_moves()) {
+                return shadow;
+            }
+            if let Some(shadow) = Shadow::at_distance(true) {
+                self.stack_moves.store(true, Ordering::Relaxed);
+                return shadow;
+            }
+            if self.has_begun() {
+                crate::die("there is no room for the shadow of a process that shares the program's memory");
+            }
+            // No block has been built yet.
+            self.by_fs.store(false, Ordering::SeqCst);
+        }
+        Shadow::with_key()
+    }
+
+    /// Whether the initial stack is moved before the program's first instruction.
+    pub fn stack_moves(&self) -> bool {
+        self.stack_moves.load(Ordering::Relaxed)
+    }
+
+    /// Finds other room for a thread's shadow. Where it has to be of the other kind, all code is built anew; so this is for
+    /// places where none is being executed.
+    pub fn place_shadow(&self) -> Shadow {
+        if self.by_fs()
+            && let Some(shadow) = Shadow::at_distance(self.stack_moves())
+        {
+            return shadow;
+        }
+        if self.by_fs.swap(false, Ordering::SeqCst) {
+            // SAFETY: the whole address space, in an event in which it may be asked for.
+            unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+        }
+        Shadow::with_key()
     }
 
     fn protections(&self) -> MutexGuard<'_, HashMap<u64, i32>> {
@@ -266,6 +322,8 @@ pub fn forked() -> bool {
         exiting: AtomicBool::new(false),
         why_over: parent.why_over.clone(),
         streams: Mutex::new(parent.streams().clone()),
+        by_fs: AtomicBool::new(parent.by_fs()),
+        stack_moves: AtomicBool::new(parent.stack_moves()),
         protections: Mutex::default(),
         shared: parent.shared.fork(),
     });

@@ -1,10 +1,12 @@
-//! The picture of the replayer's memory: a shadow of the address space, at `address xor key`, of each thread its own.
+//! The picture of the replayer's memory: a shadow of the address space, of each thread its own.
 //!
 //! Pages of the shadow appear zero-filled when they are first touched, so that "never seen" and "zero" are one, as
 //! the picture wants it. Granules of address space are reserved when the program maps memory, or when the first access
-//! to one faults. Where something else lies already, the thread gets another key, and a new interval.
+//! to one faults. Where something else lies already, the thread gets another shadow, and a new interval.
 
 use crate::die;
+use crate::fs_base;
+use crate::stack_move;
 use bugnet_format::cache::Picture;
 use bugnet_format::types::Addr;
 use hashbrown::{HashMap, HashSet};
@@ -12,46 +14,63 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 const GRANULE: u64 = 1 << 30;
-/// Keys are multiples of 2 to the power of this: the program's memory is assumed to lie in few parts of this size.
-const KEY_UNIT_SHIFT: u32 = 32;
+/// Shadows are moved by multiples of 2 to the power of this: the program's memory is assumed to lie in few parts of this size.
+const UNIT_SHIFT: u32 = 32;
+/// Distances are multiples of 2 to the power of this, but for [`COLOUR`].
+const STEP_SHIFT: u32 = 36;
 const ADDRESS_BITS: u32 = 47;
+const UNITS: u64 = 1 << (ADDRESS_BITS - UNIT_SHIFT);
+/// The lowest page cannot be mapped by unprivileged programs; nor can a program have memory there.
+const LOWEST: u64 = 0x1_0000;
+/// Memory and its shadow are used together. Some processors look for a line in their first cache by a few bits of its
+/// address, in which the two must therefore differ. (Not so with a key: an access may cross from page to page.)
+const COLOUR: u64 = 0x5000;
+
+/// How the address of memory becomes that of its shadow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mapping {
+    /// By adding, modulo 2^64: with the FS base as summand, any memory operand reaches its shadow.
+    Plus(u64),
+    /// By changing bits: finds room wherever the program's memory lies.
+    Xor(u64),
+}
 
 /// A thread's shadow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow {
-    /// The bits in which the address of memory and of its shadow differ.
-    pub key: u64,
+    /// Where it is.
+    pub mapping: Mapping,
 }
 
 /// The shadows of all threads.
 #[derive(Default)]
 struct Shadows {
-    /// The granules that are reserved: start, and the key of the thread that they are for.
-    granules: HashMap<u64, u64>,
-    /// The keys of all threads.
-    keys: HashSet<u64>,
+    /// The granules that are reserved: start, and whose they are.
+    granules: HashMap<u64, Mapping>,
+    /// The shadows of all threads.
+    mappings: HashSet<Mapping>,
     /// Units that hold other things of ours.
     tables: HashSet<u64>,
-    /// Keys of threads that have ended, whose granules wait for other threads.
-    free: Vec<u64>,
+    /// Those of threads that have ended, whose granules wait for other threads.
+    free: Vec<Mapping>,
 }
 
 /// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
 const TABLES: u64 = 1 << 44;
 
 /// Bytes of a table.
-pub const TABLE: usize = 1 << KEY_UNIT_SHIFT;
+pub const TABLE: usize = 1 << UNIT_SHIFT;
 
 /// Address space for a table of [`TABLE`] bytes, of which what is used takes up memory, zero at first.
 pub fn map_table() -> *mut u8 {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     shadows(|all| {
-        for unit in (TABLES..1 << ADDRESS_BITS).step_by(TABLE).map(|start| start >> KEY_UNIT_SHIFT) {
+        for unit in (TABLES..1 << ADDRESS_BITS).step_by(TABLE).map(|start| start >> UNIT_SHIFT) {
             if all.tables.contains(&unit) {
                 continue;
             }
-            let at = (unit << KEY_UNIT_SHIFT) as *mut libc::c_void;
+            let at = (unit << UNIT_SHIFT) as *mut libc::c_void;
             // SAFETY: a new mapping that replaces nothing.
             let got = unsafe { libc::mmap(at, TABLE, protection, flags, -1, 0) };
             if got == at {
@@ -75,7 +94,7 @@ pub unsafe fn unmap_table(table: *mut u8) {
     shadows(|all| {
         // SAFETY: the caller's promise.
         unsafe { libc::munmap(table.cast(), TABLE) };
-        all.tables.remove(&(table as u64 >> KEY_UNIT_SHIFT));
+        all.tables.remove(&(table as u64 >> UNIT_SHIFT));
     });
 }
 
@@ -93,65 +112,154 @@ fn extent(start: u64) -> Range<u64> {
     start..start + GRANULE
 }
 
-/// Which units of the address space have anything mapped in them.
-fn mapped_units() -> Vec<u64> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut units = Vec::new();
-    for line in maps.lines() {
-        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-        let parse = |text: &str| u64::from_str_radix(text, 16).ok();
-        if let Some((Some(start), Some(end))) = range.map(|(a, b)| (parse(a), parse(b)))
-            && start >> ADDRESS_BITS == 0
-        {
-            units.extend(start >> KEY_UNIT_SHIFT..=(end - 1) >> KEY_UNIT_SHIFT);
-        }
-    }
-    units.sort_unstable();
-    units.dedup();
-    units
+/// Memory of the process, as `/proc/self/maps` has it.
+struct Mapped {
+    range: Range<u64>,
+    stack: bool,
 }
 
-impl Shadows {
-    fn unused_key(&self) -> u64 {
-        let mapped = mapped_units();
-        let shadows: HashSet<u64> = self.granules.keys().map(|start| start >> KEY_UNIT_SHIFT).collect();
-        let ours = |unit: &u64| shadows.contains(unit) || self.tables.contains(unit);
-        let programs: Vec<u64> = mapped.iter().copied().filter(|unit| !ours(unit)).collect();
-        // What the other threads may still reserve for the memory that is there.
-        let keys = self.keys.iter().chain(&self.free).map(|key| key >> KEY_UNIT_SHIFT);
-        let wanted: HashSet<u64> = keys.flat_map(|key| programs.iter().map(move |unit| unit ^ key)).collect();
+/// The mapping that an address is in.
+pub fn mapping_of(address: u64) -> Option<Range<u64>> {
+    mapped().into_iter().map(|m| m.range).find(|range| range.contains(&address))
+}
+
+fn mapped() -> Vec<Mapped> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let parse = |text: &str| u64::from_str_radix(text, 16).ok();
+    let line = |line: &str| {
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        let range = parse(start)?..parse(end)?;
+        (range.start >> ADDRESS_BITS == 0).then(|| Mapped { range, stack: line.ends_with("[stack]") })
+    };
+    maps.lines().filter_map(line).collect()
+}
+
+fn units(range: &Range<u64>) -> Range<u64> {
+    range.start >> UNIT_SHIFT..((range.end - 1) >> UNIT_SHIFT) + 1
+}
+
+impl Mapping {
+    fn of(self, address: u64) -> u64 {
+        match self {
+            Self::Plus(by) => address.wrapping_add(by),
+            Self::Xor(key) => address ^ key,
+        }
+    }
+
+    /// The units that the shadow of a range may take up; `None` if it has no place in the address space.
+    fn units_of(self, range: &Range<u64>) -> Option<Vec<u64>> {
+        match self {
+            Self::Plus(_) => {
+                // Programs grow.
+                let shadow = self.of(range.start)..self.of(range.end).wrapping_add(GRANULE);
+                let inside = shadow.start >= LOWEST && shadow.end >> ADDRESS_BITS == 0 && shadow.start < shadow.end;
+                inside.then(|| units(&shadow).collect())
+            }
+            Self::Xor(key) => Some(units(range).map(|unit| unit ^ key >> UNIT_SHIFT).collect()),
+        }
+    }
+}
+
+/// The address space as it is when a shadow is to be placed.
+struct Layout {
+    /// Units in which there is something, or in which the shadow of another thread may grow.
+    taken: HashSet<u64>,
+    /// What needs a shadow.
+    program: Vec<Range<u64>>,
+}
+
+impl Layout {
+    /// With `stack_moves`, the initial stack is looked at where [`stack_move::place`] puts it.
+    fn now(all: &Shadows, stack_moves: bool) -> Self {
+        let mut memory = mapped();
+        for memory in memory.iter_mut().filter(|m| stack_moves && m.stack) {
+            memory.range = stack_move::place(&memory.range);
+        }
+        let mut taken: HashSet<u64> = memory.iter().flat_map(|m| units(&m.range)).collect();
+        let shadow = |start: u64| {
+            all.granules.contains_key(&(start & !(GRANULE - 1))) || all.tables.contains(&(start >> UNIT_SHIFT))
+        };
+        let program: Vec<_> = memory.into_iter().map(|m| m.range).filter(|range| !shadow(range.start)).collect();
+        for mapping in all.mappings.iter().chain(&all.free) {
+            taken.extend(program.iter().filter_map(|range| mapping.units_of(range)).flatten());
+        }
+        Self { taken, program }
+    }
+
+    /// Whether there is room for the shadow of everything.
+    fn fits(&self, mapping: Mapping) -> bool {
         // Nothing can be mapped at the very bottom.
-        let free = |unit: u64| unit != 0 && mapped.binary_search(&unit).is_err() && !wanted.contains(&unit);
-        let units = 1u64 << (ADDRESS_BITS - KEY_UNIT_SHIFT);
-        // From 2^45 on, where the usual layout of a process leaves most room.
-        let key = (0..units)
-            .map(|n| (units / 4 + n) % units)
-            .filter(|key| *key != 0 && !self.keys.contains(&(key << KEY_UNIT_SHIFT)))
-            .find(|key| programs.iter().all(|unit| free(unit ^ key)));
-        key.unwrap_or_else(|| die("there is no address space left for the shadow of another thread")) << KEY_UNIT_SHIFT
+        let free = |units: Vec<u64>| units.iter().all(|unit| *unit != 0 && !self.taken.contains(unit));
+        self.program.iter().all(|range| mapping.units_of(range).is_some_and(free))
+    }
+
+    fn plus(&self) -> Option<Mapping> {
+        let lowest = self.program.iter().map(|range| range.start).min()?;
+        let highest = self.program.iter().map(|range| range.end).max()?;
+        let steps = 1..1 << (ADDRESS_BITS - STEP_SHIFT);
+        // From 2^45 on, where the usual layout of a process leaves most room; then below.
+        let (near, far): (Vec<u64>, Vec<u64>) = steps.map(|n| n << STEP_SHIFT).partition(|by| by >> 45 == 0);
+        let distances = far.into_iter().chain(near).map(|by| by + COLOUR);
+        let upwards = distances.clone().filter(|by| (highest + by + GRANULE) >> ADDRESS_BITS == 0);
+        let downwards = distances.filter(|by| lowest >= by + LOWEST).map(u64::wrapping_neg);
+        upwards.chain(downwards).map(Mapping::Plus).find(|mapping| self.fits(*mapping))
+    }
+
+    fn xor(&self) -> Option<Mapping> {
+        let mut keys = (UNITS / 4..UNITS).chain(1..UNITS / 4).map(|n| n << UNIT_SHIFT);
+        keys.find_map(|key| Some(Mapping::Xor(key)).filter(|mapping| self.fits(*mapping)))
     }
 }
 
 impl Shadow {
-    /// A shadow for another thread, in address space that nothing uses.
-    pub fn new() -> Self {
-        let key = shadows(|all| {
-            let key = match all.free.pop() {
-                Some(key) => key,
-                None => all.unused_key(),
+    /// A shadow at a distance, if there is room for one. With `stack_moves` the initial stack is going to be moved.
+    pub fn at_distance(stack_moves: bool) -> Option<Self> {
+        if !fs_base::can_be_set() {
+            return None;
+        }
+        shadows(|all| {
+            let mapping = Layout::now(all, stack_moves).plus()?;
+            all.mappings.insert(mapping);
+            Some(Self { mapping })
+        })
+    }
+
+    /// A shadow at `address xor key`.
+    pub fn with_key() -> Self {
+        let mapping = shadows(|all| {
+            let waiting = all.free.iter().position(|mapping| matches!(mapping, Mapping::Xor(_)));
+            let mapping = match waiting {
+                Some(at) => all.free.swap_remove(at),
+                None => match Layout::now(all, false).xor() {
+                    Some(mapping) => mapping,
+                    None => die("there is no address space left for the shadow of another thread"),
+                },
             };
-            all.keys.insert(key);
-            key
+            all.mappings.insert(mapping);
+            mapping
         });
-        let shadow = Self { key };
+        let shadow = Self { mapping };
         // What the thread before left in it.
         shadow.clear();
         shadow
     }
 
-    /// The shadow address of a program's address, and the reverse.
+    /// The shadow address of a program's address.
     pub fn of(self, address: u64) -> u64 {
-        address ^ self.key
+        self.mapping.of(address)
+    }
+
+    /// The reverse of [`Self::of`].
+    pub fn address(self, shadow: u64) -> u64 {
+        match self.mapping {
+            Mapping::Plus(by) => shadow.wrapping_sub(by),
+            Mapping::Xor(key) => shadow ^ key,
+        }
+    }
+
+    /// Whether the address can have a shadow at all.
+    pub fn reaches(self, address: u64) -> bool {
+        self.of(address) >> ADDRESS_BITS == 0
     }
 
     /// Reserves the granule of a shadow address, if it is not reserved. `false` if something else lies there.
@@ -162,8 +270,8 @@ impl Shadow {
             return false;
         }
         shadows(|all| {
-            if let Some(key) = all.granules.get(&start) {
-                return *key == self.key;
+            if let Some(owner) = all.granules.get(&start) {
+                return *owner == self.mapping;
             }
             let range = extent(start);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
@@ -178,13 +286,19 @@ impl Shadow {
                 }
                 return false;
             }
-            all.granules.insert(start, self.key);
+            all.granules.insert(start, self.mapping);
             true
         })
     }
 
+    /// Whether all of a range of the shadow, shorter than a granule, is reserved.
+    pub fn is_reserved(self, shadow: u64, len: u64) -> bool {
+        let last = shadow.saturating_add(len.saturating_sub(1));
+        shadows(|all| [shadow, last].iter().all(|at| all.granules.get(&(at & !(GRANULE - 1))) == Some(&self.mapping)))
+    }
+
     fn own_granules(self) -> Vec<u64> {
-        shadows(|all| all.granules.iter().filter(|(_, key)| **key == self.key).map(|(start, _)| *start).collect())
+        shadows(|all| all.granules.iter().filter(|(_, owner)| **owner == self.mapping).map(|(at, _)| *at).collect())
     }
 
     /// Forgets everything: the picture is zero again.
@@ -202,10 +316,10 @@ impl Shadow {
     /// The thread has ended.
     pub fn release(self) {
         let kept = shadows(|all| {
-            all.keys.remove(&self.key);
+            all.mappings.remove(&self.mapping);
             let room = all.free.len() < MOST_FREE;
             if room {
-                all.free.push(self.key);
+                all.free.push(self.mapping);
             }
             room
         });
@@ -217,7 +331,7 @@ impl Shadow {
     /// Gives the address space back: there was something else in the way.
     pub fn discard(self) {
         self.unmap();
-        shadows(|all| all.keys.remove(&self.key));
+        shadows(|all| all.mappings.remove(&self.mapping));
     }
 
     fn unmap(self) {
@@ -230,24 +344,49 @@ impl Shadow {
         }
     }
 
+    /// The program has just mapped memory of its own over this range.
+    pub fn overwritten(self, address: u64, len: u64) -> bool {
+        let first = address & !(GRANULE - 1);
+        let lost = |start: u64| {
+            shadows(|all| {
+                if all.granules.get(&start) != Some(&self.mapping) {
+                    return false;
+                }
+                all.granules.remove(&start);
+                // What the program has not taken is given back.
+                for rest in [start..address, address + len..start + GRANULE] {
+                    let range = rest.start.max(start).max(LOWEST)..rest.end.min(start + GRANULE);
+                    if !range.is_empty() {
+                        // SAFETY: a mapping of ours, to which no reference is held.
+                        unsafe { libc::munmap(range.start as *mut _, (range.end - range.start) as usize) };
+                    }
+                }
+                true
+            })
+        };
+        (first..address.saturating_add(len)).step_by(GRANULE as usize).fold(false, |any, start| any | lost(start))
+    }
+
     /// Calls `f(offset, shadow, length)` on the pieces of a range that lie in one granule each, reserved.
     fn pieces(self, address: u64, len: usize, mut f: impl FnMut(usize, *mut u8, usize)) {
         let mut done = 0;
         while done < len {
-            let at = address + done as u64;
+            let at = self.of(address + done as u64);
             let piece = ((GRANULE - (at & (GRANULE - 1))) as usize).min(len - done);
-            if !self.reserve(self.of(at)) {
-                die(&format!("no room for the shadow of the program's memory at {at:#x}"));
+            if !self.reserve(at) {
+                die(&format!("no room for the shadow of the program's memory at {:#x}", self.address(at)));
             }
-            f(done, self.of(at) as *mut u8, piece);
+            f(done, at as *mut u8, piece);
             done += piece;
         }
     }
 
     /// Reserves the shadow of a range. `false` if something else lies there.
     pub fn reserve_range(self, address: u64, len: u64) -> bool {
-        let first = address & !(GRANULE - 1);
-        (first..address.saturating_add(len)).step_by(GRANULE as usize).all(|at| self.reserve(self.of(at)))
+        // The last byte may lie in one granule more than the steps meet.
+        let steps = (address..address.saturating_add(len)).step_by(GRANULE as usize);
+        let last = address.saturating_add(len.saturating_sub(1));
+        steps.chain([last]).all(|at| self.reserve(self.of(at)))
     }
 }
 

@@ -6,6 +6,7 @@
 //! its first store, which may be one that changes the code behind it.
 
 use crate::code::read_memory;
+use crate::fs_base::{self, Guard};
 use bugnet_dr::ir::{Block, Instr};
 use bugnet_dr::{context, sys};
 use rangemap::RangeSet;
@@ -100,6 +101,7 @@ pub fn insert_check(block: &Block, first: Instr, len: u64) -> bool {
 
 /// Called at the start of a block: if its code has changed, it is translated anew.
 unsafe extern "C" fn on_entry(translated: *const Translated) {
+    let _own = Guard::new();
     // SAFETY: the pointer is the one that `insert_check` leaked.
     let translated = unsafe { &*translated };
     if !unchanged(translated) {
@@ -117,6 +119,7 @@ fn translate_anew(pc: u64, len: usize) -> ! {
     unsafe extern "C" fn dropped(_: *mut c_void) {}
     // SAFETY: within a clean call, holding no lock; the block that made the call is not returned to.
     unsafe { sys::dr_flush_region_ex(pc as sys::app_pc, len, Some(dropped), std::ptr::null_mut()) };
+    fs_base::leave_client();
     context::go_on_at(pc);
     crate::die("DynamoRIO does not go on with changed code")
 }

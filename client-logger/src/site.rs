@@ -1,7 +1,7 @@
 //! What a callout is about. A site is made when its block is instrumented and lives as long as the process.
 
 use bugnet_dr::access::{Access, RepString};
-use bugnet_dr::ir::{Gpr, Segment};
+use bugnet_dr::ir::{Gpr, MemoryParts, Segment};
 use bugnet_format::record::SpecialKind;
 
 /// A place in a block from which the code cache calls out.
@@ -12,6 +12,15 @@ pub struct Site {
     pub back: u64,
     /// What happens here.
     pub kind: Kind,
+}
+
+/// Where a read is, whose inline check calls out.
+#[derive(Clone, Copy)]
+pub enum Target {
+    /// At the sum of these parts, whose registers are as they are at the callout.
+    Parts(MemoryParts),
+    /// Where the shadow is whose address a register holds.
+    ShadowIn(Gpr),
 }
 
 /// What happens at a [`Site`].
@@ -34,8 +43,8 @@ pub enum Kind {
         ordinal: u8,
         /// Bytes of the read.
         bytes: u32,
-        /// The register that holds the shadow address of the byte at `shadow_offset`.
-        shadow: Gpr,
+        /// Where it reads.
+        target: Target,
         /// The register that the instruction has already loaded the value into; if none, it is still to be read.
         loaded: Option<Gpr>,
     },

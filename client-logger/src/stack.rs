@@ -20,7 +20,7 @@ pub fn protect() {
 }
 
 /// Whether the program's file asks for an executable stack.
-fn wants_executable() -> bool {
+pub fn wants_executable() -> bool {
     // SAFETY: a description that is freed behind its last use; the union is one address under two names.
     let base = unsafe {
         let module = sys::dr_get_main_module();

@@ -4,6 +4,7 @@ use crate::answers;
 use crate::callout::Slot;
 use crate::code::read_memory;
 use crate::exec::Exec;
+use crate::fs_base::Guard;
 use crate::process;
 use crate::streams::Streams;
 use crate::substitute::{Substitution, highest_descriptor};
@@ -176,6 +177,7 @@ fn take_pending_pc() -> u64 {
 /// # Safety
 /// DynamoRIO's pre-syscall event.
 pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys::bool_ {
+    let _own = Guard::between();
     let Some(thread) = thread::of(drcontext) else { return 1 };
     let syscall_pc = take_pending_pc();
     let number = i64::from(number);
@@ -253,6 +255,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             thread.stop(position, EndReason::Unsupported { why }, *regs);
             return 1;
         }
+        thread.leave_fs();
         thread.announce_birth(child_stack(number, &args).unwrap_or(regs.gpr[RSP]), position);
     }
     thread.leave(position);
@@ -344,6 +347,7 @@ fn set_gs_base(number: i64, args: &[u64; 6]) -> Option<i64> {
 /// # Safety
 /// DynamoRIO's post-syscall event.
 pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
+    let _own = Guard::between();
     let Some(thread) = thread::of(drcontext) else { return };
     if let Some(exec) = thread.syscall.exec.take() {
         exec.failed(drcontext);
@@ -388,11 +392,11 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     if let Ok(result) = u64::try_from(result) {
         process::get().shared.follow(number, &args, result);
     }
+    let position = thread.counted() - 1;
+    thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
     if let Some((address, len)) = mapped(number, &args, result) {
         thread.mapped(address, len);
     }
-    let position = thread.counted() - 1;
-    thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
 }
 
 /// Whether [`mapped`] knows the system call.

@@ -4,13 +4,16 @@ mod memory;
 mod ownership;
 
 use crate::callout::{self, Slot};
+use crate::density::Density;
 use crate::environment;
+use crate::fs_base;
 use crate::leave::Leave;
 use crate::process::{self, Process};
-use crate::shadow::Shadow;
+use crate::shadow::{Mapping, Shadow};
 use crate::signals::{self, Mask};
 use crate::site::{Kind, Site};
 use crate::special;
+use crate::stack_move;
 use crate::syscall::SyscallState;
 use crate::writer::Writer;
 use bugnet_dr::access::RegisterValues;
@@ -45,6 +48,10 @@ pub struct Thread {
     /// End of the stack that callouts run on.
     pub stack_top: u64,
     _stack: callout::Stack,
+    /// The FS base of the client's own thread-local storage.
+    pub own_fs: u64,
+    /// The FS base while the program's code runs.
+    pub running_fs: u64,
     /// The picture of the replayer's memory.
     pub shadow: Shadow,
     /// The thread's slot [`Slot::Left`].
@@ -59,8 +66,8 @@ pub struct Thread {
     tid: Tid,
     /// The log; none before the first checkpoint, and none any more once recording has ended.
     log: Option<Writer>,
-    /// Whether the shadow has to move before the next block runs.
-    moving: bool,
+    /// Whether the shadow has moved, so that the picture is empty and another interval has to begin.
+    moved: bool,
     leave: Leave,
     /// Which signals the program blocks.
     pub mask: Mask,
@@ -80,6 +87,7 @@ pub struct Thread {
     /// Where the last first load ended, and how many before it each began where the one before ended.
     expected: u64,
     streak: u32,
+    density: Density,
     /// Addresses of an instruction's writes, taken before it executes.
     pending: Vec<(u64, u32)>,
     /// Registers and flags before an instruction whose results are logged.
@@ -155,12 +163,15 @@ impl Thread {
         // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
         let foreign = process::current_pid() != process.id.pid.0;
         let own_streams = foreign.then(|| process.streams().clone());
-        let shadow = Shadow::new();
+        let own_fs = if fs_base::can_be_set() { fs_base::get() } else { 0 };
+        let shadow = process.first_shadow();
         let thread = Box::new(Self {
             saved: Saved { ymm: [[0; 32]; 16], gpr: [0; 16], rflags: 0 },
             stub: callout::stub(),
             stack_top: stack.top(),
             _stack: stack,
+            own_fs,
+            running_fs: own_fs,
             shadow,
             left: Slot::Left.address(),
             code_seq: Slot::CodeSeq.address().cast(),
@@ -169,7 +180,7 @@ impl Thread {
             ownership: None,
             tid,
             log: None,
-            moving: false,
+            moved: false,
             leave: Leave::new(),
             mask: Mask::inherited(),
             paused: false,
@@ -182,6 +193,7 @@ impl Thread {
             segments: [0; 2],
             expected: 0,
             streak: 0,
+            density: Density::new(),
             pending: Vec::new(),
             before: ([0; 16], 0),
             repeat: (0, 0, 0, false),
@@ -194,8 +206,8 @@ impl Thread {
         // SAFETY: the slots are the calling thread's, and the structure lives until the thread's end.
         unsafe {
             sys::dr_set_tls_field(context, thread.cast());
+            (*thread).use_shadow(shadow);
             *Slot::Thread.address() = thread as u64;
-            *Slot::Key.address() = shadow.key;
             // The first block calls out, and recording begins.
             *Slot::Left.address() = 0;
             // No block asks for a code picture before.
@@ -222,6 +234,11 @@ impl Thread {
             peer.end(thread.moment(thread.end));
         }
         thread.shadow.release();
+        if Slot::Thread.read() == std::ptr::from_mut(thread) as u64 {
+            // None of the program's code runs here any more.
+            // SAFETY: the calling thread's own slot.
+            unsafe { *Slot::Thread.address() = 0 };
+        }
         // SAFETY: the field holds null or what `start` put there, which nobody refers to: the thread does not run.
         unsafe {
             let thread = Box::from_raw(std::ptr::from_mut(thread));
@@ -356,18 +373,40 @@ impl Thread {
 
     /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
     pub fn mapped(&mut self, address: u64, len: u64) {
-        if !self.shadow.reserve_range(address, len) {
-            self.moving = true;
-            let counted = self.counted();
-            self.set_counter(counted - 1, counted, 0);
+        let overwritten = self.shadow.overwritten(address, len);
+        if overwritten || !self.shadow.reserve_range(address, len) {
+            self.move_shadow();
         }
     }
 
+    /// Another shadow takes the place of the thread's. The picture is empty from here on,
+    /// and a new interval begins before anything is compared with it.
     fn move_shadow(&mut self) {
         self.shadow.discard();
-        self.shadow = Shadow::new();
-        // SAFETY: the thread's own slot.
-        unsafe { *Slot::Key.address() = self.shadow.key };
+        self.use_shadow(process::get().place_shadow());
+        self.moved = true;
+        let counted = self.counted();
+        self.set_counter(counted - 1, counted, 0);
+    }
+
+    /// There will be other threads, whose shadows are all of the kind that always finds room.
+    pub fn leave_fs(&mut self) {
+        if self.running_fs != self.own_fs {
+            self.move_shadow();
+        }
+    }
+
+    /// The thread's shadow is this from now on.
+    fn use_shadow(&mut self, shadow: Shadow) {
+        self.shadow = shadow;
+        match shadow.mapping {
+            Mapping::Plus(by) => self.running_fs = by,
+            Mapping::Xor(key) => {
+                self.running_fs = self.own_fs;
+                // SAFETY: the thread's own slot.
+                unsafe { *Slot::Key.address() = key };
+            }
+        }
     }
 
     /// The log cannot be written between two intervals: what it holds is complete, and nothing is added.
@@ -443,6 +482,7 @@ impl Thread {
 
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
         self.shadow.clear();
+        self.density = Density::new();
         let code = process.code();
         for (address, bytes) in code.pages() {
             self.shadow.write(Addr(address), bytes);
@@ -471,6 +511,16 @@ impl Thread {
         }
     }
 
+    /// The program is about to execute its first instruction.
+    fn prepare_start(&mut self, process: &Process) {
+        let rsp = &mut self.saved.gpr[usize::from(Gpr::RSP.0)];
+        signals::begin();
+        environment::hide(*rsp);
+        if process.stack_moves() {
+            *rsp = stack_move::relocate(*rsp, self.shadow);
+        }
+    }
+
     /// A block of `back` instructions begins that reaches over the threshold.
     fn limit(&mut self, site: &Site, flags: u64) {
         self.threshold_reached(site, flags);
@@ -489,17 +539,17 @@ impl Thread {
             self.follow_end();
         }
         if self.ended {
-            if std::mem::take(&mut self.moving) {
-                self.move_shadow();
-            }
             self.set_counter(self.end, self.threshold, STRETCH as i64);
             return;
         }
         let position = self.counted() - site.back;
         let options = &process.options;
-        let full = position > 0 && (position + site.back > options.interval || self.moving);
+        let full = position > 0 && (position + site.back > options.interval || self.moved);
+        let mut begin = self.log.is_none() || self.paused || self.moved;
+        if begin && process.takes_first_instruction() {
+            self.prepare_start(process);
+        }
         let regs = self.registers(site.pc, flags);
-        let mut begin = self.log.is_none() || self.paused || self.moving;
         let mut position = position;
         if full && let Some(log) = &mut self.log {
             if let Err(why) = log.end(position, EndReason::Full, regs.clone()) {
@@ -510,14 +560,8 @@ impl Thread {
             self.interval.0 += 1;
             begin = true;
         }
-        if std::mem::take(&mut self.moving) {
-            self.move_shadow();
-        }
+        self.moved = false;
         let birth = self.log.is_none();
-        if begin && process.takes_first_instruction() {
-            signals::begin();
-            environment::hide(self.saved.gpr[usize::from(Gpr::RSP.0)]);
-        }
         if begin {
             if let Err(why) = self.checkpoint(process, regs.clone()) {
                 self.give_up(&why);
@@ -638,8 +682,8 @@ impl Thread {
         }
         if !self.recording() {
             // Nothing is logged, but the instruction may read the shadow in place of the memory.
-            if let Kind::Differs { bytes, shadow, .. } = site.kind {
-                self.mirror(self.shadow.of(self.gpr(shadow)), bytes.into());
+            if let Kind::Differs { bytes, target, .. } = site.kind {
+                self.mirror(self.address(target), bytes.into());
             }
             return;
         }

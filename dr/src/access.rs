@@ -197,6 +197,14 @@ fn sum(parts: MemoryParts, index: u64, regs: &impl RegisterValues) -> u64 {
     offset.wrapping_add(parts.segment.map_or(0, |s| regs.segment_base(s)))
 }
 
+impl MemoryParts {
+    /// The address, from the registers before the instruction.
+    #[must_use]
+    pub fn address(self, regs: &impl RegisterValues) -> u64 {
+        sum(self, register(regs, self.index), regs)
+    }
+}
+
 fn lane_of(vector: [u8; 32], lane: u32, bytes: u32) -> i64 {
     let at = (lane * bytes) as usize;
     let mut wide = [0; 8];

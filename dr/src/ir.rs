@@ -303,6 +303,22 @@ impl Opnd {
         Self(unsafe { sys::opnd_create_base_disp(base, index, scale, disp, size) })
     }
 
+    /// Memory of `bytes` that begins `offset` behind these parts, which have no segment of their own: in DynamoRIO's
+    /// view of `segment`, or without one. In the program's own instructions DynamoRIO takes FS and GS for the program's,
+    /// in those of the instrumentation it takes them as they are.
+    #[must_use]
+    pub fn in_segment(segment: Option<Segment>, parts: MemoryParts, offset: i32, bytes: u32) -> Self {
+        let MemoryParts { base, index, scale, disp, .. } = parts;
+        let disp = disp.wrapping_add(offset);
+        let id = match segment {
+            None => sys::DR_REG_NULL,
+            Some(Segment::Fs) => sys::DR_SEG_FS,
+            Some(Segment::Gs) => sys::DR_SEG_GS,
+        };
+        // SAFETY: makes a value from values that came from an operand.
+        Self(unsafe { sys::opnd_create_far_base_disp(id as sys::reg_id_t, base, index, scale, disp, opsz(bytes)) })
+    }
+
     /// The general purpose registers in it, as bits of [`Gpr::bit`].
     #[must_use]
     pub fn gprs(self) -> u16 {
@@ -559,6 +575,19 @@ impl Block {
     pub fn clone_instr(&self, instr: Instr) -> Instr {
         // SAFETY: see the crate's "Safety of the whole".
         Instr(unsafe { sys::instr_clone(self.context, instr.0) })
+    }
+
+    /// A copy of an instruction that reads its only memory source from `memory` instead, not yet in the block; `None`
+    /// if it has no such form.
+    #[must_use]
+    pub fn clone_reading(&self, instr: Instr, memory: Opnd) -> Option<Instr> {
+        let copy = self.clone_instr(instr);
+        if copy.redirect_read(memory) {
+            return Some(copy);
+        }
+        // SAFETY: a copy of ours that is in no list.
+        unsafe { sys::instr_destroy(self.context, copy.0) };
+        None
     }
 
     /// A label, not yet in the block.

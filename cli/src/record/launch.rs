@@ -2,6 +2,7 @@
 
 use super::error::RecordError;
 use super::inherited::Inherited;
+use super::low_layout;
 use bugnet_launch::{Program, variables};
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::fmt::Write;
@@ -36,12 +37,14 @@ pub struct LoggerOptions<'a> {
     pub cpu: &'a str,
     /// Whether the program's children are recorded, and programs that take its place.
     pub follow: bool,
+    /// The limit of the stack in bytes, if the program starts in a low layout, which needs another.
+    pub stack_limit: Option<u64>,
 }
 
 impl LoggerOptions<'_> {
     /// The client's option string. DynamoRIO splits it at spaces, so the path is percent-encoded.
     fn encode(&self) -> String {
-        format!(
+        let mut options = format!(
             "-log {} -interval {} -keep {} -check-every {} -cpu {} -follow {}",
             percent_encode(self.log),
             self.interval,
@@ -49,7 +52,11 @@ impl LoggerOptions<'_> {
             self.check_every,
             self.cpu,
             u8::from(self.follow)
-        )
+        );
+        if let Some(limit) = self.stack_limit {
+            let _ = write!(options, " -stack-limit {limit}");
+        }
+        options
     }
 }
 
@@ -140,9 +147,13 @@ pub fn launch(
     let environment = environment(own_environment(), &program.elf, &dynamorio_options(logger, options)?)?;
     let arguments = program.argv.iter().cloned().map(c_string).collect::<Result<Vec<_>, _>>()?;
     let file = c_string(dynamorio.as_os_str().to_owned())?;
+    let low = options.stack_limit.is_some();
     let exec = move || {
         let (argv, envp) = (pointers(&arguments), pointers(&environment));
         inherited.restore()?;
+        if low {
+            low_layout::ask()?;
+        }
         // SAFETY: the path and both arrays are alive and end with a NUL byte or a null pointer.
         unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
         Err(std::io::Error::last_os_error())
@@ -160,7 +171,7 @@ mod tests {
     use super::*;
 
     fn logger_options(log: &Path) -> LoggerOptions<'_> {
-        LoggerOptions { log, interval: 10, keep: 2, check_every: 3, cpu: "host", follow: true }
+        LoggerOptions { log, interval: 10, keep: 2, check_every: 3, cpu: "host", follow: true, stack_limit: None }
     }
 
     fn options_for(logger: &str) -> Result<String, RecordError> {

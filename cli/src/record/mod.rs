@@ -4,6 +4,7 @@ mod error;
 mod inherited;
 mod launch;
 mod location;
+mod low_layout;
 mod machine;
 mod room;
 mod summary;
@@ -48,6 +49,7 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
         check_every: args.check_every,
         cpu: args.cpu.name(),
         follow: !args.no_follow,
+        stack_limit: low_layout::wanted(&program.elf),
     };
     let system = |what| move |source| RecordError::System { what, source };
     let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;

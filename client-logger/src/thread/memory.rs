@@ -2,7 +2,7 @@
 
 use super::{INLINE, Thread};
 use crate::code::read_memory;
-use crate::site::{Kind, Site};
+use crate::site::{Kind, Site, Target};
 use crate::writer::CHUNK;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
@@ -13,6 +13,10 @@ use bugnet_format::types::Addr;
 
 /// So many first loads in a row are a streak.
 const STREAK: u32 = 8;
+
+/// From this position on, crowds of first loads are looked for: shorter intervals than that see most of their memory
+/// once only.
+const SETTLED: u64 = 1 << 14;
 
 /// Bytes that are logged ahead of a streak.
 const LOOK_AHEAD: u64 = 512;
@@ -33,6 +37,23 @@ fn for_readable(buffer: &mut Vec<u8>, address: u64, len: u64, mut f: impl FnMut(
             limit = Addr::PAGE;
         } else {
             break;
+        }
+    }
+}
+
+/// Copies up to [`INLINE`] bytes; the usual sizes without a call.
+///
+/// # Safety
+/// As for [`std::ptr::copy_nonoverlapping`].
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match len {
+            1 => to.write(from.read()),
+            2 => to.cast::<u16>().write_unaligned(from.cast::<u16>().read_unaligned()),
+            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+            _ => std::ptr::copy_nonoverlapping(from, to, len),
         }
     }
 }
@@ -70,21 +91,39 @@ impl Thread {
         self.buffer = buffer;
     }
 
+    /// The address of a read that an inline check has found to differ.
+    pub(super) fn address(&self, target: Target) -> u64 {
+        match target {
+            Target::Parts(parts) => parts.address(self),
+            Target::ShadowIn(reg) => self.shadow.address(self.gpr(reg)),
+        }
+    }
+
     pub(super) fn differs(&mut self, position: u64, site: &Site) {
-        let Kind::Differs { ordinal, bytes, shadow, loaded } = site.kind else { return };
-        let shadow = self.gpr(shadow);
-        let address = self.shadow.of(shadow);
+        let Kind::Differs { ordinal, bytes, target, loaded } = site.kind else { return };
+        let address = self.address(target);
+        let shadow = self.shadow.of(address);
         let len = bytes as usize;
         let mut value = [0; INLINE];
         match loaded {
             Some(reg) => value[..8].copy_from_slice(&self.gpr(reg).to_le_bytes()),
             // SAFETY: the inline code has just read these bytes.
-            None => unsafe { std::ptr::copy_nonoverlapping(address as *const u8, value.as_mut_ptr(), len) },
+            None => unsafe { copy(address as *const u8, value.as_mut_ptr(), len) },
         }
         self.load(position, ordinal, 0, &value[..len]);
         // SAFETY: the inline code has just read these bytes of the shadow, which is writable and the thread's own.
-        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), shadow as *mut u8, len) };
+        unsafe { copy(value.as_ptr(), shadow as *mut u8, len) };
         self.look_ahead(position, address, bytes.into());
+        if position >= SETTLED
+            && self.peer().is_none()
+            && let Some(around) = self.density.note(address)
+        {
+            // Not what the instruction itself gets: somebody else may have written there since.
+            let (before, behind) = (around.start..address, address + len as u64..around.end);
+            for range in [before, behind].into_iter().filter(|range| !range.is_empty()) {
+                self.supply(position, range.start, range.end - range.start);
+            }
+        }
     }
 
     /// After a number of first loads that each began where the one before ended, what follows in the page is probably

@@ -1,0 +1,94 @@
+//! The FS base: while the program's code runs it is how far the shadow is away, so that `fs:[address]` is the shadow of
+//! `[address]`; while the client runs it is the client's own thread-local storage.
+//!
+//! DynamoRIO leaves FS to the client's libraries and takes the program's FS base from a slot of its own, so that the
+//! register is free. The stub of callouts switches, and so does every event of DynamoRIO's, with [`Guard`].
+
+use crate::callout::Slot;
+use crate::thread::Thread;
+use std::sync::OnceLock;
+
+/// Whether programs, and not only the kernel, may set segment bases here.
+pub fn can_be_set() -> bool {
+    const AT_HWCAP2: u64 = 26;
+    const FSGSBASE: u64 = 2;
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let vector = std::fs::read("/proc/self/auxv").unwrap_or_default();
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+        vector.chunks_exact(16).any(|entry| word(&entry[..8]) == AT_HWCAP2 && word(&entry[8..]) & FSGSBASE != 0)
+    })
+}
+
+/// The FS base.
+pub fn get() -> u64 {
+    let base;
+    // SAFETY: reads a register; only called where `can_be_set` is true.
+    unsafe { std::arch::asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
+    base
+}
+
+/// # Safety
+/// Where the client's code goes on, it has to be the client's own.
+unsafe fn set(base: u64) {
+    // SAFETY: the caller's promise; not `nomem`, since thread-local variables are memory that it moves.
+    unsafe { std::arch::asm!("wrfsbase {}", in(reg) base, options(nostack, preserves_flags)) };
+}
+
+/// The thread whose code this is, before its thread-local storage can be relied on.
+fn thread() -> *const Thread {
+    Slot::Thread.read() as *const Thread
+}
+
+/// As long as it lives, the client's thread-local storage is there. To be the first value in every event.
+pub struct Guard {
+    switched: bool,
+}
+
+impl Guard {
+    /// Switches to the client's thread-local storage if the program's code has been running.
+    pub fn new() -> Self {
+        let thread = thread();
+        if thread.is_null() {
+            return Self { switched: false };
+        }
+        // SAFETY: the thread's structure lives as long as the process; only fields are read that nobody refers to.
+        let (own, running) = unsafe { ((*thread).own_fs, (*thread).running_fs) };
+        let switched = own != running && get() != own;
+        if switched {
+            // SAFETY: the base that the thread had when it started.
+            unsafe { set(own) };
+        }
+        Self { switched }
+    }
+
+    /// For an event between the program's code and itself, whatever DynamoRIO has done to the FS base meanwhile: it sets
+    /// it to the client's when the program has set its own.
+    pub fn between() -> Self {
+        let mut guard = Self::new();
+        guard.switched = !thread().is_null();
+        guard
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.switched {
+            leave_client();
+        }
+    }
+}
+
+/// The program's code goes on, behind DynamoRIO's, which has no use for FS.
+pub fn leave_client() {
+    let thread = thread();
+    if thread.is_null() {
+        return;
+    }
+    // SAFETY: as in `Guard::new`; this is the last thing that the event does.
+    unsafe {
+        if (*thread).own_fs != (*thread).running_fs {
+            set((*thread).running_fs);
+        }
+    }
+}

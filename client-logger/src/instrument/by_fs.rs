@@ -1,0 +1,357 @@
+//! Checks and mirroring with a shadow at a distance that is the FS base: the shadow of a memory operand is the same
+//! operand with FS.
+//!
+//! ```text
+//!     mov  rax, [rbx+8]                 the program's load
+//!     cmp  rax, fs:[rbx+8] ; jne DIFFERS
+//!     mov  [rcx], rax                   the program's store
+//!     mov  fs:[rcx], rax
+//! ```
+//!
+//! The shadow has its bytes at the same alignment as memory has them.
+
+use super::{Rewriter, pieces, plain_load, reads_once};
+use crate::site::{Kind, Target};
+use bugnet_dr::access::{Access, Place};
+use bugnet_dr::ir::{Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
+use bugnet_dr::sys;
+
+/// What is at an address, in memory and in the shadow.
+#[derive(Clone, Copy)]
+struct Both {
+    parts: MemoryParts,
+}
+
+impl Both {
+    fn at(base: Gpr, disp: i32) -> Self {
+        let null = sys::DR_REG_NULL as sys::reg_id_t;
+        Self { parts: MemoryParts { segment: None, base: base.id(8), index: null, scale: 0, disp } }
+    }
+
+    fn memory(self, offset: i32, bytes: u32) -> Opnd {
+        Opnd::in_segment(None, self.parts, offset, bytes)
+    }
+
+    fn shadow(self, offset: i32, bytes: u32) -> Opnd {
+        Opnd::in_segment(Some(Segment::Fs), self.parts, offset, bytes)
+    }
+
+    /// For a slow path, which finds the registers as they are at the check.
+    fn target(self) -> Target {
+        Target::Parts(self.parts)
+    }
+}
+
+/// Largest displacement that leaves room for offsets within an access.
+const MAX_DISP: i32 = i32::MAX - 64;
+
+/// Whether the shadow can be reached with at most one scratch register.
+pub(super) fn reachable(access: &Access) -> bool {
+    match access.place {
+        Place::Direct(opnd) => opnd.parts().is_some_and(|parts| parts.disp <= MAX_DISP),
+        Place::Absolute(_) => true,
+        Place::Segmented(parts, _) => {
+            let whole = |id| id == 0 || Gpr::from_id(id).is_some_and(|(_, bytes)| bytes == 8);
+            // The segment's base takes the place of base or index.
+            let room = parts.base == 0 && parts.scale <= 1 || parts.index == 0;
+            room && whole(parts.base) && whole(parts.index) && parts.disp <= MAX_DISP
+        }
+        _ => false,
+    }
+}
+
+impl Rewriter<'_> {
+    /// Instruments an instruction whose accesses are all [`reachable`].
+    pub(super) fn execute_by_fs(&mut self, i: usize, reads: &[Access], writes: &[Access]) {
+        let instr = self.instrs[i];
+        // Where the instruction itself changes it, the address of a write is taken before.
+        let mut early = None;
+        if let [write] = writes
+            && !is_push(instr)
+        {
+            let changed = instr.dsts().filter(|o| o.is_reg()).fold(0, |mask, o| mask | o.gprs());
+            if changed & write.address_gprs() != 0 {
+                let s = self.scratch(i, write.address_gprs()).address;
+                self.spill(Some(instr), s, self.live[i + 1]);
+                self.address_by_fs(Some(instr), *write, s);
+                early = Some(s);
+            }
+        }
+        match reads {
+            [] => {}
+            [read] if writes.is_empty() && plain_load(instr, read).is_some() => self.check_load(i, *read),
+            [read] if writes.is_empty() && plain_vector_load(instr, read) => self.check_vector_load(i, *read),
+            // Behind the last instruction of the program's own in a block, DynamoRIO expects the next block.
+            [read] if i + 1 < self.instrs.len() && reads_once(instr) => self.check_and_replace(i, *read),
+            _ => {
+                for (ordinal, read) in reads.iter().enumerate() {
+                    self.check_first(i, ordinal as u8, *read, early);
+                }
+            }
+        }
+        if let [write] = *writes {
+            self.mirror_by_fs(i, write, early);
+        }
+    }
+
+    /// A near call: its push is mirrored before it executes, since nothing can be behind it.
+    pub(super) fn call_by_fs(&mut self, i: usize, reads: &[Access]) {
+        for (ordinal, read) in reads.iter().enumerate() {
+            self.check_first(i, ordinal as u8, *read, None);
+        }
+        let (instr, block, live) = (self.instrs[i], self.block, self.live[i]);
+        let at = Some(instr);
+        let return_address = instr.pc() + instr.len(block);
+        let shadow = Both::at(Gpr::RSP, -8).shadow(0, 8);
+        if let Ok(short) = i32::try_from(return_address) {
+            block.meta(at, block.store(shadow, Opnd::imm(short.into(), 4)));
+            return;
+        }
+        let v = self.scratch(i, 0).value;
+        self.spill(at, v, live);
+        block.meta(at, block.mov_imm64(v, return_address));
+        block.meta(at, block.store(shadow, Opnd::reg(v, 8)));
+        self.restore(at, v, live);
+    }
+
+    /// Whether a scratch register has to hold a part of the address.
+    fn wants_register(access: &Access) -> bool {
+        match access.place {
+            Place::Absolute(address) => address > MAX_DISP as u64,
+            Place::Segmented(..) => true,
+            _ => false,
+        }
+    }
+
+    /// Memory and shadow of an access. `s` is changed if the access [`Self::wants_register`].
+    fn both(&self, at: Option<Instr>, access: &Access, s: Gpr) -> Both {
+        let block = self.block;
+        let null = sys::DR_REG_NULL as sys::reg_id_t;
+        match access.place {
+            Place::Absolute(address) if !Self::wants_register(access) => {
+                let disp = address as i32;
+                Both { parts: MemoryParts { segment: None, base: null, index: null, scale: 0, disp } }
+            }
+            Place::Absolute(address) => {
+                block.meta(at, block.mov_imm64(s, address));
+                Both::at(s, 0)
+            }
+            Place::Segmented(parts, segment) => {
+                block.insert_segment_base(at, segment, s);
+                let s = s.id(8);
+                let none = MemoryParts { segment: None, ..parts };
+                Both {
+                    parts: match (parts.base, parts.index) {
+                        (0, 0) => MemoryParts { base: s, ..none },
+                        (0, _) => MemoryParts { base: s, scale: 1, ..none },
+                        (_, _) => MemoryParts { index: s, scale: 1, ..none },
+                    },
+                }
+            }
+            Place::Direct(opnd) => match opnd.parts() {
+                Some(parts) => Both { parts },
+                None => unreachable!("an access is looked at first"),
+            },
+            _ => unreachable!("not checked inline"),
+        }
+    }
+
+    /// The address of an access into `reg`. Changes no flags.
+    fn address_by_fs(&self, at: Option<Instr>, access: Access, reg: Gpr) {
+        let both = self.both(at, &access, reg);
+        self.block.meta(at, self.block.lea(reg, both.memory(0, 8)));
+    }
+
+    /// A load whose value is in a register afterwards: the value is compared that the program got.
+    fn check_load(&mut self, i: usize, read: Access) {
+        let instr = self.instrs[i];
+        let Some((loaded, bytes)) = plain_load(instr, &read) else { return };
+        let (behind, block, live) = (instr.next(), self.block, self.live[i + 1]);
+        let early = read.address_gprs() & loaded.bit() != 0;
+        let s = self.scratch(i, read.address_gprs()).address;
+        let wants = early || Self::wants_register(&read);
+        let both = if early {
+            self.spill(Some(instr), s, live);
+            self.address_by_fs(Some(instr), read, s);
+            self.save_flags(behind, live);
+            Both::at(s, 0)
+        } else {
+            if wants {
+                self.spill(behind, s, live);
+            }
+            let both = self.both(behind, &read, s);
+            self.save_flags(behind, live);
+            both
+        };
+        block.meta(behind, block.make(sys::OP_cmp, &[], &[Opnd::reg(loaded, bytes), both.shadow(0, bytes)]));
+        let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: Some(loaded) };
+        let site = self.site(i, kind);
+        let (entry, back) = self.slow(site);
+        block.meta(behind, block.jump_if(sys::OP_jnz, entry));
+        block.meta(behind, back);
+        self.restore_flags(behind, live);
+        if wants {
+            self.restore(behind, s, live);
+        }
+    }
+
+    /// A load of a whole vector register: what the program got is compared in the register itself, which then gets the
+    /// value back from the shadow.
+    fn check_vector_load(&mut self, i: usize, read: Access) {
+        let instr = self.instrs[i];
+        let Some(reg) = instr.dsts().next().and_then(Opnd::get_reg) else { return };
+        let (behind, block, live, bytes) = (instr.next(), self.block, self.live[i + 1], read.bytes);
+        let s = self.scratch(i, read.address_gprs()).address;
+        let wants = Self::wants_register(&read);
+        if wants {
+            self.spill(behind, s, live);
+        }
+        let both = self.both(behind, &read, s);
+        self.save_flags(behind, live);
+        let (x, shadow) = (Opnd::reg_id(reg), both.shadow(0, bytes));
+        let (xor, test, load) = if is_vex(instr) {
+            (block.make(sys::OP_vpxor, &[x], &[x, shadow]), sys::OP_vptest, sys::OP_vmovdqu)
+        } else {
+            (block.make(sys::OP_pxor, &[x], &[shadow, x]), sys::OP_ptest, sys::OP_movdqu)
+        };
+        block.meta(behind, xor);
+        block.meta(behind, block.make(test, &[], &[x, x]));
+        let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: None };
+        let site = self.site(i, kind);
+        let (entry, back) = self.slow(site);
+        block.meta(behind, block.jump_if(sys::OP_jnz, entry));
+        block.meta(behind, back);
+        block.meta(behind, block.make(load, &[x], &[shadow]));
+        self.restore_flags(behind, live);
+        if wants {
+            self.restore(behind, s, live);
+        }
+    }
+
+    /// A read by an instruction that can as well read the shadow: memory is read and compared once, and the instruction
+    /// then gets the value that was compared, even if somebody else has written to the memory since.
+    fn check_and_replace(&mut self, i: usize, read: Access) {
+        let instr = self.instrs[i];
+        let (at, block, live) = (Some(instr), self.block, self.live[i]);
+        let scratch = self.scratch(i, read.address_gprs());
+        let wants = Self::wants_register(&read);
+        let (s, v) = (scratch.address, scratch.value);
+        if wants {
+            self.spill(at, s, live);
+        }
+        self.spill(at, v, live);
+        self.save_flags(at, live);
+        let both = self.both(at, &read, s);
+        self.compare_by_fs(i, 0, both, read.bytes, v);
+        self.restore_flags(at, live);
+        self.restore(at, v, live);
+        if let Some(copy) = block.clone_reading(instr, both.shadow(0, read.bytes)) {
+            block.meta_faulting(at, copy, instr.pc());
+            block.remove(instr);
+            self.instrs[i] = copy;
+            if wants {
+                self.restore(copy.next(), s, live);
+            }
+        } else if wants {
+            self.restore(at, s, live);
+        }
+    }
+
+    /// Any other read: memory is compared before the instruction executes.
+    fn check_first(&mut self, i: usize, ordinal: u8, read: Access, taken: Option<Gpr>) {
+        let (at, live) = (Some(self.instrs[i]), self.live[i]);
+        let avoid = read.address_gprs() | taken.map_or(0, Gpr::bit);
+        let scratch = self.scratch(i, avoid);
+        let (s, v) = (scratch.address, scratch.value);
+        let wants = Self::wants_register(&read);
+        if wants {
+            self.spill(at, s, live);
+        }
+        self.spill(at, v, live);
+        self.save_flags(at, live);
+        let both = self.both(at, &read, s);
+        self.compare_by_fs(i, ordinal, both, read.bytes, v);
+        self.restore_flags(at, live);
+        self.restore(at, v, live);
+        if wants {
+            self.restore(at, s, live);
+        }
+    }
+
+    /// Compares memory with its shadow by way of `v`.
+    fn compare_by_fs(&mut self, i: usize, ordinal: u8, both: Both, bytes: u32, v: Gpr) {
+        let (instr, block) = (self.instrs[i], self.block);
+        let at = Some(instr);
+        let kind = Kind::Differs { ordinal, bytes, target: both.target(), loaded: None };
+        let site = self.site(i, kind);
+        let (entry, back) = self.slow(site);
+        for (offset, bytes) in pieces(bytes) {
+            let value = Opnd::reg(v, bytes);
+            block.meta_faulting(at, block.load(value, both.memory(offset, bytes)), instr.pc());
+            block.meta(at, block.make(sys::OP_cmp, &[], &[value, both.shadow(offset, bytes)]));
+            block.meta(at, block.jump_if(sys::OP_jnz, entry));
+        }
+        block.meta(at, back);
+    }
+
+    /// A write: the picture takes what was stored. `early`: the register that has its address already.
+    fn mirror_by_fs(&mut self, i: usize, write: Access, early: Option<Gpr>) {
+        let (instr, block, live) = (self.instrs[i], self.block, self.live[i + 1]);
+        let behind = instr.next();
+        let scratch = self.scratch(i, write.address_gprs() | early.map_or(0, Gpr::bit));
+        let (s, v) = (early.unwrap_or(scratch.address), scratch.value);
+        let wants = early.is_none() && Self::wants_register(&write);
+        if wants {
+            self.spill(behind, s, live);
+        }
+        let both = match early {
+            Some(s) => Both::at(s, 0),
+            None if is_push(instr) => Both::at(Gpr::RSP, 0),
+            None => self.both(behind, &write, s),
+        };
+        if let Some(copy) = self.same_store(i, both.shadow(0, write.bytes), write.bytes) {
+            block.meta(behind, copy);
+        } else {
+            self.spill(behind, v, live);
+            for (offset, bytes) in pieces(write.bytes) {
+                block.meta(behind, block.load(Opnd::reg(v, bytes), both.memory(offset, bytes)));
+                block.meta(behind, block.store(both.shadow(offset, bytes), Opnd::reg(v, bytes)));
+            }
+            self.restore(behind, v, live);
+        }
+        if wants || early.is_some() {
+            self.restore(behind, s, live);
+        }
+    }
+}
+
+/// Whether it pushes to where RSP points behind it.
+fn is_push(instr: Instr) -> bool {
+    matches!(instr.opcode(), sys::OP_push | sys::OP_push_imm | sys::OP_pushf)
+}
+
+fn is_vex(instr: Instr) -> bool {
+    matches!(
+        instr.opcode(),
+        sys::OP_vmovups
+            | sys::OP_vmovupd
+            | sys::OP_vmovaps
+            | sys::OP_vmovapd
+            | sys::OP_vmovdqu
+            | sys::OP_vmovdqa
+            | sys::OP_vlddqu
+    )
+}
+
+/// Whether it loads a vector register as it is, and the processor can compare it there: without VEX only where the
+/// operand is aligned.
+fn plain_vector_load(instr: Instr, read: &Access) -> bool {
+    let aligned = matches!(instr.opcode(), sys::OP_movaps | sys::OP_movapd | sys::OP_movdqa);
+    let whole = instr.dsts().next().and_then(Opnd::get_reg).and_then(vector_from_id);
+    let features = if is_vex(instr) {
+        std::arch::is_x86_feature_detected!("avx2")
+    } else {
+        aligned && std::arch::is_x86_feature_detected!("sse4.1")
+    };
+    features && whole.is_some_and(|(_, bytes)| bytes == read.bytes)
+}
