@@ -214,6 +214,22 @@ impl Process {
         Shadow::with_key()
     }
 
+    /// The calling thread, the only one, is about to start a process that shares its memory, in a system call. Whether
+    /// there is room at a distance for the shadow of that process, too; if not, blocks expect none there any more.
+    pub fn has_room_for_child(&self) -> bool {
+        if !self.by_fs() {
+            return true;
+        }
+        if let Some(shadow) = Shadow::at_distance(self.stack_moves()) {
+            shadow.discard();
+            return true;
+        }
+        self.by_fs.store(false, Ordering::SeqCst);
+        // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
+        unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+        false
+    }
+
     /// Whether the initial stack is moved before the program's first instruction.
     pub fn stack_moves(&self) -> bool {
         self.stack_moves.load(Ordering::Relaxed)
