@@ -12,12 +12,12 @@ use bugnet_format::record::Record;
 impl Replay {
     /// Called from the code cache, with the registers saved; returns where in it, or in the clean call, to go on.
     pub fn called(&mut self) -> u64 {
-        let (site, resume) = (self.stub.slots().site, self.stub.slots().resume);
+        let (site, resume) = (self.stub.shared().site, self.stub.shared().resume);
         match self.sites.get(site) {
             Site::Crossing(span) => {
                 let count = self.sites.span(span).count;
-                let left = self.stub.slots().left.wrapping_add(u64::from(count));
-                self.stub.slots().left = left;
+                let left = self.stub.shared().left.wrapping_add(u64::from(count));
+                self.stub.shared().left = left;
                 self.enter_split(span, left as u32)
             }
             Site::Entry(split) => {
@@ -27,7 +27,7 @@ impl Replay {
             Site::Due(split) => {
                 let rest = self.sites.split(split).rest;
                 self.position = self.due;
-                self.stub.slots().left = 0;
+                self.stub.shared().left = 0;
                 if self.apply_loads(split) {
                     self.run_on(rest, resume)
                 } else {
@@ -36,7 +36,7 @@ impl Replay {
                 }
             }
             // There was no code when the block was built, and now there is: behind the call, the block goes on to it.
-            Site::Instead(pc) if self.stub.slots().left != 0 && self.executes(pc) => resume,
+            Site::Instead(pc) if self.stub.shared().left != 0 && self.executes(pc) => resume,
             Site::Instead(pc) => self.clean_call(Wanted::Event(pc)),
         }
     }
@@ -56,10 +56,10 @@ impl Replay {
 
     /// Goes on at `resume`, behind which `span` is executed, if nothing is due in it; else in its split copy.
     fn run_on(&mut self, span: SpanId, resume: u64) -> u64 {
-        let left = self.stub.slots().left;
+        let left = self.stub.shared().left;
         match left.checked_sub(u64::from(self.sites.span(span).count)) {
             Some(behind) => {
-                self.stub.slots().left = behind;
+                self.stub.shared().left = behind;
                 resume
             }
             None => self.enter_split(span, left as u32),

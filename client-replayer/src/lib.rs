@@ -4,7 +4,7 @@
 //! else comes from outside. The parts:
 //!
 //! - `block`: instruments blocks so that `replay::Replay` is called at each position at which something is due
-//! - `stub`: how blocks call the client, and what the two share
+//! - `stub`: how blocks call the client; `slots`: thread-local words that the two share
 //! - `site`: the places in blocks from which they call; `tags`: names for copies of blocks
 //! - `due`: what is due at most positions, `LOAD` records, without DynamoRIO's help
 //! - `replay`: what else is due: applies records, stops, answers requests
@@ -33,6 +33,7 @@ mod output;
 mod replay;
 mod signal;
 mod site;
+mod slots;
 mod state;
 mod stub;
 mod tags;

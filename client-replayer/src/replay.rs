@@ -14,7 +14,6 @@ use crate::stub::Stub;
 use crate::tags::Tags;
 use crate::watch::{self, Watch};
 use crate::{confine, output};
-use bugnet_dr::access::FpuEffect;
 use bugnet_dr::ir::Segment;
 use bugnet_dr::{fpu, sys};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
@@ -197,8 +196,8 @@ impl Replay {
             self.arrive();
         } else {
             self.machine.fetch(pc);
-            self.position = self.due.wrapping_sub(self.stub.slots().left);
-            let reached = match self.stub.slots().left {
+            self.position = self.due.wrapping_sub(self.stub.shared().left);
+            let reached = match self.stub.shared().left {
                 0 => self.advance(),
                 _ => self.unexpected(),
             };
@@ -374,7 +373,7 @@ impl Replay {
     pub fn arm(&mut self) {
         let next = self.next.as_ref().map_or(self.position, |next| next.position.0);
         self.due = next.min(self.target).min(self.position.saturating_add(MAX_LEFT));
-        self.stub.slots().left = self.due - self.position;
+        self.stub.shared().left = self.due - self.position;
     }
 
     fn apply(&mut self, placed: &Placed<'static>) -> Result<(), Trouble> {
@@ -416,7 +415,7 @@ impl Replay {
                 self.watch_run(pc, self.position);
                 self.machine.jump(next);
                 self.machine.update(updates);
-                self.change_fpu(effect);
+                fpu::apply(effect);
                 self.position += 1;
             }
             Record::Check { rflags_known, hash, .. } => {
@@ -439,13 +438,10 @@ impl Replay {
     }
 
     fn compare_end(&mut self, expected: &RegisterFile) -> Stop {
-        let differences = expected.differences(&self.machine.registers());
-        if differences.is_empty() {
+        if expected.differences(&self.machine.registers()).is_empty() {
             return Stop::End;
         }
-        let list: Vec<_> =
-            differences.iter().map(|d| format!("{}: expected {}, got {}", d.register, d.expected, d.got)).collect();
-        let what = format!("the interval ends with other registers than recorded: {}", list.join("; "));
+        let what = "the interval ends with other registers than recorded".into();
         Stop::Divergence { what, expected: Some(Box::new(expected.clone())) }
     }
 
@@ -504,19 +500,6 @@ impl Replay {
         self.sites.take_blocks(page).into_iter().for_each(drop_block);
     }
 
-    fn change_fpu(&mut self, effect: FpuEffect) {
-        match effect {
-            FpuEffect::None => {}
-            FpuEffect::Init => fpu::init(),
-            FpuEffect::MaskExceptions => {
-                let mut regs = RegisterFile::default();
-                fpu::save(&mut regs);
-                regs.fcw |= 0x3f;
-                fpu::restore(&regs);
-            }
-        }
-    }
-
     fn write_output(&mut self, stream: OutputStream, number: u64, args: &[u64; 6], result: i64) -> Result<(), Trouble> {
         if stream == OutputStream::None || !self.output {
             return Ok(());
@@ -537,7 +520,7 @@ impl Replay {
 
     /// The position of an instruction that is so far ahead of what the counter says.
     pub fn position_ahead(&self, ahead: i64) -> u64 {
-        self.due.wrapping_sub(self.stub.slots().left).wrapping_add_signed(ahead)
+        self.due.wrapping_sub(self.stub.shared().left).wrapping_add_signed(ahead)
     }
 
     /// Takes note of a signal that replay cannot resolve. [`Self::machine`] holds the recorded program's registers, and

@@ -58,7 +58,7 @@ fn provide(replay: &mut Replay, address: u64) -> bool {
 
 /// The position of the instruction at `pc`, which has faulted.
 fn position(replay: &mut Replay, info: &sys::dr_siginfo_t, pc: u64) -> u64 {
-    let zero = replay.due.wrapping_sub(replay.stub.slots().left);
+    let zero = replay.due.wrapping_sub(replay.stub.shared().left);
     let fragment = info.fault_fragment_info;
     if fragment.cache_start_pc.is_null() {
         return zero;

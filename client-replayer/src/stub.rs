@@ -4,17 +4,18 @@
 //! DynamoRIO itself is needed, that is [`Stub::heavy`], a clean call.
 
 use crate::instruction::Registers;
+use crate::slots::{JUMP, LOAD_RCX, PLACE_IN_RCX, STORE_RCX, Slots};
 use crate::state;
 use bugnet_dr::access::RegisterValues;
-use bugnet_dr::ir::{Block, Gpr, Segment, segment_base_slot};
+use bugnet_dr::ir::{Block, Gpr, Segment};
 use bugnet_dr::sys;
 use std::ffi::c_void;
 use std::mem::offset_of;
 
-/// Thread-local slots, in their order.
+/// What the code cache and the client share, in thread-local slots.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Slots {
+pub struct Shared {
     /// Instructions up to the next thing that is due; below zero only at a block's start.
     pub left: u64,
     /// RCX of the program while instrumentation uses the register.
@@ -27,7 +28,6 @@ pub struct Slots {
     call: u64,
 }
 
-const SLOT_COUNT: u32 = (size_of::<Slots>() / 8) as u32;
 /// Bytes of the page for the clean call.
 const HEAVY_BYTES: usize = 4096;
 /// Bytes for which memory for [`Stub::crossing`] is taken at a time.
@@ -35,11 +35,8 @@ const PIECE: usize = 64 << 10;
 /// Bytes of the stack on which [`crate::due`] runs.
 const STACK: usize = 256 << 10;
 
-/// `mov gs:[slot], rcx`, `mov rcx, gs:[slot]`, `mov qword ptr gs:[slot], imm32` and `jmp gs:[slot]`, up to the slot.
-const STORE: &[u8] = &[0x65, 0x48, 0x89, 0x0c, 0x25];
-const LOAD: &[u8] = &[0x65, 0x48, 0x8b, 0x0c, 0x25];
+/// `mov qword ptr gs:[slot], imm32`, up to the slot.
 const STORE_NUMBER: &[u8] = &[0x65, 0x48, 0xc7, 0x04, 0x25];
-const JUMP: &[u8] = &[0x65, 0xff, 0x24, 0x25];
 
 /// The registers as [`light`] saves and restores them.
 #[repr(C, align(64))]
@@ -79,13 +76,9 @@ impl RegisterValues for Saved {
 
 /// The slots, and the code by which blocks call the client.
 pub struct Stub {
-    segment: sys::reg_id_t,
-    offset: u32,
-    slots: *mut Slots,
+    slots: Slots<Shared>,
     /// The clean call, once there is a block that needs it.
     heavy: *mut sys::byte,
-    /// DynamoRIO's slots for the bases of FS and GS as the program sees them.
-    bases: [*mut u64; 2],
     /// Room for [`Self::crossing`], and how much there is of it.
     room: (*mut sys::byte, usize),
 }
@@ -93,28 +86,13 @@ pub struct Stub {
 impl Stub {
     /// Allocates the slots.
     pub fn new() -> Result<Self, String> {
-        let mut segment = 0;
-        let mut offset = 0;
-        // SAFETY: two out parameters.
-        let done = unsafe { sys::dr_raw_tls_calloc(&raw mut segment, &raw mut offset, SLOT_COUNT, 64) };
-        if done == 0 {
-            return Err("DynamoRIO has no thread-local slots left".into());
-        }
-        Ok(Self {
-            segment,
-            offset,
-            slots: std::ptr::null_mut(),
-            heavy: std::ptr::null_mut(),
-            bases: [std::ptr::null_mut(); 2],
-            room: (std::ptr::null_mut(), 0),
-        })
+        Ok(Self { slots: Slots::new()?, heavy: std::ptr::null_mut(), room: (std::ptr::null_mut(), 0) })
     }
 
     /// The slots of the replayed thread; from the first block on.
     #[allow(clippy::mut_from_ref, reason = "the slots are the code cache's, which does not run while the client does")]
-    pub fn slots(&self) -> &mut Slots {
-        // SAFETY: set by `prepare` to the slots of the only thread; callers copy from it or store to it at once.
-        unsafe { &mut *self.slots }
+    pub fn shared(&self) -> &mut Shared {
+        self.slots.get()
     }
 
     /// The address at which the clean call begins, for [`crate::due`] to go on at.
@@ -122,43 +100,38 @@ impl Stub {
         self.heavy as u64
     }
 
-    fn slot(&self, field: usize) -> [u8; 4] {
-        (self.offset + field as u32).to_le_bytes()
-    }
-
     /// Machine code of a block's start: counts `instrs` down, and jumps over the five bytes behind it if that leaves no
     /// negative number. RCX is in its slot then.
     ///
     /// Code is made here, since DynamoRIO's encoder takes most of a replay's time where much code runs only a few times.
     pub fn count_down(&self, instrs: u32) -> Vec<u8> {
-        let [left, rcx] = [self.slot(offset_of!(Slots, left)), self.slot(offset_of!(Slots, rcx))];
+        let [left, rcx] = [self.slots.at(offset_of!(Shared, left)), self.slots.at(offset_of!(Shared, rcx))];
         let minus = (instrs as i32).wrapping_neg().to_le_bytes();
         // `lea rcx, [rcx + minus]`, in its short form if that will do.
         let lea: &[u8] =
             if instrs <= 128 { &[0x48, 0x8d, 0x49, minus[0]] } else { &[&[0x48, 0x8d, 0x89][..], &minus].concat() };
         // The upper half of `left`, in the lower half of RCX by `bswap rcx`, is zero if it is not negative.
         let test: &[u8] = &[0x48, 0x0f, 0xc9, 0x67, 0xe3, 5];
-        [STORE, &rcx, LOAD, &left, lea, STORE, &left, test].concat()
+        [STORE_RCX, &rcx, LOAD_RCX, &left, lea, STORE_RCX, &left, test].concat()
     }
 
     /// Machine code that puts RCX back.
     pub fn restore_rcx(&self) -> Vec<u8> {
-        [LOAD, &self.slot(offset_of!(Slots, rcx))].concat()
+        [LOAD_RCX, &self.slots.at(offset_of!(Shared, rcx))].concat()
     }
 
     /// Machine code that calls the client for `site`.
     pub fn call(&self, site: u32) -> Vec<u8> {
-        let [rcx, resume] = [self.slot(offset_of!(Slots, rcx)), self.slot(offset_of!(Slots, resume))];
+        let [rcx, resume] = [self.slots.at(offset_of!(Shared, rcx)), self.slots.at(offset_of!(Shared, resume))];
         let jump = self.jump(site);
-        // `lea rcx, [rip + behind]`: there, behind all of this, execution goes on.
-        let behind = (STORE.len() + resume.len() + jump.len()) as i32;
-        let lea = [&[0x48, 0x8d, 0x0d][..], &behind.to_le_bytes()].concat();
-        [STORE, &rcx, &lea, STORE, &resume, &jump].concat()
+        // Behind all of this, execution goes on.
+        let behind = ((STORE_RCX.len() + resume.len() + jump.len()) as i32).to_le_bytes();
+        [STORE_RCX, &rcx, PLACE_IN_RCX, &behind, STORE_RCX, &resume, &jump].concat()
     }
 
     /// Machine code that calls the client for `site`, RCX and perhaps the place to go on being in their slots.
     fn jump(&self, site: u32) -> Vec<u8> {
-        let [number, call] = [self.slot(offset_of!(Slots, site)), self.slot(offset_of!(Slots, call))];
+        let [number, call] = [self.slots.at(offset_of!(Shared, site)), self.slots.at(offset_of!(Shared, call))];
         [STORE_NUMBER, &number, &site.to_le_bytes(), JUMP, &call].concat()
     }
 
@@ -192,23 +165,20 @@ impl Stub {
 
     /// Sets the base of a segment as the program sees it.
     pub fn set_segment_base(&self, segment: Segment, base: u64) {
-        // SAFETY: see `prepare`; the value is only ever added to the program's own addresses. SAVED is this thread's.
-        unsafe {
-            self.bases[segment as usize].write(base);
-            (&raw mut SAVED.bases[segment as usize]).write(base);
-        }
+        self.slots.set_segment_base(segment, base);
+        // SAFETY: SAVED is this thread's, the only one.
+        unsafe { (&raw mut SAVED.bases[segment as usize]).write(base) };
     }
 
     /// Finds the slots of this thread and makes the code; in the first block event.
     pub fn prepare(&mut self, context: *mut c_void) {
-        if !self.heavy.is_null() {
+        if !self.slots.find() {
             return;
         }
-        // SAFETY: in the replayed thread; the slots lie at the offset that DynamoRIO gave. The code is encoded into a
-        // page of its own, which is large enough for a clean call, and is not changed afterwards.
+        let shared = self.slots.get();
+        // SAFETY: in the replayed thread. The code is encoded into a page of its own, which is large enough for a clean
+        // call, and is not changed afterwards. The slots stay where they are.
         unsafe {
-            let base = sys::dr_get_dr_segment_base(self.segment).cast::<u8>();
-            self.slots = base.add(self.offset as usize).cast();
             let list = sys::instrlist_create(context);
             let block = Block::new(context, list);
             sys::dr_insert_clean_call(context, list, std::ptr::null_mut(), on_event as *mut c_void, 0, 0);
@@ -222,16 +192,10 @@ impl Stub {
             }
             sys::instrlist_clear_and_destroy(context, list);
             self.heavy = page;
-            (*self.slots).call = light() as u64;
-            (&raw mut SAVED.rcx_slot).write(&raw mut (*self.slots).rcx);
+            shared.call = light() as u64;
+            (&raw mut SAVED.rcx_slot).write(&raw const shared.rcx);
             let stack = Box::leak(vec![0_u128; STACK / 16].into_boxed_slice()).as_mut_ptr_range().end;
             (&raw mut SAVED.stack).write(stack as u64);
-            // DynamoRIO rewrites each of the program's operands that use these segments to read the base from a slot. It has
-            // no function to set a base, and executing `arch_prctl` for GS fails with version 11.90.
-            self.bases = [Segment::Fs, Segment::Gs].map(|segment| match segment_base_slot(segment) {
-                Some(offset) => base.add(offset as usize).cast(),
-                None => state::die("DynamoRIO does not show where it keeps segment bases"),
-            });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! x87 state and MXCSR, which live in the processor during callouts and clean calls.
 
+use crate::access::FpuEffect;
 use bugnet_format::regs::RegisterFile;
 use std::arch::x86_64::{_fxrstor64, _fxsave64};
 
@@ -66,4 +67,18 @@ pub fn restore(regs: &RegisterFile) {
 pub fn init() {
     // SAFETY: changes x87 state only, in which nothing of the compiler's is kept.
     unsafe { std::arch::asm!("fninit", options(nomem, nostack)) };
+}
+
+/// Changes the x87 control word in the processor as an instruction does that is not executed.
+pub fn apply(effect: FpuEffect) {
+    match effect {
+        FpuEffect::None => {}
+        FpuEffect::Init => init(),
+        FpuEffect::MaskExceptions => {
+            let mut regs = RegisterFile::default();
+            save(&mut regs);
+            regs.fcw |= 0x3f;
+            restore(&regs);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::wire::{Reader, WireError};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Names of the general purpose registers in the processor's own numbering, as used in [`RegisterFile::gpr`].
 pub const GPR_NAMES: [&str; 16] =
@@ -127,6 +128,12 @@ pub struct RegisterDifference {
     pub expected: String,
     /// The replayed value, hexadecimal.
     pub got: String,
+}
+
+impl fmt::Display for RegisterDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: recorded {}, replayed {}", self.register, self.expected, self.got)
+    }
 }
 
 impl RegisterFile {

@@ -161,8 +161,9 @@ impl fmt::Display for MergedReport {
             writeln!(f, "conflict at {addr:#x}: {reader}\n  read {recorded}")?;
             writeln!(f, "  but memory held {found}, as last written by {writer}")?;
         }
-        if let Some(FailureReport { place, what, .. }) = &self.failure {
+        if let Some(FailureReport { place, what, differences }) = &self.failure {
             writeln!(f, "divergence: {place}: {what}")?;
+            differences.iter().try_for_each(|difference| writeln!(f, "  {difference}"))?;
         }
         let MergedCounts {
             instructions, segments, reads, loads, explained, unwritten, system, outside, conflicts, ..

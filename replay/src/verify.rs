@@ -254,7 +254,7 @@ impl fmt::Display for Divergence {
         writeln!(f, "divergence in {} at instruction {}, address {:#x}", self.id, self.position, self.rip)?;
         writeln!(f, "  {}", self.what)?;
         for d in &self.differences {
-            writeln!(f, "  {}: recorded {}, replayed {}", d.register, d.expected, d.got)?;
+            writeln!(f, "  {d}")?;
         }
         writeln!(f, "  last records:")?;
         for event in &self.events {

@@ -154,13 +154,13 @@ impl Merged {
     /// Called from the code cache, with the address of the running thread's next instruction, or in the gate; `access`
     /// if the instruction accesses memory.
     fn event(&mut self, access: bool) -> &mut Self {
-        let pc = self.stub.slots().pc;
+        let pc = self.stub.shared().pc;
         if pc == self.gate {
             self.arrive();
             return self;
         }
         self.machine.fetch(pc);
-        let left = self.stub.slots().left;
+        let left = self.stub.shared().left;
         let mut step = self.stored().map(|()| self.move_to(self.due.wrapping_sub(left)));
         if step.is_ok() {
             step = if left == 0 { self.advance() } else { Ok(()) };
@@ -276,7 +276,7 @@ impl Merged {
                 continue;
             };
             self.due = next.min(until).min(thread.at.saturating_add(MAX_LEFT));
-            self.stub.slots().left = self.due - thread.at;
+            self.stub.shared().left = self.due - thread.at;
             return Ok(());
         }
     }
@@ -343,7 +343,7 @@ impl Merged {
             self.memory.ensure_writable(addr, len)?;
         }
         self.accesses = accesses;
-        self.stub.slots().left -= 1;
+        self.stub.shared().left -= 1;
         Ok(())
     }
 
@@ -445,7 +445,7 @@ impl Merged {
     /// that were not executed. Returns the address at which execution must go on: the gate.
     fn trap(&mut self, what: String, ahead: u64) -> u64 {
         self.accesses.writes.clear();
-        let left = self.stub.slots().left;
+        let left = self.stub.shared().left;
         self.move_to(self.due.wrapping_sub(left).wrapping_sub(ahead));
         self.trap = Some(what);
         self.gate

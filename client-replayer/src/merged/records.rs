@@ -3,7 +3,7 @@
 use super::system;
 use super::{Merged, Trouble};
 use crate::instruction::Registers as _;
-use bugnet_dr::access::{Action, FpuEffect};
+use bugnet_dr::access::Action;
 use bugnet_dr::fpu;
 use bugnet_format::record::{LoadValue, Placed, Record, SignalStep};
 use bugnet_format::regs::{R11, RAX, RCX, RSP, RegisterFile};
@@ -53,7 +53,7 @@ impl Merged {
                     if let Some(address) = target.address(&self.machine) {
                         self.origins.system(address, target.bytes.into());
                     }
-                    change_fpu(*effect);
+                    fpu::apply(*effect);
                 }
                 self.machine.jump(pc.wrapping_add(instruction.len()));
                 self.machine.update(updates);
@@ -112,27 +112,9 @@ impl Merged {
 
     fn same(&mut self, expected: &RegisterFile, what: &str) -> Result<(), Trouble> {
         self.result.counts.checks += 1;
-        let differences = expected.differences(&self.machine.registers());
-        if differences.is_empty() {
+        if expected.differences(&self.machine.registers()).is_empty() {
             return Ok(());
         }
-        let list: Vec<_> = differences
-            .iter()
-            .map(|d| format!("{}: recorded {}, replayed {}", d.register, d.expected, d.got))
-            .collect();
-        Err(Trouble::Failure(format!("{what}: {}", list.join("; ")), Some(Box::new(expected.clone()))))
-    }
-}
-
-fn change_fpu(effect: FpuEffect) {
-    match effect {
-        FpuEffect::None => {}
-        FpuEffect::Init => fpu::init(),
-        FpuEffect::MaskExceptions => {
-            let mut regs = RegisterFile::default();
-            fpu::save(&mut regs);
-            regs.fcw |= 0x3f;
-            fpu::restore(&regs);
-        }
+        Err(Trouble::Failure(what.to_owned(), Some(Box::new(expected.clone()))))
     }
 }

@@ -1,0 +1,82 @@
+//! Thread-local slots that the code cache and the client share, at fixed distances from GS.
+
+use bugnet_dr::ir::{Opnd, Segment, segment_base_slot};
+use bugnet_dr::sys;
+use std::marker::PhantomData;
+
+use crate::state;
+
+/// `mov gs:[slot], rcx`, up to the slot.
+pub const STORE_RCX: &[u8] = &[0x65, 0x48, 0x89, 0x0c, 0x25];
+/// `mov rcx, gs:[slot]`, up to the slot.
+pub const LOAD_RCX: &[u8] = &[0x65, 0x48, 0x8b, 0x0c, 0x25];
+/// `jmp gs:[slot]`, up to the slot.
+pub const JUMP: &[u8] = &[0x65, 0xff, 0x24, 0x25];
+/// `lea rcx, [rip + distance]`, up to the distance, which counts from its end.
+pub const PLACE_IN_RCX: &[u8] = &[0x48, 0x8d, 0x0d];
+
+/// The slots of the replayed thread: a `T` of 8-byte fields, and the bases of FS and GS as the program sees them, which
+/// DynamoRIO keeps in slots of its own.
+pub struct Slots<T> {
+    segment: sys::reg_id_t,
+    offset: u32,
+    own: *mut T,
+    bases: [*mut u64; 2],
+    fields: PhantomData<T>,
+}
+
+impl<T> Slots<T> {
+    /// Allocates the slots.
+    pub fn new() -> Result<Self, String> {
+        let (mut segment, mut offset) = (0, 0);
+        let count = const { (size_of::<T>() / 8) as u32 };
+        // SAFETY: two out parameters.
+        let done = unsafe { sys::dr_raw_tls_calloc(&raw mut segment, &raw mut offset, count, 64) };
+        if done == 0 {
+            return Err("DynamoRIO has no thread-local slots left".into());
+        }
+        Ok(Self { segment, offset, own: std::ptr::null_mut(), bases: [std::ptr::null_mut(); 2], fields: PhantomData })
+    }
+
+    /// Finds this thread's slots, in the first block event; whether this was the first.
+    pub fn find(&mut self) -> bool {
+        if !self.own.is_null() {
+            return false;
+        }
+        // SAFETY: in the replayed thread; the slots lie at the offset that DynamoRIO gave.
+        let base = unsafe { sys::dr_get_dr_segment_base(self.segment).cast::<u8>() };
+        // DynamoRIO rewrites each of the program's operands that use these segments to read the base from a slot. It has
+        // no function to set a base, and executing `arch_prctl` for GS fails with version 11.90.
+        self.bases = [Segment::Fs, Segment::Gs].map(|segment| match segment_base_slot(segment) {
+            // SAFETY: DynamoRIO's slots lie at the same base as those of its clients.
+            Some(offset) => unsafe { base.add(offset as usize) }.cast(),
+            None => state::die("DynamoRIO does not show where it keeps segment bases"),
+        });
+        // SAFETY: as above.
+        self.own = unsafe { base.add(self.offset as usize) }.cast();
+        true
+    }
+
+    /// The fields; from the first block on.
+    #[allow(clippy::mut_from_ref, reason = "the slots are the code cache's, which does not run while the client does")]
+    pub fn get(&self) -> &mut T {
+        // SAFETY: set by `find` to the slots of the only thread; callers copy from it or store to it at once.
+        unsafe { &mut *self.own }
+    }
+
+    /// The distance from GS of the field at `offset` in `T`, as an instruction holds it.
+    pub fn at(&self, offset: usize) -> [u8; 4] {
+        (self.offset + offset as u32).to_le_bytes()
+    }
+
+    /// The field of 8 bytes at `offset` in `T` as an operand.
+    pub fn operand(&self, offset: usize) -> Opnd {
+        Opnd::tls(self.segment, self.offset + offset as u32, 8)
+    }
+
+    /// Sets the base of a segment as the program sees it.
+    pub fn set_segment_base(&self, segment: Segment, base: u64) {
+        // SAFETY: see `find`; the value is only ever added to the program's own addresses.
+        unsafe { self.bases[segment as usize].write(base) };
+    }
+}
