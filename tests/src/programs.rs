@@ -23,7 +23,8 @@ pub struct Program {
     pub name: &'static str,
     /// Debian package that has it.
     pub package: &'static str,
-    /// Program and arguments; `{n}` stands for the size, and the program `cc1` for gcc's own compiler.
+    /// Program and arguments; `{n}` stands for the size, `{t}` for the number of threads, and the program `cc1` for gcc's
+    /// own compiler.
     pub command: &'static [&'static str],
     /// File for standard input.
     pub stdin: Option<&'static str>,
@@ -189,10 +190,19 @@ impl Program {
     /// # Errors
     /// The program's package is not installed, or the input cannot be written.
     pub fn job(&self, dir: &Path, scale: Scale) -> Result<Job> {
+        self.job_with_threads(dir, scale, 1)
+    }
+
+    /// [`Self::job`] with a number of threads, for a program that takes one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn job_with_threads(&self, dir: &Path, scale: Scale, threads: u32) -> Result<Job> {
         let size = self.size(scale);
         let missing = || format!("{} needs a Debian package: apt-get install -y {}", self.name, self.package);
         (self.prepare)(dir, size).with_context(missing)?;
-        let mut command: Vec<String> = self.command.iter().map(|arg| arg.replace("{n}", &size.to_string())).collect();
+        let filled_in = |arg: &&str| arg.replace("{n}", &size.to_string()).replace("{t}", &threads.to_string());
+        let mut command: Vec<String> = self.command.iter().map(filled_in).collect();
         if command[0] == "cc1" {
             let output = run(Command::new("gcc").arg("-print-prog-name=cc1")).with_context(missing)?;
             command[0] = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -224,7 +234,8 @@ fn tree(dir: &Path, size: u64) -> Result<()> {
     Ok(std::os::unix::fs::symlink(tree, dir.join("tree"))?)
 }
 
-fn text(dir: &Path, bytes: u64) -> Result<()> {
+/// A file `text` of about so many bytes.
+pub(crate) fn text(dir: &Path, bytes: u64) -> Result<()> {
     Ok(inputs::text(&dir.join("text"), bytes)?)
 }
 
@@ -235,7 +246,8 @@ fn gzipped(dir: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-fn lines(dir: &Path, count: u64) -> Result<()> {
+/// A file `lines` of so many lines.
+pub(crate) fn lines(dir: &Path, count: u64) -> Result<()> {
     Ok(inputs::lines(&dir.join("lines"), count)?)
 }
 

@@ -1,8 +1,9 @@
 //! The programs with threads, `programs/threads/*.c`: each is a test, and says in its first comment how it is run.
 
-use crate::bugnet::source_tree;
+use crate::bugnet::{printed, run, source_tree};
 use anyhow::{Context, Result, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A program with threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,19 @@ impl Threaded {
             name,
             source,
         })
+    }
+
+    /// Builds it into `folder`, optimised at this level (`O2`, for example).
+    ///
+    /// # Errors
+    /// There is no compiler, or it complains.
+    pub fn build(&self, level: &str, folder: &Path) -> Result<PathBuf> {
+        let program = folder.join(&self.name);
+        let mut compiler = Command::new("gcc");
+        compiler.args(["-std=gnu11", "-g", "-pthread", &format!("-{level}")]).arg(&self.source).arg("-o").arg(&program);
+        let output = run(compiler.args(&self.flags))?;
+        ensure!(output.status.success(), "{}", printed(&output));
+        Ok(program)
     }
 }
 

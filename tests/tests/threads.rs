@@ -1,5 +1,6 @@
 //! Programs with threads: recorded, they behave as natively; each thread replays alone, and all of them replay together in
-//! one order that explains every load. A program that hangs fails. With `--include-ignored`, at full length, too.
+//! one order that explains every load. A program that hangs fails. With `--include-ignored`, a hundred runs of each, and
+//! one at full length.
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, same_behaviour, source_tree};
@@ -38,23 +39,31 @@ fn replay(patience: u32, log: &Path, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn run_program(program: &Threaded, args: &[String], patience: u32, variant: (&str, &[&str]), test: &str) -> Result<()> {
+/// How a program is run.
+#[derive(Clone)]
+struct Effort {
+    args: Vec<String>,
+    runs: u32,
+    patience: u32,
+}
+
+fn run_program(program: &Threaded, effort: &Effort, variant: (&str, &[&str]), test: &str) -> Result<()> {
     let (level, options) = variant;
+    let patience = effort.patience;
     let workshop = Workshop::new(test)?;
-    let binary = workshop.path.join(&program.name);
-    let mut compiler = Command::new("gcc");
-    compiler.args(["-std=gnu11", "-pthread", &format!("-{level}")]).args(&program.flags);
-    let compiled = run(compiler.arg(&program.source).arg("-o").arg(&binary))?;
-    ensure!(compiled.status.success(), "{}", printed(&compiled));
-    let job = Job::new(&workshop.path, [&[binary.to_string_lossy().into_owned()], args].concat());
-    let native = run_within(patience, &job.native()?).context("natively")?;
-    ensure!(native.status.code() == Some(program.status), "natively\n{}", printed(&native));
-    let log = workshop.path.join("log");
-    let recorded = run_within(patience, &job.recorded(&log, options)?).context("recorded")?;
-    same_behaviour(&native, &recorded).context("recorded instead of natively run")?;
-    replay(patience, &log, &["check"])?;
-    replay(patience, &log, &["replay"]).context("each thread alone")?;
-    replay(patience, &log, &["replay", "--merged"]).context("all threads together")?;
+    let binary = program.build(level, &workshop.path)?;
+    let job = Job::new(&workshop.path, [&[binary.to_string_lossy().into_owned()], &effort.args[..]].concat());
+    for _ in 0..effort.runs {
+        let native = run_within(patience, &job.native()?).context("natively")?;
+        ensure!(native.status.code() == Some(program.status), "natively\n{}", printed(&native));
+        let log = workshop.path.join("log");
+        let recorded = run_within(patience, &job.recorded(&log, options)?).context("recorded")?;
+        same_behaviour(&native, &recorded).context("recorded instead of natively run")?;
+        replay(patience, &log, &["check"])?;
+        replay(patience, &log, &["replay"]).context("each thread alone")?;
+        replay(patience, &log, &["replay", "--merged"]).context("all threads together")?;
+        std::fs::remove_dir_all(&log)?;
+    }
     workshop.done()
 }
 
@@ -62,16 +71,17 @@ fn main() -> Result<()> {
     ensure!(source_tree().is_dir(), "no source tree");
     let mut trials = Vec::new();
     for program in programs()? {
+        let test = Effort { args: program.test.clone(), runs: 1, patience: TEST_PATIENCE };
+        let hundred = Effort { runs: 100, ..test.clone() };
+        let soak = program.soak.clone().map(|args| Effort { args, patience: SOAK_PATIENCE, ..test.clone() });
+        let efforts = [(Some(test), ""), (Some(hundred), "-hundred"), (soak, "-soak")];
         for variant in VARIANTS {
-            for (args, patience, suffix) in
-                [(Some(&program.test), TEST_PATIENCE, ""), (program.soak.as_ref(), SOAK_PATIENCE, "-soak")]
-            {
-                let Some(args) = args.cloned() else { continue };
+            for (effort, suffix) in &efforts {
+                let Some(effort) = effort.clone() else { continue };
                 let name = format!("{}-{}{suffix}", program.name, variant.0);
                 let (test, program) = (format!("threads-{name}"), program.clone());
-                let body = move || {
-                    run_program(&program, &args, patience, variant, &test).map_err(|e| Failed::from(format!("{e:?}")))
-                };
+                let body =
+                    move || run_program(&program, &effort, variant, &test).map_err(|e| Failed::from(format!("{e:?}")));
                 trials.push(Trial::test(name, body).with_ignored_flag(!suffix.is_empty()));
             }
         }

@@ -18,7 +18,7 @@ static void *run(void *number)
 int main(int argc, char **argv)
 {
     rounds = argument(argc, argv, 1, 1000);
-    run_threads(4, run);
+    run_threads((int)argument(argc, argv, 2, 4), run);
     for (int i = 0; i < 4; i++)
         printf("%ld\n", counters[i]);
 }
