@@ -8,6 +8,7 @@ pub mod bugnet;
 pub mod inputs;
 pub mod parallel;
 pub mod programs;
+pub mod servers;
 pub mod small;
 pub mod threaded;
 pub mod trace;
