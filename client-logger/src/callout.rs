@@ -5,6 +5,7 @@
 //! registers get their (maybe changed) saved values back.
 
 use crate::fs_base;
+use crate::kept;
 use crate::site::Site;
 use crate::thread::{Saved, Thread};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
@@ -164,7 +165,7 @@ unsafe extern "C" {
 ///
 /// As machine code: there is at least one callout in each block, and DynamoRIO's encoder takes its time.
 pub fn insert(block: &Block, at: Option<Instr>, site: Site) {
-    let site = Box::leak(Box::new(site)) as *const Site as u64;
+    let site = kept::keep(site) as u64;
     let gpr = |reg: Gpr| offset_of!(Thread, saved) + offset_of!(Saved, gpr) + 8 * usize::from(reg.0);
     let mut code = Vec::with_capacity(96);
     let mut emit = |opcode: &[u8], displacement: usize| {
@@ -199,7 +200,7 @@ pub fn insert(block: &Block, at: Option<Instr>, site: Site) {
 /// that the inline part named.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bugnet_logger_callout(thread: *mut Thread, site: *const Site) {
-    // SAFETY: the caller's promise; sites are never freed, and a thread's structure is used by its thread only.
+    // SAFETY: the caller's promise; a site is there as long as its block, and a thread's structure is used by its thread only.
     let (thread, site) = unsafe { (&mut *thread, &*site) };
     thread.callout(site);
 }

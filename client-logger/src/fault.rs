@@ -121,7 +121,7 @@ fn site_at(callout: u64) -> Option<&'static Site> {
     // SAFETY: a callout's inline part is longer than this.
     let decoder = unsafe { decoder(callout, callout + 64) };
     let pointer = decoder.into_iter().find(|i| i.code() == Code::Mov_r64_imm64)?.immediate64();
-    // SAFETY: the instrumentation put the address of a site there, and sites are never freed.
+    // SAFETY: the instrumentation put the address of a site there, which is kept as long as the block.
     unsafe { (pointer as *const Site).as_ref() }
 }
 

@@ -18,6 +18,7 @@ mod ownership;
 
 use crate::callout::{self, Slot};
 use crate::fs_base::Guard;
+use crate::kept;
 use crate::process;
 use crate::shared_code;
 use crate::site::{Kind, Site};
@@ -55,6 +56,7 @@ pub unsafe extern "C" fn on_block(
     if instrs.is_empty() {
         return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
     }
+    kept::on_build();
     let process = process::get();
     if process.protection(instrs[0].pc()) & libc::PROT_EXEC == 0 {
         not_executable(&block, &instrs);

@@ -9,6 +9,7 @@
 //! | `callout` | from the code cache into Rust and back |
 //! | `stack_move` | moves the initial stack |
 //! | `site` | what a callout is about |
+//! | `kept` | what blocks point to, as long as they can be executed |
 //! | `thread` | a thread's position, interval and log |
 //! | `writer` | interval files, frames, the tail |
 //! | `code` | the code picture and the code store |
@@ -43,6 +44,7 @@ mod exec;
 mod fault;
 mod fs_base;
 mod instrument;
+mod kept;
 mod leave;
 mod modules;
 mod options;
@@ -113,6 +115,7 @@ pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv
         sys::dr_register_exit_event(Some(on_exit));
         sys::dr_register_fork_init_event(Some(on_fork));
         sys::dr_register_bb_event(Some(instrument::on_block));
+        sys::dr_register_delete_event(Some(kept::on_delete));
         sys::dr_register_restore_state_ex_event(Some(fault::on_restore_state));
         sys::dr_register_signal_event(Some(fault::on_signal));
         sys::dr_register_filter_syscall_event(Some(syscall::on_filter));

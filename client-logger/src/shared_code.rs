@@ -7,6 +7,7 @@
 
 use crate::code::read_memory;
 use crate::fs_base::{self, Guard};
+use crate::kept;
 use bugnet_dr::ir::{Block, Instr};
 use bugnet_dr::{context, sys};
 use rangemap::RangeSet;
@@ -95,14 +96,14 @@ pub fn insert_check(block: &Block, first: Instr, len: u64) -> bool {
     if !read_memory(pc, &mut bytes) {
         return false;
     }
-    block.clean_call(Some(first), on_entry, Box::leak(Box::new(Translated { pc, bytes })));
+    block.clean_call(Some(first), on_entry, kept::keep(Translated { pc, bytes }));
     true
 }
 
 /// Called at the start of a block: if its code has changed, it is translated anew.
 unsafe extern "C" fn on_entry(translated: *const Translated) {
     let _own = Guard::new();
-    // SAFETY: the pointer is the one that `insert_check` leaked.
+    // SAFETY: `insert_check` keeps it as long as the block, which is being executed.
     let translated = unsafe { &*translated };
     if !unchanged(translated) {
         translate_anew(translated.pc, translated.bytes.len());

@@ -1,4 +1,4 @@
-//! What a callout is about. A site is made when its block is instrumented and lives as long as the process.
+//! What a callout is about. A site is made when its block is instrumented, and is [kept](crate::kept) as long as that.
 
 use bugnet_dr::access::{Access, RepString};
 use bugnet_dr::ir::{Gpr, MemoryParts, Segment};

@@ -558,10 +558,11 @@ impl Block {
         }
     }
 
-    /// Calls a function of the client's with one argument before `at`, all registers saved.
-    pub fn clean_call<T>(&self, at: Option<Instr>, function: unsafe extern "C" fn(*const T), argument: &'static T) {
+    /// Calls a function of the client's before `at`, all registers saved, with an argument that has to be valid as long as
+    /// the block can be executed.
+    pub fn clean_call<T>(&self, at: Option<Instr>, function: unsafe extern "C" fn(*const T), argument: *const T) {
         let at = at.map_or(std::ptr::null_mut(), |i| i.0);
-        let argument = std::ptr::from_ref(argument) as i64;
+        let argument = argument as i64;
         // SAFETY: see the crate's "Safety of the whole"; makes an operand from a value.
         unsafe {
             let argument = sys::opnd_create_immed_int64(argument, sys::OPSZ_8 as u8);

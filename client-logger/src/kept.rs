@@ -1,0 +1,84 @@
+//! What blocks in the code cache point to: kept as long as they may be executed, and no longer.
+//!
+//! DynamoRIO says that a block is gone, but not which of those that were built at its address, and a trace takes over what
+//! its blocks point to. So nothing is freed by itself: once most of what was built is gone, all that is left is thrown away
+//! and built anew, and everything from before is freed. Code that is generated again and again thus takes up no more and
+//! more memory, neither here nor in DynamoRIO's caches.
+
+use crate::fs_base::Guard;
+use crate::process;
+use bugnet_dr::sys;
+use std::any::Any;
+use std::ffi::c_void;
+use std::os::raw::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// Fewer blocks than this are not worth it.
+const FEW: u64 = 20_000;
+
+/// Blocks that DynamoRIO has deleted since everything was last thrown away.
+static DELETED: AtomicU64 = AtomicU64::new(0);
+
+struct Kept {
+    /// What was made for blocks since the last time that all were asked to be thrown away.
+    current: Vec<Box<dyn Any + Send>>,
+    /// What was made before, as long as that has not happened.
+    old: Vec<Box<dyn Any + Send>>,
+    /// Whether it has been asked for.
+    asked: bool,
+    /// Blocks that were built since then.
+    built: u64,
+}
+
+static KEPT: Mutex<Kept> = Mutex::new(Kept { current: Vec::new(), old: Vec::new(), asked: false, built: 0 });
+
+fn kept() -> MutexGuard<'static, Kept> {
+    KEPT.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Keeps a value for the block that is being built; the address is valid as long as the block can be executed.
+pub fn keep<T: Any + Send>(value: T) -> *const T {
+    let value = Box::new(value);
+    let address = &raw const *value;
+    kept().current.push(value);
+    address
+}
+
+/// A block is about to be built. Throws everything away if most of it is of no use any more.
+pub fn on_build() {
+    let mut kept = kept();
+    kept.built += 1;
+    let deleted = DELETED.load(Ordering::Relaxed);
+    // Other threads are in the middle of blocks, and a child of vfork has its parent waiting in one.
+    if deleted < FEW || deleted < kept.built / 2 || kept.asked || process::get().threaded() {
+        return;
+    }
+    if process::current_pid() != process::get().id.pid.0 {
+        return;
+    }
+    kept.asked = true;
+    kept.built = 0;
+    kept.old = std::mem::take(&mut kept.current);
+    DELETED.store(0, Ordering::Relaxed);
+    drop(kept);
+    // SAFETY: may be asked for anywhere; the whole address space.
+    unsafe { sys::dr_delay_flush_region(std::ptr::null_mut(), usize::MAX, 0, Some(on_thrown_away)) };
+}
+
+/// No block is left that was built before it was asked for.
+unsafe extern "C" fn on_thrown_away(_: c_int) {
+    let _own = Guard::new();
+    let mut kept = kept();
+    kept.old = Vec::new();
+    kept.asked = false;
+    DELETED.store(0, Ordering::Relaxed);
+}
+
+/// DynamoRIO deletes a block. It may hold any of its locks here.
+///
+/// # Safety
+/// DynamoRIO's deletion event.
+pub unsafe extern "C" fn on_delete(_context: *mut c_void, _tag: *mut c_void) {
+    DELETED.fetch_add(1, Ordering::Relaxed);
+}
