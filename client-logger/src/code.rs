@@ -1,23 +1,39 @@
 //! The code picture: which pages of code the replayer has, and the code store that it gets them from.
 
+mod needed;
+
 use crate::writer::LogFile;
 use bugnet_dr::sys;
-use bugnet_format::code::{self, PAGE};
+use bugnet_format::code::{self, CodePage, CodeStore, PAGE};
 use bugnet_format::folder::CODE_FILE;
 use bugnet_format::frame::encode_frame;
-use bugnet_format::types::{Addr, CodeSeq};
+use bugnet_format::types::{Addr, CodeSeq, Tid};
 use hashbrown::HashMap;
-use std::path::Path;
+use needed::Needed;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+/// The store is written anew once it has so many pages more than twice what it had then.
+const TRIM: u64 = 256;
+/// Pages in a frame of a store that is written anew.
+const PAGES_OF_FRAME: usize = 64;
 
 /// The code picture of the process.
 pub struct Code {
     /// The newest version of each page, and its number.
     pages: HashMap<u64, (CodeSeq, Box<[u8; PAGE]>)>,
-    /// The address of each version of a page, in the order of their numbers, from 1.
-    history: Vec<u64>,
-    /// Frames in this process's own store.
-    frames: u32,
+    /// The address of each version of a page behind the first `forgotten`, in the order of their numbers.
+    history: VecDeque<u64>,
+    forgotten: u64,
+    needed: Needed,
+    /// Where this process's own store is.
+    path: PathBuf,
     file: LogFile,
+    /// Frames and pages in it.
+    frames: u32,
+    stored: u64,
+    /// With more pages than this, it is written anew.
+    most: u64,
     closed: bool,
 }
 
@@ -28,19 +44,36 @@ pub fn read_memory(address: u64, out: &mut [u8]) -> bool {
     unsafe { sys::dr_safe_read(address as *const _, out.len(), out.as_mut_ptr().cast(), &raw mut read) != 0 }
 }
 
-fn create_file(folder: &Path) -> Result<LogFile, String> {
-    let mut file = LogFile::create(&folder.join(CODE_FILE))?;
+fn create_file(path: &Path) -> Result<LogFile, String> {
+    let mut file = LogFile::create(path)?;
     file.write(&code::encode_header())?;
     Ok(file)
 }
 
+/// Appends a frame of pages to a store.
+fn write_frame<'a>(
+    file: &mut LogFile,
+    number: u32,
+    pages: impl IntoIterator<Item = (CodeSeq, u64, &'a [u8; PAGE])>,
+) -> Result<(), String> {
+    let (mut raw, mut frame) = (Vec::new(), Vec::new());
+    for (seq, address, bytes) in pages {
+        code::encode_page(seq, Addr(address), bytes, &mut raw);
+    }
+    encode_frame(number, &raw, 1, &mut frame).map_err(|e| e.to_string())?;
+    file.write(&frame)
+}
+
 impl Code {
-    /// Creates the code store in the process's folder.
+    /// Creates the code store in the process's folder, for a log in which so many intervals of each thread are kept; 0
+    /// for all.
     ///
     /// # Errors
     /// A sentence.
-    pub fn create(folder: &Path) -> Result<Self, String> {
-        Ok(Self { file: create_file(folder)?, closed: false, ..Self::closed() })
+    pub fn create(folder: &Path, keep: u64) -> Result<Self, String> {
+        let path = folder.join(CODE_FILE);
+        let file = create_file(&path)?;
+        Ok(Self { path, file, needed: Needed::new(keep), closed: false, ..Self::closed() })
     }
 
     /// The code picture of a forked child, whose store has the pages that come from now on; `self`, which the child
@@ -49,19 +82,30 @@ impl Code {
     /// # Errors
     /// A sentence.
     pub fn fork(&mut self, folder: &Path) -> Result<Self, String> {
-        let file = create_file(folder)?;
+        let fresh = Self::create(folder, self.needed.keep())?;
         let (pages, history) = (std::mem::take(&mut self.pages), std::mem::take(&mut self.history));
-        Ok(Self { pages, history, frames: 0, file, closed: false })
+        Ok(Self { pages, history, forgotten: self.forgotten, ..fresh })
     }
 
     /// A code picture that stays empty, without a store.
     pub fn closed() -> Self {
-        Self { pages: HashMap::new(), history: Vec::new(), frames: 0, file: LogFile::none(), closed: true }
+        Self {
+            pages: HashMap::new(),
+            history: VecDeque::new(),
+            forgotten: 0,
+            needed: Needed::default(),
+            path: PathBuf::new(),
+            file: LogFile::none(),
+            frames: 0,
+            stored: 0,
+            most: TRIM,
+            closed: true,
+        }
     }
 
     /// The newest code picture.
     pub fn seq(&self) -> CodeSeq {
-        CodeSeq(self.history.len() as u64)
+        CodeSeq(self.forgotten + self.history.len() as u64)
     }
 
     /// Every page of the newest code picture: address and bytes.
@@ -71,8 +115,8 @@ impl Code {
 
     /// The pages by which the newest code picture differs from an older one: address and bytes.
     pub fn pages_since(&self, seq: CodeSeq) -> impl Iterator<Item = (u64, &[u8; PAGE])> {
-        let addresses = self.history.get(seq.0 as usize..).unwrap_or_default();
-        addresses.iter().filter_map(|address| Some((*address, &*self.pages.get(address)?.1)))
+        let known = seq.0.saturating_sub(self.forgotten).min(self.history.len() as u64);
+        self.history.range(known as usize..).filter_map(|address| Some((*address, &*self.pages.get(address)?.1)))
     }
 
     /// Code at these addresses is about to run: makes sure that the picture has it. Returns the oldest picture that
@@ -106,17 +150,77 @@ impl Code {
                 continue;
             }
             let seq = CodeSeq(self.seq().0 + 1);
-            let mut raw = Vec::with_capacity(code::CODE_PAGE_SIZE);
-            code::encode_page(seq, Addr(page), &now, &mut raw);
-            let mut frame = Vec::new();
-            encode_frame(self.frames, &raw, 1, &mut frame).map_err(|e| e.to_string())?;
-            self.file.write(&frame)?;
+            write_frame(&mut self.file, self.frames, [(seq, page, &now)])?;
             self.frames += 1;
-            self.history.push(page);
+            self.stored += 1;
+            self.history.push_back(page);
             self.pages.insert(page, (seq, Box::new(now)));
             needed = seq;
         }
         Ok(needed)
+    }
+
+    /// A thread has begun an interval with the code picture `seq`, and its oldest is gone if there were enough. Pages of
+    /// which the log has no need any more leave the store now and then.
+    pub fn begin_interval(&mut self, tid: Tid, seq: CodeSeq) {
+        if self.needed.keep() == 0 || self.closed {
+            return;
+        }
+        self.needed.begin(tid, seq);
+        if let Some(oldest) = self.needed.oldest() {
+            let old = oldest.0.saturating_sub(self.forgotten).min(self.history.len() as u64);
+            self.history.drain(..old as usize);
+            self.forgotten += old;
+        }
+        if self.stored > self.most {
+            // Where that fails (a full disk), the store stays as it is.
+            if self.trim().is_err() {
+                let _ = std::fs::remove_file(self.path.with_extension("bnc.new"));
+            }
+            self.most = 2 * self.stored + TRIM;
+        }
+    }
+
+    /// A thread has ended.
+    pub fn end_thread(&mut self, tid: Tid) {
+        let now = self.seq();
+        self.needed.end(tid, now);
+    }
+
+    /// A process may be forked.
+    pub fn before_fork(&mut self) {
+        let now = self.seq();
+        self.needed.before_fork(now);
+    }
+
+    /// It has been, or has not.
+    pub fn after_fork(&mut self) {
+        let now = self.seq();
+        self.needed.after_fork(now);
+    }
+
+    /// Writes the store anew without pages that are not needed, and puts that into its place.
+    fn trim(&mut self) -> Result<(), String> {
+        let failed = |e: std::io::Error| e.to_string();
+        let bytes = std::fs::read(&self.path).map_err(failed)?;
+        let mut pages = CodeStore::decode(&bytes, Vec::new(), &self.path).map_err(|e| e.to_string())?.pages;
+        drop(bytes);
+        let mut next = HashMap::new();
+        let mut needed = |page: &CodePage| self.needed.has(page.seq, next.insert(page.addr, page.seq));
+        let keep: Vec<bool> = pages.iter().rev().map(&mut needed).collect();
+        let mut keep = keep.into_iter().rev();
+        pages.retain(|_| keep.next().unwrap_or(true));
+        let new = self.path.with_extension("bnc.new");
+        let mut file = create_file(&new)?;
+        let mut frames = 0;
+        for part in pages.chunks(PAGES_OF_FRAME) {
+            write_frame(&mut file, frames, part.iter().map(|page| (page.seq, page.addr.0, &*page.bytes)))?;
+            frames += 1;
+        }
+        std::fs::rename(&new, &self.path).map_err(failed)?;
+        self.file.close();
+        (self.file, self.frames, self.stored) = (file, frames, pages.len() as u64);
+        Ok(())
     }
 
     /// Closes the code store; code is no longer observed.

@@ -9,7 +9,43 @@ use object::Endianness;
 use object::elf::{FileHeader64, NT_GNU_BUILD_ID, PT_NOTE};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
 use std::ffi::{CStr, c_void};
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The list of a process: each line once, at the place where it came last.
+struct List {
+    file: PathBuf,
+    lines: Vec<String>,
+    /// Lines in the file, with those that came again.
+    written: usize,
+}
+
+/// The list is written anew with so many lines more than twice those that there are.
+const SPARE: usize = 64;
+
+static LIST: Mutex<List> = Mutex::new(List { file: PathBuf::new(), lines: Vec::new(), written: 0 });
+
+impl List {
+    /// Appends a line to the list in `file`.
+    fn append(&mut self, file: &Path, line: String) -> io::Result<()> {
+        if self.file != file {
+            // A forked child has a list of its own.
+            *self = Self { file: file.to_owned(), lines: Vec::new(), written: 0 };
+        }
+        self.lines.retain(|known| *known != line);
+        self.lines.push(line.clone());
+        if self.written > 2 * self.lines.len() + SPARE {
+            let new = file.with_extension("jsonl.new");
+            std::fs::write(&new, self.lines.concat())?;
+            std::fs::rename(&new, file)?;
+            self.written = self.lines.len();
+            return Ok(());
+        }
+        self.written += 1;
+        std::fs::OpenOptions::new().create(true).append(true).open(file)?.write_all(line.as_bytes())
+    }
+}
 
 /// The GNU build id of the ELF file that is mapped from `base` on, in hexadecimal; empty without one.
 fn build_id(base: u64) -> String {
@@ -60,10 +96,10 @@ pub unsafe extern "C" fn on_load(_context: *mut c_void, info: *const sys::module
     }
     let module = Module { base, size: info.end as u64 - base, path, build_id: build_id(base) };
     let file = process::get().folder.join(MODULES_FILE);
-    let written = serde_json::to_string(&module).map_err(std::io::Error::from).and_then(|line| {
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&file)?;
-        file.write_all((line + "\n").as_bytes())
-    });
+    let mut list = LIST.lock().unwrap_or_else(|e| e.into_inner());
+    let written =
+        serde_json::to_string(&module).map_err(io::Error::from).and_then(|line| list.append(&file, line + "\n"));
+    drop(list);
     if let Err(e) = written {
         crate::warn(&format!("cannot write {}: {e}", file.display()));
     }

@@ -74,7 +74,7 @@ pub fn start(options: Options) {
     let info = beginning.describe(beginning.origin);
     let streams = beginning.streams.clone();
     let made = origin::make_folder(&options.log, current_pid(), &info)
-        .and_then(|(id, folder)| Ok((id, Code::create(&folder)?, folder)));
+        .and_then(|(id, folder)| Ok((id, Code::create(&folder, options.keep)?, folder)));
     let (id, code, folder) = made.unwrap_or_else(|why| crate::die(&why));
     set(Process {
         options,

@@ -263,9 +263,17 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         thread.leave_fs();
         thread.announce_birth(child_stack(number, &args).unwrap_or(regs.gpr[RSP]), position);
     }
+    if forks(number, &args) {
+        process.code().before_fork();
+    }
     thread.leave(position);
     thread.syscall.before = Some(regs);
     substitute(thread, drcontext, number)
+}
+
+/// Whether a system call makes a process with memory of its own.
+fn forks(number: i64, args: &[u64; 6]) -> bool {
+    number == libc::SYS_fork || clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_VM as u64 == 0)
 }
 
 /// Gives the kernel some system calls in another form, whether or not the thread is recorded; 0 if it is not to get
@@ -371,6 +379,9 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     if number != libc::SYS_rt_sigaction || thread.syscall.own_streams.is_none() {
         // A child of vfork has signal handlers of its own.
         thread.mask.after(number, &args, result, before.gpr[RSP]);
+    }
+    if forks(number, &args) && result != 0 {
+        process::get().code().after_fork();
     }
     if result < 0 && matches!(number, libc::SYS_clone | libc::SYS_clone3) {
         CLONE_FAILED.store(true, Ordering::Relaxed);

@@ -230,6 +230,7 @@ impl Thread {
             // A thread of the process that this one was just forked from, where it goes on.
             log.abandon();
         }
+        process::get().code().end_thread(thread.tid);
         if let Some(peer) = thread.peer() {
             peer.end(thread.moment(thread.end));
         }
@@ -502,13 +503,14 @@ impl Thread {
         let tsc = unsafe { std::arch::x86_64::_rdtsc() };
         let first = Record::Checkpoint { tsc, unix_nanos: now.as_nanos() as u64, regs: Box::new(regs) };
         match &mut self.log {
-            Some(log) => log.begin(&header, &first),
+            Some(log) => log.begin(&header, &first)?,
             None => {
                 let folder = process.folder.join(folder::thread_folder(self.tid));
                 self.log = Some(Writer::create(folder, process.options.keep, &header, &first)?);
-                Ok(())
             }
         }
+        process.code().begin_interval(self.tid, header.code_seq);
+        Ok(())
     }
 
     /// The program is about to execute its first instruction.

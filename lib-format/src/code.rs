@@ -22,7 +22,8 @@ pub const CODE_PAGE_SIZE: usize = 16 + PAGE;
 /// One version of one page of code.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CodePage {
-    /// Its number: from 1, or behind the pages of the process that this one was forked from; ascending by one.
+    /// Its number: from 1, or behind the pages of the process that this one was forked from; ascending, and by one unless
+    /// only the last intervals are kept.
     pub seq: CodeSeq,
     /// Address of its first byte; a multiple of [`PAGE`].
     pub addr: Addr,
@@ -55,7 +56,7 @@ pub fn encode_page(seq: CodeSeq, addr: Addr, bytes: &[u8; PAGE], out: &mut Vec<u
 /// The code store of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeStore {
-    /// All pages, by sequence number: `pages[i].seq` is `CodeSeq(i + 1)`.
+    /// All pages, ascending by sequence number.
     pub pages: Vec<CodePage>,
     /// What is wrong behind the last usable page, if anything is.
     pub broken: Option<(u64, String)>,
@@ -63,7 +64,8 @@ pub struct CodeStore {
 
 impl CodeStore {
     /// Reads the bytes of a code store's file, up to where it was cut off if it was. `inherited` are the pages before
-    /// its own: those of the process that this one was forked from.
+    /// its own: those of the process that this one was forked from. Whether pages may be missing is for
+    /// [`crate::check`] to say.
     ///
     /// # Errors
     /// Not a code store, another version, or a page that breaks a rule.
@@ -75,7 +77,7 @@ impl CodeStore {
         }
         check_magic(file, &CODE_MAGIC, path, "code store")?;
         let frames = read_frames(file, CODE_HEADER_SIZE);
-        match decode_pages(&frames.stream, pages.len() as u64) {
+        match decode_pages(&frames.stream, pages.last().map_or(CodeSeq(0), |page| page.seq)) {
             (own, None) => {
                 pages.extend(own);
                 Ok(Self { pages, broken: frames.broken })
@@ -84,29 +86,40 @@ impl CodeStore {
         }
     }
 
-    /// Whether the store has all pages of the code picture at `seq`.
+    /// The number of the last page; 0 if there is none.
+    #[must_use]
+    pub fn last(&self) -> CodeSeq {
+        self.pages.last().map_or(CodeSeq(0), |page| page.seq)
+    }
+
+    /// The pages with numbers up to `seq`, ascending.
+    #[must_use]
+    pub fn up_to(&self, seq: CodeSeq) -> &[CodePage] {
+        &self.pages[..self.pages.partition_point(|page| page.seq <= seq)]
+    }
+
+    /// Whether the store reaches to the code picture at `seq`.
     #[must_use]
     pub fn covers(&self, seq: CodeSeq) -> bool {
-        seq.0 <= self.pages.len() as u64
+        seq <= self.last()
     }
 
     /// The code picture at `seq`: for each page address, its newest version up to `seq`, ascending by address.
     #[must_use]
     pub fn picture(&self, seq: CodeSeq) -> Vec<&CodePage> {
-        let count = usize::try_from(seq.0).unwrap_or(usize::MAX).min(self.pages.len());
-        let newest: HashMap<Addr, &CodePage> = self.pages[..count].iter().map(|p| (p.addr, p)).collect();
+        let newest: HashMap<Addr, &CodePage> = self.up_to(seq).iter().map(|p| (p.addr, p)).collect();
         let mut pages: Vec<_> = newest.into_values().collect();
         pages.sort_by_key(|page| page.addr);
         pages
     }
 }
 
-/// The pages of a store's stream, behind `inherited` others, up to the first that breaks a rule: where in the stream,
+/// The pages of a store's stream, behind the page `inherited`, up to the first that breaks a rule: where in the stream,
 /// and which rule.
-pub(crate) fn decode_pages(stream: &[u8], inherited: u64) -> (Vec<CodePage>, Option<(u64, &'static str)>) {
-    let mut pages = Vec::new();
+pub(crate) fn decode_pages(stream: &[u8], inherited: CodeSeq) -> (Vec<CodePage>, Option<(u64, &'static str)>) {
+    let mut pages: Vec<CodePage> = Vec::new();
     for (i, bytes) in stream.chunks(CODE_PAGE_SIZE).enumerate() {
-        match decode_page(bytes, CodeSeq(inherited.saturating_add(i as u64 + 1))) {
+        match decode_page(bytes, pages.last().map_or(inherited, |page| page.seq)) {
             Ok(page) => pages.push(page),
             Err(e) => return (pages, Some(((i * CODE_PAGE_SIZE) as u64, e.0))),
         }
@@ -114,12 +127,12 @@ pub(crate) fn decode_pages(stream: &[u8], inherited: u64) -> (Vec<CodePage>, Opt
     (pages, None)
 }
 
-fn decode_page(bytes: &[u8], expected: CodeSeq) -> std::result::Result<CodePage, WireError> {
+fn decode_page(bytes: &[u8], before: CodeSeq) -> std::result::Result<CodePage, WireError> {
     let mut r = Reader::new(bytes, 0);
     let seq = CodeSeq(r.u64()?);
     let addr = Addr(r.u64()?);
-    if seq != expected {
-        return Err(WireError("a page of code is missing or out of order"));
+    if seq <= before {
+        return Err(WireError("a page of code is out of order"));
     }
     if addr != addr.page() || addr.0 >= Addr::USER_END {
         return Err(WireError("not a page's address"));

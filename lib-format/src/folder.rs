@@ -17,7 +17,7 @@ use crate::code::CodeStore;
 use crate::error::{FormatError, Result};
 use crate::frame::Interval;
 use crate::process::{Origin, ProcessInfo};
-use crate::types::{IntervalNo, ProcessId, Tid};
+use crate::types::{CodeSeq, IntervalNo, ProcessId, Tid};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -314,24 +314,26 @@ impl Recording {
         Ok(threads)
     }
 
-    /// The modules of a process, in the order in which they were mapped. A last line that was cut off is left out.
+    /// The modules of a process, in the order in which they were mapped: behind those of the process that it was forked
+    /// from, its own. A last line that was cut off is left out.
     ///
     /// # Errors
-    /// The file is there but cannot be read.
+    /// A file is there but cannot be read, or the process is its own ancestor.
     pub fn modules(&self, process: ProcessId) -> Result<Vec<Module>> {
-        let path = self.path.join(process_folder(process)).join(MODULES_FILE);
-        match std::fs::read(&path) {
-            Ok(lines) => Ok(module_lines(&lines).map_while(std::result::Result::ok).collect()),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(e) => Err(FormatError::io(&path)(e)),
+        let mut modules = Vec::new();
+        for (ancestor, _) in self.forks(process)?.into_iter().rev() {
+            let path = self.path.join(process_folder(ancestor)).join(MODULES_FILE);
+            match std::fs::read(&path) {
+                Ok(lines) => modules.extend(module_lines(&lines).map_while(std::result::Result::ok)),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(FormatError::io(&path)(e)),
+            }
         }
+        Ok(modules)
     }
 
-    /// The code store of a process, with the pages that it has from the process that it was forked from.
-    ///
-    /// # Errors
-    /// It, or that of a process that it was forked from, cannot be read or is damaged.
-    pub fn code(&self, process: ProcessId) -> Result<CodeStore> {
+    /// A process, the one that it was forked from, and so on, each with how many of its code pages the one before has.
+    fn forks(&self, process: ProcessId) -> Result<Vec<(ProcessId, Option<CodeSeq>)>> {
         let mut line = vec![(process, None)];
         let mut youngest = process;
         while let Some(Origin::Fork { from, code_pages }) = self.process(youngest)?.map(|info| info.origin) {
@@ -339,19 +341,28 @@ impl Recording {
                 let path = self.path.join(process_folder(process)).join(PROCESS_FILE);
                 return Err(FormatError::damaged(&path, 0, "the process is its own ancestor"));
             }
-            line.push((from, Some(usize::try_from(code_pages).unwrap_or(usize::MAX))));
+            line.push((from, Some(CodeSeq(code_pages))));
             youngest = from;
         }
+        Ok(line)
+    }
+
+    /// The code store of a process, with the pages that it has from the process that it was forked from.
+    ///
+    /// # Errors
+    /// It, or that of a process that it was forked from, cannot be read or is damaged.
+    pub fn code(&self, process: ProcessId) -> Result<CodeStore> {
         let mut store = CodeStore::default();
-        for (ancestor, inherits) in line.into_iter().rev() {
+        for (ancestor, inherits) in self.forks(process)?.into_iter().rev() {
             let path = self.path.join(process_folder(ancestor)).join(CODE_FILE);
             let bytes = std::fs::read(&path).map_err(FormatError::io(&path))?;
             store = CodeStore::decode(&bytes, store.pages, &path)?;
             if let Some(inherits) = inherits {
-                if store.pages.len() < inherits {
+                if !store.covers(inherits) {
                     return Err(FormatError::damaged(&path, 0, "it lacks pages that a forked process has from it"));
                 }
-                store.pages.truncate(inherits);
+                let len = store.up_to(inherits).len();
+                store.pages.truncate(len);
             }
         }
         Ok(store)

@@ -405,6 +405,20 @@ const KILLED: &[KilledState] = &[
         &[1, 28],
     ),
     (
+        "code-store-new",
+        |_| {},
+        |log| std::fs::write(log.join(CODE.to_owned() + ".new"), b"BUGNET").unwrap(),
+        &[],
+        &[2, 28, 6],
+    ),
+    (
+        "modules-new",
+        |_| {},
+        |log| std::fs::write(log.join(MODULES.to_owned() + ".new"), b"{").unwrap(),
+        &[],
+        &[2, 28, 6],
+    ),
+    (
         "code-store-cut",
         |log| log.code.push(Addr(0x5000)),
         |log| change(log, CODE, |file| file.truncate(file.len() - 3)),
@@ -495,4 +509,24 @@ fn intervals_of_two_threads_have_different_checkpoint_numbers() {
     other.intervals[0].header.sequence = 0;
     log.write(folder.path());
     assert_eq!(invariants(&checked(folder.path()), Severity::Error), BTreeSet::from([Invariant::CheckpointSequence]));
+}
+
+#[test]
+fn code_pages_may_be_missing_only_where_not_all_intervals_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    for keep in [0, 2] {
+        let mut log = sound();
+        log.meta.keep = keep;
+        log.write(folder.path());
+        change(folder.path(), CODE, |file| {
+            file.truncate(bugnet_format::code::CODE_HEADER_SIZE);
+            for (frame, seq) in [1, 3].into_iter().enumerate() {
+                let (mut bytes, page) = (Vec::new(), common::page(seq as usize));
+                bugnet_format::code::encode_page(CodeSeq(seq), Addr(0x40_1000), &page, &mut bytes);
+                encode_frame(frame as u32, &bytes, common::LEVEL, file).unwrap();
+            }
+        });
+        let expected: &[Invariant] = if keep == 0 { &[Invariant::CodePage] } else { &[] };
+        assert_eq!(invariants(&checked(folder.path()), Severity::Error), expected.iter().copied().collect());
+    }
 }

@@ -2,9 +2,9 @@
 
 mod common;
 
-use bugnet_format::code::{CodeStore, PAGE};
+use bugnet_format::code::{CodeStore, PAGE, encode_header, encode_page};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
-use bugnet_format::frame::{Interval, IntervalHeader, TAIL_HEADER_SIZE, TailHeader, read_tail};
+use bugnet_format::frame::{Interval, IntervalHeader, TAIL_HEADER_SIZE, TailHeader, encode_frame, read_tail};
 use bugnet_format::merged::{self, Merged, Segment};
 use bugnet_format::package::{self, Package};
 use bugnet_format::record::{
@@ -384,6 +384,22 @@ fn a_code_store_cut_anywhere_has_the_pages_before() {
         let cut = CodeStore::decode(&file[..len], Vec::new(), Path::new("code")).unwrap();
         assert!(whole.pages.starts_with(&cut.pages) && cut.pages.len() < 3);
     }
+}
+
+#[test]
+fn a_code_store_without_pages_that_nobody_needs() {
+    let mut file = encode_header().to_vec();
+    for (frame, seq) in [4, 9, 11].into_iter().enumerate() {
+        let mut bytes = Vec::new();
+        encode_page(CodeSeq(seq), Addr(0x1000 * (1 + seq % 2)), &common::page(seq as usize), &mut bytes);
+        encode_frame(frame as u32, &bytes, common::LEVEL, &mut file).unwrap();
+    }
+    let store = CodeStore::decode(&file, Vec::new(), Path::new("code")).unwrap();
+    let picture = |seq| store.picture(CodeSeq(seq)).iter().map(|page| page.seq.0).collect::<Vec<_>>();
+    assert_eq!((picture(8), picture(9), picture(20)), (vec![4], vec![4, 9], vec![4, 11]));
+    assert!(store.covers(CodeSeq(11)) && !store.covers(CodeSeq(12)));
+    let inherited = store.pages.clone();
+    assert!(CodeStore::decode(&file, inherited, Path::new("code")).is_err(), "numbers ascend");
 }
 
 #[test]

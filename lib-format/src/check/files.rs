@@ -34,7 +34,7 @@ pub(super) fn check_recording(recording: &Recording, report: &mut Report) -> Res
             code_pages.insert(pid, inherited);
             continue;
         }
-        let known = check_code(&folder, inherited, report)?;
+        let known = check_code(&folder, inherited, recording.meta.keep == 0, report)?;
         code_pages.insert(pid, known);
         let mut process = Process {
             recording,
@@ -160,8 +160,9 @@ fn check_frames(frames: &Frames, may_be_cut: bool, path: &Path, report: &mut Rep
     report.error(invariant, path, *at, why);
 }
 
-/// Checks a process's code store behind the pages that it inherits; returns the number of its last usable page.
-fn check_code(folder: &Path, inherited: CodeSeq, report: &mut Report) -> Result<CodeSeq> {
+/// Checks a process's code store behind the pages that it inherits, which has all others if it is `whole`; returns the
+/// number of its last usable page.
+fn check_code(folder: &Path, inherited: CodeSeq, whole: bool, report: &mut Report) -> Result<CodeSeq> {
     let path = folder.join(CODE_FILE);
     let Some(file) = read(&path)? else {
         report.error(Invariant::HeaderWhole, &path, 0, "there is no code store");
@@ -177,11 +178,15 @@ fn check_code(folder: &Path, inherited: CodeSeq, report: &mut Report) -> Result<
     check_reserved(&file[12..file.len().min(CODE_HEADER_SIZE)], 12, &path, report);
     let frames = read_frames(&file, CODE_HEADER_SIZE);
     check_frames(&frames, true, &path, report);
-    let (pages, fault) = decode_pages(&frames.stream, inherited.0);
+    let (pages, fault) = decode_pages(&frames.stream, inherited);
     if let Some((at, why)) = fault {
         report.error(Invariant::CodePage, &path, at, why);
     }
-    Ok(CodeSeq(inherited.0 + pages.len() as u64))
+    let last = pages.last().map_or(inherited, |page| page.seq);
+    if whole && last.0 - inherited.0 != pages.len() as u64 {
+        report.error(Invariant::CodePage, &path, 0, format!("{} pages, the last is {last}", pages.len()));
+    }
+    Ok(last)
 }
 
 /// What the rules about a thread need to know of its process.

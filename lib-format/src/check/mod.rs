@@ -73,7 +73,7 @@ invariants! {
     SnapshotPlace "snapshot-place" "a SNAPSHOT comes just before the END",
     AddressRange "address-range" "memory lies in the user half of the address space",
     RegistersKnown "registers-known" "all registers but arithmetic flags are known where an interval begins or goes over into the next",
-    CodePage "code-page" "code pages are numbered from 1, or behind those of the process that was forked, without gaps and lie at a page's address",
+    CodePage "code-page" "code pages are numbered from 1, or behind those of the process that was forked, without gaps unless only the last intervals are kept, and lie at a page's address",
     CodeAscending "code-ascending" "the code picture only grows, within an interval and from one to the next",
     CodeKnown "code-known" "the code store has every page that an interval names",
     IntervalContinuity "interval-continuity" "an interval begins with the registers with which the one before ended, but for what a failed exec changes",

@@ -76,10 +76,10 @@ pub(super) fn at(regs: &RegisterFile, code: &CodeStore, seq: CodeSeq) -> Option<
 /// The code from `addr` on, as far as the picture has it, up to the longest instruction.
 fn code_bytes(code: &CodeStore, seq: CodeSeq, addr: Addr) -> Vec<u8> {
     let mut out = Vec::new();
-    let count = usize::try_from(seq.0).unwrap_or(usize::MAX).min(code.pages.len());
+    let pages = code.up_to(seq);
     while (out.len() as u64) < LONGEST {
         let Some(at) = addr.0.checked_add(out.len() as u64).map(Addr) else { break };
-        let Some(page) = code.pages[..count].iter().rfind(|page| page.addr == at.page()) else { break };
+        let Some(page) = pages.iter().rfind(|page| page.addr == at.page()) else { break };
         let from = (at.0 - page.addr.0) as usize;
         let take = (LONGEST as usize - out.len()).min(page.bytes.len() - from);
         out.extend_from_slice(&page.bytes[from..from + take]);
