@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// Fewer blocks than this are not worth it.
-const FEW: u64 = 20_000;
+const FEW: u64 = 5_000;
 
 /// Blocks that DynamoRIO has deleted since everything was last thrown away.
 static DELETED: AtomicU64 = AtomicU64::new(0);
