@@ -382,6 +382,8 @@ fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, position: u64, regs: Regis
     thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
 }
 
+/// RSI's number.
+const RSI: usize = 6;
 const SEGV_MAPERR: i32 = 1;
 const SI_KERNEL: i32 = 128;
 
@@ -463,7 +465,6 @@ fn interrupted_at(info: &sys::dr_kernel_xfer_info_t) -> Option<u64> {
 fn name_missing_code(handler: &RegisterFile) {
     const SI_CODE: u64 = 8;
     const SI_ADDR: u64 = 16;
-    const RSI: usize = 6;
     let description = handler.gpr[RSI];
     let (mut code, mut address) = ([0; 4], [0; 8]);
     let known = read_memory(description + SI_CODE, &mut code) && read_memory(description + SI_ADDR, &mut address);
@@ -502,6 +503,9 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     thread.complete(&mut regs);
     if step == SignalStep::Delivery && info.sig == libc::SIGSEGV {
         name_missing_code(&regs);
+    }
+    if step == SignalStep::Delivery {
+        signals::describe(info.sig, regs.gpr[RSI]);
     }
     let (position, number) = match step {
         SignalStep::Delivery => {

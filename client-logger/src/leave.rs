@@ -1,8 +1,11 @@
 //! Leaves the code cache now and then.
 //!
 //! A signal that arrives while the program is in a callout is taken by DynamoRIO, but delivered only when control comes
-//! back to its dispatcher; a loop whose blocks are linked never does. So limit callouts send it there after a while.
+//! back to its dispatcher; a loop whose blocks are linked never does. So limit callouts send it there after a while, and
+//! a callout during which a signal has come, to whichever thread, sees to it that the next block begins with a limit
+//! callout.
 
+use crate::signals;
 use crate::thread::Saved;
 use bugnet_dr::{context, sys};
 use std::arch::x86_64::_rdtsc;
@@ -13,22 +16,30 @@ const PERIOD: u64 = 1 << 23;
 /// When a thread last left the code cache because of this, and the context with which it comes back.
 pub struct Leave {
     last: u64,
+    /// [`signals::taken`] when the code cache was left.
+    taken: u64,
     context: Box<sys::dr_mcontext_t>,
 }
 
 impl Leave {
     /// For a thread that begins.
     pub fn new() -> Self {
-        Self { last: 0, context: context::empty() }
+        Self { last: 0, taken: 0, context: context::empty() }
+    }
+
+    /// Whether a signal may wait for the code cache to be left.
+    pub fn is_urgent(&self) -> bool {
+        self.taken != signals::taken()
     }
 
     /// Whether it is time.
     pub fn is_due(&mut self) -> bool {
         // SAFETY: RDTSC is in every x86-64 processor, and the process may execute it: the program cannot forbid it.
         let now = unsafe { _rdtsc() };
-        let due = now.wrapping_sub(self.last) > PERIOD;
+        let due = self.is_urgent() || now.wrapping_sub(self.last) > PERIOD;
         if due {
             self.last = now;
+            self.taken = signals::taken();
         }
         due
     }

@@ -23,6 +23,7 @@
 //! | `substitute` | system calls that the kernel gets in another form |
 //! | `answers` | system calls that are answered in the kernel's place |
 //! | `syscall` | system calls, output streams |
+//! | `retry` | waits that DynamoRIO has interrupted |
 //! | `leave` | leaves the code cache now and then, for signals |
 //! | `signals` | the program's signal masks and dispositions, made true in the kernel |
 //! | `fault` | faults of the program, faults of the shadow, death by a signal |
@@ -51,6 +52,7 @@ mod options;
 mod origin;
 mod peer;
 mod process;
+mod retry;
 mod shadow;
 mod shared_code;
 mod signals;

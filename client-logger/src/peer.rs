@@ -42,9 +42,17 @@ struct State {
     /// How often the counter was changed otherwise than by executing a block, and where the thread was then.
     resets: u64,
     reset_at: Moment,
-    /// The counter at which the thread is outside of every block, and where that is.
+    /// What the thread had counted when it was outside of every block, and where that is.
     outside: Option<(u64, Moment)>,
     known: HashMap<Index, Known>,
+}
+
+impl State {
+    /// Instructions that the thread has counted since its interval's start. (The counter is not null.)
+    fn counted(&self) -> u64 {
+        // SAFETY: not null, hence the counter is still there.
+        self.threshold.wrapping_sub(unsafe { self.left.read_volatile() })
+    }
 }
 
 // SAFETY: the pointers are used under the lock, and nulled before what they point to is gone.
@@ -79,7 +87,7 @@ pub fn all() -> Vec<Arc<Peer>> {
 /// A thread that was seen in a block, which it may not have left yet.
 pub struct Sighting {
     peer: Arc<Peer>,
-    left: u64,
+    counted: u64,
     resets: u64,
 }
 
@@ -118,12 +126,17 @@ impl Peer {
         set();
     }
 
+    /// The thread itself makes its counter reach 0 at another position, wherever it is.
+    pub fn aim(&self, threshold: u64, set: impl FnOnce()) {
+        let mut state = self.state();
+        state.threshold = threshold;
+        set();
+    }
+
     /// The thread itself accesses no memory until its counter changes, or [`Self::enter`].
     pub fn leave(&self, now: Moment) {
         let mut state = self.state();
-        // SAFETY: the calling thread's own counter.
-        let left = unsafe { state.left.read_volatile() };
-        state.outside = Some((left, now));
+        state.outside = Some((state.counted(), now));
     }
 
     /// The thread itself is about to access memory again.
@@ -161,9 +174,8 @@ impl Peer {
     /// The thread as it is now; to be called by another one.
     pub fn sight(self: &Arc<Self>) -> Sighting {
         let state = self.state();
-        // SAFETY: not null, hence the counter is still there.
-        let left = if state.left.is_null() { 0 } else { unsafe { state.left.read_volatile() } };
-        Sighting { peer: Arc::clone(self), left, resets: state.resets }
+        let counted = if state.left.is_null() { 0 } else { state.counted() };
+        Sighting { peer: Arc::clone(self), counted, resets: state.resets }
     }
 
     /// Where the thread is ordered behind `other` up to `moment`, and behind all that `other` was ordered behind then;
@@ -197,10 +209,9 @@ impl Sighting {
         if state.left.is_null() {
             return Some(state.reset_at);
         }
-        // SAFETY: not null, hence the counter is still there.
-        let left = unsafe { state.left.read_volatile() };
+        let counted = state.counted();
         if let Some((outside, moment)) = state.outside
-            && outside == left
+            && outside == counted
         {
             return Some(moment);
         }
@@ -208,7 +219,6 @@ impl Sighting {
             return Some(state.reset_at);
         }
         // It counted the block in which it was seen when it began that, and has begun another one since.
-        let position = state.threshold.wrapping_sub(self.left);
-        (left != self.left).then_some(Moment { interval: state.interval, position })
+        (counted != self.counted).then_some(Moment { interval: state.interval, position: self.counted })
     }
 }

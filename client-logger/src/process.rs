@@ -118,7 +118,14 @@ impl Process {
         if !coherence::start() {
             return Err("threads cannot be recorded without the system call membarrier, which is refused here".into());
         }
-        self.by_fs.store(false, Ordering::SeqCst);
+        if self.by_fs() {
+            // The new thread's shadow, which waits for it. What there is no room for with one thread may find it otherwise.
+            match Shadow::at_distance(self.stack_moves()) {
+                Some(shadow) => shadow.release(),
+                None if self.threaded() => return Err("there is no room for the shadow of another thread".into()),
+                None => self.by_fs.store(false, Ordering::SeqCst),
+            }
+        }
         if !self.threaded.swap(true, Ordering::SeqCst) {
             // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
             unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
@@ -205,29 +212,38 @@ impl Process {
                 self.stack_moves.store(true, Ordering::Relaxed);
                 return shadow;
             }
+            if self.over() {
+                return Shadow::none();
+            }
             if self.has_begun() {
                 crate::die("there is no room for the shadow of a process that shares the program's memory");
             }
             // No block has been built yet.
             self.by_fs.store(false, Ordering::SeqCst);
         }
-        Shadow::with_key()
+        Shadow::with_key().unwrap_or_else(no_room)
     }
 
-    /// The calling thread, the only one, is about to start a process that shares its memory, in a system call. Whether
+    /// The calling thread is about to start a process that shares its memory, in a system call. Whether
     /// there is room at a distance for the shadow of that process, too; if not, blocks expect none there any more.
-    pub fn has_room_for_child(&self) -> bool {
+    ///
+    /// # Errors
+    /// A sentence: there is no room, and there are other threads.
+    pub fn has_room_for_child(&self) -> Result<bool, String> {
         if !self.by_fs() {
-            return true;
+            return Ok(true);
         }
         if let Some(shadow) = Shadow::at_distance(self.stack_moves()) {
-            shadow.discard();
-            return true;
+            shadow.release();
+            return Ok(true);
+        }
+        if self.threaded() {
+            return Err("there is no room for the shadow of a process that shares the program's memory".into());
         }
         self.by_fs.store(false, Ordering::SeqCst);
         // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
         unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
-        false
+        Ok(false)
     }
 
     /// Whether the initial stack is moved before the program's first instruction.
@@ -236,18 +252,19 @@ impl Process {
     }
 
     /// Finds other room for a thread's shadow. Where it has to be of the other kind, all code is built anew; so this is for
-    /// places where none is being executed.
-    pub fn place_shadow(&self) -> Shadow {
-        if self.by_fs()
-            && let Some(shadow) = Shadow::at_distance(self.stack_moves())
-        {
-            return shadow;
+    /// places where none is being executed. None if there are other threads and no room.
+    pub fn place_shadow(&self) -> Option<Shadow> {
+        if self.by_fs() {
+            let shadow = Shadow::at_distance(self.stack_moves());
+            if shadow.is_some() || self.threaded() {
+                return shadow;
+            }
         }
         if self.by_fs.swap(false, Ordering::SeqCst) {
             // SAFETY: the whole address space, in an event in which it may be asked for.
             unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
         }
-        Shadow::with_key()
+        Some(Shadow::with_key().unwrap_or_else(no_room))
     }
 
     fn protections(&self) -> MutexGuard<'_, HashMap<u64, i32>> {
@@ -282,6 +299,10 @@ impl Process {
     pub fn next_checkpoint(&self) -> u64 {
         self.checkpoints.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+fn no_room() -> Shadow {
+    crate::die("there is no address space left for the shadow of another thread")
 }
 
 /// The end of the accessible mapping that holds an address.

@@ -16,7 +16,8 @@ use std::sync::{Mutex, MutexGuard};
 const GRANULE: u64 = 1 << 30;
 /// Shadows are moved by multiples of 2 to the power of this: the program's memory is assumed to lie in few parts of this size.
 const UNIT_SHIFT: u32 = 32;
-/// Distances are multiples of 2 to the power of this, but for [`COLOUR`].
+/// Distances are multiples of 2 to the power of this, but for [`COLOUR`], as long as there is room between them: so that
+/// mappings that grow into the next unit do not take the room of another thread's shadow.
 const STEP_SHIFT: u32 = 36;
 const ADDRESS_BITS: u32 = 47;
 const UNITS: u64 = 1 << (ADDRESS_BITS - UNIT_SHIFT);
@@ -134,6 +135,20 @@ fn mapped() -> Vec<Mapped> {
     maps.lines().filter_map(line).collect()
 }
 
+/// Those of the ranges joined that come one after the other and lie in the same unit.
+fn join(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if (last.end - 1) >> UNIT_SHIFT == range.start >> UNIT_SHIFT => {
+                *last = last.start.min(range.start)..last.end.max(range.end);
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
 fn units(range: &Range<u64>) -> Range<u64> {
     range.start >> UNIT_SHIFT..((range.end - 1) >> UNIT_SHIFT) + 1
 }
@@ -180,6 +195,7 @@ impl Layout {
             all.granules.contains_key(&(start & !(GRANULE - 1))) || all.tables.contains(&(start >> UNIT_SHIFT))
         };
         let program: Vec<_> = memory.into_iter().map(|m| m.range).filter(|range| !shadow(range.start)).collect();
+        let program = join(program);
         for mapping in all.mappings.iter().chain(&all.free) {
             taken.extend(program.iter().filter_map(|range| mapping.units_of(range)).flatten());
         }
@@ -196,17 +212,23 @@ impl Layout {
     fn plus(&self) -> Option<Mapping> {
         let lowest = self.program.iter().map(|range| range.start).min()?;
         let highest = self.program.iter().map(|range| range.end).max()?;
-        let steps = 1..1 << (ADDRESS_BITS - STEP_SHIFT);
         // From 2^45 on, where the usual layout of a process leaves most room; then below.
-        let (near, far): (Vec<u64>, Vec<u64>) = steps.map(|n| n << STEP_SHIFT).partition(|by| by >> 45 == 0);
-        let distances = far.into_iter().chain(near).map(|by| by + COLOUR);
-        let upwards = distances.clone().filter(|by| (highest + by + GRANULE) >> ADDRESS_BITS == 0);
-        let downwards = distances.filter(|by| lowest >= by + LOWEST).map(u64::wrapping_neg);
-        upwards.chain(downwards).map(Mapping::Plus).find(|mapping| self.fits(*mapping))
+        let stepping = |shift: u32| {
+            let steps = 1..1u64 << (ADDRESS_BITS - shift);
+            let (near, far): (Vec<u64>, Vec<u64>) = steps.map(|n| n << shift).partition(|by| by >> 45 == 0);
+            let distances = far.into_iter().chain(near).map(|by| by + COLOUR);
+            let upwards = distances.clone().filter(|by| (highest + by + GRANULE) >> ADDRESS_BITS == 0);
+            let downwards = distances.filter(|by| lowest >= by + LOWEST).map(u64::wrapping_neg);
+            upwards.chain(downwards).map(Mapping::Plus).find(|mapping| self.fits(*mapping))
+        };
+        stepping(STEP_SHIFT).or_else(|| stepping(UNIT_SHIFT))
     }
 
     fn xor(&self) -> Option<Mapping> {
-        let mut keys = (UNITS / 4..UNITS).chain(1..UNITS / 4).map(|n| n << UNIT_SHIFT);
+        // Those first between which mappings can grow.
+        let all = || (UNITS / 4..UNITS).chain(1..UNITS / 4);
+        let far = 1 << (STEP_SHIFT - UNIT_SHIFT);
+        let mut keys = all().filter(|n| n % far == 0).chain(all()).map(|n| n << UNIT_SHIFT);
         keys.find_map(|key| Some(Mapping::Xor(key)).filter(|mapping| self.fits(*mapping)))
     }
 }
@@ -217,31 +239,39 @@ impl Shadow {
         if !fs_base::can_be_set() {
             return None;
         }
-        shadows(|all| {
-            let mapping = Layout::now(all, stack_moves).plus()?;
-            all.mappings.insert(mapping);
-            Some(Self { mapping })
-        })
+        Self::take(|mapping| matches!(mapping, Mapping::Plus(_)), |all| Layout::now(all, stack_moves).plus())
     }
 
-    /// A shadow at `address xor key`.
-    pub fn with_key() -> Self {
-        let mapping = shadows(|all| {
-            let waiting = all.free.iter().position(|mapping| matches!(mapping, Mapping::Xor(_)));
+    /// A shadow at `address xor key`, if there is room for one.
+    pub fn with_key() -> Option<Self> {
+        Self::take(|mapping| matches!(mapping, Mapping::Xor(_)), |all| Layout::now(all, false).xor())
+    }
+
+    /// A shadow that waits for another thread, or a new one.
+    fn take(fits: impl Fn(&Mapping) -> bool, new: impl FnOnce(&Shadows) -> Option<Mapping>) -> Option<Self> {
+        let (shadow, used) = shadows(|all| {
+            let waiting = all.free.iter().position(fits);
             let mapping = match waiting {
                 Some(at) => all.free.swap_remove(at),
-                None => match Layout::now(all, false).xor() {
-                    Some(mapping) => mapping,
-                    None => die("there is no address space left for the shadow of another thread"),
-                },
+                None => new(all)?,
             };
             all.mappings.insert(mapping);
-            mapping
-        });
-        let shadow = Self { mapping };
-        // What the thread before left in it.
-        shadow.clear();
-        shadow
+            Some((Self { mapping }, waiting.is_some()))
+        })?;
+        if used {
+            // What the thread before left in it.
+            shadow.clear();
+        }
+        Some(shadow)
+    }
+
+    /// Of a thread whose code has no instrumentation any more.
+    pub fn none() -> Self {
+        Self { mapping: Mapping::Xor(0) }
+    }
+
+    fn is_none(self) -> bool {
+        self == Self::none()
     }
 
     /// The shadow address of a program's address.
@@ -317,7 +347,7 @@ impl Shadow {
     pub fn release(self) {
         let kept = shadows(|all| {
             all.mappings.remove(&self.mapping);
-            let room = all.free.len() < MOST_FREE;
+            let room = all.free.len() < MOST_FREE && !self.is_none();
             if room {
                 all.free.push(self.mapping);
             }
@@ -370,7 +400,7 @@ impl Shadow {
     /// Calls `f(offset, shadow, length)` on the pieces of a range that lie in one granule each, reserved.
     fn pieces(self, address: u64, len: usize, mut f: impl FnMut(usize, *mut u8, usize)) {
         let mut done = 0;
-        while done < len {
+        while done < len && !self.is_none() {
             let at = self.of(address + done as u64);
             let piece = ((GRANULE - (at & (GRANULE - 1))) as usize).min(len - done);
             if !self.reserve(at) {

@@ -11,7 +11,6 @@ use crate::kept;
 use bugnet_dr::ir::{Block, Instr};
 use bugnet_dr::{context, sys};
 use rangemap::RangeSet;
-use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
@@ -116,10 +115,13 @@ fn unchanged(translated: &Translated) -> bool {
 }
 
 /// Drops what was translated from a range of code, and goes on at its start; runs no destructors.
+///
+/// The range is flushed when DynamoRIO's dispatcher next enters the code cache, on the way to `pc`, and other threads leave
+/// what they execute of it at a block's end. A flush at once would move them to their instruction, in the middle of a block
+/// that they have counted as a whole.
 fn translate_anew(pc: u64, len: usize) -> ! {
-    unsafe extern "C" fn dropped(_: *mut c_void) {}
-    // SAFETY: within a clean call, holding no lock; the block that made the call is not returned to.
-    unsafe { sys::dr_flush_region_ex(pc as sys::app_pc, len, Some(dropped), std::ptr::null_mut()) };
+    // SAFETY: may be asked for anywhere; the block that made the call is not returned to.
+    unsafe { sys::dr_delay_flush_region(pc as sys::app_pc, len, 0, None) };
     fs_base::leave_client();
     context::go_on_at(pc);
     crate::die("DynamoRIO does not go on with changed code")

@@ -7,6 +7,8 @@
 //! - in front of DynamoRIO's handler stands one that leaves all signals blocked when it returns, until the program's
 //!   handler begins with its own mask: DynamoRIO holds one signal at a time, and the others wait in the kernel, in their
 //!   order;
+//! - signals that DynamoRIO takes for faults, wherever they arrive, wait in the kernel until the thread opens its mask in a
+//!   system call of the recorder's;
 //! - what the program ignores, or what is ignored or stops by default, the kernel does by itself.
 
 use crate::code::read_memory;
@@ -92,10 +94,18 @@ impl Action {
     }
 }
 
+/// Asynchronous signals that DynamoRIO would deliver in the middle of a block, or fail at if they interrupt a callout; unless
+/// they interrupt a system call.
+const WAITING: u64 = bit(libc::SIGABRT) | bit(libc::SIGPIPE) | bit(libc::SIGXCPU);
+/// `si_code` of signals that the kernel sends by itself.
+const SI_KERNEL: i32 = 128;
+
 /// DynamoRIO's handler.
 static DYNAMORIO: AtomicU64 = AtomicU64::new(0);
 /// What the handler in front blocks.
 static ASYNCHRONOUS: AtomicU64 = AtomicU64::new(!NEVER_BLOCKED);
+/// How many signals have come.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// DynamoRIO's disposition of each signal; its handler is the one in front.
 static IN_FRONT: Mutex<Vec<Action>> = Mutex::new(Vec::new());
 /// What the program has set.
@@ -106,21 +116,101 @@ static INHERITED: AtomicU64 = AtomicU64::new(0);
 std::arch::global_asm!(
     ".globl bugnet_signal_in_front",
     ".hidden bugnet_signal_in_front",
-    // RDI is the signal, RDX the context. RAX is free.
+    // RDI is the signal, RSI its description, RDX the context. RAX and RCX are free.
     "bugnet_signal_in_front:",
     "lea eax, [rdi - 1]",
+    "mov ecx, eax",
     "bt [rip + {asynchronous}], rax",
     "jnc 1f",
     "mov rax, [rip + {asynchronous}]",
     "or [rdx + {mask}], rax",
+    "lock inc qword ptr [rip + {taken}]",
+    "mov rax, {waiting}",
+    "shr rax, cl",
+    "test al, 1",
+    "jz 1f",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "call {wait}",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "test al, al",
+    "jz 1f",
+    "ret",
     "1: jmp [rip + {dynamorio}]",
     asynchronous = sym ASYNCHRONOUS,
     dynamorio = sym DYNAMORIO,
+    taken = sym TAKEN,
+    waiting = const WAITING,
+    wait = sym wait_outside,
     mask = const FRAME_MASK,
 );
 
 unsafe extern "C" {
     fn bugnet_signal_in_front();
+}
+
+/// A system call in a signal handler, which has no thread-local storage for an error number.
+///
+/// # Safety
+/// As for the system call.
+unsafe fn raw_syscall(number: i64, args: [u64; 4]) -> i64 {
+    let result;
+    // SAFETY: the caller's promise; the kernel changes these registers only.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// One of [`WAITING`] has arrived. Unless it has interrupted a system call, it is sent again, to the same thread, which
+/// has it blocked; [`Mask::open`] lets it in. Returns whether that was done.
+///
+/// # Safety
+/// In the signal's handler, with the kernel's pointers.
+unsafe extern "C" fn wait_outside(signal: i32, info: *mut i32, context: *mut u8) -> bool {
+    const RIP: usize = 168;
+    const CODE: usize = 2;
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    // SAFETY: the caller's promise; code of DynamoRIO's, of ours or in the code cache does not begin where it is mapped.
+    unsafe {
+        let rip = context.add(RIP).cast::<u64>().read();
+        if ((rip - 2) as *const [u8; 2]).read() == SYSCALL {
+            // DynamoRIO tells by this that no instruction has caused it.
+            if *info.add(CODE) == SI_KERNEL {
+                *info.add(CODE) = 0;
+            }
+            return false;
+        }
+        let (pid, tid) = (raw_syscall(libc::SYS_getpid, [0; 4]), raw_syscall(libc::SYS_gettid, [0; 4]));
+        let args = [pid as u64, tid as u64, signal as u64, info as u64];
+        raw_syscall(libc::SYS_rt_tgsigqueueinfo, args) == 0
+    }
+}
+
+/// The description, at this address, that a handler gets of one of [`WAITING`], as the kernel has made it.
+pub fn describe(signal: i32, description: u64) {
+    const CODE: u64 = 8;
+    // Not from another process, nor from this one.
+    if signal == libc::SIGXCPU && word(description + CODE) == Some(0) && word(description + 2 * CODE) == Some(0) {
+        let code = SI_KERNEL.to_le_bytes();
+        let mut written = 0;
+        let to = (description + CODE) as *mut c_void;
+        // SAFETY: DynamoRIO's safe write catches faults at the target.
+        unsafe { sys::dr_safe_write(to, code.len(), code.as_ptr().cast(), &raw mut written) };
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -135,6 +225,11 @@ pub fn start() {
         libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, std::ptr::null::<u64>(), &raw mut mask, SET_BYTES);
     }
     INHERITED.store(mask, Ordering::Relaxed);
+}
+
+/// How many signals have come to the process, other than faults.
+pub fn taken() -> u64 {
+    TAKEN.load(Ordering::Relaxed)
 }
 
 /// The program's first instruction is about to be executed; DynamoRIO's handlers are there.
@@ -224,6 +319,11 @@ impl Mask {
     /// The kernel's mask becomes this one.
     pub fn apply(&self) {
         set(self.blocked);
+    }
+
+    /// The thread is about to leave the code cache, in a callout: what waits is let in, and is delivered by then.
+    pub fn open(&self) {
+        self.apply();
     }
 
     /// Before a system call with these registers. DynamoRIO takes bits out of the sets that it is given, and shows those

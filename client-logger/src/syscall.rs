@@ -6,6 +6,7 @@ use crate::code::read_memory;
 use crate::exec::Exec;
 use crate::fs_base::Guard;
 use crate::process;
+use crate::retry::Retry;
 use crate::streams::Streams;
 use crate::substitute::{Substitution, highest_descriptor};
 use crate::thread::{self, Thread};
@@ -31,6 +32,8 @@ pub struct SyscallState {
     pub before: Option<Box<RegisterFile>>,
     /// A system call that the kernel gets in another form, between its two halves.
     pub substitution: Option<Substitution>,
+    /// For one that waits.
+    pub retry: Retry,
     /// An `execve` between its two halves.
     pub exec: Option<Exec>,
     /// What descriptors refer to in a child of `vfork`, which has its parent's memory, but descriptors of its own.
@@ -180,6 +183,10 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     let _own = Guard::between();
     let Some(thread) = thread::of(drcontext) else { return 1 };
     let syscall_pc = take_pending_pc();
+    if thread.syscall.retry.repeats() && syscall_pc == 0 {
+        return 1;
+    }
+    thread.let_signals_in();
     let number = i64::from(number);
     if maps(number) || number == libc::SYS_munmap {
         process::get().forget_protections();
@@ -243,8 +250,12 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     const BORROWS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     let borrows = clone_flags(number, &args).is_some_and(|flags| flags & BORROWS == BORROWS);
-    if (borrows || number == libc::SYS_vfork) && !process.has_room_for_child() {
-        thread.leave_fs();
+    if borrows || number == libc::SYS_vfork {
+        match process.has_room_for_child() {
+            Ok(true) => {}
+            Ok(false) => thread.leave_fs(),
+            Err(why) => thread.stop(position, EndReason::Unsupported { why }, regs.as_ref().clone()),
+        }
     }
     if let Some(flags) = clone_flags(number, &args)
         && flags & libc::CLONE_VM as u64 != 0
@@ -260,13 +271,16 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             thread.stop(position, EndReason::Unsupported { why }, *regs);
             return 1;
         }
-        thread.leave_fs();
+        if !process.by_fs() {
+            thread.leave_fs();
+        }
         thread.announce_birth(child_stack(number, &args).unwrap_or(regs.gpr[RSP]), position);
     }
     if forks(number, &args) {
         process.code().before_fork();
     }
     thread.leave(position);
+    thread.syscall.retry.before(number, &args);
     thread.syscall.before = Some(regs);
     substitute(thread, drcontext, number)
 }
@@ -362,6 +376,10 @@ fn set_gs_base(number: i64, args: &[u64; 6]) -> Option<i64> {
 pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let _own = Guard::between();
     let Some(thread) = thread::of(drcontext) else { return };
+    // SAFETY: in the event.
+    if unsafe { again(thread, drcontext) } {
+        return;
+    }
     if let Some(exec) = thread.syscall.exec.take() {
         exec.failed(drcontext);
     }
@@ -413,6 +431,21 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     if let Some((address, len)) = mapped(number, &args, result) {
         thread.mapped(address, len);
     }
+}
+
+/// Whether the system call is made once more.
+///
+/// # Safety
+/// In the post-syscall event.
+unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
+    if !process::get().threaded() {
+        return false;
+    }
+    let (Some(before), Some(machine)) = (&thread.syscall.before, context::current()) else { return false };
+    let (number, args) = (before.gpr[RAX].cast_signed(), ARGUMENTS.map(|reg| before.gpr[reg]));
+    let result = context::register_file(&machine).gpr[RAX].cast_signed();
+    // SAFETY: the caller's promise.
+    unsafe { thread.syscall.retry.again(drcontext, number, &args, result) }
 }
 
 /// Whether [`mapped`] knows the system call.

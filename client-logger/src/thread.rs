@@ -384,10 +384,19 @@ impl Thread {
     /// and a new interval begins before anything is compared with it.
     fn move_shadow(&mut self) {
         self.shadow.discard();
-        self.use_shadow(process::get().place_shadow());
-        self.moved = true;
         let counted = self.counted();
-        self.set_counter(counted - 1, counted, 0);
+        match process::get().place_shadow() {
+            Some(shadow) => {
+                self.use_shadow(shadow);
+                self.moved = true;
+                self.set_counter(counted - 1, counted, 0);
+            }
+            None => {
+                self.use_shadow(Shadow::none());
+                let why = "the program's memory lies too far apart for the shadow of this thread".to_owned();
+                self.stop(counted, EndReason::Unsupported { why }, RegisterFile::unknown());
+            }
+        }
     }
 
     /// There will be other threads, whose shadows are all of the kind that always finds room.
@@ -531,6 +540,7 @@ impl Thread {
                 // The block will be counted when it begins again.
                 self.recount(self.counted() - site.back);
             }
+            self.mask.open();
             self.leave.go(&self.saved, site.pc);
         }
     }
@@ -641,6 +651,31 @@ impl Thread {
             self.limit(site, flags);
             return;
         }
+        self.serve(site);
+        if self.leave.is_urgent() && self.left() > 0 {
+            self.limit_soon();
+        }
+    }
+
+    /// In a system call, what may wait for the mask to be opened is let in.
+    pub fn let_signals_in(&self) {
+        if self.leave.is_urgent() {
+            self.mask.open();
+        }
+    }
+
+    /// The next block begins with a limit callout; the present one goes on.
+    fn limit_soon(&mut self) {
+        self.threshold = self.counted();
+        // SAFETY: the thread's own slot.
+        let set = || unsafe { self.left.write_volatile(0) };
+        match self.peer() {
+            Some(peer) => peer.aim(self.threshold, set),
+            None => set(),
+        }
+    }
+
+    fn serve(&mut self, site: &Site) {
         if let Kind::NotExecutable = site.kind {
             self.forbid(site.pc);
             return;
