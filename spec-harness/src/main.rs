@@ -43,9 +43,12 @@ struct Cli {
     /// Only workloads whose names contain this
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Only this list: single, programs, start or spec
+    /// Only this list: single, programs, start, parallel, sharing or spec
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
+    /// Numbers of threads that programs with threads are measured with [default: 1,2,4; with --quick 2]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    threads: Vec<u32>,
     /// Interval to record with, as for `bugnet record`
     #[arg(long, value_name = "N")]
     interval: Option<String>,
@@ -87,7 +90,13 @@ fn run(cli: &Cli) -> Result<bool> {
     if let Some(folder) = &cli.growth {
         return Ok(growth::run(folder, cli.quick, runs)? == 0);
     }
-    let mut chosen = workloads(if cli.quick { Scale::Small } else { Scale::Full })?;
+    let threads: &[u32] = match (&cli.threads[..], cli.quick) {
+        ([], true) => &[2],
+        ([], false) => &[1, 2, 4],
+        (chosen, _) => chosen,
+    };
+    ensure!(threads.iter().all(|&threads| threads > 0), "--threads must be at least 1");
+    let mut chosen = workloads(if cli.quick { Scale::Small } else { Scale::Full }, threads)?;
     chosen.retain(|w| cli.only.is_empty() || cli.only.iter().any(|name| w.name.contains(name.as_str())));
     chosen.retain(|w| cli.group.is_empty() || cli.group.iter().any(|group| w.group == group));
     ensure!(!chosen.is_empty(), "no workload has such a name; --list shows all");

@@ -35,6 +35,10 @@ pub struct LogSize {
     pub compressed: u64,
     /// Bytes of the whole log, copies of ELF files included.
     pub total: u64,
+    /// Dependencies among threads that are in the log.
+    pub dependencies: u64,
+    /// Dependencies among threads that were found, those included that follow from others.
+    pub before_reduction: u64,
 }
 
 /// A workload, measured.
@@ -193,11 +197,17 @@ fn log_size(log: &Path) -> Result<LogSize> {
         value.as_u64().with_context(|| format!("`bugnet info --json` does not tell {what}"))
     };
     let sizes = &info["sizes"];
+    let threads: serde_json::Value = serde_json::from_slice(&must_pass(&["info", "--threads", "--json"], log)?.stdout)?;
+    let sum = |what: &str| -> Result<u64> {
+        threads.as_array().into_iter().flatten().map(|thread| number(&thread[what], what)).sum()
+    };
     Ok(LogSize {
         instructions: number(&info["instructions"], "instructions")?,
         raw: number(&sizes["records"], "sizes.records")?,
         compressed: number(&sizes["intervals"], "sizes.intervals")? + number(&sizes["code"], "sizes.code")?,
         total: number(&sizes["total"], "sizes.total")?,
+        dependencies: sum("dependencies")?,
+        before_reduction: sum("before_reduction")?,
     })
 }
 

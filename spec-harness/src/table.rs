@@ -53,7 +53,7 @@ macro_rules! peer {
 }
 
 /// bugnet itself.
-const OWN: [Column; 12] = [
+const OWN: [Column; 14] = [
     text("program", |row| row.name.clone()),
     text("instructions", |row| count(row.log.instructions)),
     ratio!("DynamoRIO", DynamoRio, Native, |c| c.cpu),
@@ -65,6 +65,8 @@ const OWN: [Column; 12] = [
     text("log", |row| size(row.log.compressed as f64)),
     text("raw /100M", |row| per(row, row.log.raw)),
     text("log /100M", |row| per(row, row.log.compressed)),
+    text("deps /M found", |row| per_million(row, row.log.before_reduction)),
+    text("deps /M logged", |row| per_million(row, row.log.dependencies)),
     ratio!("memory", Record, Native, |c| c.memory as f64),
 ];
 
@@ -90,6 +92,14 @@ fn per(row: &Row, bytes: u64) -> String {
     match row.log.instructions {
         0 => "-".to_owned(),
         n => size(bytes as f64 * 1e8 / n as f64),
+    }
+}
+
+/// Dependencies among threads for each million of instructions; nothing where there is one thread only.
+fn per_million(row: &Row, count: u64) -> String {
+    match (row.log.before_reduction, row.log.instructions) {
+        (0, _) | (_, 0) => "-".to_owned(),
+        (_, n) => format!("{:.1}", count as f64 * 1e6 / n as f64),
     }
 }
 
@@ -175,7 +185,14 @@ mod tests {
             ]
             .into(),
             failed: [(Way::GdbRecord, "exit status: 124".to_owned())].into(),
-            log: LogSize { instructions: 2_000_000_000, raw: 40_000_000, compressed: 10_000_000, total: 20_000_000 },
+            log: LogSize {
+                instructions: 2_000_000_000,
+                raw: 40_000_000,
+                compressed: 10_000_000,
+                total: 20_000_000,
+                dependencies: 100,
+                before_reduction: 3_000,
+            },
         }
     }
 
@@ -189,7 +206,10 @@ mod tests {
         let cells = cells(&markdown);
         assert_eq!(
             cells[2],
-            ["a", "2.00 G", "-", "2.0x", "2.0x", "1.0x", "1.0x", "2.0x", "10.00 MB", "2.00 MB", "500.0 kB", "2.0x"]
+            [
+                "a", "2.00 G", "-", "2.0x", "2.0x", "1.0x", "1.0x", "2.0x", "10.00 MB", "2.00 MB", "500.0 kB", "1.5",
+                "0.1", "2.0x"
+            ]
         );
         assert_eq!(cells[4], ["single: geometric mean", "-", "4.0x", "4.0x", "2.0x", "2.0x", "2.0x", "4.0x"]);
     }

@@ -4,7 +4,9 @@ use crate::spec;
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, run};
 use bugnet_tests::inputs;
+use bugnet_tests::parallel::PARALLEL;
 use bugnet_tests::programs::{PROGRAMS, Program, Scale, compile, program};
+use bugnet_tests::threaded;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +18,7 @@ pub type Prepare = Box<dyn Fn(&Path) -> Result<Job>>;
 pub struct Workload {
     /// Its name.
     pub name: String,
-    /// The list that it belongs to: `single`, `programs`, `start` or `spec`.
+    /// The list that it belongs to: `single`, `programs`, `start`, `parallel`, `sharing` or `spec`.
     pub group: &'static str,
     /// Makes its job.
     pub job: Prepare,
@@ -72,11 +74,12 @@ const START: &[Program] = &[
     }),
 ];
 
-/// All workloads at a scale; those of SPEC CPU where `$SPEC_DIR` is set.
+/// All workloads at a scale, those with threads once for each of these numbers of threads; those of SPEC CPU where
+/// `$SPEC_DIR` is set.
 ///
 /// # Errors
 /// `$SPEC_DIR` is set, but there are no runs in it.
-pub fn workloads(scale: Scale) -> Result<Vec<Workload>> {
+pub fn workloads(scale: Scale, threads: &[u32]) -> Result<Vec<Workload>> {
     let mut all = Vec::new();
     for (group, programs) in [("single", SINGLE), ("programs", PROGRAMS), ("start", START)] {
         all.extend(programs.iter().map(|program| Workload {
@@ -86,10 +89,58 @@ pub fn workloads(scale: Scale) -> Result<Vec<Workload>> {
             options: program.options,
         }));
     }
+    for program in PARALLEL {
+        all.extend(threads.iter().map(|&threads| Workload {
+            name: format!("{}-{threads}", program.name),
+            group: "parallel",
+            job: Box::new(move |dir| program.job_with_threads(dir, scale, threads)),
+            options: program.options,
+        }));
+    }
+    for kernel in KERNELS {
+        all.extend(threads.iter().map(|&threads| kernel.workload(scale, threads)));
+    }
     if let Some(folder) = std::env::var_os("SPEC_DIR") {
         all.extend(spec::workloads(Path::new(&folder))?);
     }
     Ok(all)
+}
+
+/// A program of `tests/programs/threads`.
+#[derive(Clone, Copy)]
+struct Kernel {
+    /// `parallel` for what programs do, `sharing` for the worst that they can do.
+    group: &'static str,
+    /// Its name there.
+    name: &'static str,
+    /// Its arguments at [`Scale::Small`] and [`Scale::Full`]; `{t}` stands for the number of threads.
+    args: [&'static str; 2],
+}
+
+/// Computations in the style of SPLASH, 1 to 5 s long at their full size, and the worst cases.
+const KERNELS: [Kernel; 7] = [
+    Kernel { group: "parallel", name: "kernel_fft", args: ["{t} 128", "{t} 2048"] },
+    Kernel { group: "parallel", name: "kernel_lu", args: ["{t} 192", "{t} 1536"] },
+    Kernel { group: "parallel", name: "kernel_radix", args: ["{t} 300000", "{t} 20000000"] },
+    Kernel { group: "parallel", name: "kernel_ocean", args: ["{t} 130 100", "{t} 1026 300"] },
+    Kernel { group: "parallel", name: "kernel_barnes", args: ["{t} 2000 2", "{t} 20000 12"] },
+    Kernel { group: "sharing", name: "lock_ping_pong", args: ["{t} 100000", "{t} 20000000"] },
+    Kernel { group: "sharing", name: "false_sharing", args: ["200000 {t}", "100000000 {t}"] },
+];
+
+impl Kernel {
+    fn workload(self, scale: Scale, threads: u32) -> Workload {
+        let args = self.args[usize::from(scale == Scale::Full)].replace("{t}", &threads.to_string());
+        let prepare = move |dir: &Path| {
+            let programs = threaded::programs()?;
+            let program = programs.iter().find(|program| program.name == self.name);
+            let program = program.with_context(|| format!("there is no program {}", self.name))?.build("O2", dir)?;
+            let command = std::iter::once(program.to_string_lossy().into_owned());
+            Ok(Job::new(dir, command.chain(args.split(' ').map(ToOwned::to_owned))))
+        };
+        let name = format!("{}-{threads}", self.name.trim_start_matches("kernel_"));
+        Workload { name, group: self.group, job: Box::new(prepare), options: &[] }
+    }
 }
 
 fn nothing(_: &Path, _: u64) -> Result<()> {

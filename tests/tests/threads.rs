@@ -67,9 +67,23 @@ fn run_program(program: &Threaded, effort: &Effort, variant: (&str, &[&str]), te
     workshop.done()
 }
 
+/// No store becomes visible late under recording, although the processor would let it.
+fn stores_are_in_time() -> Result<()> {
+    let workshop = Workshop::new("threads-stores_are_in_time")?;
+    let programs = programs()?;
+    let program =
+        programs.iter().find(|program| program.name == "litmus_store_buffering").context("no such program")?;
+    let binary = program.build("O2", &workshop.path)?;
+    let job = Job::new(&workshop.path, [&binary.to_string_lossy(), "20000", "count"]);
+    let recorded = run_within(TEST_PATIENCE, &job.recorded(&workshop.path.join("log"), &[])?)?;
+    ensure!(recorded.stdout == b"0 of 10000\n", "both threads read old values\n{}", printed(&recorded));
+    workshop.done()
+}
+
 fn main() -> Result<()> {
     ensure!(source_tree().is_dir(), "no source tree");
-    let mut trials = Vec::new();
+    let in_time = || stores_are_in_time().map_err(|e| Failed::from(format!("{e:?}")));
+    let mut trials = vec![Trial::test("stores_are_in_time", in_time)];
     for program in programs()? {
         let test = Effort { args: program.test.clone(), runs: 1, patience: TEST_PATIENCE };
         let hundred = Effort { runs: 100, ..test.clone() };
