@@ -331,6 +331,25 @@ impl Shadow {
         shadows(|all| all.granules.iter().filter(|(_, owner)| **owner == self.mapping).map(|(at, _)| *at).collect())
     }
 
+    /// The parts of the address space that have a shadow: whatever the program has accessed is in one of them.
+    pub fn reach(self) -> Vec<Range<u64>> {
+        let part = |start: u64| {
+            // A granule may begin before the shadow of address zero.
+            let end = self.address(start).wrapping_add(GRANULE).min(1 << ADDRESS_BITS);
+            end.saturating_sub(GRANULE)..end
+        };
+        let mut parts: Vec<_> = self.own_granules().into_iter().map(part).collect();
+        parts.sort_unstable_by_key(|part| part.start);
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for part in parts {
+            match joined.last_mut() {
+                Some(last) if last.end >= part.start => last.end = part.end,
+                _ => joined.push(part),
+            }
+        }
+        joined
+    }
+
     /// Forgets everything: the picture is zero again.
     pub fn clear(self) {
         for start in self.own_granules() {

@@ -26,6 +26,7 @@ use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, GPR_UNKNOWN, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
 use std::ffi::c_void;
+use std::ops::Range;
 
 /// Registers as the stub saves them.
 #[repr(C, align(32))]
@@ -68,6 +69,8 @@ pub struct Thread {
     log: Option<Writer>,
     /// Whether the shadow has moved, so that the picture is empty and another interval has to begin.
     moved: bool,
+    /// What shadows reached that the thread had earlier in the interval.
+    reached: Vec<Range<u64>>,
     leave: Leave,
     /// Which signals the program blocks.
     pub mask: Mask,
@@ -181,6 +184,7 @@ impl Thread {
             tid,
             log: None,
             moved: false,
+            reached: Vec::new(),
             leave: Leave::new(),
             mask: Mask::inherited(),
             paused: false,
@@ -367,15 +371,24 @@ impl Thread {
             process::get().end(why);
         }
         // If this fails, the END is in the tail all the same.
-        if log.end(position, reason, regs).is_ok() {
+        if log.end(position, reason, regs, &self.reach()).is_ok() {
             log.finish();
         }
     }
 
+    /// The parts of the address space in which the interval may have accessed memory.
+    fn reach(&mut self) -> Vec<Range<u64>> {
+        let mut reach = std::mem::take(&mut self.reached);
+        reach.extend(self.shadow.reach());
+        reach
+    }
+
     /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
     pub fn mapped(&mut self, address: u64, len: u64) {
+        let reach = self.shadow.reach();
         let overwritten = self.shadow.overwritten(address, len);
         if overwritten || !self.shadow.reserve_range(address, len) {
+            self.reached.extend(reach);
             self.move_shadow();
         }
     }
@@ -383,6 +396,7 @@ impl Thread {
     /// Another shadow takes the place of the thread's. The picture is empty from here on,
     /// and a new interval begins before anything is compared with it.
     fn move_shadow(&mut self) {
+        self.reached.extend(self.shadow.reach());
         self.shadow.discard();
         let counted = self.counted();
         match process::get().place_shadow() {
@@ -438,8 +452,9 @@ impl Thread {
     /// Ends the interval before something that may or may not come back (`execve`); if it does, the next block begins
     /// the next interval.
     pub fn pause(&mut self, position: u64, reason: EndReason, regs: RegisterFile) {
+        let reach = self.reach();
         let Some(log) = &mut self.log else { return };
-        if let Err(why) = log.end(position, reason, regs) {
+        if let Err(why) = log.end(position, reason, regs, &reach) {
             self.give_up(&why);
             return;
         }
@@ -563,8 +578,9 @@ impl Thread {
         }
         let regs = self.registers(site.pc, flags);
         let mut position = position;
+        let reach = if full { self.reach() } else { Vec::new() };
         if full && let Some(log) = &mut self.log {
-            if let Err(why) = log.end(position, EndReason::Full, regs.clone()) {
+            if let Err(why) = log.end(position, EndReason::Full, regs.clone(), &reach) {
                 self.give_up(&why);
                 return;
             }

@@ -5,8 +5,9 @@ use bugnet_format::folder::{TAIL_FILE, interval_file};
 use bugnet_format::frame::{IntervalHeader, TAIL_HEADER_SIZE, TailHeader, encode_frame};
 use bugnet_format::record::{EndReason, Record, SignalStep, encode_load};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::IntervalNo;
+use bugnet_format::types::{Addr, IntervalNo};
 use std::ffi::CString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -294,13 +295,22 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the interval.
+    /// Ends the interval, in which memory was accessed in these parts of the address space.
     ///
     /// # Errors
     /// A sentence; the interval's records are in the tail nevertheless.
-    pub fn end(&mut self, position: u64, reason: EndReason, regs: RegisterFile) -> Result<(), String> {
+    pub fn end(
+        &mut self,
+        position: u64,
+        reason: EndReason,
+        regs: RegisterFile,
+        reach: &[Range<u64>],
+    ) -> Result<(), String> {
         let delta = position - self.last;
         self.scratch.clear();
+        for part in reach {
+            Record::Reach { addr: Addr(part.start), len: part.end - part.start }.encode(&mut self.scratch);
+        }
         Record::End { delta, reason, regs: Box::new(regs) }.encode(&mut self.scratch);
         self.tail.push(&self.scratch);
         self.flush()?;

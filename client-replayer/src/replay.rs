@@ -432,7 +432,11 @@ impl Replay {
             Record::Checkpoint { .. } => {
                 return Err(divergence(format!("record at byte {offset}: a second checkpoint")));
             }
-            Record::Dependency { .. } | Record::SyscallData { .. } | Record::Snapshot { .. } | Record::Note { .. } => {}
+            Record::Dependency { .. }
+            | Record::SyscallData { .. }
+            | Record::Snapshot { .. }
+            | Record::Reach { .. }
+            | Record::Note { .. } => {}
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Bytes of the window, as the replay host lays it out.
-const WINDOW_SIZE: u64 = 1 << 40;
+const WINDOW_SIZE: u64 = 1 << 35;
 /// From the host's entry point to its gate.
 const GATE: u64 = 2;
 

@@ -384,7 +384,7 @@ fn usable_records(stream: &[u8]) -> Usable {
         }
         found.bytes = reader.offset();
         match placed.record {
-            Record::Snapshot { .. } => continue,
+            Record::Snapshot { .. } | Record::Reach { .. } => continue,
             Record::End { .. } => {
                 found.complete = true;
                 found.fault =

@@ -122,7 +122,7 @@ fn how_to_break(invariant: Invariant) -> Break {
         Invariant::SyscallData => {
             Break::Log(|log| records(log, 1, 0).insert(1, Record::SyscallData { arg: 0, bytes: b"/etc" }))
         }
-        Invariant::SnapshotPlace => {
+        Invariant::EndingPlace => {
             Break::Log(|log| records(log, 1, 0).insert(1, Record::Snapshot { addr: Addr(0x1000), bytes: &[1] }))
         }
         Invariant::AddressRange => Break::Log(|log| {
@@ -159,7 +159,7 @@ fn a_sound_log_has_no_findings() {
     sound().write(folder.path());
     let report = checked(folder.path());
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
-    assert_eq!((report.intervals, report.records), (2, 34));
+    assert_eq!((report.intervals, report.records), (2, 35));
 }
 
 #[test]
@@ -347,7 +347,7 @@ const KILLED: &[KilledState] = &[
         },
         |log| change(log, SECOND, |file| file.truncate(file.len() - 5)),
         &[Invariant::FrameWhole],
-        &[2, 28, 6],
+        &[2, 28, 7],
     ),
     (
         "frame-written-tail-old",
@@ -357,7 +357,7 @@ const KILLED: &[KilledState] = &[
         },
         |_| {},
         &[],
-        &[2, 28, 6],
+        &[2, 28, 7],
     ),
     (
         "tail-in-use",
@@ -391,7 +391,7 @@ const KILLED: &[KilledState] = &[
         |_| {},
         |log| std::fs::write(log.join(TAIL), [0; 4096]).unwrap(),
         &[Invariant::HeaderWhole],
-        &[2, 28, 6],
+        &[2, 28, 7],
     ),
     ("next-interval-missing", |log| drop(log.threads[0].intervals.pop()), |_| {}, &[Invariant::EndReason], &[1, 28]),
     (
@@ -423,16 +423,16 @@ const KILLED: &[KilledState] = &[
         |log| log.code.push(Addr(0x5000)),
         |log| change(log, CODE, |file| file.truncate(file.len() - 3)),
         &[Invariant::FrameWhole],
-        &[2, 28, 6],
+        &[2, 28, 7],
     ),
     (
         "modules-cut",
         |_| {},
         |log| change(log, MODULES, |file| file.extend("{\"base\": \"\u{e9}".bytes().take(11))),
         &[Invariant::ModuleLine],
-        &[2, 28, 6],
+        &[2, 28, 7],
     ),
-    ("meta-new", |_| {}, |log| std::fs::write(log.join("recording.json.new"), "{").unwrap(), &[], &[2, 28, 6]),
+    ("meta-new", |_| {}, |log| std::fs::write(log.join("recording.json.new"), "{").unwrap(), &[], &[2, 28, 7]),
 ];
 
 #[test]

@@ -24,6 +24,7 @@ enum Owned {
     Memory(u64, u64, Vec<u8>),
     SyscallData(u8, Vec<u8>),
     Snapshot(u64, Vec<u8>),
+    Reach(u64, u64),
     Note(String),
 }
 
@@ -37,6 +38,7 @@ impl Owned {
             Self::Memory(delta, addr, bytes) => Record::Memory { delta: *delta, addr: Addr(*addr), bytes },
             Self::SyscallData(arg, bytes) => Record::SyscallData { arg: *arg, bytes },
             Self::Snapshot(addr, bytes) => Record::Snapshot { addr: Addr(*addr), bytes },
+            Self::Reach(addr, len) => Record::Reach { addr: Addr(*addr), len: *len },
             Self::Note(text) => Record::Note { text },
         }
     }
@@ -155,6 +157,7 @@ fn inner() -> impl Strategy<Value = Owned> {
         1 => (delta(), place(), bytes()).prop_map(|(delta, addr, bytes)| Owned::Memory(delta, addr, bytes)),
         1 => (any::<u8>(), bytes()).prop_map(|(arg, bytes)| Owned::SyscallData(arg, bytes)),
         1 => (place(), bytes()).prop_map(|(addr, bytes)| Owned::Snapshot(addr, bytes)),
+        1 => (0..1u64 << 47, 1..=u64::from(u32::MAX)).prop_map(|(addr, len)| Owned::Reach(addr, len)),
         1 => ".{0,40}".prop_map(Owned::Note),
     ]
 }

@@ -7,7 +7,7 @@ pub const USER_END: usize = (1 << 47) - 4096;
 /// The kernel gives nothing below this address to unprivileged programs.
 pub const USER_START: usize = 0x1_0000;
 /// Bytes of the window.
-pub const WINDOW_SIZE: usize = 1 << 40;
+pub const WINDOW_SIZE: usize = 1 << 35;
 /// Start of the window where nothing else is asked for: Linux and sanitizers place nothing here of themselves, and it
 /// is above where the kernel begins to look for room in the legacy layout.
 pub const DEFAULT_WINDOW: usize = 0x3000_0000_0000;
@@ -29,7 +29,7 @@ pub struct Layout {
 impl Layout {
     /// The layout of a window.
     pub fn new(window: usize) -> Self {
-        Self { window, library: window + (1 << 28), stack: window + (1 << 32), heap: window + (1 << 36) }
+        Self { window, library: window + (1 << 28), stack: window + (1 << 32), heap: window + (1 << 33) }
     }
 
     /// End of the window.
@@ -44,5 +44,5 @@ pub fn parse_window(hex: &[u8]) -> Result<usize, Failure> {
         .ok()
         .and_then(|hex| usize::from_str_radix(hex.trim_start_matches("0x"), 16).ok())
         .filter(|start| start.is_multiple_of(WINDOW_SIZE) && (WINDOW_SIZE..=USER_END - 2 * WINDOW_SIZE).contains(start))
-        .ok_or(Failure::new("window= takes a hexadecimal multiple of 2^40, from 2^40 to 2^47 - 3 * 2^40", 0))
+        .ok_or(Failure::new("window= takes a hexadecimal multiple of 2^35, from 2^35 to 2^47 - 3 * 2^35", 0))
 }

@@ -109,9 +109,10 @@ pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedR
     })?;
     let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
     let parts: Vec<_> = threads.threads.iter().map(|thread| thread.id.tid).zip(intervals).collect();
-    let package = merged::encode(&parts, log.code(pid)?.as_ref(), &order);
-    let used = parts.iter().flat_map(|(_, intervals)| intervals).map(Used::of);
-    let window = used.fold(Used::default(), Used::and).window();
+    let code = log.code(pid)?;
+    let package = merged::encode(&parts, &code, &order);
+    let used = parts.iter().flat_map(|(_, intervals)| intervals).map(|interval| Used::of(interval, &code));
+    let window = used.fold(Used::default(), |all, used| all.and(&used)).window();
     drop(parts);
     let first = &threads.threads[0];
     let id = IntervalId { thread: first.id, interval: first.place(0).0 };

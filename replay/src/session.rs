@@ -25,6 +25,8 @@ pub struct Session {
     process: Process,
     /// Where in the address space the process lies.
     window: u64,
+    /// What this interval uses of the address space, and those before it that came from the same caller.
+    used: Used,
     position: Position,
     regs: RegisterFile,
     counts: Counts,
@@ -49,10 +51,21 @@ impl Session {
     /// # Errors
     /// The process cannot be started or set up.
     pub fn start(tools: &Tools, log: &Log, id: IntervalId, interval: &Interval) -> Result<Self> {
+        let used = Used::of(interval, log.code(id.thread.pid)?.as_ref());
+        Self::start_in(tools, log, id, interval, used.window(), used)
+    }
+
+    fn start_in(
+        tools: &Tools,
+        log: &Log,
+        id: IntervalId,
+        interval: &Interval,
+        window: u64,
+        used: Used,
+    ) -> Result<Self> {
         let code = log.code(id.thread.pid)?;
-        let window = Used::of(interval).window();
         let process = Process::start(tools, id, &package::encode(interval, &code), window)?;
-        Ok(Self::at_start(process, id, interval, window))
+        Ok(Self::at_start(process, id, interval, window, used))
     }
 
     /// As [`Self::start`], with the replay process that another session leaves behind, if it will do: it has the code
@@ -67,25 +80,31 @@ impl Session {
         id: IntervalId,
         interval: &Interval,
     ) -> Result<Self> {
-        let Some(before) = before.filter(|before| before.leaves_process_for(id, interval)) else {
-            return Self::start(tools, log, id, interval);
-        };
-        let Self { mut process, code: known, window, .. } = before;
-        let package = package::encode_after(interval, &*log.code(id.thread.pid)?, known);
-        match process.next(id, &package) {
-            Ok(()) => Ok(Self::at_start(process, id, interval, window)),
-            // Whatever the interval before has done to it, this one is not to suffer.
-            Err(_) => Self::start(tools, log, id, interval),
+        let Some(before) = before else { return Self::start(tools, log, id, interval) };
+        let used = Used::of(interval, log.code(id.thread.pid)?.as_ref());
+        // A window that nothing pointed into for long is one that the next intervals leave free, too.
+        let all = used.and(&before.used);
+        if before.leaves_process_for(id, interval) && used.leaves(before.window) {
+            let Self { mut process, code: known, window, .. } = before;
+            let package = package::encode_after(interval, &*log.code(id.thread.pid)?, known);
+            // Whatever the interval before has done to the process, this one is not to suffer.
+            if process.next(id, &package).is_ok() {
+                return Ok(Self::at_start(process, id, interval, window, all));
+            }
+        }
+        match all.free() {
+            Some(window) => Self::start_in(tools, log, id, interval, window, all),
+            None => Self::start_in(tools, log, id, interval, used.window(), used),
         }
     }
 
     fn leaves_process_for(&self, id: IntervalId, interval: &Interval) -> bool {
         let good = matches!(self.stop, Some(Stop::End | Stop::Reached));
         let near = self.id.thread.pid == id.thread.pid && self.code <= interval.header.code_seq;
-        good && near && self.process.is_fresh() && Used::of(interval).leaves(self.window)
+        good && near && self.process.is_fresh()
     }
 
-    fn at_start(process: Process, id: IntervalId, interval: &Interval, window: u64) -> Self {
+    fn at_start(process: Process, id: IntervalId, interval: &Interval, window: u64, used: Used) -> Self {
         let regs = match interval.records().next() {
             Some(Ok(Placed { record: Record::Checkpoint { regs, .. }, .. })) => *regs,
             _ => RegisterFile::default(),
@@ -95,7 +114,7 @@ impl Session {
             _ => None,
         });
         let (counts, snapshots, code) = (Counts::default(), Snapshots::of(interval), interval.last_code_seq());
-        Self { id, process, window, position: Position(0), regs, counts, stop: None, code, end, snapshots }
+        Self { id, process, window, used, position: Position(0), regs, counts, stop: None, code, end, snapshots }
     }
 
     /// Which interval this is.

@@ -31,7 +31,7 @@ struct Before {
     /// Where a `SYSCALL_DATA` stands whose `SYSCALL` has not come.
     data: Option<usize>,
     /// Where a `SNAPSHOT` stands after which no `END` has come.
-    snapshot: Option<usize>,
+    ending: Option<usize>,
 }
 
 /// Checks the records of an interval that begins with `code_seq`, where the store has `known`; `file` is for findings.
@@ -100,20 +100,19 @@ pub(super) fn check_stream(
 fn check_record(placed: &Placed<'_>, before: &mut Before, file: &Path, report: &mut Report) {
     let Placed { offset, position, record } = placed;
     let at = *offset as u64;
-    if let Some(snapshot) = before.snapshot
-        && !matches!(record, Record::Snapshot { .. } | Record::Note { .. } | Record::End { .. })
+    let of_the_ending = matches!(record, Record::Snapshot { .. } | Record::Reach { .. });
+    if let Some(ending) = before.ending
+        && !of_the_ending
+        && !matches!(record, Record::Note { .. } | Record::End { .. })
     {
-        report.error(Invariant::SnapshotPlace, file, snapshot as u64, "another record follows than an END");
-        before.snapshot = None;
+        report.error(Invariant::EndingPlace, file, ending as u64, "another record follows than an END");
+        before.ending = None;
     }
     if let Some(data) = before.data
         && !matches!(record, Record::SyscallData { .. } | Record::Note { .. } | Record::Memory { .. })
     {
-        let follows = matches!(
-            record,
-            Record::Syscall { .. } | Record::Signal { .. } | Record::Snapshot { .. } | Record::End { .. }
-        );
-        if !follows {
+        let follows = matches!(record, Record::Syscall { .. } | Record::Signal { .. } | Record::End { .. });
+        if !follows && !of_the_ending {
             report.error(Invariant::SyscallData, file, data as u64, "another record follows than a SYSCALL");
         }
         before.data = None;
@@ -142,16 +141,20 @@ fn check_record(placed: &Placed<'_>, before: &mut Before, file: &Path, report: &
             before.data = Some(*offset);
         }
         Record::Snapshot { addr, bytes } => {
-            before.snapshot = Some(*offset);
-            check_range(*addr, bytes.len(), at, file, report);
+            before.ending = Some(*offset);
+            check_range(*addr, bytes.len() as u64, at, file, report);
         }
-        Record::Memory { addr, bytes, .. } => check_range(*addr, bytes.len(), at, file, report),
+        Record::Reach { addr, len } => {
+            before.ending = Some(*offset);
+            check_range(*addr, *len, at, file, report);
+        }
+        Record::Memory { addr, bytes, .. } => check_range(*addr, bytes.len() as u64, at, file, report),
         _ => {}
     }
 }
 
-fn check_range(addr: Addr, len: usize, at: u64, file: &Path, report: &mut Report) {
-    if addr.0.saturating_add(len as u64) > Addr::USER_END {
+fn check_range(addr: Addr, len: u64, at: u64, file: &Path, report: &mut Report) {
+    if addr.0.saturating_add(len) > Addr::USER_END {
         report.error(Invariant::AddressRange, file, at, format!("{len} bytes at {addr}"));
     }
 }

@@ -37,6 +37,7 @@ pub mod tag {
     pub const SYSCALL_DATA: u8 = 0x20;
     pub const SNAPSHOT: u8 = 0x22;
     pub const NOTE: u8 = 0x23;
+    pub const REACH: u8 = 0x24;
     pub const END: u8 = 0x2f;
     pub const LOAD: u8 = 0x80;
 }
@@ -171,6 +172,14 @@ pub enum Record<'a> {
         /// UTF-8 text.
         text: &'a str,
     },
+    /// A part of the address space in which the interval's instructions may access memory. Those of an interval that
+    /// has an END are all there are, but for its code pages: elsewhere, they access nothing.
+    Reach {
+        /// Address of the first byte.
+        addr: Addr,
+        /// Bytes, not zero.
+        len: u64,
+    },
     /// Last record of a complete interval: the state that replay must have reached.
     End {
         /// Instructions since the record before.
@@ -197,14 +206,15 @@ impl<'a> Record<'a> {
             | Self::Code { delta, .. }
             | Self::Dependency { delta, .. }
             | Self::End { delta, .. } => *delta,
-            Self::Checkpoint { .. } | Self::SyscallData { .. } | Self::Snapshot { .. } | Self::Note { .. } => 0,
+            Self::Checkpoint { .. } => 0,
+            Self::SyscallData { .. } | Self::Snapshot { .. } | Self::Note { .. } | Self::Reach { .. } => 0,
         }
     }
 
     /// Whether the record has a position of its own; the others belong to the record before or behind them.
     #[must_use]
     pub fn has_position(&self) -> bool {
-        !matches!(self, Self::SyscallData { .. } | Self::Snapshot { .. } | Self::Note { .. })
+        !matches!(self, Self::SyscallData { .. } | Self::Snapshot { .. } | Self::Note { .. } | Self::Reach { .. })
     }
 
     /// Appends the record's bytes.
@@ -283,6 +293,11 @@ impl<'a> Record<'a> {
             Self::Note { text } => {
                 out.push(tag::NOTE);
                 put_bytes(out, text.as_bytes());
+            }
+            Self::Reach { addr, len } => {
+                out.push(tag::REACH);
+                put_varint(out, addr.0);
+                put_varint(out, *len);
             }
             Self::End { delta, reason, regs } => {
                 out.push(tag::END);

@@ -121,6 +121,13 @@ impl<'a> Records<'a> {
                 Record::Snapshot { addr, bytes }
             }
             tag::NOTE => Record::Note { text: text(r)? },
+            tag::REACH => {
+                let (addr, len) = (r.varint()?, r.varint()?);
+                if len == 0 || addr.checked_add(len).is_none() {
+                    return Err(WireError("no part of the address space"));
+                }
+                Record::Reach { addr: Addr(addr), len }
+            }
             tag::END => Record::End {
                 delta: r.varint()?,
                 reason: EndReason::decode(r)?,

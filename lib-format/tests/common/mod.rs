@@ -206,6 +206,7 @@ pub fn sample() -> Log {
         },
         Record::Code { delta: 90, seq: CodeSeq(3) },
         Record::Snapshot { addr: Addr(0x7fff_ffff_d000), bytes: &[3; 100] },
+        Record::Reach { addr: Addr(0x7fc0_0000_0000), len: 0x4000_0000 },
         end(7, EndReason::Signal { signo: 11, code: 1, addr: Addr(8) }, 3),
     ];
     let other = vec![checkpoint(4), load(3, 0, 0, &[4, 5])];
