@@ -333,12 +333,7 @@ impl Shadow {
 
     /// The parts of the address space that have a shadow: whatever the program has accessed is in one of them.
     pub fn reach(self) -> Vec<Range<u64>> {
-        let part = |start: u64| {
-            // A granule may begin before the shadow of address zero.
-            let end = self.address(start).wrapping_add(GRANULE).min(1 << ADDRESS_BITS);
-            end.saturating_sub(GRANULE)..end
-        };
-        let mut parts: Vec<_> = self.own_granules().into_iter().map(part).collect();
+        let mut parts: Vec<_> = self.own_granules().into_iter().map(|start| self.covered(start)).collect();
         parts.sort_unstable_by_key(|part| part.start);
         let mut joined: Vec<Range<u64>> = Vec::new();
         for part in parts {
@@ -348,6 +343,13 @@ impl Shadow {
             }
         }
         joined
+    }
+
+    /// The part of the address space whose shadow is the granule that begins at `start`.
+    fn covered(self, start: u64) -> Range<u64> {
+        // A granule may begin before the shadow of address zero.
+        let end = self.address(start).wrapping_add(GRANULE).min(1 << ADDRESS_BITS);
+        end.saturating_sub(GRANULE)..end
     }
 
     /// Forgets everything: the picture is zero again.
@@ -393,8 +395,9 @@ impl Shadow {
         }
     }
 
-    /// The program has just mapped memory of its own over this range.
-    pub fn overwritten(self, address: u64, len: u64) -> bool {
+    /// The program has just mapped memory of its own over this range. The parts of the address space that have lost
+    /// their shadow by that.
+    pub fn overwritten(self, address: u64, len: u64) -> Vec<Range<u64>> {
         let first = address & !(GRANULE - 1);
         let lost = |start: u64| {
             shadows(|all| {
@@ -413,7 +416,11 @@ impl Shadow {
                 true
             })
         };
-        (first..address.saturating_add(len)).step_by(GRANULE as usize).fold(false, |any, start| any | lost(start))
+        (first..address.saturating_add(len))
+            .step_by(GRANULE as usize)
+            .filter(|start| lost(*start))
+            .map(|start| self.covered(start))
+            .collect()
     }
 
     /// Calls `f(offset, shadow, length)` on the pieces of a range that lie in one granule each, reserved.

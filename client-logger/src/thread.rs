@@ -385,10 +385,9 @@ impl Thread {
 
     /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
     pub fn mapped(&mut self, address: u64, len: u64) {
-        let reach = self.shadow.reach();
-        let overwritten = self.shadow.overwritten(address, len);
-        if overwritten || !self.shadow.reserve_range(address, len) {
-            self.reached.extend(reach);
+        let lost = self.shadow.overwritten(address, len);
+        if !lost.is_empty() || !self.shadow.reserve_range(address, len) {
+            self.reached.extend(lost);
             self.move_shadow();
         }
     }

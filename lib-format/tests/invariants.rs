@@ -409,14 +409,14 @@ const KILLED: &[KilledState] = &[
         |_| {},
         |log| std::fs::write(log.join(CODE.to_owned() + ".new"), b"BUGNET").unwrap(),
         &[],
-        &[2, 28, 6],
+        &[2, 28, 7],
     ),
     (
         "modules-new",
         |_| {},
         |log| std::fs::write(log.join(MODULES.to_owned() + ".new"), b"{").unwrap(),
         &[],
-        &[2, 28, 6],
+        &[2, 28, 7],
     ),
     (
         "code-store-cut",
