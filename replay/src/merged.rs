@@ -1,5 +1,7 @@
 //! Replay of all threads of a process together, on one memory, in one order.
 
+mod places;
+
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, ThreadId};
 use crate::order::{OrderedThread, Threads, schedule};
@@ -12,7 +14,11 @@ use bugnet_format::merged;
 use bugnet_format::regs::RegisterDifference;
 use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
+
+/// Most conflicts that are printed.
+const SHOWN: usize = 16;
 
 /// What a merged replay found.
 #[derive(Debug, Serialize)]
@@ -55,7 +61,7 @@ pub struct Place {
     pub interval: IntervalNo,
     /// Instructions since its start.
     pub position: Position,
-    /// Address of the instruction there, and what is known of it by name.
+    /// Address of the instruction there, and function and source line as far as known.
     pub code: Option<String>,
 }
 
@@ -138,7 +144,8 @@ pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedR
         what: failure.what.clone(),
         differences: failure.expected.as_ref().map(|regs| regs.differences(&failure.regs)).unwrap_or_default(),
     });
-    let (conflicts, threads) = (conflicts.collect(), threads.threads.len());
+    let (mut conflicts, threads): (Vec<_>, _) = (conflicts.collect(), threads.threads.len());
+    places::name(tools, log, pid, &mut conflicts)?;
     Ok(MergedReport { pid, threads, counts: result.counts, conflicts, failure })
 }
 
@@ -155,16 +162,22 @@ impl fmt::Display for Place {
 }
 
 impl fmt::Display for MergedReport {
-    /// What is not exact, and last lines that sum up.
+    /// What is not exact (of many conflicts, some), and last lines that sum up.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for conflict in &self.conflicts {
-            let ConflictReport { addr, recorded, found, reader, writer } = conflict;
-            writeln!(f, "conflict at {addr:#x}: {reader}\n  read {recorded}")?;
-            writeln!(f, "  but memory held {found}, as last written by {writer}")?;
+        // One of each kind: the others are, most often, the next rounds of the same.
+        let mut shown = BTreeSet::new();
+        for ConflictReport { addr, recorded, found, reader, writer } in &self.conflicts {
+            if shown.len() < SHOWN && shown.insert((&reader.code, &writer.code)) {
+                writeln!(f, "conflict at {addr:#x}: {reader}\n  read {recorded}")?;
+                writeln!(f, "  but memory held {found}, as last written by {writer}")?;
+            }
         }
-        if let Some(FailureReport { place, what, differences }) = &self.failure {
+        let more = self.counts.conflicts.saturating_sub(shown.len() as u64);
+        if more > 0 {
+            writeln!(f, "and {more} more")?;
+        }
+        if let Some(FailureReport { place, what, .. }) = &self.failure {
             writeln!(f, "divergence: {place}: {what}")?;
-            differences.iter().try_for_each(|difference| writeln!(f, "  {difference}"))?;
         }
         let MergedCounts {
             instructions, segments, reads, loads, explained, unwritten, system, outside, conflicts, ..

@@ -1,0 +1,64 @@
+//! A log whose dependencies were taken away no longer says in which order the threads came: a merged replay must notice,
+//! and say which accesses contradict its order.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_format::folder::{Recording, interval_file};
+use bugnet_format::frame::{HEADER_SIZE, encode_frame, read_frames};
+use bugnet_format::record::{DependencyKind, Record, Records};
+use bugnet_format::types::{IntervalNo, Position};
+use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run};
+use bugnet_tests::threaded::programs;
+use std::fs;
+use std::path::Path;
+
+/// Rewrites an interval's file: its dependencies, but for births, are on the start of the other thread, so that they order
+/// nothing. Returns how many there were.
+fn forget_order(file: &Path) -> Result<usize> {
+    let bytes = fs::read(file)?;
+    let stream = read_frames(&bytes, HEADER_SIZE).stream;
+    let (mut forged, mut count, mut records) = (Vec::new(), 0, Records::new(&stream));
+    while let Some(placed) = records.next() {
+        let placed = placed.map_err(|e| anyhow::anyhow!("{}: {}", file.display(), e.reason))?;
+        match placed.record {
+            Record::Dependency { delta, kind, block, other, implied, .. } if kind != DependencyKind::Birth => {
+                let (other_interval, other_position) = (IntervalNo(0), Position(0));
+                let record = Record::Dependency { delta, kind, block, other, other_interval, other_position, implied };
+                record.encode(&mut forged);
+                count += 1;
+            }
+            _ => forged.extend_from_slice(&stream[placed.offset..records.offset()]),
+        }
+    }
+    let mut out = bytes[..HEADER_SIZE].to_vec();
+    encode_frame(0, &forged, 1, &mut out)?;
+    fs::write(file, out)?;
+    Ok(count)
+}
+
+#[test]
+fn an_order_that_is_not_the_recorded_one_is_a_conflict() -> Result<()> {
+    let workshop = Workshop::new("order-conflict")?;
+    let programs = programs()?;
+    let program = programs.iter().find(|program| program.name == "barriers").context("no such program")?;
+    let binary = program.build("O1", &workshop.path)?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.path, [&binary.to_string_lossy(), "20"]);
+    let recorded = run(&mut job.recorded(&log, &[])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    must_pass(&["replay", "--merged"], &log)?;
+    let mut count = 0;
+    for thread in Recording::open(&log)?.threads()? {
+        count += forget_order(&thread.folder.join(interval_file(IntervalNo(0))))?;
+    }
+    ensure!(count > 20, "only {count} dependencies in {}", log.display());
+    must_pass(&["check"], &log)?;
+    // Each thread alone needs no order.
+    must_pass(&["replay"], &log)?;
+    let merged = bugnet(["replay", "--merged"].map(Path::new).into_iter().chain([&*log]))?;
+    let text = String::from_utf8_lossy(&merged.stdout);
+    ensure!(merged.status.code() == Some(1), "{}\n{}", merged.status, printed(&merged));
+    for part in ["conflict at 0x", "read ", "but memory held ", "last written by thread ", "run at ", "barriers.c:"] {
+        ensure!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+    workshop.done()
+}
