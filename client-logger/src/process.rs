@@ -5,7 +5,7 @@ use crate::coherence;
 use crate::options::Options;
 use crate::origin::{self, Beginning};
 use crate::peer;
-use crate::shadow::Shadow;
+use crate::shadow::{Shadow, Steps};
 use crate::shared_code::SharedMappings;
 use crate::stack_move;
 use crate::streams::Streams;
@@ -120,7 +120,7 @@ impl Process {
         }
         if self.by_fs() {
             // The new thread's shadow, which waits for it. What there is no room for with one thread may find it otherwise.
-            match Shadow::at_distance(self.stack_moves()) {
+            match Shadow::at_distance(self.stack_moves(), Steps::Any) {
                 Some(shadow) => shadow.release(),
                 None if self.threaded() => return Err("there is no room for the shadow of another thread".into()),
                 None => self.by_fs.store(false, Ordering::SeqCst),
@@ -205,10 +205,11 @@ impl Process {
     /// Finds room for the shadow of a thread that begins.
     pub fn first_shadow(&self) -> Shadow {
         if self.by_fs() {
-            if let Some(shadow) = Shadow::at_distance(self.stack_moves()) {
+            let steps = if self.has_begun() { Steps::Any } else { Steps::Wide };
+            if let Some(shadow) = Shadow::at_distance(self.stack_moves(), steps) {
                 return shadow;
             }
-            if let Some(shadow) = Shadow::at_distance(true) {
+            if let Some(shadow) = Shadow::at_distance(true, Steps::Any) {
                 self.stack_moves.store(true, Ordering::Relaxed);
                 return shadow;
             }
@@ -233,7 +234,7 @@ impl Process {
         if !self.by_fs() {
             return Ok(true);
         }
-        if let Some(shadow) = Shadow::at_distance(self.stack_moves()) {
+        if let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any) {
             shadow.release();
             return Ok(true);
         }
@@ -255,7 +256,7 @@ impl Process {
     /// places where none is being executed. None if there are other threads and no room.
     pub fn place_shadow(&self) -> Option<Shadow> {
         if self.by_fs() {
-            let shadow = Shadow::at_distance(self.stack_moves());
+            let shadow = Shadow::at_distance(self.stack_moves(), Steps::Any);
             if shadow.is_some() || self.threaded() {
                 return shadow;
             }

@@ -36,6 +36,15 @@ pub enum Mapping {
     Xor(u64),
 }
 
+/// Which distances will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// Multiples of 64 GiB.
+    Wide,
+    /// Smaller ones, too: the program may soon map memory where the shadow is.
+    Any,
+}
+
 /// A thread's shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow {
@@ -209,7 +218,7 @@ impl Layout {
         self.program.iter().all(|range| mapping.units_of(range).is_some_and(free))
     }
 
-    fn plus(&self) -> Option<Mapping> {
+    fn plus(&self, steps: Steps) -> Option<Mapping> {
         let lowest = self.program.iter().map(|range| range.start).min()?;
         let highest = self.program.iter().map(|range| range.end).max()?;
         // From 2^45 on, where the usual layout of a process leaves most room; then below.
@@ -221,7 +230,7 @@ impl Layout {
             let downwards = distances.filter(|by| lowest >= by + LOWEST).map(u64::wrapping_neg);
             upwards.chain(downwards).map(Mapping::Plus).find(|mapping| self.fits(*mapping))
         };
-        stepping(STEP_SHIFT).or_else(|| stepping(UNIT_SHIFT))
+        stepping(STEP_SHIFT).or_else(|| (steps == Steps::Any).then(|| stepping(UNIT_SHIFT))?)
     }
 
     fn xor(&self) -> Option<Mapping> {
@@ -235,11 +244,11 @@ impl Layout {
 
 impl Shadow {
     /// A shadow at a distance, if there is room for one. With `stack_moves` the initial stack is going to be moved.
-    pub fn at_distance(stack_moves: bool) -> Option<Self> {
+    pub fn at_distance(stack_moves: bool, steps: Steps) -> Option<Self> {
         if !fs_base::can_be_set() {
             return None;
         }
-        Self::take(|mapping| matches!(mapping, Mapping::Plus(_)), |all| Layout::now(all, stack_moves).plus())
+        Self::take(|mapping| matches!(mapping, Mapping::Plus(_)), |all| Layout::now(all, stack_moves).plus(steps))
     }
 
     /// A shadow at `address xor key`, if there is room for one.
