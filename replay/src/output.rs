@@ -1,5 +1,7 @@
 //! What the program wrote to its standard output and error, byte for byte, from replayed memory.
 
+mod turns;
+
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, Selection};
 use crate::pool;
@@ -8,18 +10,22 @@ use crate::tools::Tools;
 use bugnet_format::record::{OutputStream, Record};
 use bugnet_format::types::Position;
 use std::num::NonZeroUsize;
+use turns::Turns;
 
-/// A piece of output: one system call's.
+/// A piece of output: one system call's, or part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
+    /// Instructions that the thread had executed before the system call, since recording began.
+    pub at: u64,
     /// Where it went.
     pub stream: OutputStream,
     /// What was written.
     pub bytes: Vec<u8>,
 }
 
-/// Hands `sink` what the selected intervals wrote, in order; of a log that keeps only the last intervals of a
-/// thread, only what they wrote. Intervals are replayed `jobs` at a time, those without output not at all.
+/// Hands `sink` what the selected intervals wrote, in order: process by process, and within each in the order of its
+/// threads that their dependencies tell. Of a log that keeps only the last intervals of a thread, only what they wrote.
+/// Intervals are replayed `jobs` at a time, those without output not at all.
 ///
 /// # Errors
 /// Nothing is selected, an interval cannot be read or replayed or diverges, or `sink` fails, with
@@ -32,14 +38,14 @@ pub fn write_output(
     mut sink: impl FnMut(&Piece) -> std::io::Result<()>,
 ) -> Result<()> {
     let selected = in_time_order(log, selection.intervals_of(log)?)?;
+    let mut turns = Turns::new(log, &selected)?;
+    let mut sink = |piece: &Piece| sink(piece).map_err(ReplayError::Sink);
     pool::in_order(
         &selected,
         jobs,
         |session, id| interval_output(tools, log, *id, session),
-        |_, (pieces, result)| {
-            for piece in &pieces {
-                sink(piece).map_err(ReplayError::Sink)?;
-            }
+        |id, (pieces, result)| {
+            turns.take(id.thread, pieces, &mut sink)?;
             result
         },
     )
@@ -103,19 +109,37 @@ fn collect(
     pieces: &mut Vec<Piece>,
 ) -> Result<()> {
     let interval = log.interval(id)?;
-    let mut last = None;
+    // Positions of the calls that wrote, and how many bytes each.
+    let mut calls: Vec<(Position, u64)> = Vec::new();
     for placed in interval.records().flatten() {
-        if let Record::Syscall { stream: OutputStream::Stdout | OutputStream::Stderr, .. } = placed.record {
-            last = Some(placed.position);
+        if let Some(len) = written(&placed.record) {
+            calls.push((placed.position, len));
         }
     }
-    let Some(last) = last else { return Ok(()) };
+    let Some(&(last, _)) = calls.last() else { return Ok(()) };
     let started = Session::start_behind(session.take(), tools, log, id, &interval)?;
     let session = session.insert(started);
-    let mut sink = |stream, bytes: &[u8]| pieces.push(Piece { stream, bytes: bytes.to_vec() });
+    let before = interval.header.instructions_before;
+    let mut calls = calls.into_iter().peekable();
+    let mut sink = |stream, bytes: &[u8]| {
+        while calls.next_if(|(_, left)| *left == 0).is_some() {}
+        let Some((position, left)) = calls.peek_mut() else { return };
+        *left = left.saturating_sub(bytes.len() as u64);
+        pieces.push(Piece { at: before.saturating_add(position.0), stream, bytes: bytes.to_vec() });
+    };
     let stop = session.run_to_with_output(Position(last.0 + 1), &mut sink)?;
     match stop {
         Stop::Reached | Stop::End | Stop::CutOff => Ok(()),
         Stop::Divergence { what, .. } => Err(session.diverged(what)),
+    }
+}
+
+/// How many bytes a record says that were written to standard output or error; `None` for no such record.
+fn written(record: &Record<'_>) -> Option<u64> {
+    match record {
+        Record::Syscall { stream: OutputStream::Stdout | OutputStream::Stderr, result, .. } => {
+            Some(u64::try_from(*result).unwrap_or(0))
+        }
+        _ => None,
     }
 }

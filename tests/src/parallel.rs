@@ -22,7 +22,7 @@ pub const PARALLEL: &[Program] = &[
     program(
         "sort-parallel",
         "coreutils",
-        &["/usr/bin/sort", "--parallel={t}", "-S", "200M", "-o", "sorted", "lines"],
+        &["/usr/bin/sort", "--parallel={t}", "-S", "200M", "lines"],
         // With fewer lines, sort starts no thread.
         [140_000, 1_500_000],
         lines,
