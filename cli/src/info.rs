@@ -229,7 +229,7 @@ impl fmt::Display for ThreadInfo {
             (Some(only), _) => format!("interval {}", only.interval),
             _ => "no interval".to_owned(),
         };
-        let end = self.end.as_ref().map_or_else(|| "the log was cut off".to_owned(), describe::end_reason);
+        let end = describe::thread_end(self.end.as_ref());
         writeln!(f, "{}: {} instructions, {intervals}; {end}", self.id, HumanCount(self.instructions))
     }
 }

@@ -83,7 +83,7 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
 
 fn print_thread(out: &mut impl Write, thread: &ThreadSummary) -> std::io::Result<()> {
     let ThreadSummary { tid, intervals, instructions, dependencies, before_reduction, outside, .. } = thread;
-    let end = thread.end.as_ref().map_or_else(|| "the log was cut off".to_owned(), describe::end_reason);
+    let end = describe::thread_end(thread.end.as_ref());
     writeln!(out, "thread {tid}: {} instructions in {intervals} intervals; {end}", HumanCount(*instructions))?;
     let rate = |count: u64| per_million(count, *instructions);
     writeln!(

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 const TAIL_SIZE: usize = 1 << 20;
 /// What is kept free in the tail, for the records that end an interval.
 const TAIL_RESERVE: usize = 64 << 10;
+/// Most `REACH` records of an interval; where there would be more, there are none.
+const MOST_REACH: usize = 1024;
 /// Most bytes of memory in one record.
 pub const CHUNK: usize = 32 << 10;
 /// zstd's level: the fastest of its ordinary ones.
@@ -128,6 +130,18 @@ impl Tail {
             at.write_volatile(record[0]);
         }
         self.used += record.len();
+    }
+
+    /// Takes back what was pushed when `used` bytes were used.
+    fn cut(&mut self, used: usize) {
+        // SAFETY: within the mapping; nobody else in the process refers to it.
+        unsafe {
+            let at = self.memory.add(TAIL_HEADER_SIZE + used);
+            at.write_volatile(0);
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+            std::ptr::write_bytes(at, 0, self.used - used);
+        }
+        self.used = used;
     }
 
     fn records(&self) -> &[u8] {
@@ -308,12 +322,24 @@ impl Writer {
     ) -> Result<(), String> {
         let delta = position - self.last;
         self.scratch.clear();
-        for part in reach {
+        for part in reach.iter().filter(|_| reach.len() <= MOST_REACH) {
             Record::Reach { addr: Addr(part.start), len: part.end - part.start }.encode(&mut self.scratch);
         }
-        Record::End { delta, reason, regs: Box::new(regs) }.encode(&mut self.scratch);
+        let full = reason == EndReason::Full;
+        let end = |reason: EndReason, regs| Record::End { delta, reason, regs: Box::new(regs) };
+        end(reason, regs.clone()).encode(&mut self.scratch);
+        let used = self.tail.used;
         self.tail.push(&self.scratch);
-        self.flush()?;
+        if let Err(why) = self.flush() {
+            if full {
+                // There will be no next interval.
+                self.scratch.clear();
+                end(EndReason::LogStopped { why: why.clone() }, regs).encode(&mut self.scratch);
+                self.tail.cut(used);
+                self.tail.push(&self.scratch);
+            }
+            return Err(why);
+        }
         self.file.close();
         Ok(())
     }

@@ -58,6 +58,16 @@ pub fn record(record: &Record<'_>) -> String {
     }
 }
 
+/// How a thread's log ends, of which `last` is the reason of the last interval's end, if that is there; as a phrase.
+#[must_use]
+pub fn thread_end(last: Option<&EndReason>) -> String {
+    match last {
+        None => "the log was cut off".into(),
+        Some(EndReason::Full) => "the log was cut off behind a whole interval".into(),
+        Some(reason) => end_reason(reason),
+    }
+}
+
 /// Why an interval ended, as a phrase.
 #[must_use]
 pub fn end_reason(reason: &EndReason) -> String {

@@ -1,6 +1,6 @@
 //! Where in the address space a replay process puts itself: where the recorded program has nothing.
 //!
-//! A complete interval says itself where its instructions access memory (`REACH` records). Of one that was cut off, the
+//! An interval that was ended says itself where its instructions access memory (`REACH` records). Of another, the
 //! values are looked at: whatever address its instructions use comes from a register at its start, from a value that was
 //! loaded, or from a system call's result. A part of the address space that no such value points into is very probably
 //! not used; if it is after all, the replay process says that it cannot go on.

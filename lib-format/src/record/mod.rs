@@ -172,8 +172,8 @@ pub enum Record<'a> {
         /// UTF-8 text.
         text: &'a str,
     },
-    /// A part of the address space in which the interval's instructions may access memory. Those of an interval that
-    /// has an END are all there are, but for its code pages: elsewhere, they access nothing.
+    /// A part of the address space in which the interval's instructions may access memory. Those of an interval, if it
+    /// has any, are all there are, but for its code pages: elsewhere, they access nothing.
     Reach {
         /// Address of the first byte.
         addr: Addr,
