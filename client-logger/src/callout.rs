@@ -61,6 +61,12 @@ impl Slot {
         base().1 + 8 * self.index()
     }
 
+    /// The arithmetic flags that the calling thread's [`Self::Flags`] holds, as bits of RFLAGS.
+    pub fn read_flags() -> u64 {
+        let [overflow, others, ..] = Self::Flags.read().to_le_bytes();
+        u64::from(others) & 0xd5 | u64::from(overflow) << 11
+    }
+
     /// The slot as a memory operand of `bytes`.
     pub fn opnd(self, bytes: u32) -> Opnd {
         Opnd::tls(base().0, self.offset(), bytes)

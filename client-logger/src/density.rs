@@ -15,12 +15,12 @@ const PAGES: usize = 256;
 
 /// Counts of the first loads of an interval, in lines and pages; where two share an entry, the later one begins anew.
 pub struct Density {
-    lines: Vec<(u64, u8)>,
-    pages: Vec<(u64, u8)>,
+    lines: Box<[(u64, u8); LINES]>,
+    pages: Box<[(u64, u8); PAGES]>,
 }
 
-fn count(table: &mut [(u64, u8)], key: u64) -> u8 {
-    let entry = &mut table[key as usize % table.len()];
+fn count<const N: usize>(table: &mut [(u64, u8); N], key: u64) -> u8 {
+    let entry = &mut table[key as usize % N];
     *entry = if entry.0 == key { (key, entry.1.saturating_add(1)) } else { (key, 1) };
     entry.1
 }
@@ -28,7 +28,7 @@ fn count(table: &mut [(u64, u8)], key: u64) -> u8 {
 impl Density {
     /// No first loads yet.
     pub fn new() -> Self {
-        Self { lines: vec![(0, 0); LINES], pages: vec![(0, 0); PAGES] }
+        Self { lines: Box::new([(0, 0); LINES]), pages: Box::new([(0, 0); PAGES]) }
     }
 
     /// There is a first load at this address: the addresses around it that are to be logged along with it.

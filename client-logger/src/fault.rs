@@ -32,6 +32,8 @@ struct Scan {
     shadow: Option<Gpr>,
     /// Whether RAX's program value is in [`Slot::Rax`].
     rax_moved: bool,
+    /// Whether the program's arithmetic flags are in [`Slot::Flags`].
+    flags_saved: bool,
     /// The block that is being executed: address of its limit callout.
     limit: Option<u64>,
 }
@@ -61,16 +63,33 @@ unsafe fn decoder<'a>(start: u64, end: u64) -> Decoder<'a> {
     Decoder::with_ip(64, bytes, start, DecoderOptions::NONE)
 }
 
+/// Whether an instruction puts the program's own arithmetic flags in place: `sahf` of the instrumentation does, and what
+/// changes flags without being a check. `behind_shadow`: the instruction before it accesses the shadow.
+fn overwrites_flags(i: &Instruction, behind_shadow: bool) -> bool {
+    let of_check = match i.mnemonic() {
+        Mnemonic::Cmp => i.memory_segment() == Register::FS,
+        Mnemonic::Sub => slot_offset(i) == Some(u64::from(Slot::Left.offset())),
+        Mnemonic::Ptest | Mnemonic::Vptest => behind_shadow,
+        // Before `sahf`.
+        Mnemonic::Add => {
+            i.op0_register() == Register::AL && i.op1_kind() == OpKind::Immediate8 && i.immediate8() == 0x7f
+        }
+        _ => false,
+    };
+    i.rflags_modified() != 0 && !of_check
+}
+
 /// Follows the instrumentation from a fragment's start to `pc`.
 fn scan(start: u64, pc: u64) -> Scan {
     let mut out = Scan::default();
     let left = u64::from(Slot::Left.offset());
     // SAFETY: the fragment reaches beyond the instruction at `pc`, which has just executed.
     let decoder = unsafe { decoder(start, pc) };
-    let mut counting = false;
+    let (mut counting, mut shadowed) = (false, false);
     let mut factory = InstructionInfoFactory::new();
     for i in decoder {
         let slot = slot_offset(&i);
+        out.flags_saved &= !overwrites_flags(&i, std::mem::replace(&mut shadowed, i.memory_segment() == Register::FS));
         let toggles = i.mnemonic() == Mnemonic::Xor && slot == Some(u64::from(Slot::Key.offset()));
         if toggles {
             let reg = gpr(i.op0_register());
@@ -94,6 +113,7 @@ fn scan(start: u64, pc: u64) -> Scan {
                 if offset == u64::from(Slot::Rax.offset()) {
                     out.rax_moved = true;
                 }
+                out.flags_saved |= offset == u64::from(Slot::Flags.offset());
                 counting |= offset == left;
             }
             (Mnemonic::Mov, Some(offset)) => {
@@ -164,6 +184,11 @@ pub unsafe extern "C" fn on_restore_state(
     if found.rax_moved {
         // SAFETY: as above.
         *context::gpr_mut(machine, 0) = unsafe { *Slot::Rax.address() };
+    }
+    if found.flags_saved {
+        // SAFETY: both members of the union are one integer.
+        let flags = unsafe { &mut machine.__bindgen_anon_9.xflags };
+        *flags = *flags & !(ARITHMETIC_FLAGS as sys::reg_t) | Slot::read_flags() as sys::reg_t;
     }
     1
 }

@@ -14,6 +14,8 @@
 
 mod by_fs;
 mod by_key;
+mod flags;
+mod machine;
 mod ownership;
 
 use crate::callout::{self, Slot};
@@ -29,6 +31,7 @@ use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::types::CodeSeq;
+use machine::Op;
 use std::ffi::c_void;
 
 /// Largest read or write, in bytes, that is checked or mirrored inline.
@@ -58,14 +61,15 @@ pub unsafe extern "C" fn on_block(
     }
     kept::on_build();
     let process = process::get();
-    if process.protection(instrs[0].pc()) & libc::PROT_EXEC == 0 {
+    if process.protections.of(instrs[0].pc()) & libc::PROT_EXEC == 0 {
         not_executable(&block, &instrs);
         // DynamoRIO cannot translate from code that it cannot read.
         return sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS;
     }
     let len = |instrs: &[Instr]| instrs.last().map_or(0, |last| last.pc() + last.len(&block) - instrs[0].pc());
     let shared = process.shared.overlap(instrs[0].pc(), len(&instrs));
-    let instrs = if shared || process.writable(instrs[0].pc()) { end_at_store(&block, instrs) } else { instrs };
+    let instrs =
+        if shared || process.protections.writable(instrs[0].pc()) { end_at_store(&block, instrs) } else { instrs };
     let flags = if shared && shared_code::insert_check(&block, instrs[0], len(&instrs)) {
         // DynamoRIO cannot translate from code that has changed.
         sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS
@@ -123,11 +127,14 @@ struct Slow {
 struct Rewriter<'a> {
     block: &'a Block,
     instrs: Vec<Instr>,
+    actions: Vec<Action>,
     live: Vec<Live>,
     slow: Vec<Slow>,
     threaded: bool,
     /// Whether the shadow is at a distance.
     by_fs: bool,
+    /// Whether the program's arithmetic flags are in their slot: see [`flags`].
+    flags_saved: bool,
 }
 
 /// Two registers that the instrumentation may use around one instruction.
@@ -142,7 +149,8 @@ impl<'a> Rewriter<'a> {
         let live = liveness::analyse(&instrs);
         let process = process::get();
         let (threaded, by_fs) = (process.threaded(), process.by_fs());
-        Self { block, instrs, live, slow: Vec::new(), threaded, by_fs }
+        let actions = instrs.iter().map(|instr| access::classify(*instr)).collect();
+        Self { block, instrs, actions, live, slow: Vec::new(), threaded, by_fs, flags_saved: false }
     }
 
     fn run(mut self, needed: CodeSeq) {
@@ -153,13 +161,14 @@ impl<'a> Rewriter<'a> {
         for i in 0..self.instrs.len() {
             self.instruction(i);
         }
+        self.program_flags(None, Live::ALL);
         self.place_slow_paths();
     }
 
     /// After the end of recording: what CPUID showed before stays hidden, and nothing else is done.
     fn specials_only(mut self) {
         for i in 0..self.instrs.len() {
-            if let Action::Special(kind) = access::classify(self.instrs[i]) {
+            if let Action::Special(kind) = self.actions[i] {
                 self.special(i, kind);
             }
         }
@@ -181,10 +190,14 @@ impl<'a> Rewriter<'a> {
         let first = Some(self.instrs[0]);
         let n = self.instrs.len() as i64;
         let flags = liveness::rflags_bits(liveness::flags_read_first(&self.instrs));
-        let site = self.site(0, Kind::Limit { flags });
+        let saved = self.by_fs && self.wants_flags_soon();
+        if saved {
+            self.free_flags(first, self.live[0], u16::MAX);
+        }
+        let site = self.site(0, Kind::Limit { flags, saved });
         let (entry, back) = self.slow(site);
         let left = Slot::Left.opnd(8);
-        if self.live[0].any_flags() {
+        if self.live[0].any_flags() && !saved {
             // Flag-free: the upper half of the counter is zero unless it is negative.
             let rcx = Opnd::reg(Gpr::RCX, 8);
             let near = block.label();
@@ -208,7 +221,7 @@ impl<'a> Rewriter<'a> {
             block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
             block.meta(first, back);
         } else {
-            block.meta(first, block.make(sys::OP_sub, &[left], &[Opnd::imm(n, 4), left]));
+            self.insert(first, &machine::count(n as u32));
             block.meta(first, block.jump_if(sys::OP_js, entry));
             block.meta(first, back);
         }
@@ -248,9 +261,12 @@ impl<'a> Rewriter<'a> {
 
     fn instruction(&mut self, i: usize) {
         let instr = self.instrs[i];
-        let action = access::classify(instr);
+        let action = std::mem::replace(&mut self.actions[i], Action::Syscall);
         if self.threaded {
             self.own(i, &action);
+        }
+        if !matches!(action, Action::Execute { .. }) {
+            self.program_flags(Some(instr), self.live[i]);
         }
         match action {
             Action::Execute { reads, writes } => self.execute(i, reads, writes),
@@ -303,6 +319,13 @@ impl<'a> Rewriter<'a> {
         self.instrs[i] = nop;
     }
 
+    /// Inserts machine code.
+    fn insert(&self, at: Option<Instr>, code: &machine::Code) {
+        if !code.bytes().is_empty() {
+            self.block.meta(at, self.block.raw(code.bytes()));
+        }
+    }
+
     fn callout(&mut self, at: Option<Instr>, i: usize, kind: Kind) {
         callout::insert(self.block, at, self.site(i, kind));
     }
@@ -326,6 +349,7 @@ impl<'a> Rewriter<'a> {
             && writes.len() <= 1
             && (i + 1 < self.instrs.len() || writes.is_empty() || !instr.is_cti());
         if !inline {
+            self.program_flags(Some(instr), self.live[i]);
             if !reads.is_empty() {
                 self.callout(Some(instr), i, Kind::Reads(reads.into()));
             }
@@ -353,15 +377,15 @@ impl<'a> Rewriter<'a> {
         Scratch { address: free[0], value: free[1] }
     }
 
-    fn acquire(&self, at: Option<Instr>, scratch: Scratch, live: Live) {
+    fn acquire(&mut self, at: Option<Instr>, scratch: Scratch, live: Live) {
         for reg in [scratch.address, scratch.value] {
             self.spill(at, reg, live);
         }
         self.save_flags(at, live);
     }
 
-    fn release(&self, at: Option<Instr>, scratch: Scratch, live: Live) {
-        self.restore_flags(at, live);
+    fn release(&mut self, at: Option<Instr>, scratch: Scratch, live: Live) {
+        self.restore_flags(at);
         for reg in [scratch.address, scratch.value] {
             self.restore(at, reg, live);
         }
@@ -370,42 +394,15 @@ impl<'a> Rewriter<'a> {
     /// Spills a register, if its value is still wanted.
     fn spill(&self, at: Option<Instr>, reg: Gpr, live: Live) {
         if live.gprs & reg.bit() != 0 {
-            self.block.meta(at, self.block.store(Slot::Spill(reg).opnd(8), Opnd::reg(reg, 8)));
+            self.insert(at, &machine::slot(Op::Store, reg, Slot::Spill(reg)));
         }
     }
 
     /// Undoes [`Self::spill`].
     fn restore(&self, at: Option<Instr>, reg: Gpr, live: Live) {
         if live.gprs & reg.bit() != 0 {
-            self.block.meta(at, self.block.load(Opnd::reg(reg, 8), Slot::Spill(reg).opnd(8)));
+            self.insert(at, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
         }
-    }
-
-    fn save_flags(&self, at: Option<Instr>, live: Live) {
-        if !live.any_flags() {
-            return;
-        }
-        let block = self.block;
-        let rax = Opnd::reg(Gpr::RAX, 8);
-        block.meta(at, block.store(Slot::Rax.opnd(8), rax));
-        block.meta(at, block.make(sys::OP_lahf, &[Opnd::reg_id(sys::DR_REG_AH as u16)], &[]));
-        block.meta(at, block.make(sys::OP_seto, &[Opnd::reg(Gpr::RAX, 1)], &[]));
-        block.meta(at, block.store(Slot::Flags.opnd(8), rax));
-        block.meta(at, block.load(rax, Slot::Rax.opnd(8)));
-    }
-
-    fn restore_flags(&self, at: Option<Instr>, live: Live) {
-        if !live.any_flags() {
-            return;
-        }
-        let block = self.block;
-        let (rax, al) = (Opnd::reg(Gpr::RAX, 8), Opnd::reg(Gpr::RAX, 1));
-        block.meta(at, block.store(Slot::Rax.opnd(8), rax));
-        block.meta(at, block.load(rax, Slot::Flags.opnd(8)));
-        // Overflows exactly if AL is 1.
-        block.meta(at, block.make(sys::OP_add, &[al], &[Opnd::imm(0x7f, 1), al]));
-        block.meta(at, block.make(sys::OP_sahf, &[], &[Opnd::reg_id(sys::DR_REG_AH as u16)]));
-        block.meta(at, block.load(rax, Slot::Rax.opnd(8)));
     }
 
     /// For an instruction that only stores a register or constant, the same store to the shadow.

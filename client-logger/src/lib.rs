@@ -28,6 +28,7 @@
 //! | `signals` | the program's signal masks and dispositions, made true in the kernel |
 //! | `fault` | faults of the program, faults of the shadow, death by a signal |
 //! | `process` | what all threads share |
+//! | `protections` | what the program may do with its code |
 //! | `origin` | how a process began, its folder |
 //! | `exec` | programs that take this one's place |
 //! | `environment` | hides the recorder's own variables |
@@ -52,6 +53,7 @@ mod options;
 mod origin;
 mod peer;
 mod process;
+mod protections;
 mod retry;
 mod shadow;
 mod shared_code;

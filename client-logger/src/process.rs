@@ -5,6 +5,7 @@ use crate::coherence;
 use crate::options::Options;
 use crate::origin::{self, Beginning};
 use crate::peer;
+use crate::protections::Protections;
 use crate::shadow::{Shadow, Steps};
 use crate::shared_code::SharedMappings;
 use crate::stack_move;
@@ -12,8 +13,7 @@ use crate::streams::Streams;
 use bugnet_dr::sys;
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::OutputStream;
-use bugnet_format::types::{Addr, ProcessId};
-use hashbrown::HashMap;
+use bugnet_format::types::ProcessId;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -47,7 +47,8 @@ pub struct Process {
     /// Whether the initial stack is moved before the program's first instruction.
     stack_moves: AtomicBool,
     /// Pages of code, and what the program may do with them; asking the system takes long.
-    protections: Mutex<HashMap<u64, i32>>,
+    /// What the program may do with its code.
+    pub protections: Protections,
     /// Mappings in which code may change without a store to its address.
     pub shared: SharedMappings,
 }
@@ -91,7 +92,7 @@ pub fn start(options: Options) {
         streams: Mutex::new(Streams::begin(&streams)),
         by_fs: AtomicBool::new(true),
         stack_moves: AtomicBool::new(false),
-        protections: Mutex::default(),
+        protections: Protections::default(),
         shared: SharedMappings::default(),
     });
 }
@@ -268,34 +269,6 @@ impl Process {
         Some(Shadow::with_key().unwrap_or_else(no_room))
     }
 
-    fn protections(&self) -> MutexGuard<'_, HashMap<u64, i32>> {
-        self.protections.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// What the program may do with the page of an address: bits of `PROT_*`.
-    pub fn protection(&self, address: u64) -> i32 {
-        *self.protections().entry(Addr(address).page().0).or_insert_with(|| {
-            let (mut base, mut size, mut bits) = (std::ptr::null_mut(), 0, 0);
-            // SAFETY: pointers to variables of ours.
-            let known =
-                unsafe { sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut bits) };
-            let allows = |wanted: u32, protection| if known != 0 && bits & wanted != 0 { protection } else { 0 };
-            allows(sys::DR_MEMPROT_READ, libc::PROT_READ)
-                | allows(sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE, libc::PROT_WRITE)
-                | allows(sys::DR_MEMPROT_EXEC, libc::PROT_EXEC)
-        })
-    }
-
-    /// Whether the program can write to the page of an address.
-    pub fn writable(&self, address: u64) -> bool {
-        self.protection(address) & libc::PROT_WRITE != 0
-    }
-
-    /// The program has mapped, unmapped or protected memory.
-    pub fn forget_protections(&self) {
-        self.protections().clear();
-    }
-
     /// Number of the next checkpoint, counted over all threads.
     pub fn next_checkpoint(&self) -> u64 {
         self.checkpoints.fetch_add(1, Ordering::Relaxed)
@@ -362,7 +335,7 @@ pub fn forked() -> bool {
         streams: Mutex::new(parent.streams().clone()),
         by_fs: AtomicBool::new(parent.by_fs()),
         stack_moves: AtomicBool::new(parent.stack_moves()),
-        protections: Mutex::default(),
+        protections: Protections::default(),
         shared: parent.shared.fork(),
     });
     recorded

@@ -11,6 +11,7 @@ use bugnet_format::cache::Picture;
 use bugnet_format::types::Addr;
 use hashbrown::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 const GRANULE: u64 = 1 << 30;
@@ -113,6 +114,14 @@ const MOST_FREE: usize = 16;
 
 static SHADOWS: Mutex<Option<Shadows>> = Mutex::new(None);
 
+/// Granules that are known to be reserved: start, with a number of the mapping whose they are below. To ask without a lock.
+static KNOWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+/// Granules are taken away.
+fn forget_known() {
+    KNOWN.iter().for_each(|known| known.store(0, Ordering::Release));
+}
+
 fn shadows<R>(f: impl FnOnce(&mut Shadows) -> R) -> R {
     let mut lock: MutexGuard<'_, _> = SHADOWS.lock().unwrap_or_else(|e| e.into_inner());
     f(lock.get_or_insert_default())
@@ -163,6 +172,14 @@ fn units(range: &Range<u64>) -> Range<u64> {
 }
 
 impl Mapping {
+    /// A number below [`GRANULE`] that no other mapping has.
+    fn number(self) -> u64 {
+        match self {
+            Self::Plus(by) => 1 + 2 * (by >> STEP_SHIFT),
+            Self::Xor(key) => 2 * (key >> UNIT_SHIFT),
+        }
+    }
+
     fn of(self, address: u64) -> u64 {
         match self {
             Self::Plus(by) => address.wrapping_add(by),
@@ -308,6 +325,18 @@ impl Shadow {
         if shadow >> ADDRESS_BITS != 0 || start == 0 {
             return false;
         }
+        let (known, mine) = (&KNOWN[(start / GRANULE) as usize % KNOWN.len()], start | self.mapping.number());
+        if known.load(Ordering::Acquire) == mine {
+            return true;
+        }
+        let reserved = self.reserve_granule(start);
+        if reserved {
+            known.store(mine, Ordering::Release);
+        }
+        reserved
+    }
+
+    fn reserve_granule(self, start: u64) -> bool {
         shadows(|all| {
             if let Some(owner) = all.granules.get(&start) {
                 return *owner == self.mapping;
@@ -395,6 +424,7 @@ impl Shadow {
     }
 
     fn unmap(self) {
+        forget_known();
         for start in self.own_granules() {
             let range = extent(start);
             let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
@@ -414,6 +444,7 @@ impl Shadow {
                     return false;
                 }
                 all.granules.remove(&start);
+                forget_known();
                 // What the program has not taken is given back.
                 for rest in [start..address, address + len..start + GRANULE] {
                     let range = rest.start.max(start).max(LOWEST)..rest.end.min(start + GRANULE);

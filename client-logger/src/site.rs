@@ -30,6 +30,8 @@ pub enum Kind {
         /// The arithmetic flags that are compared here, as bits of RFLAGS: those that the block reads. The others are
         /// the program's only if the block keeps any, and may be ones that an instruction left undefined.
         flags: u64,
+        /// Whether the program's flags are in [`crate::callout::Slot::Flags`].
+        saved: bool,
     },
     /// Start of a block whose code another thread has put into the code picture.
     CodeBehind,

@@ -188,14 +188,12 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     thread.let_signals_in();
     let number = i64::from(number);
-    if maps(number) || number == libc::SYS_munmap {
-        process::get().forget_protections();
-    }
     if process::get().over() {
         thread.follow_end();
     }
     let mut regs = registers(thread);
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    process::get().protections.follow(number, &args);
     // SAFETY: in the event.
     unsafe { thread.mask.before(drcontext, number, &args, &regs) };
     // The call itself, where an interval would end.
@@ -446,19 +444,6 @@ unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
     let result = context::register_file(&machine).gpr[RAX].cast_signed();
     // SAFETY: the caller's promise.
     unsafe { thread.syscall.retry.again(drcontext, number, &args, result) }
-}
-
-/// Whether [`mapped`] knows the system call.
-fn maps(number: i64) -> bool {
-    matches!(
-        number,
-        libc::SYS_mmap
-            | libc::SYS_mprotect
-            | libc::SYS_pkey_mprotect
-            | libc::SYS_mremap
-            | libc::SYS_brk
-            | libc::SYS_shmat
-    )
 }
 
 /// Memory that a system call has made accessible.

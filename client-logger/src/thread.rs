@@ -153,7 +153,12 @@ pub fn segment_base(segment: Segment) -> u64 {
 /// Changes the protection of a page of the program's.
 fn protect(page: u64, protection: i32) {
     // SAFETY: a page of the program's, which is given its own protection back before anything else happens to it.
-    unsafe { libc::mprotect(page as *mut c_void, Addr::PAGE as usize, protection) };
+    if unsafe { libc::mprotect(page as *mut c_void, Addr::PAGE as usize, protection) } != 0 {
+        let why = std::io::Error::last_os_error();
+        crate::die(&format!(
+            "the protection of the page at {page:#x}, where the program jumped to, cannot be changed: {why}"
+        ));
+    }
 }
 
 impl Thread {
@@ -642,7 +647,7 @@ impl Thread {
     /// faults as the jump would.
     fn forbid(&mut self, pc: u64) {
         let page = Addr(pc).page().0;
-        let protection = process::get().protection(pc);
+        let protection = process::get().protections.of(pc);
         if protection & libc::PROT_EXEC != 0 {
             // It has become executable since the block was built.
             // SAFETY: may be asked for anywhere.
@@ -662,11 +667,19 @@ impl Thread {
 
     /// What the stub leads to.
     pub fn callout(&mut self, site: &Site) {
-        if let Kind::Limit { flags } = site.kind {
+        if let Kind::Limit { flags, saved } = site.kind {
+            if saved {
+                self.saved.rflags = self.saved.rflags & !ARITHMETIC_FLAGS | Slot::read_flags();
+            }
             self.limit(site, flags);
             return;
         }
-        self.serve(site);
+        // By far the most frequent one.
+        if matches!(site.kind, Kind::Differs { .. }) && self.recording() {
+            self.differs(self.counted() - site.back, site);
+        } else {
+            self.serve(site);
+        }
         if self.leave.is_urgent() && self.left() > 0 {
             self.limit_soon();
         }
@@ -741,7 +754,6 @@ impl Thread {
         }
         let position = self.counted() - site.back;
         match &site.kind {
-            Kind::Differs { .. } => self.differs(position, site),
             Kind::Reads(accesses) => self.reads(position, accesses),
             Kind::WriteAddresses(accesses) => self.write_addresses(accesses),
             Kind::Writes(accesses) => self.writes(accesses),
@@ -765,7 +777,8 @@ impl Thread {
                 let why = format!("{why} at {:#x} cannot be recorded exactly", site.pc);
                 self.stop(position, EndReason::Unsupported { why }, regs);
             }
-            Kind::NotExecutable
+            Kind::Differs { .. }
+            | Kind::NotExecutable
             | Kind::Limit { .. }
             | Kind::CodeBehind
             | Kind::Own(_)

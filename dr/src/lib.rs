@@ -22,5 +22,6 @@ pub mod fpu;
 pub mod heap;
 pub mod ir;
 pub mod liveness;
+mod memory;
 
 pub use dynamorio_sys as sys;

@@ -13,7 +13,8 @@ pub struct Live {
 }
 
 impl Live {
-    const ALL: Self = Self { gprs: u16::MAX, flags: ARITHMETIC };
+    /// All of them.
+    pub const ALL: Self = Self { gprs: u16::MAX, flags: ARITHMETIC };
 
     /// Whether any arithmetic flag is live.
     #[must_use]
@@ -86,7 +87,8 @@ fn kept_flags(instr: Instr) -> u32 {
 }
 
 /// Arithmetic flags read, and written or perhaps written, as [`Instr::flags`], but right where DynamoRIO is not.
-fn flags(instr: Instr) -> (u32, u32) {
+#[must_use]
+pub fn flags(instr: Instr) -> (u32, u32) {
     let (read, written) = instr.flags();
     let read = match instr.opcode() {
         sys::OP_cmc | sys::OP_fcmovb | sys::OP_fcmovnb => CF,

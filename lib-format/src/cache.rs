@@ -26,7 +26,7 @@ pub const WHOLE: usize = 32;
 const MERGE: usize = 8;
 
 /// Bytes of a longer load that are compared at a time.
-const CHUNK: usize = 4096;
+const CHUNK: usize = 256;
 
 /// The thread loads `actual` from `addr`: hands to `sink` every piece of it, with its byte offset in `actual`, that a
 /// replay could not know and that must be logged, and puts it into the picture.

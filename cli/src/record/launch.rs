@@ -18,9 +18,10 @@ const MAX_OPTIONS: usize = 2047;
 /// its signal event, `-signal_stack_size`: a Rust client needs more than the defaults. `-sandbox_writable`: pages that
 /// are executed and written stay writable, which the program can notice. `-disable_rseq`: restartable sequences would
 /// run twice, once uninstrumented. `-max_bb_instrs`: instrumented blocks must not exceed DynamoRIO's limit.
+/// `-disable_traces`: traces cost more than twice the time to translate, and take long to save it.
 /// `-no_follow_children`: the logger itself takes care of programs that the program executes.
 const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq \
-    -max_bb_instrs 100 -no_follow_children";
+    -max_bb_instrs 100 -disable_traces -no_follow_children";
 
 /// What the logger is told.
 #[derive(Clone, Copy, Debug)]
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(
             options_for("/opt/my tools/liblogger.so").unwrap(),
             "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -max_bb_instrs 100 \
-             -no_follow_children -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host -follow 1'"
+             -disable_traces -no_follow_children -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host -follow 1'"
         );
     }
 

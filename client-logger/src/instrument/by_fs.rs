@@ -10,10 +10,12 @@
 //!
 //! The shadow has its bytes at the same alignment as memory has them.
 
+use super::machine::{self, FS, Op};
 use super::{Rewriter, pieces, plain_load, reads_once};
 use crate::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};
-use bugnet_dr::ir::{Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
+use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
+use bugnet_dr::liveness::Live;
 use bugnet_dr::sys;
 
 /// What is at an address, in memory and in the shadow.
@@ -34,6 +36,21 @@ impl Both {
 
     fn shadow(self, offset: i32, bytes: u32) -> Opnd {
         Opnd::in_segment(Some(Segment::Fs), self.parts, offset, bytes)
+    }
+
+    /// `op` on the low `bytes` of a register and what is `offset` behind the address: in the shadow if `segment` is FS, else
+    /// in memory.
+    fn code(self, block: &Block, op: Op, reg: Gpr, bytes: u32, segment: Option<u8>, offset: i32) -> Instr {
+        let parts = MemoryParts { disp: self.parts.disp.wrapping_add(offset), ..self.parts };
+        if let Some(code) = machine::access(op, reg, bytes, segment, parts) {
+            return block.raw(code.bytes());
+        }
+        let memory = if segment.is_some() { self.shadow(offset, bytes) } else { self.memory(offset, bytes) };
+        match op {
+            Op::Load => block.load(Opnd::reg(reg, bytes), memory),
+            Op::Store => block.store(memory, Opnd::reg(reg, bytes)),
+            Op::Compare => block.make(sys::OP_cmp, &[], &[Opnd::reg(reg, bytes), memory]),
+        }
     }
 
     /// For a slow path, which finds the registers as they are at the check.
@@ -78,7 +95,8 @@ impl Rewriter<'_> {
             }
         }
         match reads {
-            [] => {}
+            [] => self.flags_for(i),
+            [read] if writes.is_empty() && popped(instr).is_some() => self.check_popped(i, read.bytes),
             [read] if writes.is_empty() && plain_load(instr, read).is_some() => self.check_load(i, *read),
             [read] if writes.is_empty() && plain_vector_load(instr, read) => self.check_vector_load(i, *read),
             // Behind the last instruction of the program's own in a block, DynamoRIO expects the next block.
@@ -87,6 +105,7 @@ impl Rewriter<'_> {
                 for (ordinal, read) in reads.iter().enumerate() {
                     self.check_first(i, ordinal as u8, *read, early);
                 }
+                self.flags_for(i);
             }
         }
         if let [write] = *writes {
@@ -99,19 +118,25 @@ impl Rewriter<'_> {
         for (ordinal, read) in reads.iter().enumerate() {
             self.check_first(i, ordinal as u8, *read, None);
         }
+        self.flags_for(i);
         let (instr, block, live) = (self.instrs[i], self.block, self.live[i]);
         let at = Some(instr);
         let return_address = instr.pc() + instr.len(block);
-        let shadow = Both::at(Gpr::RSP, -8).shadow(0, 8);
+        let top = Both::at(Gpr::RSP, -8);
         if let Ok(short) = i32::try_from(return_address) {
-            block.meta(at, block.store(shadow, Opnd::imm(short.into(), 4)));
+            block.meta(at, block.store(top.shadow(0, 8), Opnd::imm(short.into(), 4)));
             return;
         }
-        let v = self.scratch(i, 0).value;
+        let v = value_register(instr.srcs().fold(0, |mask, o| mask | o.gprs()), live);
         self.spill(at, v, live);
         block.meta(at, block.mov_imm64(v, return_address));
-        block.meta(at, block.store(shadow, Opnd::reg(v, 8)));
+        block.meta(at, top.code(block, Op::Store, v, 8, Some(FS), 0));
         self.restore(at, v, live);
+    }
+
+    /// Where to insert what comes behind instruction `i` and all that is there already.
+    fn behind(&self, i: usize) -> Option<Instr> {
+        self.instrs.get(i + 1).copied()
     }
 
     /// Whether a scratch register has to hold a part of the address.
@@ -166,33 +191,46 @@ impl Rewriter<'_> {
     fn check_load(&mut self, i: usize, read: Access) {
         let instr = self.instrs[i];
         let Some((loaded, bytes)) = plain_load(instr, &read) else { return };
-        let (behind, block, live) = (instr.next(), self.block, self.live[i + 1]);
+        let (behind, live) = (self.behind(i), self.live[i + 1]);
         let early = read.address_gprs() & loaded.bit() != 0;
         let s = self.scratch(i, read.address_gprs()).address;
         let wants = early || Self::wants_register(&read);
         let both = if early {
             self.spill(Some(instr), s, live);
             self.address_by_fs(Some(instr), read, s);
-            self.save_flags(behind, live);
+            self.flags_for(i);
             Both::at(s, 0)
         } else {
+            self.flags_for(i);
             if wants {
                 self.spill(behind, s, live);
             }
-            let both = self.both(behind, &read, s);
-            self.save_flags(behind, live);
-            both
+            self.both(behind, &read, s)
         };
-        block.meta(behind, block.make(sys::OP_cmp, &[], &[Opnd::reg(loaded, bytes), both.shadow(0, bytes)]));
-        let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: Some(loaded) };
-        let site = self.site(i, kind);
-        let (entry, back) = self.slow(site);
-        block.meta(behind, block.jump_if(sys::OP_jnz, entry));
-        block.meta(behind, back);
-        self.restore_flags(behind, live);
+        self.check_register(i, behind, both, loaded, bytes, read.address_gprs());
         if wants {
             self.restore(behind, s, live);
         }
+    }
+
+    /// A `pop` or `leave`, behind which the stack pointer says where it has read.
+    fn check_popped(&mut self, i: usize, bytes: u32) {
+        let instr = self.instrs[i];
+        let Some(loaded) = popped(instr) else { return };
+        self.flags_for(i);
+        self.check_register(i, self.behind(i), Both::at(Gpr::RSP, -8), loaded, bytes, 0);
+    }
+
+    /// Compares what an instruction has loaded into a register with the shadow, whose address is made of `address`.
+    fn check_register(&mut self, i: usize, at: Option<Instr>, both: Both, loaded: Gpr, bytes: u32, address: u16) {
+        self.free_flags(at, self.live[i + 1], address | loaded.bit());
+        let block = self.block;
+        block.meta(at, both.code(block, Op::Compare, loaded, bytes, Some(FS), 0));
+        let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: Some(loaded) };
+        let site = self.site(i, kind);
+        let (entry, back) = self.slow(site);
+        block.meta(at, block.jump_if(sys::OP_jnz, entry));
+        block.meta(at, back);
     }
 
     /// A load of a whole vector register: what the program got is compared in the register itself, which then gets the
@@ -200,14 +238,15 @@ impl Rewriter<'_> {
     fn check_vector_load(&mut self, i: usize, read: Access) {
         let instr = self.instrs[i];
         let Some(reg) = instr.dsts().next().and_then(Opnd::get_reg) else { return };
-        let (behind, block, live, bytes) = (instr.next(), self.block, self.live[i + 1], read.bytes);
+        let (behind, block, live, bytes) = (self.behind(i), self.block, self.live[i + 1], read.bytes);
         let s = self.scratch(i, read.address_gprs()).address;
         let wants = Self::wants_register(&read);
+        self.flags_for(i);
+        self.free_flags(behind, live, read.address_gprs());
         if wants {
             self.spill(behind, s, live);
         }
         let both = self.both(behind, &read, s);
-        self.save_flags(behind, live);
         let (x, shadow) = (Opnd::reg_id(reg), both.shadow(0, bytes));
         let (xor, test, load) = if is_vex(instr) {
             (block.make(sys::OP_vpxor, &[x], &[x, shadow]), sys::OP_vptest, sys::OP_vmovdqu)
@@ -222,7 +261,6 @@ impl Rewriter<'_> {
         block.meta(behind, block.jump_if(sys::OP_jnz, entry));
         block.meta(behind, back);
         block.meta(behind, block.make(load, &[x], &[shadow]));
-        self.restore_flags(behind, live);
         if wants {
             self.restore(behind, s, live);
         }
@@ -233,24 +271,22 @@ impl Rewriter<'_> {
     fn check_and_replace(&mut self, i: usize, read: Access) {
         let instr = self.instrs[i];
         let (at, block, live) = (Some(instr), self.block, self.live[i]);
-        let scratch = self.scratch(i, read.address_gprs());
         let wants = Self::wants_register(&read);
-        let (s, v) = (scratch.address, scratch.value);
+        self.free_flags(at, live, 0);
+        let s = self.scratch(i, read.address_gprs()).address;
         if wants {
             self.spill(at, s, live);
         }
-        self.spill(at, v, live);
-        self.save_flags(at, live);
         let both = self.both(at, &read, s);
-        self.compare_by_fs(i, 0, both, read.bytes, v);
-        self.restore_flags(at, live);
-        self.restore(at, v, live);
+        let taken = read.address_gprs() | if wants { s.bit() } else { 0 };
+        self.compare_by_fs(i, 0, both, read.bytes, taken);
+        self.flags_for(i);
         if let Some(copy) = block.clone_reading(instr, both.shadow(0, read.bytes)) {
             block.meta_faulting(at, copy, instr.pc());
             block.remove(instr);
             self.instrs[i] = copy;
             if wants {
-                self.restore(copy.next(), s, live);
+                self.restore(self.behind(i), s, live);
             }
         } else if wants {
             self.restore(at, s, live);
@@ -260,46 +296,43 @@ impl Rewriter<'_> {
     /// Any other read: memory is compared before the instruction executes.
     fn check_first(&mut self, i: usize, ordinal: u8, read: Access, taken: Option<Gpr>) {
         let (at, live) = (Some(self.instrs[i]), self.live[i]);
-        let avoid = read.address_gprs() | taken.map_or(0, Gpr::bit);
-        let scratch = self.scratch(i, avoid);
-        let (s, v) = (scratch.address, scratch.value);
+        let taken = read.address_gprs() | taken.map_or(0, Gpr::bit);
+        let s = self.scratch(i, taken).address;
         let wants = Self::wants_register(&read);
+        self.free_flags(at, live, 0);
         if wants {
             self.spill(at, s, live);
         }
-        self.spill(at, v, live);
-        self.save_flags(at, live);
         let both = self.both(at, &read, s);
-        self.compare_by_fs(i, ordinal, both, read.bytes, v);
-        self.restore_flags(at, live);
-        self.restore(at, v, live);
+        self.compare_by_fs(i, ordinal, both, read.bytes, taken | if wants { s.bit() } else { 0 });
         if wants {
             self.restore(at, s, live);
         }
     }
 
-    /// Compares memory with its shadow by way of `v`.
-    fn compare_by_fs(&mut self, i: usize, ordinal: u8, both: Both, bytes: u32, v: Gpr) {
-        let (instr, block) = (self.instrs[i], self.block);
+    /// Compares memory with its shadow by way of a register that is not among those `taken`.
+    fn compare_by_fs(&mut self, i: usize, ordinal: u8, both: Both, bytes: u32, taken: u16) {
+        let (instr, block, live) = (self.instrs[i], self.block, self.live[i]);
         let at = Some(instr);
+        let v = value_register(taken, live);
+        self.spill(at, v, live);
         let kind = Kind::Differs { ordinal, bytes, target: both.target(), loaded: None };
         let site = self.site(i, kind);
         let (entry, back) = self.slow(site);
         for (offset, bytes) in pieces(bytes) {
-            let value = Opnd::reg(v, bytes);
-            block.meta_faulting(at, block.load(value, both.memory(offset, bytes)), instr.pc());
-            block.meta(at, block.make(sys::OP_cmp, &[], &[value, both.shadow(offset, bytes)]));
+            block.meta_faulting(at, both.code(block, Op::Load, v, bytes, None, offset), instr.pc());
+            block.meta(at, both.code(block, Op::Compare, v, bytes, Some(FS), offset));
             block.meta(at, block.jump_if(sys::OP_jnz, entry));
         }
         block.meta(at, back);
+        self.restore(at, v, live);
     }
 
     /// A write: the picture takes what was stored. `early`: the register that has its address already.
     fn mirror_by_fs(&mut self, i: usize, write: Access, early: Option<Gpr>) {
         let (instr, block, live) = (self.instrs[i], self.block, self.live[i + 1]);
-        let behind = instr.next();
-        let scratch = self.scratch(i, write.address_gprs() | early.map_or(0, Gpr::bit));
-        let (s, v) = (early.unwrap_or(scratch.address), scratch.value);
+        let behind = self.behind(i);
+        let s = early.unwrap_or_else(|| self.scratch(i, write.address_gprs()).address);
         let wants = early.is_none() && Self::wants_register(&write);
         if wants {
             self.spill(behind, s, live);
@@ -309,13 +342,17 @@ impl Rewriter<'_> {
             None if is_push(instr) => Both::at(Gpr::RSP, 0),
             None => self.both(behind, &write, s),
         };
-        if let Some(copy) = self.same_store(i, both.shadow(0, write.bytes), write.bytes) {
+        if let Some(reg) = stored_register(instr, write.bytes) {
+            block.meta(behind, both.code(block, Op::Store, reg, write.bytes, Some(FS), 0));
+        } else if let Some(copy) = self.same_store(i, both.shadow(0, write.bytes), write.bytes) {
             block.meta(behind, copy);
         } else {
+            let taken = if is_push(instr) { 0 } else { write.address_gprs() } | s.bit();
+            let v = value_register(taken, live);
             self.spill(behind, v, live);
             for (offset, bytes) in pieces(write.bytes) {
-                block.meta(behind, block.load(Opnd::reg(v, bytes), both.memory(offset, bytes)));
-                block.meta(behind, block.store(both.shadow(offset, bytes), Opnd::reg(v, bytes)));
+                block.meta(behind, both.code(block, Op::Load, v, bytes, None, offset));
+                block.meta(behind, both.code(block, Op::Store, v, bytes, Some(FS), offset));
             }
             self.restore(behind, v, live);
         }
@@ -323,6 +360,34 @@ impl Rewriter<'_> {
             self.restore(behind, s, live);
         }
     }
+}
+
+/// A register for a value that is looked at: none of those `taken`, and a dead one where there is any.
+fn value_register(taken: u16, live: Live) -> Gpr {
+    let free = |reg: &Gpr| (taken | Gpr::RSP.bit()) & reg.bit() == 0;
+    let dead = (0..16).map(Gpr).filter(free).find(|reg| live.gprs & reg.bit() == 0);
+    dead.or_else(|| (1..16).map(Gpr).find(free)).unwrap_or(Gpr::RAX)
+}
+
+/// The register that a `pop` or `leave` loads.
+fn popped(instr: Instr) -> Option<Gpr> {
+    if !matches!(instr.opcode(), sys::OP_pop | sys::OP_leave) {
+        return None;
+    }
+    let loaded = |id| Gpr::from_id(id).filter(|(reg, bytes)| *reg != Gpr::RSP && *bytes == 8).map(|(reg, _)| reg);
+    instr.dsts().filter_map(Opnd::get_reg).find_map(loaded)
+}
+
+/// The register whose low `bytes` a plain store stores.
+fn stored_register(instr: Instr, bytes: u32) -> Option<Gpr> {
+    if !matches!(instr.opcode(), sys::OP_mov_st | sys::OP_push) {
+        return None;
+    }
+    let id = instr.srcs().next()?.get_reg()?;
+    let (reg, size) = Gpr::from_id(id)?;
+    let pushes_itself = instr.opcode() == sys::OP_push && reg == Gpr::RSP;
+    // AH to BH are not the low byte.
+    (size == bytes && id == reg.id(size) && !pushes_itself).then_some(reg)
 }
 
 /// Whether it pushes to where RSP points behind it.

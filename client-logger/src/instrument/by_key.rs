@@ -109,7 +109,7 @@ impl Rewriter<'_> {
         let (entry, back) = self.slow(site);
         block.meta(behind, block.jump_if(sys::OP_jnz, entry));
         block.meta(behind, back);
-        self.restore_flags(behind, live);
+        self.restore_flags(behind);
         self.restore(behind, s, live);
     }
 
@@ -122,7 +122,7 @@ impl Rewriter<'_> {
         let live = self.live[i];
         self.acquire(at, scratch, live);
         self.compare(i, 0, read, scratch);
-        self.restore_flags(at, live);
+        self.restore_flags(at);
         self.restore(at, scratch.value, live);
         if instr.redirect_read(Opnd::at(scratch.address, 0, 8)) {
             self.restore(behind, scratch.address, live);
@@ -183,7 +183,7 @@ impl Rewriter<'_> {
             self.save_flags(behind, live);
             self.toggle(behind, s);
             block.meta(behind, copy);
-            self.restore_flags(behind, live);
+            self.restore_flags(behind);
         } else {
             let v = scratch.value;
             self.spill(behind, v, live);
@@ -197,7 +197,7 @@ impl Rewriter<'_> {
                 self.toggle(behind, s);
                 block.meta(behind, block.store(there, Opnd::reg(v, bytes)));
             }
-            self.restore_flags(behind, live);
+            self.restore_flags(behind);
             self.restore(behind, v, live);
         }
         self.restore(behind, s, live);

@@ -10,6 +10,7 @@ use bugnet_format::cache::{Picture, check_load};
 use bugnet_format::record::{Record, RegisterUpdates};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::Addr;
+use std::ops::Range;
 
 /// So many first loads in a row are a streak.
 const STREAK: u32 = 8;
@@ -20,6 +21,33 @@ const SETTLED: u64 = 1 << 14;
 
 /// Bytes that are logged ahead of a streak.
 const LOOK_AHEAD: u64 = 512;
+
+/// Bytes that are compared at a time.
+const WORD: usize = 8;
+
+/// In memory that is logged ahead, so many equal bytes between differing ones are cheaper than another record.
+const GAP: usize = 8;
+
+/// Bytes that are logged together, `start..end` of the range that they lie in.
+struct Piece {
+    start: usize,
+    end: usize,
+    bytes: [u8; 512],
+}
+
+impl Default for Piece {
+    fn default() -> Self {
+        Self { start: 0, end: 0, bytes: [0; 512] }
+    }
+}
+
+impl Piece {
+    fn push(&mut self, bytes: &[u8]) {
+        let at = self.end - self.start;
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
+    }
+}
 
 /// Reads the program's memory from `address` on, up to the first page that is not readable or to `len`, and calls
 /// `f(offset, bytes)` on one piece after the other.
@@ -91,6 +119,53 @@ impl Thread {
         self.buffer = buffer;
     }
 
+    /// As [`Self::supply`], for memory in a page that the program has just read.
+    fn supply_near(&mut self, position: u64, range: Range<u64>) {
+        let shadow = self.shadow.of(range.start);
+        let len = (range.end - range.start) as usize;
+        if !self.shadow.reserve(shadow) || !self.shadow.reserve(shadow + len as u64 - 1) {
+            return;
+        }
+        let (memory, shadow) = (range.start as *const u8, shadow as *mut u8);
+        let mut piece = Piece::default();
+        let mut at = 0;
+        while at < len {
+            let bytes = if len - at >= WORD { WORD } else { 1 };
+            let (mut now, mut known) = ([0; WORD], [0; WORD]);
+            // SAFETY: a page that the program has just read cannot be unreadable, and the page of the shadow is reserved;
+            // nobody refers to either. Others may write to the memory meanwhile, which is read once.
+            unsafe {
+                copy(memory.add(at), now.as_mut_ptr(), bytes);
+                copy(shadow.add(at), known.as_mut_ptr(), bytes);
+            }
+            if now != known {
+                let full = at + bytes - piece.start > piece.bytes.len();
+                if piece.start == piece.end || at - piece.end > GAP || full {
+                    self.supply_piece(position, range.start, &piece);
+                    (piece.start, piece.end) = (at, at);
+                }
+                // What is equal between two words that differ goes along.
+                while piece.end < at {
+                    // SAFETY: as above; the picture has what the log says.
+                    let equal = unsafe { shadow.add(piece.end).read() };
+                    piece.push(&[equal]);
+                }
+                piece.push(&now[..bytes]);
+                // SAFETY: as above.
+                unsafe { copy(now.as_ptr(), shadow.add(at), bytes) };
+            }
+            at += bytes;
+        }
+        self.supply_piece(position, range.start, &piece);
+    }
+
+    fn supply_piece(&mut self, position: u64, start: u64, piece: &Piece) {
+        let (addr, bytes) = (Addr(start + piece.start as u64), &piece.bytes[..piece.end - piece.start]);
+        if !bytes.is_empty() {
+            self.record(position, |delta| Record::Memory { delta, addr, bytes });
+        }
+    }
+
     /// The address of a read that an inline check has found to differ.
     pub(super) fn address(&self, target: Target) -> u64 {
         match target {
@@ -121,7 +196,7 @@ impl Thread {
             // Not what the instruction itself gets: somebody else may have written there since.
             let (before, behind) = (around.start..address, address + len as u64..around.end);
             for range in [before, behind].into_iter().filter(|range| !range.is_empty()) {
-                self.supply(position, range.start, range.end - range.start);
+                self.supply_near(position, range);
             }
         }
     }
@@ -139,10 +214,13 @@ impl Thread {
             return;
         }
         let ahead = LOOK_AHEAD.min(Addr::PAGE - self.expected % Addr::PAGE);
-        if ahead < Addr::PAGE {
+        if self.expected.is_multiple_of(Addr::PAGE) {
+            // Another page, of which nothing is known.
             self.supply(position, self.expected, ahead);
-            self.expected += ahead;
+        } else {
+            self.supply_near(position, self.expected..self.expected + ahead);
         }
+        self.expected += ahead;
     }
 
     pub(super) fn reads(&mut self, position: u64, accesses: &[Access]) {

@@ -72,24 +72,36 @@ impl PartialEq for LoadValue<'_> {
     }
 }
 
+/// The shortest of [`LOAD_FORMS`] for a value, and its stored bytes.
+fn shortest_form(value: &[u8]) -> Option<(u8, usize)> {
+    let form = match *value {
+        [_] => 0,
+        [_, _] => 1,
+        [_, 0, 0, 0] => 7,
+        [_, _, 0, 0] => 8,
+        [_, _, _, _] => 2,
+        [_, 0, 0, 0, 0, 0, 0, 0] => 4,
+        [_, _, 0, 0, 0, 0, 0, 0] => 5,
+        [_, _, _, _, 0, 0, 0, 0] => 6,
+        [_, _, _, _, _, _, _, _] => 3,
+        _ if value.len() == 16 => 9,
+        _ if value.len() == 32 => 10,
+        _ => return None,
+    };
+    let (form, stored, _) = LOAD_FORMS[form];
+    Some((form, stored))
+}
+
 /// Appends a `LOAD` record in its shortest form; the logger's slow path calls this directly.
 ///
 /// `value` has 1 to [`MAX_VALUE`] bytes; a longer piece of memory is several records.
 pub fn encode_load(out: &mut Vec<u8>, delta: u64, ordinal: u8, offset: u64, value: &[u8]) {
     debug_assert!((1..=MAX_VALUE).contains(&value.len()) && ordinal <= MAX_ORDINAL);
-    let form = if ordinal < 4 && offset == 0 {
-        let significant = value.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
-        LOAD_FORMS
-            .iter()
-            .filter(|(_, stored, len)| *len == value.len() && significant <= *stored)
-            .min_by_key(|(_, stored, _)| *stored)
-    } else {
-        None
-    };
-    if let Some((form, stored, _)) = form {
+    let form = if ordinal < 4 && offset == 0 { shortest_form(value) } else { None };
+    if let Some((form, stored)) = form {
         out.push(tag::LOAD | ordinal << 5 | form);
         put_varint(out, delta);
-        out.extend_from_slice(&value[..*stored]);
+        out.extend_from_slice(&value[..stored]);
     } else {
         out.push(tag::LOAD | LOAD_GENERAL);
         put_varint(out, delta);

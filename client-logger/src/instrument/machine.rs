@@ -1,0 +1,213 @@
+//! Machine code of the instructions that checks mostly consist of, ready-made: DynamoRIO's encoder takes many times as
+//! long, and a short run spends most of its time there.
+//!
+//! DynamoRIO takes each piece of machine code for one instruction, and looks only at the first one in it to see what it
+//! does to flags. So a piece that reads or writes flags begins with the instruction that does, and so does one that may
+//! fault.
+
+use crate::callout::Slot;
+use bugnet_dr::ir::{Gpr, MemoryParts};
+
+/// A piece of machine code that does not depend on its own address.
+pub struct Code {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+/// What is done with a register and memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// `mov reg, memory`
+    Load,
+    /// `mov memory, reg`
+    Store,
+    /// `cmp reg, memory`
+    Compare,
+}
+
+/// The segment prefix of FS.
+pub const FS: u8 = 0x64;
+/// The segment prefix of GS.
+const GS: u8 = 0x65;
+/// `lahf`
+const LAHF: u8 = 0x9f;
+/// `seto al`
+const SETO_AL: [u8; 3] = [0x0f, 0x90, 0xc0];
+/// `add al, 0x7f` overflows exactly if AL is 1; `sahf`.
+const ADD_SAHF: [u8; 3] = [0x04, 0x7f, 0x9e];
+
+impl Code {
+    fn new() -> Self {
+        Self { bytes: [0; 32], len: 0 }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// An operation of 8 bytes on a slot.
+    fn slot(&mut self, op: Op, reg: Gpr, slot: Slot) {
+        // [disp32]: no base and no index.
+        self.push(&[GS, 0x48 | (reg.0 >> 3) << 2, op.opcode(8), (reg.0 & 7) << 3 | 4, 0x25]);
+        self.push(&slot.offset().to_le_bytes());
+    }
+}
+
+impl Op {
+    fn opcode(self, bytes: u32) -> u8 {
+        let wide = u8::from(bytes != 1);
+        wide | match self {
+            Self::Load => 0x8a,
+            Self::Store => 0x88,
+            Self::Compare => 0x3a,
+        }
+    }
+}
+
+/// `op` on a register of 8 bytes and a slot.
+pub fn slot(op: Op, reg: Gpr, slot: Slot) -> Code {
+    let mut code = Code::new();
+    code.slot(op, reg, slot);
+    code
+}
+
+/// `op` on the low `bytes` (1, 2, 4 or 8) of a register and memory at `parts`, whose own segment does not count; `None` if
+/// the address is not made of whole registers.
+pub fn access(op: Op, reg: Gpr, bytes: u32, segment: Option<u8>, parts: MemoryParts) -> Option<Code> {
+    let whole = |id| match id {
+        0 => Some(None),
+        id => Gpr::from_id(id).filter(|(_, bytes)| *bytes == 8).map(|(reg, _)| Some(reg)),
+    };
+    let (base, index) = (whole(parts.base)?, whole(parts.index)?);
+    if index == Some(Gpr::RSP) {
+        return None;
+    }
+    let mut code = Code::new();
+    if let Some(segment) = segment {
+        code.push(&[segment]);
+    }
+    if bytes == 2 {
+        code.push(&[0x66]);
+    }
+    let high = |reg: Option<Gpr>| reg.map_or(0, |reg| reg.0 >> 3);
+    let rex = u8::from(bytes == 8) << 3 | (reg.0 >> 3) << 2 | high(index) << 1 | high(base);
+    // With a REX prefix, SPL to DIL are what would be AH to BH.
+    if rex != 0 || bytes == 1 && reg.0 >= 4 {
+        code.push(&[0x40 | rex]);
+    }
+    let low = |reg: Gpr| reg.0 & 7;
+    let field = low(reg) << 3;
+    let disp = parts.disp.to_le_bytes();
+    let short = i8::try_from(parts.disp).is_ok();
+    let (mode, disp) = match base {
+        None => (0, &disp[..]),
+        // RBP and R13 as base have no form without a displacement.
+        Some(base) if parts.disp == 0 && low(base) != 5 => (0, &disp[..0]),
+        Some(_) if short => (0x40, &disp[..1]),
+        Some(_) => (0x80, &disp[..]),
+    };
+    code.push(&[op.opcode(bytes)]);
+    match (base, index) {
+        // RSP and R12 as base need the byte for the index.
+        (Some(base), None) if low(base) != 4 => code.push(&[mode | field | low(base)]),
+        _ => {
+            let scale = if index.is_some() { parts.scale.trailing_zeros() as u8 } else { 0 };
+            let sib = scale << 6 | index.map_or(4, low) << 3 | base.map_or(5, low);
+            code.push(&[mode | field | 4, sib]);
+        }
+    }
+    code.push(disp);
+    Some(code)
+}
+
+/// Saves the arithmetic flags, in [`Slot::Flags`]. RAX stays as it is, unless it is dead.
+pub fn save_flags(rax_dead: bool) -> [Code; 3] {
+    let (mut before, mut most, mut save) = (Code::new(), Code::new(), Code::new());
+    most.push(&[LAHF]);
+    save.push(&SETO_AL);
+    save.slot(Op::Store, Gpr::RAX, Slot::Flags);
+    if !rax_dead {
+        before.slot(Op::Store, Gpr::RAX, Slot::Rax);
+        save.slot(Op::Load, Gpr::RAX, Slot::Rax);
+    }
+    [before, most, save]
+}
+
+/// Undoes [`save_flags`].
+pub fn restore_flags(rax_dead: bool) -> [Code; 2] {
+    let (mut before, mut restore) = (Code::new(), Code::new());
+    if !rax_dead {
+        before.slot(Op::Store, Gpr::RAX, Slot::Rax);
+    }
+    before.slot(Op::Load, Gpr::RAX, Slot::Flags);
+    restore.push(&ADD_SAHF);
+    if !rax_dead {
+        restore.slot(Op::Load, Gpr::RAX, Slot::Rax);
+    }
+    [before, restore]
+}
+
+/// `sub [left], n`
+pub fn count(n: u32) -> Code {
+    let mut code = Code::new();
+    code.push(&[GS, 0x48, 0x81, 0x2c, 0x25]);
+    code.push(&Slot::Left.offset().to_le_bytes());
+    code.push(&n.to_le_bytes());
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind, Register};
+
+    /// Every base and index, with every displacement's form: what a decoder says is what was asked for.
+    #[test]
+    fn every_address_is_encoded_as_asked_for() {
+        let registers = || std::iter::once(None).chain((0..16).map(|n| Some(Gpr(n))));
+        for (base, index) in registers().flat_map(|base| registers().map(move |index| (base, index))) {
+            for (disp, scale) in [(0, 1), (0x7f, 2), (-0x80, 4), (0x1234, 8), (-0x12345, 1)] {
+                let id = |reg: Option<Gpr>| reg.map_or(0, |reg| reg.id(8));
+                let scale = if index.is_some() { scale } else { 0 };
+                let parts = MemoryParts { segment: None, base: id(base), index: id(index), scale, disp };
+                for (bytes, reg) in [(1, 6), (1, 12), (2, 9), (4, 0), (8, 15), (8, 3)] {
+                    let Some(code) = access(Op::Compare, Gpr(reg), bytes, Some(FS), parts) else {
+                        assert_eq!(index, Some(Gpr::RSP));
+                        continue;
+                    };
+                    let mut decoder = Decoder::with_ip(64, code.bytes(), 0, DecoderOptions::NONE);
+                    let i = decoder.decode();
+                    assert_eq!(decoder.position(), code.bytes().len(), "{parts:?}");
+                    let number = |register| (register != Register::None).then(|| Gpr(Register::number(register) as u8));
+                    assert_eq!(i.mnemonic(), Mnemonic::Cmp);
+                    assert_eq!((number(i.memory_base()), number(i.memory_index())), (base, index), "{parts:?}");
+                    assert_eq!(i.memory_displacement64() as i32, disp, "{parts:?}");
+                    assert!(index.is_none() || i.memory_index_scale() == scale as u32, "{parts:?}");
+                    assert_eq!(i.memory_segment(), Register::FS);
+                    assert_eq!(i.memory_size().size() as u32, bytes);
+                    assert_eq!(number(i.op0_register()), Some(Gpr(reg)));
+                    assert_eq!(i.op0_register().size() as u32, bytes);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn loads_and_stores_are_what_they_are_called() {
+        let parts = MemoryParts { segment: None, base: Gpr::RBX.id(8), index: 0, scale: 0, disp: 8 };
+        let decoded = |op, segment| {
+            let code = access(op, Gpr::RCX, 8, segment, parts).unwrap();
+            let i = Decoder::with_ip(64, code.bytes(), 0, DecoderOptions::NONE).decode();
+            (i.mnemonic(), i.op0_kind(), i.segment_prefix())
+        };
+        assert_eq!(decoded(Op::Load, None), (Mnemonic::Mov, OpKind::Register, Register::None));
+        assert_eq!(decoded(Op::Store, Some(FS)), (Mnemonic::Mov, OpKind::Memory, Register::FS));
+        assert_eq!(decoded(Op::Compare, Some(FS)), (Mnemonic::Cmp, OpKind::Register, Register::FS));
+    }
+}
