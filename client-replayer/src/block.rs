@@ -140,30 +140,55 @@ fn instead(block: &Block, replay: &mut Replay, last: Instr) {
     block.remove(last);
 }
 
+/// The copies of a span's instructions.
+struct Copies {
+    instrs: Vec<Instr>,
+    /// Where they end early, if they do.
+    cut: Option<u64>,
+}
+
 fn call(block: &Block, stub: &Stub, at: Option<Instr>, site: u32) {
     block.meta(at, block.raw(&stub.call(site)));
 }
 
 /// Puts copies of a span's instructions into a block, the one that replay does not execute included.
-fn copy_span(block: &Block, span: SpanId, sites: &Sites) -> Vec<Instr> {
+///
+/// The plain block was built from these bytes. Where stores of the program's have changed some since, a `CODE` record is due
+/// before they are executed: what is there now is copied only as far as it makes a block.
+fn copy_span(block: &Block, span: SpanId, sites: &Sites) -> Copies {
     let span = sites.span(span);
+    let total = span.count + u32::from(span.opaque);
     let mut pc = span.start;
-    let mut copies = Vec::new();
-    for _ in 0..span.count + u32::from(span.opaque) {
-        // SAFETY: the plain block was built from these bytes, which are the same as long as it is there.
+    let mut instrs = Vec::new();
+    for number in 1..=total {
+        // SAFETY: code of the program's, which is never unmapped.
         let copy = unsafe { block.decode_app(pc) };
+        if !copy.is_valid() || (number < total && (copy.is_cti() || copy.is_syscall())) {
+            block.remove(copy);
+            return Copies { instrs, cut: Some(pc) };
+        }
         pc += copy.len(block);
-        copies.push(copy);
+        instrs.push(copy);
     }
-    copies
+    Copies { instrs, cut: None }
 }
 
-/// A split copy, see the module's page; `instrs` stand in it already.
-fn instrument_split(block: &Block, replay: &mut Replay, split: SplitId, instrs: &[Instr]) {
+/// A split copy, see the module's page; the instructions stand in it already.
+fn instrument_split(block: &Block, replay: &mut Replay, split: SplitId, copies: &Copies) {
+    let instrs = &copies.instrs;
     let (entry, due) = (replay.sites.add(Site::Entry(split)), replay.sites.add(Site::Due(split)));
     let (span, before) = (replay.sites.split(split).span, replay.sites.split(split).before as usize);
     call(block, &replay.stub, instrs.first().copied(), entry);
     call(block, &replay.stub, instrs.get(before).copied(), due);
+    if let Some(pc) = copies.cut {
+        // Something is due before that; else the recorded code is not what ran.
+        let site = replay.sites.add(Site::Instead(pc));
+        call(block, &replay.stub, None, site);
+        // SAFETY: makes a value from an address.
+        let target = Opnd(unsafe { sys::opnd_create_pc(pc as sys::app_pc) });
+        block.app(None, block.make(sys::OP_jmp, &[], &[target]), pc);
+        return;
+    }
     let (count, opaque) = (replay.sites.span(span).count as usize, replay.sites.span(span).opaque);
     if opaque {
         instead(block, replay, instrs[count]);

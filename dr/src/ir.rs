@@ -341,6 +341,10 @@ impl Instr {
         is_app, instr_is_app
     );
     query!(
+        /// Whether there is such an instruction.
+        is_valid, instr_valid
+    );
+    query!(
         /// Whether it transfers control.
         is_cti, instr_is_cti
     );
