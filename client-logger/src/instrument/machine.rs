@@ -184,7 +184,10 @@ mod tests {
                     let mut decoder = Decoder::with_ip(64, code.bytes(), 0, DecoderOptions::NONE);
                     let i = decoder.decode();
                     assert_eq!(decoder.position(), code.bytes().len(), "{parts:?}");
-                    let number = |register| (register != Register::None).then(|| Gpr(Register::number(register) as u8));
+                    // By the whole register: the parts of one byte are numbered with AH to BH among them.
+                    let number = |register: Register| {
+                        (register != Register::None).then(|| Gpr(register.full_register().number() as u8))
+                    };
                     assert_eq!(i.mnemonic(), Mnemonic::Cmp);
                     assert_eq!((number(i.memory_base()), number(i.memory_index())), (base, index), "{parts:?}");
                     assert_eq!(i.memory_displacement64() as i32, disp, "{parts:?}");
