@@ -230,13 +230,16 @@ pub struct CodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
         bugnet check\n  \
-        bugnet check --json /tmp/log\n\n\
+        bugnet check --json /tmp/log\n  \
+        bugnet check -p cc1          only the processes that ran cc1\n\n\
         Exit status:\n  \
         0  the log keeps all rules; it may have been cut off\n  \
         1  a rule is broken{READER_EXIT_STATUS}"))]
 pub struct CheckArgs {
     #[command(flatten)]
     pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -3,8 +3,10 @@
 use crate::args::CheckArgs;
 use crate::failure::{EXIT_WRONG, Failure};
 use crate::find_log::find_log;
-use bugnet_format::check::{Report, Severity, check as check_recording};
+use crate::processes::selected;
+use bugnet_format::check::{Report, Severity, check as check_recording, check_processes};
 use bugnet_format::folder::Recording;
+use bugnet_replay::log::Log;
 use indicatif::HumanCount;
 use serde::Serialize;
 use std::io::{Write, stdout};
@@ -22,7 +24,13 @@ struct Json<'a> {
 /// Checks a log and prints what it finds.
 pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let recording = Recording::open(&find_log(args.log.log.as_deref())?)?;
-    let report = check_recording(&recording)?;
+    let report = match &args.process.process {
+        Some(_) => {
+            let processes = selected(&Log::open(&recording.path)?, &args.process)?;
+            check_processes(&recording, &processes.unwrap_or_default())?
+        }
+        None => check_recording(&recording)?,
+    };
     let sound = report.is_sound();
     let mut out = stdout().lock();
     if args.json {

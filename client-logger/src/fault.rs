@@ -4,6 +4,7 @@
 use crate::callout::Slot;
 use crate::code::read_memory;
 use crate::fs_base::Guard;
+use crate::maps;
 use crate::process;
 use crate::signals;
 use crate::site::Site;
@@ -246,7 +247,7 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         }
         found = Some(scan);
     }
-    name_limits(info);
+    name_limits(thread, info);
     let fault = is_fault(info.sig);
     let handler = signals::handler(info.sig);
     // A fault cannot wait, and cannot be ignored.
@@ -273,7 +274,7 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
 }
 
 /// Names the limit of recording that a signal shows to be met.
-fn name_limits(info: &sys::dr_siginfo_t) {
+fn name_limits(thread: &mut Thread, info: &sys::dr_siginfo_t) {
     const TRAP_FLAG: u64 = 0x100;
     const ALIGNMENT_CHECK: u64 = 0x4_0000;
     const VSYSCALL_PAGE: u64 = 0xffff_ffff_ff60_0000 >> 12;
@@ -283,7 +284,9 @@ fn name_limits(info: &sys::dr_siginfo_t) {
     let pc = unsafe { (*info.mcontext).__bindgen_anon_10.pc } as u64;
     match info.sig {
         libc::SIGSEGV if pc >> 12 == VSYSCALL_PAGE => {
-            crate::warn("the program calls the vsyscall page, which cannot be recorded: it is as if there were none");
+            // Replay cannot go where not even DynamoRIO can look.
+            let why = "the program calls the vsyscall page, which is as if there were none".to_owned();
+            thread.stop_at_last_record(EndReason::Unsupported { why });
         }
         libc::SIGTRAP if flags & TRAP_FLAG != 0 => {
             crate::warn("the program single-steps itself by the trap flag, which does not work while it is recorded");
@@ -422,11 +425,8 @@ fn signal_code(info: &sys::dr_siginfo_t, fault: bool) -> i32 {
     match info.sig {
         libc::SIGSEGV if info.access_address.is_null() && !in_first_page(info) => SI_KERNEL,
         libc::SIGSEGV => {
-            let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
-            let at = info.access_address.cast_const();
-            // SAFETY: pointers to variables of ours.
-            let known = unsafe { sys::dr_query_memory(at, &raw mut base, &raw mut size, &raw mut protection) } != 0;
-            if known && protection != 0 { SEGV_ACCERR } else { SEGV_MAPERR }
+            let region = maps::region_of(info.access_address as u64);
+            if region.is_some_and(|region| region.protection != 0) { SEGV_ACCERR } else { SEGV_MAPERR }
         }
         // BUS_ADRERR, ILL_ILLOPN, TRAP_BRKPT, FPE_INTDIV: the usual ones.
         libc::SIGBUS | libc::SIGILL => 2,
@@ -445,15 +445,9 @@ fn in_first_page(info: &sys::dr_siginfo_t) -> bool {
 
 /// Keeps the stack of a dying thread, from just below its pointer on.
 fn snapshot_stack(thread: &mut Thread, position: u64, rsp: u64) {
-    let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
-    // SAFETY: pointers to variables of ours.
-    let known =
-        unsafe { sys::dr_query_memory(rsp as *const u8, &raw mut base, &raw mut size, &raw mut protection) } != 0;
-    if !known {
-        return;
-    }
-    let start = rsp.saturating_sub(256).max(base as u64);
-    let end = (base as u64 + size as u64).min(start + STACK_SNAPSHOT);
+    let Some(region) = maps::region_of(rsp) else { return };
+    let start = rsp.saturating_sub(256).max(region.range.start);
+    let end = region.range.end.min(start + STACK_SNAPSHOT);
     let mut bytes = vec![0; CHUNK];
     for at in (start..end).step_by(CHUNK) {
         bytes.resize((end - at).min(CHUNK as u64) as usize, 0);

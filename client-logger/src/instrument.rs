@@ -277,7 +277,7 @@ impl<'a> Rewriter<'a> {
             Action::Special(kind) => self.special(i, kind),
             Action::Result(kind) => {
                 self.callout(Some(instr), i, Kind::ResultBefore);
-                self.callout(instr.next(), i, Kind::ResultAfter(kind));
+                self.callout(instr.next(), i, Kind::ResultAfter(kind, written(instr)));
             }
             Action::OpaqueStore { target, kind, .. } => {
                 self.callout(Some(instr), i, Kind::OpaqueBefore(target, kind));
@@ -299,12 +299,13 @@ impl<'a> Rewriter<'a> {
     fn special(&mut self, i: usize, kind: SpecialKind) {
         let instr = self.instrs[i];
         let reg = instr.dsts().find_map(Opnd::get_reg).and_then(Gpr::from_id);
-        let site = match (kind, reg) {
-            (SpecialKind::SegmentBase, Some((reg, bytes))) => {
-                let gs = instr.opcode() == sys::OP_rdgsbase;
-                Kind::SegmentBase(if gs { Segment::Gs } else { Segment::Fs }, reg, bytes)
-            }
-            _ => Kind::Special(kind, reg),
+        let source = instr.srcs().find_map(Opnd::get_reg).and_then(Gpr::from_id);
+        let gs = matches!(instr.opcode(), sys::OP_rdgsbase | sys::OP_wrgsbase);
+        let segment = if gs { Segment::Gs } else { Segment::Fs };
+        let site = match (instr.opcode(), reg, source) {
+            (sys::OP_rdfsbase | sys::OP_rdgsbase, Some((reg, bytes)), _) => Kind::SegmentBase(segment, reg, bytes),
+            (sys::OP_wrfsbase | sys::OP_wrgsbase, _, Some((reg, bytes))) => Kind::SetSegmentBase(segment, reg, bytes),
+            _ => Kind::Special(kind, reg, written(instr)),
         };
         self.callout(Some(instr), i, site);
         self.replace(i);
@@ -464,6 +465,11 @@ impl<'a> Rewriter<'a> {
         }
         block.meta(at, over);
     }
+}
+
+/// The general purpose registers that an instruction writes, as bits of [`Gpr::bit`].
+fn written(instr: Instr) -> u16 {
+    instr.dsts().filter(|opnd| opnd.is_reg()).fold(0, |mask, opnd| mask | opnd.gprs())
 }
 
 /// A displacement that subtracts.

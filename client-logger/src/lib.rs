@@ -32,6 +32,7 @@
 //! | `origin` | how a process began, its folder |
 //! | `exec` | programs that take this one's place |
 //! | `environment` | hides the recorder's own variables |
+//! | `maps` | what is mapped where |
 //! | `modules` | the list of mapped ELF files |
 //! | `options` | the client's options |
 
@@ -48,6 +49,7 @@ mod fs_base;
 mod instrument;
 mod kept;
 mod leave;
+mod maps;
 mod modules;
 mod options;
 mod origin;
@@ -108,6 +110,7 @@ pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv
         Ok(options) => options,
         Err(why) => die(&why),
     };
+    maps::start();
     signals::start();
     process::start(options);
     stack::protect();

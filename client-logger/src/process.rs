@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::coherence;
+use crate::maps;
 use crate::options::Options;
 use crate::origin::{self, Beginning};
 use crate::peer;
@@ -281,12 +282,8 @@ fn no_room() -> Shadow {
 
 /// The end of the accessible mapping that holds an address.
 pub fn mapped_until(address: u64) -> Option<u64> {
-    let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
-    // SAFETY: pointers to variables of ours.
-    let known =
-        unsafe { sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut protection) };
-    let end = base as u64 + size as u64;
-    (known != 0 && protection & sys::DR_MEMPROT_READ != 0 && end > address).then_some(end)
+    let region = maps::region_of(address)?;
+    (region.protection & libc::PROT_READ != 0 && region.range.end > address).then_some(region.range.end)
 }
 
 /// A forked child goes on, with a log of its own. Returns whether it is recorded.

@@ -1,6 +1,6 @@
 //! What the program may do with its memory where it runs code, without asking for each block: that takes reading a file.
 
-use bugnet_dr::sys;
+use crate::maps;
 use bugnet_format::types::Addr;
 use rangemap::RangeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -23,14 +23,7 @@ impl Protections {
         if let Some(protection) = self.executable().get(&address) {
             return *protection;
         }
-        let (mut base, mut size, mut bits) = (std::ptr::null_mut(), 0, 0);
-        // SAFETY: pointers to variables of ours.
-        let known = unsafe { sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut bits) };
-        let allows = |wanted: u32, protection| if known != 0 && bits & wanted != 0 { protection } else { 0 };
-        let protection = allows(sys::DR_MEMPROT_READ, libc::PROT_READ)
-            | allows(sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE, libc::PROT_WRITE)
-            | allows(sys::DR_MEMPROT_EXEC, libc::PROT_EXEC);
-        let range = base as u64..(base as u64).saturating_add(size as u64);
+        let Some(maps::Region { range, protection, .. }) = maps::region_of(address) else { return 0 };
         if protection & libc::PROT_EXEC != 0 && range.contains(&address) {
             self.executable().insert(range, protection);
         }

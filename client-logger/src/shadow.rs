@@ -6,6 +6,7 @@
 
 use crate::die;
 use crate::fs_base;
+use crate::maps;
 use crate::stack_move;
 use bugnet_format::cache::Picture;
 use bugnet_format::types::Addr;
@@ -143,14 +144,9 @@ pub fn mapping_of(address: u64) -> Option<Range<u64>> {
 }
 
 fn mapped() -> Vec<Mapped> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let parse = |text: &str| u64::from_str_radix(text, 16).ok();
-    let line = |line: &str| {
-        let (start, end) = line.split(' ').next()?.split_once('-')?;
-        let range = parse(start)?..parse(end)?;
-        (range.start >> ADDRESS_BITS == 0).then(|| Mapped { range, stack: line.ends_with("[stack]") })
-    };
-    maps.lines().filter_map(line).collect()
+    let inside = |range: &Range<u64>| range.start >> ADDRESS_BITS == 0;
+    let regions = maps::all().into_iter().filter(|region| inside(&region.range));
+    regions.map(|region| Mapped { range: region.range, stack: region.stack }).collect()
 }
 
 /// Those of the ranges joined that come one after the other and lie in the same unit.

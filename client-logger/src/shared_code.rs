@@ -8,6 +8,7 @@
 use crate::code::read_memory;
 use crate::fs_base::{self, Guard};
 use crate::kept;
+use crate::maps;
 use bugnet_dr::ir::{Block, Instr};
 use bugnet_dr::{context, sys};
 use rangemap::RangeSet;
@@ -64,11 +65,7 @@ fn range(start: u64, len: u64) -> Range<u64> {
 
 /// The region of equal protection that begins at an address.
 fn region(start: u64) -> Range<u64> {
-    let (mut base, mut size, mut protection) = (std::ptr::null_mut(), 0, 0);
-    // SAFETY: pointers to variables of ours.
-    let known =
-        unsafe { sys::dr_query_memory(start as *const u8, &raw mut base, &raw mut size, &raw mut protection) } != 0;
-    start..if known { base as u64 + size as u64 } else { start + 4096 }
+    start..maps::region_of(start).map_or(start + 4096, |region| region.range.end)
 }
 
 /// Whether a mapping of these arguments has memory that can be written elsewhere. Of a file in memory, that is so for a

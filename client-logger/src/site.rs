@@ -60,14 +60,18 @@ pub enum Kind {
     RepeatBefore(RepString),
     /// Behind it.
     RepeatAfter(RepString),
-    /// Instead of an instruction with logged results; the destination register and its size, if it names one.
-    Special(SpecialKind, Option<(Gpr, u32)>),
+    /// Instead of an instruction with logged results; the destination register and its size, if it names one; and, as bits
+    /// of [`Gpr::bit`], all that it writes. These are logged in any case: before the instruction they may be dead and hold
+    /// anything.
+    Special(SpecialKind, Option<(Gpr, u32)>, u16),
     /// Instead of `rdfsbase` or `rdgsbase`; the destination register and its size.
     SegmentBase(Segment, Gpr, u32),
+    /// Instead of `wrfsbase` or `wrgsbase`; the source register and its size.
+    SetSegmentBase(Segment, Gpr, u32),
     /// Before an instruction that runs and whose results are logged.
     ResultBefore,
-    /// Behind it.
-    ResultAfter(SpecialKind),
+    /// Behind it; the registers that it writes, as for [`Self::Special`].
+    ResultAfter(SpecialKind, u16),
     /// Before an opaque store.
     OpaqueBefore(Access, SpecialKind),
     /// Behind it.

@@ -1,6 +1,7 @@
 //! The program's stack is executable if its ELF file asks for that. The kernel has looked at DynamoRIO's file instead.
 
 use crate::code::read_memory;
+use crate::maps;
 use bugnet_dr::sys;
 use object::Endianness;
 use object::elf::{FileHeader64, PF_X, PT_GNU_STACK};
@@ -43,9 +44,6 @@ pub fn wants_executable() -> bool {
 
 /// The initial thread's stack.
 fn stack() -> Option<(u64, u64)> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[stack]"))?;
-    let (start, end) = line.split(' ').next()?.split_once('-')?;
-    let parse = |text: &str| u64::from_str_radix(text, 16).ok();
-    Some((parse(start)?, parse(end)?))
+    let region = maps::all().into_iter().find(|region| region.stack)?;
+    Some((region.range.start, region.range.end))
 }

@@ -361,10 +361,7 @@ fn set_gs_base(number: i64, args: &[u64; 6]) -> Option<i64> {
     if args[1] >> 47 != 0 {
         return Some(-i64::from(libc::EPERM));
     }
-    let offset = bugnet_dr::ir::segment_base_slot(Segment::Gs)?;
-    // SAFETY: the slot of DynamoRIO's from which instrumented code, DynamoRIO's own and ours, takes the base.
-    unsafe { *Slot::Thread.address().byte_sub(Slot::Thread.offset() as usize).byte_add(offset as usize) = args[1] };
-    Some(0)
+    thread::set_segment_base(Segment::Gs, args[1]).then_some(0)
 }
 
 /// After a system call.

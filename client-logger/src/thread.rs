@@ -1,5 +1,6 @@
 //! A thread of the recorded program: its position, its interval, and what happens at callouts.
 
+mod copies;
 mod memory;
 mod ownership;
 
@@ -22,7 +23,7 @@ use bugnet_dr::{context, fpu, sys};
 use bugnet_format::cache::Picture;
 use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
-use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind};
+use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind, register_number};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, GPR_UNKNOWN, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
 use std::ffi::c_void;
@@ -150,6 +151,15 @@ pub fn segment_base(segment: Segment) -> u64 {
     }
 }
 
+/// Sets the base of the program's FS or GS, in the word from which instrumented code, DynamoRIO's own and ours, takes it.
+/// `false` if there is no such word.
+pub fn set_segment_base(segment: Segment, base: u64) -> bool {
+    let Some(offset) = bugnet_dr::ir::segment_base_slot(segment) else { return false };
+    // SAFETY: a word of the calling thread's, as far from DynamoRIO's segment base as DynamoRIO says.
+    unsafe { *Slot::Thread.address().byte_sub(Slot::Thread.offset() as usize).byte_add(offset as usize) = base };
+    true
+}
+
 /// Changes the protection of a page of the program's.
 fn protect(page: u64, protection: i32) {
     // SAFETY: a page of the program's, which is given its own protection back before anything else happens to it.
@@ -270,7 +280,7 @@ impl Thread {
     }
 
     /// Ends recording at the last record, since the thread's position is not known.
-    fn stop_at_last_record(&mut self, reason: EndReason) {
+    pub fn stop_at_last_record(&mut self, reason: EndReason) {
         if let Some(position) = self.log.as_ref().map(Writer::last_position) {
             self.stop(position, reason, RegisterFile::unknown());
         }
@@ -622,17 +632,39 @@ impl Thread {
         special::emulate(kind, reg, &mut self.saved, process::get().options.cpu);
     }
 
-    fn special(&mut self, position: u64, kind: SpecialKind, reg: Option<(Gpr, u32)>) {
+    fn special(&mut self, position: u64, kind: SpecialKind, reg: Option<(Gpr, u32)>, written: u16) {
         let before = (self.saved.gpr, self.saved.rflags);
         self.emulate(kind, reg);
-        self.results(position, kind, before, special::writes_flags(kind));
+        self.results(position, kind, before, special::writes_flags(kind), written);
     }
 
-    /// Logs what an instruction has done to registers and flags since `before`.
-    fn results(&mut self, position: u64, kind: SpecialKind, before: ([u64; 16], u64), flags: bool) {
+    /// Instead of `wrfsbase` or `wrgsbase`.
+    fn change_segment_base(&mut self, site: &Site, segment: Segment, reg: Gpr, bytes: u32) {
+        let value = if bytes == 4 { self.gpr(reg) & 0xffff_ffff } else { self.gpr(reg) };
+        let position = self.counted().wrapping_sub(site.back);
+        if !matches!(value >> 47, 0 | 0x1_ffff) || !set_segment_base(segment, value) {
+            if self.recording() {
+                let why = format!("the base of a segment at {value:#x}, which is no address, set at {:#x}", site.pc);
+                let regs = self.registers(site.pc, 0);
+                self.stop(position, EndReason::Unsupported { why }, regs);
+            }
+            return;
+        }
+        if self.recording() {
+            let number = match segment {
+                Segment::Fs => register_number::FS_BASE,
+                Segment::Gs => register_number::GS_BASE,
+            };
+            let (kind, updates) = (SpecialKind::SegmentBase, RegisterUpdates { values: vec![(number, value)] });
+            self.record(position, |delta| Record::Special { delta, kind, updates });
+        }
+    }
+
+    /// Logs what an instruction has done to registers and flags since `before`, and the registers that are `written`.
+    fn results(&mut self, position: u64, kind: SpecialKind, before: ([u64; 16], u64), flags: bool, written: u16) {
         let mut updates = RegisterUpdates::default();
         for (number, (new, old)) in self.saved.gpr.iter().zip(before.0).enumerate() {
-            if *new != old {
+            if *new != old || written & Gpr(number as u8).bit() != 0 {
                 updates.values.push((number as u8, *new));
             }
         }
@@ -732,17 +764,21 @@ impl Thread {
             special::set(&mut self.saved, reg, bytes, segment_base(segment));
             if self.recording() {
                 let position = self.counted() - site.back;
-                self.results(position, SpecialKind::SegmentBase, before, false);
+                self.results(position, SpecialKind::SegmentBase, before, false, reg.bit());
             }
             return;
         }
-        if let Kind::Special(kind, reg) = &site.kind {
+        if let Kind::SetSegmentBase(segment, reg, bytes) = site.kind {
+            self.change_segment_base(site, segment, reg, bytes);
+            return;
+        }
+        if let Kind::Special(kind, reg, written) = &site.kind {
             let position = self.counted().wrapping_sub(site.back);
             if !self.recording() {
                 self.emulate(*kind, *reg);
                 return;
             }
-            self.special(position, *kind, *reg);
+            self.special(position, *kind, *reg, *written);
             return;
         }
         if !self.recording() {
@@ -760,7 +796,7 @@ impl Thread {
             Kind::RepeatBefore(op) => self.repeat_before(position, *op),
             Kind::RepeatAfter(op) => self.repeat_after(position, *op),
             Kind::ResultBefore => self.before = (self.saved.gpr, self.saved.rflags),
-            Kind::ResultAfter(kind) => self.results(position, *kind, self.before, false),
+            Kind::ResultAfter(kind, written) => self.results(position, *kind, self.before, true, *written),
             Kind::OpaqueBefore(access, kind) => {
                 self.write_addresses(std::slice::from_ref(access));
                 let updates = RegisterUpdates::default();
@@ -784,7 +820,8 @@ impl Thread {
             | Kind::Own(_)
             | Kind::OwnRepeat(..)
             | Kind::Special(..)
-            | Kind::SegmentBase(..) => {}
+            | Kind::SegmentBase(..)
+            | Kind::SetSegmentBase(..) => {}
         }
     }
 }

@@ -303,7 +303,7 @@ fn special(opcode: u32) -> Option<SpecialKind> {
         sys::OP_rdrand => SpecialKind::Rdrand,
         sys::OP_rdseed => SpecialKind::Rdseed,
         sys::OP_xgetbv => SpecialKind::Xgetbv,
-        sys::OP_rdfsbase | sys::OP_rdgsbase => SpecialKind::SegmentBase,
+        sys::OP_rdfsbase | sys::OP_rdgsbase | sys::OP_wrfsbase | sys::OP_wrgsbase => SpecialKind::SegmentBase,
         _ => return None,
     })
 }

@@ -282,6 +282,9 @@ impl Thread {
         // How far cmps and scas get is known afterwards only; they change no memory, so that can wait.
         if op.kind == StringKind::Move || op.kind == StringKind::Load {
             let (address, len) = self.repeat_range(op, self.repeat.1, self.repeat.0);
+            if op.kind == StringKind::Move && self.copy_shared(position, op, address, len) {
+                return;
+            }
             self.check_range(position, 0, address, len);
         }
     }

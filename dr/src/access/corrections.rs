@@ -18,7 +18,6 @@ pub fn unsupported(instr: Instr) -> Option<&'static str> {
         return Some("AVX-512");
     }
     Some(match instr.opcode() {
-        sys::OP_wrfsbase | sys::OP_wrgsbase => "wrfsbase or wrgsbase",
         sys::OP_iret | sys::OP_ret_far | sys::OP_call_far_ind | sys::OP_jmp_far_ind => "far control transfers",
         sys::OP_xbegin => "transactional memory",
         sys::OP_enclu => "enclaves",

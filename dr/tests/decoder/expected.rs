@@ -39,7 +39,9 @@ pub fn outcome(instr: &Instruction, info: &InstructionInfo) -> Outcome {
     }
     match instr.mnemonic() {
         Syscall | Sysenter => Outcome::Syscall,
-        Cpuid | Rdtsc | Rdtscp | Rdpid | Rdrand | Rdseed | Xgetbv | Rdfsbase | Rdgsbase => Outcome::Special,
+        Cpuid | Rdtsc | Rdtscp | Rdpid | Rdrand | Rdseed | Xgetbv | Rdfsbase | Rdgsbase | Wrfsbase | Wrgsbase => {
+            Outcome::Special
+        }
         Rdpmc | Lar | Lsl | Verr | Verw => Outcome::Result,
         Sldt | Str | Smsw if instr.op0_register() != Register::None => Outcome::Result,
         Sldt | Str | Smsw | Sgdt | Sidt => Outcome::OpaqueStore,
@@ -57,7 +59,8 @@ fn unsupported(instr: &Instruction, info: &InstructionInfo) -> bool {
     let segmented = info.used_memory().iter().any(|memory| matches!(memory.segment(), Register::FS | Register::GS));
     let mut registers = info.used_registers().iter();
     match instr.mnemonic() {
-        Wrfsbase | Wrgsbase | Iret | Iretd | Iretq | Retf | Xbegin | Enclu | Rdpkru | Wrpkru => true,
+        Wrfsbase | Wrgsbase => false,
+        Iret | Iretd | Iretq | Retf | Xbegin | Enclu | Rdpkru | Wrpkru => true,
         Movsb | Movsw | Movsd | Movsq | Stosb | Stosw | Stosd | Stosq | Lodsb | Lodsw | Lodsd | Lodsq
             if instr.is_string_instruction() && instr.has_repne_prefix() =>
         {

@@ -17,13 +17,22 @@ use crate::types::{CodeSeq, IntervalNo, ProcessId};
 use hashbrown::{HashMap, HashSet};
 use std::path::Path;
 
-pub(super) fn check_recording(recording: &Recording, report: &mut Report) -> Result<()> {
+/// Checks the processes that are `wanted`, and of the others what those need.
+pub(super) fn check_recording(
+    recording: &Recording,
+    report: &mut Report,
+    wanted: impl Fn(ProcessId) -> bool,
+) -> Result<()> {
     let threads = recording.thread_folders()?;
     let processes = recording.processes()?;
     let last_of_first = recording.last_of_first_process().unwrap_or_default();
     let mut ends = Vec::new();
     let mut code_pages = HashMap::new();
+    let of_wanted = report;
+    let mut of_others = Report::default();
     for pid in by_birth(recording, &processes) {
+        let is_wanted = wanted(pid);
+        let report = if is_wanted { &mut *of_wanted } else { &mut of_others };
         let folder = recording.path.join(process_folder(pid));
         check_modules(&folder, report)?;
         let mut threads = threads.iter().filter(|t| t.pid == pid).peekable();
@@ -36,6 +45,9 @@ pub(super) fn check_recording(recording: &Recording, report: &mut Report) -> Res
         }
         let known = check_code(&folder, inherited, recording.meta.keep == 0, report)?;
         code_pages.insert(pid, known);
+        if !is_wanted {
+            continue;
+        }
         let mut process = Process {
             recording,
             exited: last_of_first == Some(pid) && exited(recording),
@@ -46,8 +58,10 @@ pub(super) fn check_recording(recording: &Recording, report: &mut Report) -> Res
             ends.push((pid, process.check_thread(thread, report)?));
         }
     }
-    ends.retain(|(pid, _)| last_of_first == Some(*pid));
-    check_ending(recording, &ends, report);
+    if last_of_first.is_none_or(wanted) {
+        ends.retain(|(pid, _)| last_of_first == Some(*pid));
+        check_ending(recording, &ends, of_wanted);
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod records;
 
 use crate::error::Result;
 use crate::folder::Recording;
+use crate::types::ProcessId;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -184,6 +185,16 @@ impl Report {
 /// The operating system's; what is wrong with the log itself is in the report.
 pub fn check(recording: &Recording) -> Result<Report> {
     let mut report = Report::default();
-    files::check_recording(recording, &mut report)?;
+    files::check_recording(recording, &mut report, |_| true)?;
+    Ok(report)
+}
+
+/// As [`check`], for some processes of the recording.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_processes(recording: &Recording, processes: &[ProcessId]) -> Result<Report> {
+    let mut report = Report::default();
+    files::check_recording(recording, &mut report, |id| processes.contains(&id))?;
     Ok(report)
 }

@@ -1,5 +1,5 @@
 // int3 without a handler.
-// info: SIGTRAP
+// info: SIGTRAP, breakpoint at breakpoint.c:7 in main
 #include "case.h"
 int main(void) {
     puts("before");

@@ -1,0 +1,91 @@
+//! What is mapped where, also once the program has made a folder its root in which there is no /proc.
+
+use bugnet_dr::sys;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::os::fd::FromRawFd;
+use std::sync::OnceLock;
+
+/// Memory of equal protection that follows each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Where.
+    pub range: Range<u64>,
+    /// What the program may do with it: bits of `PROT_*`.
+    pub protection: i32,
+    /// Whether it is the initial stack.
+    pub stack: bool,
+}
+
+/// The folder `/proc`, on a descriptor that DynamoRIO hides from the program.
+static PROC: OnceLock<i32> = OnceLock::new();
+
+/// Takes hold of `/proc`.
+pub fn start() {
+    // SAFETY: a C string; a folder can be opened for reading.
+    let folder = unsafe { sys::dr_open_file(c"/proc".as_ptr(), sys::DR_FILE_READ) };
+    if folder != sys::INVALID_FILE {
+        let _ = PROC.set(folder);
+    }
+}
+
+/// The text of `/proc/self/maps`.
+fn text() -> String {
+    let Some(folder) = PROC.get() else { return std::fs::read_to_string("/proc/self/maps").unwrap_or_default() };
+    // SAFETY: an open folder of ours and a C string.
+    let file = unsafe { libc::openat(*folder, c"self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return String::new();
+    }
+    let mut text = String::new();
+    // SAFETY: a descriptor that was just opened and that nobody else has.
+    let _ = unsafe { File::from_raw_fd(file) }.read_to_string(&mut text);
+    text
+}
+
+fn parse(line: &str) -> Option<Region> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let allows = |letter, protection| if rest[..rest.len().min(4)].contains(letter) { protection } else { 0 };
+    let protection = allows('r', libc::PROT_READ) | allows('w', libc::PROT_WRITE) | allows('x', libc::PROT_EXEC);
+    Some(Region { range: number(start)?..number(end)?, protection, stack: line.ends_with("[stack]") })
+}
+
+/// All regions, ascending.
+pub fn all() -> Vec<Region> {
+    text().lines().filter_map(parse).collect()
+}
+
+/// The region that an address is in.
+pub fn region_of(address: u64) -> Option<Region> {
+    let (mut base, mut size, mut bits) = (std::ptr::null_mut(), 0, 0);
+    // SAFETY: pointers to variables of ours.
+    let known = unsafe { sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut bits) };
+    if known == 0 {
+        // DynamoRIO has no way to /proc of its own.
+        return all().into_iter().find(|region| region.range.contains(&address));
+    }
+    let allows = |wanted: u32, protection| if bits & wanted != 0 { protection } else { 0 };
+    let protection = allows(sys::DR_MEMPROT_READ, libc::PROT_READ)
+        | allows(sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE, libc::PROT_WRITE)
+        | allows(sys::DR_MEMPROT_EXEC, libc::PROT_EXEC);
+    Some(Region { range: base as u64..base as u64 + size as u64, protection, stack: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let line = "7ffd1000-7ffd3000 rw-p 00000000 00:00 0                  [stack]";
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        assert_eq!(parse(line), Some(Region { range: 0x7ffd_1000..0x7ffd_3000, protection, stack: true }));
+        let line = "00400000-00401000 --xp 00001000 fe:00 99   /home/rw/program";
+        let protection = libc::PROT_EXEC;
+        assert_eq!(parse(line), Some(Region { range: 0x40_0000..0x40_1000, protection, stack: false }));
+        assert_eq!(parse("nonsense"), None);
+    }
+}
