@@ -22,7 +22,7 @@ use crate::shadow;
 use bugnet_dr::sys;
 use bugnet_format::record::DependencyKind;
 use hashbrown::HashMap;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -40,7 +40,8 @@ pub const MODIFIED: u8 = 2;
 // There is a permission for each number of a block.
 const _: () = assert!(shadow::TABLE == 1 << u32::BITS);
 
-/// Blocks whose entries stand together.
+/// Blocks whose entries stand together: those of a page. The thread that is the first to access any of them gets them all,
+/// since most pages are used by one thread only.
 const GROUP_SHIFT: u32 = 6;
 
 /// Locks of the directory.
@@ -71,7 +72,15 @@ impl Permissions {
         unsafe { self.0.add(block as usize).write_volatile(permission) };
     }
 
-    fn get(&self, block: u32) -> u8 {
+    /// The thread itself gets a permission for all blocks of a group.
+    fn grant_group(&mut self, block: u32, permission: u8) {
+        const SIZE: usize = 1 << GROUP_SHIFT;
+        // SAFETY: there is a byte for each number; other threads change them only when they have locked the group, too.
+        unsafe { self.0.add(block as usize / SIZE * SIZE).write_bytes(permission, SIZE) };
+    }
+
+    /// What the thread may do with a block. What it finds here in an access that it has announced, it has until that is over.
+    pub fn get(&self, block: u32) -> u8 {
         // SAFETY: there is a byte for each number.
         unsafe { self.0.add(block as usize).read_volatile() }
     }
@@ -109,6 +118,9 @@ pub struct Dependency {
     /// Up to where.
     pub moment: Moment,
 }
+
+/// What an instruction is ordered behind.
+pub type Found = SmallVec<[Dependency; 4]>;
 
 /// What the directory knows of a block.
 #[derive(Clone, Default)]
@@ -212,8 +224,8 @@ fn barrier() {
 /// The threads whose permissions were lowered, and where they have left the blocks.
 #[derive(Default)]
 struct Revoked {
-    peers: Vec<Arc<Peer>>,
-    moments: Vec<Moment>,
+    peers: SmallVec<[Arc<Peer>; 4]>,
+    moments: SmallVec<[Moment; 4]>,
 }
 
 impl Revoked {
@@ -231,7 +243,7 @@ impl Revoked {
             return;
         }
         barrier();
-        let seen: Vec<Sighting> = self.peers.iter().map(Peer::sight).collect();
+        let seen: SmallVec<[Sighting; 4]> = self.peers.iter().map(Peer::sight).collect();
         for sighting in seen {
             let mut turns = 0;
             self.moments.push(loop {
@@ -250,22 +262,33 @@ impl Revoked {
 }
 
 /// The locked entries of some blocks.
-struct Locked(Vec<(usize, MutexGuard<'static, Stripe>)>);
+struct Locked(SmallVec<[(usize, MutexGuard<'static, Stripe>); 4]>);
 
 impl Locked {
     fn new(wants: &[Want], context: *mut c_void) -> Self {
-        let mut stripes: Vec<usize> = wants.iter().map(|want| stripe_of(want.block)).collect();
+        let mut stripes: SmallVec<[usize; 4]> = wants.iter().map(|want| stripe_of(want.block)).collect();
         stripes.sort_unstable();
         stripes.dedup();
         Self(stripes.into_iter().map(|stripe| (stripe, lock(stripe, context))).collect())
     }
 
-    fn entry(&mut self, block: u32) -> &mut Entry {
+    fn stripe(&mut self, block: u32) -> &mut Stripe {
         let stripe = stripe_of(block);
         let at = self.0.partition_point(|(locked, _)| *locked < stripe);
-        let group = self.0[at].1.entry(block >> GROUP_SHIFT);
-        let group = group.or_insert_with(|| Box::new(std::array::from_fn(|_| Entry::default())));
-        &mut group[block as usize % (1 << GROUP_SHIFT)]
+        &mut self.0[at].1
+    }
+
+    /// The entry of a block; none if no thread has accessed its group.
+    fn entry(&mut self, block: u32) -> Option<&mut Entry> {
+        let group = self.stripe(block).get_mut(&(block >> GROUP_SHIFT))?;
+        Some(&mut group[block as usize % (1 << GROUP_SHIFT)])
+    }
+
+    /// A group that no thread has accessed becomes a thread's.
+    fn give(&mut self, block: u32, to: Index, modified: bool) {
+        let writer = modified.then(|| (to, Moment::default()));
+        let entry = Entry { writer, modified, holders: smallvec![to] };
+        self.stripe(block).insert(block >> GROUP_SHIFT, Box::new(std::array::from_fn(|_| entry.clone())));
     }
 }
 
@@ -277,15 +300,15 @@ pub fn acquire(
     wants: &[Want],
     now: Moment,
     context: *mut c_void,
-) -> Vec<Dependency> {
+) -> Found {
     me.leave(now);
     let mut locked = Locked::new(wants, context);
     // Others have taken away what they wanted by now, and nobody can take more.
     let missing = |want: &&Want| permissions.get(want.block) < want.permission();
-    let missing: Vec<Want> = wants.iter().filter(missing).copied().collect();
+    let missing: SmallVec<[Want; 4]> = wants.iter().filter(missing).copied().collect();
     let mut revoked = Revoked::default();
     for want in &missing {
-        let entry = locked.entry(want.block);
+        let Some(entry) = locked.entry(want.block) else { continue };
         for holder in entry.holders.iter().filter(|holder| **holder != me.index) {
             if want.writes {
                 revoked.add(*holder, want.block, INVALID);
@@ -295,11 +318,22 @@ pub fn acquire(
         }
     }
     revoked.wait(context);
-    let mut found = Vec::new();
+    let mut found = Found::new();
     for want in &missing {
-        let entry = locked.entry(want.block);
-        entry.take(*want, me.index, &revoked, &mut found);
-        permissions.grant(want.block, want.permission());
+        // It may have come with the group of another one.
+        if permissions.get(want.block) >= want.permission() {
+            continue;
+        }
+        match locked.entry(want.block) {
+            Some(entry) => {
+                entry.take(*want, me.index, &revoked, &mut found);
+                permissions.grant(want.block, want.permission());
+            }
+            None => {
+                locked.give(want.block, me.index, want.writes);
+                permissions.grant_group(want.block, want.permission());
+            }
+        }
     }
     // Before anybody else can lock the entries: from here on, who takes something away waits for this thread's block.
     me.enter();
@@ -307,14 +341,15 @@ pub fn acquire(
 }
 
 impl Want {
-    fn permission(self) -> u8 {
+    /// What it takes.
+    pub fn permission(self) -> u8 {
         if self.writes { MODIFIED } else { SHARED }
     }
 }
 
 impl Entry {
     /// `me` takes what it wants; those who stood in the way have left.
-    fn take(&mut self, want: Want, me: Index, revoked: &Revoked, found: &mut Vec<Dependency>) {
+    fn take(&mut self, want: Want, me: Index, revoked: &Revoked, found: &mut Found) {
         let mut add = |kind, other, moment| found.push(Dependency { kind, address: want.address, other, moment });
         if let Some((writer, moment)) = &mut self.writer
             && *writer != me

@@ -15,6 +15,7 @@
 mod by_fs;
 mod by_key;
 mod flags;
+mod grouping;
 mod machine;
 mod ownership;
 
@@ -130,7 +131,10 @@ struct Rewriter<'a> {
     actions: Vec<Action>,
     live: Vec<Live>,
     slow: Vec<Slow>,
+    straddles: Vec<ownership::Straddle>,
     threaded: bool,
+    /// What is checked for permission where, if there are threads.
+    plan: grouping::Plan,
     /// Whether the shadow is at a distance.
     by_fs: bool,
     /// Whether the program's arithmetic flags are in their slot: see [`flags`].
@@ -149,8 +153,10 @@ impl<'a> Rewriter<'a> {
         let live = liveness::analyse(&instrs);
         let process = process::get();
         let (threaded, by_fs) = (process.threaded(), process.by_fs());
-        let actions = instrs.iter().map(|instr| access::classify(*instr)).collect();
-        Self { block, instrs, actions, live, slow: Vec::new(), threaded, by_fs, flags_saved: false }
+        let actions: Vec<Action> = instrs.iter().map(|instr| access::classify(*instr)).collect();
+        let plan = if threaded { grouping::Plan::new(&instrs, &actions) } else { grouping::Plan::default() };
+        let (slow, straddles) = (Vec::new(), Vec::new());
+        Self { block, instrs, actions, live, slow, straddles, threaded, plan, by_fs, flags_saved: false }
     }
 
     fn run(mut self, needed: CodeSeq) {
@@ -458,6 +464,7 @@ impl<'a> Rewriter<'a> {
         let at = ends_in_branch.then_some(last);
         let over = block.label();
         block.meta(at, block.jump(over));
+        self.place_straddles(at);
         for Slow { entry, back, site } in self.slow {
             block.meta(at, entry);
             callout::insert(block, at, site);

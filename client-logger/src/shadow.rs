@@ -301,6 +301,11 @@ impl Shadow {
         self.mapping.of(address)
     }
 
+    /// The start of the granule of a shadow address: what is reserved at once.
+    pub fn granule(shadow: u64) -> u64 {
+        shadow & !(GRANULE - 1)
+    }
+
     /// The reverse of [`Self::of`].
     pub fn address(self, shadow: u64) -> u64 {
         match self.mapping {

@@ -23,6 +23,15 @@ pub enum Target {
     ShadowIn(Gpr),
 }
 
+/// What of the program's the instrumentation holds at a callout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Registers that are in their slots, as bits of [`Gpr::bit`].
+    pub spilled: u16,
+    /// Whether the arithmetic flags are in their slot.
+    pub flags: bool,
+}
+
 /// What happens at a [`Site`].
 pub enum Kind {
     /// Start of a block that crosses the next threshold.
@@ -35,8 +44,9 @@ pub enum Kind {
     },
     /// Start of a block whose code another thread has put into the code picture.
     CodeBehind,
-    /// The thread lacks the permission for some of an instruction's accesses; `true` for those that write.
-    Own(Box<[(Access, bool)]>),
+    /// Before an instruction, the thread lacks the permission for some of these accesses, its own or later ones; `true` for
+    /// those that write.
+    Own(Box<[(Access, bool)]>, Held),
     /// Before a `rep` string instruction, if there are threads; `true` if it goes on while elements differ.
     OwnRepeat(RepString, bool),
     /// An inline check has found that a read differs from the picture.

@@ -5,6 +5,7 @@ mod memory;
 mod ownership;
 
 use crate::callout::{self, Slot};
+use crate::code::read_memory;
 use crate::density::Density;
 use crate::environment;
 use crate::fs_base;
@@ -12,12 +13,12 @@ use crate::leave::Leave;
 use crate::process::{self, Process};
 use crate::shadow::{Mapping, Shadow};
 use crate::signals::{self, Mask};
-use crate::site::{Kind, Site};
+use crate::site::{Held, Kind, Site};
 use crate::special;
 use crate::stack_move;
 use crate::syscall::SyscallState;
 use crate::writer::Writer;
-use bugnet_dr::access::RegisterValues;
+use bugnet_dr::access::{Access, RegisterValues};
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{context, fpu, sys};
 use bugnet_format::cache::Picture;
@@ -26,6 +27,7 @@ use bugnet_format::frame::IntervalHeader;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind, register_number};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, GPR_UNKNOWN, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
+use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -68,6 +70,8 @@ pub struct Thread {
     tid: Tid,
     /// The log; none before the first checkpoint, and none any more once recording has ended.
     log: Option<Writer>,
+    /// Granules of the shadow that are known to be reserved.
+    room: Vec<u64>,
     /// Whether the shadow has moved, so that the picture is empty and another interval has to begin.
     moved: bool,
     /// What shadows reached that the thread had earlier in the interval.
@@ -198,6 +202,7 @@ impl Thread {
             ownership: None,
             tid,
             log: None,
+            room: Vec::new(),
             moved: false,
             reached: Vec::new(),
             leave: Leave::new(),
@@ -410,14 +415,20 @@ impl Thread {
     /// Another shadow takes the place of the thread's. The picture is empty from here on,
     /// and a new interval begins before anything is compared with it.
     fn move_shadow(&mut self) {
+        self.move_shadow_at(self.counted() - 1);
+    }
+
+    /// The same, when all before `position` has been executed.
+    fn move_shadow_at(&mut self, position: u64) {
         self.reached.extend(self.shadow.reach());
         self.shadow.discard();
+        self.room.clear();
         let counted = self.counted();
         match process::get().place_shadow() {
             Some(shadow) => {
                 self.use_shadow(shadow);
                 self.moved = true;
-                self.set_counter(counted - 1, counted, 0);
+                self.set_counter(position, counted, 0);
             }
             None => {
                 self.use_shadow(Shadow::none());
@@ -425,6 +436,41 @@ impl Thread {
                 self.stop(counted, EndReason::Unsupported { why }, RegisterFile::unknown());
             }
         }
+    }
+
+    /// Whether there is, or now is made, room for the shadow of accesses. Another thread may have mapped their memory.
+    fn has_room(&mut self, accesses: &[(Access, bool)]) -> bool {
+        if !self.recording() {
+            return true;
+        }
+        let addresses: SmallVec<[u64; 4]> = accesses.iter().filter_map(|(access, _)| access.address(self)).collect();
+        addresses.into_iter().all(|address| {
+            let granule = Shadow::granule(self.shadow.of(address));
+            if self.room.contains(&granule) {
+                return true;
+            }
+            let room = self.shadow.reserve(self.shadow.of(address));
+            if room {
+                self.room.push(granule);
+            }
+            // An access to what is not there faults anyway.
+            room || !read_memory(address, &mut [0; 1])
+        })
+    }
+
+    /// Gets another shadow, in a callout before an instruction, with which a new interval begins. The caller's frame is never
+    /// returned to.
+    fn begin_elsewhere(&mut self, site: &Site, held: Held) -> ! {
+        for n in (0..16).filter(|n| held.spilled >> n & 1 != 0) {
+            self.saved.gpr[n] = Slot::Spill(Gpr(n as u8)).read();
+        }
+        if held.flags {
+            self.saved.rflags = self.saved.rflags & !ARITHMETIC_FLAGS | Slot::read_flags();
+        }
+        let position = self.counted() - site.back;
+        self.recount(position);
+        self.move_shadow_at(position);
+        self.leave.go(&self.saved, site.pc)
     }
 
     /// There will be other threads, whose shadows are all of the kind that always finds room.
@@ -741,7 +787,10 @@ impl Thread {
             return;
         }
         match &site.kind {
-            Kind::Own(accesses) => {
+            Kind::Own(accesses, held) => {
+                if !self.has_room(accesses) {
+                    self.begin_elsewhere(site, *held);
+                }
                 self.own(self.counted().wrapping_sub(site.back), accesses);
                 return;
             }
@@ -817,7 +866,7 @@ impl Thread {
             | Kind::NotExecutable
             | Kind::Limit { .. }
             | Kind::CodeBehind
-            | Kind::Own(_)
+            | Kind::Own(..)
             | Kind::OwnRepeat(..)
             | Kind::Special(..)
             | Kind::SegmentBase(..)

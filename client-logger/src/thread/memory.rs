@@ -190,10 +190,14 @@ impl Thread {
         unsafe { copy(value.as_ptr(), shadow as *mut u8, len) };
         self.look_ahead(position, address, bytes.into());
         if position >= SETTLED
-            && self.peer().is_none()
             && let Some(around) = self.density.note(address)
         {
+            // With threads, nothing is read that the thread does not have hold of.
+            let around = self.held_around(address, around);
             // Not what the instruction itself gets: somebody else may have written there since.
+            if !around.contains(&address) {
+                return;
+            }
             let (before, behind) = (around.start..address, address + len as u64..around.end);
             for range in [before, behind].into_iter().filter(|range| !range.is_empty()) {
                 self.supply_near(position, range);
@@ -204,23 +208,24 @@ impl Thread {
     /// After a number of first loads that each began where the one before ended, what follows in the page is probably
     /// going to be loaded, too: it is logged at once.
     pub(super) fn look_ahead(&mut self, position: u64, address: u64, len: u64) {
-        // With threads, nothing is read that the thread does not have hold of.
-        if self.peer().is_some() {
-            return;
-        }
         self.streak = if address == self.expected { self.streak + 1 } else { 0 };
         self.expected = address + len;
         if self.streak < STREAK {
             return;
         }
         let ahead = LOOK_AHEAD.min(Addr::PAGE - self.expected % Addr::PAGE);
-        if self.expected.is_multiple_of(Addr::PAGE) {
-            // Another page, of which nothing is known.
-            self.supply(position, self.expected, ahead);
-        } else {
-            self.supply_near(position, self.expected..self.expected + ahead);
+        // With threads, nothing is read that the thread does not have hold of.
+        let held = self.held_around(self.expected, self.expected..self.expected + ahead);
+        if held.is_empty() {
+            return;
         }
-        self.expected += ahead;
+        self.expected = held.end;
+        if held.start.is_multiple_of(Addr::PAGE) {
+            // Another page, of which nothing is known.
+            self.supply(position, held.start, held.end - held.start);
+        } else {
+            self.supply_near(position, held);
+        }
     }
 
     pub(super) fn reads(&mut self, position: u64, accesses: &[Access]) {

@@ -4,7 +4,7 @@ use super::Thread;
 use crate::births;
 use crate::callout::Slot;
 use crate::code::read_memory;
-use crate::coherence::{self, BLOCK_SHIFT, Dependency, MODIFIED, Permissions, Want};
+use crate::coherence::{self, BLOCK_SHIFT, Dependency, Found, MODIFIED, Permissions, SHARED, Want};
 use crate::peer::{self, Moment, Peer};
 use crate::process;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
@@ -13,6 +13,8 @@ use bugnet_dr::sys;
 use bugnet_format::record::{DependencyKind, EndReason, Record};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, IntervalNo, Position};
+use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a thread needs once there are others.
@@ -83,12 +85,12 @@ impl Thread {
     /// The thread begins: behind what its parent had done.
     pub(super) fn be_born(&mut self, stack: u64) {
         if let Some((other, moment)) = births::parent(stack) {
-            self.depend(0, vec![Dependency { kind: DependencyKind::Birth, address: 0, other, moment }]);
+            self.depend(0, smallvec![Dependency { kind: DependencyKind::Birth, address: 0, other, moment }]);
         }
     }
 
     /// Records what the instruction at `position` is ordered behind, unless it follows from what is recorded.
-    fn depend(&mut self, position: u64, found: Vec<Dependency>) {
+    fn depend(&mut self, position: u64, found: Found) {
         let now = self.moment(position);
         for Dependency { kind, address, other, moment } in found {
             let (Some(me), Some(other)) = (self.peer(), peer::get(other)) else { continue };
@@ -120,7 +122,7 @@ impl Thread {
         let span = |(access, writes): &(Access, bool)| {
             Some(Span { address: access.address(self)?, len: access.bytes.into(), writes: *writes })
         };
-        let spans: Vec<Span> = accesses.iter().filter_map(span).collect();
+        let spans: SmallVec<[Span; 4]> = accesses.iter().filter_map(span).collect();
         self.own_spans(position, &spans);
     }
 
@@ -147,7 +149,7 @@ impl Thread {
         if self.recording() && process::get().exiting() {
             self.end_here(position);
         }
-        let mut wants: Vec<Want> = Vec::new();
+        let mut wants: SmallVec<[Want; 8]> = SmallVec::new();
         for Span { address, len, writes } in spans.iter().filter(|span| span.len > 0) {
             let (first, last) = (address >> BLOCK_SHIFT, address.saturating_add(len - 1) >> BLOCK_SHIFT);
             wants.extend((first..=last).map(|number| {
@@ -165,6 +167,9 @@ impl Thread {
         });
         let (now, context, recording) = (self.moment(position), self.context, self.recording());
         let Some(Ownership { permissions, peer, .. }) = &mut self.ownership else { return };
+        if wants.iter().all(|want| permissions.get(want.block) >= want.permission()) {
+            return;
+        }
         match peer {
             Some(peer) if recording && !process::get().over() => {
                 let found = coherence::acquire(peer, permissions, &wants, now, context);
@@ -175,12 +180,28 @@ impl Thread {
         }
     }
 
+    /// The part of a range around an address that the thread has hold of.
+    pub(super) fn held_around(&self, address: u64, range: Range<u64>) -> Range<u64> {
+        let Some(Ownership { permissions, peer: Some(_), .. }) = &self.ownership else { return range };
+        let held = |start: u64| permissions.get(coherence::block_of(start)) >= SHARED;
+        let size = 1 << BLOCK_SHIFT;
+        let here = address & !(size - 1);
+        let (mut start, mut end) = (here, here);
+        while start > range.start && held(start - size) {
+            start -= size;
+        }
+        while end < range.end && held(end) {
+            end += size;
+        }
+        start.max(range.start)..end.min(range.end).max(start)
+    }
+
     /// Before a `rep` string instruction: gets hold of the ranges that it accesses.
     pub(super) fn own_repeat(&mut self, position: u64, op: RepString, while_different: bool) {
         self.begin_repeat();
         let mut count = self.repeat_extent(op, while_different);
         loop {
-            let mut spans = Vec::new();
+            let mut spans: SmallVec<[Span; 2]> = SmallVec::new();
             for (reg, writes) in
                 op.kind.reads().iter().map(|reg| (*reg, false)).chain(op.kind.writes().then_some((Gpr::RDI, true)))
             {
