@@ -114,6 +114,10 @@ pub struct Thread {
 /// Largest read that is checked inline, in bytes.
 pub const INLINE: usize = 32;
 
+/// Bit of [`Slot::CodeSeq`], above all numbers of code pictures: the thread's shadow is at `address xor key`. Once threads have
+/// to leave their distances, blocks ask for that, too.
+pub const WITH_KEY: u32 = 1 << 30;
+
 /// Most instructions between two thresholds: after so many, a thread looks whether to leave the code cache. (The
 /// flag-free form of the count wants the counter below 2^32.)
 const STRETCH: u64 = 1 << 18;
@@ -236,6 +240,7 @@ impl Thread {
             *Slot::Left.address() = 0;
             // No block asks for a code picture before.
             *Slot::CodeSeq.address() = u64::MAX;
+            (*thread).set_code_seq(CodeSeq(u64::MAX));
             if process.threaded() {
                 (*thread).share();
             }
@@ -415,16 +420,16 @@ impl Thread {
     /// Another shadow takes the place of the thread's. The picture is empty from here on,
     /// and a new interval begins before anything is compared with it.
     fn move_shadow(&mut self) {
-        self.move_shadow_at(self.counted() - 1);
+        self.move_shadow_at(self.counted() - 1, true);
     }
 
-    /// The same, when all before `position` has been executed.
-    fn move_shadow_at(&mut self, position: u64) {
+    /// The same, when all before `position` has been executed; `flushable` as for [`Process::place_shadow`].
+    fn move_shadow_at(&mut self, position: u64, flushable: bool) {
         self.reached.extend(self.shadow.reach());
         self.shadow.discard();
         self.room.clear();
         let counted = self.counted();
-        match process::get().place_shadow() {
+        match process::get().place_shadow(flushable) {
             Some(shadow) => {
                 self.use_shadow(shadow);
                 self.moved = true;
@@ -469,7 +474,7 @@ impl Thread {
         }
         let position = self.counted() - site.back;
         self.recount(position);
-        self.move_shadow_at(position);
+        self.move_shadow_at(position, false);
         self.leave.go(&self.saved, site.pc)
     }
 
@@ -491,6 +496,9 @@ impl Thread {
                 unsafe { *Slot::Key.address() = key };
             }
         }
+        // SAFETY: the thread's own slot.
+        let seq = unsafe { *self.code_seq & !WITH_KEY };
+        self.set_code_seq(CodeSeq(seq.into()));
     }
 
     /// The log cannot be written between two intervals: what it holds is complete, and nothing is added.
@@ -532,7 +540,7 @@ impl Thread {
         match observed {
             Ok(needed) => {
                 // SAFETY: the thread's own slot.
-                if unsafe { u64::from(*self.code_seq) } < needed.0 {
+                if unsafe { u64::from(*self.code_seq & !WITH_KEY) } < needed.0 {
                     self.catch_up(self.counted());
                 }
                 needed
@@ -550,7 +558,7 @@ impl Thread {
         let process = process::get();
         let code = process.code();
         // SAFETY: the thread's own slot.
-        let old = CodeSeq(unsafe { *self.code_seq }.into());
+        let old = CodeSeq(unsafe { *self.code_seq & !WITH_KEY }.into());
         for (address, bytes) in code.pages_since(old) {
             self.shadow.write(Addr(address), bytes);
         }
@@ -561,8 +569,30 @@ impl Thread {
     }
 
     fn set_code_seq(&mut self, seq: CodeSeq) {
+        let seq = seq.0.min(u64::from(WITH_KEY - 1)) as u32;
+        let with_key = matches!(self.shadow.mapping, Mapping::Xor(_));
         // SAFETY: the thread's own slot.
-        unsafe { *self.code_seq = seq.0 as u32 };
+        unsafe { *self.code_seq = if with_key { seq | WITH_KEY } else { seq } };
+    }
+
+    /// At the start of a block that expects a shadow at `address xor key`: gets one, with which a new interval begins. The
+    /// caller's frame is never returned to.
+    fn leave_distance(&mut self, site: &Site) -> ! {
+        let position = self.counted() - site.back;
+        self.leave(position);
+        while !process::get().left_fs() {
+            // SAFETY: the calling thread's context; it holds no lock, and changes nothing meanwhile.
+            unsafe {
+                sys::dr_mark_safe_to_suspend(self.context, 1);
+                libc::usleep(100);
+                sys::dr_mark_safe_to_suspend(self.context, 0);
+            }
+        }
+        if !self.ended {
+            self.recount(position);
+        }
+        self.move_shadow_at(position, false);
+        self.leave.go(&self.saved, site.pc)
     }
 
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
@@ -801,6 +831,9 @@ impl Thread {
             _ => {}
         }
         if let Kind::CodeBehind = site.kind {
+            if process::get().leaving_fs() && matches!(self.shadow.mapping, Mapping::Plus(_)) {
+                self.leave_distance(site);
+            }
             if self.recording() {
                 self.catch_up(self.counted() - site.back);
             } else {
