@@ -218,6 +218,9 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     let Some(thread) = thread::of(drcontext) else { return sys::dr_signal_action_t_DR_SIGNAL_DELIVER };
+    if process::get().over() {
+        thread.follow_end();
+    }
     if info.sig == libc::SIGSEGV {
         thread.allow();
     }
@@ -508,6 +511,9 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     let Some(thread) = thread::of(drcontext) else { return };
     if info.type_ == sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY {
         thread.mask.delivered(info.sig);
+    }
+    if process::get().over() {
+        thread.follow_end();
     }
     if !thread.recording() {
         return;

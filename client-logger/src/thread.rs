@@ -411,7 +411,10 @@ impl Thread {
     /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
     pub fn mapped(&mut self, address: u64, len: u64) {
         let lost = self.shadow.overwritten(address, len);
-        if !lost.is_empty() || !self.shadow.reserve_range(address, len) {
+        let process = process::get();
+        // Other threads cannot do so when they come upon it.
+        let far = process.threaded() && process.by_fs() && Shadow::ends_distances(address, len, process.stack_moves());
+        if far || !lost.is_empty() || !self.shadow.reserve_range(address, len) {
             self.reached.extend(lost);
             self.move_shadow();
         }
@@ -775,6 +778,10 @@ impl Thread {
 
     /// What the stub leads to.
     pub fn callout(&mut self, site: &Site) {
+        if process::get().over() {
+            // The block may be one that does not count any more.
+            self.follow_end();
+        }
         if let Kind::Limit { flags, saved } = site.kind {
             if saved {
                 self.saved.rflags = self.saved.rflags & !ARITHMETIC_FLAGS | Slot::read_flags();

@@ -104,9 +104,8 @@ impl Rewriter<'_> {
             }
         }
         block.meta(at, back);
-        if !self.by_fs {
-            self.restore_flags(at);
-        }
+        // Who looks for the flags behind a fault takes these instructions for the program's: nothing stays in the slot.
+        self.restore_flags(at);
         self.restore(at, s, live);
     }
 
