@@ -239,9 +239,7 @@ impl<'a> Rewriter<'a> {
         let block = self.block;
         let first = Some(self.instrs[0]);
         let (entry, back) = self.slow(self.site(0, Kind::CodeBehind));
-        // Where `by_fs` has become false, threads were told before.
-        let leaving = !self.by_fs && process::get().leaving_fs();
-        let needed = (needed.0 as u32 | if leaving { thread::WITH_KEY } else { 0 }).to_le_bytes();
+        let needed = (needed.0 as u32).to_le_bytes();
         let slot = |slot: Slot| slot.offset().to_le_bytes();
         if self.live[0].any_flags() {
             let (rcx, ecx) = (Opnd::reg(Gpr::RCX, 8), Opnd::reg(Gpr::RCX, 4));

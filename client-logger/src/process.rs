@@ -45,10 +45,6 @@ pub struct Process {
     streams: Mutex<Streams>,
     /// Whether blocks expect a shadow at a distance, with the FS base as distance.
     by_fs: AtomicBool,
-    /// Whether threads that have a shadow at a distance have to give it up; set before `by_fs` becomes false.
-    leaving_fs: AtomicBool,
-    /// Whether no thread comes into blocks any more that expect a shadow at a distance.
-    left_fs: AtomicBool,
     /// Whether the initial stack is moved before the program's first instruction.
     stack_moves: AtomicBool,
     /// Pages of code, and what the program may do with them; asking the system takes long.
@@ -96,8 +92,6 @@ pub fn start(options: Options) {
         why_over: OnceLock::new(),
         streams: Mutex::new(Streams::begin(&streams)),
         by_fs: AtomicBool::new(true),
-        leaving_fs: AtomicBool::new(false),
-        left_fs: AtomicBool::new(false),
         stack_moves: AtomicBool::new(false),
         protections: Protections::default(),
         shared: SharedMappings::default(),
@@ -126,14 +120,8 @@ impl Process {
         if !coherence::start() {
             return Err("threads cannot be recorded without the system call membarrier, which is refused here".into());
         }
-        if self.by_fs() {
-            // The new thread's shadow, which waits for it. What there is no room for with one thread may find it otherwise.
-            match Shadow::at_distance(self.stack_moves(), Steps::Any) {
-                Some(shadow) => shadow.release(),
-                None if self.threaded() => return Err("there is no room for the shadow of another thread".into()),
-                None => self.by_fs.store(false, Ordering::SeqCst),
-            }
-        }
+        // Keys find room wherever memory lies, for many threads; distances do not.
+        self.by_fs.store(false, Ordering::SeqCst);
         if !self.threaded.swap(true, Ordering::SeqCst) {
             // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
             unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
@@ -260,53 +248,19 @@ impl Process {
         self.stack_moves.load(Ordering::Relaxed)
     }
 
-    /// Whether threads that have a shadow at a distance have to give it up.
-    pub fn leaving_fs(&self) -> bool {
-        self.leaving_fs.load(Ordering::SeqCst)
-    }
-
-    /// Whether no thread comes into blocks any more that expect a shadow at a distance.
-    pub fn left_fs(&self) -> bool {
-        self.left_fs.load(Ordering::SeqCst)
-    }
-
-    /// From here on, shadows are at `address xor key`, although there are threads: each gives its own up before the first
-    /// block that expects that. The caller is in an event in which code may be flushed.
-    fn leave_fs(&self) {
-        if !self.by_fs() && !self.leaving_fs() {
-            return;
-        }
-        self.leaving_fs.store(true, Ordering::SeqCst);
-        if self.by_fs.swap(false, Ordering::SeqCst) {
-            // Whoever is in a block comes to its end, and finds no way from there to others of the kind.
-            // SAFETY: the caller's event; the whole address space.
-            unsafe { sys::dr_unlink_flush_region(std::ptr::null_mut(), usize::MAX) };
-            self.left_fs.store(true, Ordering::SeqCst);
-        }
-        while !self.left_fs() {
-            // SAFETY: sleeps.
-            unsafe { libc::usleep(100) };
-        }
-    }
-
     /// Finds other room for a thread's shadow. Where it has to be of the other kind, all code is built anew; so this is for
-    /// places where none is being executed, or if there are threads, for events in which code may be flushed (`flushable`).
-    /// None if that would be needed elsewhere.
-    pub fn place_shadow(&self, flushable: bool) -> Option<Shadow> {
-        if self.by_fs() {
-            let shadow = Shadow::at_distance(self.stack_moves(), Steps::Any);
-            if shadow.is_some() || (self.threaded() && !flushable) {
-                return shadow;
-            }
-        }
-        if self.threaded() {
-            self.leave_fs();
+    /// places where none is being executed. None if there is no room.
+    pub fn place_shadow(&self) -> Option<Shadow> {
+        if self.by_fs()
+            && let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any)
+        {
+            return Some(shadow);
         }
         if self.by_fs.swap(false, Ordering::SeqCst) {
             // SAFETY: the whole address space, in an event in which it may be asked for.
             unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
         }
-        Some(Shadow::with_key().unwrap_or_else(no_room))
+        Shadow::with_key()
     }
 
     /// Number of the next checkpoint, counted over all threads.
@@ -370,8 +324,6 @@ pub fn forked() -> bool {
         why_over: parent.why_over.clone(),
         streams: Mutex::new(parent.streams().clone()),
         by_fs: AtomicBool::new(parent.by_fs()),
-        leaving_fs: AtomicBool::new(parent.leaving_fs()),
-        left_fs: AtomicBool::new(parent.leaving_fs()),
         stack_moves: AtomicBool::new(parent.stack_moves()),
         protections: Protections::default(),
         shared: parent.shared.fork(),

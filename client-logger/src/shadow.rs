@@ -65,8 +65,6 @@ struct Shadows {
     tables: HashSet<u64>,
     /// Those of threads that have ended, whose granules wait for other threads.
     free: Vec<Mapping>,
-    /// The units between which all memory lay that the program has mapped since there are threads.
-    extent: Range<u64>,
 }
 
 /// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
@@ -264,21 +262,6 @@ impl Shadow {
             return None;
         }
         Self::take(|mapping| matches!(mapping, Mapping::Plus(_)), |all| Layout::now(all, stack_moves).plus(steps))
-    }
-
-    /// Whether a thread may find no room at any distance any more, now that the program has memory here, where it had
-    /// none near before.
-    pub fn ends_distances(address: u64, len: u64, stack_moves: bool) -> bool {
-        shadows(|all| {
-            let new = units(&(address..address.saturating_add(len.max(1))));
-            let old = if all.extent.is_empty() { &new } else { &all.extent };
-            let wider = old.start.min(new.start)..old.end.max(new.end);
-            if all.extent == wider {
-                return false;
-            }
-            all.extent = wider;
-            Layout::now(all, stack_moves).plus(Steps::Any).is_none()
-        })
     }
 
     /// A shadow at `address xor key`, if there is room for one.

@@ -114,10 +114,6 @@ pub struct Thread {
 /// Largest read that is checked inline, in bytes.
 pub const INLINE: usize = 32;
 
-/// Bit of [`Slot::CodeSeq`], above all numbers of code pictures: the thread's shadow is at `address xor key`. Once threads have
-/// to leave their distances, blocks ask for that, too.
-pub const WITH_KEY: u32 = 1 << 30;
-
 /// Most instructions between two thresholds: after so many, a thread looks whether to leave the code cache. (The
 /// flag-free form of the count wants the counter below 2^32.)
 const STRETCH: u64 = 1 << 18;
@@ -240,7 +236,6 @@ impl Thread {
             *Slot::Left.address() = 0;
             // No block asks for a code picture before.
             *Slot::CodeSeq.address() = u64::MAX;
-            (*thread).set_code_seq(CodeSeq(u64::MAX));
             if process.threaded() {
                 (*thread).share();
             }
@@ -411,10 +406,7 @@ impl Thread {
     /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
     pub fn mapped(&mut self, address: u64, len: u64) {
         let lost = self.shadow.overwritten(address, len);
-        let process = process::get();
-        // Other threads cannot do so when they come upon it.
-        let far = process.threaded() && process.by_fs() && Shadow::ends_distances(address, len, process.stack_moves());
-        if far || !lost.is_empty() || !self.shadow.reserve_range(address, len) {
+        if !lost.is_empty() || !self.shadow.reserve_range(address, len) {
             self.reached.extend(lost);
             self.move_shadow();
         }
@@ -423,16 +415,16 @@ impl Thread {
     /// Another shadow takes the place of the thread's. The picture is empty from here on,
     /// and a new interval begins before anything is compared with it.
     fn move_shadow(&mut self) {
-        self.move_shadow_at(self.counted() - 1, true);
+        self.move_shadow_at(self.counted() - 1);
     }
 
-    /// The same, when all before `position` has been executed; `flushable` as for [`Process::place_shadow`].
-    fn move_shadow_at(&mut self, position: u64, flushable: bool) {
+    /// The same, when all before `position` has been executed.
+    fn move_shadow_at(&mut self, position: u64) {
         self.reached.extend(self.shadow.reach());
         self.shadow.discard();
         self.room.clear();
         let counted = self.counted();
-        match process::get().place_shadow(flushable) {
+        match process::get().place_shadow() {
             Some(shadow) => {
                 self.use_shadow(shadow);
                 self.moved = true;
@@ -477,7 +469,7 @@ impl Thread {
         }
         let position = self.counted() - site.back;
         self.recount(position);
-        self.move_shadow_at(position, false);
+        self.move_shadow_at(position);
         self.leave.go(&self.saved, site.pc)
     }
 
@@ -499,9 +491,6 @@ impl Thread {
                 unsafe { *Slot::Key.address() = key };
             }
         }
-        // SAFETY: the thread's own slot.
-        let seq = unsafe { *self.code_seq & !WITH_KEY };
-        self.set_code_seq(CodeSeq(seq.into()));
     }
 
     /// The log cannot be written between two intervals: what it holds is complete, and nothing is added.
@@ -543,7 +532,7 @@ impl Thread {
         match observed {
             Ok(needed) => {
                 // SAFETY: the thread's own slot.
-                if unsafe { u64::from(*self.code_seq & !WITH_KEY) } < needed.0 {
+                if unsafe { u64::from(*self.code_seq) } < needed.0 {
                     self.catch_up(self.counted());
                 }
                 needed
@@ -561,7 +550,7 @@ impl Thread {
         let process = process::get();
         let code = process.code();
         // SAFETY: the thread's own slot.
-        let old = CodeSeq(unsafe { *self.code_seq & !WITH_KEY }.into());
+        let old = CodeSeq(unsafe { *self.code_seq }.into());
         for (address, bytes) in code.pages_since(old) {
             self.shadow.write(Addr(address), bytes);
         }
@@ -572,30 +561,8 @@ impl Thread {
     }
 
     fn set_code_seq(&mut self, seq: CodeSeq) {
-        let seq = seq.0.min(u64::from(WITH_KEY - 1)) as u32;
-        let with_key = matches!(self.shadow.mapping, Mapping::Xor(_));
         // SAFETY: the thread's own slot.
-        unsafe { *self.code_seq = if with_key { seq | WITH_KEY } else { seq } };
-    }
-
-    /// At the start of a block that expects a shadow at `address xor key`: gets one, with which a new interval begins. The
-    /// caller's frame is never returned to.
-    fn leave_distance(&mut self, site: &Site) -> ! {
-        let position = self.counted() - site.back;
-        self.leave(position);
-        while !process::get().left_fs() {
-            // SAFETY: the calling thread's context; it holds no lock, and changes nothing meanwhile.
-            unsafe {
-                sys::dr_mark_safe_to_suspend(self.context, 1);
-                libc::usleep(100);
-                sys::dr_mark_safe_to_suspend(self.context, 0);
-            }
-        }
-        if !self.ended {
-            self.recount(position);
-        }
-        self.move_shadow_at(position, false);
-        self.leave.go(&self.saved, site.pc)
+        unsafe { *self.code_seq = seq.0 as u32 };
     }
 
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
@@ -838,9 +805,6 @@ impl Thread {
             _ => {}
         }
         if let Kind::CodeBehind = site.kind {
-            if process::get().leaving_fs() && matches!(self.shadow.mapping, Mapping::Plus(_)) {
-                self.leave_distance(site);
-            }
             if self.recording() {
                 self.catch_up(self.counted() - site.back);
             } else {
