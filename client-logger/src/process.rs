@@ -218,7 +218,10 @@ impl Process {
             // No block has been built yet.
             self.by_fs.store(false, Ordering::SeqCst);
         }
-        Shadow::with_key().unwrap_or_else(no_room)
+        Shadow::with_key().unwrap_or_else(|| {
+            self.end("there is no address space left for the shadow of another thread");
+            Shadow::none()
+        })
     }
 
     /// The calling thread is about to start a process that shares its memory, in a system call. Whether
@@ -267,10 +270,6 @@ impl Process {
     pub fn next_checkpoint(&self) -> u64 {
         self.checkpoints.fetch_add(1, Ordering::Relaxed)
     }
-}
-
-fn no_room() -> Shadow {
-    crate::die("there is no address space left for the shadow of another thread")
 }
 
 /// The end of the accessible mapping that holds an address.

@@ -136,6 +136,8 @@ fn extent(start: u64) -> Range<u64> {
 struct Mapped {
     range: Range<u64>,
     stack: bool,
+    /// Whether it can be accessed at all.
+    accessible: bool,
 }
 
 /// The mapping that an address is in.
@@ -146,7 +148,13 @@ pub fn mapping_of(address: u64) -> Option<Range<u64>> {
 fn mapped() -> Vec<Mapped> {
     let inside = |range: &Range<u64>| range.start >> ADDRESS_BITS == 0;
     let regions = maps::all().into_iter().filter(|region| inside(&region.range));
-    regions.map(|region| Mapped { range: region.range, stack: region.stack }).collect()
+    regions
+        .map(|region| Mapped {
+            range: region.range,
+            stack: region.stack,
+            accessible: region.protection != libc::PROT_NONE,
+        })
+        .collect()
 }
 
 /// Those of the ranges joined that come one after the other and lie in the same unit.
@@ -216,8 +224,9 @@ impl Layout {
         let shadow = |start: u64| {
             all.granules.contains_key(&(start & !(GRANULE - 1))) || all.tables.contains(&(start >> UNIT_SHIFT))
         };
-        let program: Vec<_> = memory.into_iter().map(|m| m.range).filter(|range| !shadow(range.start)).collect();
-        let program = join(program);
+        // Programs reserve terabytes, of which they make little accessible.
+        let accessed = memory.into_iter().filter(|m| m.accessible && !shadow(m.range.start));
+        let program = join(accessed.map(|m| m.range).collect());
         for mapping in all.mappings.iter().chain(&all.free) {
             taken.extend(program.iter().filter_map(|range| mapping.units_of(range)).flatten());
         }
