@@ -47,7 +47,6 @@ pub struct Process {
     by_fs: AtomicBool,
     /// Whether the initial stack is moved before the program's first instruction.
     stack_moves: AtomicBool,
-    /// Pages of code, and what the program may do with them; asking the system takes long.
     /// What the program may do with its code.
     pub protections: Protections,
     /// Mappings in which code may change without a store to its address.
@@ -226,24 +225,18 @@ impl Process {
 
     /// The calling thread is about to start a process that shares its memory, in a system call. Whether
     /// there is room at a distance for the shadow of that process, too; if not, blocks expect none there any more.
-    ///
-    /// # Errors
-    /// A sentence: there is no room, and there are other threads.
-    pub fn has_room_for_child(&self) -> Result<bool, String> {
+    pub fn has_room_for_child(&self) -> bool {
         if !self.by_fs() {
-            return Ok(true);
+            return true;
         }
         if let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any) {
             shadow.release();
-            return Ok(true);
-        }
-        if self.threaded() {
-            return Err("there is no room for the shadow of a process that shares the program's memory".into());
+            return true;
         }
         self.by_fs.store(false, Ordering::SeqCst);
         // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
         unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
-        Ok(false)
+        false
     }
 
     /// Whether the initial stack is moved before the program's first instruction.

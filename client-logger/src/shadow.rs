@@ -179,7 +179,8 @@ impl Mapping {
     /// A number below [`GRANULE`] that no other mapping has.
     fn number(self) -> u64 {
         match self {
-            Self::Plus(by) => 1 + 2 * (by >> STEP_SHIFT),
+            // Of what is subtracted, the bits above those of an address are set.
+            Self::Plus(by) => 1 + 2 * (by >> UNIT_SHIFT & 0xffff),
             Self::Xor(key) => 2 * (key >> UNIT_SHIFT),
         }
     }

@@ -248,12 +248,8 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     const BORROWS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     let borrows = clone_flags(number, &args).is_some_and(|flags| flags & BORROWS == BORROWS);
-    if borrows || number == libc::SYS_vfork {
-        match process.has_room_for_child() {
-            Ok(true) => {}
-            Ok(false) => thread.leave_fs(),
-            Err(why) => thread.stop(position, EndReason::Unsupported { why }, regs.as_ref().clone()),
-        }
+    if (borrows || number == libc::SYS_vfork) && !process.has_room_for_child() {
+        thread.leave_fs();
     }
     if let Some(flags) = clone_flags(number, &args)
         && flags & libc::CLONE_VM as u64 != 0
