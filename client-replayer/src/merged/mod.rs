@@ -15,12 +15,14 @@
 //! - `access`: what an instruction is going to read and write
 //! - `origin`: who wrote what memory holds
 //! - `system`: what system calls may have changed
+//! - `requests`: what the kernel may have changed later, because it was asked to
 
 mod access;
 mod block;
 mod origin;
 mod picture;
 mod records;
+mod requests;
 pub mod state;
 mod stub;
 mod system;
@@ -46,6 +48,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::rc::Rc;
 use stub::Stub;
+use system::System;
 use thread::Thread;
 
 /// Longest distance to what is due.
@@ -92,7 +95,7 @@ pub struct Merged {
     /// The code picture that memory has.
     code_seq: CodeSeq,
     origins: Origins,
-    heap: system::Break,
+    system: System,
     /// The registers of the thread that runs, during an event.
     pub machine: Machine,
     /// The memory of all threads.
@@ -121,7 +124,7 @@ impl Merged {
             code: Rc::default(),
             code_seq: CodeSeq(0),
             origins: Origins::default(),
-            heap: system::Break::default(),
+            system: System::default(),
             machine: Machine::new(),
             memory: Memory::new(window),
             instructions: HashMap::new(),
@@ -283,6 +286,9 @@ impl Merged {
 
     /// Goes over to the thread of the next segment.
     fn change_thread(&mut self) -> Result<(), Trouble> {
+        if let Some(Segment { thread, .. }) = self.segment {
+            self.begin_call(thread);
+        }
         let next = self.segments.next();
         let old = std::mem::replace(&mut self.segment, next);
         let Some(next) = next else { return Err(Trouble::Done) };

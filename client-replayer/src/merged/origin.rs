@@ -115,6 +115,12 @@ impl Origins {
         self.shared.push(range);
     }
 
+    /// Other processes have nothing to do with this memory any more.
+    pub fn unshare(&mut self, range: &Range<u64>) {
+        let rest = |old: &Range<u64>| [old.start..old.end.min(range.start), old.start.max(range.end)..old.end];
+        self.shared = self.shared.iter().flat_map(rest).filter(|rest| rest.start < rest.end).collect();
+    }
+
     /// The kernel will write this word when it likes.
     pub fn kernel_word(&mut self, addr: u64) {
         self.kernel_words.insert(addr / WORD);

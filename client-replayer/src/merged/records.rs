@@ -1,6 +1,5 @@
 //! What records do to a thread in a merged replay.
 
-use super::system;
 use super::{Merged, Trouble};
 use crate::instruction::Registers as _;
 use bugnet_dr::access::Action;
@@ -35,7 +34,11 @@ impl Merged {
             Record::Syscall { number, result, args, updates, .. } => {
                 let pc = self.machine.pc;
                 let next = pc.wrapping_add(self.instruction(pc)?.len());
-                system::changed(&self.memory, &mut self.origins, &mut self.heap, *number, args, *result);
+                match self.threads[index].call.take() {
+                    // Others may have stored there meanwhile.
+                    Some(changed) => changed.into_iter().for_each(|(start, len)| self.origins.system(start, len)),
+                    None => drop(self.system.changed(&self.memory, &mut self.origins, *number, args, *result)),
+                }
                 let flags = self.machine.flags();
                 self.machine.set(RAX, result.cast_unsigned());
                 self.machine.set(RCX, next);
@@ -70,6 +73,18 @@ impl Merged {
             _ => {}
         }
         Ok(self.threads[index].read()?)
+    }
+
+    /// The thread waits for others. If it is about to make a system call, it may well be in there: others may see what the
+    /// call does before it has returned.
+    pub(super) fn begin_call(&mut self, index: usize) {
+        let thread = &mut self.threads[index];
+        if thread.next_at() == Some(thread.at)
+            && thread.call.is_none()
+            && let Some(Placed { record: Record::Syscall { number, args, result, .. }, .. }) = &thread.next
+        {
+            thread.call = Some(self.system.changed(&self.memory, &mut self.origins, *number, args, *result));
+        }
     }
 
     /// The running thread has executed `more` instructions that replay does not execute.

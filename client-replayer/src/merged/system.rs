@@ -4,6 +4,7 @@
 //! may come from that no thread has stored.
 
 use super::origin::Origins;
+use super::requests::{self, Buffer, Rings};
 use crate::memory::Memory;
 use bugnet_format::types::Addr;
 use std::ops::Range;
@@ -81,6 +82,9 @@ const WRITES: &[(u64, &[(usize, Size)])] = &[
     (201, &[(0, Bytes(8))]),                                                    // time
     (202, &[(0, Bytes(4)), (4, Bytes(4))]),                                     // futex
     (204, &[(2, Result(1))]),                                                   // sched_getaffinity
+    (206, &[(1, Bytes(8))]),                                                    // io_setup
+    (208, &[(3, Result(32)), (4, TIMESPEC)]),                                   // io_getevents
+    (210, &[(2, Bytes(32))]),                                                   // io_cancel
     (217, &[(1, Result(1))]),                                                   // getdents64
     (222, &[(2, Bytes(8))]),                                                    // timer_create
     (223, &[(3, Bytes(32))]),                                                   // timer_settime
@@ -108,6 +112,8 @@ const WRITES: &[(u64, &[(usize, Size)])] = &[
     (326, &[(1, Bytes(8)), (3, Bytes(8))]),                                     // copy_file_range
     (327, &[(1, Vector(2))]),                                                   // preadv2
     (332, &[(4, STAT)]),                                                        // statx
+    (333, &[(3, Result(32)), (4, TIMESPEC)]),                                   // io_pgetevents
+    (425, &[(1, Bytes(120))]),                                                  // io_uring_setup
     (441, &[(1, Result(12))]),                                                  // epoll_pwait2
 ];
 
@@ -120,84 +126,117 @@ const MADVISE: u64 = 28;
 const CLONE: u64 = 56;
 const SET_TID_ADDRESS: u64 = 218;
 const CLONE3: u64 = 435;
+const IO_SUBMIT: u64 = 209;
+const IO_URING_SETUP: u64 = 425;
+const IO_URING_ENTER: u64 = 426;
 
 const MAP_SHARED: u64 = 1;
 const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
-fn number(memory: &Memory, at: u64) -> u64 {
+/// The number at an address; 0 where there is no memory.
+pub fn number(memory: &Memory, at: u64) -> u64 {
     memory.read(at, 8).try_into().map_or(0, u64::from_le_bytes)
 }
 
 /// The buffers of a vector of `count`, each as start and length.
-fn vector(memory: &Memory, at: u64, count: u64) -> Vec<(u64, u64)> {
+pub fn vector(memory: &Memory, at: u64, count: u64) -> Vec<Buffer> {
     let entry = |i: u64| (number(memory, at.wrapping_add(i * 16)), number(memory, at.wrapping_add(i * 16 + 8)));
     (0..count.min(1024)).map(entry).collect()
 }
 
-fn buffers(memory: &Memory, args: &[u64; 6], result: i64, arg: usize, size: &Size) -> Vec<(u64, u64)> {
+fn buffers(memory: &Memory, args: &[u64; 6], result: i64, arg: usize, size: &Size) -> Vec<Buffer> {
     let at = args[arg];
     match size {
         Bytes(bytes) => vec![(at, *bytes)],
         Result(times) => vec![(at, u64::try_from(result).unwrap_or(0).saturating_mul(*times))],
         Arg(arg, times) => vec![(at, args[*arg].saturating_mul(*times))],
         Vector(count) => vector(memory, at, args[*count]),
-        Message => {
-            let field = |offset: u64| number(memory, at.wrapping_add(offset));
-            let mut all = vector(memory, field(16), field(24));
-            all.extend([(at, 56), (field(0), field(8)), (field(32), field(40))]);
-            all
-        }
+        Message => message(memory, at),
     }
 }
 
-/// The end of the heap, which `brk` moves.
-#[derive(Default)]
-pub struct Break(u64);
+/// The buffers of a message header, and itself.
+pub fn message(memory: &Memory, at: u64) -> Vec<Buffer> {
+    let field = |offset: u64| number(memory, at.wrapping_add(offset));
+    let mut all = vector(memory, field(16), field(24));
+    all.extend([(at, 56), (field(0), field(8)), (field(32), field(40))]);
+    all
+}
 
-/// Takes note of what a system call may have changed.
-pub fn changed(
-    memory: &Memory,
-    origins: &mut Origins,
-    heap: &mut Break,
-    number_of_call: u64,
-    args: &[u64; 6],
-    result: i64,
-) {
-    if let Ok(at) = WRITES.binary_search_by_key(&number_of_call, |(number, _)| *number) {
-        // Also where the call failed: some of them write nevertheless.
-        for (arg, size) in WRITES[at].1 {
-            for (start, len) in buffers(memory, args, result, *arg, size) {
-                origins.system(start, len);
+/// What has to be known of earlier calls.
+#[derive(Default)]
+pub struct System {
+    /// The end of the heap, which `brk` moves.
+    heap: u64,
+    rings: Rings,
+}
+
+impl System {
+    /// Takes note of what a system call may have changed. Returns these ranges of memory.
+    pub fn changed(
+        &mut self,
+        memory: &Memory,
+        origins: &mut Origins,
+        number_of_call: u64,
+        args: &[u64; 6],
+        result: i64,
+    ) -> Vec<Buffer> {
+        let mut changed = Vec::new();
+        if let Ok(at) = WRITES.binary_search_by_key(&number_of_call, |(number, _)| *number) {
+            // Also where the call failed: some of them write nevertheless.
+            for (arg, size) in WRITES[at].1 {
+                changed.extend(buffers(memory, args, result, *arg, size));
             }
         }
+        if let Ok(result) = u64::try_from(result) {
+            self.succeeded(memory, origins, number_of_call, args, result, &mut changed);
+        }
+        for &(start, len) in &changed {
+            origins.system(start, len);
+        }
+        changed
     }
-    let Ok(value) = u64::try_from(result) else { return };
-    match number_of_call {
-        MMAP => {
-            origins.system(value, pages(args[1]));
-            if args[3] & MAP_SHARED != 0 {
-                origins.share(range(value, pages(args[1])));
+
+    fn succeeded(
+        &mut self,
+        memory: &Memory,
+        origins: &mut Origins,
+        number_of_call: u64,
+        args: &[u64; 6],
+        result: u64,
+        changed: &mut Vec<Buffer>,
+    ) {
+        match number_of_call {
+            MMAP => {
+                let len = pages(args[1]);
+                changed.push((result, len));
+                if args[3] & MAP_SHARED != 0 {
+                    origins.share(range(result, len));
+                    self.rings.mapped(args[4], args[5], result);
+                } else {
+                    origins.unshare(&range(result, len));
+                }
             }
+            SHMAT => origins.share(range(result, 1 << 40)),
+            MUNMAP | MADVISE => changed.push((args[0], pages(args[1]))),
+            MREMAP => changed.extend([(args[0], pages(args[1])), (result, pages(args[2]))]),
+            BRK => {
+                let old = std::mem::replace(&mut self.heap, result);
+                changed.push((old.min(result), old.abs_diff(result)));
+            }
+            CLONE => threads(origins, args[0], args[2], args[3]),
+            CLONE3 => {
+                let field = |offset: u64| number(memory, args[0].wrapping_add(offset));
+                threads(origins, field(0), field(24), field(16));
+            }
+            SET_TID_ADDRESS => origins.kernel_word(args[0]),
+            IO_SUBMIT => changed.extend(requests::submitted(args[2], result, memory)),
+            IO_URING_SETUP => self.rings.set_up(result, args[0], args[1], memory),
+            IO_URING_ENTER => changed.extend(self.rings.taken(args[0], args[3], result, memory)),
+            _ => {}
         }
-        SHMAT => origins.share(range(value, 1 << 40)),
-        MUNMAP | MADVISE => origins.system(args[0], pages(args[1])),
-        MREMAP => {
-            origins.system(args[0], pages(args[1]));
-            origins.system(value, pages(args[2]));
-        }
-        BRK => {
-            let old = std::mem::replace(&mut heap.0, value);
-            origins.system(old.min(value), old.abs_diff(value));
-        }
-        CLONE => threads(origins, args[0], args[2], args[3]),
-        CLONE3 => {
-            let field = |offset: u64| number(memory, args[0].wrapping_add(offset));
-            threads(origins, field(0), field(24), field(16));
-        }
-        SET_TID_ADDRESS => origins.kernel_word(args[0]),
-        _ => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! One recorded thread in a merged replay.
 
 use super::picture::{CodePages, Picture};
+use super::requests::Buffer;
 use bugnet_format::merged::{MergedInterval, MergedThread};
 use bugnet_format::record::{Placed, Record, Records};
 use bugnet_format::regs::RegisterFile;
@@ -19,6 +20,8 @@ pub struct Thread {
     pub at: u64,
     /// All registers, while another thread runs.
     pub regs: RegisterFile,
+    /// The system call that is due, if it has begun: which memory it may have changed.
+    pub call: Option<Vec<Buffer>>,
     /// Its picture of memory.
     pub picture: Picture,
     /// Whether it has ended, or its log does here.
@@ -48,6 +51,7 @@ impl Thread {
             before: 0,
             at: 0,
             regs: RegisterFile::default(),
+            call: None,
             over: false,
         };
         let beginning = new.begin()?.ok_or("no interval")?;
