@@ -1,6 +1,6 @@
-//! What is done on a call from the code cache without DynamoRIO: `LOAD` records, and finding the way to them.
+//! What is done on a call from the code cache without DynamoRIO: records of data, and finding the way to them.
 //!
-//! Nearly all records are `LOAD`s, so this is where replay's time between blocks goes. Whatever else is due, or does
+//! Nearly all records are `LOAD`s or `MEMORY`, so this is where replay's time between blocks goes. Whatever else is due, or does
 //! not fit, is left to the clean call.
 
 use crate::block;
@@ -28,7 +28,7 @@ impl Replay {
                 let rest = self.sites.split(split).rest;
                 self.position = self.due;
                 self.stub.shared().left = 0;
-                if self.apply_loads(split) {
+                if self.apply_data(split) {
                     self.run_on(rest, resume)
                 } else {
                     let pc = self.sites.span(rest).start;
@@ -97,19 +97,25 @@ impl Replay {
         Some(split)
     }
 
-    /// Applies the `LOAD` records of the position, and arms `left`; `false` if there is anything else to do, all of
-    /// which is left as it is.
-    fn apply_loads(&mut self, split: SplitId) -> bool {
-        while let Some(next) = self.next.as_ref().filter(|next| next.position.0 <= self.position) {
-            let Record::Load { ordinal, offset, value, .. } = next.record else { return false };
-            let regs = self.stub.saved();
-            let instruction = self.sites.split(split).instruction.as_ref();
-            let addr = instruction.and_then(|i| i.read_address(ordinal, offset, value.len() as u64, regs));
-            let written = addr.is_some_and(|addr| self.write_value(addr, &value).is_ok());
+    /// Applies the `LOAD` and `MEMORY` records of the position, and arms `left`; `false` if there is anything else to do,
+    /// all of which is left as it is.
+    fn apply_data(&mut self, split: SplitId) -> bool {
+        while let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) {
+            let written = match &next.record {
+                Record::Load { ordinal, offset, value, .. } => {
+                    let regs = self.stub.saved();
+                    let instruction = self.sites.split(split).instruction.as_ref();
+                    let addr = instruction.and_then(|i| i.read_address(*ordinal, *offset, value.len() as u64, regs));
+                    addr.is_some_and(|addr| self.write_value(addr, value).is_ok())
+                }
+                Record::Memory { addr, bytes, .. } => self.memory.write(addr.0, bytes).is_ok(),
+                _ => false,
+            };
             if !written {
+                self.next = Some(next);
                 return false;
             }
-            self.counts.loads += 1;
+            self.counts.loads += u64::from(matches!(next.record, Record::Load { .. }));
             self.read_record();
         }
         if self.next.is_none() || self.position >= self.target {
