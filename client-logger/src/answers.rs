@@ -86,6 +86,18 @@ pub unsafe fn instead(context: *mut c_void, thread: &Thread, number: i64, args: 
     }
 }
 
+/// The result of a system call that reaches for memory in which there is something of ours that cannot make way.
+pub fn in_the_way(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if thread.make_way(number, args) {
+        return None;
+    }
+    let message = "the program asks for memory at an address of its own choice, where the recorder keeps what it knows of \
+                   another thread: refused with ENOMEM";
+    warn_once(&SAID, message);
+    error(libc::ENOMEM)
+}
+
 /// A way in which a program restricts its system calls.
 #[derive(PartialEq, Eq)]
 enum Seccomp {

@@ -39,6 +39,7 @@
 mod answers;
 mod births;
 mod callout;
+mod claims;
 mod code;
 mod coherence;
 mod density;

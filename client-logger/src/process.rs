@@ -1,5 +1,6 @@
 //! What all threads of the recorded process share.
 
+use crate::claims::Claim;
 use crate::code::Code;
 use crate::coherence;
 use crate::maps;
@@ -201,10 +202,10 @@ impl Process {
     pub fn first_shadow(&self) -> Shadow {
         if self.by_fs() {
             let steps = if self.has_begun() { Steps::Any } else { Steps::Wide };
-            if let Some(shadow) = Shadow::at_distance(self.stack_moves(), steps) {
+            if let Some(shadow) = Shadow::at_distance(self.stack_moves(), steps, None) {
                 return shadow;
             }
-            if let Some(shadow) = Shadow::at_distance(true, Steps::Any) {
+            if let Some(shadow) = Shadow::at_distance(true, Steps::Any, None) {
                 self.stack_moves.store(true, Ordering::Relaxed);
                 return shadow;
             }
@@ -217,7 +218,7 @@ impl Process {
             // No block has been built yet.
             self.by_fs.store(false, Ordering::SeqCst);
         }
-        Shadow::with_key().unwrap_or_else(|| {
+        Shadow::with_key(None, self.threaded()).unwrap_or_else(|| {
             self.end("there is no address space left for the shadow of another thread");
             Shadow::none()
         })
@@ -229,7 +230,7 @@ impl Process {
         if !self.by_fs() {
             return true;
         }
-        if let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any) {
+        if let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any, None) {
             shadow.release();
             return true;
         }
@@ -245,10 +246,10 @@ impl Process {
     }
 
     /// Finds other room for a thread's shadow. Where it has to be of the other kind, all code is built anew; so this is for
-    /// places where none is being executed. None if there is no room.
-    pub fn place_shadow(&self) -> Option<Shadow> {
+    /// places where none is being executed. It has room also when what is about to come is there. None if there is no room.
+    pub fn place_shadow(&self, coming: Option<&Claim>) -> Option<Shadow> {
         if self.by_fs()
-            && let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any)
+            && let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any, coming)
         {
             return Some(shadow);
         }
@@ -256,7 +257,7 @@ impl Process {
             // SAFETY: the whole address space, in an event in which it may be asked for.
             unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
         }
-        Shadow::with_key()
+        Shadow::with_key(coming, self.threaded())
     }
 
     /// Number of the next checkpoint, counted over all threads.

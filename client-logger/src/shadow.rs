@@ -4,6 +4,7 @@
 //! the picture wants it. Granules of address space are reserved when the program maps memory, or when the first access
 //! to one faults. Where something else lies already, the thread gets another shadow, and a new interval.
 
+use crate::claims::Claim;
 use crate::die;
 use crate::fs_base;
 use crate::maps;
@@ -28,6 +29,8 @@ const LOWEST: u64 = 0x1_0000;
 /// Memory and its shadow are used together. Some processors look for a line in their first cache by a few bits of its
 /// address, in which the two must therefore differ. (Not so with a key: an access may cross from page to page.)
 const COLOUR: u64 = 0x5000;
+/// How far the initial stack grows, usually.
+const STACK_GROWTH: u64 = 8 << 20;
 
 /// How the address of memory becomes that of its shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +68,25 @@ struct Shadows {
     tables: HashSet<u64>,
     /// Those of threads that have ended, whose granules wait for other threads.
     free: Vec<Mapping>,
+}
+
+impl Shadows {
+    /// Whose granules overlap a range.
+    fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = Mapping> {
+        let all = self.granules.iter().filter(|(start, _)| **start < range.end && range.start < **start + GRANULE);
+        all.map(|(_, owner)| *owner)
+    }
+}
+
+/// A range is about to become the program's: shadows that wait for other threads make room. Whether nothing of ours is
+/// left there.
+pub fn make_room(range: &Range<u64>) -> bool {
+    let waiting = shadows(|all| {
+        let there: HashSet<Mapping> = all.overlapping(range).collect();
+        all.free.extract_if(.., |mapping| there.contains(mapping)).collect::<Vec<_>>()
+    });
+    waiting.into_iter().for_each(|mapping| Shadow { mapping }.unmap());
+    shadows(|all| all.overlapping(range).next().is_none() && !units(range).any(|unit| all.tables.contains(&unit)))
 }
 
 /// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
@@ -210,28 +232,40 @@ impl Mapping {
 struct Layout {
     /// Units in which there is something, or in which the shadow of another thread may grow.
     taken: HashSet<u64>,
-    /// What needs a shadow.
+    /// What needs a shadow, joined.
     program: Vec<Range<u64>>,
+    /// The same, piece by piece, and where the stack may grow to.
+    pieces: Vec<Range<u64>>,
 }
 
 impl Layout {
-    /// With `stack_moves`, the initial stack is looked at where [`stack_move::place`] puts it.
-    fn now(all: &Shadows, stack_moves: bool) -> Self {
+    /// With `stack_moves`, the initial stack is looked at where [`stack_move::place`] puts it. What is about to come is looked
+    /// at as if it were there.
+    fn now(all: &Shadows, stack_moves: bool, coming: Option<&Claim>) -> Self {
         let mut memory = mapped();
-        for memory in memory.iter_mut().filter(|m| stack_moves && m.stack) {
-            memory.range = stack_move::place(&memory.range);
+        for memory in memory.iter_mut().filter(|m| m.stack) {
+            if stack_moves {
+                memory.range = stack_move::place(&memory.range);
+            }
+            memory.range.start = memory.range.start.saturating_sub(STACK_GROWTH);
         }
+        if let Some(claim) = coming {
+            let range = claim.range.start..claim.range.end.min(1 << ADDRESS_BITS);
+            memory.extend((!range.is_empty()).then_some(Mapped { range, stack: false, accessible: claim.accessible }));
+        }
+        memory.sort_by_key(|memory| memory.range.start);
         let mut taken: HashSet<u64> = memory.iter().flat_map(|m| units(&m.range)).collect();
         let shadow = |start: u64| {
             all.granules.contains_key(&(start & !(GRANULE - 1))) || all.tables.contains(&(start >> UNIT_SHIFT))
         };
         // Programs reserve terabytes, of which they make little accessible.
         let accessed = memory.into_iter().filter(|m| m.accessible && !shadow(m.range.start));
-        let program = join(accessed.map(|m| m.range).collect());
+        let pieces: Vec<Range<u64>> = accessed.map(|m| m.range).collect();
+        let program = join(pieces.clone());
         for mapping in all.mappings.iter().chain(&all.free) {
             taken.extend(program.iter().filter_map(|range| mapping.units_of(range)).flatten());
         }
-        Self { taken, program }
+        Self { taken, program, pieces }
     }
 
     /// Whether there is room for the shadow of everything.
@@ -266,17 +300,37 @@ impl Layout {
 }
 
 impl Shadow {
-    /// A shadow at a distance, if there is room for one. With `stack_moves` the initial stack is going to be moved.
-    pub fn at_distance(stack_moves: bool, steps: Steps) -> Option<Self> {
+    /// A shadow at a distance, if there is room for one, also behind what is about to come. With `stack_moves` the initial
+    /// stack is going to be moved.
+    pub fn at_distance(stack_moves: bool, steps: Steps, coming: Option<&Claim>) -> Option<Self> {
         if !fs_base::can_be_set() {
             return None;
         }
-        Self::take(|mapping| matches!(mapping, Mapping::Plus(_)), |all| Layout::now(all, stack_moves).plus(steps))
+        let layout = |all: &Shadows| Layout::now(all, stack_moves, coming);
+        while let Some(waiting) = Self::take(|mapping| matches!(mapping, Mapping::Plus(_)), |_| None) {
+            if waiting.reserve_all(&shadows(|all| layout(all))) {
+                return Some(waiting);
+            }
+        }
+        let shadow = Self::take(|_| false, |all| layout(all).plus(steps))?;
+        shadow.reserve_all(&shadows(|all| layout(all))).then_some(shadow)
     }
 
-    /// A shadow at `address xor key`, if there is room for one.
-    pub fn with_key() -> Option<Self> {
-        Self::take(|mapping| matches!(mapping, Mapping::Xor(_)), |all| Layout::now(all, false).xor())
+    /// A shadow at `address xor key`, if there is room for one, also behind what is about to come. `lazy`: whether the thread
+    /// asks, before it accesses memory for the first time, whether the shadow of that is there.
+    pub fn with_key(coming: Option<&Claim>, lazy: bool) -> Option<Self> {
+        let layout = |all: &Shadows| Layout::now(all, false, coming);
+        let shadow = Self::take(|mapping| matches!(mapping, Mapping::Xor(_)), |all| layout(all).xor())?;
+        (lazy || shadow.reserve_all(&shadows(|all| layout(all)))).then_some(shadow)
+    }
+
+    /// Reserves the shadow of all that needs one, or gives it up.
+    fn reserve_all(self, layout: &Layout) -> bool {
+        let all = layout.pieces.iter().all(|piece| self.reserve_range(piece.start, piece.end - piece.start));
+        if !all {
+            self.discard();
+        }
+        all
     }
 
     /// A shadow that waits for another thread, or a new one.
@@ -445,33 +499,9 @@ impl Shadow {
         }
     }
 
-    /// The program has just mapped memory of its own over this range. The parts of the address space that have lost
-    /// their shadow by that.
-    pub fn overwritten(self, address: u64, len: u64) -> Vec<Range<u64>> {
-        let first = address & !(GRANULE - 1);
-        let lost = |start: u64| {
-            shadows(|all| {
-                if all.granules.get(&start) != Some(&self.mapping) {
-                    return false;
-                }
-                all.granules.remove(&start);
-                forget_known();
-                // What the program has not taken is given back.
-                for rest in [start..address, address + len..start + GRANULE] {
-                    let range = rest.start.max(start).max(LOWEST)..rest.end.min(start + GRANULE);
-                    if !range.is_empty() {
-                        // SAFETY: a mapping of ours, to which no reference is held.
-                        unsafe { libc::munmap(range.start as *mut _, (range.end - range.start) as usize) };
-                    }
-                }
-                true
-            })
-        };
-        (first..address.saturating_add(len))
-            .step_by(GRANULE as usize)
-            .filter(|start| lost(*start))
-            .map(|start| self.covered(start))
-            .collect()
+    /// Whether any of it lies in a range.
+    pub fn overlaps(self, range: &Range<u64>) -> bool {
+        shadows(|all| all.overlapping(range).any(|owner| owner == self.mapping))
     }
 
     /// Calls `f(offset, shadow, length)` on the pieces of a range that lie in one granule each, reserved.

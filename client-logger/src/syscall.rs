@@ -200,6 +200,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     regs.rip = syscall_pc;
     // SAFETY: in the event.
     let instead = set_gs_base(number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
+    let instead = instead.or_else(|| answers::in_the_way(thread, number, &args));
     if !thread.recording() {
         if let Some(result) = instead {
             answer(thread, drcontext, &regs, number, args, result);

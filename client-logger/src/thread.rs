@@ -5,13 +5,14 @@ mod memory;
 mod ownership;
 
 use crate::callout::{self, Slot};
+use crate::claims::{self, Claim};
 use crate::code::read_memory;
 use crate::density::Density;
 use crate::environment;
 use crate::fs_base;
 use crate::leave::Leave;
 use crate::process::{self, Process};
-use crate::shadow::{Mapping, Shadow};
+use crate::shadow::{self, Mapping, Shadow};
 use crate::signals::{self, Mask};
 use crate::site::{Held, Kind, Site};
 use crate::special;
@@ -403,28 +404,35 @@ impl Thread {
         reach
     }
 
+    /// Before a system call: what it claims of the address space is cleared of shadows. `false` if it must not be made, since
+    /// something of ours lies there that cannot move.
+    pub fn make_way(&mut self, number: i64, args: &[u64; 6]) -> bool {
+        claims::of(number, args).into_iter().all(|claim| {
+            if self.shadow.overlaps(&claim.range) {
+                let position = self.counted() - 1;
+                self.move_shadow(position, position, Some(&claim));
+            }
+            shadow::make_room(&claim.range) || claim.yields
+        })
+    }
+
     /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
     pub fn mapped(&mut self, address: u64, len: u64) {
-        let lost = self.shadow.overwritten(address, len);
-        if !lost.is_empty() || !self.shadow.reserve_range(address, len) {
-            self.reached.extend(lost);
-            self.move_shadow();
+        if !self.shadow.reserve_range(address, len) {
+            let counted = self.counted();
+            self.move_shadow(counted - 1, counted, None);
         }
     }
 
-    /// Another shadow takes the place of the thread's. The picture is empty from here on,
-    /// and a new interval begins before anything is compared with it.
-    fn move_shadow(&mut self) {
-        self.move_shadow_at(self.counted() - 1);
-    }
-
-    /// The same, when all before `position` has been executed.
-    fn move_shadow_at(&mut self, position: u64) {
+    /// Another shadow takes the place of the thread's, out of the way of what is about to come. The picture is empty from here
+    /// on, and a new interval begins before anything is compared with it. All before `position` has been executed, and
+    /// if there is no room, recording ends at `end`.
+    fn move_shadow(&mut self, position: u64, end: u64, coming: Option<&Claim>) {
         self.reached.extend(self.shadow.reach());
         self.shadow.discard();
         self.room.clear();
         let counted = self.counted();
-        match process::get().place_shadow() {
+        match process::get().place_shadow(coming) {
             Some(shadow) => {
                 self.use_shadow(shadow);
                 self.moved = true;
@@ -433,7 +441,7 @@ impl Thread {
             None => {
                 self.use_shadow(Shadow::none());
                 let why = "the program's memory lies too far apart for the shadow of this thread".to_owned();
-                self.stop(counted, EndReason::Unsupported { why }, RegisterFile::unknown());
+                self.stop(end, EndReason::Unsupported { why }, RegisterFile::unknown());
             }
         }
     }
@@ -469,14 +477,15 @@ impl Thread {
         }
         let position = self.counted() - site.back;
         self.recount(position);
-        self.move_shadow_at(position);
+        self.move_shadow(position, position, None);
         self.leave.go(&self.saved, site.pc)
     }
 
     /// There will be other threads, whose shadows are all of the kind that always finds room.
     pub fn leave_fs(&mut self) {
         if self.running_fs != self.own_fs {
-            self.move_shadow();
+            let position = self.counted() - 1;
+            self.move_shadow(position, position, None);
         }
     }
 
