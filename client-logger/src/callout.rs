@@ -10,6 +10,7 @@ use crate::site::Site;
 use crate::thread::{Saved, Thread};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::sys;
+use bugnet_format::regs::ALIGNMENT_CHECK;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
@@ -235,6 +236,12 @@ macro_rules! stub {
             "pushfq",
             "pop qword ptr [rax + {rflags}]",
             "cld",
+            // With the alignment check on, no compiled code can run.
+            "test dword ptr [rax + {rflags}], {alignment_check}",
+            "jz 2f",
+            "push 2",
+            "popfq",
+            "2:",
             ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
             $save,
             ".endr",
@@ -281,6 +288,7 @@ macro_rules! stub {
             ymm = const offset_of!(Thread, saved) + offset_of!(Saved, ymm),
             own_fs = const offset_of!(Thread, own_fs),
             running_fs = const offset_of!(Thread, running_fs),
+            alignment_check = const ALIGNMENT_CHECK,
             callout = sym bugnet_logger_callout,
         );
     };

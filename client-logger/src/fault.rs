@@ -295,7 +295,9 @@ fn name_limits(thread: &mut Thread, info: &sys::dr_siginfo_t) {
             crate::warn("the program single-steps itself by the trap flag, which does not work while it is recorded");
         }
         libc::SIGBUS if flags & ALIGNMENT_CHECK != 0 => {
-            crate::warn("the program has set the alignment check flag, which does not work while it is recorded");
+            crate::warn(
+                "the program has set the alignment check flag; signals that come meanwhile do not work while it is recorded",
+            );
         }
         _ => {}
     }

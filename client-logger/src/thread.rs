@@ -26,7 +26,7 @@ use bugnet_format::cache::Picture;
 use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind, register_number};
-use bugnet_format::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, GPR_UNKNOWN, RegisterFile};
+use bugnet_format::regs::{ALIGNMENT_CHECK, ARITHMETIC_FLAGS, COMPARED_FLAGS, GPR_UNKNOWN, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -360,7 +360,7 @@ impl Thread {
 
     /// Adds to the registers what neither the stub nor DynamoRIO saves.
     pub fn complete(&mut self, regs: &mut RegisterFile) {
-        regs.rflags = regs.rflags & COMPARED_FLAGS | 0x202;
+        regs.rflags = regs.rflags & (COMPARED_FLAGS | ALIGNMENT_CHECK) | 0x202;
         self.segments = [segment_base(Segment::Fs), segment_base(Segment::Gs)];
         [regs.fs_base, regs.gs_base] = self.segments;
         fpu::save(regs);

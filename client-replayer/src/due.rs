@@ -5,6 +5,7 @@
 
 use crate::block;
 use crate::instruction::Instruction;
+use crate::light;
 use crate::replay::{Replay, Wanted};
 use crate::site::{Built, Site, Span, SpanId, SplitId};
 use bugnet_format::record::Record;
@@ -103,7 +104,7 @@ impl Replay {
         while let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) {
             let written = match &next.record {
                 Record::Load { ordinal, offset, value, .. } => {
-                    let regs = self.stub.saved();
+                    let regs = light::saved();
                     let instruction = self.sites.split(split).instruction.as_ref();
                     let addr = instruction.and_then(|i| i.read_address(*ordinal, *offset, value.len() as u64, regs));
                     addr.is_some_and(|addr| self.write_value(addr, value).is_ok())

@@ -4,7 +4,7 @@
 //! else comes from outside. The parts:
 //!
 //! - `block`: instruments blocks so that `replay::Replay` is called at each position at which something is due
-//! - `stub`: how blocks call the client; `slots`: thread-local words that the two share
+//! - `stub`: how blocks call the client; `light`: how such a call saves the registers; `slots`: thread-local words that the two share
 //! - `site`: the places in blocks from which they call; `tags`: names for copies of blocks
 //! - `due`: what is due at most positions, `LOAD` records, without DynamoRIO's help
 //! - `replay`: what else is due: applies records, stops, answers requests
@@ -25,6 +25,7 @@ mod block;
 mod confine;
 mod due;
 mod instruction;
+mod light;
 mod loaded;
 mod machine;
 mod memory;

@@ -1,11 +1,12 @@
 //! The registers of the replayed thread.
 
 use crate::instruction::Registers;
+use crate::light;
 use bugnet_dr::access::RegisterValues;
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{fpu, sys};
 use bugnet_format::record::{RegisterUpdates, register_number};
-use bugnet_format::regs::{COMPARED_FLAGS, FPU_UNKNOWN, RegisterFile};
+use bugnet_format::regs::{ALIGNMENT_CHECK, COMPARED_FLAGS, FPU_UNKNOWN, RegisterFile};
 use std::mem::offset_of;
 
 /// Flags that are always set in user mode: interrupts enabled, and the reserved one.
@@ -54,6 +55,7 @@ impl Machine {
         self.pc = pc;
         self.complete = false;
         self.changed = false;
+        self.set_alignment_check(light::hidden_flags());
     }
 
     /// Takes the vector registers, too, if they were not taken yet. They are unchanged since [`Self::fetch`].
@@ -103,11 +105,27 @@ impl Machine {
         unsafe { self.slot(number).cast_mut().write(value) };
     }
 
-    /// Sets the flags that user code may set, the trap flag excepted.
+    /// Sets the flags that count; the alignment check remains what it is.
     pub fn set_flags(&mut self, flags: u64) {
         self.complete();
         self.changed = true;
-        self.context.0.__bindgen_anon_9.xflags = (flags & COMPARED_FLAGS | FIXED_FLAGS) as sys::reg_t;
+        let other = FIXED_FLAGS | self.alignment_check();
+        self.context.0.__bindgen_anon_9.xflags = (flags & COMPARED_FLAGS | other) as sys::reg_t;
+    }
+
+    /// [`ALIGNMENT_CHECK`] if it is on.
+    fn alignment_check(&self) -> u64 {
+        self.flags() & ALIGNMENT_CHECK
+    }
+
+    /// Turns the alignment check on or off.
+    fn set_alignment_check(&mut self, flag: u64) {
+        if flag != self.alignment_check() {
+            let other = self.flags() & !ALIGNMENT_CHECK;
+            self.context.0.__bindgen_anon_9.xflags = (other | flag) as sys::reg_t;
+            self.complete();
+            self.changed = true;
+        }
     }
 
     /// Sets the address of the next instruction.
@@ -138,6 +156,7 @@ impl Machine {
             self.set(number, *value);
         }
         self.set_flags(regs.rflags);
+        self.set_alignment_check(regs.rflags & ALIGNMENT_CHECK);
         self.jump(regs.rip);
         self.fs_base = regs.fs_base;
         self.gs_base = regs.gs_base;
@@ -158,7 +177,7 @@ impl Machine {
         self.complete();
         let mut regs = RegisterFile {
             rip: self.pc,
-            rflags: self.flags() & COMPARED_FLAGS | FIXED_FLAGS,
+            rflags: self.flags() & (COMPARED_FLAGS | ALIGNMENT_CHECK) | FIXED_FLAGS,
             fs_base: self.fs_base,
             gs_base: self.gs_base,
             ..RegisterFile::default()

@@ -24,7 +24,7 @@ const CHUNK: u64 = PAGE * CHUNK_PAGES;
 /// What stands for none in [`Memory::recent`]: no page begins there.
 const NO_PAGE: u64 = u64::MAX;
 /// Pages in [`Memory::recent`].
-const RECENT: usize = 64;
+const RECENT: usize = 256;
 /// The host reserves from here on; the kernel gives nothing below it to unprivileged programs.
 const USER_START: u64 = 0x1_0000;
 /// End of the addresses of user mode.
@@ -129,8 +129,25 @@ impl Memory {
         Ok(())
     }
 
+    /// Whether the bytes are in one page that was written to lately: they can be read and written.
+    #[inline]
+    fn is_recent(&self, addr: u64, len: u64) -> bool {
+        let page = addr & !(PAGE - 1);
+        self.recent[(addr / PAGE) as usize % RECENT] == page && addr - page + len <= PAGE
+    }
+
     /// Makes sure that the bytes can be written; whether anything had to be done.
+    #[inline]
     pub fn ensure_writable(&mut self, addr: u64, len: u64) -> Result<bool, MemoryError> {
+        if self.is_recent(addr, len) {
+            return Ok(false);
+        }
+        let news = self.make_writable_pages(addr, len)?;
+        self.recent[(addr / PAGE) as usize % RECENT] = addr & !(PAGE - 1);
+        Ok(news)
+    }
+
+    fn make_writable_pages(&mut self, addr: u64, len: u64) -> Result<bool, MemoryError> {
         let range = self.check(addr, len.max(1))?;
         let mut news = false;
         let mut at = range.start - range.start % CHUNK;
@@ -155,12 +172,7 @@ impl Memory {
     /// Writes to the program's memory, mapping it if need be.
     #[inline]
     pub fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        let page = addr & !(PAGE - 1);
-        let recent = (addr / PAGE) as usize % RECENT;
-        if self.recent[recent] != page || addr - page + bytes.len() as u64 > PAGE {
-            self.ensure_writable(addr, bytes.len() as u64)?;
-            self.recent[recent] = page;
-        }
+        self.ensure_writable(addr, bytes.len() as u64)?;
         if let Some(watch) = &mut self.watch {
             // SAFETY: the watch asks for bytes among those that are about to be written, see below.
             watch.put(addr, bytes, |at| unsafe { (at as *const u8).read() });
@@ -213,7 +225,7 @@ impl Memory {
 
     /// Makes sure that the bytes can be read.
     pub fn ensure_readable(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
-        if self.readable(addr, len) < len {
+        if !self.is_recent(addr, len) && self.readable(addr, len) < len {
             self.ensure_writable(addr, len)?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use crate::loaded::Loaded;
 use crate::replay::Replay;
 use crate::signal;
-use crate::stub::Stub;
+use crate::stub::{Handlers, Stub};
 use crate::{block, merged};
 use bugnet_dr::sys;
 use bugnet_format::control::CONTROL_FD;
@@ -49,6 +49,22 @@ fn find_gate() -> u64 {
     }
 }
 
+const HANDLERS: Handlers = Handlers { light: on_light, clean: on_event };
+
+/// Called from the code cache, by way of the clean call.
+unsafe extern "C" fn on_event() {
+    // SAFETY: a clean call of the only thread.
+    let replay = unsafe { replay() };
+    replay.event().go_on();
+}
+
+/// Called from the code cache, with the registers saved; returns where to go on.
+unsafe extern "C" fn on_light() -> u64 {
+    // SAFETY: called from the code cache, like a clean call.
+    let replay = unsafe { replay() };
+    replay.called()
+}
+
 /// Sets up the replay and registers the events.
 pub fn start(window: u64) -> Result<(), String> {
     let package = Loaded::first()?;
@@ -58,7 +74,7 @@ pub fn start(window: u64) -> Result<(), String> {
     if package.bytes().starts_with(&MERGED_MAGIC) {
         return merged::state::start(package.bytes(), control, window, find_gate());
     }
-    let replay = Replay::new(package, control, window, find_gate(), Stub::new()?);
+    let replay = Replay::new(package, control, window, find_gate(), Stub::new(HANDLERS)?);
     REPLAY.store(Box::into_raw(Box::new(replay)), Ordering::Relaxed);
     // SAFETY: the functions have the signatures that DynamoRIO expects, and last as long as the process.
     unsafe {

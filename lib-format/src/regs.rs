@@ -23,6 +23,9 @@ pub const ARITHMETIC_FLAGS: u64 = 0x8d5;
 /// The flags of RFLAGS that user code can change and that are compared: the arithmetic ones and DF.
 pub const COMPARED_FLAGS: u64 = ARITHMETIC_FLAGS | 0x400;
 
+/// The flag of RFLAGS for the alignment check: replay sets it where a register file has it, but does not compare it.
+pub const ALIGNMENT_CHECK: u64 = 1 << 18;
+
 /// Bit of [`RegisterFile::rflags_known`] that says that x87 state and MXCSR are not known (a signal arrived, whose
 /// frame the recorder cannot see); they are not compared then.
 pub const FPU_UNKNOWN: u64 = 1 << 63;
@@ -45,7 +48,7 @@ pub struct RegisterFile {
     pub gpr: [u64; 16],
     /// Address of the next instruction.
     pub rip: u64,
-    /// RFLAGS; only [`COMPARED_FLAGS`] are meaningful.
+    /// RFLAGS; only [`COMPARED_FLAGS`] and [`ALIGNMENT_CHECK`] are meaningful.
     pub rflags: u64,
     /// Which bits of [`Self::rflags`] are known, and with [`FPU_UNKNOWN`] and [`NOTHING_KNOWN`], whether other
     /// registers are. An arithmetic flag that is overwritten before anything reads it may be unknown at a checkpoint.

@@ -11,9 +11,6 @@ use std::time::Duration;
 
 const OPTIONS: [&str; 4] = ["--interval", "10M", "--check-every", "10k"];
 
-/// Programs whose threads cannot be replayed together: the README's table of limits says why.
-const NOT_MERGED: [&str; 1] = ["java"];
-
 /// How much is done.
 #[derive(Clone, Copy)]
 struct Effort {
@@ -44,7 +41,7 @@ fn run_program(program: &Program, effort: Effort, test: &str) -> Result<()> {
         same_behaviour(&native, &output).context("recorded instead of natively run")?;
         same_files(&job.dir, &recorded.dir)?;
         verify_log(&log, &native)?;
-        if effort.merged && !NOT_MERGED.contains(&program.name) {
+        if effort.merged {
             must_pass(&["replay", "--merged"], &log)?;
         }
         std::fs::remove_dir_all(&log)?;

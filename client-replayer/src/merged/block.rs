@@ -4,6 +4,7 @@
 //! by a check whether something is due. An instruction that replay does not execute, or of which there is no code, ends
 //! its block, and the client is called in its place.
 
+use super::site::Site;
 use super::state::merged;
 use crate::instruction;
 use bugnet_dr::access::{Action, classify};
@@ -34,7 +35,8 @@ pub unsafe extern "C" fn on_block(
     let instrs = block.app_instrs();
     let Some(first) = instrs.first().copied() else { return FLAGS };
     if replay.is_gate(start) {
-        block.meta(Some(first), block.raw(&replay.stub.call(start, false)));
+        let site = replay.add_site(Site::other(start));
+        block.meta(Some(first), block.raw(&replay.stub.call(site)));
         return FLAGS;
     }
     if replay.memory.is_own(start) {
@@ -53,11 +55,16 @@ pub unsafe extern "C" fn on_block(
         let pc = instr.pc();
         let action = classify(instr);
         opaque = !(replay.memory.is_code(pc, instr.len(&block)) && instruction::runs(&action));
-        let code = match action {
-            _ if opaque => replay.stub.call(pc, false),
-            Action::Execute { reads, writes } if reads.is_empty() && writes.is_empty() => replay.stub.check(pc),
-            _ => replay.stub.call(pc, true),
+        let accesses = match action {
+            Action::Execute { reads, writes } => !(reads.is_empty() && writes.is_empty()),
+            _ => true,
         };
+        let site = match accesses && !opaque {
+            true => Site::access(pc, &replay.memory),
+            false => Site::other(pc),
+        };
+        let site = replay.add_site(site);
+        let code = if accesses || opaque { replay.stub.call(site) } else { replay.stub.check(site) };
         block.meta(Some(instr), block.raw(&code));
         if opaque {
             // Never executed, but a block has to end in something.

@@ -9,9 +9,9 @@
 //! So the threads themselves always run as recorded, and their registers are compared as in any replay.
 //!
 //! - `state`: DynamoRIO's events
-//! - `block`, `stub`: instruments blocks, calls the client
+//! - `block`, `site`: instruments blocks, so that they call the client
 //! - `thread`: a recorded thread, its records and registers
-//! - `picture`: what a thread knows of memory
+//! - `picture`: what a thread knows of memory; `pages`: where its pages are
 //! - `access`: what an instruction is going to read and write
 //! - `origin`: who wrote what memory holds
 //! - `system`: what system calls may have changed
@@ -20,20 +20,22 @@
 mod access;
 mod block;
 mod origin;
+mod pages;
 mod picture;
 mod records;
 mod requests;
+mod site;
 pub mod state;
-mod stub;
 mod system;
 mod thread;
 
 use crate::confine;
 use crate::instruction::Instruction;
+use crate::light;
 use crate::machine::Machine;
 use crate::memory::{Memory, MemoryError};
+use crate::stub::{Shared, Stub};
 use access::Accesses;
-use bugnet_dr::decode::MAX_LEN;
 use bugnet_dr::ir::Segment as Base;
 use bugnet_dr::sys;
 use bugnet_format::control::{self, Conflict, MAX_CONFLICTS, MergedFailure, MergedResult, Request, Response};
@@ -43,11 +45,11 @@ use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashMap;
 use origin::{MAX_THREADS, Origin, Origins};
 use picture::{CodePages, pieces};
+use site::Site;
 use std::ffi::c_void;
 use std::fs::File;
 use std::ops::Range;
 use std::rc::Rc;
-use stub::Stub;
 use system::System;
 use thread::Thread;
 
@@ -57,6 +59,21 @@ const MAX_LEFT: u64 = 1 << 31;
 const MAX_RANGE: u64 = 1 << 40;
 /// Most bytes of a conflict that are reported.
 const SHOWN: usize = 32;
+
+/// Whether pieces of memory of the same length are the same; fast where they are as long as a register.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    fn word<const LEN: usize>(a: &[u8], b: &[u8]) -> bool {
+        <[u8; LEN]>::try_from(a).ok() == <[u8; LEN]>::try_from(b).ok()
+    }
+    match a.len() {
+        8 => word::<8>(a, b),
+        4 => word::<4>(a, b),
+        1 => word::<1>(a, b),
+        16 => word::<16>(a, b),
+        32 => word::<32>(a, b),
+        _ => a == b,
+    }
+}
 
 /// Why execution does not go on.
 enum Trouble {
@@ -101,7 +118,11 @@ pub struct Merged {
     /// The memory of all threads.
     pub memory: Memory,
     instructions: HashMap<u64, Rc<Instruction>>,
+    /// From where the code cache calls; never fewer.
+    sites: Vec<Site>,
     accesses: Accesses,
+    /// What a light call found, for the clean call behind it.
+    trouble: Option<Trouble>,
     /// How the code cache and this share the count.
     pub stub: Stub,
     gate: u64,
@@ -128,7 +149,9 @@ impl Merged {
             machine: Machine::new(),
             memory: Memory::new(window),
             instructions: HashMap::new(),
+            sites: Vec::new(),
             accesses: Accesses::default(),
+            trouble: None,
             stub,
             gate,
             trap: None,
@@ -154,23 +177,50 @@ impl Merged {
         Ok(())
     }
 
-    /// Called from the code cache, with the address of the running thread's next instruction, or in the gate; `access`
-    /// if the instruction accesses memory.
-    fn event(&mut self, access: bool) -> &mut Self {
-        let pc = self.stub.shared().pc;
+    /// Another place from which the code cache calls: its number.
+    pub fn add_site(&mut self, site: Site) -> u32 {
+        self.sites.push(site);
+        self.sites.len() as u32 - 1
+    }
+
+    /// Called from the code cache, with the registers saved; returns where to go on: in the block, or in the clean call
+    /// where something is due.
+    fn called(&mut self) -> u64 {
+        let &mut Shared { site, left, resume, .. } = self.stub.shared();
+        if left == 0 || self.sites[site as usize].instruction.is_none() {
+            return self.stub.heavy();
+        }
+        let step = self.stored().and_then(|()| {
+            self.move_to(self.due.wrapping_sub(left));
+            self.access(site)
+        });
+        match step {
+            Ok(()) => resume,
+            Err(trouble) => {
+                self.trouble = Some(trouble);
+                self.stub.heavy()
+            }
+        }
+    }
+
+    /// Called by the clean call, before an instruction at which something is due, or which is not executed, or in the gate.
+    fn event(&mut self) -> &mut Self {
+        let &mut Shared { site, left, .. } = self.stub.shared();
+        let Site { pc, ref instruction, .. } = self.sites[site as usize];
+        let accesses = instruction.is_some();
         if pc == self.gate {
             self.arrive();
             return self;
         }
         self.machine.fetch(pc);
-        let left = self.stub.shared().left;
-        let mut step = self.stored().map(|()| self.move_to(self.due.wrapping_sub(left)));
+        let mut step = self.trouble.take().map_or_else(|| self.stored(), Err);
+        self.move_to(self.due.wrapping_sub(left));
         if step.is_ok() {
             step = if left == 0 { self.advance() } else { Ok(()) };
         }
         if step.is_ok() && !self.machine.changed() {
-            step = match access {
-                true => self.access(),
+            step = match accesses {
+                true => self.access(site),
                 false if left != 0 => self.unexpected(),
                 false => Ok(()),
             };
@@ -297,8 +347,7 @@ impl Merged {
             self.threads[old.thread].regs = self.machine.registers();
         }
         if old.is_none_or(|old| old.thread != next.thread) {
-            let regs = self.threads[next.thread].regs.clone();
-            self.machine.load(&regs);
+            self.machine.load(&self.threads[next.thread].regs);
         }
         Ok(())
     }
@@ -328,27 +377,22 @@ impl Merged {
     }
 
     /// The next instruction accesses memory: compares what it reads, takes note of what it writes, and counts it.
-    fn access(&mut self) -> Result<(), Trouble> {
+    fn access(&mut self, site: u64) -> Result<(), Trouble> {
         let Some(Segment { thread: index, .. }) = self.segment else { return Err(Trouble::Done) };
-        let pc = self.machine.pc;
-        let instruction = self.instruction(pc)?;
-        let mut accesses = std::mem::take(&mut self.accesses);
-        let code = match instruction.action() {
-            bugnet_dr::access::Action::Repeat(_) => self.memory.read(pc, MAX_LEN as u64),
-            _ => Vec::new(),
-        };
-        let makes_sense = accesses.find(&instruction, &code, &mut self.machine, &mut self.threads[index].picture);
-        let short = |range: &(u64, u64)| range.1 < MAX_RANGE;
-        if !(makes_sense && accesses.reads.iter().chain(&accesses.writes).all(short)) {
+        let Site { pc, instruction, code } = &self.sites[site as usize];
+        let Some(instruction) = instruction else { return self.unexpected() };
+        let makes_sense = self.accesses.find(instruction, code, light::saved(), &mut self.threads[index].picture);
+        let Accesses { reads, writes } = &self.accesses;
+        if !(makes_sense && reads.iter().chain(writes).all(|(_, len)| *len < MAX_RANGE)) {
             return Err(format!("the instruction at {pc:#x} goes over more memory than there can be").into());
         }
-        for &(addr, len) in &accesses.reads {
+        for read in 0..self.accesses.reads.len() {
+            let (addr, len) = self.accesses.reads[read];
             self.compare(index, addr, len)?;
         }
-        for &(addr, len) in &accesses.writes {
+        for &(addr, len) in &self.accesses.writes {
             self.memory.ensure_writable(addr, len)?;
         }
-        self.accesses = accesses;
         self.stub.shared().left -= 1;
         Ok(())
     }
@@ -364,7 +408,7 @@ impl Merged {
             let recorded = &thread.picture.page(page)[range];
             // SAFETY: the bytes are the recorded program's, were just made readable, and nobody writes meanwhile.
             let found = unsafe { std::slice::from_raw_parts(at as *const u8, recorded.len()) };
-            if recorded == found {
+            if same(recorded, found) {
                 continue;
             }
             for (i, _) in recorded.iter().zip(found).enumerate().filter(|(_, (a, b))| a != b) {

@@ -1,8 +1,9 @@
 //! Who wrote what memory holds: for each word of 8 bytes, the thread that stored there last, and when.
 
+use super::pages::Pages;
 use super::picture::pieces;
 use bugnet_format::types::Addr;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use std::ops::Range;
 
 const WORD: u64 = 8;
@@ -48,7 +49,7 @@ struct Page {
 /// The origins of all memory.
 #[derive(Default)]
 pub struct Origins {
-    pages: HashMap<u64, Box<Page>>,
+    pages: Pages<Page>,
     /// Memory that other processes may share.
     shared: Vec<Range<u64>>,
     /// Words that the kernel writes at a time of its own.
@@ -70,8 +71,8 @@ impl Origins {
     pub fn store(&mut self, addr: u64, len: u64, thread: usize, at: u64) {
         let new = (thread as u64 + 1) << THREAD_SHIFT | at & AT;
         for (page, range) in pieces(addr, len) {
-            let page =
-                self.pages.entry(page).or_insert_with(|| Box::new(Page { words: [NOBODY; WORDS], stored: [0; WORDS] }));
+            let empty = || Box::new(Page { words: [NOBODY; WORDS], stored: [0; WORDS] });
+            let page = self.pages.get_or_insert(page, empty);
             for (word, bytes) in words(range) {
                 let entry = &mut page.words[word];
                 let old = *entry >> THREAD_SHIFT & SYSTEM;
@@ -95,8 +96,8 @@ impl Origins {
         // A large range is mostly memory that nobody has touched.
         if len / Addr::PAGE > self.pages.len() as u64 {
             let end = addr.saturating_add(len);
-            for (at, page) in &mut self.pages {
-                let (from, to) = (addr.max(*at), end.min(at + Addr::PAGE));
+            for (at, page) in self.pages.iter_mut() {
+                let (from, to) = (addr.max(at), end.min(at + Addr::PAGE));
                 if from < to {
                     change(page, (from - at) as usize..(to - at) as usize);
                 }
@@ -104,7 +105,7 @@ impl Origins {
             return;
         }
         for (page, range) in pieces(addr, len) {
-            if let Some(page) = self.pages.get_mut(&page) {
+            if let Some(page) = self.pages.get_mut(page) {
                 change(page, range);
             }
         }
@@ -129,7 +130,7 @@ impl Origins {
     /// Where other bytes than memory holds can come from, that `reader` found at `addr`.
     pub fn of(&self, addr: u64, reader: usize) -> Origin {
         let (word, byte) = ((addr % Addr::PAGE / WORD) as usize, addr % WORD);
-        let page = self.pages.get(&(addr & !(Addr::PAGE - 1)));
+        let page = self.pages.get(addr & !(Addr::PAGE - 1));
         let (entry, stored) =
             page.map_or((NOBODY, false), |page| (page.words[word], page.stored[word] >> byte & 1 == 1));
         let thread = entry >> THREAD_SHIFT & SYSTEM;

@@ -1,5 +1,6 @@
 //! What one thread's own replay would find in memory: zero, the code picture, its records and its stores.
 
+use super::pages::Pages;
 use bugnet_format::package::PageRef;
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashMap;
@@ -40,7 +41,7 @@ impl CodePages {
 
 /// A thread's picture of memory. Pages appear when they are first touched.
 pub struct Picture {
-    pages: HashMap<u64, Box<[u8; PAGE]>>,
+    pages: Pages<[u8; PAGE]>,
     code: Rc<CodePages>,
     seq: CodeSeq,
 }
@@ -62,7 +63,7 @@ pub fn pieces(addr: u64, len: u64) -> impl Iterator<Item = (u64, Range<usize>)> 
 impl Picture {
     /// As an interval begins that has this code picture.
     pub fn new(code: Rc<CodePages>, seq: CodeSeq) -> Self {
-        Self { pages: HashMap::new(), code, seq }
+        Self { pages: Pages::default(), code, seq }
     }
 
     /// Begins another interval.
@@ -73,7 +74,7 @@ impl Picture {
 
     /// A page, by its address.
     pub fn page(&mut self, page: u64) -> &mut [u8; PAGE] {
-        self.pages.entry(page).or_insert_with(|| {
+        self.pages.get_or_insert(page, || {
             let mut bytes = Box::new([0; PAGE]);
             if let Some(code) = self.code.newest(page, self.seq) {
                 bytes.copy_from_slice(code);
@@ -108,7 +109,7 @@ impl Picture {
         let code = Rc::clone(&self.code);
         for page in code.between(self.seq, seq) {
             // A page that was not touched takes its bytes when it is.
-            if let Some(bytes) = self.pages.get_mut(&page.addr.0) {
+            if let Some(bytes) = self.pages.get_mut(page.addr.0) {
                 bytes.copy_from_slice(page.bytes);
             }
         }

@@ -1,7 +1,7 @@
 //! The one [`Merged`] replay of the process, and DynamoRIO's ways to it.
 
-use super::stub::Stub;
 use super::{Merged, block};
+use crate::stub::{Handlers, Stub};
 use bugnet_dr::sys;
 use std::ffi::c_void;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub unsafe fn merged() -> &'static mut Merged {
 
 /// Sets up the merged replay of a package and registers the events.
 pub fn start(package: &'static [u8], control: File, window: Range<u64>, gate: u64) -> Result<(), String> {
-    let merged = Merged::new(package, control, window, gate, Stub::new()?);
+    let merged = Merged::new(package, control, window, gate, Stub::new(HANDLERS)?);
     MERGED.store(Box::into_raw(Box::new(merged)), Ordering::Relaxed);
     // SAFETY: the functions have the signatures that DynamoRIO expects, and last as long as the process.
     unsafe {
@@ -35,18 +35,20 @@ pub fn start(package: &'static [u8], control: File, window: Range<u64>, gate: u6
     Ok(())
 }
 
-/// Called from the code cache, where something is due or the instruction is not executed.
-pub unsafe extern "C" fn on_event() {
-    // SAFETY: a clean call of the only thread.
+const HANDLERS: Handlers = Handlers { light: on_light, clean: on_event };
+
+/// Called from the code cache, with the registers saved; returns where to go on.
+unsafe extern "C" fn on_light() -> u64 {
+    // SAFETY: called from the code cache, like a clean call.
     let merged = unsafe { merged() };
-    merged.event(false).go_on();
+    merged.called()
 }
 
-/// Called from the code cache, before an instruction that accesses memory.
-pub unsafe extern "C" fn on_access() {
+/// Called from the code cache, by way of the clean call.
+unsafe extern "C" fn on_event() {
     // SAFETY: a clean call of the only thread.
     let merged = unsafe { merged() };
-    merged.event(true).go_on();
+    merged.event().go_on();
 }
 
 /// DynamoRIO's event for each signal. What an instruction accesses is mapped before it runs, so a signal is a divergence.
