@@ -32,6 +32,9 @@ use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::ops::Range;
 
+/// Most instructions of a block of code: DynamoRIO's option `max_bb_instrs`.
+const MAX_BLOCK: u64 = 256;
+
 /// Registers as the stub saves them.
 #[repr(C, align(32))]
 pub struct Saved {
@@ -274,14 +277,18 @@ impl Thread {
     }
 
     /// The thread was ended by another one, or by a signal that another one got: its log ends at the system call in which
-    /// it was, else with the last record.
+    /// it was; else with the last record, or before the block of code in which it was at the latest.
     fn cut_off(&mut self) {
         if self.paused {
             return;
         }
         match self.syscall.before.take() {
             Some(regs) => self.stop(self.counted() - 1, EndReason::Terminated, *regs),
-            None => self.stop_at_last_record(EndReason::Terminated),
+            None => {
+                let last = self.log.as_ref().map_or(0, Writer::last_position);
+                let position = last.max(self.counted().saturating_sub(MAX_BLOCK));
+                self.stop(position, EndReason::Terminated, RegisterFile::unknown());
+            }
         }
     }
 
