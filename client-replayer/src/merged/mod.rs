@@ -348,6 +348,8 @@ impl Merged {
         }
         if old.is_none_or(|old| old.thread != next.thread) {
             self.machine.load(&self.threads[next.thread].regs);
+            // It may begin with code that nobody else has executed in this order up to now.
+            self.change_code(self.threads[next.thread].picture.seq())?;
         }
         Ok(())
     }
@@ -468,6 +470,9 @@ impl Merged {
 
     /// Puts the code pages up to `seq` into memory, unless they are, and drops what was translated from others.
     fn change_code(&mut self, seq: CodeSeq) -> Result<(), MemoryError> {
+        if seq <= self.code_seq {
+            return Ok(());
+        }
         let code = Rc::clone(&self.code);
         for page in code.between(self.code_seq, seq) {
             let start = page.addr.page().0;
@@ -477,7 +482,7 @@ impl Merged {
                 self.drop_blocks(start, Addr::PAGE);
             }
         }
-        self.code_seq = self.code_seq.max(seq);
+        self.code_seq = seq;
         self.instructions.clear();
         Ok(())
     }

@@ -66,6 +66,11 @@ impl Picture {
         Self { pages: Pages::default(), code, seq }
     }
 
+    /// The code picture that it has.
+    pub fn seq(&self) -> CodeSeq {
+        self.seq
+    }
+
     /// Begins another interval.
     pub fn reset(&mut self, seq: CodeSeq) {
         self.pages.clear();
