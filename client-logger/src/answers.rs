@@ -3,6 +3,7 @@
 
 use crate::code::read_memory;
 use crate::process;
+use crate::program_break::{self, Step};
 use crate::thread::Thread;
 use bugnet_dr::sys;
 use bugnet_format::record::OutputStream;
@@ -47,6 +48,10 @@ pub unsafe fn instead(context: *mut c_void, thread: &Thread, number: i64, args: 
             _ => error(libc::EINVAL),
         },
         libc::SYS_munlockall => Some(0),
+        libc::SYS_brk => match program_break::before(args[0]) {
+            Step::Is(result) => Some(result.cast_signed()),
+            _ => None,
+        },
         // DynamoRIO's emulation knows nothing of signals that wait in the kernel.
         libc::SYS_signalfd | libc::SYS_signalfd4 => {
             let flags = if number == libc::SYS_signalfd4 { args[3] } else { 0 };

@@ -56,6 +56,7 @@ mod options;
 mod origin;
 mod peer;
 mod process;
+mod program_break;
 mod protections;
 mod retry;
 mod shadow;

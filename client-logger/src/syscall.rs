@@ -6,6 +6,7 @@ use crate::code::read_memory;
 use crate::exec::Exec;
 use crate::fs_base::Guard;
 use crate::process;
+use crate::program_break::{self, Step};
 use crate::retry::Retry;
 use crate::streams::Streams;
 use crate::substitute::{Substitution, highest_descriptor};
@@ -32,6 +33,8 @@ pub struct SyscallState {
     pub before: Option<Box<RegisterFile>>,
     /// A system call that the kernel gets in another form, between its two halves.
     pub substitution: Option<Substitution>,
+    /// What becomes of a `brk`, between its two halves.
+    pub program_break: Option<Step>,
     /// For one that waits.
     pub retry: Retry,
     /// An `execve` between its two halves.
@@ -288,13 +291,17 @@ fn forks(number: i64, args: &[u64; 6]) -> bool {
 /// Gives the kernel some system calls in another form, whether or not the thread is recorded; 0 if it is not to get
 /// one at all.
 fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> sys::bool_ {
-    if !matches!(number, libc::SYS_execve | libc::SYS_execveat | libc::SYS_close_range) {
+    if !matches!(number, libc::SYS_execve | libc::SYS_execveat | libc::SYS_close_range | libc::SYS_brk) {
         return 1;
     }
     let Some(machine) = context::current() else { return 1 };
     let regs = context::register_file(&machine);
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
-    if number != libc::SYS_close_range {
+    if number == libc::SYS_brk {
+        let step = program_break::before(args[0]);
+        thread.syscall.substitution = program_break::substitute(drcontext, &step);
+        thread.syscall.program_break = Some(step);
+    } else if number != libc::SYS_close_range {
         match Exec::prepare(drcontext, number, &args, thread.syscall.own_streams.as_ref()) {
             Ok(exec) => thread.syscall.exec = exec,
             Err(result) => {
@@ -380,11 +387,17 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     }
     follow(thread, i64::from(number));
     let Some(before) = thread.syscall.before.take() else { return };
+    let mut number = i64::from(number);
+    let args = ARGUMENTS.map(|reg| before.gpr[reg]);
+    if let (Some(step), Some(machine)) = (thread.syscall.program_break.take(), context::current()) {
+        number = libc::SYS_brk;
+        let result = program_break::after(&step, args[0], context::register_file(&machine).gpr[RAX]);
+        // SAFETY: in the event.
+        unsafe { sys::dr_syscall_set_result(drcontext, result) };
+    }
     leave_traces(drcontext, &before);
     let Some(machine) = context::current() else { return };
     let after = context::register_file(&machine);
-    let number = i64::from(number);
-    let args = ARGUMENTS.map(|reg| before.gpr[reg]);
     let result = after.gpr[RAX].cast_signed();
     if number != libc::SYS_rt_sigaction || thread.syscall.own_streams.is_none() {
         // A child of vfork has signal handlers of its own.
@@ -447,7 +460,8 @@ fn mapped(number: i64, args: &[u64; 6], result: i64) -> Option<(u64, u64)> {
         libc::SYS_mmap if args[2] as i32 != libc::PROT_NONE => Some((result, args[1])),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect if args[2] as i32 != libc::PROT_NONE => Some((args[0], args[1])),
         libc::SYS_mremap => Some((result, args[2])),
-        libc::SYS_brk | libc::SYS_shmat => Some((result, 1)),
+        libc::SYS_brk => Some(program_break::heap()).map(|heap| (heap.start, heap.end - heap.start)),
+        libc::SYS_shmat => Some((result, 1)),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_bytes, source_tree, verify_log};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 /// Runs a program natively and recorded, and replays it. With `whole`, the log must reach the program's end.
 fn records(name: &str, program: &str, arguments: &[&str], whole: bool) -> Result<()> {
@@ -55,4 +55,15 @@ fn java_interpreting() -> Result<()> {
 #[ignore = "takes minutes: make soak"]
 fn java_compiling() -> Result<()> {
     records("java-jit", "/usr/bin/java", &["-version"], false)
+}
+
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn java_compiling_what_gets_hot_and_compiling_it_anew() -> Result<()> {
+    let classes = Workshop::new("jits-java-classes")?;
+    let source = source_tree().join("tests/programs/Compiled.java");
+    let compiled = run(Command::new("/usr/bin/javac").arg("-d").arg(&classes.path).arg(source))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    records("java-hot", "/usr/bin/java", &["-cp", &classes.path.to_string_lossy(), "Compiled", "2000"], true)?;
+    classes.done()
 }
