@@ -37,9 +37,11 @@ pub enum Slot {
     Difference,
     /// Start of the thread's [`crate::coherence::Permissions`].
     Permissions,
+    /// What a callout has to tell the code behind it.
+    Outcome,
 }
 
-const SLOTS: u32 = 25;
+const SLOTS: u32 = 26;
 
 impl Slot {
     fn index(self) -> u32 {
@@ -54,6 +56,7 @@ impl Slot {
             Self::CodeSeq => 22,
             Self::Difference => 23,
             Self::Permissions => 24,
+            Self::Outcome => 25,
         }
     }
 

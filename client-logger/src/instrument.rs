@@ -14,6 +14,7 @@
 
 mod by_fs;
 mod by_key;
+mod exchange;
 mod flags;
 mod grouping;
 mod machine;
@@ -347,6 +348,18 @@ impl<'a> Rewriter<'a> {
             }
             return;
         }
+        let end = self.exchanges(i, &reads, &writes).map(|routine| self.exchange(i, reads[0], routine));
+        self.execute_alone(i, reads, writes);
+        if let Some(end) = end {
+            let behind = self.instrs.get(i + 1).copied();
+            self.program_flags(behind, self.live[i + 1]);
+            self.block.meta(behind, end);
+        }
+    }
+
+    /// Checks what an instruction reads and mirrors what it writes, of memory that no other process changes meanwhile.
+    fn execute_alone(&mut self, i: usize, reads: Vec<Access>, writes: Vec<Access>) {
+        let instr = self.instrs[i];
         let inline = |a: &Access| {
             let plain = matches!(a.place, Place::Direct(_) | Place::Segmented(..) | Place::Absolute(_));
             plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE && (!self.by_fs || by_fs::reachable(a))

@@ -44,6 +44,7 @@ mod code;
 mod coherence;
 mod density;
 mod environment;
+mod exchange;
 mod exec;
 mod fault;
 mod fs_base;

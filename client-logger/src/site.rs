@@ -1,5 +1,6 @@
 //! What a callout is about. A site is made when its block is instrumented, and is [kept](crate::kept) as long as that.
 
+use crate::exchange::Routine;
 use bugnet_dr::access::{Access, RepString};
 use bugnet_dr::ir::{Gpr, MemoryParts, Segment};
 use bugnet_format::record::SpecialKind;
@@ -49,6 +50,9 @@ pub enum Kind {
     Own(Box<[(Access, bool)]>, Held),
     /// Before a `rep` string instruction, if there are threads; `true` if it goes on while elements differ.
     OwnRepeat(RepString, bool),
+    /// In place of an instruction that reads and changes these bytes, which other processes may change, too; if so, sets
+    /// [`crate::callout::Slot::Outcome`].
+    Exchange(Access, Routine),
     /// An inline check has found that a read differs from the picture.
     Differs {
         /// Ordinal of the read in its instruction.

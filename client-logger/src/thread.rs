@@ -1,6 +1,7 @@
 //! A thread of the recorded program: its position, its interval, and what happens at callouts.
 
 mod copies;
+mod exchange;
 mod memory;
 mod ownership;
 
@@ -807,6 +808,10 @@ impl Thread {
             return;
         }
         match &site.kind {
+            Kind::Exchange(access, routine) => {
+                self.exchange(self.counted().wrapping_sub(site.back), access, *routine);
+                return;
+            }
             Kind::Own(accesses, held) => {
                 if !self.has_room(accesses) {
                     self.begin_elsewhere(site, *held);
@@ -888,6 +893,7 @@ impl Thread {
             | Kind::CodeBehind
             | Kind::Own(..)
             | Kind::OwnRepeat(..)
+            | Kind::Exchange(..)
             | Kind::Special(..)
             | Kind::SegmentBase(..)
             | Kind::SetSegmentBase(..) => {}

@@ -436,6 +436,17 @@ impl Instr {
         false
     }
 
+    /// Whether it reads its only memory operand and writes it, too.
+    #[must_use]
+    pub fn changes_memory(self) -> bool {
+        let (mut read, mut written) = (self.srcs().filter(|o| o.is_memory()), self.dsts().filter(|o| o.is_memory()));
+        let (Some(from), None, Some(to), None) = (read.next(), read.next(), written.next(), written.next()) else {
+            return false;
+        };
+        // SAFETY: compares two values.
+        unsafe { sys::opnd_same(from.0, to.0) != 0 }
+    }
+
     /// The next instruction, meta ones included.
     #[must_use]
     pub fn next(self) -> Option<Self> {
