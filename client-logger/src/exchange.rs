@@ -97,23 +97,16 @@ fn number(register: Register) -> usize {
 /// A register that an instruction does not use, to hold the operand's address. Not RDI, which is the last one loaded.
 fn free_register(instruction: &Instruction) -> Option<Register> {
     let mut factory = InstructionInfoFactory::new();
-    let info = factory.info(instruction);
-    let named: Vec<Register> = (0..instruction.op_count()).map(|n| instruction.op_register(n)).collect();
-    let implicit = info.used_registers().iter().map(|used| used.register());
-    // The address is another one.
-    let address = [instruction.memory_base(), instruction.memory_index()].map(Register::full_register);
-    let used: Vec<Register> = implicit
-        .map(Register::full_register)
-        .filter(|register| !address.contains(register))
-        .chain(named.iter().map(|register| register.full_register()))
-        .collect();
-    if named.contains(&Register::RSP) || named.iter().any(|register| register.full_register() == Register::RSP) {
+    let used = factory.info(instruction).used_registers().iter();
+    let used: Vec<Register> = used.map(|used| used.register()).collect();
+    let uses = |register: Register| used.iter().any(|used| used.full_register() == register);
+    if (0..instruction.op_count()).any(|n| instruction.op_register(n).full_register() == Register::RSP) {
         return None;
     }
     // AH to BH cannot be encoded together with R8 to R15.
-    let high = named.iter().any(|r| matches!(r, Register::AH | Register::BH | Register::CH | Register::DH));
+    let high = used.iter().any(|r| matches!(r, Register::AH | Register::BH | Register::CH | Register::DH));
     let candidates = [Register::R14, Register::R15, Register::R13, Register::RBX, Register::RBP, Register::RSI];
-    candidates.into_iter().find(|register| !used.contains(register) && !(high && number(*register) >= 8))
+    candidates.into_iter().skip(if high { 3 } else { 0 }).find(|register| !uses(*register))
 }
 
 /// A function that executes the instruction: in RDI, it gets a pointer to [`Registers`], in RSI one to the operand.
@@ -177,8 +170,10 @@ pub unsafe fn compare_exchange(address: u64, bytes: usize, old: &Operand, new: &
     // SAFETY: the caller's promise. RBX, which the compiler keeps for itself, is put back.
     unsafe {
         match bytes {
-            1 => asm!("lock cmpxchg [{m}], {new}", "sete {done}", m = in(reg) address, new = in(reg_byte) new_low as u8,
-                done = out(reg_byte) done, inout("rax") old_low => _, options(nostack)),
+            1 => {
+                asm!("lock cmpxchg [{m}], {new}", "sete {done}", m = in(reg) address, new = in(reg_byte) new_low as u8,
+                done = out(reg_byte) done, inout("rax") old_low => _, options(nostack))
+            }
             2 => asm!("lock cmpxchg [{m}], {new:x}", "sete {done}", m = in(reg) address, new = in(reg) new_low,
                 done = out(reg_byte) done, inout("rax") old_low => _, options(nostack)),
             4 => asm!("lock cmpxchg [{m}], {new:e}", "sete {done}", m = in(reg) address, new = in(reg) new_low,
