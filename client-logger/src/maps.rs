@@ -4,8 +4,9 @@ use bugnet_dr::sys;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Memory of equal protection that follows each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,26 +22,51 @@ pub struct Region {
 /// The folder `/proc`, on a descriptor that DynamoRIO hides from the program.
 static PROC: OnceLock<i32> = OnceLock::new();
 
+/// A descriptor that is given up where there is no other; -1 while it is not there.
+static RESERVE: AtomicI32 = AtomicI32::new(-1);
+
 /// Takes hold of `/proc`.
 pub fn start() {
-    // SAFETY: a C string; a folder can be opened for reading.
-    let folder = unsafe { sys::dr_open_file(c"/proc".as_ptr(), sys::DR_FILE_READ) };
+    // SAFETY: C strings; both can be opened for reading.
+    let [folder, reserve] =
+        [c"/proc", c"/proc"].map(|path| unsafe { sys::dr_open_file(path.as_ptr(), sys::DR_FILE_READ) });
     if folder != sys::INVALID_FILE {
         let _ = PROC.set(folder);
+    }
+    if reserve != sys::INVALID_FILE {
+        RESERVE.store(reserve, Ordering::Relaxed);
     }
 }
 
 /// The text of `/proc/self/maps`.
 fn text() -> String {
     let Some(folder) = PROC.get() else { return std::fs::read_to_string("/proc/self/maps").unwrap_or_default() };
-    // SAFETY: an open folder of ours and a C string.
-    let file = unsafe { libc::openat(*folder, c"self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if file < 0 {
+    let open = || {
+        // SAFETY: an open folder of ours and a C string.
+        let file = unsafe { libc::openat(*folder, c"self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        // SAFETY: a descriptor that was just opened and that nobody else has.
+        (file >= 0).then(|| unsafe { File::from_raw_fd(file) })
+    };
+    let read = |file: &mut File| {
+        let mut text = String::new();
+        let _ = file.read_to_string(&mut text);
+        text
+    };
+    if let Some(mut file) = open() {
+        return read(&mut file);
+    }
+    // The program has used up its descriptors.
+    let reserve = RESERVE.swap(-1, Ordering::AcqRel);
+    if reserve < 0 {
         return String::new();
     }
-    let mut text = String::new();
-    // SAFETY: a descriptor that was just opened and that nobody else has.
-    let _ = unsafe { File::from_raw_fd(file) }.read_to_string(&mut text);
+    // SAFETY: a descriptor of ours that nobody else has, since it was just taken.
+    unsafe { libc::close(reserve) };
+    let Some(mut file) = open() else { return String::new() };
+    let text = read(&mut file);
+    // SAFETY: makes another descriptor for an open file, out of the program's sight as the one before.
+    let reserve = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, reserve) };
+    RESERVE.store(if reserve < 0 { file.into_raw_fd() } else { reserve }, Ordering::Release);
     text
 }
 

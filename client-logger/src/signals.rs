@@ -258,6 +258,10 @@ pub struct Mask {
     blocked: u64,
     /// The set that a system call gets in place of the program's.
     copy: u64,
+    /// The mask of a wait that a signal has just ended.
+    interrupted: Option<u64>,
+    /// Whether a handler runs that ended such a wait, whose mask DynamoRIO does not know.
+    in_wait: bool,
 }
 
 fn word(address: u64) -> Option<u64> {
@@ -313,7 +317,8 @@ fn creates(number: i64) -> bool {
 impl Mask {
     /// That of a thread that begins.
     pub fn inherited() -> Self {
-        Self { blocked: INHERITED.load(Ordering::Relaxed), copy: 0 }
+        let blocked = INHERITED.load(Ordering::Relaxed);
+        Self { blocked, copy: 0, interrupted: None, in_wait: false }
     }
 
     /// The kernel's mask becomes this one.
@@ -332,6 +337,7 @@ impl Mask {
     /// # Safety
     /// In the pre-syscall event.
     pub unsafe fn before(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], regs: &RegisterFile) {
+        self.interrupted = None;
         let pointer = match number {
             libc::SYS_rt_sigsuspend => 0,
             libc::SYS_rt_sigprocmask => 1,
@@ -346,6 +352,7 @@ impl Mask {
             // The kernel opens the mask and waits at once; a signal that came before would not end the wait.
             libc::SYS_rt_sigsuspend => {}
             libc::SYS_rt_sigreturn => {
+                self.in_wait = false;
                 if let Some(mask) = word(regs.gpr[RSP] + FRAME_MASK) {
                     self.blocked = mask & !UNBLOCKABLE;
                     self.apply();
@@ -366,6 +373,11 @@ impl Mask {
 
     /// After it; `stack` is the stack pointer.
     pub fn after(&mut self, number: i64, args: &[u64; 6], result: i64, stack: u64) {
+        if number == libc::SYS_rt_sigprocmask && self.in_wait && result == 0 && args[2] != 0 {
+            let (to, mask, mut written) = (args[2] as *mut c_void, self.blocked.to_le_bytes(), 0);
+            // SAFETY: DynamoRIO's safe write catches faults at the target.
+            unsafe { sys::dr_safe_write(to, mask.len(), mask.as_ptr().cast(), &raw mut written) };
+        }
         match number {
             libc::SYS_sigaltstack if result == 0 && args[1] != 0 => show_stack_in_use(args[1], stack),
             libc::SYS_rt_sigprocmask if args[1] != 0 && (result == 0 || result == -i64::from(libc::EFAULT)) => {
@@ -383,7 +395,9 @@ impl Mask {
                 }
             }
             _ => {
-                if creates(number) || temporary(number, args).is_some() {
+                let temporary = temporary(number, args);
+                self.interrupted = temporary.filter(|_| result == -i64::from(libc::EINTR));
+                if creates(number) || temporary.is_some() {
                     self.apply();
                 }
             }
@@ -394,6 +408,10 @@ impl Mask {
     pub fn delivered(&mut self, signal: i32) {
         const NODEFER: u64 = libc::SA_NODEFER as u64;
         const RESETHAND: u64 = 0x8000_0000;
+        if let Some(mask) = self.interrupted.take() {
+            self.blocked = mask & !UNBLOCKABLE;
+            self.in_wait = true;
+        }
         let programs = &mut lock(&PROGRAMS)[(signal & 127).min(SIGNALS) as usize];
         if let Some(action) = *programs {
             let own = if action.flags & NODEFER == 0 { bit(signal) } else { 0 };

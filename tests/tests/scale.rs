@@ -2,7 +2,7 @@
 //! and however much code it makes, loads and drops. And a thousand forks. With `--include-ignored`, at full length.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, source_tree, verify_log};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_behaviour, source_tree, verify_log};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs;
@@ -104,6 +104,25 @@ fn a_thousand_forks() -> Result<()> {
     same_behaviour(&native, &run(&mut job(&workshop.folder("recorded")?).recorded(&log, &[])?)?)?;
     let processes = String::from_utf8(must_pass(&["ps"], &log)?.stdout)?;
     ensure!(processes.lines().filter(|line| line.contains("program")).count() >= 1001, "{processes}");
+    verify_log(&log, &native)?;
+    workshop.done()
+}
+
+#[test]
+fn a_program_that_uses_up_its_descriptors_goes_on() -> Result<()> {
+    let workshop = Workshop::new("scale-descriptors")?;
+    let program = compile("scale/descriptors.c", &workshop)?;
+    let limited = |command: &Command| {
+        let mut limited = Command::new("/usr/bin/prlimit");
+        limited.arg("--nofile=256:256").arg(command.get_program()).args(command.get_args());
+        limited.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        run(&mut limited)
+    };
+    let job = Job::new(&workshop.path, [program.to_string_lossy()]);
+    let native = limited(&job.native()?)?;
+    ensure!(native.status.success(), "{}", printed(&native));
+    let log = workshop.path.join("log");
+    same_behaviour(&native, &limited(&job.recorded(&log, &["--interval", "1M"])?)?)?;
     verify_log(&log, &native)?;
     workshop.done()
 }
