@@ -1,6 +1,6 @@
 //! Instruments blocks so that the client is called at each position at which something is due.
 //!
-//! A raw thread-local slot, `left`, holds the number of instructions up to the next thing that is due. A block of `n`
+//! `left` is the number of instructions up to the next thing that is due. A block of `n`
 //! instructions becomes:
 //!
 //! ```text
@@ -23,21 +23,26 @@
 //! DynamoRIO knows a split copy as a block at an address of its own, at which nothing but a tag lies. Its instructions
 //! are those of the original, so faults, calls and jumps are the original's.
 //!
-//! Flags are not touched: `lea` counts and `jecxz` tests, with RCX in another slot meanwhile. An instruction that
+//! While such code runs, `left` is in a register, see [`crate::counter`]. `sub` counts where the program overwrites all
+//! arithmetic flags before it reads one; elsewhere, `lea` counts and `jecxz` tests, with RCX in a slot meanwhile. Whoever
+//! looks at the registers between must not rely on such flags ([`crate::site::Span::unknown_flags`]), or have all of them
+//! kept (`exact_flags` in [`Replay`]). They are kept, too, where code changes: it might read them then. An instruction that
 //! replay does not execute (a system call, `rdtsc`...), or of which the log has no code, ends its block: the client is
 //! called instead of it.
 
+use crate::ahead;
+use crate::counter::Lending;
 use crate::instruction;
 use crate::memory::Memory;
 use crate::replay::Replay;
-use crate::site::{Built, Site, Sites, SpanId, SplitId};
+use crate::site::{Built, Site, Sites, SpanId, Split, SplitId};
 use crate::state;
 use crate::stub::Stub;
 use crate::tags;
 use crate::watch;
 use bugnet_dr::access::classify;
-use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
-use bugnet_dr::liveness;
+use bugnet_dr::ir::{ARITHMETIC, Block, Gpr, Instr, Opnd};
+use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,12 +58,6 @@ fn cut(block: &Block, instrs: &mut Vec<Instr>, memory: &Memory) -> bool {
 /// Whether replay executes the instruction.
 fn runs(block: &Block, instr: Instr, memory: &Memory) -> bool {
     memory.is_code(instr.pc(), instr.len(block)) && instruction::runs(&classify(instr))
-}
-
-fn jump_to(block: &Block, at: Option<Instr>, target: *mut sys::byte) {
-    // SAFETY: makes a value from an address.
-    let target = Opnd(unsafe { sys::opnd_create_pc(target) });
-    block.meta(at, block.make(sys::OP_jmp, &[], &[target]));
 }
 
 /// DynamoRIO's event for each block that it builds.
@@ -103,28 +102,61 @@ pub unsafe extern "C" fn on_block(
     let count = instrs.len() - usize::from(opaque);
     let last = instrs.last().map_or(start, |last| last.pc() + last.len(&block) - 1);
     let span = replay.sites.add_block(start, last, count as u32, opaque);
+    let program = &instrs[..count];
+    let watched = replay.memory.watch.is_some();
+    let lending = Lending::begin(&block, &replay.stub, program, |_| watched, instrs.get(count).copied());
     if count > 0 {
-        count_down(&block, replay, first, &instrs[..count], span);
+        count_down(&block, replay, program, span, opaque, last);
     }
     if opaque {
         instead(&block, replay, instrs[count]);
     }
     if let Some(watch) = &replay.memory.watch {
         let ahead = (0..count as i64).map(|index| index - count as i64);
-        watch::instrument(&block, watch, instrs[..count].iter().copied().zip(ahead));
+        watch::instrument(&block, &replay.stub, watch, program.iter().copied().zip(ahead));
     }
+    replay.sites.span_mut(span).borrowed = lending.end(&block, &replay.stub);
     FLAGS
 }
 
-/// The start of a block: subtracts its `instrs` from `left`, and calls the client if that is negative then.
-fn count_down(block: &Block, replay: &mut Replay, first: Instr, instrs: &[Instr], span: SpanId) {
+/// Whether all flags are dead at the start of a block, so that counting may change them.
+fn flags_dead(block: &Block, replay: &mut Replay, instrs: &[Instr], span: SpanId, opaque: bool, last: u64) -> bool {
+    let (Some(first), Some(final_one)) = (instrs.first(), instrs.last()) else { return false };
+    if replay.keeps_flags(&[first.pc(), last]) {
+        return false;
+    }
+    let behind = liveness::flags_before(instrs, ARITHMETIC);
+    if behind == 0 || opaque || liveness::flags_before(instrs, 0) != 0 {
+        return behind == 0;
+    }
+    let (live, pages) = ahead::live_behind(block, *final_one, &replay.memory);
+    if liveness::flags_before(instrs, live) != 0 || replay.keeps_flags(&pages) {
+        return false;
+    }
+    replay.sites.depends_on(span, &pages);
+    true
+}
+
+/// The start of a block, of which `last` is the address of the last byte: subtracts its `instrs` from `left`, and calls the
+/// client if that is negative then.
+fn count_down(block: &Block, replay: &mut Replay, instrs: &[Instr], span: SpanId, opaque: bool, last: u64) {
+    let first = instrs[0];
     let site = replay.sites.add(Site::Crossing(span));
-    let crossing = replay.stub.crossing(site);
-    let stub = &replay.stub;
-    block.meta(Some(first), block.raw(&stub.count_down(instrs.len() as u32)));
-    jump_to(block, Some(first), crossing);
+    let count = instrs.len() as u32;
+    let loud = flags_dead(block, replay, instrs, span, opaque, last);
+    let crossing = replay.stub.crossing(site, !loud);
+    // SAFETY: makes a value from an address.
+    let target = Opnd(unsafe { sys::opnd_create_pc(crossing) });
+    if loud {
+        replay.sites.span_mut(span).unknown_flags = ARITHMETIC;
+        block.meta(Some(first), block.raw(&Stub::count_down(count)));
+        block.meta(Some(first), block.make(sys::OP_js, &[], &[target]));
+        return;
+    }
+    block.meta(Some(first), block.raw(&replay.stub.count_down_quietly(count)));
+    block.meta(Some(first), block.make(sys::OP_jmp, &[], &[target]));
     if liveness::analyse(instrs)[0].gprs & Gpr::RCX.bit() != 0 {
-        block.meta(Some(first), block.raw(&stub.restore_rcx()));
+        block.meta(Some(first), block.raw(&replay.stub.restore_rcx()));
     }
 }
 
@@ -175,9 +207,18 @@ fn copy_span(block: &Block, span: SpanId, sites: &Sites) -> Copies {
 
 /// A split copy, see the module's page; the instructions stand in it already.
 fn instrument_split(block: &Block, replay: &mut Replay, split: SplitId, copies: &Copies) {
-    let instrs = &copies.instrs;
+    let instrs = &copies.instrs[..];
     let (entry, due) = (replay.sites.add(Site::Entry(split)), replay.sites.add(Site::Due(split)));
-    let (span, before) = (replay.sites.split(split).span, replay.sites.split(split).before as usize);
+    let Split { span, before, rest, .. } = *replay.sites.split(split);
+    let before = before as usize;
+    let overwritten = instrs.iter().take(before).fold(0, |flags, instr| flags | overwritten_flags(*instr));
+    replay.sites.span_mut(rest).unknown_flags &= !overwritten;
+    let whole = copies.cut.is_none();
+    let opaque = whole && replay.sites.span(span).opaque;
+    let program = &instrs[..instrs.len() - usize::from(opaque)];
+    let watched = replay.memory.watch.is_some();
+    let behind = instrs.get(program.len()).copied();
+    let lending = Lending::begin(block, &replay.stub, program, |index| watched || index == before, behind);
     call(block, &replay.stub, instrs.first().copied(), entry);
     call(block, &replay.stub, instrs.get(before).copied(), due);
     if let Some(pc) = copies.cut {
@@ -187,17 +228,24 @@ fn instrument_split(block: &Block, replay: &mut Replay, split: SplitId, copies: 
         // SAFETY: makes a value from an address.
         let target = Opnd(unsafe { sys::opnd_create_pc(pc as sys::app_pc) });
         block.app(None, block.make(sys::OP_jmp, &[], &[target]), pc);
-        return;
+    } else {
+        if opaque {
+            instead(block, replay, instrs[program.len()]);
+        }
+        if let Some(watch) = &replay.memory.watch {
+            // Up to the call, the counter counts from the copy's start.
+            let count = program.len();
+            let ahead = (0..count).map(|index| if index < before { index as i64 } else { index as i64 - count as i64 });
+            watch::instrument(block, &replay.stub, watch, program.iter().copied().zip(ahead));
+        }
     }
-    let (count, opaque) = (replay.sites.span(span).count as usize, replay.sites.span(span).opaque);
-    if opaque {
-        instead(block, replay, instrs[count]);
-    }
-    if let Some(watch) = &replay.memory.watch {
-        // Up to the call, the counter counts from the copy's start.
-        let ahead = (0..count).map(|index| if index < before { index as i64 } else { index as i64 - count as i64 });
-        watch::instrument(block, watch, instrs[..count].iter().copied().zip(ahead));
-    }
+    replay.sites.split(split).borrowed = lending.end(block, &replay.stub);
+}
+
+/// Arithmetic flags that the instruction overwrites, whatever happens.
+fn overwritten_flags(instr: Instr) -> u32 {
+    let Live { flags, .. } = liveness::effects(instr).overwritten;
+    flags
 }
 
 /// Whether a split copy has left the code cache since this was last asked; what is known of their places is void then.

@@ -27,6 +27,7 @@ impl Replay {
             }
             Site::Due(split) => {
                 let rest = self.sites.split(split).rest;
+                self.unknown_flags = self.sites.span(rest).unknown_flags;
                 self.position = self.due;
                 self.stub.shared().left = 0;
                 if self.apply_data(split) {
@@ -38,7 +39,11 @@ impl Replay {
             }
             // There was no code when the block was built, and now there is: behind the call, the block goes on to it.
             Site::Instead(pc) if self.stub.shared().left != 0 && self.executes(pc) => resume,
-            Site::Instead(pc) => self.clean_call(Wanted::Event(pc)),
+            Site::Instead(pc) => {
+                // At a block's end, all flags are the program's.
+                self.unknown_flags = 0;
+                self.clean_call(Wanted::Event(pc))
+            }
         }
     }
 

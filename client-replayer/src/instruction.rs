@@ -44,6 +44,11 @@ impl Instruction {
         }
     }
 
+    /// Arithmetic flags that it overwrites, whatever happens; bits of [`bugnet_dr::ir::ARITHMETIC`].
+    pub fn overwritten_flags(&self) -> u32 {
+        self.0.overwritten_flags
+    }
+
     /// Whether replay executes it.
     pub fn runs(&self) -> bool {
         runs(&self.0.action)

@@ -5,6 +5,7 @@
 //!
 //! - `block`: instruments blocks so that `replay::Replay` is called at each position at which something is due
 //! - `stub`: how blocks call the client; `light`: how such a call saves the registers; `slots`: thread-local words that the two share
+//! - `counter`: how blocks count in a register that the program may use, too; `ahead`: where they may change flags
 //! - `site`: the places in blocks from which they call; `tags`: names for copies of blocks
 //! - `due`: what is due at most positions, `LOAD` records, without DynamoRIO's help
 //! - `replay`: what else is due: applies records, stops, answers requests
@@ -21,8 +22,10 @@
 //! One thread is replayed, in a process of its own. All state is in one `replay::Replay`, which the events reach
 //! through `state`.
 
+mod ahead;
 mod block;
 mod confine;
+mod counter;
 mod due;
 mod instruction;
 mod light;

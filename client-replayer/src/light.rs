@@ -90,6 +90,12 @@ pub fn saved() -> &'static Saved {
     unsafe { &*saved }
 }
 
+/// Gives a general purpose register another value; the one that it had.
+pub fn exchange(reg: Gpr, value: u64) -> u64 {
+    // SAFETY: SAVED is this thread's, the only one; there are 16 registers.
+    unsafe { (&raw mut SAVED.gpr[usize::from(reg.0 & 15)]).replace(value) }
+}
+
 /// The call goes on to a clean call, during which the alignment check must be off.
 pub fn hide_alignment_check() {
     // SAFETY: SAVED is this thread's, the only one.

@@ -105,6 +105,12 @@ impl Machine {
         unsafe { self.slot(number).cast_mut().write(value) };
     }
 
+    /// As [`Self::set`], where the register has this value already, though DynamoRIO does not know.
+    pub fn correct(&mut self, number: usize, value: u64) {
+        // SAFETY: see `slot`; the context is ours to write.
+        unsafe { self.slot(number).cast_mut().write(value) };
+    }
+
     /// Sets the flags that count; the alignment check remains what it is.
     pub fn set_flags(&mut self, flags: u64) {
         self.complete();

@@ -4,6 +4,7 @@
 //! [`Replay::event`], which does everything that is due at the position, sets `left` to the distance to the next thing
 //! that will be due, and goes on.
 
+use crate::counter::COUNTER;
 use crate::instruction::{Instruction, Registers as _};
 use crate::loaded::Loaded;
 use crate::machine::Machine;
@@ -15,13 +16,13 @@ use crate::tags::Tags;
 use crate::watch::{self, Watch};
 use crate::{confine, output};
 use bugnet_dr::ir::Segment;
-use bugnet_dr::{fpu, sys};
+use bugnet_dr::{fpu, liveness, sys};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::package::{Package, PageRef};
 use bugnet_format::record::{LoadValue, OutputStream, Placed, Record, Records, SignalStep};
 use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
-use bugnet_format::types::CodeSeq;
-use hashbrown::HashMap;
+use bugnet_format::types::{Addr, CodeSeq};
+use hashbrown::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::fs::File;
 use std::ops::Range;
@@ -102,6 +103,12 @@ pub struct Replay {
     pub due: u64,
     /// Position of the event that is being handled.
     pub position: u64,
+    /// Arithmetic flags, bits of [`bugnet_dr::ir::ARITHMETIC`], that may not be the program's there.
+    pub unknown_flags: u32,
+    /// Whether all flags have to be the program's everywhere: execution may stop at any instruction.
+    exact_flags: bool,
+    /// Code pages that change in the interval.
+    changing: HashSet<u64>,
     /// Where execution is to stop.
     pub target: u64,
     output: bool,
@@ -134,6 +141,9 @@ impl Replay {
             errand: Errand::Begin,
             due: 0,
             position: 0,
+            unknown_flags: 0,
+            exact_flags: false,
+            changing: HashSet::new(),
             target: 0,
             output: false,
             counts: Counts::default(),
@@ -160,6 +170,11 @@ impl Replay {
             at_start.iter().map(|page| page.addr.0).filter(|at| self.memory.is_code(*at, 1)).collect();
         self.memory.install_code(&at_start).map_err(|e| e.to_string())?;
         changed.into_iter().for_each(|page| self.drop_blocks(page));
+        let mut new = HashSet::new();
+        let again = self.pages.iter().map(|page| page.addr.page().0);
+        self.changing = again.filter(|page| !new.insert(*page) || self.memory.is_code(*page, 1)).collect();
+        // Those were built as if it did not change.
+        self.changing.clone().into_iter().for_each(|page| self.drop_blocks(page));
         for page in &self.pages {
             self.memory.anticipate_code(page.addr.page().0).map_err(|e| e.to_string())?;
         }
@@ -195,7 +210,7 @@ impl Replay {
         if pc == self.gate {
             self.arrive();
         } else {
-            self.machine.fetch(pc);
+            self.fetch(pc);
             self.position = self.due.wrapping_sub(self.stub.shared().left);
             let reached = match self.stub.shared().left {
                 0 => self.advance(),
@@ -204,6 +219,17 @@ impl Replay {
             self.settle(reached);
         }
         self
+    }
+
+    /// Takes the registers from DynamoRIO.
+    pub fn fetch(&mut self, pc: u64) {
+        self.machine.fetch(pc);
+        self.machine.correct(COUNTER.0.into(), self.stub.shared().lent);
+    }
+
+    /// Whether counting must leave all flags as they are where code at these addresses is what makes them dead.
+    pub fn keeps_flags(&self, code: &[u64]) -> bool {
+        self.exact_flags || code.iter().any(|at| self.changing.contains(&Addr(*at).page().0))
     }
 
     /// A block was built when the instruction could not be executed, and no record is due.
@@ -273,9 +299,23 @@ impl Replay {
             self.over = Some(stop.clone());
         }
         self.counts.instructions = self.position;
-        let regs = Box::new(self.machine.registers());
+        let regs = Box::new(self.registers());
         let (position, counts) = (self.position, self.counts);
         self.send(&Response::Stopped { stop, position, regs, counts });
+    }
+
+    /// Every register, as far as it is known.
+    fn registers(&mut self) -> RegisterFile {
+        let mut regs = self.machine.registers();
+        regs.rflags_known &= !liveness::rflags_bits(self.unknown_flags);
+        regs
+    }
+
+    /// From here on, all flags are the program's at each instruction.
+    fn keep_flags(&mut self) {
+        if !std::mem::replace(&mut self.exact_flags, true) {
+            self.sites.plain_blocks().into_iter().for_each(drop_block);
+        }
     }
 
     /// Answers requests until one makes execution go on.
@@ -320,6 +360,9 @@ impl Replay {
                     if position < self.position {
                         let (asked, at) = (position, self.position);
                         self.fail(format!("cannot run to position {asked}: replay is at {at} already"));
+                    }
+                    if position != u64::MAX {
+                        self.keep_flags();
                     }
                     self.target = position;
                     self.output = output;
@@ -393,6 +436,7 @@ impl Replay {
             Record::Registers { updates, .. } => self.machine.update(updates),
             Record::Signal { step, regs, .. } => {
                 self.machine.load(regs);
+                self.unknown_flags = 0;
                 self.position += u64::from(*step == SignalStep::Return);
             }
             Record::Syscall { number, result, args, stream, updates, .. } => {
@@ -420,8 +464,7 @@ impl Replay {
             }
             Record::Check { rflags_known, hash, .. } => {
                 self.counts.checks += 1;
-                let regs = self.machine.registers();
-                if regs.hash(*rflags_known) != *hash {
+                if !self.matches(*rflags_known, *hash) {
                     return Err(divergence("the registers differ from the recorded ones (hash of a check)"));
                 }
             }
@@ -442,11 +485,30 @@ impl Replay {
     }
 
     fn compare_end(&mut self, expected: &RegisterFile) -> Stop {
-        if expected.differences(&self.machine.registers()).is_empty() {
+        if expected.differences(&self.registers()).is_empty() {
             return Stop::End;
         }
         let what = "the interval ends with other registers than recorded".into();
         Stop::Divergence { what, expected: Some(Box::new(expected.clone())) }
+    }
+
+    /// Whether the registers have this hash. Of flags that are not known, any will do.
+    fn matches(&mut self, rflags_known: u64, hash: u64) -> bool {
+        let mut regs = self.machine.registers();
+        let open = liveness::rflags_bits(self.unknown_flags) & rflags_known;
+        regs.rflags &= !open;
+        // All subsets of the bits in `open`, up to none again.
+        let mut flags = 0_u64;
+        loop {
+            regs.rflags = regs.rflags & !open | flags;
+            if regs.hash(rflags_known) == hash {
+                return true;
+            }
+            flags = flags.wrapping_sub(open) & open;
+            if flags == 0 {
+                return false;
+            }
+        }
     }
 
     /// The instruction at `pc`, decoded once.
@@ -544,12 +606,16 @@ impl Replay {
     /// Goes on behind the clean call.
     pub fn go_on(&mut self) -> ! {
         if let Wanted::Split(tag) = self.wanted {
+            // With the count in R11, where it is.
             self.machine.fetch(tag);
             self.machine.redirect(tag);
         }
         self.stub.set_segment_base(Segment::Fs, self.machine.fs_base);
         self.stub.set_segment_base(Segment::Gs, self.machine.gs_base);
-        let pc = self.machine.pc;
-        self.machine.redirect(pc)
+        let shared = self.stub.shared();
+        shared.lent = self.machine.get(COUNTER.0.into());
+        self.machine.complete();
+        self.machine.correct(COUNTER.0.into(), shared.left);
+        self.machine.redirect(self.machine.pc)
     }
 }

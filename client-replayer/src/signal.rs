@@ -4,6 +4,7 @@
 //! way than the recording, or came to where the recorded program was killed: execution goes to the gate, where the
 //! client decides which.
 
+use crate::counter::COUNTER;
 use crate::instruction::Instruction;
 use crate::replay::Replay;
 use crate::site::{Built, Span};
@@ -36,7 +37,17 @@ pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut sys::dr_sig
         SIGSEGV | SIGBUS => format!("the instruction at {pc:#x} accesses {:#x}", info.access_address as u64),
         signal => format!("signal {signal} at {pc:#x}"),
     };
-    let position = position(replay, info, pc);
+    let place = Place::of(replay, info, pc);
+    let shared = replay.stub.shared();
+    if place.r11_is_counter {
+        shared.left = context.r11;
+    } else {
+        shared.lent = context.r11;
+    }
+    replay.machine.correct(COUNTER.0.into(), shared.lent);
+    context.r11 = shared.left;
+    replay.unknown_flags = place.unknown_flags;
+    let position = replay.due.wrapping_sub(replay.stub.shared().left).wrapping_add_signed(place.ahead);
     let gate = replay.trap(what, position);
     context.__bindgen_anon_10.pc = gate as sys::app_pc;
     sys::dr_signal_action_t_DR_SIGNAL_REDIRECT
@@ -56,29 +67,43 @@ fn provide(replay: &mut Replay, address: u64) -> bool {
     news
 }
 
-/// The position of the instruction at `pc`, which has faulted.
-fn position(replay: &mut Replay, info: &sys::dr_siginfo_t, pc: u64) -> u64 {
-    let zero = replay.due.wrapping_sub(replay.stub.shared().left);
-    let fragment = info.fault_fragment_info;
-    if fragment.cache_start_pc.is_null() {
-        return zero;
-    }
-    let (span, counted_from) = match replay.sites.built(fragment.tag as u64) {
-        Some(Built::Plain(span)) => (span, 0),
-        Some(Built::Split(split)) => (replay.sites.split(split).span, replay.sites.split(split).before),
-        None => return zero,
-    };
-    let Span { start, count, .. } = *replay.sites.span(span);
-    let (mut at, mut executed) = (start, 0);
-    while at != pc && executed < count {
-        let Some(instruction) = Instruction::decode(at, &replay.memory) else { break };
-        at += instruction.len();
-        executed += 1;
-    }
-    if executed < counted_from {
-        // `left` still counts from the span's start.
-        zero.wrapping_add(u64::from(executed))
-    } else {
-        zero.wrapping_sub(u64::from(count - executed))
+/// What is known of the place of an instruction that has faulted.
+struct Place {
+    /// By how much its position is ahead of what the counter says.
+    ahead: i64,
+    /// Arithmetic flags that may not be the program's.
+    unknown_flags: u32,
+    /// Whether R11 counts, and is not the program's.
+    r11_is_counter: bool,
+}
+
+impl Place {
+    fn of(replay: &mut Replay, info: &sys::dr_siginfo_t, pc: u64) -> Self {
+        let outside = Self { ahead: 0, unknown_flags: 0, r11_is_counter: true };
+        let fragment = info.fault_fragment_info;
+        if fragment.cache_start_pc.is_null() {
+            return outside;
+        }
+        let (span, counted_from, split) = match replay.sites.built(fragment.tag as u64) {
+            Some(Built::Plain(span)) => (span, 0, None),
+            Some(Built::Split(id)) => {
+                let split = replay.sites.split(id);
+                (split.span, split.before, Some(split.borrowed.clone()))
+            }
+            None => return outside,
+        };
+        let Span { start, count, mut unknown_flags, .. } = *replay.sites.span(span);
+        let (mut at, mut executed) = (start, 0);
+        while at != pc && executed < count {
+            let Some(instruction) = Instruction::decode(at, &replay.memory) else { break };
+            unknown_flags &= !instruction.overwritten_flags();
+            at += instruction.len();
+            executed += 1;
+        }
+        let borrowed = split.as_ref().unwrap_or(&replay.sites.span(span).borrowed);
+        let r11_is_counter = !borrowed.contains(executed as usize);
+        // Before the call of a copy, the counter still counts from the span's start.
+        let ahead = if executed < counted_from { i64::from(executed) } else { -i64::from(count - executed) };
+        Self { ahead, unknown_flags, r11_is_counter }
     }
 }

@@ -1,5 +1,6 @@
 //! The places from which blocks call the client, and what the client knows of the code around them.
 
+use crate::counter::Borrowed;
 use crate::instruction::Instruction;
 use bugnet_format::types::Addr;
 use hashbrown::HashMap;
@@ -33,6 +34,11 @@ pub struct Span {
     pub count: u32,
     /// Whether another one follows in the block, instead of which the client is called.
     pub opaque: bool,
+    /// Arithmetic flags, bits of [`bugnet_dr::ir::ARITHMETIC`], that may not be the program's at its start: counting
+    /// changes them where they are overwritten before anything reads them.
+    pub unknown_flags: u32,
+    /// Where R11 is the program's.
+    pub borrowed: Borrowed,
     /// Its split copies, by the number of instructions before the call.
     splits: Vec<(u32, SplitId)>,
 }
@@ -51,6 +57,8 @@ pub struct Split {
     pub rest: SpanId,
     /// The instruction before which the client is called.
     pub instruction: Option<Instruction>,
+    /// Where R11 is the program's.
+    pub borrowed: Borrowed,
 }
 
 /// What a block in the code cache is, for the block and the fault events.
@@ -88,7 +96,8 @@ impl Sites {
 
     /// Makes a span.
     pub fn add_span(&mut self, start: u64, count: u32, opaque: bool) -> SpanId {
-        self.spans.push(Span { start, count, opaque, splits: Vec::new() });
+        let (unknown_flags, borrowed) = (0, Borrowed::default());
+        self.spans.push(Span { start, count, opaque, unknown_flags, borrowed, splits: Vec::new() });
         SpanId((self.spans.len() - 1) as u32)
     }
 
@@ -104,6 +113,17 @@ impl Sites {
         span
     }
 
+    /// Takes note of pages on which there is code that says how the block of a span was built.
+    pub fn depends_on(&mut self, span: SpanId, pages: &[u64]) {
+        let tag = self.span(span).start;
+        for page in pages {
+            let tags = self.on_page.entry(*page).or_default();
+            if tags.last() != Some(&tag) {
+                tags.push(tag);
+            }
+        }
+    }
+
     /// Whether no block of the program has been built.
     pub fn is_empty(&self) -> bool {
         self.built.is_empty()
@@ -112,6 +132,16 @@ impl Sites {
     /// Takes the plain blocks with bytes on a page off the list.
     pub fn take_blocks(&mut self, page: u64) -> Vec<u64> {
         self.on_page.remove(&page).unwrap_or_default()
+    }
+
+    /// Tags of all plain blocks.
+    pub fn plain_blocks(&self) -> Vec<u64> {
+        self.built.iter().filter(|(_, built)| matches!(built, Built::Plain(_))).map(|(tag, _)| *tag).collect()
+    }
+
+    /// The span with this number, to be changed.
+    pub fn span_mut(&mut self, id: SpanId) -> &mut Span {
+        &mut self.spans[id.0 as usize]
     }
 
     /// The span with this number.
@@ -126,9 +156,12 @@ impl Sites {
 
     /// Makes such a copy's description: `rest_start` is the address of the instruction before which the client is called.
     pub fn add_split(&mut self, span: SpanId, before: u32, tag: u64, rest_start: u64) -> SplitId {
-        let Span { count, opaque, .. } = *self.span(span);
+        let Span { count, opaque, unknown_flags, .. } = *self.span(span);
         let rest = self.add_span(rest_start, count - before, opaque);
-        self.splits.push(Split { span, before, tag, entry: None, rest, instruction: None });
+        // As long as it is not known which of them are overwritten on the way.
+        self.span_mut(rest).unknown_flags = unknown_flags;
+        let borrowed = Borrowed::default();
+        self.splits.push(Split { span, before, tag, entry: None, rest, instruction: None, borrowed });
         let id = SplitId((self.splits.len() - 1) as u32);
         self.spans[span.0 as usize].splits.push((before, id));
         self.built.insert(tag, Built::Split(id));

@@ -10,6 +10,10 @@ use crate::state;
 pub const STORE_RCX: &[u8] = &[0x65, 0x48, 0x89, 0x0c, 0x25];
 /// `mov rcx, gs:[slot]`, up to the slot.
 pub const LOAD_RCX: &[u8] = &[0x65, 0x48, 0x8b, 0x0c, 0x25];
+/// `mov gs:[slot], r11`, up to the slot.
+pub const STORE_R11: &[u8] = &[0x65, 0x4c, 0x89, 0x1c, 0x25];
+/// `mov r11, gs:[slot]`, up to the slot.
+pub const LOAD_R11: &[u8] = &[0x65, 0x4c, 0x8b, 0x1c, 0x25];
 /// `jmp gs:[slot]`, up to the slot.
 pub const JUMP: &[u8] = &[0x65, 0xff, 0x24, 0x25];
 /// `lea rcx, [rip + distance]`, up to the distance, which counts from its end.

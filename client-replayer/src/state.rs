@@ -62,7 +62,10 @@ unsafe extern "C" fn on_event() {
 unsafe extern "C" fn on_light() -> u64 {
     // SAFETY: called from the code cache, like a clean call.
     let replay = unsafe { replay() };
-    replay.called()
+    replay.stub.take_over();
+    let target = replay.called();
+    replay.stub.hand_over();
+    target
 }
 
 /// Sets up the replay and registers the events.

@@ -3,10 +3,11 @@
 //! A call goes to [`light`] first, which asks the client where to go on. Where DynamoRIO itself is needed, that is
 //! [`Stub::heavy`], a clean call.
 
+use crate::counter::COUNTER;
 use crate::light::{self, Handler};
-use crate::slots::{JUMP, LOAD_RCX, PLACE_IN_RCX, STORE_RCX, Slots};
+use crate::slots::{JUMP, LOAD_R11, LOAD_RCX, PLACE_IN_RCX, STORE_R11, STORE_RCX, Slots};
 use crate::state;
-use bugnet_dr::ir::{Block, Segment};
+use bugnet_dr::ir::{Block, Opnd, Segment};
 use bugnet_dr::sys;
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -15,8 +16,11 @@ use std::mem::offset_of;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Shared {
-    /// Instructions up to the next thing that is due; below zero only at a block's start.
+    /// Instructions up to the next thing that is due; below zero only at a block's start. Where blocks count in
+    /// [`COUNTER`], it is there instead while the code cache runs, but for instructions of the program's that use the register.
     pub left: u64,
+    /// [`COUNTER`] as the program sees it, while it counts.
+    pub lent: u64,
     /// RCX of the program while instrumentation uses the register.
     rcx: u64,
     /// Where the code cache goes on behind the call, except at [`crate::site::Site::Crossing`].
@@ -52,12 +56,15 @@ pub struct Stub {
     heavy: *mut sys::byte,
     /// Room for [`Self::crossing`], and how much there is of it.
     room: (*mut sys::byte, usize),
+    /// See [`Self::jump_target`].
+    target: *mut c_void,
 }
 
 impl Stub {
     /// Allocates the slots.
     pub fn new(handlers: Handlers) -> Result<Self, String> {
-        Ok(Self { slots: Slots::new()?, handlers, heavy: std::ptr::null_mut(), room: (std::ptr::null_mut(), 0) })
+        let (heavy, room) = (std::ptr::null_mut(), (std::ptr::null_mut(), 0));
+        Ok(Self { slots: Slots::new()?, handlers, heavy, room, target: std::ptr::null_mut() })
     }
 
     /// The slots of the replayed thread; from the first block on.
@@ -72,19 +79,59 @@ impl Stub {
         self.heavy as u64
     }
 
-    /// Machine code of a block's start: counts `instrs` down, and jumps over the five bytes behind it if that leaves no
-    /// negative number. RCX is in its slot then.
+    /// Machine code that counts `instrs` down, at a block's start: a negative number is left if something is due. Arithmetic
+    /// flags say so, whatever they were before.
     ///
     /// Code is made here, since DynamoRIO's encoder takes most of a replay's time where much code runs only a few times.
-    pub fn count_down(&self, instrs: u32) -> Vec<u8> {
-        let [left, rcx] = [self.slots.at(offset_of!(Shared, left)), self.slots.at(offset_of!(Shared, rcx))];
+    pub fn count_down(instrs: u32) -> Vec<u8> {
+        // `sub r11, instrs`, in its short form if that will do.
+        match i8::try_from(instrs) {
+            Ok(instrs) => vec![0x49, 0x83, 0xeb, instrs.cast_unsigned()],
+            Err(_) => [&[0x49, 0x81, 0xeb][..], &instrs.to_le_bytes()].concat(),
+        }
+    }
+
+    /// As [`Self::count_down`], without a change of flags, and jumps over the five bytes behind it if no negative number is
+    /// left. RCX is in its slot then.
+    pub fn count_down_quietly(&self, instrs: u32) -> Vec<u8> {
+        let rcx = self.slots.at(offset_of!(Shared, rcx));
         let minus = (instrs as i32).wrapping_neg().to_le_bytes();
-        // `lea rcx, [rcx + minus]`, in its short form if that will do.
+        // `lea r11, [r11 + minus]`, in its short form if that will do.
         let lea: &[u8] =
-            if instrs <= 128 { &[0x48, 0x8d, 0x49, minus[0]] } else { &[&[0x48, 0x8d, 0x89][..], &minus].concat() };
-        // The upper half of `left`, in the lower half of RCX by `bswap rcx`, is zero if it is not negative.
-        let test: &[u8] = &[0x48, 0x0f, 0xc9, 0x67, 0xe3, 5];
-        [STORE_RCX, &rcx, LOAD_RCX, &left, lea, STORE_RCX, &left, test].concat()
+            if instrs <= 128 { &[0x4d, 0x8d, 0x5b, minus[0]] } else { &[&[0x4d, 0x8d, 0x9b][..], &minus].concat() };
+        // `mov rcx, r11`. The upper half, in the lower one by `bswap rcx`, is zero if the number is not negative.
+        let test: &[u8] = &[0x4c, 0x89, 0xd9, 0x48, 0x0f, 0xc9, 0x67, 0xe3, 5];
+        [STORE_RCX, &rcx, lea, test].concat()
+    }
+
+    /// Machine code that puts the count into its slot.
+    pub fn save_count(&self) -> Vec<u8> {
+        [STORE_R11, &self.slots.at(offset_of!(Shared, left))].concat()
+    }
+
+    /// Machine code that takes the count from its slot to [`COUNTER`].
+    pub fn load_count(&self) -> Vec<u8> {
+        [LOAD_R11, &self.slots.at(offset_of!(Shared, left))].concat()
+    }
+
+    /// Machine code that puts [`COUNTER`], as the program sees it, into its slot.
+    pub fn save_lent(&self) -> Vec<u8> {
+        [STORE_R11, &self.slots.at(offset_of!(Shared, lent))].concat()
+    }
+
+    /// Machine code that gives [`COUNTER`] to the program.
+    pub fn lend(&self) -> Vec<u8> {
+        [&self.save_count()[..], LOAD_R11, &self.slots.at(offset_of!(Shared, lent))].concat()
+    }
+
+    /// Machine code that makes [`COUNTER`] the count again.
+    pub fn take_back(&self) -> Vec<u8> {
+        [self.save_lent(), self.load_count()].concat()
+    }
+
+    /// Memory for the target of a jump that uses [`COUNTER`].
+    pub fn jump_target(&self, bytes: u32) -> Opnd {
+        Opnd::near(self.target, bytes)
     }
 
     /// Machine code that puts RCX back.
@@ -121,9 +168,13 @@ impl Stub {
         [STORE_NUMBER, &number, &site.to_le_bytes(), JUMP, &call].concat()
     }
 
-    /// Code outside of blocks that calls the client for `site`, with RCX in its slot.
-    pub fn crossing(&mut self, site: u32) -> *mut sys::byte {
-        let code = self.jump(site);
+    /// Code outside of blocks that calls the client for `site`, with RCX in its slot if it is `saved`.
+    pub fn crossing(&mut self, site: u32, saved: bool) -> *mut sys::byte {
+        let mut code = self.jump(site);
+        if !saved {
+            let rcx = self.slots.at(offset_of!(Shared, rcx));
+            code.splice(..0, [STORE_RCX, &rcx].concat());
+        }
         if self.room.1 < code.len() {
             let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
             // SAFETY: asks for fresh memory in reach of the code cache; never freed.
@@ -140,6 +191,18 @@ impl Stub {
             self.room = (at.add(code.len()), self.room.1 - code.len());
         }
         at
+    }
+
+    /// In a light call, where blocks count in [`COUNTER`]: the count is in its slot, and the program's register in its
+    /// place, up to [`Self::hand_over`].
+    pub fn take_over(&self) {
+        let shared = self.shared();
+        shared.left = light::exchange(COUNTER, shared.lent);
+    }
+
+    /// Ends what [`Self::take_over`] began.
+    pub fn hand_over(&self) {
+        light::exchange(COUNTER, self.shared().left);
     }
 
     /// Sets the base of a segment as the program sees it.
@@ -171,6 +234,10 @@ impl Stub {
             sys::instrlist_clear_and_destroy(context, list);
             self.heavy = page;
             shared.call = light::address();
+            self.target = sys::dr_nonheap_alloc(size_of::<u64>(), sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE);
+            if self.target.is_null() {
+                state::die("DynamoRIO has no memory left near its code");
+            }
             light::prepare(&raw const shared.rcx, self.handlers.light);
         }
     }

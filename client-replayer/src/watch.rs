@@ -7,6 +7,7 @@
 use crate::instruction::Instruction;
 use crate::memory::Memory;
 use crate::state;
+use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Block, Instr};
 use bugnet_format::control::{LastWriter, Ran};
@@ -85,10 +86,13 @@ impl Watch {
 }
 
 /// Adds what the watch needs to a block: the instructions, and how far the position of each is ahead of the counter.
-pub fn instrument(block: &Block, watch: &Watch, instrs: impl Iterator<Item = (Instr, i64)>) {
+///
+/// R11 counts where the client is called.
+pub fn instrument(block: &Block, stub: &Stub, watch: &Watch, instrs: impl Iterator<Item = (Instr, i64)>) {
     for (instr, ahead) in instrs {
         let pc = instr.pc();
         if pc == watch.range.start {
+            block.meta(Some(instr), block.raw(&stub.save_count()));
             block.clean_call(Some(instr), on_run, Box::leak(Box::new(Spot { pc, ahead })));
         }
         let stores = match classify(instr) {
@@ -97,6 +101,7 @@ pub fn instrument(block: &Block, watch: &Watch, instrs: impl Iterator<Item = (In
             _ => false,
         };
         if stores {
+            block.meta(Some(instr), block.raw(&stub.save_count()));
             block.clean_call(Some(instr), on_store, Box::leak(Box::new(Spot { pc, ahead })));
         }
     }
@@ -134,7 +139,7 @@ unsafe extern "C" fn on_store(spot: *const Spot) {
     // SAFETY: a clean call of the only thread, with the leaked argument.
     let (replay, spot) = unsafe { (state::replay(), &*spot) };
     let position = replay.position_ahead(spot.ahead);
-    replay.machine.fetch(spot.pc);
+    replay.fetch(spot.pc);
     let Some(instruction) = Instruction::decode(spot.pc, &replay.memory) else { return };
     let stores = instruction.stores(&replay.machine);
     if let Some(watch) = &mut replay.memory.watch {

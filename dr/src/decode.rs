@@ -2,6 +2,7 @@
 
 use crate::access::{Action, classify};
 use crate::ir::Instr;
+use crate::liveness::effects;
 use crate::sys;
 use std::ffi::c_void;
 
@@ -28,6 +29,8 @@ pub struct Decoded {
     pub action: Action,
     /// Whether it transfers control.
     pub is_cti: bool,
+    /// Arithmetic flags that it overwrites, whatever happens; bits of [`crate::ir::ARITHMETIC`].
+    pub overwritten_flags: u32,
 }
 
 /// Bytes of a copy to decode: longer than an instruction, so that the decoder stays within it whatever the bytes are.
@@ -91,5 +94,6 @@ pub unsafe fn decode(pc: u64, bytes: &[u8]) -> Option<Decoded> {
     // SAFETY: the calling thread's context; `classify` keeps nothing that refers to the instruction.
     let mut decoder = unsafe { Decoder::new(sys::dr_get_current_drcontext()) };
     let (instr, len) = decoder.decode(pc, bytes)?;
-    Some(Decoded { len: len as u64, action: classify(instr), is_cti: instr.is_cti() })
+    let overwritten_flags = effects(instr).overwritten.flags;
+    Some(Decoded { len: len as u64, action: classify(instr), is_cti: instr.is_cti(), overwritten_flags })
 }

@@ -250,6 +250,13 @@ impl Opnd {
         self.get_imm().map_or(self, |value| Self::imm(value, bytes.min(4)))
     }
 
+    /// `bytes` bytes of memory at an address that is near the code cache.
+    #[must_use]
+    pub fn near(address: *const c_void, bytes: u32) -> Self {
+        // SAFETY: makes a value from values.
+        Self(unsafe { sys::opnd_create_rel_addr(address.cast_mut(), opsz(bytes)) })
+    }
+
     /// The absolute address of a pc-relative or absolute operand without FS or GS.
     #[must_use]
     pub fn absolute(self) -> Option<u64> {
@@ -349,6 +356,10 @@ impl Instr {
         is_cti, instr_is_cti
     );
     query!(
+        /// Whether it is a jump that depends on a condition.
+        is_conditional, instr_is_cbr
+    );
+    query!(
         /// Whether it is a near or far call.
         is_call, instr_is_call
     );
@@ -381,6 +392,19 @@ impl Instr {
     pub fn pc(self) -> u64 {
         // SAFETY: see the crate's "Safety of the whole".
         unsafe { sys::instr_get_app_pc(self.0) as u64 }
+    }
+
+    /// Where a near jump or call goes whose target is stated in the instruction.
+    #[must_use]
+    pub fn direct_target(self) -> Option<u64> {
+        // SAFETY: see the crate's "Safety of the whole"; only such instructions are asked for a target.
+        unsafe {
+            let direct = sys::instr_is_ubr(self.0) != 0
+                || sys::instr_is_cbr(self.0) != 0
+                || sys::instr_is_call_direct(self.0) != 0;
+            let near = direct && sys::opnd_is_near_pc(sys::instr_get_src(self.0, 0)) != 0;
+            near.then(|| sys::opnd_get_pc(sys::instr_get_src(self.0, 0)) as u64)
+        }
     }
 
     /// Length in bytes.
@@ -445,6 +469,15 @@ impl Instr {
         };
         // SAFETY: compares two values.
         unsafe { sys::opnd_same(from.0, to.0) != 0 }
+    }
+
+    /// Replaces a source operand of the program's instruction at `pc`, as which it still counts.
+    pub fn replace_source(self, index: u32, new: Opnd, pc: u64) {
+        // SAFETY: see the crate's "Safety of the whole"; the caller knows that there is such an operand.
+        unsafe {
+            sys::instr_set_src(self.0, index, new.0);
+            sys::instr_set_translation(self.0, pc as sys::app_pc);
+        }
     }
 
     /// The next instruction, meta ones included.

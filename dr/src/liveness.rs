@@ -23,6 +23,16 @@ impl Live {
     }
 }
 
+/// Arithmetic flags, as bits of [`ARITHMETIC`], that are live before these instructions if those are that are live
+/// behind them.
+#[must_use]
+pub fn flags_before(instrs: &[Instr], behind: u32) -> u32 {
+    instrs.iter().rev().fold(behind, |live, instr| {
+        let Effects { read, overwritten } = effects(*instr);
+        live & !overwritten.flags | read.flags
+    })
+}
+
 /// For a block's instructions, what is live before each, and at the end: one more entry than instructions.
 #[must_use]
 pub fn analyse(instrs: &[Instr]) -> Vec<Live> {
