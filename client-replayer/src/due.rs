@@ -99,7 +99,10 @@ impl Replay {
             pc += Instruction::decode(pc, &self.memory)?.len();
         }
         let split = self.sites.add_split(span, before, tag, pc);
-        self.sites.split(split).instruction = Instruction::decode(pc, &self.memory);
+        let instruction = Instruction::decode(pc, &self.memory);
+        let description = self.sites.split(split);
+        description.plain_read = instruction.as_ref().and_then(Instruction::plain_read);
+        description.instruction = instruction;
         Some(split)
     }
 
@@ -109,9 +112,14 @@ impl Replay {
         while let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) {
             let written = match &next.record {
                 Record::Load { ordinal, offset, value, .. } => {
-                    let regs = light::saved();
-                    let instruction = self.sites.split(split).instruction.as_ref();
-                    let addr = instruction.and_then(|i| i.read_address(*ordinal, *offset, value.len() as u64, regs));
+                    let (regs, len) = (light::saved(), value.len() as u64);
+                    let split = self.sites.split(split);
+                    let addr = match split.plain_read {
+                        Some((place, bytes)) if *ordinal == 0 && *offset == 0 && len <= bytes => {
+                            Some(place.address(regs))
+                        }
+                        _ => split.instruction.as_ref().and_then(|i| i.read_address(*ordinal, *offset, len, regs)),
+                    };
                     addr.is_some_and(|addr| self.write_value(addr, value).is_ok())
                 }
                 Record::Memory { addr, bytes, .. } => self.memory.write(addr.0, bytes).is_ok(),

@@ -1,9 +1,9 @@
 //! Where an instruction reads memory: the place of a `LOAD` record's value.
 
 use crate::memory::Memory;
-use bugnet_dr::access::{Access, Action, FpuEffect, RegisterValues, RepString};
+use bugnet_dr::access::{Access, Action, FpuEffect, Place, RegisterValues, RepString};
 use bugnet_dr::decode::{self, Decoded};
-use bugnet_dr::ir::Gpr;
+use bugnet_dr::ir::{Gpr, MemoryParts};
 
 /// The registers that a `LOAD` record's place may depend on.
 pub trait Registers: RegisterValues {
@@ -68,6 +68,17 @@ impl Instruction {
                 let (low, bytes) = range(*op, pointer, regs.gpr(Gpr::RCX), regs)?;
                 (end <= bytes).then(|| low.wrapping_add(offset))
             }
+            _ => None,
+        }
+    }
+
+    /// The first read, if its address is a sum of general purpose registers and a constant, and how many bytes it has.
+    pub fn plain_read(&self) -> Option<(MemoryParts, u64)> {
+        match &self.0.action {
+            Action::Execute { reads, .. } => match reads.first()? {
+                Access { place: Place::Direct(opnd), bytes, .. } => Some((opnd.parts()?, u64::from(*bytes))),
+                _ => None,
+            },
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::counter::Borrowed;
 use crate::instruction::Instruction;
+use bugnet_dr::ir::MemoryParts;
 use bugnet_format::types::Addr;
 use hashbrown::HashMap;
 
@@ -57,6 +58,8 @@ pub struct Split {
     pub rest: SpanId,
     /// The instruction before which the client is called.
     pub instruction: Option<Instruction>,
+    /// Its [`Instruction::plain_read`].
+    pub plain_read: Option<(MemoryParts, u64)>,
     /// Where R11 is the program's.
     pub borrowed: Borrowed,
 }
@@ -161,7 +164,7 @@ impl Sites {
         // As long as it is not known which of them are overwritten on the way.
         self.span_mut(rest).unknown_flags = unknown_flags;
         let borrowed = Borrowed::default();
-        self.splits.push(Split { span, before, tag, entry: None, rest, instruction: None, borrowed });
+        self.splits.push(Split { span, before, tag, entry: None, rest, instruction: None, plain_read: None, borrowed });
         let id = SplitId((self.splits.len() - 1) as u32);
         self.spans[span.0 as usize].splits.push((before, id));
         self.built.insert(tag, Built::Split(id));

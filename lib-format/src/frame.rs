@@ -8,6 +8,7 @@ use crate::record::{Record, Records};
 use crate::types::{CodeSeq, IntervalNo, Pid, Position, Tid};
 use crate::wire::Reader;
 use std::path::Path;
+use zstd::bulk::Decompressor;
 
 /// First bytes of an interval file.
 pub const INTERVAL_MAGIC: [u8; 8] = *b"BUGNETIV";
@@ -175,9 +176,10 @@ pub fn read_frames(file: &[u8], start: usize) -> Frames {
 
 fn read_some_frames(file: &[u8], start: usize, most: u32) -> Frames {
     let mut frames = Frames::default();
+    let mut unpacker = Decompressor::new().ok();
     let mut at = start;
     while at < file.len() && frames.count < most {
-        match read_frame(&file[at..], frames.count, &mut frames.stream) {
+        match read_frame(&file[at..], frames.count, &mut frames.stream, unpacker.as_mut()) {
             Ok(len) => {
                 at += len;
                 frames.count += 1;
@@ -193,7 +195,12 @@ fn read_some_frames(file: &[u8], start: usize, most: u32) -> Frames {
 }
 
 /// Reads the frame at the start of `bytes`, appends its records to `stream`, and returns its length in the file.
-fn read_frame(bytes: &[u8], sequence: u32, stream: &mut Vec<u8>) -> std::result::Result<usize, FrameFault> {
+fn read_frame(
+    bytes: &[u8],
+    sequence: u32,
+    stream: &mut Vec<u8>,
+    unpacker: Option<&mut Decompressor<'_>>,
+) -> std::result::Result<usize, FrameFault> {
     if !FRAME_MAGIC.starts_with(&bytes[..bytes.len().min(FRAME_MAGIC.len())]) {
         return Err(FrameFault::NotAFrame);
     }
@@ -211,11 +218,14 @@ fn read_frame(bytes: &[u8], sequence: u32, stream: &mut Vec<u8>) -> std::result:
     if number != sequence {
         return Err(FrameFault::Sequence);
     }
-    let records = zstd::bulk::decompress(&frame[FRAME_HEADER_SIZE..], raw).map_err(|_| FrameFault::Contents)?;
-    if records.len() != raw {
+    let start = stream.len();
+    stream.resize(start + raw, 0);
+    let unpacked =
+        unpacker.map(|unpacker| unpacker.decompress_to_buffer(&frame[FRAME_HEADER_SIZE..], &mut stream[start..]));
+    if !matches!(unpacked, Some(Ok(len)) if len == raw) {
+        stream.truncate(start);
         return Err(FrameFault::Contents);
     }
-    stream.extend_from_slice(&records);
     Ok(end)
 }
 
@@ -394,7 +404,9 @@ fn usable_records(stream: &[u8]) -> Usable {
             Record::Code { seq, .. } => found.last_code = found.last_code.max(seq),
             _ => {}
         }
-        found.ending = (found.bytes, placed.position);
+        reader.skip_data();
+        found.bytes = reader.offset();
+        found.ending = (found.bytes, reader.position());
     }
     found.fault =
         (found.bytes < stream.len()).then(|| (found.bytes as u64, "a zero byte among the records".to_owned()));

@@ -20,20 +20,22 @@ const HEADER: usize = 32;
 /// see [`CodeStore::covers`] and [`Interval::last_code_seq`].
 #[must_use]
 pub fn encode(interval: &Interval, code: &CodeStore) -> Vec<u8> {
-    encode_after(interval, code, CodeSeq(0))
+    let mut out = encode_head(interval, code, CodeSeq(0));
+    out.extend_from_slice(&interval.stream);
+    out
 }
 
-/// As [`encode`], for a replay process that has the code picture `known` already, which is not newer than the one at
-/// the interval's start: without the pages up to there.
+/// What comes before the interval's stream in a package for a replay process that has the code picture `known` already,
+/// which is not newer than the one at the interval's start: the pages up to there are left out.
 #[must_use]
-pub fn encode_after(interval: &Interval, code: &CodeStore, known: CodeSeq) -> Vec<u8> {
+pub fn encode_head(interval: &Interval, code: &CodeStore, known: CodeSeq) -> Vec<u8> {
     let start = interval.header.code_seq;
     let last = interval.last_code_seq();
     let mut pages: Vec<&CodePage> = code.picture(start);
     pages.retain(|page| page.seq > known);
     pages.extend(code.pages.iter().filter(|page| page.seq > start && page.seq <= last));
     pages.sort_by_key(|page| page.seq);
-    let mut out = Vec::with_capacity(HEADER + pages.len() * CODE_PAGE_SIZE + interval.stream.len());
+    let mut out = Vec::with_capacity(HEADER + pages.len() * CODE_PAGE_SIZE);
     out.extend_from_slice(&PACKAGE_MAGIC);
     out.extend_from_slice(&crate::FORMAT_VERSION.to_le_bytes());
     out.extend_from_slice(&(pages.len() as u32).to_le_bytes());
@@ -42,7 +44,6 @@ pub fn encode_after(interval: &Interval, code: &CodeStore, known: CodeSeq) -> Ve
     for page in pages {
         encode_page(page.seq, page.addr, &page.bytes, &mut out);
     }
-    out.extend_from_slice(&interval.stream);
     out
 }
 

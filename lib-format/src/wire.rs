@@ -21,10 +21,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The next byte, without moving on.
+    #[inline]
     pub fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
+    #[inline]
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], WireError> {
         let end = self.at.checked_add(len).ok_or(WireError("length overflows"))?;
         let out = self.bytes.get(self.at..end).ok_or(WireError("ends in the middle"))?;
@@ -32,12 +34,14 @@ impl<'a> Reader<'a> {
         Ok(out)
     }
 
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(N)?);
         Ok(out)
     }
 
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, WireError> {
         Ok(self.array::<1>()?[0])
     }
@@ -50,12 +54,18 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, WireError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// Unsigned LEB128 of at most 64 bits; a longer or wider number is an error.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, WireError> {
+        if let Some(byte @ ..0x80) = self.peek() {
+            self.at += 1;
+            return Ok(byte.into());
+        }
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -72,6 +82,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A varint length followed by that many bytes, at most `max` of them.
+    #[inline]
     pub fn bytes(&mut self, max: usize) -> Result<&'a [u8], WireError> {
         let len = usize::try_from(self.varint()?).map_err(|_| WireError("length overflows"))?;
         if len > max {

@@ -122,7 +122,7 @@ pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedR
     drop(parts);
     let first = &threads.threads[0];
     let id = IntervalId { thread: first.id, interval: first.place(0).0 };
-    let mut process = Process::start(tools, id, &package, window)?;
+    let mut process = Process::start(tools, id, &[&package], window)?;
     drop(package);
     process.send(&Request::RunMerged)?;
     let result = match process.receive()? {

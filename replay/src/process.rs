@@ -28,7 +28,7 @@ const STDERR_SHOWN: usize = 4 << 10;
 /// How long one look at the socket lasts before the process is looked at.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Intervals that one process replays before it has to make room for another one.
-const MAX_INTERVALS: u32 = 64;
+const MAX_INTERVALS: u32 = 1024;
 /// After so many looks without a byte and without processor time used, a replay process counts as stuck.
 const STUCK_AFTER: u32 = 60;
 
@@ -43,8 +43,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a replay process on `package`, in a window of the address space that begins at `window`, and waits until it has set up.
-    pub fn start(tools: &Tools, interval: IntervalId, package: &[u8], window: u64) -> Result<Self> {
+    /// Starts a replay process on `package`, which comes in parts, in a window of the address space that begins at `window`, and waits until it has set up.
+    pub fn start(tools: &Tools, interval: IntervalId, package: &[&[u8]], window: u64) -> Result<Self> {
         let package = sealed_memory(package).map_err(ReplayError::system("hand the interval to the replay process"))?;
         let (stderr, for_child) = bounded_sink().map_err(ReplayError::system("catch the replay process's errors"))?;
         let (socket, theirs) = UnixStream::pair().map_err(ReplayError::system("connect to the replay process"))?;
@@ -82,11 +82,13 @@ impl Process {
     }
 
     /// Gives it another interval of the same process, whose package lacks the code pages that it has.
-    pub fn next(&mut self, interval: IntervalId, package: &[u8]) -> Result<()> {
+    pub fn next(&mut self, interval: IntervalId, package: &[&[u8]]) -> Result<()> {
         self.interval = interval;
         self.intervals += 1;
-        self.send(&Request::Next { len: package.len() as u64 })?;
-        self.socket.write_all(package).map_err(|e| self.lost(&e))?;
+        self.send(&Request::Next { len: package.iter().map(|part| part.len() as u64).sum() })?;
+        for part in package {
+            self.socket.write_all(part).map_err(|e| self.lost(&e))?;
+        }
         match self.receive()? {
             Response::Ready => Ok(()),
             other => Err(self.unexpected(&other)),
@@ -199,11 +201,13 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// A read-only descriptor of memory that holds `bytes` and can never change again.
-fn sealed_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+/// A read-only descriptor of memory that holds `parts`, one behind the other, and can never change again.
+fn sealed_memory(parts: &[&[u8]]) -> io::Result<OwnedFd> {
     let memory = memfd_create("bugnet-package", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
     let mut file = File::from(memory);
-    file.write_all(bytes)?;
+    for part in parts {
+        file.write_all(part)?;
+    }
     let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
     fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
     file.rewind()?;

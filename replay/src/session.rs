@@ -64,7 +64,8 @@ impl Session {
         used: Used,
     ) -> Result<Self> {
         let code = log.code(id.thread.pid)?;
-        let process = Process::start(tools, id, &package::encode(interval, &code), window)?;
+        let head = package::encode_head(interval, &code, CodeSeq(0));
+        let process = Process::start(tools, id, &[&head, &interval.stream], window)?;
         Ok(Self::at_start(process, id, interval, window, used))
     }
 
@@ -86,9 +87,9 @@ impl Session {
         let all = used.and(&before.used);
         if before.leaves_process_for(id, interval) && used.leaves(before.window) {
             let Self { mut process, code: known, window, .. } = before;
-            let package = package::encode_after(interval, &*log.code(id.thread.pid)?, known);
+            let head = package::encode_head(interval, &*log.code(id.thread.pid)?, known);
             // Whatever the interval before has done to the process, this one is not to suffer.
-            if process.next(id, &package).is_ok() {
+            if process.next(id, &[&head, &interval.stream]).is_ok() {
                 return Ok(Self::at_start(process, id, interval, window, all));
             }
         }

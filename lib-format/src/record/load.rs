@@ -54,6 +54,9 @@ impl<'a> LoadValue<'a> {
     /// The bytes of a value of up to `N` bytes, lowest address first, and zeros behind them.
     #[must_use]
     pub fn to_array<const N: usize>(&self) -> [u8; N] {
+        if let Ok(whole) = self.stored.try_into() {
+            return whole;
+        }
         let mut out = [0; N];
         out.iter_mut().zip(self.stored).for_each(|(to, from)| *to = *from);
         out
@@ -111,6 +114,7 @@ pub fn encode_load(out: &mut Vec<u8>, delta: u64, ordinal: u8, offset: u64, valu
     }
 }
 
+#[inline]
 pub(super) fn decode_load<'a>(r: &mut Reader<'a>, first: u8) -> Result<Record<'a>, WireError> {
     let form = first & 0x1f;
     let delta = r.varint()?;

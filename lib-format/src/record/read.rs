@@ -64,6 +64,21 @@ impl<'a> Records<'a> {
         self.position
     }
 
+    /// Passes over the `LOAD` and `MEMORY` records that come next, which are nearly all there are, up to the first of
+    /// another kind or that breaks a rule.
+    pub fn skip_data(&mut self) {
+        while let Some(first @ (tag::LOAD.. | tag::MEMORY)) = self.reader.peek() {
+            let before = self.reader.clone();
+            let position =
+                data_delta(&mut self.reader, first).ok().and_then(|delta| self.position.0.checked_add(delta));
+            let Some(position) = position else {
+                self.reader = before;
+                return;
+            };
+            self.position = Position(position);
+        }
+    }
+
     fn read(&mut self) -> Result<Option<Record<'a>>, WireError> {
         let r = &mut self.reader;
         let first = match r.peek() {
@@ -136,6 +151,16 @@ impl<'a> Records<'a> {
             _ => return Err(WireError("unknown record tag")),
         }))
     }
+}
+
+/// Reads a `LOAD` or `MEMORY` whose tag is `first`; its `delta`.
+fn data_delta(r: &mut Reader<'_>, first: u8) -> Result<u64, WireError> {
+    r.u8()?;
+    if first == tag::MEMORY {
+        let delta = r.varint()?;
+        return memory(r).map(|_| delta);
+    }
+    decode_load(r, first).map(|record| record.delta())
 }
 
 /// A piece of memory; one that would reach past the top of the address space is an error.
