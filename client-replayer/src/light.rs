@@ -13,6 +13,9 @@ use std::mem::offset_of;
 /// Bytes of the stack on which the client runs.
 const STACK: usize = 256 << 10;
 
+/// The direction flag.
+const DIRECTION: u64 = 0x400;
+
 /// Called with the registers saved; returns the address in the code cache, or of other code there, to go on at.
 pub type Handler = unsafe extern "C" fn() -> u64;
 
@@ -176,8 +179,16 @@ macro_rules! light {
             ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
             $restore,
             ".endr",
-            "push qword ptr [rcx + {rflags}]",
-            "popfq",
+            // `popfq` takes long. Without it, OF comes from an addition that overflows, the others by `sahf`.
+            "mov rax, [rcx + {rflags}]",
+            "test eax, {rare}",
+            "jnz 3f",
+            "bt eax, 11",
+            "mov ah, al",
+            "setc al",
+            "add al, 0x7f",
+            "sahf",
+            "4:",
             "mov rax, [rcx + {gpr}]",
             "mov rdx, [rcx + {gpr} + 2*8]",
             "mov rbx, [rcx + {gpr} + 3*8]",
@@ -195,6 +206,10 @@ macro_rules! light {
             "mov r15, [rcx + {gpr} + 15*8]",
             "mov rcx, [rcx + {gpr} + 1*8]",
             "jmp qword ptr [rip + {saved} + {target}]",
+            "3:",
+            "push qword ptr [rcx + {rflags}]",
+            "popfq",
+            "jmp 4b",
             saved = sym SAVED,
             gpr = const offset_of!(Saved, gpr),
             rflags = const offset_of!(Saved, rflags),
@@ -204,6 +219,7 @@ macro_rules! light {
             rcx_slot = const offset_of!(Saved, rcx_slot),
             handler = const offset_of!(Saved, handler),
             alignment_check = const ALIGNMENT_CHECK,
+            rare = const ALIGNMENT_CHECK | DIRECTION,
         );
     };
 }

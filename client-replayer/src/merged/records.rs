@@ -112,7 +112,7 @@ impl Merged {
     fn interval_ends(&mut self, index: usize, expected: &RegisterFile) -> Result<(), Trouble> {
         self.same(expected, "the interval ends with other registers than recorded")?;
         let Some(beginning) = self.threads[index].begin()? else {
-            self.threads[index].over = true;
+            self.threads[index].finish();
             return Ok(());
         };
         self.change_code(beginning.interval.code_seq)?;

@@ -77,6 +77,12 @@ impl Thread {
         Ok(Some(Beginning { regs: *regs, interval }))
     }
 
+    /// The thread has come to its end: what it knows of memory is not needed any more.
+    pub fn finish(&mut self) {
+        self.over = true;
+        self.picture.reset(self.picture.seq());
+    }
+
     /// Reads the next record.
     ///
     /// # Errors
