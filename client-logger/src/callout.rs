@@ -1,8 +1,9 @@
 //! From the code cache into Rust and back.
 //!
-//! A callout's inline part (see [`insert`]) leaves the thread in RAX and calls the stub on the thread's own stack for
-//! callouts. The stub saves every register in the thread and calls [`bugnet_logger_callout`]. Behind it, all
-//! registers get their (maybe changed) saved values back.
+//! A callout's inline part (see [`insert`]) is short, since there are many and they keep code that runs apart: it only says
+//! where it is. All of them go on at one [`entry`], which calls the stub on the thread's own stack for callouts. The
+//! stub saves every register in the thread and calls [`bugnet_logger_callout`]. Behind it, all registers get their (maybe
+//! changed) saved values back.
 
 use crate::fs_base;
 use crate::kept;
@@ -11,6 +12,7 @@ use crate::thread::{Saved, Thread};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::sys;
 use bugnet_format::regs::ALIGNMENT_CHECK;
+use bugnet_format::types::Addr;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
@@ -39,9 +41,13 @@ pub enum Slot {
     Permissions,
     /// What a callout has to tell the code behind it.
     Outcome,
+    /// Address of the [`entry`] of callouts.
+    Entry,
+    /// Where the code cache goes on behind a callout.
+    Return,
 }
 
-const SLOTS: u32 = 26;
+const SLOTS: u32 = 28;
 
 impl Slot {
     fn index(self) -> u32 {
@@ -57,6 +63,8 @@ impl Slot {
             Self::Difference => 23,
             Self::Permissions => 24,
             Self::Outcome => 25,
+            Self::Entry => 26,
+            Self::Return => 27,
         }
     }
 
@@ -152,6 +160,12 @@ impl Drop for Stack {
     }
 }
 
+/// The calling thread's callouts are about to find their way.
+pub fn prepare() {
+    // SAFETY: the calling thread's own slot.
+    unsafe { *Slot::Entry.address() = entry() };
+}
+
 /// The stub for this processor.
 pub fn stub() -> usize {
     let stub: unsafe extern "C" fn() = match (std::arch::is_x86_feature_detected!("avx"), fs_base::can_be_set()) {
@@ -170,37 +184,78 @@ unsafe extern "C" {
     fn bugnet_stub_sse();
 }
 
+/// Machine code, which DynamoRIO's encoder would take its time for.
+#[derive(Default)]
+struct Code(Vec<u8>);
+
+/// `mov gs:[slot], rax`, up to the slot; so are the others.
+const STORE_RAX: &[u8] = &[0x65, 0x48, 0x89, 0x04, 0x25];
+/// `mov rax, gs:[slot]`
+const LOAD_RAX: &[u8] = &[0x65, 0x48, 0x8b, 0x04, 0x25];
+/// `mov rcx, gs:[slot]`
+const LOAD_RCX: &[u8] = &[0x65, 0x48, 0x8b, 0x0c, 0x25];
+/// `jmp gs:[slot]`
+const JUMP: &[u8] = &[0x65, 0xff, 0x24, 0x25];
+
+impl Code {
+    fn with(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// An instruction that ends with a slot.
+    fn slot(self, opcode: &[u8], slot: Slot) -> Self {
+        self.with(opcode).with(&slot.offset().to_le_bytes())
+    }
+
+    /// An instruction that ends with the offset of one of the [`Thread`]'s fields.
+    fn field(self, opcode: &[u8], offset: usize) -> Self {
+        self.with(opcode).with(&(offset as u32).to_le_bytes())
+    }
+}
+
 /// Inserts a callout about `site` before `at`. All registers and flags are the same behind it, unless the site is one
 /// that changes them.
-///
-/// As machine code: there is at least one callout in each block, and DynamoRIO's encoder takes its time.
 pub fn insert(block: &Block, at: Option<Instr>, site: Site) {
     let site = kept::keep(site) as u64;
-    let gpr = |reg: Gpr| offset_of!(Thread, saved) + offset_of!(Saved, gpr) + 8 * usize::from(reg.0);
-    let mut code = Vec::with_capacity(96);
-    let mut emit = |opcode: &[u8], displacement: usize| {
-        code.extend_from_slice(opcode);
-        code.extend_from_slice(&(displacement as u32).to_le_bytes());
-    };
-    let slot = |slot: Slot| slot.offset() as usize;
-    emit(&[0x65, 0x48, 0x89, 0x04, 0x25], slot(Slot::Rax)); // mov gs:[slot], rax
-    emit(&[0x65, 0x48, 0x8b, 0x04, 0x25], slot(Slot::Thread)); // mov rax, gs:[slot]
-    emit(&[0x48, 0x89, 0x88], gpr(Gpr::RCX)); // mov [rax + offset], rcx
-    emit(&[0x65, 0x48, 0x8b, 0x0c, 0x25], slot(Slot::Rax)); // mov rcx, gs:[slot]
-    emit(&[0x48, 0x89, 0x88], gpr(Gpr::RAX)); // mov [rax + offset], rcx
-    emit(&[0x48, 0x89, 0xa0], gpr(Gpr::RSP)); // mov [rax + offset], rsp
-    code.extend_from_slice(&[0x48, 0xb9]); // mov rcx, site
-    code.extend_from_slice(&site.to_le_bytes());
-    let mut emit = |opcode: &[u8], displacement: usize| {
-        code.extend_from_slice(opcode);
-        code.extend_from_slice(&(displacement as u32).to_le_bytes());
-    };
-    // The return address goes onto the callouts' own stack: a fragment may be copied, and returns where it is then.
-    emit(&[0x48, 0x8b, 0xa0], offset_of!(Thread, stack_top)); // mov rsp, [rax + offset]
-    emit(&[0xff, 0x90], offset_of!(Thread, stub)); // call [rax + offset]
-    emit(&[0x48, 0x8b, 0xa0], gpr(Gpr::RSP)); // mov rsp, [rax + offset]
-    emit(&[0x48, 0x8b, 0x80], gpr(Gpr::RAX)); // mov rax, [rax + offset]
-    block.meta(at, block.raw(&code));
+    let code = Code::default()
+        .slot(STORE_RAX, Slot::Rax)
+        .with(&[0x48, 0x8d, 0x05, 18, 0, 0, 0]) // lea rax, [rip + 18]: behind all of this
+        .slot(JUMP, Slot::Entry)
+        // mov rax, site: never executed, but what follows the instructions of a block can decode it.
+        .with(&[0x48, 0xb8])
+        .with(&site.to_le_bytes());
+    block.meta(at, block.raw(&code.0));
+}
+
+/// Where callouts go on, with RAX where they return to: behind the address of their site. It leaves the thread in RAX and
+/// that place in RCX for the stub.
+fn entry() -> u64 {
+    static ENTRY: OnceLock<u64> = OnceLock::new();
+    *ENTRY.get_or_init(|| {
+        let gpr = |reg: Gpr| offset_of!(Thread, saved) + offset_of!(Saved, gpr) + 8 * usize::from(reg.0);
+        let code = Code::default()
+            .slot(STORE_RAX, Slot::Return)
+            .slot(LOAD_RAX, Slot::Thread)
+            .field(&[0x48, 0x89, 0x88], gpr(Gpr::RCX)) // mov [rax + offset], rcx
+            .slot(LOAD_RCX, Slot::Rax)
+            .field(&[0x48, 0x89, 0x88], gpr(Gpr::RAX)) // mov [rax + offset], rcx
+            .field(&[0x48, 0x89, 0xa0], gpr(Gpr::RSP)) // mov [rax + offset], rsp
+            .slot(LOAD_RCX, Slot::Return)
+            .field(&[0x48, 0x8b, 0xa0], offset_of!(Thread, stack_top)) // mov rsp, [rax + offset]
+            .field(&[0xff, 0x90], offset_of!(Thread, stub)) // call [rax + offset]
+            .field(&[0x48, 0x8b, 0xa0], gpr(Gpr::RSP)) // mov rsp, [rax + offset]
+            .field(&[0x48, 0x8b, 0x80], gpr(Gpr::RAX)) // mov rax, [rax + offset]
+            .slot(JUMP, Slot::Return)
+            .0;
+        let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
+        // SAFETY: fresh memory, which is never freed and has room for the code.
+        unsafe {
+            let memory = sys::dr_nonheap_alloc(Addr::PAGE as usize, prot).cast::<u8>();
+            memory.copy_from_nonoverlapping(code.as_ptr(), code.len());
+            memory as u64
+        }
+    })
 }
 
 /// The Rust side of a callout.
@@ -221,8 +276,8 @@ macro_rules! stub {
             concat!(".globl ", $name),
             concat!(".hidden ", $name),
             concat!($name, ":"),
-            // RAX is the thread, RCX the site, RSP the callouts' stack with the return address; all three were
-            // saved by the inline part.
+            // RAX is the thread, RCX where the code cache goes on, RSP the callouts' stack with the return address; all
+            // three were saved by the entry.
             "mov [rax + {gpr} + 2*8], rdx",
             "mov [rax + {gpr} + 3*8], rbx",
             "mov [rax + {gpr} + 5*8], rbp",
@@ -245,6 +300,8 @@ macro_rules! stub {
             "push 2",
             "popfq",
             "2:",
+            // The site's address need not be aligned.
+            "mov rcx, [rcx - 8]",
             ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
             $save,
             ".endr",
@@ -284,7 +341,7 @@ macro_rules! stub {
             "mov r13, [rax + {gpr} + 13*8]",
             "mov r14, [rax + {gpr} + 14*8]",
             "mov r15, [rax + {gpr} + 15*8]",
-            // The inline part restores RSP and RAX.
+            // The entry restores RSP and RAX.
             "ret",
             gpr = const offset_of!(Thread, saved) + offset_of!(Saved, gpr),
             rflags = const offset_of!(Thread, saved) + offset_of!(Saved, rflags),

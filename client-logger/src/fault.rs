@@ -127,6 +127,8 @@ fn scan(start: u64, pc: u64) -> Scan {
                     out.rax_moved = false;
                 }
             }
+            // A callout, behind which RAX is the program's.
+            (Mnemonic::Jmp, Some(_)) => out.rax_moved = false,
             (Mnemonic::Js | Mnemonic::Jmp, _) if counting && i.op0_kind() == OpKind::NearBranch64 => {
                 out.limit = Some(i.near_branch_target());
                 counting = false;

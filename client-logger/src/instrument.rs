@@ -6,10 +6,10 @@
 //!     mov  rax, [rbx+8]                 the program's load
 //!     cmp  rax, fs:[rbx+8] ; jne DIFFERS
 //!     ...
-//!     jmp LAST
+//!     jcc  TARGET                       the block's last instruction
+//!     jmp  NEXT
 //! LIMIT:  callout ; jmp back            the slow paths of the whole block, out of the way
 //! DIFFERS: callout ; jmp back
-//! LAST: the block's last instruction
 //! ```
 
 mod by_fs;
@@ -468,15 +468,22 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Puts the slow paths before the last instruction, where nothing falls into them.
+    /// Puts the slow paths at the block's end, where nothing falls into them.
     fn place_slow_paths(self) {
         let block = self.block;
         let last = self.instrs[self.instrs.len() - 1];
+        let branches = last.is_conditional_jump() && !last.is_loop();
+        if branches {
+            // DynamoRIO would put it behind everything, and the program would come through there.
+            block.app(None, block.leave(last.pc() + last.len(block)), last.pc());
+        }
+        let leaves = branches || last.is_direct_jump();
         // Checks behind the last instruction belong to it; it then is no branch, and the block's end is the place.
-        let ends_in_branch = last.is_cti() || last.is_syscall();
-        let at = ends_in_branch.then_some(last);
+        let at = (!leaves && (last.is_cti() || last.is_syscall())).then_some(last);
         let over = block.label();
-        block.meta(at, block.jump(over));
+        if !leaves {
+            block.meta(at, block.jump(over));
+        }
         self.place_straddles(at);
         for Slow { entry, back, site } in self.slow {
             block.meta(at, entry);

@@ -237,6 +237,7 @@ impl Thread {
             sys::dr_set_tls_field(context, thread.cast());
             (*thread).use_shadow(shadow);
             *Slot::Thread.address() = thread as u64;
+            callout::prepare();
             // The first block calls out, and recording begins.
             *Slot::Left.address() = 0;
             // No block asks for a code picture before.

@@ -344,6 +344,15 @@ pub struct Instr(pub *mut sys::instr_t);
 
 impl Instr {
     query!(
+        /// Whether it is a direct near `jmp`.
+        is_direct_jump, instr_is_near_ubr);
+    query!(
+        /// Whether it is a conditional jump, `loop` and `jrcxz` among them.
+        is_conditional_jump, instr_is_cbr);
+    query!(
+        /// Whether it is `loop` or `jrcxz` in one of their forms.
+        is_loop, instr_is_cti_loop);
+    query!(
         /// Whether it belongs to the program, and not to the instrumentation.
         is_app, instr_is_app
     );
@@ -718,6 +727,14 @@ impl Block {
     #[must_use]
     pub fn jump_if(&self, opcode: u32, label: Instr) -> Instr {
         self.make(opcode, &[], &[Opnd::label(label)])
+    }
+
+    /// A jump to one of the program's addresses, with which the block is left.
+    #[must_use]
+    pub fn leave(&self, target: u64) -> Instr {
+        // SAFETY: makes an operand.
+        let target = unsafe { sys::opnd_create_pc(target as sys::app_pc) };
+        self.make(sys::OP_jmp, &[], &[Opnd(target)])
     }
 
     /// `jrcxz label`; the label must be near.
