@@ -46,15 +46,18 @@ fn kill_recordings(test: &str, count: usize) -> Result<()> {
         let span = if number % 10 == 0 { duration / 20 } else { duration };
         let delay = span.mul_f64(rng.f64());
         let log = workshop.path.join(format!("log-{number}"));
-        kill_one(&job, &log, victim, delay)
-            .and_then(|()| examine(&log, &native.stdout))
-            .with_context(|| format!("recording {number}: {victim:?} killed {delay:?} after the log appeared"))?;
-        fs::remove_dir_all(&log)?;
+        let about = || format!("recording {number}: {victim:?} killed {delay:?} after the log appeared");
+        if kill_one(&job, &log, victim, delay).with_context(about)? {
+            examine(&log, &native.stdout).with_context(about)?;
+            fs::remove_dir_all(&log)?;
+        }
     }
     workshop.done()
 }
 
-fn kill_one(job: &Job, log: &Path, victim: Victim, delay: Duration) -> Result<()> {
+/// Whether there is a log: a program that dies before its first instruction leaves none, and `bugnet record` says so.
+fn kill_one(job: &Job, log: &Path, victim: Victim, delay: Duration) -> Result<bool> {
+    const FAILED: i32 = 125;
     let mut command = job.recorded(log, &OPTIONS)?;
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()?;
     while !log.join("recording.json").exists() {
@@ -70,12 +73,13 @@ fn kill_one(job: &Job, log: &Path, victim: Victim, delay: Duration) -> Result<()
         // It may have ended by itself already, which is one of the moments, too.
         Victim::Program => program_of(&child).into_iter().try_for_each(|pid| kill(pid, Signal::SIGKILL))?,
     }
-    child.wait()?;
+    let status = child.wait()?;
     // The program may outlive bugnet for a moment; a group without members cannot be signalled.
     while kill(group, Signal::SIGKILL).is_ok() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok(())
+    ensure!(log.exists() || status.code() == Some(FAILED), "there is no log, but bugnet record ended with {status}");
+    Ok(log.exists())
 }
 
 /// The process that `bugnet record` waits for.
