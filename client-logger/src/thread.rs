@@ -4,36 +4,34 @@ mod copies;
 mod exchange;
 mod memory;
 mod ownership;
+mod room;
+mod serve;
 
 use crate::callout::{self, Slot};
-use crate::claims::{self, Claim};
-use crate::code::read_memory;
 use crate::density::Density;
 use crate::environment;
 use crate::fs_base;
 use crate::leave::Leave;
 use crate::process::{self, Process};
-use crate::shadow::{self, Mapping, Shadow};
+use crate::shadow::Shadow;
 use crate::signals::{self, Mask};
-use crate::site::{Held, Kind, Site};
-use crate::special;
+use crate::site::{Kind, Site};
 use crate::stack_move;
 use crate::syscall::SyscallState;
 use crate::writer::Writer;
-use bugnet_dr::access::{Access, RegisterValues};
+use bugnet_dr::access::RegisterValues;
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{context, fpu, sys};
 use bugnet_format::cache::Picture;
 use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
-use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind, register_number};
-use bugnet_format::regs::{ALIGNMENT_CHECK, ARITHMETIC_FLAGS, COMPARED_FLAGS, GPR_UNKNOWN, RegisterFile};
+use bugnet_format::record::{EndReason, Record};
+use bugnet_format::regs::{ALIGNMENT_CHECK, ARITHMETIC_FLAGS, COMPARED_FLAGS, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
-use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::ops::Range;
 
-/// Most instructions of a block of code: DynamoRIO's option `max_bb_instrs`.
+/// More instructions than a block of code has: see DynamoRIO's option `-max_bb_instrs`.
 const MAX_BLOCK: u64 = 256;
 
 /// Registers as the stub saves them.
@@ -167,17 +165,6 @@ pub fn set_segment_base(segment: Segment, base: u64) -> bool {
     // SAFETY: a word of the calling thread's, as far from DynamoRIO's segment base as DynamoRIO says.
     unsafe { *Slot::Thread.address().byte_sub(Slot::Thread.offset() as usize).byte_add(offset as usize) = base };
     true
-}
-
-/// Changes the protection of a page of the program's.
-fn protect(page: u64, protection: i32) {
-    // SAFETY: a page of the program's, which is given its own protection back before anything else happens to it.
-    if unsafe { libc::mprotect(page as *mut c_void, Addr::PAGE as usize, protection) } != 0 {
-        let why = std::io::Error::last_os_error();
-        crate::die(&format!(
-            "the protection of the page at {page:#x}, where the program jumped to, cannot be changed: {why}"
-        ));
-    }
 }
 
 impl Thread {
@@ -406,111 +393,6 @@ impl Thread {
         }
     }
 
-    /// The parts of the address space in which the interval may have accessed memory.
-    fn reach(&mut self) -> Vec<Range<u64>> {
-        let mut reach = std::mem::take(&mut self.reached);
-        reach.extend(self.shadow.reach());
-        reach
-    }
-
-    /// Before a system call: what it claims of the address space is cleared of shadows. `false` if it must not be made, since
-    /// something of ours lies there that cannot move.
-    pub fn make_way(&mut self, number: i64, args: &[u64; 6]) -> bool {
-        claims::of(number, args).into_iter().all(|claim| {
-            if self.shadow.overlaps(&claim.range) {
-                let position = self.counted() - 1;
-                self.move_shadow(position, position, Some(&claim));
-            }
-            shadow::make_room(&claim.range) || claim.yields
-        })
-    }
-
-    /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
-    pub fn mapped(&mut self, address: u64, len: u64) {
-        if !self.shadow.reserve_range(address, len) {
-            let counted = self.counted();
-            self.move_shadow(counted - 1, counted, None);
-        }
-    }
-
-    /// Another shadow takes the place of the thread's, out of the way of what is about to come. The picture is empty from here
-    /// on, and a new interval begins before anything is compared with it. All before `position` has been executed, and
-    /// if there is no room, recording ends at `end`.
-    fn move_shadow(&mut self, position: u64, end: u64, coming: Option<&Claim>) {
-        self.reached.extend(self.shadow.reach());
-        self.shadow.discard();
-        self.room.clear();
-        let counted = self.counted();
-        match process::get().place_shadow(coming) {
-            Some(shadow) => {
-                self.use_shadow(shadow);
-                self.moved = true;
-                self.set_counter(position, counted, 0);
-            }
-            None => {
-                self.use_shadow(Shadow::none());
-                let why = "the program's memory lies too far apart for the shadow of this thread".to_owned();
-                self.stop(end, EndReason::Unsupported { why }, RegisterFile::unknown());
-            }
-        }
-    }
-
-    /// Whether there is, or now is made, room for the shadow of accesses. Another thread may have mapped their memory.
-    fn has_room(&mut self, accesses: &[(Access, bool)]) -> bool {
-        if !self.recording() {
-            return true;
-        }
-        let addresses: SmallVec<[u64; 4]> = accesses.iter().filter_map(|(access, _)| access.address(self)).collect();
-        addresses.into_iter().all(|address| {
-            let granule = Shadow::granule(self.shadow.of(address));
-            if self.room.contains(&granule) {
-                return true;
-            }
-            let room = self.shadow.reserve(self.shadow.of(address));
-            if room {
-                self.room.push(granule);
-            }
-            // An access to what is not there faults anyway.
-            room || !read_memory(address, &mut [0; 1])
-        })
-    }
-
-    /// Gets another shadow, in a callout before an instruction, with which a new interval begins. The caller's frame is never
-    /// returned to.
-    fn begin_elsewhere(&mut self, site: &Site, held: Held) -> ! {
-        for n in (0..16).filter(|n| held.spilled >> n & 1 != 0) {
-            self.saved.gpr[n] = Slot::Spill(Gpr(n as u8)).read();
-        }
-        if held.flags {
-            self.saved.rflags = self.saved.rflags & !ARITHMETIC_FLAGS | Slot::read_flags();
-        }
-        let position = self.counted() - site.back;
-        self.recount(position);
-        self.move_shadow(position, position, None);
-        self.leave.go(&self.saved, site.pc)
-    }
-
-    /// There will be other threads, whose shadows are all of the kind that always finds room.
-    pub fn leave_fs(&mut self) {
-        if self.running_fs != self.own_fs {
-            let position = self.counted() - 1;
-            self.move_shadow(position, position, None);
-        }
-    }
-
-    /// The thread's shadow is this from now on.
-    fn use_shadow(&mut self, shadow: Shadow) {
-        self.shadow = shadow;
-        match shadow.mapping {
-            Mapping::Plus(by) => self.running_fs = by,
-            Mapping::Xor(key) => {
-                self.running_fs = self.own_fs;
-                // SAFETY: the thread's own slot.
-                unsafe { *Slot::Key.address() = key };
-            }
-        }
-    }
-
     /// The log cannot be written between two intervals: what it holds is complete, and nothing is added.
     fn give_up(&mut self, why: &str) {
         self.ended = true;
@@ -692,75 +574,6 @@ impl Thread {
         }
     }
 
-    fn emulate(&mut self, kind: SpecialKind, reg: Option<(Gpr, u32)>) {
-        special::emulate(kind, reg, &mut self.saved, process::get().options.cpu);
-    }
-
-    fn special(&mut self, position: u64, kind: SpecialKind, reg: Option<(Gpr, u32)>, written: u16) {
-        let before = (self.saved.gpr, self.saved.rflags);
-        self.emulate(kind, reg);
-        self.results(position, kind, before, special::writes_flags(kind), written);
-    }
-
-    /// Instead of `wrfsbase` or `wrgsbase`.
-    fn change_segment_base(&mut self, site: &Site, segment: Segment, reg: Gpr, bytes: u32) {
-        let value = if bytes == 4 { self.gpr(reg) & 0xffff_ffff } else { self.gpr(reg) };
-        let position = self.counted().wrapping_sub(site.back);
-        if !matches!(value >> 47, 0 | 0x1_ffff) || !set_segment_base(segment, value) {
-            if self.recording() {
-                let why = format!("the base of a segment at {value:#x}, which is no address, set at {:#x}", site.pc);
-                let regs = self.registers(site.pc, 0);
-                self.stop(position, EndReason::Unsupported { why }, regs);
-            }
-            return;
-        }
-        if self.recording() {
-            let number = match segment {
-                Segment::Fs => register_number::FS_BASE,
-                Segment::Gs => register_number::GS_BASE,
-            };
-            let (kind, updates) = (SpecialKind::SegmentBase, RegisterUpdates { values: vec![(number, value)] });
-            self.record(position, |delta| Record::Special { delta, kind, updates });
-        }
-    }
-
-    /// Logs what an instruction has done to registers and flags since `before`, and the registers that are `written`.
-    fn results(&mut self, position: u64, kind: SpecialKind, before: ([u64; 16], u64), flags: bool, written: u16) {
-        let mut updates = RegisterUpdates::default();
-        for (number, (new, old)) in self.saved.gpr.iter().zip(before.0).enumerate() {
-            if *new != old || written & Gpr(number as u8).bit() != 0 {
-                updates.values.push((number as u8, *new));
-            }
-        }
-        if flags || (self.saved.rflags ^ before.1) & COMPARED_FLAGS != 0 {
-            let flags = self.saved.rflags & COMPARED_FLAGS | 0x202;
-            updates.values.push((bugnet_format::record::register_number::RFLAGS, flags));
-        }
-        self.record(position, |delta| Record::Special { delta, kind, updates });
-    }
-
-    /// The program has jumped to memory that is not executable. The instruction behind the callout, which reads at `pc`,
-    /// faults as the jump would.
-    fn forbid(&mut self, pc: u64) {
-        let page = Addr(pc).page().0;
-        let protection = process::get().protections.of(pc);
-        if protection & libc::PROT_EXEC != 0 {
-            // It has become executable since the block was built.
-            // SAFETY: may be asked for anywhere.
-            unsafe { sys::dr_delay_flush_region(page as *mut u8, Addr::PAGE as usize, 0, None) };
-            self.leave.go(&self.saved, pc);
-        }
-        self.forbidden = Some((page, protection));
-        protect(page, libc::PROT_NONE);
-    }
-
-    /// Gives the page of [`Self::forbid`] back, once it has faulted.
-    pub fn allow(&mut self) {
-        if let Some((page, protection)) = self.forbidden.take() {
-            protect(page, protection);
-        }
-    }
-
     /// What the stub leads to.
     pub fn callout(&mut self, site: &Site) {
         if process::get().over() {
@@ -800,104 +613,6 @@ impl Thread {
         match self.peer() {
             Some(peer) => peer.aim(self.threshold, set),
             None => set(),
-        }
-    }
-
-    fn serve(&mut self, site: &Site) {
-        if let Kind::NotExecutable = site.kind {
-            self.forbid(site.pc);
-            return;
-        }
-        match &site.kind {
-            Kind::Exchange(access, routine) => {
-                self.exchange(self.counted().wrapping_sub(site.back), access, *routine);
-                return;
-            }
-            Kind::Own(accesses, held) => {
-                if !self.has_room(accesses) {
-                    self.begin_elsewhere(site, *held);
-                }
-                self.own(self.counted().wrapping_sub(site.back), accesses);
-                return;
-            }
-            Kind::OwnRepeat(op, while_different) => {
-                self.own_repeat(self.counted().wrapping_sub(site.back), *op, *while_different);
-                return;
-            }
-            _ => {}
-        }
-        if let Kind::CodeBehind = site.kind {
-            if self.recording() {
-                self.catch_up(self.counted() - site.back);
-            } else {
-                self.set_code_seq(CodeSeq(u64::MAX));
-            }
-            return;
-        }
-        if let Kind::SegmentBase(segment, reg, bytes) = site.kind {
-            let before = (self.saved.gpr, self.saved.rflags);
-            special::set(&mut self.saved, reg, bytes, segment_base(segment));
-            if self.recording() {
-                let position = self.counted() - site.back;
-                self.results(position, SpecialKind::SegmentBase, before, false, reg.bit());
-            }
-            return;
-        }
-        if let Kind::SetSegmentBase(segment, reg, bytes) = site.kind {
-            self.change_segment_base(site, segment, reg, bytes);
-            return;
-        }
-        if let Kind::Special(kind, reg, written) = &site.kind {
-            let position = self.counted().wrapping_sub(site.back);
-            if !self.recording() {
-                self.emulate(*kind, *reg);
-                return;
-            }
-            self.special(position, *kind, *reg, *written);
-            return;
-        }
-        if !self.recording() {
-            // Nothing is logged, but the instruction may read the shadow in place of the memory.
-            if let Kind::Differs { bytes, target, .. } = site.kind {
-                self.mirror(self.address(target), bytes.into());
-            }
-            return;
-        }
-        let position = self.counted() - site.back;
-        match &site.kind {
-            Kind::Reads(accesses) => self.reads(position, accesses),
-            Kind::WriteAddresses(accesses) => self.write_addresses(accesses),
-            Kind::Writes(accesses) => self.writes(accesses),
-            Kind::RepeatBefore(op) => self.repeat_before(position, *op),
-            Kind::RepeatAfter(op) => self.repeat_after(position, *op),
-            Kind::ResultBefore => self.before = (self.saved.gpr, self.saved.rflags),
-            Kind::ResultAfter(kind, written) => self.results(position, *kind, self.before, true, *written),
-            Kind::OpaqueBefore(access, kind) => {
-                self.write_addresses(std::slice::from_ref(access));
-                let updates = RegisterUpdates::default();
-                self.record(position, |delta| Record::Special { delta, kind: *kind, updates });
-            }
-            Kind::OpaqueAfter => {
-                for (address, len) in std::mem::take(&mut self.pending) {
-                    self.supply(position + 1, address, len.into());
-                }
-            }
-            Kind::Unsupported { why, dead } => {
-                let mut regs = self.registers(site.pc, 0);
-                regs.rflags_known |= u64::from(*dead) * GPR_UNKNOWN;
-                let why = format!("{why} at {:#x} cannot be recorded exactly", site.pc);
-                self.stop(position, EndReason::Unsupported { why }, regs);
-            }
-            Kind::Differs { .. }
-            | Kind::NotExecutable
-            | Kind::Limit { .. }
-            | Kind::CodeBehind
-            | Kind::Own(..)
-            | Kind::OwnRepeat(..)
-            | Kind::Exchange(..)
-            | Kind::Special(..)
-            | Kind::SegmentBase(..)
-            | Kind::SetSegmentBase(..) => {}
         }
     }
 }

@@ -1,0 +1,122 @@
+//! The thread's shadow: where it is, and what it does when it has to make way.
+
+use super::Thread;
+use crate::callout::Slot;
+use crate::claims::{self, Claim};
+use crate::code::read_memory;
+use crate::process;
+use crate::shadow::{self, Mapping, Shadow};
+use crate::site::{Held, Site};
+use bugnet_dr::access::Access;
+use bugnet_dr::ir::Gpr;
+use bugnet_format::record::EndReason;
+use bugnet_format::regs::{ARITHMETIC_FLAGS, RegisterFile};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+impl Thread {
+    /// The parts of the address space in which the interval may have accessed memory.
+    pub(super) fn reach(&mut self) -> Vec<Range<u64>> {
+        let mut reach = std::mem::take(&mut self.reached);
+        reach.extend(self.shadow.reach());
+        reach
+    }
+
+    /// Before a system call: what it claims of the address space is cleared of shadows. `false` if it must not be made, since
+    /// something of ours lies there that cannot move.
+    pub fn make_way(&mut self, number: i64, args: &[u64; 6]) -> bool {
+        claims::of(number, args).into_iter().all(|claim| {
+            if self.shadow.overlaps(&claim.range) {
+                let position = self.counted() - 1;
+                self.move_shadow(position, position, Some(&claim));
+            }
+            shadow::make_room(&claim.range) || claim.yields
+        })
+    }
+
+    /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
+    pub fn mapped(&mut self, address: u64, len: u64) {
+        if !self.shadow.reserve_range(address, len) {
+            let counted = self.counted();
+            self.move_shadow(counted - 1, counted, None);
+        }
+    }
+
+    /// Another shadow takes the place of the thread's, out of the way of what is about to come. The picture is empty from here
+    /// on, and a new interval begins before anything is compared with it. All before `position` has been executed, and
+    /// if there is no room, recording ends at `end`.
+    fn move_shadow(&mut self, position: u64, end: u64, coming: Option<&Claim>) {
+        self.reached.extend(self.shadow.reach());
+        self.shadow.discard();
+        self.room.clear();
+        let counted = self.counted();
+        match process::get().place_shadow(coming) {
+            Some(shadow) => {
+                self.use_shadow(shadow);
+                self.moved = true;
+                self.set_counter(position, counted, 0);
+            }
+            None => {
+                self.use_shadow(Shadow::none());
+                let why = "the program's memory lies too far apart for the shadow of this thread".to_owned();
+                self.stop(end, EndReason::Unsupported { why }, RegisterFile::unknown());
+            }
+        }
+    }
+
+    /// Whether there is, or now is made, room for the shadow of accesses. Another thread may have mapped their memory.
+    pub(super) fn has_room(&mut self, accesses: &[(Access, bool)]) -> bool {
+        if !self.recording() {
+            return true;
+        }
+        let addresses: SmallVec<[u64; 4]> = accesses.iter().filter_map(|(access, _)| access.address(self)).collect();
+        addresses.into_iter().all(|address| {
+            let granule = Shadow::granule(self.shadow.of(address));
+            if self.room.contains(&granule) {
+                return true;
+            }
+            let room = self.shadow.reserve(self.shadow.of(address));
+            if room {
+                self.room.push(granule);
+            }
+            // An access to what is not there faults anyway.
+            room || !read_memory(address, &mut [0; 1])
+        })
+    }
+
+    /// Gets another shadow, in a callout before an instruction, with which a new interval begins. The caller's frame is never
+    /// returned to.
+    pub(super) fn begin_elsewhere(&mut self, site: &Site, held: Held) -> ! {
+        for n in (0..16).filter(|n| held.spilled >> n & 1 != 0) {
+            self.saved.gpr[n] = Slot::Spill(Gpr(n as u8)).read();
+        }
+        if held.flags {
+            self.saved.rflags = self.saved.rflags & !ARITHMETIC_FLAGS | Slot::read_flags();
+        }
+        let position = self.counted() - site.back;
+        self.recount(position);
+        self.move_shadow(position, position, None);
+        self.leave.go(&self.saved, site.pc)
+    }
+
+    /// There will be other threads, whose shadows are all of the kind that always finds room.
+    pub fn leave_fs(&mut self) {
+        if self.running_fs != self.own_fs {
+            let position = self.counted() - 1;
+            self.move_shadow(position, position, None);
+        }
+    }
+
+    /// The thread's shadow is this from now on.
+    pub(super) fn use_shadow(&mut self, shadow: Shadow) {
+        self.shadow = shadow;
+        match shadow.mapping {
+            Mapping::Plus(by) => self.running_fs = by,
+            Mapping::Xor(key) => {
+                self.running_fs = self.own_fs;
+                // SAFETY: the thread's own slot.
+                unsafe { *Slot::Key.address() = key };
+            }
+        }
+    }
+}
