@@ -40,6 +40,7 @@ fn kill_recordings(test: &str, count: usize) -> Result<()> {
     let duration = start.elapsed();
     fs::remove_dir_all(&log)?;
     let mut rng = Rng::with_seed(SEED);
+    let mut examined = 0;
     for number in 0..count {
         let victim = [Victim::All, Victim::Program][number % 2];
         // Every tenth moment is one of the first: that is where files come into being.
@@ -49,9 +50,11 @@ fn kill_recordings(test: &str, count: usize) -> Result<()> {
         let about = || format!("recording {number}: {victim:?} killed {delay:?} after the log appeared");
         if kill_one(&job, &log, victim, delay).with_context(about)? {
             examine(&log, &native.stdout).with_context(about)?;
+            examined += 1;
             fs::remove_dir_all(&log)?;
         }
     }
+    ensure!(examined >= count * 3 / 4, "only {examined} of {count} recordings left a log");
     workshop.done()
 }
 
