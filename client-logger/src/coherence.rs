@@ -13,6 +13,9 @@
 //! holds all that its instruction needs. Directory entries are locked in ascending order. Nobody waits while holding
 //! another lock, and DynamoRIO may suspend a thread that waits.
 //!
+//! A thread that takes one block of a page after the other, while no other thread does, is given more along with each, up to
+//! all of the page, as far as it has to wait for nobody else: the kernel takes many microseconds for a `membarrier`.
+//!
 //! Blocks whose addresses differ by a multiple of 256 GiB are one block here, so that 4 GiB of address space, of which
 //! what is used takes up memory, have a thread's permissions.
 
@@ -24,6 +27,7 @@ use bugnet_format::record::DependencyKind;
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -74,7 +78,7 @@ impl Permissions {
 
     /// The thread itself gets a permission for all blocks of a group.
     fn grant_group(&mut self, block: u32, permission: u8) {
-        const SIZE: usize = 1 << GROUP_SHIFT;
+        const SIZE: usize = GROUP as usize;
         // SAFETY: there is a byte for each number; other threads change them only when they have locked the group, too.
         unsafe { self.0.add(block as usize / SIZE * SIZE).write_bytes(permission, SIZE) };
     }
@@ -133,8 +137,32 @@ struct Entry {
     holders: SmallVec<[Index; 4]>,
 }
 
+/// Blocks of a group.
+const GROUP: u32 = 1 << GROUP_SHIFT;
+
 /// Entries of blocks that stand next to each other.
-type Group = [Entry; 1 << GROUP_SHIFT];
+struct Group {
+    entries: [Entry; GROUP as usize],
+    /// The thread that was the last to take something in here, and how often it has done so since another one did.
+    taker: Index,
+    streak: u32,
+}
+
+impl Group {
+    fn entry(&mut self, block: u32) -> &mut Entry {
+        &mut self.entries[(block % GROUP) as usize]
+    }
+
+    /// A thread comes to take a block: the blocks around it that it should be given along with it. A thread that comes
+    /// again and again, and no other one meanwhile, gets more each time, up to the whole group.
+    fn come(&mut self, block: u32, taker: Index) -> Range<u32> {
+        self.streak = if self.taker == taker { self.streak.saturating_add(1) } else { 0 };
+        self.taker = taker;
+        let size = 1 << self.streak.min(GROUP_SHIFT);
+        let start = block & !(size - 1);
+        start..start + size
+    }
+}
 
 type Stripe = HashMap<u32, Box<Group>>;
 
@@ -238,6 +266,18 @@ impl Revoked {
         self.peers[at].lower(block, to);
     }
 
+    /// Lowers the permissions of those who stand in the way of what a thread wants of a block.
+    fn lower(&mut self, entry: &Entry, want: Want, by: Index) {
+        for holder in entry.in_the_way(want, by) {
+            self.add(holder, want.block, if want.writes { INVALID } else { SHARED });
+        }
+    }
+
+    /// Whether all those who stand in the way are waited for anyway.
+    fn stands_for(&self, entry: &Entry, want: Want, by: Index) -> bool {
+        entry.in_the_way(want, by).all(|holder| self.peers.iter().any(|peer| peer.index == holder))
+    }
+
     fn wait(&mut self, context: *mut c_void) {
         if self.peers.is_empty() {
             return;
@@ -278,17 +318,17 @@ impl Locked {
         &mut self.0[at].1
     }
 
-    /// The entry of a block; none if no thread has accessed its group.
-    fn entry(&mut self, block: u32) -> Option<&mut Entry> {
-        let group = self.stripe(block).get_mut(&(block >> GROUP_SHIFT))?;
-        Some(&mut group[block as usize % (1 << GROUP_SHIFT)])
+    /// The group of a block; none if no thread has accessed it.
+    fn group(&mut self, block: u32) -> Option<&mut Group> {
+        Some(self.stripe(block).get_mut(&(block >> GROUP_SHIFT))?)
     }
 
     /// A group that no thread has accessed becomes a thread's.
     fn give(&mut self, block: u32, to: Index, modified: bool) {
         let writer = modified.then(|| (to, Moment::default()));
         let entry = Entry { writer, modified, holders: smallvec![to] };
-        self.stripe(block).insert(block >> GROUP_SHIFT, Box::new(std::array::from_fn(|_| entry.clone())));
+        let group = Group { entries: std::array::from_fn(|_| entry.clone()), taker: to, streak: 0 };
+        self.stripe(block).insert(block >> GROUP_SHIFT, Box::new(group));
     }
 }
 
@@ -305,15 +345,22 @@ pub fn acquire(
     let mut locked = Locked::new(wants, context);
     // Others have taken away what they wanted by now, and nobody can take more.
     let missing = |want: &&Want| permissions.get(want.block) < want.permission();
-    let missing: SmallVec<[Want; 4]> = wants.iter().filter(missing).copied().collect();
+    let mut missing: SmallVec<[Want; 4]> = wants.iter().filter(missing).copied().collect();
     let mut revoked = Revoked::default();
     for want in &missing {
-        let Some(entry) = locked.entry(want.block) else { continue };
-        for holder in entry.holders.iter().filter(|holder| **holder != me.index) {
-            if want.writes {
-                revoked.add(*holder, want.block, INVALID);
-            } else if entry.modified {
-                revoked.add(*holder, want.block, SHARED);
+        if let Some(group) = locked.group(want.block) {
+            revoked.lower(group.entry(want.block), *want, me.index);
+        }
+    }
+    // What comes along is taken from nobody else, so that it costs no further waiting.
+    for at in 0..missing.len() {
+        let want = missing[at];
+        let Some(group) = locked.group(want.block) else { continue };
+        for near in group.come(want.block, me.index).filter(|near| *near != want.block).map(|block| want.near(block)) {
+            let entry = group.entry(near.block);
+            if permissions.get(near.block) < near.permission() && revoked.stands_for(entry, near, me.index) {
+                revoked.lower(entry, near, me.index);
+                missing.push(near);
             }
         }
     }
@@ -324,9 +371,9 @@ pub fn acquire(
         if permissions.get(want.block) >= want.permission() {
             continue;
         }
-        match locked.entry(want.block) {
-            Some(entry) => {
-                entry.take(*want, me.index, &revoked, &mut found);
+        match locked.group(want.block) {
+            Some(group) => {
+                group.entry(want.block).take(*want, me.index, &revoked, &mut found);
                 permissions.grant(want.block, want.permission());
             }
             None => {
@@ -341,6 +388,13 @@ pub fn acquire(
 }
 
 impl Want {
+    /// The same of another block of the group.
+    fn near(self, block: u32) -> Self {
+        let away = u64::from(block).wrapping_sub(u64::from(self.block));
+        let address = self.address.wrapping_add(away << BLOCK_SHIFT);
+        Self { block, address, reads: !self.writes, writes: self.writes }
+    }
+
     /// What it takes.
     pub fn permission(self) -> u8 {
         if self.writes { MODIFIED } else { SHARED }
@@ -348,6 +402,12 @@ impl Want {
 }
 
 impl Entry {
+    /// Other threads that have what they must not have if a thread gets what it wants.
+    fn in_the_way(&self, want: Want, by: Index) -> impl Iterator<Item = Index> {
+        let all = want.writes || self.modified;
+        self.holders.iter().copied().filter(move |holder| all && *holder != by)
+    }
+
     /// `me` takes what it wants; those who stood in the way have left.
     fn take(&mut self, want: Want, me: Index, revoked: &Revoked, found: &mut Found) {
         let mut add = |kind, other, moment| found.push(Dependency { kind, address: want.address, other, moment });

@@ -157,8 +157,12 @@ impl Peer {
     pub fn lower(&self, block: u32, to: u8) {
         let state = self.state();
         if !state.permissions.is_null() {
-            // SAFETY: there is a byte for each number, and they are there as long as the pointer is.
-            unsafe { state.permissions.add(block as usize).write_volatile(to) };
+            // SAFETY: there is a byte for each number, and they are there as long as the pointer is. The thread raises one only
+            // when it has locked the block, which the caller has.
+            unsafe {
+                let permission = state.permissions.add(block as usize);
+                permission.write_volatile(permission.read_volatile().min(to));
+            }
         }
     }
 
