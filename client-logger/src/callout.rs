@@ -45,9 +45,13 @@ pub enum Slot {
     Entry,
     /// Where the code cache goes on behind a callout.
     Return,
+    /// Behind an instruction that was executed in a callout: the complement of the address that could not be read, or 0.
+    ReadFault,
+    /// The same of one that could not be written.
+    WriteFault,
 }
 
-const SLOTS: u32 = 28;
+const SLOTS: u32 = 30;
 
 impl Slot {
     fn index(self) -> u32 {
@@ -65,6 +69,8 @@ impl Slot {
             Self::Outcome => 25,
             Self::Entry => 26,
             Self::Return => 27,
+            Self::ReadFault => 28,
+            Self::WriteFault => 29,
         }
     }
 

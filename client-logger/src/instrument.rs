@@ -14,6 +14,7 @@
 
 mod by_fs;
 mod by_key;
+mod emulate;
 mod exchange;
 mod flags;
 mod grouping;
@@ -111,7 +112,7 @@ fn end_at_store(block: &Block, instrs: Vec<Instr>) -> Vec<Instr> {
     let stores = |instr: &Instr| match access::classify(*instr) {
         Action::Execute { writes, .. } => !writes.is_empty(),
         Action::Repeat(op) => op.kind.writes(),
-        Action::OpaqueStore { .. } => true,
+        Action::OpaqueStore { .. } | Action::Emulate(_) => true,
         _ => false,
     };
     let len = instrs.iter().position(stores).map_or(instrs.len(), |at| at + 1);
@@ -175,8 +176,10 @@ impl<'a> Rewriter<'a> {
     /// After the end of recording: what CPUID showed before stays hidden, and nothing else is done.
     fn specials_only(mut self) {
         for i in 0..self.instrs.len() {
-            if let Action::Special(kind) = self.actions[i] {
-                self.special(i, kind);
+            match self.actions[i] {
+                Action::Special(kind) => self.special(i, kind),
+                Action::Emulate(what) => self.emulate(i, what),
+                _ => {}
             }
         }
     }
@@ -282,6 +285,7 @@ impl<'a> Rewriter<'a> {
                 self.callout(instr.next(), i, Kind::RepeatAfter(op));
             }
             Action::Special(kind) => self.special(i, kind),
+            Action::Emulate(what) => self.emulate(i, what),
             Action::Result(kind) => {
                 self.callout(Some(instr), i, Kind::ResultBefore);
                 self.callout(instr.next(), i, Kind::ResultAfter(kind, written(instr)));

@@ -1,7 +1,7 @@
 //! What a callout is about. A site is made when its block is instrumented, and is [kept](crate::kept) as long as that.
 
 use crate::exchange::Routine;
-use bugnet_dr::access::{Access, RepString};
+use bugnet_dr::access::{Access, Emulated, RepString};
 use bugnet_dr::ir::{Gpr, MemoryParts, Segment};
 use bugnet_format::record::SpecialKind;
 
@@ -82,6 +82,9 @@ pub enum Kind {
     SegmentBase(Segment, Gpr, u32),
     /// Instead of `wrfsbase` or `wrgsbase`; the source register and its size.
     SetSegmentBase(Segment, Gpr, u32),
+    /// Instead of an instruction that the recorder executes itself; sets [`crate::callout::Slot::ReadFault`] and
+    /// [`crate::callout::Slot::WriteFault`].
+    Emulate(Emulated),
     /// Before an instruction that runs and whose results are logged.
     ResultBefore,
     /// Behind it; the registers that it writes, as for [`Self::Special`].

@@ -133,10 +133,11 @@ pub fn writes_flags(kind: SpecialKind) -> bool {
     matches!(kind, SpecialKind::Rdrand | SpecialKind::Rdseed)
 }
 
-/// Writes the low `bytes` (2, 4 or 8) of a register, as the processor does.
+/// Writes the low `bytes` (1, 2, 4 or 8) of a register, as the processor does.
 pub fn set(saved: &mut Saved, reg: Gpr, bytes: u32, value: u64) {
     let slot = &mut saved.gpr[usize::from(reg.0)];
     *slot = match bytes {
+        1 => *slot & !0xff | value & 0xff,
         2 => *slot & !0xffff | value & 0xffff,
         4 => value & 0xffff_ffff,
         _ => value,
@@ -188,7 +189,11 @@ pub fn emulate(kind: SpecialKind, reg: Option<(Gpr, u32)>, saved: &mut Saved, le
             saved.rflags = saved.rflags & !0x8d5 | u64::from(ok);
         }
         // Not emulated, or by the thread itself.
-        SpecialKind::Rdpmc | SpecialKind::SystemTable | SpecialKind::OpaqueStore | SpecialKind::SegmentBase => {}
+        SpecialKind::Rdpmc
+        | SpecialKind::SystemTable
+        | SpecialKind::OpaqueStore
+        | SpecialKind::SegmentBase
+        | SpecialKind::Emulated => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! A thread of the recorded program: its position, its interval, and what happens at callouts.
 
 mod copies;
+mod emulate;
 mod exchange;
 mod memory;
 mod ownership;

@@ -15,7 +15,10 @@
 //! - `pushf`, `lahf`, `setcc` and the like read flags that `mul`, `shl` and others leave undefined.
 
 mod corrections;
+mod emulated;
 mod prefixes;
+
+pub use emulated::{Emulated, Repeat, StringOp, emulated};
 
 use crate::ir::{Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
 use crate::sys;
@@ -148,6 +151,9 @@ pub enum Action {
         /// Kind of its `SPECIAL` record.
         kind: SpecialKind,
     },
+    /// The recorder does all that it would do, and its results are logged: a `SPECIAL` record, and `MEMORY` records behind
+    /// it for what it stored; skipped by replay. Whatever it does, all registers count as read.
+    Emulate(Emulated),
     /// Cannot be recorded exactly.
     Unsupported(&'static str),
 }
@@ -308,24 +314,27 @@ fn special(opcode: u32) -> Option<SpecialKind> {
     })
 }
 
-fn rep_string(instr: Instr) -> Option<Action> {
-    let kind = match instr.opcode() {
-        sys::OP_rep_movs => StringKind::Move,
-        sys::OP_rep_stos => StringKind::Store,
-        sys::OP_rep_lods => StringKind::Load,
-        sys::OP_rep_cmps | sys::OP_repne_cmps => StringKind::Compare,
-        sys::OP_rep_scas | sys::OP_repne_scas => StringKind::Scan,
+/// What a string instruction does, and whether it has a prefix that makes it repeat, as far as DynamoRIO knows.
+fn string_kind(opcode: u32) -> Option<(StringKind, bool)> {
+    Some(match opcode {
+        sys::OP_movs => (StringKind::Move, false),
+        sys::OP_stos => (StringKind::Store, false),
+        sys::OP_lods => (StringKind::Load, false),
+        sys::OP_cmps => (StringKind::Compare, false),
+        sys::OP_scas => (StringKind::Scan, false),
+        sys::OP_rep_movs => (StringKind::Move, true),
+        sys::OP_rep_stos => (StringKind::Store, true),
+        sys::OP_rep_lods => (StringKind::Load, true),
+        sys::OP_rep_cmps | sys::OP_repne_cmps => (StringKind::Compare, true),
+        sys::OP_rep_scas | sys::OP_repne_scas => (StringKind::Scan, true),
         _ => return None,
-    };
-    let memory: Vec<Opnd> = instr.srcs().chain(instr.dsts()).filter(|o| o.is_memory()).collect();
-    let flat = |opnd: &Opnd| {
-        let whole = |parts: MemoryParts| matches!(Gpr::from_id(parts.base), Some((_, 8)));
-        opnd.parts().is_some_and(|parts| parts.segment.is_none() && whole(parts))
-    };
-    if !memory.iter().all(flat) {
-        return Some(Action::Unsupported("rep with FS, GS or 32-bit addresses"));
-    }
-    Some(Action::Repeat(RepString { kind, element: memory.first()?.bytes() }))
+    })
+}
+
+fn rep_string(instr: Instr) -> Option<Action> {
+    let (kind, true) = string_kind(instr.opcode())? else { return None };
+    let memory = instr.srcs().chain(instr.dsts()).find(|opnd| opnd.is_memory())?;
+    Some(Action::Repeat(RepString { kind, element: memory.bytes() }))
 }
 
 fn opaque_store(instr: Instr) -> Option<Action> {
@@ -404,6 +413,9 @@ pub fn classify(instr: Instr) -> Action {
     }
     if let Some(why) = corrections::unsupported(instr) {
         return Action::Unsupported(why);
+    }
+    if let Some(emulated) = emulated(instr) {
+        return Action::Emulate(emulated);
     }
     if let Some(kind) = special(opcode) {
         return Action::Special(kind);

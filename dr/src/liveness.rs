@@ -1,5 +1,6 @@
 //! Which registers and flags hold values that somebody still reads, at each instruction of a block.
 
+use crate::access::emulated;
 use crate::ir::{ARITHMETIC, Gpr, Instr, Opnd};
 use crate::sys;
 
@@ -149,6 +150,9 @@ pub struct Effects {
 pub fn effects(instr: Instr) -> Effects {
     // The kernel or a signal handler sees everything.
     if instr.is_syscall() || matches!(instr.opcode(), sys::OP_int | sys::OP_int1 | sys::OP_int3 | sys::OP_into) {
+        return Effects { read: Live::ALL, overwritten: Live { gprs: 0, flags: 0 } };
+    }
+    if emulated(instr).is_some() {
         return Effects { read: Live::ALL, overwritten: Live { gprs: 0, flags: 0 } };
     }
     let (mut read, mut written) = (implicitly_read(instr), 0);

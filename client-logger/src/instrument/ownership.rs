@@ -55,7 +55,8 @@ impl Rewriter<'_> {
                 self.program_flags(Some(instr), self.live[i]);
                 self.callout(Some(instr), i, Kind::Own([(*target, true)].into(), Held::default()));
             }
-            Action::Syscall | Action::Special(_) | Action::Result(_) | Action::Unsupported(_) => {}
+            // What is executed in a callout is taken there.
+            Action::Emulate(_) | Action::Syscall | Action::Special(_) | Action::Result(_) | Action::Unsupported(_) => {}
         }
     }
 

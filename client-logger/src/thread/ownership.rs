@@ -27,10 +27,13 @@ pub(super) struct Ownership {
 }
 
 /// A range of memory that an instruction accesses.
-struct Span {
-    address: u64,
-    len: u64,
-    writes: bool,
+pub(super) struct Span {
+    /// The first byte.
+    pub address: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Whether it is written.
+    pub writes: bool,
 }
 
 impl Thread {
@@ -145,7 +148,8 @@ impl Thread {
         }
     }
 
-    fn own_spans(&mut self, position: u64, spans: &[Span]) {
+    /// Gets hold of these ranges.
+    pub(super) fn own_spans(&mut self, position: u64, spans: &[Span]) {
         if self.recording() && process::get().exiting() {
             self.end_here(position);
         }

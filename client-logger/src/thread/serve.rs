@@ -57,7 +57,14 @@ impl Thread {
     }
 
     /// Logs what an instruction has done to registers and flags since `before`, and the registers that are `written`.
-    fn results(&mut self, position: u64, kind: SpecialKind, before: ([u64; 16], u64), flags: bool, written: u16) {
+    pub(super) fn results(
+        &mut self,
+        position: u64,
+        kind: SpecialKind,
+        before: ([u64; 16], u64),
+        flags: bool,
+        written: u16,
+    ) {
         let mut updates = RegisterUpdates::default();
         for (number, (new, old)) in self.saved.gpr.iter().zip(before.0).enumerate() {
             if *new != old || written & Gpr(number as u8).bit() != 0 {
@@ -133,6 +140,10 @@ impl Thread {
             }
             return;
         }
+        if let Kind::Emulate(what) = site.kind {
+            self.emulate_instruction(site, what);
+            return;
+        }
         if let Kind::SetSegmentBase(segment, reg, bytes) = site.kind {
             self.change_segment_base(site, segment, reg, bytes);
             return;
@@ -186,6 +197,7 @@ impl Thread {
             | Kind::OwnRepeat(..)
             | Kind::Exchange(..)
             | Kind::Special(..)
+            | Kind::Emulate(..)
             | Kind::SegmentBase(..)
             | Kind::SetSegmentBase(..) => {}
         }

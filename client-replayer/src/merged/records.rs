@@ -2,7 +2,6 @@
 
 use super::{Merged, Trouble};
 use crate::instruction::Registers as _;
-use bugnet_dr::access::Action;
 use bugnet_dr::fpu;
 use bugnet_format::record::{LoadValue, Placed, Record, SignalStep};
 use bugnet_format::regs::{R11, RAX, RCX, RSP, RegisterFile};
@@ -20,7 +19,10 @@ impl Merged {
                 self.threads[index].picture.change_code(*seq);
                 self.change_code(*seq)?;
             }
-            Record::Registers { updates, .. } => self.machine.update(updates),
+            Record::Registers { updates, .. } => {
+                self.note_stores()?;
+                self.machine.update(updates);
+            }
             Record::Signal { step, regs, .. } => {
                 if *step == SignalStep::Delivery {
                     let (old, new) = (self.machine.get(RSP), regs.gpr[RSP]);
@@ -50,14 +52,8 @@ impl Merged {
             Record::Special { updates, .. } => {
                 let pc = self.machine.pc;
                 let instruction = self.instruction(pc)?;
-                if let Action::OpaqueStore { target, effect, .. } = instruction.action() {
-                    // What it stored stands in the records that follow, as far as the thread cannot know it.
-                    self.machine.complete();
-                    if let Some(address) = target.address(&self.machine) {
-                        self.origins.system(address, target.bytes.into());
-                    }
-                    fpu::apply(*effect);
-                }
+                self.note_stores()?;
+                fpu::apply(instruction.fpu_effect());
                 self.machine.jump(pc.wrapping_add(instruction.len()));
                 self.machine.update(updates);
                 self.count(index, 1);
@@ -85,6 +81,17 @@ impl Merged {
         {
             thread.call = Some(self.system.changed(&self.memory, &mut self.origins, *number, args, *result));
         }
+    }
+
+    /// What the next instruction, which replay does not execute, has stored stands in the records that follow, as far as the
+    /// thread cannot know it.
+    fn note_stores(&mut self) -> Result<(), Trouble> {
+        let instruction = self.instruction(self.machine.pc)?;
+        self.machine.complete();
+        if let Some((address, len)) = instruction.stores_by_records(&self.machine) {
+            self.origins.system(address, len);
+        }
+        Ok(())
     }
 
     /// The running thread has executed `more` instructions that replay does not execute.

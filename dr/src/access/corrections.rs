@@ -26,8 +26,6 @@ pub fn unsupported(instr: Instr) -> Option<&'static str> {
         sys::OP_mov_seg | sys::OP_pop | sys::OP_lss | sys::OP_lfs | sys::OP_lgs if loads_segment(instr) => {
             "loads of segment registers"
         }
-        // The processor repeats these just as with REP, but DynamoRIO does not know it.
-        sys::OP_movs | sys::OP_stos | sys::OP_lods if prefixes.repeat => "REPNE before movs, stos or lods",
         sys::OP_enter if prefixes.short() => "enter with 16-bit operands",
         // Processors differ in how much they read.
         sys::OP_movsxd if prefixes.short() => "movsxd with 16-bit operands",

@@ -14,6 +14,7 @@ pub enum Outcome {
     Special,
     Result,
     OpaqueStore,
+    Emulate,
     Unsupported,
 }
 
@@ -26,6 +27,7 @@ impl Outcome {
             Action::Special(_) => Self::Special,
             Action::Result(_) => Self::Result,
             Action::OpaqueStore { .. } => Self::OpaqueStore,
+            Action::Emulate(_) => Self::Emulate,
             Action::Unsupported(_) => Self::Unsupported,
         }
     }
@@ -36,6 +38,9 @@ pub fn outcome(instr: &Instruction, info: &InstructionInfo) -> Outcome {
     use Mnemonic::*;
     if unsupported(instr, info) {
         return Outcome::Unsupported;
+    }
+    if emulated(instr, info) {
+        return Outcome::Emulate;
     }
     match instr.mnemonic() {
         Syscall | Sysenter => Outcome::Syscall,
@@ -53,19 +58,21 @@ pub fn outcome(instr: &Instruction, info: &InstructionInfo) -> Outcome {
     }
 }
 
+fn emulated(instr: &Instruction, info: &InstructionInfo) -> bool {
+    let short_address = info.used_memory().iter().any(|memory| memory.address_size() == iced_x86::CodeSize::Code32);
+    let segmented = info.used_memory().iter().any(|memory| matches!(memory.segment(), Register::FS | Register::GS));
+    let compares = iced::compares(instr);
+    instr.is_string_instruction()
+        && (segmented || iced::repeats(instr) && short_address || instr.has_repne_prefix() && !compares)
+}
+
 fn unsupported(instr: &Instruction, info: &InstructionInfo) -> bool {
     use Mnemonic::*;
     let short_address = info.used_memory().iter().any(|memory| memory.address_size() == iced_x86::CodeSize::Code32);
-    let segmented = info.used_memory().iter().any(|memory| matches!(memory.segment(), Register::FS | Register::GS));
     let mut registers = info.used_registers().iter();
     match instr.mnemonic() {
         Wrfsbase | Wrgsbase => false,
         Iret | Iretd | Iretq | Retf | Xbegin | Enclu | Rdpkru | Wrpkru => true,
-        Movsb | Movsw | Movsd | Movsq | Stosb | Stosw | Stosd | Stosq | Lodsb | Lodsw | Lodsd | Lodsq
-            if instr.is_string_instruction() && instr.has_repne_prefix() =>
-        {
-            true
-        }
         Xlatb => short_address,
         _ => {
             instr.is_call_far_indirect()
@@ -75,7 +82,6 @@ fn unsupported(instr: &Instruction, info: &InstructionInfo) -> bool {
                 || registers.any(|used| {
                     used.register().is_k() || used.register().is_segment_register() && iced::writes(used.access())
                 })
-                || iced::repeats(instr) && (segmented || short_address)
                 || instr.is_vsib() && short_address
         }
     }

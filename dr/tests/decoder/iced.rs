@@ -3,7 +3,7 @@
 use bugnet_dr::access::RegisterValues;
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_format::regs::RegisterFile;
-use iced_x86::{Instruction, InstructionInfo, OpAccess, OpKind, Register, RflagsBits, UsedMemory};
+use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, RflagsBits, UsedMemory};
 
 /// Ranges of memory, each an address and a length.
 pub type Ranges = Vec<(u64, u64)>;
@@ -58,6 +58,12 @@ pub fn killed_flags(instr: &Instruction) -> u32 {
     }
     let written = instr.rflags_written() | instr.rflags_cleared() | instr.rflags_set();
     flags(written & !instr.rflags_undefined() & !instr.rflags_read())
+}
+
+/// Whether it is a string instruction that compares.
+pub fn compares(instr: &Instruction) -> bool {
+    use Mnemonic::{Cmpsb, Cmpsd, Cmpsq, Cmpsw, Scasb, Scasd, Scasq, Scasw};
+    matches!(instr.mnemonic(), Cmpsb | Cmpsw | Cmpsd | Cmpsq | Scasb | Scasw | Scasd | Scasq)
 }
 
 /// Whether it is a string instruction with `rep` or `repne`, which do the same but for `cmps` and `scas`.

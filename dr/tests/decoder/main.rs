@@ -118,7 +118,8 @@ impl Pair<'_> {
         }
         self.memory(&action, findings);
         if outcome != Outcome::Unsupported {
-            self.registers(findings);
+            // What is emulated counts as reading all.
+            self.registers(findings, outcome != Outcome::Emulate);
             self.flags(findings);
         }
     }
@@ -150,14 +151,16 @@ impl Pair<'_> {
         }
     }
 
-    fn registers(&self, findings: &mut Findings) {
+    fn registers(&self, findings: &mut Findings, named_all: bool) {
         let named = self.dr.srcs().chain(self.dr.dsts()).fold(0, |mask, o| mask | o.gprs());
         let written = self.dr.dsts().filter(|o| o.is_reg()).fold(0, |mask, o| mask | o.gprs());
         let Effects { read, overwritten } = effects(self.dr);
         let all = iced::gprs(self.info, |_| true);
-        findings.same(Check::GprsNamed, self.iced, named & all, all);
-        let all = iced::gprs(self.info, iced::writes);
-        findings.same(Check::GprsWritten, self.iced, written & all, all);
+        let written_all = iced::gprs(self.info, iced::writes);
+        if named_all {
+            findings.same(Check::GprsNamed, self.iced, named & all, all);
+            findings.same(Check::GprsWritten, self.iced, written & written_all, written_all);
+        }
         let all = iced::gprs(self.info, iced::reads);
         findings.same(Check::GprsRead, self.iced, read.gprs & all, all);
         let most = iced::killed_gprs(self.info);

@@ -31,13 +31,15 @@ pub enum SpecialKind {
     /// An instruction whose stores depend on more than recorded state (`fxsave`, `xsave`, `fnstenv`, ...): what it
     /// stored stands in [`Record::Memory`](super::Record::Memory) records one position later, where it differs from what replay has there.
     OpaqueStore = 10,
-    /// `rdfsbase`, `rdgsbase`
+    /// `rdfsbase`, `rdgsbase`, `wrfsbase`, `wrgsbase`
     SegmentBase = 11,
+    /// An instruction that the recorder executed itself; what it stored follows as for [`Self::OpaqueStore`].
+    Emulated = 12,
 }
 
 impl SpecialKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Rdtsc,
         Self::Rdtscp,
         Self::Rdpid,
@@ -49,6 +51,7 @@ impl SpecialKind {
         Self::SystemTable,
         Self::OpaqueStore,
         Self::SegmentBase,
+        Self::Emulated,
     ];
 
     pub(super) fn from_number(n: u8) -> Option<Self> {

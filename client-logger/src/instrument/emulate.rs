@@ -1,0 +1,55 @@
+//! Instructions that a callout executes: see [`crate::thread`]'s `emulate`.
+//!
+//! ```text
+//!     AGAIN: callout Emulate
+//!            if it met no fault, DONE
+//!            access the byte that it could not access
+//!            jmp AGAIN                          somebody has made it accessible
+//!     DONE:
+//! ```
+
+use super::{Rewriter, machine};
+use crate::callout::Slot;
+use crate::site::Kind;
+use bugnet_dr::access::Emulated;
+use bugnet_dr::ir::{Gpr, Opnd};
+use bugnet_dr::liveness::Live;
+
+impl Rewriter<'_> {
+    /// Replaces the instruction.
+    pub(super) fn emulate(&mut self, i: usize, what: Emulated) {
+        // `not rcx`; `mov cl, [rcx]`; `or byte ptr [rcx], 0`
+        const NOT: &[u8] = &[0x48, 0xf7, 0xd1];
+        const READ: &[u8] = &[0x8a, 0x09];
+        const WRITE: &[u8] = &[0x80, 0x09, 0x00];
+        let (instr, block) = (self.instrs[i], self.block);
+        let at = Some(instr);
+        let rcx = Opnd::reg(Gpr::RCX, 8);
+        let [again, unread, unwritten, accessed, near, done] = std::array::from_fn(|_| block.label());
+        block.meta(at, again);
+        self.callout(at, i, Kind::Emulate(what));
+        self.insert(at, &machine::slot(machine::Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX)));
+        block.meta(at, block.load(rcx, Slot::ReadFault.opnd(8)));
+        block.meta(at, block.jump_if_rcx_zero(unread));
+        block.meta(at, block.raw(NOT));
+        block.meta_faulting(at, block.raw(READ), instr.pc());
+        block.meta(at, block.jump(accessed));
+        block.meta(at, unread);
+        block.meta(at, block.load(rcx, Slot::WriteFault.opnd(8)));
+        block.meta(at, block.jump_if_rcx_zero(near));
+        block.meta(at, block.jump(unwritten));
+        block.meta(at, near);
+        block.meta(at, block.jump(done));
+        block.meta(at, unwritten);
+        block.meta(at, block.raw(NOT));
+        self.save_flags(at, Live::ALL);
+        block.meta_faulting(at, block.raw(WRITE), instr.pc());
+        self.restore_flags(at);
+        block.meta(at, accessed);
+        self.insert(at, &machine::slot(machine::Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
+        block.meta(at, block.jump(again));
+        block.meta(at, done);
+        self.insert(at, &machine::slot(machine::Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
+        self.replace(i);
+    }
+}
