@@ -31,10 +31,14 @@ pub enum Slot {
     Thread,
     /// Address of the system call instruction that is being executed.
     SyscallPc,
-    /// Key of a shadow at `address xor key`.
+    /// Key of a shadow at `address xor key`, or zero.
     Key,
+    /// Distance of a shadow at a distance, or zero.
+    Distance,
     /// The code picture that the thread's log has, as a [`bugnet_format::types::CodeSeq`]; 4 bytes.
     CodeSeq,
+    /// The same if the thread's shadow is at a distance, else 0; 4 bytes.
+    CodeSeqByFs,
     /// A difference while its sign is looked at.
     Difference,
     /// Start of the thread's [`crate::coherence::Permissions`].
@@ -51,7 +55,7 @@ pub enum Slot {
     WriteFault,
 }
 
-const SLOTS: u32 = 30;
+const SLOTS: u32 = 32;
 
 impl Slot {
     fn index(self) -> u32 {
@@ -71,6 +75,8 @@ impl Slot {
             Self::Return => 27,
             Self::ReadFault => 28,
             Self::WriteFault => 29,
+            Self::Distance => 30,
+            Self::CodeSeqByFs => 31,
         }
     }
 

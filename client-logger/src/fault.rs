@@ -68,7 +68,10 @@ unsafe fn decoder<'a>(start: u64, end: u64) -> Decoder<'a> {
 /// changes flags without being a check. `behind_shadow`: the instruction before it accesses the shadow.
 fn overwrites_flags(i: &Instruction, behind_shadow: bool) -> bool {
     let of_check = match i.mnemonic() {
-        Mnemonic::Cmp => i.memory_segment() == Register::FS,
+        Mnemonic::Cmp => {
+            let code = [Slot::CodeSeq, Slot::CodeSeqByFs].map(|slot| Some(u64::from(slot.offset())));
+            i.memory_segment() == Register::FS || code.contains(&slot_offset(i))
+        }
         Mnemonic::Sub => slot_offset(i) == Some(u64::from(Slot::Left.offset())),
         Mnemonic::Ptest | Mnemonic::Vptest => behind_shadow,
         // Before `sahf`.
@@ -95,6 +98,10 @@ fn scan(start: u64, pc: u64) -> Scan {
         if toggles {
             let reg = gpr(i.op0_register());
             out.shadow = if out.shadow == reg { None } else { reg };
+            continue;
+        }
+        if slot == Some(u64::from(Slot::Distance.offset())) {
+            // The same register, on the same way.
             continue;
         }
         let writes = |used: &iced_x86::UsedRegister| {

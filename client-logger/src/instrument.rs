@@ -242,14 +242,15 @@ impl<'a> Rewriter<'a> {
     fn require_code(&mut self, needed: CodeSeq) {
         let block = self.block;
         let first = Some(self.instrs[0]);
-        let (entry, back) = self.slow(self.site(0, Kind::CodeBehind));
-        let needed = (needed.0 as u32).to_le_bytes();
-        let slot = |slot: Slot| slot.offset().to_le_bytes();
-        if self.live[0].any_flags() {
+        let (entry, back) = self.slow(self.site(0, Kind::CodeBehind { by_fs: self.by_fs, saved: self.flags_saved }));
+        // Without a shadow at a distance, a thread has 0 in the other slot.
+        let (code_seq, least) = if self.by_fs { (Slot::CodeSeqByFs, 1) } else { (Slot::CodeSeq, 0) };
+        let needed = (needed.0 as u32).max(least).to_le_bytes();
+        if self.live[0].any_flags() && !self.flags_saved {
             let (rcx, ecx) = (Opnd::reg(Gpr::RCX, 8), Opnd::reg(Gpr::RCX, 4));
             let near = block.label();
             block.meta(first, block.store(Slot::Spill(Gpr::RCX).opnd(8), rcx));
-            block.meta(first, block.load(ecx, Slot::CodeSeq.opnd(4)));
+            block.meta(first, block.load(ecx, code_seq.opnd(4)));
             // lea rcx, [rcx - needed]
             let minus = needed_negated(needed);
             block.meta(first, block.raw(&[&[0x48, 0x8d, 0x89][..], &minus].concat()));
@@ -262,7 +263,7 @@ impl<'a> Rewriter<'a> {
             block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
         } else {
             // cmp dword gs:[slot], needed
-            let code = [&[0x65, 0x81, 0x3c, 0x25][..], &slot(Slot::CodeSeq), &needed].concat();
+            let code = [&[0x65, 0x81, 0x3c, 0x25][..], &code_seq.offset().to_le_bytes(), &needed].concat();
             block.meta(first, block.raw(&code));
             block.meta(first, block.jump_if(sys::OP_jb, entry));
         }

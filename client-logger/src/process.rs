@@ -120,8 +120,6 @@ impl Process {
         if !coherence::start() {
             return Err("threads cannot be recorded without the system call membarrier, which is refused here".into());
         }
-        // Keys find room wherever memory lies, for many threads; distances do not.
-        self.by_fs.store(false, Ordering::SeqCst);
         if !self.threaded.swap(true, Ordering::SeqCst) {
             // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
             unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
@@ -198,14 +196,18 @@ impl Process {
         self.by_fs.load(Ordering::Relaxed)
     }
 
-    /// Finds room for the shadow of a thread that begins.
-    pub fn first_shadow(&self) -> Shadow {
+    /// Finds room for the shadow of a thread that begins, or of a process that shares the program's memory.
+    pub fn first_shadow(&self, foreign: bool) -> Shadow {
+        let lazy = self.threaded() && !foreign;
         if self.by_fs() {
             let steps = if self.has_begun() { Steps::Any } else { Steps::Wide };
-            if let Some(shadow) = Shadow::at_distance(self.stack_moves(), steps, None) {
+            if let Some(shadow) = Shadow::at_distance(self.stack_moves(), steps, None, lazy) {
                 return shadow;
             }
-            if let Some(shadow) = Shadow::at_distance(true, Steps::Any, None) {
+            if self.threaded() {
+                return self.shadow_with_key(lazy);
+            }
+            if let Some(shadow) = Shadow::at_distance(true, Steps::Any, None, false) {
                 self.stack_moves.store(true, Ordering::Relaxed);
                 return shadow;
             }
@@ -218,26 +220,46 @@ impl Process {
             // No block has been built yet.
             self.by_fs.store(false, Ordering::SeqCst);
         }
-        Shadow::with_key(None, self.threaded()).unwrap_or_else(|| {
+        self.shadow_with_key(lazy)
+    }
+
+    fn shadow_with_key(&self, lazy: bool) -> Shadow {
+        self.leave_fs();
+        Shadow::with_key(None, lazy).unwrap_or_else(|| {
             self.end("there is no address space left for the shadow of another thread");
             Shadow::none()
         })
     }
 
-    /// The calling thread is about to start a process that shares its memory, in a system call. Whether
-    /// there is room at a distance for the shadow of that process, too; if not, blocks expect none there any more.
-    pub fn has_room_for_child(&self) -> bool {
-        if !self.by_fs() {
-            return true;
-        }
-        if let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any, None) {
-            shadow.release();
-            return true;
-        }
+    /// Blocks that are built from now on expect no shadow at a distance. With threads, each of those that are there asks
+    /// whether the thread has one, and is built anew if not; until then, it is right for those that have one.
+    fn leave_fs(&self) {
         self.by_fs.store(false, Ordering::SeqCst);
-        // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
-        unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
-        false
+    }
+
+    /// The same, for a thread in a system call.
+    fn leave_fs_in_call(&self) {
+        if self.by_fs.swap(false, Ordering::SeqCst) && !self.threaded() {
+            // SAFETY: in an event of a system call, with no lock held; the whole address space.
+            unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+        }
+    }
+
+    /// The calling thread is about to start another one, or a process that shares its memory, in a system call. If there is
+    /// no room at a distance for the shadow of that, blocks expect none there any more.
+    pub fn make_room_for_child(&self, foreign: bool) {
+        if !self.by_fs() {
+            return;
+        }
+        let lazy = self.threaded() && !foreign;
+        if lazy && Shadow::one_waits_at_distance() {
+            return;
+        }
+        if let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any, None, lazy) {
+            shadow.release();
+            return;
+        }
+        self.leave_fs_in_call();
     }
 
     /// Whether the initial stack is moved before the program's first instruction.
@@ -245,18 +267,15 @@ impl Process {
         self.stack_moves.load(Ordering::Relaxed)
     }
 
-    /// Finds other room for a thread's shadow. Where it has to be of the other kind, all code is built anew; so this is for
-    /// places where none is being executed. It has room also when what is about to come is there. None if there is no room.
+    /// Finds other room for a thread's shadow, also for when what is about to come is there. None if there is no room. The
+    /// thread is in a system call, or, if there are others, not going to return to its block of code.
     pub fn place_shadow(&self, coming: Option<&Claim>) -> Option<Shadow> {
         if self.by_fs()
-            && let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any, coming)
+            && let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any, coming, self.threaded())
         {
             return Some(shadow);
         }
-        if self.by_fs.swap(false, Ordering::SeqCst) {
-            // SAFETY: the whole address space, in an event in which it may be asked for.
-            unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
-        }
+        self.leave_fs_in_call();
         Shadow::with_key(coming, self.threaded())
     }
 

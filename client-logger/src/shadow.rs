@@ -301,19 +301,25 @@ impl Layout {
 
 impl Shadow {
     /// A shadow at a distance, if there is room for one, also behind what is about to come. With `stack_moves` the initial
-    /// stack is going to be moved.
-    pub fn at_distance(stack_moves: bool, steps: Steps, coming: Option<&Claim>) -> Option<Self> {
+    /// stack is going to be moved. `lazy`: whether the thread asks, before it accesses memory for the first time, whether the
+    /// shadow of that is there.
+    pub fn at_distance(stack_moves: bool, steps: Steps, coming: Option<&Claim>, lazy: bool) -> Option<Self> {
         if !fs_base::can_be_set() {
             return None;
         }
         let layout = |all: &Shadows| Layout::now(all, stack_moves, coming);
         while let Some(waiting) = Self::take(|mapping| matches!(mapping, Mapping::Plus(_)), |_| None) {
-            if waiting.reserve_all(&shadows(|all| layout(all))) {
+            if lazy && coming.is_none() || waiting.reserve_all(&shadows(|all| layout(all))) {
                 return Some(waiting);
             }
         }
         let shadow = Self::take(|_| false, |all| layout(all).plus(steps))?;
-        shadow.reserve_all(&shadows(|all| layout(all))).then_some(shadow)
+        (lazy || shadow.reserve_all(&shadows(|all| layout(all)))).then_some(shadow)
+    }
+
+    /// Whether a shadow at a distance waits for another thread.
+    pub fn one_waits_at_distance() -> bool {
+        shadows(|all| all.free.iter().any(|mapping| matches!(mapping, Mapping::Plus(_))))
     }
 
     /// A shadow at `address xor key`, if there is room for one, also behind what is about to come. `lazy`: whether the thread
@@ -354,6 +360,11 @@ impl Shadow {
     /// Of a thread whose code has no instrumentation any more.
     pub fn none() -> Self {
         Self { mapping: Mapping::Xor(0) }
+    }
+
+    /// Whether it is at a distance.
+    pub fn is_at_distance(self) -> bool {
+        matches!(self.mapping, Mapping::Plus(_))
     }
 
     fn is_none(self) -> bool {

@@ -43,8 +43,14 @@ pub enum Kind {
         /// Whether the program's flags are in [`crate::callout::Slot::Flags`].
         saved: bool,
     },
-    /// Start of a block whose code another thread has put into the code picture.
-    CodeBehind,
+    /// Start of a block whose code another thread has put into the code picture, or one for threads that have their shadow at
+    /// a distance.
+    CodeBehind {
+        /// Whether it is one of those.
+        by_fs: bool,
+        /// As in [`Self::Limit`].
+        saved: bool,
+    },
     /// Before an instruction, the thread lacks the permission for some of these accesses, its own or later ones; `true` for
     /// those that write.
     Own(Box<[(Access, bool)]>, Held),

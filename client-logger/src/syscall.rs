@@ -252,8 +252,8 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     const BORROWS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     let borrows = clone_flags(number, &args).is_some_and(|flags| flags & BORROWS == BORROWS);
-    if (borrows || number == libc::SYS_vfork) && !process.has_room_for_child() {
-        thread.leave_fs();
+    if borrows || number == libc::SYS_vfork {
+        process.make_room_for_child(true);
     }
     if let Some(flags) = clone_flags(number, &args)
         && flags & libc::CLONE_VM as u64 != 0
@@ -269,9 +269,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             thread.stop(position, EndReason::Unsupported { why }, *regs);
             return 1;
         }
-        if !process.by_fs() {
-            thread.leave_fs();
-        }
+        process.make_room_for_child(false);
         thread.announce_birth(child_stack(number, &args).unwrap_or(regs.gpr[RSP]), position);
     }
     if forks(number, &args) {

@@ -179,7 +179,7 @@ impl Thread {
         let foreign = process::current_pid() != process.id.pid.0;
         let own_streams = foreign.then(|| process.streams().clone());
         let own_fs = if fs_base::can_be_set() { fs_base::get() } else { 0 };
-        let shadow = process.first_shadow();
+        let shadow = process.first_shadow(foreign);
         let thread = Box::new(Self {
             saved: Saved { ymm: [[0; 32]; 16], gpr: [0; 16], rflags: 0 },
             stub: callout::stub(),
@@ -230,6 +230,7 @@ impl Thread {
             *Slot::Left.address() = 0;
             // No block asks for a code picture before.
             *Slot::CodeSeq.address() = u64::MAX;
+            (*thread).announce_code_seq();
             if process.threaded() {
                 (*thread).share();
             }
@@ -464,6 +465,16 @@ impl Thread {
     fn set_code_seq(&mut self, seq: CodeSeq) {
         // SAFETY: the thread's own slot.
         unsafe { *self.code_seq = seq.0 as u32 };
+        self.announce_code_seq();
+    }
+
+    /// To blocks that are built for a shadow at a distance.
+    fn announce_code_seq(&self) {
+        // SAFETY: the calling thread's own slots.
+        unsafe {
+            let seq = if self.shadow.is_at_distance() { *self.code_seq } else { 0 };
+            *Slot::CodeSeqByFs.address() = seq.into();
+        }
     }
 
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {

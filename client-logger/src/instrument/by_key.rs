@@ -1,9 +1,11 @@
-//! Checks and mirroring with a shadow at `address xor key`.
+//! Checks and mirroring where threads may have shadows at `address xor key`: wherever a thread's is, it is at
+//! `(address xor key) + distance`, and one of them is zero.
 //!
 //! ```text
 //!     mov  rax, [rbx+8]                 the program's load
 //!     lea  s, [rbx+8]                   s: a scratch register, spilled before and restored behind
-//!     xor  s, [key]                     now the shadow address
+//!     xor  s, [key]
+//!     add  s, [distance]                now the shadow address
 //!     cmp  rax, [s] ; jne DIFFERS
 //! ```
 
@@ -51,17 +53,25 @@ impl Rewriter<'_> {
         let block = self.block;
         let return_address = instr.pc() + instr.len(block);
         block.meta(at, block.lea(scratch.address, target));
-        self.toggle(at, scratch.address);
+        self.make_shadow(at, scratch.address);
         block.meta(at, block.mov_imm64(scratch.value, return_address));
         let value = Opnd::reg(scratch.value, 8);
         block.meta(at, block.store(Opnd::at(scratch.address, 0, 8), value));
         self.release(at, scratch, self.live[i]);
     }
 
-    /// From a program's address to its shadow, or back. Changes the arithmetic flags.
-    fn toggle(&self, at: Option<Instr>, reg: Gpr) {
-        let reg = Opnd::reg(reg, 8);
-        self.block.meta(at, self.block.make(sys::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
+    /// From a program's address to its shadow. Changes the arithmetic flags.
+    fn make_shadow(&self, at: Option<Instr>, reg: Gpr) {
+        let (block, reg) = (self.block, Opnd::reg(reg, 8));
+        block.meta(at, block.make(sys::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
+        block.meta(at, block.make(sys::OP_add, &[reg], &[Slot::Distance.opnd(8), reg]));
+    }
+
+    /// The reverse of [`Self::make_shadow`].
+    fn unmake_shadow(&self, at: Option<Instr>, reg: Gpr) {
+        let (block, reg) = (self.block, Opnd::reg(reg, 8));
+        block.meta(at, block.make(sys::OP_sub, &[reg], &[Slot::Distance.opnd(8), reg]));
+        block.meta(at, block.make(sys::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
     }
 
     /// The address of an access into `reg`. Changes no flags.
@@ -101,7 +111,7 @@ impl Rewriter<'_> {
         self.spill(first, s, live);
         self.address(first, read, s);
         self.save_flags(behind, live);
-        self.toggle(behind, s);
+        self.make_shadow(behind, s);
         let shadow = Opnd::at(s, 0, bytes);
         block.meta(behind, block.make(sys::OP_cmp, &[], &[Opnd::reg(loaded, bytes), shadow]));
         let kind = Kind::Differs { ordinal: 0, bytes, target: Target::ShadowIn(s), loaded: Some(loaded) };
@@ -156,10 +166,10 @@ impl Rewriter<'_> {
             let value = Opnd::reg(scratch.value, bytes);
             let there = Opnd::at(scratch.address, offset, bytes);
             if n > 0 {
-                self.toggle(at, scratch.address);
+                self.unmake_shadow(at, scratch.address);
             }
             block.meta_faulting(at, block.load(value, there), instr.pc());
-            self.toggle(at, scratch.address);
+            self.make_shadow(at, scratch.address);
             block.meta(at, block.make(sys::OP_cmp, &[], &[value, there]));
             block.meta(at, block.jump_if(sys::OP_jnz, entry));
         }
@@ -181,7 +191,7 @@ impl Rewriter<'_> {
         self.address(first, write, s);
         if let Some(copy) = self.same_store(i, Opnd::at(s, 0, write.bytes), write.bytes) {
             self.save_flags(behind, live);
-            self.toggle(behind, s);
+            self.make_shadow(behind, s);
             block.meta(behind, copy);
             self.restore_flags(behind);
         } else {
@@ -191,10 +201,10 @@ impl Rewriter<'_> {
             for (n, (offset, bytes)) in pieces(write.bytes).enumerate() {
                 let there = Opnd::at(s, offset, bytes);
                 if n > 0 {
-                    self.toggle(behind, s);
+                    self.unmake_shadow(behind, s);
                 }
                 block.meta(behind, block.load(Opnd::reg(v, bytes), there));
-                self.toggle(behind, s);
+                self.make_shadow(behind, s);
                 block.meta(behind, block.store(there, Opnd::reg(v, bytes)));
             }
             self.restore_flags(behind);

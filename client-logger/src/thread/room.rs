@@ -9,6 +9,7 @@ use crate::shadow::{self, Mapping, Shadow};
 use crate::site::{Held, Site};
 use bugnet_dr::access::Access;
 use bugnet_dr::ir::Gpr;
+use bugnet_dr::sys;
 use bugnet_format::record::EndReason;
 use bugnet_format::regs::{ARITHMETIC_FLAGS, RegisterFile};
 use smallvec::SmallVec;
@@ -99,24 +100,35 @@ impl Thread {
         self.leave.go(&self.saved, site.pc)
     }
 
-    /// There will be other threads, whose shadows are all of the kind that always finds room.
-    pub fn leave_fs(&mut self) {
-        if self.running_fs != self.own_fs {
-            let position = self.counted() - 1;
-            self.move_shadow(position, position, None);
+    /// Built for a shadow at a distance, which the thread does not have, the block that it has just begun is built anew.
+    /// `flags`: whether the program's arithmetic flags are in their slot. The caller's frame is never returned to.
+    pub(super) fn begin_by_key(&mut self, site: &Site, flags: bool) -> ! {
+        if flags {
+            self.saved.rflags = self.saved.rflags & !ARITHMETIC_FLAGS | Slot::read_flags();
         }
+        if !self.ended {
+            // The block will be counted when it begins again.
+            self.recount(self.counted() - site.back);
+        }
+        // Should another thread be about to do it, this one comes here again.
+        // SAFETY: may be asked for anywhere.
+        unsafe { sys::dr_delay_flush_region(site.pc as *mut u8, 1, 0, None) };
+        self.leave.go(&self.saved, site.pc)
     }
 
     /// The thread's shadow is this from now on.
     pub(super) fn use_shadow(&mut self, shadow: Shadow) {
         self.shadow = shadow;
-        match shadow.mapping {
-            Mapping::Plus(by) => self.running_fs = by,
-            Mapping::Xor(key) => {
-                self.running_fs = self.own_fs;
-                // SAFETY: the thread's own slot.
-                unsafe { *Slot::Key.address() = key };
-            }
+        let (key, distance) = match shadow.mapping {
+            Mapping::Plus(by) => (0, by),
+            Mapping::Xor(key) => (key, 0),
+        };
+        self.running_fs = if distance == 0 { self.own_fs } else { distance };
+        // SAFETY: the thread's own slots.
+        unsafe {
+            *Slot::Key.address() = key;
+            *Slot::Distance.address() = distance;
         }
+        self.announce_code_seq();
     }
 }

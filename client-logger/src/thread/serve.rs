@@ -123,7 +123,10 @@ impl Thread {
             }
             _ => {}
         }
-        if let Kind::CodeBehind = site.kind {
+        if let Kind::CodeBehind { by_fs, saved } = site.kind {
+            if by_fs && !self.shadow.is_at_distance() {
+                self.begin_by_key(site, saved);
+            }
             if self.recording() {
                 self.catch_up(self.counted() - site.back);
             } else {
@@ -192,7 +195,7 @@ impl Thread {
             Kind::Differs { .. }
             | Kind::NotExecutable
             | Kind::Limit { .. }
-            | Kind::CodeBehind
+            | Kind::CodeBehind { .. }
             | Kind::Own(..)
             | Kind::OwnRepeat(..)
             | Kind::Exchange(..)
