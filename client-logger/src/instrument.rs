@@ -18,6 +18,7 @@ mod emulate;
 mod exchange;
 mod flags;
 mod grouping;
+mod lent;
 mod machine;
 mod ownership;
 
@@ -139,6 +140,8 @@ struct Rewriter<'a> {
     plan: grouping::Plan,
     /// Whether the shadow is at a distance.
     by_fs: bool,
+    /// The register that the instrumentation has for the whole block: see [`lent`].
+    lent: Option<Gpr>,
     /// Whether the program's arithmetic flags are in their slot: see [`flags`].
     flags_saved: bool,
 }
@@ -158,7 +161,7 @@ impl<'a> Rewriter<'a> {
         let actions: Vec<Action> = instrs.iter().map(|instr| access::classify(*instr)).collect();
         let plan = if threaded { grouping::Plan::new(&instrs, &actions) } else { grouping::Plan::default() };
         let (slow, straddles) = (Vec::new(), Vec::new());
-        Self { block, instrs, actions, live, slow, straddles, threaded, plan, by_fs, flags_saved: false }
+        Self { block, instrs, actions, live, slow, straddles, threaded, plan, by_fs, lent: None, flags_saved: false }
     }
 
     fn run(mut self, needed: CodeSeq) {
@@ -166,10 +169,12 @@ impl<'a> Rewriter<'a> {
         if self.threaded {
             self.require_code(needed);
         }
+        self.borrow_register();
         for i in 0..self.instrs.len() {
             self.instruction(i);
         }
         self.program_flags(None, Live::ALL);
+        self.give_back(self.instrs.last().copied().filter(|last| last.is_cti()));
         self.place_slow_paths();
     }
 

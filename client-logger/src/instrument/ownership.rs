@@ -21,7 +21,7 @@ use bugnet_dr::sys;
 
 /// Up to this size, most ranges lie in one coherence block. Of those that do not, and of larger ones, both ends are looked
 /// up.
-const SMALL: u32 = 8;
+const SMALL: u32 = 32;
 
 /// A range that lies in two coherence blocks, out of the way.
 pub(super) struct Straddle {
@@ -44,7 +44,8 @@ impl Rewriter<'_> {
                 self.program_flags(Some(instr), self.live[i]);
                 let reads = reads.iter().map(|read| (*read, false));
                 let accesses = reads.chain(writes.iter().map(|write| (*write, true))).collect();
-                self.callout(Some(instr), i, Kind::Own(accesses, Held::default()));
+                let held = Held { spilled: self.lent(), flags: false };
+                self.callout(Some(instr), i, Kind::Own(accesses, held));
             }
             Action::Repeat(op) => {
                 self.program_flags(Some(instr), self.live[i]);
@@ -75,10 +76,11 @@ impl Rewriter<'_> {
         // Prefer registers that are dead here: restoring them stalls nobody.
         let Some(s) = free.min_by_key(|reg| live.gprs & reg.bit() != 0) else {
             self.program_flags(at, live);
-            self.callout(at, i, Kind::Own(wants, Held::default()));
+            let held = Held { spilled: self.lent(), flags: false };
+            self.callout(at, i, Kind::Own(wants, held));
             return;
         };
-        let held = Held { spilled: live.gprs & s.bit(), flags: live.any_flags() };
+        let held = Held { spilled: live.gprs & s.bit() | self.lent(), flags: live.any_flags() };
         let (entry, back) = self.slow(self.site(i, Kind::Own(wants, held)));
         self.spill(at, s, live);
         self.save_flags(at, live);
