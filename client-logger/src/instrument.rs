@@ -165,6 +165,7 @@ impl<'a> Rewriter<'a> {
     }
 
     fn run(mut self, needed: CodeSeq) {
+        self.keep_bases();
         self.count();
         if self.threaded {
             self.require_code(needed);
@@ -180,6 +181,7 @@ impl<'a> Rewriter<'a> {
 
     /// After the end of recording: what CPUID showed before stays hidden, and nothing else is done.
     fn specials_only(mut self) {
+        self.keep_bases();
         for i in 0..self.instrs.len() {
             match self.actions[i] {
                 Action::Special(kind) => self.special(i, kind),

@@ -43,6 +43,8 @@ pub enum Kind {
         /// Whether the program's flags are in [`crate::callout::Slot::Flags`].
         saved: bool,
     },
+    /// Start of a block that begins with a load of FS or GS: DynamoRIO has set a base of its own.
+    Bases,
     /// Start of a block whose code another thread has put into the code picture, or one for threads that have their shadow at
     /// a distance.
     CodeBehind {
@@ -90,7 +92,12 @@ pub enum Kind {
     SetSegmentBase(Segment, Gpr, u32),
     /// Instead of an instruction that the recorder executes itself; sets [`crate::callout::Slot::ReadFault`] and
     /// [`crate::callout::Slot::WriteFault`].
-    Emulate(Emulated),
+    Emulate {
+        /// The instruction.
+        what: Emulated,
+        /// The address behind it.
+        next: u64,
+    },
     /// Before an instruction that runs and whose results are logged.
     ResultBefore,
     /// Behind it; the registers that it writes, as for [`Self::Special`].

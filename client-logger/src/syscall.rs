@@ -202,7 +202,8 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     // The call itself, where an interval would end.
     regs.rip = syscall_pc;
     // SAFETY: in the event.
-    let instead = set_gs_base(number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
+    let instead =
+        set_gs_base(thread, number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
     let instead = instead.or_else(|| answers::in_the_way(thread, number, &args));
     if !thread.recording() {
         if let Some(result) = instead {
@@ -353,9 +354,11 @@ fn leave_traces(drcontext: *mut c_void, before: &RegisterFile) {
     unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
 }
 
+const ARCH_SET_FS: u64 = 0x1002;
+
 /// `arch_prctl(ARCH_SET_GS)` is done here: the kernel would change the base that DynamoRIO itself uses. Returns the
 /// result if it is that call.
-fn set_gs_base(number: i64, args: &[u64; 6]) -> Option<i64> {
+fn set_gs_base(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
     const ARCH_SET_GS: u64 = 0x1001;
     if number != libc::SYS_arch_prctl || args[0] != ARCH_SET_GS {
         return None;
@@ -363,7 +366,10 @@ fn set_gs_base(number: i64, args: &[u64; 6]) -> Option<i64> {
     if args[1] >> 47 != 0 {
         return Some(-i64::from(libc::EPERM));
     }
-    thread::set_segment_base(Segment::Gs, args[1]).then_some(0)
+    thread::set_segment_base(Segment::Gs, args[1]).then(|| {
+        thread.selectors[1] = 0;
+        0
+    })
 }
 
 /// After a system call.
@@ -422,6 +428,9 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
         }
     }
     thread.segments = [fs, gs];
+    if (number, args[0], result) == (libc::SYS_arch_prctl, ARCH_SET_FS, 0) {
+        thread.selectors[0] = 0;
+    }
     let stream = match output_buffers(number, &args).is_empty() {
         true => OutputStream::None,
         false => process::get().stream(args[0]),

@@ -96,6 +96,8 @@ pub struct Thread {
     next_check: u64,
     /// Bases of FS and GS.
     pub segments: [u64; 2],
+    /// The program's selectors in FS and GS, which are not in the registers.
+    pub selectors: [u16; 2],
     /// Where the last first load ended, and how many before it each began where the one before ended.
     expected: u64,
     streak: u32,
@@ -208,6 +210,7 @@ impl Thread {
             threshold: 0,
             next_check: 0,
             segments: [0; 2],
+            selectors: [0; 2],
             expected: 0,
             streak: 0,
             density: Density::new(),

@@ -1,7 +1,7 @@
 //! Where an instruction reads memory: the place of a `LOAD` record's value.
 
 use crate::memory::Memory;
-use bugnet_dr::access::{Access, Action, Emulated, FpuEffect, Place, RegisterValues, RepString};
+use bugnet_dr::access::{Access, Action, FpuEffect, Place, RegisterValues, RepString};
 use bugnet_dr::decode::{self, Decoded};
 use bugnet_dr::ir::{Gpr, MemoryParts};
 
@@ -109,7 +109,7 @@ impl Instruction {
     pub fn stores_by_records(&self, regs: &impl Registers) -> Option<(u64, u64)> {
         match &self.0.action {
             Action::OpaqueStore { target, .. } => Some((target.address(regs)?, target.bytes.into())),
-            Action::Emulate(Emulated::String(op)) => op.store(|reg| regs.gpr(reg), regs.flags()),
+            Action::Emulate(emulated) => emulated.store(regs, regs.flags()),
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ mod corrections;
 mod emulated;
 mod prefixes;
 
-pub use emulated::{Emulated, Repeat, StringOp, emulated};
+pub use emulated::{Emulated, FarKind, FarOp, Operand, Repeat, SegmentRegister, SelectorOp, StringOp, emulated};
 
 use crate::ir::{Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
 use crate::sys;
@@ -411,11 +411,11 @@ pub fn classify(instr: Instr) -> Action {
     if instr.is_syscall() {
         return Action::Syscall;
     }
-    if let Some(why) = corrections::unsupported(instr) {
-        return Action::Unsupported(why);
-    }
     if let Some(emulated) = emulated(instr) {
         return Action::Emulate(emulated);
+    }
+    if let Some(why) = corrections::unsupported(instr) {
+        return Action::Unsupported(why);
     }
     if let Some(kind) = special(opcode) {
         return Action::Special(kind);

@@ -11,11 +11,19 @@
 use super::{Rewriter, machine};
 use crate::callout::Slot;
 use crate::site::Kind;
-use bugnet_dr::access::Emulated;
+use bugnet_dr::access::{Action, Emulated};
 use bugnet_dr::ir::{Gpr, Opnd};
 use bugnet_dr::liveness::Live;
+use bugnet_dr::sys;
 
 impl Rewriter<'_> {
+    /// DynamoRIO, for which a block with `mov` to FS or GS is always the start of a block, has set a base before it runs.
+    pub(super) fn keep_bases(&mut self) {
+        if self.instrs[0].opcode() == sys::OP_mov_seg && matches!(self.actions[0], Action::Emulate(_)) {
+            self.callout(Some(self.instrs[0]), 0, Kind::Bases);
+        }
+    }
+
     /// Replaces the instruction.
     pub(super) fn emulate(&mut self, i: usize, what: Emulated) {
         // `not rcx`; `mov cl, [rcx]`; `or byte ptr [rcx], 0`
@@ -23,11 +31,12 @@ impl Rewriter<'_> {
         const READ: &[u8] = &[0x8a, 0x09];
         const WRITE: &[u8] = &[0x80, 0x09, 0x00];
         let (instr, block) = (self.instrs[i], self.block);
+        let next = instr.pc() + instr.len(block);
         let at = Some(instr);
         let rcx = Opnd::reg(Gpr::RCX, 8);
         let [again, unread, unwritten, accessed, near, done] = std::array::from_fn(|_| block.label());
         block.meta(at, again);
-        self.callout(at, i, Kind::Emulate(what));
+        self.callout(at, i, Kind::Emulate { what, next });
         self.insert(at, &machine::slot(machine::Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX)));
         block.meta(at, block.load(rcx, Slot::ReadFault.opnd(8)));
         block.meta(at, block.jump_if_rcx_zero(unread));
@@ -50,6 +59,9 @@ impl Rewriter<'_> {
         block.meta(at, block.jump(again));
         block.meta(at, done);
         self.insert(at, &machine::slot(machine::Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
-        self.replace(i);
+        // Far transfers that do what cannot be recorded are left to DynamoRIO.
+        if !matches!(what, Emulated::Far(_)) {
+            self.replace(i);
+        }
     }
 }

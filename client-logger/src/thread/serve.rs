@@ -54,17 +54,11 @@ impl Thread {
             let (kind, updates) = (SpecialKind::SegmentBase, RegisterUpdates { values: vec![(number, value)] });
             self.record(position, |delta| Record::Special { delta, kind, updates });
         }
+        self.segments[segment as usize] = value;
     }
 
     /// Logs what an instruction has done to registers and flags since `before`, and the registers that are `written`.
-    pub(super) fn results(
-        &mut self,
-        position: u64,
-        kind: SpecialKind,
-        before: ([u64; 16], u64),
-        flags: bool,
-        written: u16,
-    ) {
+    fn results(&mut self, position: u64, kind: SpecialKind, before: ([u64; 16], u64), flags: bool, written: u16) {
         let mut updates = RegisterUpdates::default();
         for (number, (new, old)) in self.saved.gpr.iter().zip(before.0).enumerate() {
             if *new != old || written & Gpr(number as u8).bit() != 0 {
@@ -143,8 +137,13 @@ impl Thread {
             }
             return;
         }
-        if let Kind::Emulate(what) = site.kind {
-            self.emulate_instruction(site, what);
+        if let Kind::Bases = site.kind {
+            set_segment_base(Segment::Fs, self.segments[0]);
+            set_segment_base(Segment::Gs, self.segments[1]);
+            return;
+        }
+        if let Kind::Emulate { what, next } = site.kind {
+            self.emulate_instruction(site, what, next);
             return;
         }
         if let Kind::SetSegmentBase(segment, reg, bytes) = site.kind {
@@ -195,12 +194,13 @@ impl Thread {
             Kind::Differs { .. }
             | Kind::NotExecutable
             | Kind::Limit { .. }
+            | Kind::Bases
             | Kind::CodeBehind { .. }
             | Kind::Own(..)
             | Kind::OwnRepeat(..)
             | Kind::Exchange(..)
             | Kind::Special(..)
-            | Kind::Emulate(..)
+            | Kind::Emulate { .. }
             | Kind::SegmentBase(..)
             | Kind::SetSegmentBase(..) => {}
         }

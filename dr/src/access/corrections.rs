@@ -18,14 +18,12 @@ pub fn unsupported(instr: Instr) -> Option<&'static str> {
         return Some("AVX-512");
     }
     Some(match instr.opcode() {
-        sys::OP_iret | sys::OP_ret_far | sys::OP_call_far_ind | sys::OP_jmp_far_ind => "far control transfers",
+        sys::OP_call_far_ind | sys::OP_jmp_far_ind => "far calls and jumps with 64-bit offsets",
         sys::OP_xbegin => "transactional memory",
         sys::OP_enclu => "enclaves",
         // No checkpoint has the register.
         sys::OP_rdpkru | sys::OP_wrpkru => "memory protection keys",
-        sys::OP_mov_seg | sys::OP_pop | sys::OP_lss | sys::OP_lfs | sys::OP_lgs if loads_segment(instr) => {
-            "loads of segment registers"
-        }
+        sys::OP_lss | sys::OP_lfs | sys::OP_lgs => "loads of segment registers and 64-bit offsets",
         sys::OP_enter if prefixes.short() => "enter with 16-bit operands",
         // Processors differ in how much they read.
         sys::OP_movsxd if prefixes.short() => "movsxd with 16-bit operands",
@@ -35,11 +33,6 @@ pub fn unsupported(instr: Instr) -> Option<&'static str> {
         _ if prefixes.address_size && negative_address(instr) => "32-bit addresses without a register",
         _ => return None,
     })
-}
-
-fn loads_segment(instr: Instr) -> bool {
-    let mut loaded = instr.dsts().filter_map(Opnd::get_reg);
-    loaded.any(|id| (sys::DR_SEG_ES..=sys::DR_SEG_GS).contains(&id.into()))
 }
 
 /// Whether a memory operand is an address below zero.

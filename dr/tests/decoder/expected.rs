@@ -3,7 +3,7 @@
 use crate::Check;
 use crate::iced;
 use bugnet_dr::access::Action;
-use iced_x86::{Code, CpuidFeature, EncodingKind, Instruction, InstructionInfo, Mnemonic, Register};
+use iced_x86::{Code, CpuidFeature, EncodingKind, Instruction, InstructionInfo, MemorySize, Mnemonic, Register};
 
 /// [`Action`] without its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,16 @@ fn emulated(instr: &Instruction, info: &InstructionInfo) -> bool {
     let short_address = info.used_memory().iter().any(|memory| memory.address_size() == iced_x86::CodeSize::Code32);
     let segmented = info.used_memory().iter().any(|memory| matches!(memory.segment(), Register::FS | Register::GS));
     let compares = iced::compares(instr);
+    let selector = |n| Some(instr.op_register(n)).filter(|register| register.is_segment_register());
+    let (to, from) = (selector(0), (instr.op_count() > 1).then(|| selector(1)).flatten());
+    match instr.mnemonic() {
+        Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq | Mnemonic::Retf => return true,
+        Mnemonic::Push | Mnemonic::Pop => return to.is_some(),
+        Mnemonic::Mov => return to.is_some() || from.is_some_and(|from| !matches!(from, Register::CS | Register::SS)),
+        Mnemonic::Lss | Mnemonic::Lfs | Mnemonic::Lgs => return true,
+        _ if instr.is_call_far_indirect() || instr.is_jmp_far_indirect() => return true,
+        _ => {}
+    }
     instr.is_string_instruction()
         && (segmented || iced::repeats(instr) && short_address || instr.has_repne_prefix() && !compares)
 }
@@ -72,16 +82,15 @@ fn unsupported(instr: &Instruction, info: &InstructionInfo) -> bool {
     let mut registers = info.used_registers().iter();
     match instr.mnemonic() {
         Wrfsbase | Wrgsbase => false,
-        Iret | Iretd | Iretq | Retf | Xbegin | Enclu | Rdpkru | Wrpkru => true,
+        Xbegin | Enclu | Rdpkru | Wrpkru => true,
         Xlatb => short_address,
         _ => {
-            instr.is_call_far_indirect()
-                || instr.is_jmp_far_indirect()
+            (instr.is_call_far_indirect() || instr.is_jmp_far_indirect())
+                && matches!(instr.memory_size(), MemorySize::SegPtr64)
+                || matches!(instr.mnemonic(), Lss | Lfs | Lgs) && instr.op0_register().is_gpr64()
                 || matches!(instr.code(), Code::Enterw_imm16_imm8 | Code::Movsxd_r16_rm16)
                 || instr.encoding() == EncodingKind::EVEX
-                || registers.any(|used| {
-                    used.register().is_k() || used.register().is_segment_register() && iced::writes(used.access())
-                })
+                || registers.any(|used| used.register().is_k())
                 || instr.is_vsib() && short_address
         }
     }
