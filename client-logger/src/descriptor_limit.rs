@@ -125,7 +125,9 @@ pub fn instead(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64>
             0 => Some(error(libc::EFAULT)),
             new => Some(change(thread, new, 0)),
         },
-        libc::SYS_prlimit64 if args[1] & 0xffff_ffff == nofile && own(args[0]) => Some(change(thread, args[2], args[3])),
+        libc::SYS_prlimit64 if args[1] & 0xffff_ffff == nofile && own(args[0]) => {
+            Some(change(thread, args[2], args[3]))
+        }
         _ => meets(Limit::of(thread).soft, number, args),
     }
 }
@@ -220,7 +222,8 @@ fn exhausted(soft: u64, count: usize, least: u64) -> bool {
         let made: Vec<i32> = (0..count).map(|_| libc::eventfd(0, libc::EFD_CLOEXEC)).collect();
         let copy = libc::fcntl(made[0], libc::F_DUPFD_CLOEXEC, least as i32);
         let next = if made[0] as u64 >= least { made[0] } else { copy };
-        let beyond = made.iter().any(|fd| *fd < 0) || made[1..].iter().chain([&next]).any(|fd| *fd < 0 || *fd as u64 >= soft);
+        let beyond =
+            made.iter().any(|fd| *fd < 0) || made[1..].iter().chain([&next]).any(|fd| *fd < 0 || *fd as u64 >= soft);
         made.into_iter().chain([copy]).filter(|fd| *fd >= 0).for_each(|fd| {
             libc::close(fd);
         });

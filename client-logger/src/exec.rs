@@ -4,11 +4,13 @@
 //! Where `execve` would fail, the kernel is left to say so. Where it would succeed but the program cannot be recorded
 //! (it gains rights, it is for another processor), it runs without being recorded, and the log and a message say so.
 
+use crate::descriptor_limit::{self, Limit};
 use crate::origin;
 use crate::process::{self, Process};
 use crate::streams::Streams;
 use crate::substitute::Substitution;
 use crate::syscall::{string, word};
+use crate::thread::Thread;
 use bugnet_format::process::ProcessInfo;
 use bugnet_launch::{Program, ProgramError, variables};
 use std::ffi::{CString, OsStr, OsString, c_void};
@@ -133,23 +135,22 @@ fn assignment(name: &str, value: impl AsRef<OsStr>) -> CString {
 
 impl Exec {
     /// Before an `execve` or `execveat`: sees to it that the program is recorded. `None` if the kernel is to make the
-    /// call as it is. `own_streams` are those of a child of `vfork`.
+    /// call as it is.
     ///
     /// # Errors
     /// The call's result, if its arguments cannot be read, which DynamoRIO would not survive.
-    pub fn prepare(
-        drcontext: *mut c_void,
-        number: i64,
-        args: &[u64; 6],
-        own_streams: Option<&Streams>,
-    ) -> Result<Option<Self>, i64> {
+    pub fn prepare(drcontext: *mut c_void, number: i64, args: &[u64; 6], thread: &Thread) -> Result<Option<Self>, i64> {
         let process = process::get();
         let fault = -i64::from(libc::EFAULT);
         let path_at = if number == libc::SYS_execve { args[0] } else { args[1] };
         if string(path_at).is_none() {
             return Err(fault);
         }
-        let Some(mut path) = path_argument(number, args).filter(|_| process.options.follow) else { return Ok(None) };
+        let limit = Limit::of(thread);
+        let Some(mut path) = path_argument(number, args).filter(|_| process.options.follow) else {
+            descriptor_limit::hand_over(limit);
+            return Ok(None);
+        };
         // To the system, what runs now is DynamoRIO.
         if path.starts_with("/proc") && path.canonicalize().is_ok_and(|path| path == process.beginning.dynamorio) {
             path = PathBuf::from(process.beginning.program());
@@ -158,10 +159,15 @@ impl Exec {
         match plan(process, path.clone()) {
             Plan::Fails => Ok(None),
             _ if pointers(argv).is_none() || pointers(envp).is_none() => Err(fault),
-            Plan::Unrecorded { why, warn } => Ok(Some(Self::unrecorded(process, &path, argv, why, warn))),
+            Plan::Unrecorded { why, warn } => {
+                descriptor_limit::hand_over(limit);
+                Ok(Some(Self::unrecorded(process, &path, argv, why, warn)))
+            }
             Plan::Record(program) => {
-                let streams = own_streams.map_or_else(|| process.streams().encode(), Streams::encode);
-                let Some(mut exec) = Self::recorded(process, &program, argv, envp, streams) else { return Ok(None) };
+                let streams =
+                    thread.syscall.own_streams.as_ref().map_or_else(|| process.streams().encode(), Streams::encode);
+                let Some(mut exec) = Self::recorded(process, &program, argv, envp) else { return Ok(None) };
+                exec.pass([(variables::STREAMS, streams), (variables::DESCRIPTORS, limit.encode())]);
                 let argv = if exec.argv.is_empty() { argv } else { exec.argv.as_ptr() as u64 };
                 let arguments = [(0, exec.path.as_ptr() as u64), (1, argv), (2, exec.envp.as_ptr() as u64)];
                 // `execveat` with a path from the root is `execve`, which alone DynamoRIO knows.
@@ -171,7 +177,7 @@ impl Exec {
         }
     }
 
-    fn recorded(process: &Process, program: &Program, argv: u64, envp: u64, streams: String) -> Option<Self> {
+    fn recorded(process: &Process, program: &Program, argv: u64, envp: u64) -> Option<Self> {
         let beginning = &process.beginning;
         let mut exec = Self { path: c_string(&beginning.dynamorio), ..Self::default() };
         if program.argv.len() > 1 {
@@ -187,16 +193,20 @@ impl Exec {
             assignment(variables::RUN_UNDER, "1"),
             assignment(variables::OPTIONS, without_stack_limit(&beginning.options)),
             assignment(variables::ORIGIN, origin),
-            assignment(variables::STREAMS, streams),
         ];
         exec.envp = pointers(envp)?;
         exec.envp.retain(|variable| {
             let mut name = [0; variables::PREFIX.len()];
             !crate::code::read_memory(*variable, &mut name) || name != variables::PREFIX
         });
-        exec.envp.extend(exec.variables.iter().map(|variable| variable.as_ptr() as u64));
-        exec.envp.push(0);
         Some(exec)
+    }
+
+    /// Ends the variables of a program that is recorded, with these behind the others.
+    fn pass(&mut self, more: [(&str, String); 2]) {
+        self.variables.extend(more.map(|(name, value)| assignment(name, value)));
+        self.envp.extend(self.variables.iter().map(|variable| variable.as_ptr() as u64));
+        self.envp.push(0);
     }
 
     /// The program will run without being recorded.

@@ -20,6 +20,7 @@
 //! | `births` | what parents had done when they created threads |
 //! | `special` | CPUID, RDTSC and their like |
 //! | `streams` | descriptors that are the recording's standard output and error |
+//! | `descriptor_limit` | how many descriptors the program may have |
 //! | `substitute` | system calls that the kernel gets in another form |
 //! | `answers` | system calls that are answered in the kernel's place |
 //! | `syscall` | system calls, output streams |
@@ -43,6 +44,7 @@ mod claims;
 mod code;
 mod coherence;
 mod density;
+mod descriptor_limit;
 mod environment;
 mod exchange;
 mod exec;

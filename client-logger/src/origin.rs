@@ -23,6 +23,8 @@ pub struct Beginning {
     pub origin: Origin,
     /// What [`crate::streams::Streams::begin`] takes.
     pub streams: String,
+    /// What [`crate::descriptor_limit::start`] takes.
+    pub descriptors: String,
     program: OsString,
     args: Vec<String>,
 }
@@ -48,6 +50,7 @@ impl Beginning {
             dynamorio: std::fs::read_link("/proc/self/exe").unwrap_or_default(),
             origin: origin.unwrap_or(Origin::Start),
             streams: value(variables::STREAMS).to_string_lossy().into_owned(),
+            descriptors: value(variables::DESCRIPTORS).to_string_lossy().into_owned(),
             program: value(variables::PROGRAM),
             args: strings("cmdline").iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect(),
         }

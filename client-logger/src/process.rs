@@ -3,6 +3,7 @@
 use crate::claims::Claim;
 use crate::code::Code;
 use crate::coherence;
+use crate::descriptor_limit;
 use crate::maps;
 use crate::options::Options;
 use crate::origin::{self, Beginning};
@@ -73,6 +74,7 @@ pub fn start(options: Options) {
         stack_move::limit(soft);
     }
     let beginning = Beginning::of_this_process();
+    descriptor_limit::start(&beginning.descriptors);
     let info = beginning.describe(beginning.origin);
     let streams = beginning.streams.clone();
     let made = origin::make_folder(&options.log, current_pid(), &info)

@@ -3,6 +3,7 @@
 use crate::answers;
 use crate::callout::Slot;
 use crate::code::read_memory;
+use crate::descriptor_limit::{self, Limit};
 use crate::exec::Exec;
 use crate::fs_base::Guard;
 use crate::process;
@@ -41,6 +42,8 @@ pub struct SyscallState {
     pub exec: Option<Exec>,
     /// What descriptors refer to in a child of `vfork`, which has its parent's memory, but descriptors of its own.
     pub own_streams: Option<Streams>,
+    /// The limit of descriptors of a child of `vfork`.
+    pub own_limit: Option<Limit>,
 }
 
 /// Whether the client sees a system call: it sees all.
@@ -204,6 +207,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     // SAFETY: in the event.
     let instead =
         set_gs_base(thread, number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
+    let instead = instead.or_else(|| descriptor_limit::instead(thread, number, &args));
     let instead = instead.or_else(|| answers::in_the_way(thread, number, &args));
     if !thread.recording() {
         if let Some(result) = instead {
@@ -301,7 +305,7 @@ fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> sys::
         thread.syscall.substitution = program_break::substitute(drcontext, &step);
         thread.syscall.program_break = Some(step);
     } else if number != libc::SYS_close_range {
-        match Exec::prepare(drcontext, number, &args, thread.syscall.own_streams.as_ref()) {
+        match Exec::prepare(drcontext, number, &args, thread) {
             Ok(exec) => thread.syscall.exec = exec,
             Err(result) => {
                 thread.syscall.before = None;
@@ -385,6 +389,9 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     }
     if let Some(exec) = thread.syscall.exec.take() {
         exec.failed(drcontext);
+    }
+    if matches!(i64::from(number), libc::SYS_execve | libc::SYS_execveat) {
+        descriptor_limit::take_back();
     }
     if let Some(substitution) = thread.syscall.substitution.take() {
         substitution.undo(drcontext);

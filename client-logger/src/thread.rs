@@ -10,6 +10,7 @@ mod serve;
 
 use crate::callout::{self, Slot};
 use crate::density::Density;
+use crate::descriptor_limit::Limit;
 use crate::environment;
 use crate::fs_base;
 use crate::leave::Leave;
@@ -180,6 +181,7 @@ impl Thread {
         // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
         let foreign = process::current_pid() != process.id.pid.0;
         let own_streams = foreign.then(|| process.streams().clone());
+        let own_limit = foreign.then(Limit::of_process);
         let own_fs = if fs_base::can_be_set() { fs_base::get() } else { 0 };
         let shadow = process.first_shadow(foreign);
         let thread = Box::new(Self {
@@ -219,7 +221,7 @@ impl Thread {
             repeat: (0, 0, 0, false),
             repeat_position: u64::MAX,
             forbidden: None,
-            syscall: SyscallState { own_streams, ..SyscallState::default() },
+            syscall: SyscallState { own_streams, own_limit, ..SyscallState::default() },
             buffer: Vec::new(),
         });
         let thread = Box::into_raw(thread);
@@ -304,6 +306,7 @@ impl Thread {
         // SAFETY: asks for a number.
         thread.tid = Tid(unsafe { sys::dr_get_thread_id(context) } as u32);
         thread.syscall.own_streams = None;
+        thread.syscall.own_limit = None;
         thread.paused = false;
         thread.interval = IntervalNo(0);
         thread.instructions_before = 0;

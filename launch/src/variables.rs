@@ -10,5 +10,8 @@ pub const RUN_UNDER: &str = "DYNAMORIO_RUNUNDER";
 pub const OPTIONS: &str = "DYNAMORIO_OPTIONS";
 /// How the program came to be, for the logger alone: JSON as in `process.json`. Absent for the first program.
 pub const ORIGIN: &str = "DYNAMORIO_BUGNET_ORIGIN";
+/// The limit of descriptors that the program would have natively, soft and hard, with a colon between: for the logger alone,
+/// since DynamoRIO raises it.
+pub const DESCRIPTORS: &str = "DYNAMORIO_BUGNET_DESCRIPTORS";
 /// Which descriptors are the recording's standard output and error, for the logger alone. Absent for the first program.
 pub const STREAMS: &str = "DYNAMORIO_BUGNET_STREAMS";

@@ -4,6 +4,7 @@ use super::error::RecordError;
 use super::inherited::Inherited;
 use super::low_layout;
 use bugnet_launch::{Program, variables};
+use nix::sys::resource::{Resource, getrlimit};
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -124,6 +125,9 @@ fn environment(own: Vec<CString>, program: &Path, options: &OsStr) -> Result<Vec
     all.push(assignment(variables::PROGRAM, program.as_os_str())?);
     all.push(assignment(variables::RUN_UNDER, OsStr::new("1"))?);
     all.push(assignment(variables::OPTIONS, options)?);
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        all.push(assignment(variables::DESCRIPTORS, OsStr::new(&format!("{soft}:{hard}")))?);
+    }
     Ok(all)
 }
 
@@ -210,7 +214,9 @@ mod tests {
         let own = ["B=1", "odd", "A=2", "DYNAMORIO_OPTIONS=x", "B=3", "=C:=D"].map(|v| CString::new(v).unwrap());
         let variables = environment(own.into(), Path::new("/bin/true"), OsStr::new("-o")).unwrap();
         let variables: Vec<_> = variables.iter().map(|v| v.to_str().unwrap()).collect();
-        let ours = ["DYNAMORIO_EXE_PATH=/bin/true", "DYNAMORIO_RUNUNDER=1", "DYNAMORIO_OPTIONS=-o"];
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let limit = format!("DYNAMORIO_BUGNET_DESCRIPTORS={soft}:{hard}");
+        let ours = ["DYNAMORIO_EXE_PATH=/bin/true", "DYNAMORIO_RUNUNDER=1", "DYNAMORIO_OPTIONS=-o", &limit];
         assert_eq!(variables, [&["B=1", "odd", "A=2", "B=3", "=C:=D"][..], &ours].concat());
     }
 }
