@@ -57,43 +57,46 @@ pub fn block_of(address: u64) -> u32 {
 }
 
 /// A thread's permissions.
-pub struct Permissions(*mut u8);
+pub struct Permissions {
+    bytes: *mut u8,
+    last: Visit,
+}
 
 impl Permissions {
     /// None yet.
     pub fn new() -> Self {
-        Self(shadow::map_table())
+        Self { bytes: shadow::map_table(), last: Visit::default() }
     }
 
     /// Where they are.
     pub fn address(&self) -> *mut u8 {
-        self.0
+        self.bytes
     }
 
     /// The thread itself gets a permission.
     pub fn grant(&mut self, block: u32, permission: u8) {
         // SAFETY: there is a byte for each number.
-        unsafe { self.0.add(block as usize).write_volatile(permission) };
+        unsafe { self.bytes.add(block as usize).write_volatile(permission) };
     }
 
     /// The thread itself gets a permission for all blocks of a group.
     fn grant_group(&mut self, block: u32, permission: u8) {
         const SIZE: usize = GROUP as usize;
         // SAFETY: there is a byte for each number; other threads change them only when they have locked the group, too.
-        unsafe { self.0.add(block as usize / SIZE * SIZE).write_bytes(permission, SIZE) };
+        unsafe { self.bytes.add(block as usize / SIZE * SIZE).write_bytes(permission, SIZE) };
     }
 
     /// What the thread may do with a block. What it finds here in an access that it has announced, it has until that is over.
     pub fn get(&self, block: u32) -> u8 {
         // SAFETY: there is a byte for each number.
-        unsafe { self.0.add(block as usize).read_volatile() }
+        unsafe { self.bytes.add(block as usize).read_volatile() }
     }
 }
 
 impl Drop for Permissions {
     fn drop(&mut self) {
         // SAFETY: from there, and nobody uses it any more.
-        unsafe { shadow::unmap_table(self.0) };
+        unsafe { shadow::unmap_table(self.bytes) };
     }
 }
 
@@ -148,15 +151,30 @@ struct Group {
     streak: u32,
 }
 
+/// Where a thread was the last time that it took something.
+#[derive(Clone, Copy, Default)]
+struct Visit {
+    /// Number of the group.
+    group: u32,
+    /// Its streak.
+    streak: u32,
+}
+
 impl Group {
     fn entry(&mut self, block: u32) -> &mut Entry {
         &mut self.entries[(block % GROUP) as usize]
     }
 
-    /// A thread comes to take a block: the blocks around it that it should be given along with it. A thread that comes
-    /// again and again, and no other one meanwhile, gets more each time, up to the whole group.
-    fn come(&mut self, block: u32, taker: Index) -> Range<u32> {
-        self.streak = if self.taker == taker { self.streak.saturating_add(1) } else { 0 };
+    /// A thread comes to take a block: the blocks around it that it should be given along with it. One that comes again and
+    /// again, and no other meanwhile, gets more each time, up to the whole group, and then likewise of the next group.
+    fn come(&mut self, block: u32, taker: Index, last: &mut Visit) -> Range<u32> {
+        let group = block >> GROUP_SHIFT;
+        self.streak = match () {
+            () if self.taker == taker => self.streak.saturating_add(1),
+            () if last.group.abs_diff(group) == 1 => last.streak,
+            () => 0,
+        };
+        *last = Visit { group, streak: self.streak };
         self.taker = taker;
         let size = 1 << self.streak.min(GROUP_SHIFT);
         let start = block & !(size - 1);
@@ -356,7 +374,8 @@ pub fn acquire(
     for at in 0..missing.len() {
         let want = missing[at];
         let Some(group) = locked.group(want.block) else { continue };
-        for near in group.come(want.block, me.index).filter(|near| *near != want.block).map(|block| want.near(block)) {
+        let near = group.come(want.block, me.index, &mut permissions.last);
+        for near in near.filter(|near| *near != want.block).map(|block| want.near(block)) {
             let entry = group.entry(near.block);
             if permissions.get(near.block) < near.permission() && revoked.stands_for(entry, near, me.index) {
                 revoked.lower(entry, near, me.index);
