@@ -14,6 +14,7 @@
 
 mod by_fs;
 mod by_key;
+mod code_check;
 mod emulate;
 mod exchange;
 mod flags;
@@ -23,10 +24,10 @@ mod machine;
 mod ownership;
 
 use crate::callout::{self, Slot};
+use crate::code::read_memory;
 use crate::fs_base::Guard;
 use crate::kept;
 use crate::process;
-use crate::shared_code;
 use crate::site::{Kind, Site};
 use crate::thread;
 use bugnet_dr::access::{self, Access, Action, Place};
@@ -71,17 +72,16 @@ pub unsafe extern "C" fn on_block(
         return sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS;
     }
     let len = |instrs: &[Instr]| instrs.last().map_or(0, |last| last.pc() + last.len(&block) - instrs[0].pc());
-    let shared = process.shared.overlap(instrs[0].pc(), len(&instrs));
-    let instrs =
-        if shared || process.protections.writable(instrs[0].pc()) { end_at_store(&block, instrs) } else { instrs };
-    let flags = if shared && shared_code::insert_check(&block, instrs[0], len(&instrs)) {
+    let changes = may_change(instrs[0].pc(), len(&instrs));
+    let instrs = if changes { end_at_store(&block, instrs) } else { instrs };
+    let (flags, code) = if changes {
         // DynamoRIO cannot translate from code that has changed.
-        sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS
+        (sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS, code_of(instrs[0].pc(), len(&instrs)))
     } else {
-        sys::dr_emit_flags_t::DR_EMIT_DEFAULT
+        (sys::dr_emit_flags_t::DR_EMIT_DEFAULT, None)
     };
     if process.over() {
-        Rewriter::new(&block, instrs).specials_only();
+        Rewriter::new(&block, instrs).specials_only(code);
         return flags;
     }
     let mut needed = CodeSeq(0);
@@ -92,8 +92,23 @@ pub unsafe extern "C" fn on_block(
         let end = last.pc() + last.len(&block) + LONGEST_INSTRUCTION;
         needed = thread.observe_code(first.pc(), end.wrapping_sub(first.pc()));
     }
-    Rewriter::new(&block, instrs).run(needed);
+    Rewriter::new(&block, instrs).run(needed, code);
     flags
+}
+
+/// Whether code at these addresses may change without a system call that DynamoRIO knows: the program can write to it, or
+/// others can.
+fn may_change(start: u64, len: u64) -> bool {
+    let process = process::get();
+    process.shared.overlap(start, len)
+        || process.protections.writable(start)
+        || process.protections.writable(start + len.max(1) - 1)
+}
+
+/// The bytes of code; `None` if they are gone.
+fn code_of(start: u64, len: u64) -> Option<Box<[u8]>> {
+    let mut code = vec![0; len as usize].into_boxed_slice();
+    read_memory(start, &mut code).then_some(code)
 }
 
 /// DynamoRIO executes whatever can be read. Where the processor would not, the block faults as a jump to it does: it reads
@@ -107,8 +122,7 @@ fn not_executable(block: &Block, instrs: &[Instr]) {
     block.app(None, block.raw(&load), pc);
 }
 
-/// Code in writable memory may change itself. DynamoRIO then leaves the block behind the store, and what was counted at
-/// its start would be too much: such a block ends with its first store.
+/// Code in writable memory may change itself, and is checked at a block's start only: such a block ends with its first store.
 fn end_at_store(block: &Block, instrs: Vec<Instr>) -> Vec<Instr> {
     let stores = |instr: &Instr| match access::classify(*instr) {
         Action::Execute { writes, .. } => !writes.is_empty(),
@@ -126,6 +140,8 @@ struct Slow {
     entry: Instr,
     back: Instr,
     site: Site,
+    /// Registers that get their values back from their slots before.
+    spilled: &'static [Gpr],
 }
 
 struct Rewriter<'a> {
@@ -164,8 +180,11 @@ impl<'a> Rewriter<'a> {
         Self { block, instrs, actions, live, slow, straddles, threaded, plan, by_fs, lent: None, flags_saved: false }
     }
 
-    fn run(mut self, needed: CodeSeq) {
+    fn run(mut self, needed: CodeSeq, code: Option<Box<[u8]>>) {
         self.keep_bases();
+        if let Some(code) = code {
+            self.check_code(code);
+        }
         self.count();
         if self.threaded {
             self.require_code(needed);
@@ -180,8 +199,11 @@ impl<'a> Rewriter<'a> {
     }
 
     /// After the end of recording: what CPUID showed before stays hidden, and nothing else is done.
-    fn specials_only(mut self) {
+    fn specials_only(mut self, code: Option<Box<[u8]>>) {
         self.keep_bases();
+        if let Some(code) = code {
+            self.check_code(code);
+        }
         for i in 0..self.instrs.len() {
             match self.actions[i] {
                 Action::Special(kind) => self.special(i, kind),
@@ -189,6 +211,7 @@ impl<'a> Rewriter<'a> {
                 _ => {}
             }
         }
+        self.place_slow_paths();
     }
 
     fn site(&self, i: usize, kind: Kind) -> Site {
@@ -198,7 +221,7 @@ impl<'a> Rewriter<'a> {
     /// Makes a slow path, to be jumped to at the returned entry and to return to the returned label.
     fn slow(&mut self, site: Site) -> (Instr, Instr) {
         let (entry, back) = (self.block.label(), self.block.label());
-        self.slow.push(Slow { entry, back, site });
+        self.slow.push(Slow { entry, back, site, spilled: &[] });
         (entry, back)
     }
 
@@ -483,6 +506,9 @@ impl<'a> Rewriter<'a> {
     /// Puts the slow paths at the block's end, where nothing falls into them.
     fn place_slow_paths(self) {
         let block = self.block;
+        if self.slow.is_empty() {
+            return;
+        }
         let last = self.instrs[self.instrs.len() - 1];
         let branches = last.is_conditional_jump() && !last.is_loop();
         if branches {
@@ -497,8 +523,11 @@ impl<'a> Rewriter<'a> {
             block.meta(at, block.jump(over));
         }
         self.place_straddles(at);
-        for Slow { entry, back, site } in self.slow {
+        for Slow { entry, back, site, spilled } in self.slow {
             block.meta(at, entry);
+            for reg in spilled {
+                block.meta(at, block.raw(machine::slot(Op::Load, *reg, Slot::Spill(*reg)).bytes()));
+            }
             callout::insert(block, at, site);
             block.meta(at, block.jump(back));
         }

@@ -14,7 +14,8 @@
 //! | `writer` | interval files, frames, the tail |
 //! | `code` | the code picture and the code store |
 //! | `stack` | the stack's protection |
-//! | `shared_code` | checks code that may change without a store to its address |
+//! | `shared_code` | code that may change without a store to its address |
+//! | `writable_code` | code that the program may write to |
 //! | `coherence` | which thread may access what, and what that orders it behind |
 //! | `peer` | what a thread shows to the others |
 //! | `births` | what parents had done when they created threads |
@@ -73,6 +74,7 @@ mod streams;
 mod substitute;
 mod syscall;
 mod thread;
+mod writable_code;
 mod writer;
 
 use bugnet_dr::sys;

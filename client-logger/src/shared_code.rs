@@ -2,16 +2,11 @@
 //! memory or with another process.
 //!
 //! DynamoRIO notices changes of code by its pages' protection, and so only stores to the address that the code runs
-//! at. A block in a shared mapping therefore begins with a check that the memory still holds its code. It ends with
-//! its first store, which may be one that changes the code behind it.
+//! at. A block in a shared mapping is treated as one in writable memory therefore ([`crate::writable_code`]).
 
-use crate::code::read_memory;
-use crate::fs_base::{self, Guard};
-use crate::kept;
 use crate::maps;
 use crate::process;
-use bugnet_dr::ir::{Block, Instr};
-use bugnet_dr::{context, sys};
+use bugnet_dr::sys;
 use rangemap::RangeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -149,49 +144,4 @@ fn shares(args: &[u64; 6]) -> bool {
         file.is_ok_and(|path| path.as_os_str().as_encoded_bytes().starts_with(b"/memfd:"))
     };
     flags & libc::MAP_TYPE != libc::MAP_PRIVATE || (flags & libc::MAP_ANONYMOUS == 0 && in_memory())
-}
-
-/// A block's code as it was translated.
-struct Translated {
-    pc: u64,
-    bytes: Box<[u8]>,
-}
-
-/// Makes a block of `len` bytes check its code before `first`, its first instruction. `false` if the code is gone.
-pub fn insert_check(block: &Block, first: Instr, len: u64) -> bool {
-    let pc = first.pc();
-    let mut bytes = vec![0; len as usize].into_boxed_slice();
-    if !read_memory(pc, &mut bytes) {
-        return false;
-    }
-    block.clean_call(Some(first), on_entry, kept::keep(Translated { pc, bytes }));
-    true
-}
-
-/// Called at the start of a block: if its code has changed, it is translated anew.
-unsafe extern "C" fn on_entry(translated: *const Translated) {
-    let _own = Guard::new();
-    // SAFETY: `insert_check` keeps it as long as the block, which is being executed.
-    let translated = unsafe { &*translated };
-    if !unchanged(translated) {
-        translate_anew(translated.pc, translated.bytes.len());
-    }
-}
-
-fn unchanged(translated: &Translated) -> bool {
-    let mut now = vec![0; translated.bytes.len()];
-    read_memory(translated.pc, &mut now) && *now == *translated.bytes
-}
-
-/// Drops what was translated from a range of code, and goes on at its start; runs no destructors.
-///
-/// The range is flushed when DynamoRIO's dispatcher next enters the code cache, on the way to `pc`, and other threads leave
-/// what they execute of it at a block's end. A flush at once would move them to their instruction, in the middle of a block
-/// that they have counted as a whole.
-fn translate_anew(pc: u64, len: usize) -> ! {
-    // SAFETY: may be asked for anywhere; the block that made the call is not returned to.
-    unsafe { sys::dr_delay_flush_region(pc as sys::app_pc, len, 0, None) };
-    fs_base::leave_client();
-    context::go_on_at(pc);
-    crate::die("DynamoRIO does not go on with changed code")
 }

@@ -53,6 +53,8 @@ pub enum Kind {
         /// As in [`Self::Limit`].
         saved: bool,
     },
+    /// Before a block is counted: memory does not hold this code any more, from which it was translated.
+    CodeChanged(Box<[u8]>),
     /// Before an instruction, the thread lacks the permission for some of these accesses, its own or later ones; `true` for
     /// those that write.
     Own(Box<[(Access, bool)]>, Held),

@@ -12,6 +12,7 @@ use crate::retry::Retry;
 use crate::streams::Streams;
 use crate::substitute::{Substitution, highest_descriptor};
 use crate::thread::{self, Thread};
+use crate::writable_code;
 use bugnet_dr::ir::Segment;
 use bugnet_dr::{context, sys};
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
@@ -40,6 +41,8 @@ pub struct SyscallState {
     pub retry: Retry,
     /// An `execve` between its two halves.
     pub exec: Option<Exec>,
+    /// Whether it makes memory both writable and executable in a way that [`writable_code`] may know.
+    pub writable_code: bool,
     /// What descriptors refer to in a child of `vfork`, which has its parent's memory, but descriptors of its own.
     pub own_streams: Option<Streams>,
     /// The limit of descriptors of a child of `vfork`.
@@ -282,6 +285,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     thread.leave(position);
     thread.syscall.retry.before(number, &args);
+    thread.syscall.writable_code = writable_code::before(number, &args);
     thread.syscall.before = Some(regs);
     substitute(thread, drcontext, number)
 }
@@ -444,7 +448,11 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     };
     if let Ok(result) = u64::try_from(result) {
         process::get().shared.follow(number, &args, result);
+        if std::mem::take(&mut thread.syscall.writable_code) {
+            writable_code::after(number, &args, result);
+        }
     }
+    process::get().protections.follow(number, &args);
     let position = thread.counted() - 1;
     thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
     if let Some((address, len)) = mapped(number, &args, result) {

@@ -17,7 +17,7 @@ const MAX_OPTIONS: usize = 2047;
 
 /// DynamoRIO's own options. `-code_api`: without it clients see no blocks. `-stack_size` and, for what a client does in
 /// its signal event, `-signal_stack_size`: a Rust client needs more than the defaults. `-sandbox_writable`: pages that
-/// are executed and written stay writable, which the program can notice. `-disable_rseq`: restartable sequences would
+/// are executed and written stay writable, which the program can notice; for most, the logger sees to it without that. `-disable_rseq`: restartable sequences would
 /// run twice, once uninstrumented. `-max_bb_instrs`: instrumented blocks must not exceed DynamoRIO's limit.
 /// `-disable_traces`: traces cost more than twice the time to translate, and take long to save it.
 /// `-no_follow_children`: the logger itself takes care of programs that the program executes.

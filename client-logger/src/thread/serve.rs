@@ -1,6 +1,7 @@
 //! What happens at callouts within a block.
 
 use super::{Thread, segment_base, set_segment_base};
+use crate::code::read_memory;
 use crate::process;
 use crate::site::{Kind, Site};
 use crate::special;
@@ -87,6 +88,22 @@ impl Thread {
         protect(page, libc::PROT_NONE);
     }
 
+    /// Drops what was translated from code that has changed, and goes on at its start.
+    ///
+    /// The range is flushed when DynamoRIO's dispatcher next enters the code cache, on the way there, and other threads leave
+    /// what they execute of it at a block's end. A flush at once would move them to their instruction, in the middle of a
+    /// block that they have counted as a whole.
+    fn translate_anew(&mut self, pc: u64, code: &[u8]) {
+        let mut now = vec![0; code.len()];
+        if read_memory(pc, &mut now) && now == code {
+            return;
+        }
+        drop(now);
+        // SAFETY: may be asked for anywhere; the block that made the callout is not returned to.
+        unsafe { sys::dr_delay_flush_region(pc as sys::app_pc, code.len(), 0, None) };
+        self.leave.go(&self.saved, pc);
+    }
+
     /// Gives the page of [`Self::forbid`] back, once it has faulted.
     pub fn allow(&mut self) {
         if let Some((page, protection)) = self.forbidden.take() {
@@ -100,6 +117,10 @@ impl Thread {
             return;
         }
         match &site.kind {
+            Kind::CodeChanged(code) => {
+                self.translate_anew(site.pc, code);
+                return;
+            }
             Kind::Exchange(access, routine) => {
                 self.exchange(self.counted().wrapping_sub(site.back), access, *routine);
                 return;
@@ -193,6 +214,7 @@ impl Thread {
             }
             Kind::Differs { .. }
             | Kind::NotExecutable
+            | Kind::CodeChanged(_)
             | Kind::Limit { .. }
             | Kind::Bases
             | Kind::CodeBehind { .. }
