@@ -1,5 +1,5 @@
 # Code whose flags are dead where it begins is replaced by code that reads them, and every general purpose register that it
-# overwrites. What the jump there brings along must all arrive..
+# overwrites. What the jump there brings along must all arrive.
 .include "code/print.inc"
     .text
 _start:
