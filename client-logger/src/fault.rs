@@ -366,7 +366,9 @@ fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Sca
     regs.rflags_known &= !ARITHMETIC_FLAGS;
     regs.rflags &= regs.rflags_known;
     regs.rflags_known |= FPU_UNKNOWN | (u64::from(dead) * GPR_UNKNOWN);
-    (position.unwrap_or(counted), regs)
+    // Just before a system call, which its block has counted.
+    let pending = regs.rip != 0 && regs.rip == syscall::pending_pc();
+    (position.unwrap_or(counted - u64::from(pending)), regs)
 }
 
 /// The address of the breakpoint instruction that leads a trap to `pc`, behind it; `pc` if there is none.
