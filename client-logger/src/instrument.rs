@@ -22,6 +22,7 @@ mod grouping;
 mod lent;
 mod machine;
 mod ownership;
+mod shared_store;
 
 use crate::callout::{self, Slot};
 use crate::code::read_memory;
@@ -384,7 +385,17 @@ impl<'a> Rewriter<'a> {
             return;
         }
         let end = self.exchanges(i, &reads, &writes).map(|routine| self.exchange(i, reads[0], routine));
+        let shared = writes
+            .first()
+            .copied()
+            .filter(|write| end.is_none() && self.is_inline(i, &reads, &writes) && self.reads_back(i, write));
+        if let Some(write) = shared {
+            self.look_if_shared(i, write);
+        }
         self.execute_alone(i, reads, writes);
+        if shared.is_some() {
+            self.log_if_shared(i);
+        }
         if let Some(end) = end {
             let behind = self.instrs.get(i + 1).copied();
             self.program_flags(behind, self.live[i + 1]);
@@ -395,15 +406,7 @@ impl<'a> Rewriter<'a> {
     /// Checks what an instruction reads and mirrors what it writes, of memory that no other process changes meanwhile.
     fn execute_alone(&mut self, i: usize, reads: Vec<Access>, writes: Vec<Access>) {
         let instr = self.instrs[i];
-        let inline = |a: &Access| {
-            let plain = matches!(a.place, Place::Direct(_) | Place::Segmented(..) | Place::Absolute(_));
-            plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE && (!self.by_fs || by_fs::reachable(a))
-        };
-        let inline = reads.iter().chain(&writes).all(inline)
-            && reads.len() <= 2
-            && writes.len() <= 1
-            && (i + 1 < self.instrs.len() || writes.is_empty() || !instr.is_cti());
-        if !inline {
+        if !self.is_inline(i, &reads, &writes) {
             self.program_flags(Some(instr), self.live[i]);
             if !reads.is_empty() {
                 self.callout(Some(instr), i, Kind::Reads(reads.into()));
@@ -416,6 +419,18 @@ impl<'a> Rewriter<'a> {
             return;
         }
         if self.by_fs { self.execute_by_fs(i, &reads, &writes) } else { self.execute_by_key(i, &reads, &writes) }
+    }
+
+    /// Whether the accesses of an instruction are checked and mirrored without a callout.
+    fn is_inline(&self, i: usize, reads: &[Access], writes: &[Access]) -> bool {
+        let inline = |a: &Access| {
+            let plain = matches!(a.place, Place::Direct(_) | Place::Segmented(..) | Place::Absolute(_));
+            plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE && (!self.by_fs || by_fs::reachable(a))
+        };
+        reads.iter().chain(writes).all(inline)
+            && reads.len() <= 2
+            && writes.len() <= 1
+            && (i + 1 < self.instrs.len() || writes.is_empty() || !self.instrs[i].is_cti())
     }
 
     /// Scratch registers that neither the instruction nor `avoid` uses, nor RAX, through which flags go.
@@ -460,47 +475,20 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// For an instruction that only stores a register or constant, the same store to the shadow.
+    /// For an instruction that [`stores_as_is`], the same store to the shadow.
     fn same_store(&self, i: usize, shadow: Opnd, bytes: u32) -> Option<Instr> {
-        let instr = self.instrs[i];
-        let block = self.block;
-        match instr.opcode() {
-            sys::OP_mov_st | sys::OP_mov_imm => {
-                let mut srcs = instr.srcs();
-                let (src, None) = (srcs.next()?, srcs.next()) else { return None };
-                let plain = src.is_imm()
-                    || src.get_reg().is_some_and(|id| {
-                        // AH to BH cannot be encoded together with R8 to R15.
-                        Gpr::from_id(id).is_some_and(|(reg, size)| size == bytes && id == reg.id(size))
-                    });
-                plain.then(|| block.store(shadow, src.sized(bytes)))
+        let (instr, block) = (self.instrs[i], self.block);
+        let src = instr.srcs().next().filter(|_| stores_as_is(instr, bytes))?;
+        Some(match instr.opcode() {
+            sys::OP_mov_st | sys::OP_mov_imm => block.store(shadow, src.sized(bytes)),
+            sys::OP_push => block.store(shadow, src),
+            // Without the alignment that the program's own form may ask for: it has just been met there.
+            sys::OP_movaps | sys::OP_movapd | sys::OP_movdqa | sys::OP_movupd => {
+                block.make(sys::OP_movups, &[shadow], &[src])
             }
-            sys::OP_push => {
-                let src = instr.srcs().next()?;
-                let (reg, size) = Gpr::from_id(src.get_reg()?)?;
-                (reg != Gpr::RSP && size == bytes).then(|| block.store(shadow, src))
-            }
-            opcode @ (sys::OP_movups
-            | sys::OP_movaps
-            | sys::OP_movupd
-            | sys::OP_movapd
-            | sys::OP_movdqu
-            | sys::OP_movdqa
-            | sys::OP_vmovups
-            | sys::OP_vmovaps
-            | sys::OP_vmovdqu
-            | sys::OP_vmovdqa) => {
-                let src = instr.srcs().next()?;
-                // Without the alignment that the program's own form may ask for: it has just been met there.
-                let opcode = match opcode {
-                    sys::OP_movaps | sys::OP_movapd | sys::OP_movdqa | sys::OP_movupd => sys::OP_movups,
-                    sys::OP_vmovaps | sys::OP_vmovdqa => sys::OP_vmovups,
-                    other => other,
-                };
-                Some(block.make(opcode, &[shadow], &[src]))
-            }
-            _ => None,
-        }
+            sys::OP_vmovaps | sys::OP_vmovdqa => block.make(sys::OP_vmovups, &[shadow], &[src]),
+            opcode => block.make(opcode, &[shadow], &[src]),
+        })
     }
 
     /// Puts the slow paths at the block's end, where nothing falls into them.
@@ -543,6 +531,35 @@ fn written(instr: Instr) -> u16 {
 /// A displacement that subtracts.
 fn needed_negated(needed: [u8; 4]) -> [u8; 4] {
     i32::from_le_bytes(needed).wrapping_neg().to_le_bytes()
+}
+
+/// Whether the instruction stores a register or a constant of so many bytes as it is.
+fn stores_as_is(instr: Instr, bytes: u32) -> bool {
+    let mut srcs = instr.srcs();
+    let Some(src) = srcs.next() else { return false };
+    match instr.opcode() {
+        sys::OP_mov_st | sys::OP_mov_imm => {
+            let named = src.get_reg().and_then(|id| Gpr::from_id(id).map(|found| (id, found)));
+            // AH to BH cannot be encoded together with R8 to R15.
+            let plain = named.is_some_and(|(id, (reg, size))| size == bytes && id == reg.id(size));
+            srcs.next().is_none() && (src.is_imm() || plain)
+        }
+        sys::OP_push => {
+            let named = src.get_reg().and_then(Gpr::from_id);
+            named.is_some_and(|(reg, size)| reg != Gpr::RSP && size == bytes)
+        }
+        sys::OP_movups
+        | sys::OP_movaps
+        | sys::OP_movupd
+        | sys::OP_movapd
+        | sys::OP_movdqu
+        | sys::OP_movdqa
+        | sys::OP_vmovups
+        | sys::OP_vmovaps
+        | sys::OP_vmovdqu
+        | sys::OP_vmovdqa => true,
+        _ => false,
+    }
 }
 
 /// Whether the instruction's one memory source is an explicit operand of its own, which it does not write back to.

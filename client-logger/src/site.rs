@@ -63,6 +63,11 @@ pub enum Kind {
     /// In place of an instruction that reads and changes these bytes, which other processes may change, too; if so, sets
     /// [`crate::callout::Slot::Outcome`].
     Exchange(Access, Routine),
+    /// Before an instruction that stores here, which other processes may do, too; if so, sets
+    /// [`crate::callout::Slot::Outcome`].
+    SharedAddress(Access),
+    /// Behind it, if so.
+    SharedStored,
     /// An inline check has found that a read differs from the picture.
     Differs {
         /// Ordinal of the read in its instruction.

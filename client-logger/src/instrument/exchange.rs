@@ -42,32 +42,43 @@ impl Rewriter<'_> {
     /// Instruments such an instruction. Between this and what is returned belongs what instruments it where its memory is
     /// not shared.
     pub(super) fn exchange(&mut self, i: usize, read: Access, routine: Routine) -> Instr {
-        let (instr, block, live) = (self.instrs[i], self.block, self.live[i]);
-        let at = Some(instr);
+        let (at, block) = (Some(self.instrs[i]), self.block);
         let [plain, unlike, end] = [block.label(), block.label(), block.label()];
-        let scratch = self.scratch(i, read.address_gprs());
-        let s = Opnd::reg(scratch.address, 8);
-        self.acquire(at, scratch, live);
-        self.address(at, read, scratch.address);
-        block.meta(at, block.mov_imm64(scratch.value, HULL.as_ptr() as u64));
-        block.meta(at, block.make(sys::OP_sub, &[s], &[Opnd::at(scratch.value, 0, 8), s]));
-        block.meta(at, block.make(sys::OP_cmp, &[], &[s, Opnd::at(scratch.value, 8, 8)]));
-        block.meta(at, block.jump_if(sys::OP_jnb, unlike));
-        // Both ways have the program's registers and flags back.
-        let flags_saved = self.flags_saved;
-        self.release(at, scratch, live);
+        self.unless_in_hull(i, read, unlike);
         self.callout(at, i, Kind::Exchange(read, routine));
         self.unless_zero(at, plain);
         block.meta(at, block.jump(end));
-        block.meta(at, unlike);
-        self.flags_saved = flags_saved;
-        self.release(at, scratch, live);
+        self.like_before(i, read, unlike);
         block.meta(at, plain);
         end
     }
 
+    /// Before an instruction, goes to `unlike` if an access of it is not near memory that is shared. Else, all registers and
+    /// flags are the program's.
+    pub(super) fn unless_in_hull(&mut self, i: usize, access: Access, unlike: Instr) {
+        let (at, block, live) = (Some(self.instrs[i]), self.block, self.live[i]);
+        let scratch = self.scratch(i, access.address_gprs());
+        let s = Opnd::reg(scratch.address, 8);
+        self.acquire(at, scratch, live);
+        self.address(at, access, scratch.address);
+        block.meta(at, block.mov_imm64(scratch.value, HULL.as_ptr() as u64));
+        block.meta(at, block.make(sys::OP_sub, &[s], &[Opnd::at(scratch.value, 0, 8), s]));
+        block.meta(at, block.make(sys::OP_cmp, &[], &[s, Opnd::at(scratch.value, 8, 8)]));
+        block.meta(at, block.jump_if(sys::OP_jnb, unlike));
+        self.release(at, scratch, live);
+    }
+
+    /// What [`Self::unless_in_hull`] goes to: all registers and flags are the program's here, too.
+    pub(super) fn like_before(&mut self, i: usize, access: Access, unlike: Instr) {
+        let (at, live) = (Some(self.instrs[i]), self.live[i]);
+        let scratch = self.scratch(i, access.address_gprs());
+        self.block.meta(at, unlike);
+        self.flags_saved = live.any_flags();
+        self.release(at, scratch, live);
+    }
+
     /// Goes to `label` if [`Slot::Outcome`] is zero; changes no flags.
-    fn unless_zero(&self, at: Option<Instr>, label: Instr) {
+    pub(super) fn unless_zero(&self, at: Option<Instr>, label: Instr) {
         let block = self.block;
         let rcx = Opnd::reg(Gpr::RCX, 8);
         let (zero, over) = (block.label(), block.label());

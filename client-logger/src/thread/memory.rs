@@ -2,6 +2,7 @@
 
 use super::{INLINE, Thread};
 use crate::code::read_memory;
+use crate::process;
 use crate::site::{Kind, Site, Target};
 use crate::writer::CHUNK;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
@@ -253,12 +254,12 @@ impl Thread {
         self.pending = addresses;
     }
 
-    pub(super) fn writes(&mut self, accesses: &[Access]) {
+    pub(super) fn writes(&mut self, position: u64, accesses: &[Access]) {
         let masked = accesses.iter().any(|a| a.masked);
         for (address, len) in std::mem::take(&mut self.pending) {
             let step = if masked { 4 } else { len };
             for at in (0..len).step_by(step.max(1) as usize) {
-                self.mirror(address + u64::from(at), (len - at).min(step).into());
+                self.mirror_stored(position, address + u64::from(at), (len - at).min(step).into());
             }
         }
     }
@@ -311,7 +312,13 @@ impl Thread {
         match op.kind {
             StringKind::Move | StringKind::Store => {
                 let (address, len) = self.repeat_range(op, rdi, done);
-                self.mirror(address, len);
+                let (source, _) = self.repeat_range(op, rsi, done);
+                let copies = op.kind == StringKind::Move && source.abs_diff(address) >= len;
+                if copies && process::get().shared.overlap(address, len) {
+                    self.mirror_copy(source, address, len);
+                } else {
+                    self.mirror_stored(position, address, len);
+                }
             }
             StringKind::Load => {}
             StringKind::Compare | StringKind::Scan => {

@@ -125,6 +125,10 @@ impl Thread {
                 self.exchange(self.counted().wrapping_sub(site.back), access, *routine);
                 return;
             }
+            Kind::SharedAddress(access) => {
+                self.shared_address(access);
+                return;
+            }
             Kind::Own(accesses, held) => {
                 if !self.has_room(accesses) {
                     self.begin_elsewhere(site, *held);
@@ -191,7 +195,8 @@ impl Thread {
         match &site.kind {
             Kind::Reads(accesses) => self.reads(position, accesses),
             Kind::WriteAddresses(accesses) => self.write_addresses(accesses),
-            Kind::Writes(accesses) => self.writes(accesses),
+            Kind::Writes(accesses) => self.writes(position, accesses),
+            Kind::SharedStored => self.shared_stored(position),
             Kind::RepeatBefore(op) => self.repeat_before(position, *op),
             Kind::RepeatAfter(op) => self.repeat_after(position, *op),
             Kind::ResultBefore => self.before = (self.saved.gpr, self.saved.rflags),
@@ -221,6 +226,7 @@ impl Thread {
             | Kind::Own(..)
             | Kind::OwnRepeat(..)
             | Kind::Exchange(..)
+            | Kind::SharedAddress(..)
             | Kind::Special(..)
             | Kind::Emulate { .. }
             | Kind::SegmentBase(..)
