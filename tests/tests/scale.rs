@@ -63,7 +63,7 @@ fn code_that_comes_and_goes_takes_no_more_and_more_room() -> Result<()> {
 }
 
 #[test]
-#[ignore = "takes hours: make soak"]
+#[ignore = "takes many minutes: make soak"]
 fn a_hundred_billion_instructions_take_no_more_and_more_room() -> Result<()> {
     stays_flat("scale-churn-long", 20_000, 650_000, &["--keep", "4"], 64 << 20)
 }
