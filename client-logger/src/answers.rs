@@ -33,6 +33,7 @@ pub unsafe fn instead(context: *mut c_void, thread: &Thread, number: i64, args: 
     static PTRACE: AtomicBool = AtomicBool::new(false);
     static TSC: AtomicBool = AtomicBool::new(false);
     static SECCOMP: AtomicBool = AtomicBool::new(false);
+    static POLLING: AtomicBool = AtomicBool::new(false);
     let set = |argument, value| {
         // SAFETY: in the pre-syscall event; `leave_traces` restores the register.
         unsafe { sys::dr_syscall_set_param(context, argument, value) };
@@ -76,6 +77,11 @@ pub unsafe fn instead(context: *mut c_void, thread: &Thread, number: i64, args: 
             // Strict mode, which surely would, is refused.
             if seccomp_mode(number, args) == Some(Seccomp::Strict) { error(libc::EINVAL) } else { None }
         }
+        // What the kernel takes from such a ring no system call shows, and nothing would explain what it then writes.
+        libc::SYS_io_uring_setup if polls(args[1]) => {
+            warn_once(&POLLING, "the program asks for an io_uring with a thread of the kernel's (SQPOLL): refused");
+            error(libc::EINVAL)
+        }
         libc::SYS_execve => unreadable(args[0], [args[1], args[2]]),
         libc::SYS_execveat => unreadable(args[1], [args[2], args[3]]),
         libc::SYS_ptrace => {
@@ -101,6 +107,15 @@ pub fn in_the_way(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i
                    another thread: refused with ENOMEM";
     warn_once(&SAID, message);
     error(libc::ENOMEM)
+}
+
+/// Whether parameters of an io_uring ask for a thread of the kernel's that polls it.
+fn polls(parameters: u64) -> bool {
+    /// Where the flags are, and the one in question.
+    const FLAGS: u64 = 8;
+    const SETUP_SQPOLL: u32 = 1 << 1;
+    let mut flags = [0; 4];
+    read_memory(parameters.wrapping_add(FLAGS), &mut flags) && u32::from_le_bytes(flags) & SETUP_SQPOLL != 0
 }
 
 /// A way in which a program restricts its system calls.
