@@ -19,10 +19,13 @@ const MAX_OPTIONS: usize = 2047;
 /// in its signal event, `-signal_stack_size`: a Rust client needs more than the defaults. `-sandbox_writable`: pages
 /// that are executed and written stay writable, which the program can notice; for most, the logger sees to it without
 /// that. `-disable_rseq`: restartable sequences would run twice, once uninstrumented. `-max_bb_instrs`: instrumented
-/// blocks must not exceed DynamoRIO's limit. `-disable_traces`: traces cost more than twice the time to translate,
-/// and take long to save it. `-no_follow_children`: the logger itself takes care of programs that the program
-/// executes. `-heap_commit_increment` and `-cache_commit_increment`: by single pages, a short run makes 500 system
-/// calls for that.
+/// blocks must not exceed DynamoRIO's limit. `-no_follow_children`: the logger itself takes care of programs that the
+/// program executes. `-heap_commit_increment` and `-cache_commit_increment`: by single pages, a short run makes 500
+/// system calls for that.
+///
+/// `-disable_traces`: traces cost more than twice the time to translate, and take long to save it. Made late, of hot
+/// code only, they save up to a third. But blocks must be reachable by indirect branches meanwhile (`-bb_ibl_targets`),
+/// for which all threads share the look-up tables; and with those, DynamoRIO never gets over a jump to address 0.
 const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq \
     -max_bb_instrs 100 -disable_traces -no_follow_children -heap_commit_increment 64K -cache_commit_increment 64K";
 

@@ -1,0 +1,92 @@
+//! What a block begins with: it counts its instructions, and asks for the code picture that it belongs to.
+
+use super::{Rewriter, machine};
+use crate::callout::Slot;
+use crate::site::Kind;
+use bugnet_dr::ir::{Gpr, Opnd};
+use bugnet_dr::liveness;
+use bugnet_dr::sys;
+use bugnet_format::types::CodeSeq;
+
+impl Rewriter<'_> {
+    /// Counts the block's instructions, and calls out where a threshold lies among them.
+    pub(super) fn count(&mut self) {
+        let block = self.block;
+        let first = Some(self.instrs[0]);
+        let n = self.instrs.len() as i64;
+        let flags = liveness::rflags_bits(liveness::flags_read_first(&self.instrs));
+        let saved = self.by_fs && self.wants_flags_soon();
+        if saved {
+            self.free_flags(first, self.live[0], u16::MAX);
+        }
+        let site = self.site(0, Kind::Limit { flags, saved });
+        let (entry, back) = self.slow(site);
+        let left = Slot::Left.opnd(8);
+        if self.live[0].any_flags() && !saved {
+            // Flag-free: the upper half of the counter is zero unless it is negative.
+            let rcx = Opnd::reg(Gpr::RCX, 8);
+            let near = block.label();
+            block.meta(first, block.store(Slot::Spill(Gpr::RCX).opnd(8), rcx));
+            block.meta(first, block.load(rcx, left));
+            block.meta(first, block.lea(Gpr::RCX, Opnd::at(Gpr::RCX, -(n as i32), 8)));
+            block.meta(first, block.store(left, rcx));
+            if std::arch::is_x86_feature_detected!("bmi2") {
+                // Not from memory: a load of half of what was just stored would wait for the store.
+                let ecx = Opnd::reg(Gpr::RCX, 4);
+                block.meta(first, block.make(sys::OP_rorx, &[rcx], &[rcx, Opnd::imm(32, 1)]));
+                block.meta(first, block.load(ecx, ecx));
+            } else {
+                block.meta(first, block.load(Opnd::reg(Gpr::RCX, 4), Slot::Left.upper_half()));
+            }
+            block.meta(first, block.jump_if_rcx_zero(near));
+            // The slow path wants the program's RCX.
+            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            block.meta(first, block.jump(entry));
+            block.meta(first, near);
+            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            block.meta(first, back);
+        } else {
+            self.insert(first, &machine::count(n as u32));
+            block.meta(first, block.jump_if(sys::OP_js, entry));
+            block.meta(first, back);
+        }
+    }
+
+    /// Another thread may have built the block: the thread's log must have the code picture `needed` before it runs. The
+    /// instrumentation is the same for every `needed`, which DynamoRIO asks for again when it translates addresses.
+    pub(super) fn require_code(&mut self, needed: CodeSeq) {
+        let block = self.block;
+        let first = Some(self.instrs[0]);
+        let (entry, back) = self.slow(self.site(0, Kind::CodeBehind { by_fs: self.by_fs, saved: self.flags_saved }));
+        // Without a shadow at a distance, a thread has 0 in the other slot.
+        let (code_seq, least) = if self.by_fs { (Slot::CodeSeqByFs, 1) } else { (Slot::CodeSeq, 0) };
+        let needed = (needed.0 as u32).max(least).to_le_bytes();
+        if self.live[0].any_flags() && !self.flags_saved {
+            let (rcx, ecx) = (Opnd::reg(Gpr::RCX, 8), Opnd::reg(Gpr::RCX, 4));
+            let near = block.label();
+            block.meta(first, block.store(Slot::Spill(Gpr::RCX).opnd(8), rcx));
+            block.meta(first, block.load(ecx, code_seq.opnd(4)));
+            // lea rcx, [rcx - needed]
+            let minus = needed_negated(needed);
+            block.meta(first, block.raw(&[&[0x48, 0x8d, 0x89][..], &minus].concat()));
+            block.meta(first, block.store(Slot::Difference.opnd(8), rcx));
+            block.meta(first, block.load(ecx, Slot::Difference.upper_half()));
+            block.meta(first, block.jump_if_rcx_zero(near));
+            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            block.meta(first, block.jump(entry));
+            block.meta(first, near);
+            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+        } else {
+            // cmp dword gs:[slot], needed
+            let code = [&[0x65, 0x81, 0x3c, 0x25][..], &code_seq.offset().to_le_bytes(), &needed].concat();
+            block.meta(first, block.raw(&code));
+            block.meta(first, block.jump_if(sys::OP_jb, entry));
+        }
+        block.meta(first, back);
+    }
+}
+
+/// A displacement that subtracts.
+fn needed_negated(needed: [u8; 4]) -> [u8; 4] {
+    i32::from_le_bytes(needed).wrapping_neg().to_le_bytes()
+}

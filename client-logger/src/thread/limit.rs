@@ -1,0 +1,91 @@
+//! Thresholds: where an interval ends, a check is due, or signals are to be let in.
+
+use super::Thread;
+use crate::process;
+use crate::site::Site;
+use bugnet_dr::ir::Gpr;
+use bugnet_format::record::{EndReason, Record};
+
+/// Most instructions between two thresholds: after so many, a thread looks whether to leave the code cache. (The
+/// flag-free form of the count wants the counter below 2^32.)
+const STRETCH: u64 = 1 << 18;
+
+impl Thread {
+    /// A block of `back` instructions begins that reaches over the threshold.
+    pub(super) fn limit(&mut self, site: &Site, flags: u64) {
+        self.threshold_reached(site, flags);
+        if self.leave.is_due() {
+            if !self.ended {
+                // The block will be counted when it begins again.
+                self.recount(self.counted() - site.back);
+            }
+            self.mask.open();
+            self.leave.go(&self.saved, site.pc);
+        }
+    }
+
+    fn threshold_reached(&mut self, site: &Site, flags: u64) {
+        let process = process::get();
+        if process.over() {
+            self.follow_end();
+        }
+        if self.ended {
+            self.set_counter(self.end, self.threshold, STRETCH as i64);
+            return;
+        }
+        let position = self.counted() - site.back;
+        let options = &process.options;
+        let full = position > 0 && (position + site.back > options.interval || self.moved);
+        let mut begin = self.log.is_none() || self.paused || self.moved;
+        if begin && process.takes_first_instruction() {
+            self.prepare_start(process);
+        }
+        let regs = self.registers(site.pc, flags);
+        let mut position = position;
+        let reach = if full { self.reach() } else { Vec::new() };
+        if full && let Some(log) = &mut self.log {
+            if let Err(why) = log.end(position, EndReason::Full, regs.clone(), &reach) {
+                self.give_up(&why);
+                return;
+            }
+            self.instructions_before += position;
+            self.interval.0 += 1;
+            begin = true;
+        }
+        self.moved = false;
+        let birth = self.log.is_none();
+        if begin {
+            if let Err(why) = self.checkpoint(process, regs.clone()) {
+                self.give_up(&why);
+                return;
+            }
+            self.paused = false;
+            position = 0;
+            self.next_check = options.check_every;
+        } else if options.check_every > 0 && position + site.back > self.next_check {
+            let (rflags_known, hash) = (regs.rflags_known, regs.hash(regs.rflags_known));
+            self.record(position, |delta| Record::Check { delta, rflags_known, hash });
+            self.next_check = position + options.check_every;
+        }
+        let mut threshold = options.interval.min(position + STRETCH);
+        if options.check_every > 0 {
+            threshold = threshold.min(self.next_check);
+        }
+        self.set_counter(position, threshold, threshold as i64 - (position + site.back) as i64);
+        if birth {
+            self.mask.apply();
+            self.be_born(self.saved.gpr[usize::from(Gpr::RSP.0)]);
+        }
+    }
+
+    /// The next block begins with a limit callout; the present one goes on.
+    pub(super) fn limit_soon(&mut self) {
+        self.threshold = self.counted();
+        // SAFETY: the thread's own slot.
+        let set = || unsafe { self.left.write_volatile(0) };
+        match self.peer() {
+            Some(peer) => peer.aim(self.threshold, set),
+            None => set(),
+        }
+    }
+}
