@@ -44,6 +44,13 @@ pub fn read_memory(address: u64, out: &mut [u8]) -> bool {
     unsafe { sys::dr_safe_read(address as *const _, out.len(), out.as_mut_ptr().cast(), &raw mut read) != 0 }
 }
 
+/// Writes to the program's memory; `false` if not all of it is writable.
+pub fn write_memory(address: u64, bytes: &[u8]) -> bool {
+    let mut written = 0;
+    // SAFETY: DynamoRIO's safe write catches faults at the target; the source is ours.
+    unsafe { sys::dr_safe_write(address as *mut _, bytes.len(), bytes.as_ptr().cast(), &raw mut written) != 0 }
+}
+
 fn create_file(path: &Path) -> Result<LogFile, String> {
     let mut file = LogFile::create(path)?;
     file.write(&code::encode_header())?;

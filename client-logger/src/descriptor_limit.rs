@@ -4,10 +4,8 @@
 //! DynamoRIO raises the limit as far as it goes. So the program's limit is kept here: what it asks and sets is answered,
 //! and calls that would give it a descriptor beyond its limit fail as they would natively.
 
-use crate::code::read_memory;
+use crate::code::{read_memory, write_memory};
 use crate::thread::Thread;
-use bugnet_dr::sys;
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `RLIMIT_NOFILE` as a program sees it.
@@ -59,10 +57,7 @@ impl Limit {
 
     fn write(self, address: u64) -> bool {
         let bytes = [self.soft, self.hard].map(u64::to_le_bytes);
-        let bytes = bytes.as_flattened();
-        let mut written = 0;
-        // SAFETY: DynamoRIO's safe write catches faults at the target.
-        unsafe { sys::dr_safe_write(address as *mut c_void, bytes.len(), bytes.as_ptr().cast(), &raw mut written) != 0 }
+        write_memory(address, bytes.as_flattened())
     }
 }
 

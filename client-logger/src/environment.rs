@@ -1,7 +1,6 @@
 //! The program's environment, as it would be without the recorder.
 
-use crate::code::read_memory;
-use bugnet_dr::sys;
+use crate::code::{read_memory, write_memory};
 use bugnet_launch::variables::{PREFIX, PROGRAM};
 
 /// More variables or arguments than a process can have.
@@ -10,12 +9,6 @@ const LIMIT: u64 = 1 << 22;
 fn word(address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     read_memory(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
-}
-
-fn write(address: u64, bytes: &[u8]) {
-    let mut written = 0;
-    // SAFETY: DynamoRIO's safe write catches faults at the target.
-    unsafe { sys::dr_safe_write(address as *mut _, bytes.len(), bytes.as_ptr().cast(), &raw mut written) };
 }
 
 /// Takes the recorder's variables out of the environment of a program that is about to execute its first instruction
@@ -32,7 +25,7 @@ pub fn hide(rsp: u64) {
             continue;
         }
         if to != at {
-            write(to, &string.to_le_bytes());
+            write_memory(to, &string.to_le_bytes());
         }
         if string == 0 {
             move_auxiliary_vector(at + 8, to + 8);
@@ -48,7 +41,7 @@ fn blank(string: u64) {
     let mut byte = [0; 1];
     let mut name = Vec::new();
     while read_memory(at, &mut byte) && byte[0] != 0 {
-        write(at, &[0]);
+        write_memory(at, &[0]);
         at += 1;
         name.push(byte[0]);
         // DynamoRIO makes AT_EXECFN point at the value of this one, which therefore stays.
@@ -71,8 +64,8 @@ fn move_auxiliary_vector(mut from: u64, mut to: u64) {
         let (Some(kind), Some(value)) = (word(from), word(from + 8)) else { return };
         // What CPUID hides is hidden here, too.
         let value = if kind == AT_HWCAP2 { value & !FSGSBASE } else { value };
-        write(to, &kind.to_le_bytes());
-        write(to + 8, &value.to_le_bytes());
+        write_memory(to, &kind.to_le_bytes());
+        write_memory(to + 8, &value.to_le_bytes());
         if kind == AT_NULL {
             return;
         }

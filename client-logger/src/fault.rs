@@ -2,7 +2,7 @@
 //! holds; and death by a signal.
 
 use crate::callout::Slot;
-use crate::code::read_memory;
+use crate::code::{read_memory, write_memory};
 use crate::fs_base::Guard;
 use crate::maps;
 use crate::process;
@@ -505,11 +505,7 @@ fn name_missing_code(handler: &RegisterFile) {
     let known = read_memory(description + SI_CODE, &mut code) && read_memory(description + SI_ADDR, &mut address);
     let address = u64::from_le_bytes(address);
     if known && i32::from_le_bytes(code) == SI_KERNEL && address != 0 && !read_memory(address, &mut [0; 1]) {
-        let code = SEGV_MAPERR.to_le_bytes();
-        let mut written = 0;
-        let to = (description + SI_CODE) as *mut c_void;
-        // SAFETY: DynamoRIO's safe write catches faults at the target.
-        unsafe { sys::dr_safe_write(to, code.len(), code.as_ptr().cast(), &raw mut written) };
+        write_memory(description + SI_CODE, &SEGV_MAPERR.to_le_bytes());
     }
 }
 

@@ -11,7 +11,7 @@
 //!   system call of the recorder's;
 //! - what the program ignores, or what is ignored or stops by default, the kernel does by itself.
 
-use crate::code::read_memory;
+use crate::code::{read_memory, write_memory};
 use bugnet_dr::sys;
 use bugnet_format::regs::{RSP, RegisterFile};
 use std::ffi::c_void;
@@ -205,11 +205,7 @@ pub fn describe(signal: i32, description: u64) {
     const CODE: u64 = 8;
     // Not from another process, nor from this one.
     if signal == libc::SIGXCPU && word(description + CODE) == Some(0) && word(description + 2 * CODE) == Some(0) {
-        let code = SI_KERNEL.to_le_bytes();
-        let mut written = 0;
-        let to = (description + CODE) as *mut c_void;
-        // SAFETY: DynamoRIO's safe write catches faults at the target.
-        unsafe { sys::dr_safe_write(to, code.len(), code.as_ptr().cast(), &raw mut written) };
+        write_memory(description + CODE, &SI_KERNEL.to_le_bytes());
     }
 }
 
@@ -299,13 +295,7 @@ fn show_stack_in_use(address: u64, stack: u64) {
         return;
     };
     if flags as i32 & libc::SS_DISABLE == 0 && (start..start.saturating_add(size)).contains(&stack) {
-        let flags = (flags as i32 | libc::SS_ONSTACK).to_le_bytes();
-        let mut written = 0;
-        // SAFETY: DynamoRIO's safe write catches faults at the target.
-        unsafe {
-            let to = (address + FLAGS) as *mut c_void;
-            sys::dr_safe_write(to, flags.len(), flags.as_ptr().cast(), &raw mut written)
-        };
+        write_memory(address + FLAGS, &(flags as i32 | libc::SS_ONSTACK).to_le_bytes());
     }
 }
 
@@ -374,9 +364,7 @@ impl Mask {
     /// After it; `stack` is the stack pointer.
     pub fn after(&mut self, number: i64, args: &[u64; 6], result: i64, stack: u64) {
         if number == libc::SYS_rt_sigprocmask && self.in_wait && result == 0 && args[2] != 0 {
-            let (to, mask, mut written) = (args[2] as *mut c_void, self.blocked.to_le_bytes(), 0);
-            // SAFETY: DynamoRIO's safe write catches faults at the target.
-            unsafe { sys::dr_safe_write(to, mask.len(), mask.as_ptr().cast(), &raw mut written) };
+            write_memory(args[2], &self.blocked.to_le_bytes());
         }
         match number {
             libc::SYS_sigaltstack if result == 0 && args[1] != 0 => show_stack_in_use(args[1], stack),

@@ -8,6 +8,7 @@
 use crate::maps;
 use crate::process;
 use bugnet_dr::sys;
+use bugnet_format::types::Addr;
 
 const ACCESS: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 
@@ -45,8 +46,9 @@ pub fn after(number: i64, args: &[u64; 6], result: u64) {
     if len == 0 {
         return;
     }
-    let len = (len as usize).next_multiple_of(4096);
+    let len = len.next_multiple_of(Addr::PAGE) as usize;
     let without_writing = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC;
+    // If DynamoRIO cannot be told, it compares, which is slow and nothing else.
     // SAFETY: memory of the program's, which gets its protection back before the program goes on.
     let restored = unsafe {
         sys::dr_memory_protect(start as *mut _, len, without_writing);

@@ -178,6 +178,16 @@ fn an_interval_may_begin_behind_an_exec_that_failed() {
 }
 
 #[test]
+fn sigkill_may_come_behind_the_last_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = sound();
+    log.meta.ending = Ending::Killed { signal: 9 };
+    log.write(folder.path());
+    let report = checked(folder.path());
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+}
+
+#[test]
 fn an_end_that_is_no_checkpoint_may_know_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = sound();

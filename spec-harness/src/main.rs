@@ -14,6 +14,7 @@ use bugnet_tests::programs::Scale;
 use clap::Parser;
 use machine::Machine;
 use measure::{Plan, Row, measure};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use table::Style;
@@ -101,7 +102,10 @@ fn run(cli: &Cli) -> Result<bool> {
     chosen.retain(|w| cli.group.is_empty() || cli.group.iter().any(|group| w.group == group));
     ensure!(!chosen.is_empty(), "no workload has such a name; --list shows all");
     if cli.list {
-        chosen.iter().for_each(|w| println!("{:<10} {}", w.group, w.name));
+        let mut out = std::io::stdout().lock();
+        for workload in &chosen {
+            writeln!(out, "{:<10} {}", workload.group, workload.name)?;
+        }
         return Ok(true);
     }
     let ways = match (cli.native_only, cli.peers) {

@@ -25,7 +25,8 @@ const MAX_OPTIONS: usize = 2047;
 ///
 /// `-disable_traces`: traces cost more than twice the time to translate, and take long to save it. Made late, of hot
 /// code only, they save up to a third. But blocks must be reachable by indirect branches meanwhile (`-bb_ibl_targets`),
-/// for which all threads share the look-up tables; and with those, DynamoRIO never gets over a jump to address 0.
+/// and with that, DynamoRIO crashes when it throws traces away, or, if threads share the look-up tables of traces, too
+/// (`-shared_trace_ibt_tables`), never gets over a jump to address 0.
 const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq \
     -max_bb_instrs 100 -disable_traces -no_follow_children -heap_commit_increment 64K -cache_commit_increment 64K";
 

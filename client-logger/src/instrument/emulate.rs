@@ -26,10 +26,10 @@ impl Rewriter<'_> {
 
     /// Replaces the instruction.
     pub(super) fn emulate(&mut self, i: usize, what: Emulated) {
-        // `not rcx`; `mov cl, [rcx]`; `or byte ptr [rcx], 0`
+        // `not rcx`; `mov cl, [rcx]`; `lock or byte ptr [rcx], 0`: others may write there
         const NOT: &[u8] = &[0x48, 0xf7, 0xd1];
         const READ: &[u8] = &[0x8a, 0x09];
-        const WRITE: &[u8] = &[0x80, 0x09, 0x00];
+        const WRITE: &[u8] = &[0xf0, 0x80, 0x09, 0x00];
         let (instr, block) = (self.instrs[i], self.block);
         let next = instr.pc() + instr.len(block);
         let at = Some(instr);

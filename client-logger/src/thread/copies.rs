@@ -2,12 +2,11 @@
 
 use super::Thread;
 use crate::callout::Slot;
-use crate::code::read_memory;
+use crate::code::{read_memory, write_memory};
 use crate::process;
 use crate::writer::CHUNK;
 use bugnet_dr::access::{Access, RepString};
 use bugnet_dr::ir::Gpr;
-use bugnet_dr::sys;
 use bugnet_format::cache::{Picture, check_load};
 use bugnet_format::record::Record;
 use bugnet_format::types::Addr;
@@ -75,10 +74,8 @@ impl Thread {
         if from.abs_diff(to) < len || !read_memory(from, &mut bytes) {
             return false;
         }
-        let mut written = 0;
-        // SAFETY: DynamoRIO's safe write catches faults at the target, where the program itself would write next.
-        let done = unsafe { sys::dr_safe_write(to as *mut _, bytes.len(), bytes.as_ptr().cast(), &raw mut written) };
-        if done == 0 || written != bytes.len() {
+        // Where not all of it can be written, the program itself comes as far next.
+        if !write_memory(to, &bytes) {
             return false;
         }
         let mut shadow = self.shadow;

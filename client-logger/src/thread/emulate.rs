@@ -11,11 +11,10 @@ mod strings;
 
 use super::Thread;
 use crate::callout::Slot;
-use crate::code::read_memory;
+use crate::code::{read_memory, write_memory};
 use crate::site::Site;
 use bugnet_dr::access::Emulated;
 use bugnet_dr::ir::Gpr;
-use bugnet_dr::sys;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind, register_number};
 use bugnet_format::regs::COMPARED_FLAGS;
 use bugnet_format::types::Addr;
@@ -79,13 +78,6 @@ fn read_word(address: u64, size: u32) -> Result<u64, Progress> {
         return Err(Progress::Fault { address: first_unreadable(address, size), writes: false });
     }
     Ok(u64::from_le_bytes(bytes))
-}
-
-/// Writes to the program's memory; `false` if not all of it is writable.
-fn write_memory(address: u64, bytes: &[u8]) -> bool {
-    let mut written = 0;
-    // SAFETY: DynamoRIO's safe write catches faults at the target.
-    unsafe { sys::dr_safe_write(address as *mut _, bytes.len(), bytes.as_ptr().cast(), &raw mut written) != 0 }
 }
 
 /// Bytes up to the end of the page, of `size` bytes at an address.

@@ -80,7 +80,7 @@ invariants! {
     IntervalContinuity "interval-continuity" "an interval begins with the registers with which the one before ended, but for what a failed exec changes",
     InstructionCount "instruction-count" "an interval begins at the instruction at which the one before ended, or behind a failed exec",
     CheckpointSequence "checkpoint-sequence" "checkpoint numbers ascend in a thread and differ in a process",
-    EndingAgrees "ending-agrees" "recording.json and the threads' last records say the same about the ending",
+    EndingAgrees "ending-agrees" "recording.json and the threads' last records say the same about the ending; SIGKILL may come behind them",
 }
 
 impl fmt::Display for Invariant {

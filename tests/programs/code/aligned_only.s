@@ -3,16 +3,7 @@
 .include "code/print.inc"
     .text
 _start:
-    # mmap(0, 4096, READ|WRITE|EXEC, PRIVATE|ANONYMOUS)
-    xor edi, edi
-    mov esi, 4096
-    mov edx, 7
-    mov r10d, 0x22
-    mov r8, -1
-    xor r9d, r9d
-    mov eax, 9
-    syscall
-    mov rbx, rax
+    map_code 4096
     mov r12d, 16
     xor r13d, r13d
 again:

@@ -4,16 +4,7 @@
 .include "code/print.inc"
     .text
 _start:
-    # mmap(0, 8192, READ|WRITE|EXEC, PRIVATE|ANONYMOUS)
-    xor edi, edi
-    mov esi, 8192
-    mov edx, 7
-    mov r10d, 0x22
-    mov r8, -1
-    xor r9d, r9d
-    mov eax, 9
-    syscall
-    mov rbx, rax
+    map_code 8192
     mov rdi, rax
     lea rsi, [rip + body]
     mov ecx, offset body_end - body
