@@ -3,9 +3,8 @@
 //! Memory is divided into coherence blocks of 64 bytes. Each thread holds a block as Modified, Shared or Invalid: a byte
 //! of its own, which instrumented code compares before it accesses the block, in the same block of code. A thread that
 //! lacks a permission takes it here: it locks the block's entry in the directory, lowers the permission of those that
-//! hold it, and issues a `membarrier`, behind which every check sees the lowered permission. What is left are accesses
-//! whose check was before that; it waits until their threads have left the block of code that they were in
-//! ([`crate::peer`]). Hence no two threads access a block at the same time if one of them writes, and whoever takes a
+//! hold it, and calls them. What is left are accesses whose check was before that; it waits until their threads have left the
+//! block of code that they were in ([`crate::peer`]). Hence no two threads access a block at the same time if one of them writes, and whoever takes a
 //! block over knows up to where the one before had it: a dependency. The common case, an access that is permitted,
 //! takes no atomic instruction.
 //!
@@ -14,13 +13,13 @@
 //! another lock, and DynamoRIO may suspend a thread that waits.
 //!
 //! A thread that takes one block of a page after the other, while no other thread does, is given more along with each, up to
-//! all of the page, as far as it has to wait for nobody else: the kernel takes many microseconds for a `membarrier`.
+//! all of the page, as far as it has to wait for nobody else.
 //!
 //! Blocks whose addresses differ by a multiple of 256 GiB are one block here, so that 4 GiB of address space, of which
 //! what is used takes up memory, have a thread's permissions.
 
-use crate::die;
-use crate::peer::{self, Index, Moment, Peer, Sighting};
+use crate::peer::{self, Awaited, Index, Moment, Peer};
+use crate::process;
 use crate::shadow;
 use bugnet_dr::sys;
 use bugnet_format::record::DependencyKind;
@@ -28,7 +27,7 @@ use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Bytes of a coherence block, as a power of two.
@@ -240,33 +239,6 @@ fn lock(stripe: usize, context: *mut c_void) -> MutexGuard<'static, Stripe> {
     }
 }
 
-/// Commands of `membarrier`.
-const MEMBARRIER_GLOBAL: libc::c_int = 1;
-const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 8;
-const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 16;
-
-/// Whether the expedited form is there.
-static EXPEDITED: AtomicBool = AtomicBool::new(false);
-
-fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: without effect on memory.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
-}
-
-/// Prepares for threads. `false` if the kernel refuses what they need.
-pub fn start() -> bool {
-    EXPEDITED.store(membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED), Ordering::SeqCst);
-    EXPEDITED.load(Ordering::SeqCst) || membarrier(MEMBARRIER_GLOBAL)
-}
-
-/// Every other thread of the process executes a memory barrier between the call and the return.
-fn barrier() {
-    let expedited = EXPEDITED.load(Ordering::Relaxed);
-    if !membarrier(if expedited { MEMBARRIER_PRIVATE_EXPEDITED } else { MEMBARRIER_GLOBAL }) {
-        die("the kernel refuses membarrier, which it granted before");
-    }
-}
-
 /// The threads whose permissions were lowered, and where they have left the blocks.
 #[derive(Default)]
 struct Revoked {
@@ -296,21 +268,27 @@ impl Revoked {
         entry.in_the_way(want, by).all(|holder| self.peers.iter().any(|peer| peer.index == holder))
     }
 
-    fn wait(&mut self, context: *mut c_void) {
-        if self.peers.is_empty() {
-            return;
-        }
-        barrier();
-        let seen: SmallVec<[Sighting; 4]> = self.peers.iter().map(Peer::sight).collect();
-        for sighting in seen {
+    /// Waits until all have departed: none accesses anything by a permission that it had before.
+    /// `false` if recording ends meanwhile.
+    fn wait(&mut self, context: *mut c_void) -> bool {
+        let called: SmallVec<[Result<Moment, Awaited>; 4]> = self.peers.iter().map(Peer::call).collect();
+        for answer in called {
             let mut turns = 0;
-            self.moments.push(loop {
-                match sighting.departed() {
-                    Some(moment) => break moment,
-                    None => pause(context, &mut turns),
+            let moment = answer.or_else(|awaited| {
+                loop {
+                    match awaited.departed() {
+                        Some(moment) => break Ok(moment),
+                        None if process::get().over() => break Err(()),
+                        None => pause(context, &mut turns),
+                    }
                 }
             });
+            match moment {
+                Ok(moment) => self.moments.push(moment),
+                Err(()) => return false,
+            }
         }
+        true
     }
 
     fn moment(&self, index: Index) -> Option<Moment> {
@@ -350,15 +328,15 @@ impl Locked {
     }
 }
 
-/// The calling thread, at `now` in its execution, gets all that it wants. Returns what that orders it behind. `context`
-/// is DynamoRIO's.
+/// The calling thread, at `now` in its execution, gets all that it wants. Returns what that orders it behind; none if
+/// recording of all threads ends meanwhile. `context` is DynamoRIO's.
 pub fn acquire(
     me: &Arc<Peer>,
     permissions: &mut Permissions,
     wants: &[Want],
     now: Moment,
     context: *mut c_void,
-) -> Found {
+) -> Option<Found> {
     me.leave(now);
     let mut locked = Locked::new(wants, context);
     // Others have taken away what they wanted by now, and nobody can take more.
@@ -383,7 +361,10 @@ pub fn acquire(
             }
         }
     }
-    revoked.wait(context);
+    if !revoked.wait(context) {
+        me.enter();
+        return None;
+    }
     let mut found = Found::new();
     for want in &missing {
         // It may have come with the group of another one.
@@ -403,7 +384,7 @@ pub fn acquire(
     }
     // Before anybody else can lock the entries: from here on, who takes something away waits for this thread's block.
     me.enter();
-    found
+    Some(found)
 }
 
 impl Want {

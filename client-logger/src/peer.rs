@@ -1,14 +1,19 @@
 //! What a thread shows to the other threads of its process: where it is, and what it is ordered behind.
 //!
-//! A thread announces each block that it executes by a plain store: the one to its counter [`Slot::Left`], which every
-//! block makes anyway. Whoever needs to know that a thread has left a block waits until the counter changes, or until
-//! the thread says that it is *outside* of every block's accesses: in a system call, or waiting itself.
+//! Whoever takes something from a thread waits until the thread *departs*: until it is at a place where all that it has done
+//! is visible to the others, and behind which it asks anew for whatever it accesses. It does so at the start of a block if it
+//! is called: the words that each block compares at its start anyway ([`Slot::CodeSeq`]) are zeroed, and the thread comes
+//! out of the code cache. A thread that is *outside* of every block, in a system call or waiting itself, has departed and need not
+//! be waited for; the first block that it then executes finds those words zeroed, too.
 //!
-//! [`Slot::Left`]: crate::callout::Slot::Left
+//! All of this is told under a lock of the thread's, whose atomic instructions are barriers to its accesses.
+//!
+//! [`Slot::CodeSeq`]: crate::callout::Slot::CodeSeq
 
 use crate::shadow;
 use bugnet_format::types::Tid;
 use hashbrown::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 /// A number for each thread that the process ever had; never used twice.
@@ -30,28 +35,42 @@ struct Known {
     since: Moment,
 }
 
+/// Words that blocks compare at their start with what they need: one for each kind of blocks. 4 bytes each.
+#[derive(Clone, Copy)]
+pub struct Bells(pub [*mut u32; 2]);
+
+impl Bells {
+    /// Lets blocks find this.
+    pub fn show(self, values: [u32; 2]) {
+        for (bell, value) in self.0.into_iter().zip(values) {
+            // SAFETY: the thread's own words, which are there until it ends: see `Peer::end`.
+            unsafe { bell.write_volatile(value) };
+        }
+    }
+}
+
 /// The part of a thread that changes.
 struct State {
-    /// The thread's counter; null once it has ended.
-    left: *const u64,
-    /// Its permission bytes: see [`crate::coherence`].
+    /// None once it has ended.
+    bells: Option<Bells>,
+    /// What is to be found there while nobody calls.
+    shown: [u32; 2],
+    /// Its permission bytes: see [`crate::coherence`]; null once it has ended.
     permissions: *mut u8,
-    /// The interval, and the position in it at which the counter reaches 0.
-    interval: u64,
-    threshold: u64,
-    /// How often the counter was changed otherwise than by executing a block, and where the thread was then.
-    resets: u64,
-    reset_at: Moment,
-    /// What the thread had counted when it was outside of every block, and where that is.
-    outside: Option<(u64, Moment)>,
+    /// Whether another thread wants it to depart.
+    called: bool,
+    outside: bool,
+    /// Where it was when it last departed: all that comes before has been executed.
+    departed_at: Moment,
     known: HashMap<Index, Known>,
 }
 
 impl State {
-    /// Instructions that the thread has counted since its interval's start. (The counter is not null.)
-    fn counted(&self) -> u64 {
-        // SAFETY: not null, hence the counter is still there.
-        self.threshold.wrapping_sub(unsafe { self.left.read_volatile() })
+    /// What blocks are to find. One that stays, as that of a thread that is outside, makes the thread call out.
+    fn show(&self) {
+        if let Some(bells) = self.bells {
+            bells.show(if self.called || self.outside { [0; 2] } else { self.shown });
+        }
     }
 }
 
@@ -64,6 +83,8 @@ pub struct Peer {
     pub index: Index,
     /// Its id.
     pub tid: Tid,
+    /// How often it has departed. Changed under the lock.
+    departures: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -84,28 +105,27 @@ pub fn all() -> Vec<Arc<Peer>> {
     PEERS.read().unwrap_or_else(|e| e.into_inner()).clone()
 }
 
-/// A thread that was seen in a block, which it may not have left yet.
-pub struct Sighting {
+/// A thread that another one waits for.
+pub struct Awaited {
     peer: Arc<Peer>,
-    counted: u64,
-    resets: u64,
+    departures: u64,
 }
 
 impl Peer {
-    /// The calling thread, whose counter and permissions these are, shows itself.
-    pub fn new(tid: Tid, left: *const u64, permissions: *mut u8) -> Arc<Self> {
+    /// The calling thread, whose bells and permissions these are, shows itself.
+    pub fn new(tid: Tid, bells: Bells, permissions: *mut u8) -> Arc<Self> {
         let mut peers = PEERS.write().unwrap_or_else(|e| e.into_inner());
         let state = State {
-            left,
+            bells: Some(bells),
+            shown: [0; 2],
             permissions,
-            interval: 0,
-            threshold: 0,
-            resets: 0,
-            reset_at: Moment::default(),
-            outside: None,
+            called: false,
+            outside: false,
+            departed_at: Moment::default(),
             known: HashMap::new(),
         };
-        let peer = Arc::new(Self { index: peers.len() as Index, tid, state: Mutex::new(state) });
+        let index = peers.len() as Index;
+        let peer = Arc::new(Self { index, tid, departures: AtomicU64::new(0), state: Mutex::new(state) });
         peers.push(Arc::clone(&peer));
         peer
     }
@@ -114,43 +134,53 @@ impl Peer {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The thread itself sets its counter, at a moment before which all is executed; the counter reaches 0 at
-    /// `threshold`.
-    pub fn reset(&self, now: Moment, threshold: u64, set: impl FnOnce()) {
+    /// The thread itself lets blocks find this at their start.
+    pub fn show(&self, values: [u32; 2]) {
         let mut state = self.state();
-        state.resets += 1;
-        state.reset_at = now;
-        state.interval = now.interval;
-        state.threshold = threshold;
-        state.outside = None;
-        set();
+        state.shown = values;
+        state.show();
     }
 
-    /// The thread itself makes its counter reach 0 at another position, wherever it is.
-    pub fn aim(&self, threshold: u64, set: impl FnOnce()) {
-        let mut state = self.state();
-        state.threshold = threshold;
-        set();
+    fn depart(&self, state: &mut State, now: Moment) {
+        state.departed_at = now;
+        self.departures.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The thread itself accesses no memory until its counter changes, or [`Self::enter`].
+    /// The thread itself is at the start of a block, or goes on elsewhere than in the block in which it was. `true` if it was
+    /// called, or outside.
+    pub fn pass(&self, now: Moment) -> bool {
+        let mut state = self.state();
+        self.depart(&mut state, now);
+        let called = std::mem::take(&mut state.called);
+        let outside = std::mem::take(&mut state.outside);
+        if called || outside {
+            state.show();
+        }
+        called || outside
+    }
+
+    /// The thread itself accesses no memory until it executes another block, or [`Self::enter`].
     pub fn leave(&self, now: Moment) {
         let mut state = self.state();
-        state.outside = Some((state.counted(), now));
+        self.depart(&mut state, now);
+        state.outside = true;
+        state.show();
     }
 
-    /// The thread itself is about to access memory again.
+    /// The thread itself is about to access memory again, and asks before whether it may.
     pub fn enter(&self) {
-        self.state().outside = None;
+        let mut state = self.state();
+        state.outside = false;
+        state.show();
     }
 
     /// The thread has ended here.
     pub fn end(&self, now: Moment) {
         let mut state = self.state();
-        state.left = std::ptr::null();
+        state.bells = None;
         state.permissions = std::ptr::null_mut();
-        state.resets += 1;
-        state.reset_at = now;
+        state.outside = true;
+        self.depart(&mut state, now);
     }
 
     /// Lowers the thread's permission for a coherence block. To be called by another thread.
@@ -175,11 +205,15 @@ impl Peer {
         }
     }
 
-    /// The thread as it is now; to be called by another one.
-    pub fn sight(self: &Arc<Self>) -> Sighting {
-        let state = self.state();
-        let counted = if state.left.is_null() { 0 } else { state.counted() };
-        Sighting { peer: Arc::clone(self), counted, resets: state.resets }
+    /// Asks the thread to depart, unless it has; to be called by another one.
+    pub fn call(self: &Arc<Self>) -> Result<Moment, Awaited> {
+        let mut state = self.state();
+        if state.outside {
+            return Ok(state.departed_at);
+        }
+        state.called = true;
+        state.show();
+        Err(Awaited { peer: Arc::clone(self), departures: self.departures.load(Ordering::SeqCst) })
     }
 
     /// Where the thread is ordered behind `other` up to `moment`, and behind all that `other` was ordered behind then;
@@ -205,24 +239,10 @@ impl Peer {
     }
 }
 
-impl Sighting {
-    /// Whether the thread has left the block it was in when it was seen: a moment before which lies all that it had
-    /// done by then, and before which all is done.
+impl Awaited {
+    /// Where the thread has departed since it was called, if it has.
     pub fn departed(&self) -> Option<Moment> {
-        let state = self.peer.state();
-        if state.left.is_null() {
-            return Some(state.reset_at);
-        }
-        let counted = state.counted();
-        if let Some((outside, moment)) = state.outside
-            && outside == counted
-        {
-            return Some(moment);
-        }
-        if state.resets != self.resets {
-            return Some(state.reset_at);
-        }
-        // It counted the block in which it was seen when it began that, and has begun another one since.
-        (counted != self.counted).then_some(Moment { interval: state.interval, position: self.counted })
+        let departed = self.peer.departures.load(Ordering::SeqCst) != self.departures;
+        departed.then(|| self.peer.state().departed_at)
     }
 }

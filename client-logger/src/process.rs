@@ -2,7 +2,6 @@
 
 use crate::claims::Claim;
 use crate::code::Code;
-use crate::coherence;
 use crate::descriptor_limit;
 use crate::maps;
 use crate::options::Options;
@@ -115,18 +114,11 @@ impl Process {
 
     /// A second thread is about to be started, by the calling thread, which is in a system call: from here on, blocks
     /// have what threads need.
-    ///
-    /// # Errors
-    /// A sentence: the kernel lacks what is needed.
-    pub fn become_threaded(&self) -> Result<(), String> {
-        if !coherence::start() {
-            return Err("threads cannot be recorded without the system call membarrier, which is refused here".into());
-        }
+    pub fn become_threaded(&self) {
         if !self.threaded.swap(true, Ordering::SeqCst) {
             // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
             unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
         }
-        Ok(())
     }
 
     /// Which standard stream of the program's a descriptor refers to.

@@ -273,10 +273,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             return 1;
         }
         thread.share();
-        if let Err(why) = process.become_threaded() {
-            thread.stop(position, EndReason::Unsupported { why }, *regs);
-            return 1;
-        }
+        process.become_threaded();
         process.make_room_for_child(false);
         thread.announce_birth(child_stack(number, &args).unwrap_or(regs.gpr[RSP]), position);
     }

@@ -1,5 +1,6 @@
 //! A thread of the recorded program: its position, its interval, and what happens at callouts.
 
+mod code_seq;
 mod copies;
 mod emulate;
 mod exchange;
@@ -71,8 +72,8 @@ pub struct Thread {
     /// Whether it belongs to another process, which shares the memory.
     foreign: bool,
     ownership: Option<ownership::Ownership>,
-    /// The thread's slot [`Slot::CodeSeq`].
-    code_seq: *mut u32,
+    /// The code picture that the log has; later than any as long as there is no log.
+    code_seq: CodeSeq,
     tid: Tid,
     /// The log; none before the first checkpoint, and none any more once recording has ended.
     log: Option<Writer>,
@@ -190,7 +191,7 @@ impl Thread {
             running_fs: own_fs,
             shadow,
             left: Slot::Left.address(),
-            code_seq: Slot::CodeSeq.address().cast(),
+            code_seq: code_seq::ANY,
             context,
             foreign,
             ownership: None,
@@ -230,9 +231,7 @@ impl Thread {
             callout::prepare();
             // The first block calls out, and recording begins.
             *Slot::Left.address() = 0;
-            // No block asks for a code picture before.
-            *Slot::CodeSeq.address() = u64::MAX;
-            (*thread).announce_code_seq();
+            (*thread).show_code_seq();
             if process.threaded() {
                 (*thread).share();
             }
@@ -338,11 +337,8 @@ impl Thread {
     fn set_counter(&mut self, position: u64, threshold: u64, left: i64) {
         self.threshold = threshold;
         // SAFETY: the thread's own slot.
-        let set = || unsafe { self.left.write_volatile(left as u64) };
-        match self.peer() {
-            Some(peer) => peer.reset(self.moment(position), threshold, set),
-            None => set(),
-        }
+        unsafe { self.left.write(left as u64) };
+        self.pass(position);
     }
 
     /// All registers, at the callout of an instruction at `pc`.
@@ -428,56 +424,6 @@ impl Thread {
         self.instructions_before += position + 1;
         self.interval.0 += 1;
         self.set_counter(0, 0, 0);
-    }
-
-    /// Code at these addresses is about to run. Returns the oldest code picture that has it.
-    pub fn observe_code(&mut self, start: u64, len: u64) -> CodeSeq {
-        let process = process::get();
-        let observed = process.code().observe(start, len);
-        match observed {
-            Ok(needed) => {
-                // SAFETY: the thread's own slot.
-                if unsafe { u64::from(*self.code_seq) } < needed.0 {
-                    self.catch_up(self.counted());
-                }
-                needed
-            }
-            Err(why) => {
-                let position = self.counted();
-                self.stop(position, EndReason::LogStopped { why }, RegisterFile::unknown());
-                CodeSeq(0)
-            }
-        }
-    }
-
-    /// Brings the code picture in the thread's log up to date.
-    fn catch_up(&mut self, position: u64) {
-        let process = process::get();
-        let code = process.code();
-        // SAFETY: the thread's own slot.
-        let old = CodeSeq(unsafe { *self.code_seq }.into());
-        for (address, bytes) in code.pages_since(old) {
-            self.shadow.write(Addr(address), bytes);
-        }
-        let seq = code.seq();
-        drop(code);
-        self.set_code_seq(seq);
-        self.record(position, |delta| Record::Code { delta, seq });
-    }
-
-    fn set_code_seq(&mut self, seq: CodeSeq) {
-        // SAFETY: the thread's own slot.
-        unsafe { *self.code_seq = seq.0 as u32 };
-        self.announce_code_seq();
-    }
-
-    /// To blocks that are built for a shadow at a distance.
-    fn announce_code_seq(&self) {
-        // SAFETY: the calling thread's own slots.
-        unsafe {
-            let seq = if self.shadow.is_at_distance() { *self.code_seq } else { 0 };
-            *Slot::CodeSeqByFs.address() = seq.into();
-        }
     }
 
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {

@@ -52,15 +52,17 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Another thread may have built the block: the thread's log must have the code picture `needed` before it runs. The
+    /// Another thread may have built the block: the thread's log must have the code picture `needed` before it runs; or
+    /// another thread may wait for this one to have left the block before. The
     /// instrumentation is the same for every `needed`, which DynamoRIO asks for again when it translates addresses.
     pub(super) fn require_code(&mut self, needed: CodeSeq) {
         let block = self.block;
         let first = Some(self.instrs[0]);
         let (entry, back) = self.slow(self.site(0, Kind::CodeBehind { by_fs: self.by_fs, saved: self.flags_saved }));
-        // Without a shadow at a distance, a thread has 0 in the other slot.
-        let (code_seq, least) = if self.by_fs { (Slot::CodeSeqByFs, 1) } else { (Slot::CodeSeq, 0) };
-        let needed = (needed.0 as u32).max(least).to_le_bytes();
+        // A thread that is to stop here finds 0 there, and one without a shadow at a distance always does in the one slot.
+        let code_seq = if self.by_fs { Slot::CodeSeqByFs } else { Slot::CodeSeq };
+        let needed = (needed.0 as u32).max(1).to_le_bytes();
+        block.meta(first, back);
         if self.live[0].any_flags() && !self.flags_saved {
             let (rcx, ecx) = (Opnd::reg(Gpr::RCX, 8), Opnd::reg(Gpr::RCX, 4));
             let near = block.label();
@@ -82,7 +84,6 @@ impl Rewriter<'_> {
             block.meta(first, block.raw(&code));
             block.meta(first, block.jump_if(sys::OP_jb, entry));
         }
-        block.meta(first, back);
     }
 }
 

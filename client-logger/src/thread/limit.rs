@@ -82,10 +82,6 @@ impl Thread {
     pub(super) fn limit_soon(&mut self) {
         self.threshold = self.counted();
         // SAFETY: the thread's own slot.
-        let set = || unsafe { self.left.write_volatile(0) };
-        match self.peer() {
-            Some(peer) => peer.aim(self.threshold, set),
-            None => set(),
-        }
+        unsafe { self.left.write(0) };
     }
 }

@@ -1,6 +1,7 @@
 //! What a thread does to get hold of memory that other threads may access, and to be ordered behind them.
 
 use super::Thread;
+use super::code_seq::bells;
 use crate::births;
 use crate::callout::Slot;
 use crate::code::read_memory;
@@ -45,10 +46,9 @@ impl Thread {
         let permissions = Permissions::new();
         // SAFETY: the calling thread's own slot.
         unsafe { *Slot::Permissions.address() = permissions.address() as u64 };
-        let peer = (!self.foreign).then(|| Peer::new(self.tid, self.left, permissions.address()));
+        let peer = (!self.foreign).then(|| Peer::new(self.tid, bells(), permissions.address()));
         self.ownership = Some(Ownership { permissions, peer, implied: 0 });
-        // If there was only one thread up to now, it is in the system call that its last block ends with.
-        self.set_counter(self.counted().saturating_sub(1), self.threshold, self.left());
+        self.show_code_seq();
     }
 
     /// In a forked child, there are no other threads. What they had is anyone's, and instrumentation for threads stays.
@@ -76,6 +76,12 @@ impl Thread {
         if let Some(peer) = self.peer() {
             peer.leave(self.moment(position));
         }
+    }
+
+    /// The thread is at the start of a block, or not going to return to its block, at this position. `true` if others have asked
+    /// it to say so.
+    pub(super) fn pass(&self, position: u64) -> bool {
+        self.peer().is_some_and(|peer| peer.pass(self.moment(position)))
     }
 
     /// The thread is about to create another one, which begins with this stack pointer.
@@ -176,8 +182,10 @@ impl Thread {
         }
         match peer {
             Some(peer) if recording && !process::get().over() => {
-                let found = coherence::acquire(peer, permissions, &wants, now, context);
-                self.depend(position, found);
+                match coherence::acquire(peer, permissions, &wants, now, context) {
+                    Some(found) => self.depend(position, found),
+                    None => self.follow_end(),
+                }
             }
             // Nobody asks any more who did what.
             _ => wants.iter().for_each(|want| permissions.grant(want.block, MODIFIED)),

@@ -129,6 +129,6 @@ impl Thread {
             *Slot::Key.address() = key;
             *Slot::Distance.address() = distance;
         }
-        self.announce_code_seq();
+        self.show_code_seq();
     }
 }

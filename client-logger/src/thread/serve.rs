@@ -10,7 +10,7 @@ use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::sys;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind, register_number};
 use bugnet_format::regs::{COMPARED_FLAGS, GPR_UNKNOWN};
-use bugnet_format::types::{Addr, CodeSeq};
+use bugnet_format::types::Addr;
 use std::ffi::c_void;
 
 /// Changes the protection of a page of the program's.
@@ -143,14 +143,7 @@ impl Thread {
             _ => {}
         }
         if let Kind::CodeBehind { by_fs, saved } = site.kind {
-            if by_fs && !self.shadow.is_at_distance() {
-                self.begin_by_key(site, saved);
-            }
-            if self.recording() {
-                self.catch_up(self.counted() - site.back);
-            } else {
-                self.set_code_seq(CodeSeq(u64::MAX));
-            }
+            self.stopped_at_start(site, by_fs, saved);
             return;
         }
         if let Kind::SegmentBase(segment, reg, bytes) = site.kind {

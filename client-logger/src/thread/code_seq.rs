@@ -1,0 +1,87 @@
+//! The code picture that the thread's log has. If there are threads, each block asks for that at its start; so that is also
+//! where another thread makes this one come out of the code cache: see [`crate::peer`].
+
+use super::Thread;
+use crate::callout::Slot;
+use crate::peer::Bells;
+use crate::process;
+use crate::site::Site;
+use bugnet_format::cache::Picture;
+use bugnet_format::record::{EndReason, Record};
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::{Addr, CodeSeq};
+
+/// No block asks for a later one.
+pub(super) const ANY: CodeSeq = CodeSeq(u32::MAX as u64);
+
+/// What blocks compare at their start: [`Slot::CodeSeq`] and [`Slot::CodeSeqByFs`].
+pub(super) fn bells() -> Bells {
+    Bells([Slot::CodeSeq, Slot::CodeSeqByFs].map(|slot| slot.address().cast()))
+}
+
+impl Thread {
+    /// Code at these addresses is about to run. Returns the oldest code picture that has it.
+    pub fn observe_code(&mut self, start: u64, len: u64) -> CodeSeq {
+        let process = process::get();
+        let observed = process.code().observe(start, len);
+        match observed {
+            Ok(needed) => {
+                if self.code_seq < needed {
+                    self.catch_up(self.counted());
+                }
+                needed
+            }
+            Err(why) => {
+                let position = self.counted();
+                self.stop(position, EndReason::LogStopped { why }, RegisterFile::unknown());
+                CodeSeq(0)
+            }
+        }
+    }
+
+    /// Brings the code picture in the thread's log up to date.
+    fn catch_up(&mut self, position: u64) {
+        let process = process::get();
+        let code = process.code();
+        for (address, bytes) in code.pages_since(self.code_seq) {
+            self.shadow.write(Addr(address), bytes);
+        }
+        let seq = code.seq();
+        drop(code);
+        self.set_code_seq(seq);
+        self.record(position, |delta| Record::Code { delta, seq });
+    }
+
+    pub(super) fn set_code_seq(&mut self, seq: CodeSeq) {
+        self.code_seq = seq;
+        self.show_code_seq();
+    }
+
+    /// Puts it where blocks compare it, unless another thread wants them to stop.
+    pub(super) fn show_code_seq(&self) {
+        let seq = self.code_seq.0 as u32;
+        let values = [seq, if self.shadow.is_at_distance() { seq } else { 0 }];
+        match self.peer() {
+            Some(peer) => peer.show(values),
+            None => bells().show(values),
+        }
+    }
+
+    /// A block has begun that needs another code picture or another kind of shadow, or another thread wants something. The
+    /// block compares again behind this.
+    pub(super) fn stopped_at_start(&mut self, site: &Site, by_fs: bool, saved: bool) {
+        let position = self.counted().wrapping_sub(site.back);
+        let called = self.pass(position);
+        if by_fs && !self.shadow.is_at_distance() {
+            self.begin_by_key(site, saved);
+        }
+        if called {
+            return;
+        }
+        if self.recording() {
+            self.catch_up(position);
+        } else {
+            self.set_code_seq(ANY);
+        }
+    }
+}
