@@ -58,13 +58,23 @@ pub fn block_of(address: u64) -> u32 {
 /// A thread's permissions.
 pub struct Permissions {
     bytes: *mut u8,
-    last: Visit,
+    visits: Visits,
+    missing: Vec<Want>,
+    lowered: Vec<Lowered>,
+    found: Vec<Dependency>,
 }
 
 impl Permissions {
     /// None yet.
     pub fn new() -> Self {
-        Self { bytes: shadow::map_table(), last: Visit::default() }
+        let (missing, lowered, found) = (Vec::new(), Vec::new(), Vec::new());
+        Self { bytes: shadow::map_table(), visits: Visits::new(), missing, lowered, found }
+    }
+
+    /// What [`acquire`] has found, once it is dealt with: its memory is used again.
+    pub fn give_back(&mut self, mut found: Vec<Dependency>) {
+        found.clear();
+        self.found = found;
     }
 
     /// Where they are.
@@ -83,6 +93,24 @@ impl Permissions {
         const SIZE: usize = GROUP as usize;
         // SAFETY: there is a byte for each number; other threads change them only when they have locked the group, too.
         unsafe { self.bytes.add(block as usize / SIZE * SIZE).write_bytes(permission, SIZE) };
+    }
+
+    /// The thread itself, which is `me`, takes what it wants; those who stood in the way have left.
+    fn take(&mut self, want: Want, locked: &mut Locked, me: Index, revoked: &Revoked, found: &mut Vec<Dependency>) {
+        // It may have come with the group of another one.
+        if self.get(want.block) >= want.permission() {
+            return;
+        }
+        match locked.group(want.block) {
+            Some(group) => {
+                group.entry(want.block).take(want, me, revoked, found);
+                self.grant(want.block, want.permission());
+            }
+            None => {
+                locked.give(want.block, me, want.writes);
+                self.grant_group(want.block, want.permission());
+            }
+        }
     }
 
     /// What the thread may do with a block. What it finds here in an access that it has announced, it has until that is over.
@@ -125,9 +153,6 @@ pub struct Dependency {
     pub moment: Moment,
 }
 
-/// What an instruction is ordered behind.
-pub type Found = SmallVec<[Dependency; 4]>;
-
 /// What the directory knows of a block.
 #[derive(Clone, Default)]
 struct Entry {
@@ -150,13 +175,31 @@ struct Group {
     streak: u32,
 }
 
-/// Where a thread was the last time that it took something.
-#[derive(Clone, Copy, Default)]
-struct Visit {
-    /// Number of the group.
-    group: u32,
-    /// Its streak.
-    streak: u32,
+/// Groups that a thread has taken something of, with their streaks; where several share an entry, the last one.
+struct Visits(Box<[(u32, u32); 1 << Visits::SHIFT]>);
+
+impl Visits {
+    const SHIFT: u32 = 9;
+
+    fn new() -> Self {
+        Self(Box::new([(0, 0); 1 << Self::SHIFT]))
+    }
+
+    fn entry(&mut self, group: u32) -> &mut (u32, u32) {
+        // Groups at regular distances get entries of their own.
+        &mut self.0[(group.wrapping_mul(0x9e37_79b1) >> (u32::BITS - Self::SHIFT)) as usize]
+    }
+
+    fn set(&mut self, group: u32, streak: u32) {
+        *self.entry(group) = (group, streak);
+    }
+
+    /// The streak of the group before or behind one.
+    fn beside(&mut self, group: u32) -> u32 {
+        let streak = |(found, streak): (u32, u32), wanted| if found == wanted { streak } else { 0 };
+        let (before, behind) = (group.wrapping_sub(1), group.wrapping_add(1));
+        streak(*self.entry(before), before).max(streak(*self.entry(behind), behind))
+    }
 }
 
 impl Group {
@@ -166,14 +209,10 @@ impl Group {
 
     /// A thread comes to take a block: the blocks around it that it should be given along with it. One that comes again and
     /// again, and no other meanwhile, gets more each time, up to the whole group, and then likewise of the next group.
-    fn come(&mut self, block: u32, taker: Index, last: &mut Visit) -> Range<u32> {
+    fn come(&mut self, block: u32, taker: Index, visits: &mut Visits) -> Range<u32> {
         let group = block >> GROUP_SHIFT;
-        self.streak = match () {
-            () if self.taker == taker => self.streak.saturating_add(1),
-            () if last.group.abs_diff(group) == 1 => last.streak,
-            () => 0,
-        };
-        *last = Visit { group, streak: self.streak };
+        self.streak = if self.taker == taker { self.streak.saturating_add(1) } else { visits.beside(group) };
+        visits.set(group, self.streak);
         self.taker = taker;
         let size = 1 << self.streak.min(GROUP_SHIFT);
         let start = block & !(size - 1);
@@ -209,54 +248,79 @@ fn stripe_of(block: u32) -> usize {
     (block >> GROUP_SHIFT) as usize % STRIPES
 }
 
-/// Waits a little, longer from time to time. DynamoRIO may suspend the thread meanwhile.
-fn pause(context: *mut c_void, turns: &mut u32) {
-    *turns += 1;
-    if *turns < 100 {
-        std::hint::spin_loop();
-        return;
-    }
-    // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and changes nothing meanwhile.
-    unsafe {
-        sys::dr_mark_safe_to_suspend(context, 1);
-        if *turns < 1000 {
-            libc::sched_yield();
-        } else {
-            libc::usleep(100);
+/// So often a thread looks at what it waits for, without anything else.
+const SPINS: u32 = 100;
+/// So often it lets other threads go first, and then sleeps.
+const YIELDS: u32 = 900;
+
+/// Waits for something, which `test` finds without any lock but those of the directory. DynamoRIO may suspend the thread
+/// meanwhile.
+fn until<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..SPINS {
+        if let Some(found) = test() {
+            return found;
         }
-        sys::dr_mark_safe_to_suspend(context, 0);
+        std::hint::spin_loop();
     }
+    // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and nobody waits for the locks that it holds
+    // without being in here.
+    unsafe { sys::dr_mark_safe_to_suspend(context, 1) };
+    let mut turns = 0;
+    let found = loop {
+        if let Some(found) = test() {
+            break found;
+        }
+        turns += 1;
+        // SAFETY: they wait.
+        unsafe {
+            if turns < YIELDS {
+                libc::sched_yield()
+            } else {
+                libc::usleep(100)
+            };
+        }
+    };
+    // SAFETY: as above.
+    unsafe { sys::dr_mark_safe_to_suspend(context, 0) };
+    found
 }
 
 fn lock(stripe: usize, context: *mut c_void) -> MutexGuard<'static, Stripe> {
-    let mut turns = 0;
-    loop {
-        match directory()[stripe].try_lock() {
-            Ok(guard) => return guard,
-            Err(TryLockError::Poisoned(e)) => return e.into_inner(),
-            Err(TryLockError::WouldBlock) => pause(context, &mut turns),
-        }
-    }
+    until(context, || match directory()[stripe].try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    })
 }
 
-/// The threads whose permissions were lowered, and where they have left the blocks.
-#[derive(Default)]
+/// A permission that is taken away.
+#[derive(Clone, Copy)]
+struct Lowered {
+    /// Whose, as an index of [`Revoked::peers`].
+    peer: usize,
+    block: u32,
+    /// What is left of it.
+    to: u8,
+}
+
+/// The threads that stand in the way, what they must not have any more, and where they have left their blocks.
 struct Revoked {
     peers: SmallVec<[Arc<Peer>; 4]>,
+    lowered: Vec<Lowered>,
     moments: SmallVec<[Moment; 4]>,
 }
 
 impl Revoked {
     fn add(&mut self, index: Index, block: u32, to: u8) {
         let found = self.peers.iter().position(|peer| peer.index == index);
-        let at = found.unwrap_or_else(|| {
+        let peer = found.unwrap_or_else(|| {
             self.peers.extend(peer::get(index));
             self.peers.len() - 1
         });
-        self.peers[at].lower(block, to);
+        self.lowered.push(Lowered { peer, block, to });
     }
 
-    /// Lowers the permissions of those who stand in the way of what a thread wants of a block.
+    /// Notes those who stand in the way of what a thread wants of a block.
     fn lower(&mut self, entry: &Entry, want: Want, by: Index) {
         for holder in entry.in_the_way(want, by) {
             self.add(holder, want.block, if want.writes { INVALID } else { SHARED });
@@ -268,20 +332,19 @@ impl Revoked {
         entry.in_the_way(want, by).all(|holder| self.peers.iter().any(|peer| peer.index == holder))
     }
 
-    /// Waits until all have departed: none accesses anything by a permission that it had before.
-    /// `false` if recording ends meanwhile.
+    /// Takes the permissions away and waits until all have departed: none accesses anything by a permission that it had
+    /// before. `false` if recording ends meanwhile.
     fn wait(&mut self, context: *mut c_void) -> bool {
-        let called: SmallVec<[Result<Moment, Awaited>; 4]> = self.peers.iter().map(Peer::call).collect();
+        let of = |at| self.lowered.iter().filter(move |lowered| lowered.peer == at).map(|l| (l.block, l.to));
+        let called: SmallVec<[Result<Moment, Awaited>; 4]> =
+            self.peers.iter().enumerate().map(|(at, peer)| peer.call(of(at))).collect();
         for answer in called {
-            let mut turns = 0;
             let moment = answer.or_else(|awaited| {
-                loop {
-                    match awaited.departed() {
-                        Some(moment) => break Ok(moment),
-                        None if process::get().over() => break Err(()),
-                        None => pause(context, &mut turns),
-                    }
-                }
+                let departed = until(context, || match awaited.has_departed() {
+                    false if process::get().over() => Some(false),
+                    departed => departed.then_some(true),
+                });
+                departed.then(|| awaited.departed_at()).ok_or(())
             });
             match moment {
                 Ok(moment) => self.moments.push(moment),
@@ -336,13 +399,14 @@ pub fn acquire(
     wants: &[Want],
     now: Moment,
     context: *mut c_void,
-) -> Option<Found> {
+) -> Option<Vec<Dependency>> {
     me.leave(now);
     let mut locked = Locked::new(wants, context);
+    let mut missing = std::mem::take(&mut permissions.missing);
     // Others have taken away what they wanted by now, and nobody can take more.
-    let missing = |want: &&Want| permissions.get(want.block) < want.permission();
-    let mut missing: SmallVec<[Want; 4]> = wants.iter().filter(missing).copied().collect();
-    let mut revoked = Revoked::default();
+    missing.extend(wants.iter().filter(|want| permissions.get(want.block) < want.permission()));
+    let lowered = std::mem::take(&mut permissions.lowered);
+    let mut revoked = Revoked { peers: SmallVec::new(), lowered, moments: SmallVec::new() };
     for want in &missing {
         if let Some(group) = locked.group(want.block) {
             revoked.lower(group.entry(want.block), *want, me.index);
@@ -352,7 +416,7 @@ pub fn acquire(
     for at in 0..missing.len() {
         let want = missing[at];
         let Some(group) = locked.group(want.block) else { continue };
-        let near = group.come(want.block, me.index, &mut permissions.last);
+        let near = group.come(want.block, me.index, &mut permissions.visits);
         for near in near.filter(|near| *near != want.block).map(|block| want.near(block)) {
             let entry = group.entry(near.block);
             if permissions.get(near.block) < near.permission() && revoked.stands_for(entry, near, me.index) {
@@ -361,30 +425,19 @@ pub fn acquire(
             }
         }
     }
-    if !revoked.wait(context) {
-        me.enter();
-        return None;
-    }
-    let mut found = Found::new();
-    for want in &missing {
-        // It may have come with the group of another one.
-        if permissions.get(want.block) >= want.permission() {
-            continue;
-        }
-        match locked.group(want.block) {
-            Some(group) => {
-                group.entry(want.block).take(*want, me.index, &revoked, &mut found);
-                permissions.grant(want.block, want.permission());
-            }
-            None => {
-                locked.give(want.block, me.index, want.writes);
-                permissions.grant_group(want.block, want.permission());
-            }
+    let mut found = revoked.wait(context).then(|| std::mem::take(&mut permissions.found));
+    if let Some(found) = &mut found {
+        for want in &missing {
+            permissions.take(*want, &mut locked, me.index, &revoked, found);
         }
     }
+    missing.clear();
+    permissions.missing = missing;
+    permissions.lowered = revoked.lowered;
+    permissions.lowered.clear();
     // Before anybody else can lock the entries: from here on, who takes something away waits for this thread's block.
     me.enter();
-    Some(found)
+    found
 }
 
 impl Want {
@@ -409,7 +462,7 @@ impl Entry {
     }
 
     /// `me` takes what it wants; those who stood in the way have left.
-    fn take(&mut self, want: Want, me: Index, revoked: &Revoked, found: &mut Found) {
+    fn take(&mut self, want: Want, me: Index, revoked: &Revoked, found: &mut Vec<Dependency>) {
         let mut add = |kind, other, moment| found.push(Dependency { kind, address: want.address, other, moment });
         if let Some((writer, moment)) = &mut self.writer
             && *writer != me

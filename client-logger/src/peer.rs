@@ -13,6 +13,7 @@
 use crate::shadow;
 use bugnet_format::types::Tid;
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
@@ -183,19 +184,6 @@ impl Peer {
         self.depart(&mut state, now);
     }
 
-    /// Lowers the thread's permission for a coherence block. To be called by another thread.
-    pub fn lower(&self, block: u32, to: u8) {
-        let state = self.state();
-        if !state.permissions.is_null() {
-            // SAFETY: there is a byte for each number, and they are there as long as the pointer is. The thread raises one only
-            // when it has locked the block, which the caller has.
-            unsafe {
-                let permission = state.permissions.add(block as usize);
-                permission.write_volatile(permission.read_volatile().min(to));
-            }
-        }
-    }
-
     /// Takes all permissions from the thread.
     pub fn revoke(&self) {
         let state = self.state();
@@ -205,9 +193,20 @@ impl Peer {
         }
     }
 
-    /// Asks the thread to depart, unless it has; to be called by another one.
-    pub fn call(self: &Arc<Self>) -> Result<Moment, Awaited> {
+    /// Lowers the thread's permissions for coherence blocks to what is given, and asks it to depart, unless it has; to be
+    /// called by another one, which has locked the blocks.
+    pub fn call(self: &Arc<Self>, lowered: impl Iterator<Item = (u32, u8)>) -> Result<Moment, Awaited> {
         let mut state = self.state();
+        if !state.permissions.is_null() {
+            for (block, to) in lowered {
+                // SAFETY: there is a byte for each number, and they are there as long as the pointer is. The thread raises one
+                // only when it has locked the block, which the caller has.
+                unsafe {
+                    let permission = state.permissions.add(block as usize);
+                    permission.write_volatile(permission.read_volatile().min(to));
+                }
+            }
+        }
         if state.outside {
             return Ok(state.departed_at);
         }
@@ -223,7 +222,7 @@ impl Peer {
             return false;
         }
         // What the other one has learned later than that it cannot pass on.
-        let learned: Vec<(Index, Moment)> =
+        let learned: SmallVec<[(Index, Moment); 8]> =
             other.state().known.iter().filter(|(_, k)| k.since < moment).map(|(i, k)| (*i, k.moment)).collect();
         let mut state = self.state();
         for (index, moment) in learned.into_iter().chain([(other.index, moment)]) {
@@ -240,9 +239,13 @@ impl Peer {
 }
 
 impl Awaited {
-    /// Where the thread has departed since it was called, if it has.
-    pub fn departed(&self) -> Option<Moment> {
-        let departed = self.peer.departures.load(Ordering::SeqCst) != self.departures;
-        departed.then(|| self.peer.state().departed_at)
+    /// Whether the thread has departed since it was called.
+    pub fn has_departed(&self) -> bool {
+        self.peer.departures.load(Ordering::SeqCst) != self.departures
+    }
+
+    /// Where the thread was when it last departed.
+    pub fn departed_at(&self) -> Moment {
+        self.peer.state().departed_at
     }
 }

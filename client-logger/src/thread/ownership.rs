@@ -5,7 +5,7 @@ use super::code_seq::bells;
 use crate::births;
 use crate::callout::Slot;
 use crate::code::read_memory;
-use crate::coherence::{self, BLOCK_SHIFT, Dependency, Found, MODIFIED, Permissions, SHARED, Want};
+use crate::coherence::{self, BLOCK_SHIFT, Dependency, MODIFIED, Permissions, SHARED, Want};
 use crate::peer::{self, Moment, Peer};
 use crate::process;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
@@ -14,7 +14,7 @@ use bugnet_dr::sys;
 use bugnet_format::record::{DependencyKind, EndReason, Record};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, IntervalNo, Position};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -94,19 +94,29 @@ impl Thread {
     /// The thread begins: behind what its parent had done.
     pub(super) fn be_born(&mut self, stack: u64) {
         if let Some((other, moment)) = births::parent(stack) {
-            self.depend(0, smallvec![Dependency { kind: DependencyKind::Birth, address: 0, other, moment }]);
+            self.depend(0, &[Dependency { kind: DependencyKind::Birth, address: 0, other, moment }]);
         }
     }
 
     /// Records what the instruction at `position` is ordered behind, unless it follows from what is recorded.
-    fn depend(&mut self, position: u64, found: Found) {
+    fn depend(&mut self, position: u64, found: &[Dependency]) {
         let now = self.moment(position);
-        for Dependency { kind, address, other, moment } in found {
-            let (Some(me), Some(other)) = (self.peer(), peer::get(other)) else { continue };
+        // Most of what is taken together was taken from one thread.
+        let mut last = (peer::Index::MAX, Moment::default());
+        for &Dependency { kind, address, other, moment } in found {
             // Nothing had happened before the very beginning.
             if moment == Moment::default() {
                 continue;
             }
+            if let Some(ownership) = &mut self.ownership
+                && other == last.0
+                && moment <= last.1
+            {
+                ownership.implied += 1;
+                continue;
+            }
+            last = (other, moment);
+            let (Some(me), Some(other)) = (self.peer(), peer::get(other)) else { continue };
             let new = me.learn(&other, moment, now);
             let Some(ownership) = &mut self.ownership else { continue };
             if !new {
@@ -182,9 +192,13 @@ impl Thread {
         }
         match peer {
             Some(peer) if recording && !process::get().over() => {
-                match coherence::acquire(peer, permissions, &wants, now, context) {
-                    Some(found) => self.depend(position, found),
-                    None => self.follow_end(),
+                let Some(found) = coherence::acquire(peer, permissions, &wants, now, context) else {
+                    self.follow_end();
+                    return;
+                };
+                self.depend(position, &found);
+                if let Some(Ownership { permissions, .. }) = &mut self.ownership {
+                    permissions.give_back(found);
                 }
             }
             // Nobody asks any more who did what.
