@@ -6,7 +6,7 @@ use crate::writer::LogFile;
 use bugnet_dr::sys;
 use bugnet_format::code::{self, CodePage, CodeStore, PAGE};
 use bugnet_format::folder::CODE_FILE;
-use bugnet_format::frame::encode_frame;
+use bugnet_format::frame::Packer;
 use bugnet_format::types::{Addr, CodeSeq, Tid};
 use hashbrown::HashMap;
 use needed::Needed;
@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// The store is written anew once it has so many pages more than twice what it had then.
 const TRIM: u64 = 256;
+/// zstd's level.
+const LEVEL: i32 = 1;
 /// Pages in a frame of a store that is written anew.
 const PAGES_OF_FRAME: usize = 64;
 
@@ -28,9 +30,8 @@ pub struct Code {
     needed: Needed,
     /// Where this process's own store is.
     path: PathBuf,
-    file: LogFile,
-    /// Frames and pages in it.
-    frames: u32,
+    store: Store,
+    /// Pages in it.
     stored: u64,
     /// With more pages than this, it is written anew.
     most: u64,
@@ -51,24 +52,43 @@ pub fn write_memory(address: u64, bytes: &[u8]) -> bool {
     unsafe { sys::dr_safe_write(address as *mut _, bytes.len(), bytes.as_ptr().cast(), &raw mut written) != 0 }
 }
 
-fn create_file(path: &Path) -> Result<LogFile, String> {
-    let mut file = LogFile::create(path)?;
-    file.write(&code::encode_header())?;
-    Ok(file)
+/// The code store's file.
+struct Store {
+    file: LogFile,
+    /// `None` where there is no file.
+    packer: Option<Packer>,
+    frames: u32,
 }
 
-/// Appends a frame of pages to a store.
-fn write_frame<'a>(
-    file: &mut LogFile,
-    number: u32,
-    pages: impl IntoIterator<Item = (CodeSeq, u64, &'a [u8; PAGE])>,
-) -> Result<(), String> {
-    let (mut raw, mut frame) = (Vec::new(), Vec::new());
-    for (seq, address, bytes) in pages {
-        code::encode_page(seq, Addr(address), bytes, &mut raw);
+impl Store {
+    fn create(path: &Path) -> Result<Self, String> {
+        let mut file = LogFile::create(path)?;
+        file.write(&code::encode_header())?;
+        let packer = Packer::new(LEVEL).map_err(|e| e.to_string())?;
+        Ok(Self { file, packer: Some(packer), frames: 0 })
     }
-    encode_frame(number, &raw, 1, &mut frame).map_err(|e| e.to_string())?;
-    file.write(&frame)
+
+    fn none() -> Self {
+        Self { file: LogFile::none(), packer: None, frames: 0 }
+    }
+
+    /// Appends a frame of pages.
+    fn append<'a>(&mut self, pages: impl IntoIterator<Item = (CodeSeq, u64, &'a [u8; PAGE])>) -> Result<(), String> {
+        let (mut raw, mut frame) = (Vec::new(), Vec::new());
+        for (seq, address, bytes) in pages {
+            code::encode_page(seq, Addr(address), bytes, &mut raw);
+        }
+        let packer = self.packer.as_mut().ok_or("the code store is closed")?;
+        packer.frame(self.frames, &raw, &mut frame).map_err(|e| e.to_string())?;
+        self.file.write(&frame)?;
+        self.frames += 1;
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.file.close();
+        self.packer = None;
+    }
 }
 
 impl Code {
@@ -79,8 +99,8 @@ impl Code {
     /// A sentence.
     pub fn create(folder: &Path, keep: u64) -> Result<Self, String> {
         let path = folder.join(CODE_FILE);
-        let file = create_file(&path)?;
-        Ok(Self { path, file, needed: Needed::new(keep), closed: false, ..Self::closed() })
+        let store = Store::create(&path)?;
+        Ok(Self { path, store, needed: Needed::new(keep), closed: false, ..Self::closed() })
     }
 
     /// The code picture of a forked child, whose store has the pages that come from now on; `self`, which the child
@@ -102,8 +122,7 @@ impl Code {
             forgotten: 0,
             needed: Needed::default(),
             path: PathBuf::new(),
-            file: LogFile::none(),
-            frames: 0,
+            store: Store::none(),
             stored: 0,
             most: TRIM,
             closed: true,
@@ -157,8 +176,7 @@ impl Code {
                 continue;
             }
             let seq = CodeSeq(self.seq().0 + 1);
-            write_frame(&mut self.file, self.frames, [(seq, page, &now)])?;
-            self.frames += 1;
+            self.store.append([(seq, page, &now)])?;
             self.stored += 1;
             self.history.push_back(page);
             self.pages.insert(page, (seq, Box::new(now)));
@@ -218,21 +236,19 @@ impl Code {
         let mut keep = keep.into_iter().rev();
         pages.retain(|_| keep.next().unwrap_or(true));
         let new = self.path.with_extension("bnc.new");
-        let mut file = create_file(&new)?;
-        let mut frames = 0;
+        let mut store = Store::create(&new)?;
         for part in pages.chunks(PAGES_OF_FRAME) {
-            write_frame(&mut file, frames, part.iter().map(|page| (page.seq, page.addr.0, &*page.bytes)))?;
-            frames += 1;
+            store.append(part.iter().map(|page| (page.seq, page.addr.0, &*page.bytes)))?;
         }
         std::fs::rename(&new, &self.path).map_err(failed)?;
-        self.file.close();
-        (self.file, self.frames, self.stored) = (file, frames, pages.len() as u64);
+        self.store.close();
+        (self.store, self.stored) = (store, pages.len() as u64);
         Ok(())
     }
 
     /// Closes the code store; code is no longer observed.
     pub fn close(&mut self) {
-        self.file.close();
+        self.store.close();
         self.closed = true;
     }
 }

@@ -8,7 +8,7 @@ use crate::record::{Record, Records};
 use crate::types::{CodeSeq, IntervalNo, Pid, Position, Tid};
 use crate::wire::Reader;
 use std::path::Path;
-use zstd::bulk::Decompressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 /// First bytes of an interval file.
 pub const INTERVAL_MAGIC: [u8; 8] = *b"BUGNETIV";
@@ -109,26 +109,47 @@ pub(crate) fn check_magic(header: &[u8], magic: &[u8; 8], path: &Path, what: &'s
     Ok(())
 }
 
-/// Appends a frame that holds `records` (encoded), compressed with zstd at `level`.
-///
-/// Frame layout: magic, CRC-32 of all that follows, sequence number within the file, bytes before and after
-/// compression (`u32` each), the compressed bytes.
+/// Makes frames. It keeps what compression needs, which takes longer to make than a small frame.
+pub struct Packer(Compressor<'static>);
+
+impl Packer {
+    /// Compresses with zstd at `level`.
+    ///
+    /// # Errors
+    /// The compressor's, which are those of memory.
+    pub fn new(level: i32) -> std::io::Result<Self> {
+        Compressor::new(level).map(Self)
+    }
+
+    /// Appends a frame that holds `records` (encoded).
+    ///
+    /// Frame layout: magic, CRC-32 of all that follows, sequence number within the file, bytes before and after
+    /// compression (`u32` each), the compressed bytes.
+    ///
+    /// # Errors
+    /// The compressor's, which are those of memory.
+    pub fn frame(&mut self, sequence: u32, records: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+        debug_assert!(records.len() <= MAX_FRAME, "a frame holds at most MAX_FRAME bytes");
+        let packed = self.0.compress(records)?;
+        let start = out.len();
+        out.extend_from_slice(&FRAME_MAGIC);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&sequence.to_le_bytes());
+        out.extend_from_slice(&(records.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(packed.len() as u32).to_le_bytes());
+        out.extend_from_slice(&packed);
+        let crc = crc32fast::hash(&out[start + 8..]);
+        out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+        Ok(())
+    }
+}
+
+/// One frame by a [`Packer`] of its own.
 ///
 /// # Errors
-/// The compressor's, which are those of memory.
+/// As [`Packer::frame`].
 pub fn encode_frame(sequence: u32, records: &[u8], level: i32, out: &mut Vec<u8>) -> std::io::Result<()> {
-    debug_assert!(records.len() <= MAX_FRAME, "a frame holds at most MAX_FRAME bytes");
-    let packed = zstd::bulk::compress(records, level)?;
-    let start = out.len();
-    out.extend_from_slice(&FRAME_MAGIC);
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&sequence.to_le_bytes());
-    out.extend_from_slice(&(records.len() as u32).to_le_bytes());
-    out.extend_from_slice(&(packed.len() as u32).to_le_bytes());
-    out.extend_from_slice(&packed);
-    let crc = crc32fast::hash(&out[start + 8..]);
-    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
-    Ok(())
+    Packer::new(level)?.frame(sequence, records, out)
 }
 
 /// What can be wrong with a frame.

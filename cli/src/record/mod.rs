@@ -1,5 +1,6 @@
 //! `bugnet record`: finds the program, starts it under DynamoRIO with the logger, and waits for it.
 
+mod copying;
 mod error;
 mod inherited;
 mod launch;
@@ -18,10 +19,11 @@ pub use wait::die_by;
 
 use crate::args::RecordArgs;
 use crate::failure::complain;
-use bugnet_format::folder::{Ending, Meta, Recording};
+use bugnet_format::folder::{Ending, Meta};
 use bugnet_launch::Program;
 use bugnet_replay::symbols::pack_elf;
 use bugnet_replay::tools::{Tool, Tools};
+use copying::Copying;
 use inherited::Inherited;
 use launch::LoggerOptions;
 use location::LogFolder;
@@ -39,8 +41,6 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let (dynamorio, logger) = (tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?);
     let mut meta = describe(args, &program);
     meta.write(folder.path())?;
-    // Without room, completing `recording.json` at the end is tried all the same.
-    let room = Room::take(folder.path()).ok();
 
     let options = LoggerOptions {
         log: folder.path(),
@@ -58,8 +58,10 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     folder.keep(true);
     let linked = folder.link_latest();
     meta.pid = Some(child.id());
-    // Written anew at the end.
+    // Written anew at the end; without room, that is tried all the same.
     let _ = meta.write(folder.path());
+    let room = Room::take(folder.path()).ok();
+    let copying = (!args.no_pack).then(|| Copying::start(folder.path()));
     meta.ending = wait::wait(rustix::process::Pid::from_child(&child)).map_err(system("wait for the program"))?;
 
     if !summary::anything_recorded(folder.path()) {
@@ -73,6 +75,7 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     for error in [linked.err(), finished.err().map(RecordError::from)].into_iter().flatten() {
         complain(&error);
     }
+    drop(copying);
     if !args.no_pack
         && let Err(error) = pack(folder.path(), args.quiet)
     {
@@ -116,14 +119,9 @@ fn describe(args: &RecordArgs, program: &Program) -> Meta {
     }
 }
 
-/// Puts copies of the ELF files that the program had mapped into its log.
+/// Puts copies of the ELF files that the program had mapped into its log, where they are not there yet.
 fn pack(log: &Path, quiet: bool) -> bugnet_replay::Result<()> {
-    let recording = Recording::open(log)?;
-    let mut modules = Vec::new();
-    for pid in recording.processes()? {
-        modules.extend(recording.modules(pid)?);
-    }
-    let packed = pack_elf(log, &modules)?;
+    let packed = pack_elf(log, &copying::modules(log)?)?;
     for skipped in packed.skipped.iter().filter(|_| !quiet) {
         complain(&format_args!("no copy of {} in the log, symbols need the original: {}", skipped.path, skipped.why));
     }

@@ -1,0 +1,76 @@
+//! Copies of the program's ELF files, made while it runs: they are there when it ends, whatever became of the originals.
+
+use bugnet_format::folder::{Module, Recording};
+use bugnet_replay::symbols::pack_elf;
+use std::collections::HashSet;
+use std::path::Path;
+use std::slice::from_ref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Least time between two looks for new files.
+const PAUSE: Duration = Duration::from_millis(20);
+/// So many times longer than a look takes is the pause behind it.
+const REST: u32 = 20;
+
+/// A thread that copies; it stops when this is dropped.
+pub struct Copying {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Copying {
+    /// Begins, for the log in `folder`. The signals blocked now are blocked in the thread.
+    pub fn start(folder: &Path) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (folder, stopped) = (folder.to_owned(), Arc::clone(&stop));
+        // Without a thread, all is copied in the end.
+        let thread = thread::Builder::new().spawn(move || copy(&folder, &stopped)).ok();
+        Self { stop, thread }
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // What it did not copy is copied in the end.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Copies what is new, again and again.
+fn copy(folder: &Path, stop: &AtomicBool) {
+    // The program comes first. Where that is not possible, it does not.
+    let _ = rustix::process::nice(19);
+    let mut seen = HashSet::new();
+    let mut pause = PAUSE;
+    while !stop.load(Ordering::Relaxed) {
+        thread::park_timeout(pause);
+        let start = Instant::now();
+        // What cannot be read or copied now is told in the end.
+        for module in modules(folder).unwrap_or_default() {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if seen.insert(module.path.clone()) {
+                let _ = pack_elf(folder, from_ref(&module));
+            }
+        }
+        pause = PAUSE.max(start.elapsed() * REST);
+    }
+}
+
+/// The files that the recorded processes have mapped so far.
+pub fn modules(log: &Path) -> bugnet_replay::Result<Vec<Module>> {
+    let recording = Recording::open(log)?;
+    let mut modules = Vec::new();
+    for pid in recording.processes()? {
+        modules.extend(recording.modules(pid)?);
+    }
+    Ok(modules)
+}
