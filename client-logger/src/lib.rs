@@ -54,6 +54,7 @@ mod fs_base;
 mod instrument;
 mod kept;
 mod leave;
+mod made_ahead;
 mod maps;
 mod modules;
 mod options;

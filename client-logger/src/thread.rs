@@ -16,6 +16,7 @@ use crate::descriptor_limit::Limit;
 use crate::environment;
 use crate::fs_base;
 use crate::leave::Leave;
+use crate::made_ahead::MadeAhead;
 use crate::process::{self, Process};
 use crate::shadow::Shadow;
 use crate::signals::{self, Mask};
@@ -105,6 +106,7 @@ pub struct Thread {
     expected: u64,
     streak: u32,
     density: Density,
+    made_ahead: MadeAhead,
     /// Addresses of an instruction's writes, taken before it executes.
     pending: Vec<(u64, u32)>,
     /// Registers and flags before an instruction whose results are logged.
@@ -214,6 +216,7 @@ impl Thread {
             expected: 0,
             streak: 0,
             density: Density::new(),
+            made_ahead: MadeAhead::new(),
             pending: Vec::new(),
             before: ([0; 16], 0),
             repeat: (0, 0, 0, false),
@@ -429,6 +432,7 @@ impl Thread {
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
         self.shadow.clear();
         self.density = Density::new();
+        self.made_ahead = MadeAhead::new();
         let code = process.code();
         for (address, bytes) in code.pages() {
             self.shadow.write(Addr(address), bytes);

@@ -189,6 +189,11 @@ impl Thread {
         self.load(position, ordinal, 0, &value[..len]);
         // SAFETY: the inline code has just read these bytes of the shadow, which is writable and the thread's own.
         unsafe { copy(value.as_ptr(), shadow as *mut u8, len) };
+        if self.ownership.is_some()
+            && let Some(around) = self.made_ahead.note(address)
+        {
+            self.shadow.make(around);
+        }
         self.look_ahead(position, address, bytes.into());
         if position >= SETTLED
             && let Some(around) = self.density.note(address)
