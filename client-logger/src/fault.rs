@@ -83,6 +83,28 @@ fn overwrites_flags(i: &Instruction, behind_shadow: bool) -> bool {
     i.rflags_modified() != 0 && !of_check
 }
 
+/// Which instructions are those of checks for permission: see [`crate::instrument`]. What they end with, no program has.
+fn of_permission_checks(all: &[Instruction]) -> Vec<bool> {
+    let mut ours = vec![false; all.len()];
+    let permissions = u64::from(Slot::Permissions.offset());
+    for at in 0..all.len() {
+        if all[at].mnemonic() != Mnemonic::Add || slot_offset(&all[at]) != Some(permissions) {
+            continue;
+        }
+        // shr, mov, add, cmp
+        ours[at.saturating_sub(2)..all.len().min(at + 2)].fill(true);
+        // Before that, and, cmp, ja, with no change of flags in between. Only a block's end has a jump of the program's.
+        let before = &all[..at.saturating_sub(2)];
+        let changes = |i: &Instruction| i.mnemonic() == Mnemonic::Ja || i.rflags_modified() != 0;
+        if let Some(jump) = before.iter().rposition(changes)
+            && before[jump].mnemonic() == Mnemonic::Ja
+        {
+            ours[jump.saturating_sub(2)..jump].fill(true);
+        }
+    }
+    ours
+}
+
 /// Follows the instrumentation from a fragment's start to `pc`.
 fn scan(start: u64, pc: u64) -> Scan {
     let mut out = Scan::default();
@@ -91,9 +113,12 @@ fn scan(start: u64, pc: u64) -> Scan {
     let decoder = unsafe { decoder(start, pc) };
     let (mut counting, mut shadowed) = (false, false);
     let mut factory = InstructionInfoFactory::new();
-    for i in decoder {
+    let all: Vec<Instruction> = decoder.into_iter().collect();
+    let of_permission_checks = of_permission_checks(&all);
+    for (i, of_check) in all.into_iter().zip(of_permission_checks) {
         let slot = slot_offset(&i);
-        out.flags_saved &= !overwrites_flags(&i, std::mem::replace(&mut shadowed, i.memory_segment() == Register::FS));
+        let behind_shadow = std::mem::replace(&mut shadowed, i.memory_segment() == Register::FS);
+        out.flags_saved &= of_check || !overwrites_flags(&i, behind_shadow);
         let toggles = i.mnemonic() == Mnemonic::Xor && slot == Some(u64::from(Slot::Key.offset()));
         if toggles {
             let reg = gpr(i.op0_register());

@@ -67,11 +67,11 @@ impl Rewriter<'_> {
     /// Whether the flags that are live at the block's start have to go to the slot for a check anyway.
     pub(super) fn wants_flags_soon(&self) -> bool {
         for (i, action) in self.actions.iter().enumerate() {
-            let Action::Execute { reads, .. } = action else { return false };
+            let Action::Execute { reads, writes } = action else { return false };
             if !self.live[i].any_flags() {
                 return false;
             }
-            if !reads.is_empty() {
+            if !reads.is_empty() || self.threaded && !writes.is_empty() {
                 return true;
             }
             if !matches!(self.use_of(i), Use::None) {

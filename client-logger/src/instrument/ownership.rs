@@ -80,10 +80,10 @@ impl Rewriter<'_> {
             self.callout(at, i, Kind::Own(wants, held));
             return;
         };
-        let held = Held { spilled: live.gprs & s.bit() | self.lent(), flags: live.any_flags() };
-        let (entry, back) = self.slow(self.site(i, Kind::Own(wants, held)));
         self.spill(at, s, live);
         self.save_flags(at, live);
+        let held = Held { spilled: live.gprs & s.bit() | self.lent(), flags: self.flags_saved };
+        let (entry, back) = self.slow(self.site(i, Kind::Own(wants, held)));
         for (access, writes) in checks {
             let small = (2..=SMALL).contains(&access.bytes);
             let done = block.label();
@@ -107,8 +107,9 @@ impl Rewriter<'_> {
             }
         }
         block.meta(at, back);
-        // Who looks for the flags behind a fault takes these instructions for the program's: nothing stays in the slot.
-        self.restore_flags(at);
+        if !self.by_fs {
+            self.restore_flags(at);
+        }
         self.restore(at, s, live);
     }
 
