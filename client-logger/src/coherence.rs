@@ -21,6 +21,7 @@
 use crate::peer::{self, Awaited, Index, Moment, Peer};
 use crate::process;
 use crate::shadow;
+use crate::stuck::Patience;
 use bugnet_dr::sys;
 use bugnet_format::record::DependencyKind;
 use hashbrown::HashMap;
@@ -293,6 +294,10 @@ fn lock(stripe: usize, context: *mut c_void) -> MutexGuard<'static, Stripe> {
     })
 }
 
+/// Why recording ends where nothing else would.
+const STUCK: &str = "a thread waits in the middle of an access for memory that another thread is to supply (userfaultfd), and \
+                     that one for what the first has hold of";
+
 /// A permission that is taken away.
 #[derive(Clone, Copy)]
 struct Lowered {
@@ -340,8 +345,13 @@ impl Revoked {
             self.peers.iter().enumerate().map(|(at, peer)| peer.call(of(at))).collect();
         for answer in called {
             let moment = answer.or_else(|awaited| {
+                let mut patience = Patience::new(awaited.tid());
                 let departed = until(context, || match awaited.has_departed() {
                     false if process::get().over() => Some(false),
+                    false if patience.is_lost() => {
+                        process::get().end(STUCK);
+                        Some(false)
+                    }
                     departed => departed.then_some(true),
                 });
                 departed.then(|| awaited.departed_at()).ok_or(())

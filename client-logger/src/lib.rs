@@ -72,6 +72,7 @@ mod special;
 mod stack;
 mod stack_move;
 mod streams;
+mod stuck;
 mod substitute;
 mod syscall;
 mod thread;

@@ -239,6 +239,11 @@ impl Peer {
 }
 
 impl Awaited {
+    /// Whom it is about.
+    pub fn tid(&self) -> Tid {
+        self.peer.tid
+    }
+
     /// Whether the thread has departed since it was called.
     pub fn has_departed(&self) -> bool {
         self.peer.departures.load(Ordering::SeqCst) != self.departures
