@@ -35,7 +35,8 @@ pub enum Slot {
     Key,
     /// Distance of a shadow at a distance, or zero.
     Distance,
-    /// The code picture that the thread's log has, as a [`bugnet_format::types::CodeSeq`]; 4 bytes.
+    /// The code picture that the thread's log has, as a [`bugnet_format::types::CodeSeq`]; 4 bytes. 0 while blocks are to stop at
+    /// their start: see [`crate::peer`].
     CodeSeq,
     /// The same if the thread's shadow is at a distance, else 0; 4 bytes.
     CodeSeqByFs,

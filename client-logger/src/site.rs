@@ -46,7 +46,7 @@ pub enum Kind {
     /// Start of a block that begins with a load of FS or GS: DynamoRIO has set a base of its own.
     Bases,
     /// Start of a block whose code another thread has put into the code picture, or one for threads that have their shadow at
-    /// a distance.
+    /// a distance; or another thread waits for this one: see [`crate::peer`].
     CodeBehind {
         /// Whether it is one of those.
         by_fs: bool,
