@@ -572,7 +572,8 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
             let at = interrupted_at(info);
             // DynamoRIO gives a system call up when a signal arrives just before it.
             let given_up = thread.syscall.before.take_if(|before| Some(before.rip) == at).is_some();
-            if given_up || at == Some(syscall::pending_pc()) {
+            let pending = at.is_some_and(|pc| pc != 0 && pc == syscall::pending_pc());
+            if given_up || pending {
                 // The signal comes before the system call, which its block has counted.
                 thread.recount(thread.counted() - 1);
             }
