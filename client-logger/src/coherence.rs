@@ -254,18 +254,25 @@ const SPINS: u32 = 100;
 /// So often it lets other threads go first, and then sleeps.
 const YIELDS: u32 = 900;
 
-/// Waits for something, which `test` finds without any lock but those of the directory. DynamoRIO may suspend the thread
-/// meanwhile.
-fn until<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>) -> T {
+/// So often it sleeps, and then asks whether there is any use in waiting.
+const SLEEPS: u32 = 100;
+
+/// Waits for something, which `test` finds without any lock but those of the directory, nor memory that is allocated:
+/// DynamoRIO may suspend the thread meanwhile. It does not while `rarely` is asked, which is done after some milliseconds, again
+/// and again, and may do both.
+fn until<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>, mut rarely: impl FnMut() -> Option<T>) -> T {
     for _ in 0..SPINS {
         if let Some(found) = test() {
             return found;
         }
         std::hint::spin_loop();
     }
-    // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and nobody waits for the locks that it holds
-    // without being in here.
-    unsafe { sys::dr_mark_safe_to_suspend(context, 1) };
+    let suspendable = |yes: bool| {
+        // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and nobody waits for the locks that it holds
+        // without being in here.
+        unsafe { sys::dr_mark_safe_to_suspend(context, yes.into()) };
+    };
+    suspendable(true);
     let mut turns = 0;
     let found = loop {
         if let Some(found) = test() {
@@ -280,18 +287,26 @@ fn until<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>) -> T {
                 libc::usleep(100)
             };
         }
+        if turns == YIELDS + SLEEPS {
+            turns = YIELDS;
+            suspendable(false);
+            if let Some(found) = rarely() {
+                return found;
+            }
+            suspendable(true);
+        }
     };
-    // SAFETY: as above.
-    unsafe { sys::dr_mark_safe_to_suspend(context, 0) };
+    suspendable(false);
     found
 }
 
 fn lock(stripe: usize, context: *mut c_void) -> MutexGuard<'static, Stripe> {
-    until(context, || match directory()[stripe].try_lock() {
+    let free = || match directory()[stripe].try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
         Err(TryLockError::WouldBlock) => None,
-    })
+    };
+    until(context, free, || None)
 }
 
 /// Why recording ends where nothing else would.
@@ -346,14 +361,17 @@ impl Revoked {
         for answer in called {
             let moment = answer.or_else(|awaited| {
                 let mut patience = Patience::new(awaited.tid());
-                let departed = until(context, || match awaited.has_departed() {
+                let departed = || match awaited.has_departed() {
                     false if process::get().over() => Some(false),
-                    false if patience.is_lost() => {
-                        process::get().end(STUCK);
-                        Some(false)
-                    }
                     departed => departed.then_some(true),
-                });
+                };
+                let stuck = || {
+                    patience.is_lost().then(|| {
+                        process::get().end(STUCK);
+                        false
+                    })
+                };
+                let departed = until(context, departed, stuck);
                 departed.then(|| awaited.departed_at()).ok_or(())
             });
             match moment {
