@@ -323,7 +323,7 @@ fn name_limits(thread: &mut Thread, info: &sys::dr_siginfo_t) {
         libc::SIGSEGV if pc >> 12 == VSYSCALL_PAGE => {
             // Replay cannot go where not even DynamoRIO can look.
             let why = "the program calls the vsyscall page, which is as if there were none".to_owned();
-            thread.stop_at_last_record(EndReason::Unsupported { why });
+            thread.stop_where_known(EndReason::Unsupported { why });
         }
         libc::SIGTRAP if flags & TRAP_FLAG != 0 => {
             crate::warn("the program single-steps itself by the trap flag, which does not work while it is recorded");

@@ -175,6 +175,12 @@ impl Peer {
         state.show();
     }
 
+    /// Where the thread has last departed, if that was in this interval.
+    pub fn departed_in(&self, interval: u64) -> Option<u64> {
+        let at = self.state().departed_at;
+        (at.interval == interval).then_some(at.position)
+    }
+
     /// The thread has ended here.
     pub fn end(&self, now: Moment) {
         let mut state = self.state();

@@ -272,7 +272,7 @@ impl Thread {
     }
 
     /// The thread was ended by another one, or by a signal that another one got: its log ends at the system call in which
-    /// it was; else with the last record, or before the block of code in which it was at the latest.
+    /// it was; else as far as it is known to have come, which is before the block of code in which it was at the latest.
     fn cut_off(&mut self) {
         if self.paused {
             return;
@@ -280,16 +280,24 @@ impl Thread {
         match self.syscall.before.take() {
             Some(regs) => self.stop(self.counted() - 1, EndReason::Terminated, *regs),
             None => {
-                let last = self.log.as_ref().map_or(0, Writer::last_position);
-                let position = last.max(self.counted().saturating_sub(MAX_BLOCK));
+                let known = self.known_position().unwrap_or_default();
+                let position = known.max(self.counted().saturating_sub(MAX_BLOCK));
                 self.stop(position, EndReason::Terminated, RegisterFile::unknown());
             }
         }
     }
 
-    /// Ends recording at the last record, since the thread's position is not known.
-    pub fn stop_at_last_record(&mut self, reason: EndReason) {
-        if let Some(position) = self.log.as_ref().map(Writer::last_position) {
+    /// How far the thread has come for sure, if it has a log: to the last record, or where it has last told other threads
+    /// that it is; their logs are ordered behind that.
+    fn known_position(&self) -> Option<u64> {
+        let last = self.log.as_ref()?.last_position();
+        let told = self.peer().and_then(|peer| peer.departed_in(self.interval.0));
+        Some(told.map_or(last, |told| told.max(last)))
+    }
+
+    /// Ends recording as far as the thread is known to have come.
+    pub fn stop_where_known(&mut self, reason: EndReason) {
+        if let Some(position) = self.known_position() {
             self.stop(position, reason, RegisterFile::unknown());
         }
     }
@@ -408,7 +416,7 @@ impl Thread {
     pub fn follow_end(&mut self) {
         if !self.ended && !self.paused {
             let why = process::get().why_over();
-            self.stop_at_last_record(EndReason::Unsupported { why });
+            self.stop_where_known(EndReason::Unsupported { why });
         }
         self.ended = true;
     }
