@@ -477,6 +477,13 @@ impl Merged {
         for page in code.between(self.code_seq, seq) {
             let start = page.addr.page().0;
             let known = self.memory.is_code(start, 1);
+            // The picture was taken while other threads may have been writing there, and nothing orders it with what they
+            // wrote: where it changes what they have stored here, it says nothing about what others are to find.
+            self.memory.ensure_readable(start, Addr::PAGE)?;
+            let before = self.memory.read(start, Addr::PAGE);
+            for (at, _) in (start..).zip(before.iter().zip(page.bytes)).filter(|(_, (old, new))| old != new) {
+                self.origins.system(at, 1);
+            }
             self.memory.install_code(&[*page])?;
             if known {
                 self.drop_blocks(start, Addr::PAGE);

@@ -83,7 +83,7 @@ impl Origins {
         }
     }
 
-    /// A system call may have changed this memory.
+    /// A system call may have changed this memory, or something else that no thread has stored.
     pub fn system(&mut self, addr: u64, len: u64) {
         let change = |page: &mut Page, range: Range<usize>| {
             for (word, bytes) in words(range) {
