@@ -3,10 +3,10 @@
 //! Memory is divided into coherence blocks of 64 bytes. Each thread holds a block as Modified, Shared or Invalid: a byte
 //! of its own, which instrumented code compares before it accesses the block, in the same block of code. A thread that
 //! lacks a permission takes it here: it locks the block's entry in the directory, lowers the permission of those that
-//! hold it, and calls them. What is left are accesses whose check was before that; it waits until their threads have left the
-//! block of code that they were in ([`crate::peer`]). Hence no two threads access a block at the same time if one of them writes, and whoever takes a
-//! block over knows up to where the one before had it: a dependency. The common case, an access that is permitted,
-//! takes no atomic instruction.
+//! hold it, and calls them. What is left are accesses whose check was before that; it waits until their threads have left
+//! the block of code that they were in ([`crate::peer`]). Hence no two threads access a block at the same time if one of
+//! them writes, and whoever takes a block over knows up to where the one before had it: a dependency. The common case, an
+//! access that is permitted, takes no atomic instruction.
 //!
 //! A thread that waits is outside of every access itself, so that others may take from it what it has; it goes on when it
 //! holds all that its instruction needs. Directory entries are locked in ascending order. Nobody waits while holding
