@@ -392,7 +392,7 @@ fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Sca
     regs.rflags &= regs.rflags_known;
     regs.rflags_known |= FPU_UNKNOWN | (u64::from(dead) * GPR_UNKNOWN);
     // Just before a system call, which its block has counted.
-    let pending = regs.rip != 0 && regs.rip == syscall::pending_pc();
+    let pending = Some(regs.rip) == syscall::pending_pc();
     (position.unwrap_or(counted - u64::from(pending)), regs)
 }
 
@@ -572,7 +572,7 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
             let at = interrupted_at(info);
             // DynamoRIO gives a system call up when a signal arrives just before it.
             let given_up = thread.syscall.before.take_if(|before| Some(before.rip) == at).is_some();
-            let pending = at.is_some_and(|pc| pc != 0 && pc == syscall::pending_pc());
+            let pending = at.is_some() && at == syscall::pending_pc();
             if given_up || pending {
                 // The signal comes before the system call, which its block has counted.
                 thread.recount(thread.counted() - 1);

@@ -170,14 +170,13 @@ fn registers(thread: &mut Thread) -> Box<RegisterFile> {
     Box::new(regs)
 }
 
-/// The address of the system call instruction that the thread's last block ends with, if it has not been executed yet;
-/// 0 if it has.
-pub fn pending_pc() -> u64 {
+/// The address of the system call instruction that the thread's last block ends with, if it has not been executed yet.
+pub fn pending_pc() -> Option<u64> {
     // SAFETY: the calling thread's own slot.
-    unsafe { *Slot::SyscallPc.address() }
+    Some(unsafe { *Slot::SyscallPc.address() }).filter(|pc| *pc != 0)
 }
 
-fn take_pending_pc() -> u64 {
+fn take_pending_pc() -> Option<u64> {
     let pc = pending_pc();
     // SAFETY: the calling thread's own slot.
     unsafe { *Slot::SyscallPc.address() = 0 };
@@ -192,7 +191,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     let _own = Guard::between();
     let Some(thread) = thread::of(drcontext) else { return 1 };
     let syscall_pc = take_pending_pc();
-    if thread.syscall.retry.repeats() && syscall_pc == 0 {
+    if thread.syscall.retry.repeats() && syscall_pc.is_none() {
         return 1;
     }
     thread.let_signals_in();
@@ -206,7 +205,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     // SAFETY: in the event.
     unsafe { thread.mask.before(drcontext, number, &args, &regs) };
     // The call itself, where an interval would end.
-    regs.rip = syscall_pc;
+    regs.rip = syscall_pc.unwrap_or_default();
     // SAFETY: in the event.
     let instead =
         set_gs_base(thread, number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
