@@ -6,7 +6,7 @@ use bugnet_dr::access::RegisterValues;
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{fpu, sys};
 use bugnet_format::record::{RegisterUpdates, register_number};
-use bugnet_format::regs::{ALIGNMENT_CHECK, COMPARED_FLAGS, FPU_UNKNOWN, RegisterFile};
+use bugnet_format::regs::{ALIGNMENT_CHECK, COMPARED_FLAGS, FPU_UNKNOWN, R11, RAX, RCX, RegisterFile};
 use std::mem::offset_of;
 
 /// Flags that are always set in user mode: interrupts enabled, and the reserved one.
@@ -139,6 +139,17 @@ impl Machine {
         self.complete();
         self.changed = true;
         self.pc = pc;
+    }
+
+    /// The registers are as `syscall` leaves them, whose result this is, at the address of the next instruction; and what
+    /// else the call has changed.
+    pub fn return_from_call(&mut self, result: i64, next: u64, updates: &RegisterUpdates) {
+        let flags = self.flags();
+        self.set(RAX, result.cast_unsigned());
+        self.set(RCX, next);
+        self.set(R11, flags);
+        self.jump(next);
+        self.update(updates);
     }
 
     /// Applies the changes of a record.

@@ -1,10 +1,9 @@
 //! What records do to a thread in a merged replay.
 
 use super::{Merged, Trouble};
-use crate::instruction::Registers as _;
 use bugnet_dr::fpu;
 use bugnet_format::record::{LoadValue, Placed, Record, SignalStep};
-use bugnet_format::regs::{R11, RAX, RCX, RSP, RegisterFile};
+use bugnet_format::regs::{RSP, RegisterFile};
 
 /// Longest frame that the kernel pushes for a signal handler; what lies between it and the stack pointer is not written.
 const SIGNAL_FRAME: u64 = 16 << 10;
@@ -41,12 +40,7 @@ impl Merged {
                     Some(changed) => changed.into_iter().for_each(|(start, len)| self.origins.system(start, len)),
                     None => drop(self.system.changed(&self.memory, &mut self.origins, *number, args, *result)),
                 }
-                let flags = self.machine.flags();
-                self.machine.set(RAX, result.cast_unsigned());
-                self.machine.set(RCX, next);
-                self.machine.set(R11, flags);
-                self.machine.jump(next);
-                self.machine.update(updates);
+                self.machine.return_from_call(*result, next, updates);
                 self.count(index, 1);
             }
             Record::Special { updates, .. } => {

@@ -1,12 +1,12 @@
 //! What each kind of record does.
 
 use super::{Replay, Trouble, divergence};
-use crate::instruction::{Instruction, Registers as _};
+use crate::instruction::Instruction;
 use crate::output;
 use bugnet_dr::{fpu, liveness};
 use bugnet_format::control::{self, Response, Stop};
 use bugnet_format::record::{LoadValue, OutputStream, Placed, Record, SignalStep};
-use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
+use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::CodeSeq;
 
 impl Replay {
@@ -36,12 +36,7 @@ impl Replay {
                 let next = pc.wrapping_add(self.instruction(pc)?.len());
                 self.watch_run(pc, self.position);
                 self.write_output(*stream, *number, args, *result)?;
-                let flags = self.machine.flags();
-                self.machine.set(RAX, result.cast_unsigned());
-                self.machine.set(RCX, next);
-                self.machine.set(R11, flags);
-                self.machine.jump(next);
-                self.machine.update(updates);
+                self.machine.return_from_call(*result, next, updates);
                 self.position += 1;
             }
             Record::Special { updates, .. } => {
