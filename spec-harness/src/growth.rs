@@ -1,16 +1,30 @@
 //! How the cost of recording grows: with instructions, with threads, with touched memory.
 
+use crate::machine::Machine;
 use crate::measure::{Plan, Row, measure};
 use crate::way::Way;
 use crate::workloads::Workload;
 use anyhow::{Context, Result};
 use bugnet_tests::bugnet::Job;
 use bugnet_tests::programs::compile;
+use clap::ValueEnum;
 use plotters::prelude::*;
 use std::path::Path;
 
+/// What grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Growth {
+    /// Instructions that are executed, from 0.1 to 100 billion.
+    Instructions,
+    /// Threads, from 1 to 64, each with 1 MB of its own.
+    Threads,
+    /// Memory that is touched, from 8 MB to 8 GB.
+    Memory,
+}
+
 /// One thing that grows while the others stay.
 struct Sweep {
+    of: Growth,
     name: &'static str,
     axis: &'static str,
     /// Values of the axis, and the program's arguments for each: millions of steps, threads, megabytes.
@@ -21,26 +35,29 @@ struct Sweep {
 
 const SWEEPS: [Sweep; 3] = [
     Sweep {
+        of: Growth::Instructions,
         name: "instructions",
         axis: "billions of instructions",
         points: &[(0.1, [6, 1, 8]), (1.0, [60, 1, 8]), (10.0, [600, 1, 8]), (100.0, [6000, 1, 8])],
         quick: 2,
     },
     Sweep {
+        of: Growth::Threads,
         name: "threads",
         axis: "threads",
         points: &[
-            (1.0, [200, 1, 64]),
-            (2.0, [200, 2, 64]),
-            (4.0, [200, 4, 64]),
-            (8.0, [200, 8, 64]),
-            (16.0, [200, 16, 64]),
-            (32.0, [200, 32, 64]),
-            (64.0, [200, 64, 64]),
+            (1.0, [400, 1, 1]),
+            (2.0, [400, 2, 2]),
+            (4.0, [400, 4, 4]),
+            (8.0, [400, 8, 8]),
+            (16.0, [400, 16, 16]),
+            (32.0, [400, 32, 32]),
+            (64.0, [400, 64, 64]),
         ],
         quick: 2,
     },
     Sweep {
+        of: Growth::Memory,
         name: "memory",
         axis: "megabytes touched",
         points: &[
@@ -54,15 +71,16 @@ const SWEEPS: [Sweep; 3] = [
     },
 ];
 
-/// Measures all sweeps and writes a plot and the figures of each into `folder`. Returns how many points failed.
+/// Measures how cost grows with each of `what` (with all, if there is none), and writes a plot and the figures of each
+/// into `folder`. Returns how many points failed.
 ///
 /// # Errors
 /// The folder cannot be written, or a plot cannot be drawn.
-pub fn run(folder: &Path, quick: bool, runs: usize) -> Result<usize> {
+pub fn run(folder: &Path, what: &[Growth], quick: bool, runs: usize) -> Result<usize> {
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let plan = Plan { runs, interval: None, ways: vec![Way::Native, Way::Record] };
     let mut failed = 0;
-    for sweep in SWEEPS {
+    for sweep in SWEEPS.iter().filter(|sweep| what.is_empty() || what.contains(&sweep.of)) {
         let points = if quick { &sweep.points[..sweep.quick] } else { sweep.points };
         let mut rows: Vec<(f64, Row)> = Vec::new();
         for (value, args) in points {
@@ -81,8 +99,9 @@ pub fn run(folder: &Path, quick: bool, runs: usize) -> Result<usize> {
                 }
             }
         }
-        std::fs::write(folder.join(format!("{}.json", sweep.name)), serde_json::to_vec_pretty(&rows)?)?;
-        plot(&folder.join(format!("{}.svg", sweep.name)), &sweep, &rows)?;
+        let figures = serde_json::json!({ "machine": Machine::here(), "points": rows });
+        std::fs::write(folder.join(format!("{}.json", sweep.name)), serde_json::to_vec_pretty(&figures)?)?;
+        plot(&folder.join(format!("{}.svg", sweep.name)), sweep, &rows)?;
     }
     Ok(failed)
 }

@@ -10,8 +10,8 @@ mod way;
 mod workloads;
 
 use anyhow::{Result, ensure};
-use bugnet_tests::programs::Scale;
 use clap::Parser;
+use growth::Growth;
 use machine::Machine;
 use measure::{Plan, Row, measure};
 use std::io::Write;
@@ -19,23 +19,23 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use table::Style;
 use way::Way;
-use workloads::workloads;
+use workloads::{Inputs, workloads};
 
 /// Measures recording and replay
 ///
 /// Every workload is run natively, under plain DynamoRIO, under `bugnet record` and through `bugnet replay` with one job
-/// and with two, in turn; with --peers also by other tools. Ratios are to native, of medians; CPU is user and system
-/// time. SPEC CPU is measured too where SPEC_DIR points at an installation
-/// with run folders set up. The bugnet measured is target/release/bugnet, or $BUGNET.
+/// and with two, in turn. Ratios are to native, of medians; CPU is user and system time. SPEC CPU is measured too where
+/// SPEC_DIR points at an installation with run folders set up. The bugnet measured is target/release/bugnet, or $BUGNET.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     spec-harness --quick                         small inputs, one run each\n  \
     spec-harness --only gzip --only bzip2        workloads with one of these in their name\n  \
     spec-harness --group programs --markdown     the table of the README\n  \
-    spec-harness --quick --peers --group single  bugnet beside valgrind, qemu-user and gdb\n\n\
+    spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
-    /// Small inputs and one run of each, unless --runs says otherwise
+    /// A look in three minutes: small inputs, one run of each unless --runs says otherwise, and the group programs only
+    /// if it is asked for. In so short runs the start weighs heavily
     #[arg(long)]
     quick: bool,
     /// Runs of each kind [default: 3]
@@ -53,12 +53,16 @@ struct Cli {
     /// Interval to record with, as for `bugnet record`
     #[arg(long, value_name = "N")]
     interval: Option<String>,
-    /// Also run valgrind, qemu-user and gdb's `record full` (much slower: with --quick)
+    /// Instead, measure the group single, with small inputs of its own, beside valgrind, qemu-user and gdb's `record
+    /// full`; these are run once
     #[arg(long)]
     peers: bool,
     /// Instead, measure how cost grows with instructions, threads and memory; figures and plots go to this folder
     #[arg(long, value_name = "FOLDER")]
     growth: Option<PathBuf>,
+    /// With --growth: with what it grows [default: all of them]
+    #[arg(long, value_name = "WHAT,...", value_delimiter = ',', requires = "growth")]
+    growth_of: Vec<Growth>,
     /// Only run natively, to see how long the workloads take
     #[arg(long)]
     native_only: bool,
@@ -89,7 +93,7 @@ fn run(cli: &Cli) -> Result<bool> {
     let runs = cli.runs.unwrap_or(if cli.quick { 1 } else { 3 });
     ensure!(runs > 0, "--runs must be at least 1");
     if let Some(folder) = &cli.growth {
-        return Ok(growth::run(folder, cli.quick, runs)? == 0);
+        return Ok(growth::run(folder, &cli.growth_of, cli.quick, runs)? == 0);
     }
     let threads: &[u32] = match (&cli.threads[..], cli.quick) {
         ([], true) => &[2],
@@ -97,8 +101,16 @@ fn run(cli: &Cli) -> Result<bool> {
         (chosen, _) => chosen,
     };
     ensure!(threads.iter().all(|&threads| threads > 0), "--threads must be at least 1");
-    let mut chosen = workloads(if cli.quick { Scale::Small } else { Scale::Full }, threads)?;
+    let inputs = match (cli.peers, cli.quick) {
+        (true, _) => Inputs::Peers,
+        (false, true) => Inputs::Quick,
+        (false, false) => Inputs::Full,
+    };
+    let mut chosen = workloads(inputs, threads)?;
     chosen.retain(|w| cli.only.is_empty() || cli.only.iter().any(|name| w.name.contains(name.as_str())));
+    // At that size these are little but their start.
+    let all_groups = !cli.quick || !cli.group.is_empty() || !cli.only.is_empty();
+    chosen.retain(|w| all_groups || w.group != "programs");
     chosen.retain(|w| cli.group.is_empty() || cli.group.iter().any(|group| w.group == group));
     ensure!(!chosen.is_empty(), "no workload has such a name; --list shows all");
     if cli.list {
@@ -111,13 +123,16 @@ fn run(cli: &Cli) -> Result<bool> {
     let ways = match (cli.native_only, cli.peers) {
         (true, _) => vec![Way::Native],
         (false, false) => Way::OWN.to_vec(),
-        (false, true) => [Way::OWN, Way::PEERS].concat(),
+        (false, true) => {
+            let own = Way::OWN.iter().filter(|way| **way != Way::ReplayTwo);
+            own.chain(&Way::PEERS).copied().collect()
+        }
     };
     let plan = Plan { runs, interval: cli.interval.clone(), ways };
     let mut rows: Vec<Row> = Vec::new();
     let mut failed = 0;
-    for workload in &chosen {
-        eprintln!("{} ...", workload.name);
+    for (number, workload) in chosen.iter().enumerate() {
+        eprintln!("[{}/{}] {} ...", number + 1, chosen.len(), workload.name);
         match measure(workload, &plan) {
             Ok(row) => {
                 if cli.native_only {
@@ -139,6 +154,9 @@ fn run(cli: &Cli) -> Result<bool> {
         )?;
     }
     if !cli.native_only {
+        if !cli.markdown {
+            println!("\n{}", table::caption(cli.peers));
+        }
         print!("{}", table::table(&rows, cli.peers, if cli.markdown { Style::Markdown } else { Style::Text }));
     }
     if failed > 0 {

@@ -1,6 +1,6 @@
 //! Running a command and measuring it; running a workload natively, recorded, replayed and by peers in turn.
 
-use crate::way::Way;
+use crate::way::{Pace, Way};
 use crate::workloads::Workload;
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass};
@@ -54,6 +54,9 @@ pub struct Row {
     pub costs: BTreeMap<Way, Cost>,
     /// Why a peer could not run it.
     pub failed: BTreeMap<Way, String>,
+    /// How far gdb came in its time, if it was tried and can record what it met.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gdb: Option<Pace>,
     /// The log of the last run.
     pub log: LogSize,
 }
@@ -63,6 +66,12 @@ impl Row {
     pub fn ratio(&self, way: Way, to: Way, f: impl Fn(&Cost) -> f64) -> Option<f64> {
         let [a, b] = [way, to].map(|way| self.costs.get(&way).map(&f).filter(|cost| *cost > 0.0));
         Some(a? / b?)
+    }
+
+    /// How many times as long as natively gdb would record, at the pace that it had.
+    pub fn gdb_ratio(&self) -> Option<f64> {
+        let (pace, native) = (self.gdb?, self.costs.get(&Way::Native)?);
+        Some(self.log.instructions as f64 / pace.instructions as f64 * pace.wall / native.wall)
     }
 }
 
@@ -94,10 +103,12 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
     let mut costs: BTreeMap<Way, Vec<Cost>> = BTreeMap::new();
     let mut failed = BTreeMap::new();
     let mut size = LogSize::default();
-    for _ in 0..plan.runs {
+    let mut gdb = None;
+    for round in 0..plan.runs {
         let mut expected = None;
         for way in &plan.ways {
-            if failed.contains_key(way) {
+            // What others take is told well enough by one run.
+            if Way::PEERS.contains(way) && round > 0 {
                 continue;
             }
             let dir = workshop.folder("run")?;
@@ -106,7 +117,7 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
                 Way::Record => recorded(&job, &log, workload, plan)?,
                 Way::Replay | Way::ReplayTwo => way.replay(&log)?,
                 _ => {
-                    job.command = way.wrap(job.command);
+                    job.command = way.wrap(job.command, &workshop.path)?;
                     job.native()?
                 }
             };
@@ -122,6 +133,16 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
                     bail!("replay: {}\n{said}", outcome.status);
                 }
                 Way::Native | Way::Replay | Way::ReplayTwo => {}
+                Way::GdbRecord => {
+                    let printed = fs::read(workshop.path.join("stdout"))?;
+                    let complaints = fs::read(workshop.path.join("stderr"))?;
+                    let printed = [complaints, printed].concat();
+                    gdb = Pace::of_gdb(&String::from_utf8_lossy(&printed));
+                    if gdb.is_none() {
+                        failed.insert(*way, "cannot record it".to_owned());
+                    }
+                    continue;
+                }
                 _ if outcome.status != expected.status => {
                     failed.insert(*way, outcome.status);
                     continue;
@@ -138,7 +159,7 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
     }
     workshop.done()?;
     let costs = costs.into_iter().map(|(way, costs)| (way, median(costs))).collect();
-    Ok(Row { name: workload.name.clone(), group: workload.group, runs: plan.runs, costs, failed, log: size })
+    Ok(Row { name: workload.name.clone(), group: workload.group, runs: plan.runs, costs, failed, gdb, log: size })
 }
 
 fn recorded(job: &Job, log: &Path, workload: &Workload, plan: &Plan) -> Result<Command> {

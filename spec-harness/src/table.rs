@@ -18,10 +18,12 @@ struct Column {
     name: &'static str,
     cell: fn(&Row) -> String,
     ratio: Option<fn(&Row) -> Option<f64>>,
+    /// Put before a mean.
+    sign: &'static str,
 }
 
 const fn text(name: &'static str, cell: fn(&Row) -> String) -> Column {
-    Column { name, cell, ratio: None }
+    Column { name, cell, ratio: None, sign: "" }
 }
 
 macro_rules! ratio {
@@ -30,6 +32,7 @@ macro_rules! ratio {
             name: $name,
             cell: |row| factor(row.ratio(Way::$way, Way::$to, $f)),
             ratio: Some(|row| row.ratio(Way::$way, Way::$to, $f)),
+            sign: "",
         }
     };
 }
@@ -48,6 +51,7 @@ macro_rules! peer {
                 None => factor(row.ratio(Way::$way, Way::Native, |c| c.cpu)),
             },
             ratio: Some(|row| row.ratio(Way::$way, Way::Native, |c| c.cpu)),
+            sign: "",
         }
     };
 }
@@ -71,7 +75,7 @@ const OWN: [Column; 14] = [
 ];
 
 /// bugnet and its peers, CPU time.
-const PEERS: [Column; 10] = [
+const PEERS: [Column; 11] = [
     text("program", |row| row.name.clone()),
     text("instructions", |row| count(row.log.instructions)),
     ratio!("DynamoRIO", DynamoRio, Native, |c| c.cpu),
@@ -81,16 +85,31 @@ const PEERS: [Column; 10] = [
     peer!("memcheck", Memcheck),
     peer!("lackey", Lackey),
     peer!("qemu-user", Qemu),
-    peer!("gdb record full", GdbRecord),
+    peer!("qemu-user, plugin", QemuPlugin),
+    Column {
+        name: "gdb record full",
+        cell: |row| match row.gdb_ratio() {
+            Some(ratio) => format!("~{}", factor(Some(ratio))),
+            None => "fails".to_owned(),
+        },
+        ratio: Some(Row::gdb_ratio),
+        sign: "~",
+    },
 ];
 
 fn factor(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}x"))
+    match ratio {
+        None => "-".to_owned(),
+        Some(ratio) if ratio < 100.0 => format!("{ratio:.1}x"),
+        Some(ratio) if ratio < 10_000.0 => format!("{ratio:.0}x"),
+        Some(ratio) => format!("{:.0},000x", ratio / 1000.0),
+    }
 }
 
 fn per(row: &Row, bytes: u64) -> String {
     match row.log.instructions {
-        0 => "-".to_owned(),
+        // From a few instructions nothing can be said about many.
+        0..10_000_000 => "-".to_owned(),
         n => size(bytes as f64 * 1e8 / n as f64),
     }
 }
@@ -119,6 +138,23 @@ fn size(bytes: f64) -> String {
         b if b < 1e9 => format!("{:.2} MB", b / 1e6),
         b => format!("{:.2} GB", b / 1e9),
     }
+}
+
+/// What the figures of a table are, for who does not know.
+#[must_use]
+pub fn caption(peers: bool) -> String {
+    if peers {
+        return format!(
+            "CPU time relative to native. bugnet records and verifies by replay; valgrind without a tool and qemu-user only\n\
+             run the program, memcheck checks its memory, lackey counts and the plugin of qemu-user is called at its loads\n\
+             and stores. gdb keeps all instructions; its figure follows from how many it records in some seconds of elapsed\n\
+             time; it fails at an instruction that it cannot record. >: stopped after {PATIENCE} s.\n"
+        );
+    }
+    "Relative to native. replay: of the whole log, verified, one job. log: on disk, without copies of ELF files. /100M: bytes\n\
+     for 100 million instructions, before and after compression. deps: dependencies between threads, for a million\n\
+     instructions, before and after reduction. memory: peak.\n"
+        .to_owned()
 }
 
 /// The table of all rows, with the geometric mean of the slowdowns of each group of more than one row; of bugnet and
@@ -159,10 +195,16 @@ pub fn table(rows: &[Row], peers: bool, style: Style) -> String {
 
 fn mean_line(columns: &[Column], group: &[Row]) -> Vec<String> {
     let mean = |ratio: fn(&Row) -> Option<f64>| {
-        let logs: Vec<f64> = group.iter().filter_map(ratio).map(f64::ln).collect();
-        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+        // A mean of only those that came to an end would flatter.
+        let ratios: Option<Vec<f64>> = group.iter().map(ratio).collect();
+        ratios.map(|ratios| (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp())
     };
-    let cells = columns.iter().map(|column| column.ratio.map(|ratio| factor(mean(ratio))).unwrap_or_default());
+    let cell = |column: &Column| match column.ratio.map(mean) {
+        None => String::new(),
+        Some(None) => factor(None),
+        Some(mean) => format!("{}{}", column.sign, factor(mean)),
+    };
+    let cells = columns.iter().map(cell);
     [format!("{}: geometric mean", group[0].group)].into_iter().chain(cells.skip(1)).collect()
 }
 
@@ -170,6 +212,7 @@ fn mean_line(columns: &[Column], group: &[Row]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::measure::{Cost, LogSize};
+    use crate::way::Pace;
 
     fn row(name: &str, slowdown: f64) -> Row {
         let cost = |factor: f64| Cost { cpu: 2.0 * factor, wall: 3.0 * factor, memory: (1e6 * factor) as u64 };
@@ -184,7 +227,8 @@ mod tests {
                 (Way::ReplayTwo, cost(slowdown / 4.0)),
             ]
             .into(),
-            failed: [(Way::GdbRecord, "exit status: 124".to_owned())].into(),
+            failed: [(Way::Lackey, "exit status: 124".to_owned())].into(),
+            gdb: Some(Pace { instructions: 10_000, wall: 1.5 }),
             log: LogSize {
                 instructions: 2_000_000_000,
                 raw: 40_000_000,
@@ -215,8 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn peers_that_gave_up() {
+    fn peers_that_were_stopped() {
         let markdown = table(&[row("a", 2.0)], true, Style::Markdown);
-        assert_eq!(cells(&markdown)[2], ["a", "2.00 G", "-", "2.0x", "1.0x", "-", "-", "-", "-", ">100x"]);
+        assert_eq!(cells(&markdown)[2], ["a", "2.00 G", "-", "2.0x", "1.0x", "-", "-", ">10x", "-", "-", "~100,000x"]);
     }
 }

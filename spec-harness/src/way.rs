@@ -2,12 +2,16 @@
 
 use anyhow::{Context, Result};
 use bugnet_tests::bugnet::binary;
+use bugnet_tests::programs::compile;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Seconds after which a peer is given up.
-pub const PATIENCE: u32 = 300;
+pub const PATIENCE: u32 = 30;
+
+/// Seconds for which gdb records: it would take days for a whole program, so that its pace is measured.
+const GDB_SECONDS: u32 = 8;
 
 /// A way to run a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -31,7 +35,9 @@ pub enum Way {
     Lackey,
     /// In user-mode QEMU.
     Qemu,
-    /// Under gdb's `record full`, which keeps the last 200,000 instructions.
+    /// In user-mode QEMU with a plugin that is called at each load and store.
+    QemuPlugin,
+    /// Under gdb's `record full`, told to keep all instructions, for some seconds.
     GdbRecord,
 }
 
@@ -39,18 +45,29 @@ impl Way {
     /// What bugnet is measured with.
     pub const OWN: [Self; 5] = [Self::Native, Self::DynamoRio, Self::Record, Self::Replay, Self::ReplayTwo];
     /// What it is compared with.
-    pub const PEERS: [Self; 5] = [Self::Valgrind, Self::Memcheck, Self::Lackey, Self::Qemu, Self::GdbRecord];
+    pub const PEERS: [Self; 6] =
+        [Self::Valgrind, Self::Memcheck, Self::Lackey, Self::Qemu, Self::QemuPlugin, Self::GdbRecord];
 
-    /// The command that runs `command` this way.
-    pub fn wrap(self, command: Vec<String>) -> Vec<String> {
+    /// The command that runs `command` this way. What it needs besides is put into `folder`.
+    ///
+    /// # Errors
+    /// QEMU's plugin cannot be compiled.
+    pub fn wrap(self, command: Vec<String>, folder: &Path) -> Result<Vec<String>> {
+        let plugin = folder.join("accesses.so");
+        let plugin_option = plugin.display().to_string();
         let before: &[&str] = match self {
-            Self::Native | Self::Record | Self::Replay | Self::ReplayTwo => return command,
-            Self::DynamoRio => return under_dynamorio(command),
+            Self::Native | Self::Record | Self::Replay | Self::ReplayTwo => return Ok(command),
+            Self::DynamoRio => return Ok(under_dynamorio(command)),
             Self::Valgrind => &["valgrind", "-q", "--tool=none"],
             Self::Memcheck => &["valgrind", "-q", "--log-file=/dev/null"],
             Self::Lackey => &["valgrind", "-q", "--tool=lackey", "--log-file=/dev/null"],
             Self::Qemu => &["qemu-x86_64", "-cpu", "max"],
-            // From `main` on, without the instructions and system calls that gdb does not know.
+            Self::QemuPlugin => {
+                compile(&["gcc", "-O2", "-shared", "-fPIC"], include_str!("../programs/accesses.c"), &plugin)?;
+                &["qemu-x86_64", "-cpu", "max", "-plugin", &plugin_option]
+            }
+            // From behind the dynamic loader on, without the instructions and system calls that gdb does not know. The
+            // signal that ends it after its time interrupts `continue`; the commands behind it still run.
             Self::GdbRecord => &[
                 "gdb",
                 "-q",
@@ -60,15 +77,23 @@ impl Way {
                 "-ex=set environment LD_BIND_NOW=1",
                 "-ex=set environment GLIBC_TUNABLES=glibc.pthread.rseq=0:\
                  glibc.cpu.hwcaps=-AVX2,-AVX,-AVX_Fast_Unaligned_Load,-XSAVEC,-XSAVE,-ERMS,-BMI2,-RTM",
-                "-ex=set record full stop-at-limit off",
-                "-ex=start",
+                "-ex=set record full insn-number-max unlimited",
+                "-ex=set breakpoint pending on",
+                "-ex=break __libc_start_main",
+                "-ex=run",
                 "-ex=record full",
+                "-ex=python import time; start = time.time()",
                 "-ex=continue",
+                "-ex=python print('\\nRecorded for', time.time() - start, 'seconds')",
+                "-ex=info record",
                 "--args",
             ],
         };
-        let limit = ["timeout".to_owned(), PATIENCE.to_string()];
-        limit.into_iter().chain(before.iter().map(|&arg| arg.to_owned())).chain(command).collect()
+        let limit: &[&str] = match self {
+            Self::GdbRecord => &["timeout", "-s", "INT", "-k", &PATIENCE.to_string(), &GDB_SECONDS.to_string()],
+            _ => &["timeout", &PATIENCE.to_string()],
+        };
+        Ok(limit.iter().chain(before).map(|&arg| arg.to_owned()).chain(command).collect())
     }
 
     /// The command that replays `log` this way.
@@ -79,6 +104,30 @@ impl Way {
         let mut command = Command::new(binary()?);
         command.args(["replay", "-j", if self == Self::ReplayTwo { "2" } else { "1" }]).arg(log).stdin(Stdio::null());
         Ok(command)
+    }
+}
+
+/// How far gdb came, by what it printed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Pace {
+    /// Instructions that were recorded.
+    pub instructions: u64,
+    /// Elapsed time, in seconds.
+    pub wall: f64,
+}
+
+impl Pace {
+    /// Finds it in what gdb printed; `None` if gdb met an instruction or a system call that it cannot record, or did not
+    /// come to recording.
+    pub fn of_gdb(printed: &str) -> Option<Self> {
+        let after = |what: &str| printed.rsplit_once(what).map(|(_, rest)| rest);
+        let stopped = ["Process record does not support", "Process record: failed"];
+        if stopped.iter().any(|message| printed.contains(message)) {
+            return None;
+        }
+        let number = after("Highest recorded instruction number is ")?.split_once('.')?.0;
+        let wall = after("Recorded for ")?.split_once(' ')?.0;
+        Some(Self { instructions: number.parse().ok()?, wall: wall.parse().ok()? })
     }
 }
 
@@ -109,4 +158,19 @@ fn library() -> Result<PathBuf> {
     let tools =
         bugnet_replay::tools::Tools::locate_for(&program, std::env::var_os(bugnet_replay::tools::LIB_VARIABLE))?;
     tools.path(bugnet_replay::tools::Tool::DynamoRio).context("DynamoRIO")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pace_of_gdb() {
+        let end = "\nRecorded for 7.5 seconds\nActive record target: record-full\nRecord mode:\n\
+            Lowest recorded instruction number is 1.\nHighest recorded instruction number is 41284.\n";
+        assert_eq!(Pace::of_gdb(&format!("output{end}")), Some(Pace { instructions: 41284, wall: 7.5 }));
+        let failed = "Process record does not support instruction 0xc5 at address 0x7ffff7fe4a3b.";
+        assert_eq!(Pace::of_gdb(&format!("{failed}{end}")), None);
+        assert_eq!(Pace::of_gdb("The program is not being run."), None);
+    }
 }

@@ -26,41 +26,73 @@ pub struct Workload {
     pub options: &'static [&'static str],
 }
 
-/// Single-threaded programs that take 1.5 to 10 s natively at their full size.
-const SINGLE: &[Program] = &[
-    program("bzip2-tar", "bzip2", &["/bin/bzip2", "-9c", "input.tar"], [2 << 20, 32 << 20], tar),
-    program("gzip-tar", "gzip", &["/bin/gzip", "-9nc", "input.tar"], [2 << 20, 48 << 20], tar),
-    program("xz-tar", "xz-utils", &["/usr/bin/xz", "-6c", "-T1", "input.tar"], [1 << 20, 10 << 20], tar),
-    program(
-        "python-objects",
-        "python3-minimal",
-        &["/usr/bin/python3", "-IB", "classes.py", "{n}"],
-        [20_000, 1_500_000],
-        |dir, _| Ok(fs::write(dir.join("classes.py"), include_str!("../../tests/programs/classes.py"))?),
+/// How much work the workloads get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// For figures that count.
+    Full,
+    /// For a look.
+    Quick,
+    /// For tools that are hundreds of times slower than native: `single` only, at most 500 million instructions each.
+    Peers,
+}
+
+/// Single-threaded programs that take 1.5 to 10 s natively at their full size, and their sizes for [`Inputs::Peers`].
+const SINGLE: &[(Program, u64)] = &[
+    (program("bzip2-tar", "bzip2", &["/bin/bzip2", "-9c", "input.tar"], [2 << 20, 32 << 20], tar), 512 << 10),
+    (program("gzip-tar", "gzip", &["/bin/gzip", "-9nc", "input.tar"], [2 << 20, 48 << 20], tar), 640 << 10),
+    (program("xz-tar", "xz-utils", &["/usr/bin/xz", "-6c", "-T1", "input.tar"], [1 << 20, 10 << 20], tar), 384 << 10),
+    (
+        program(
+            "python-objects",
+            "python3-minimal",
+            &["/usr/bin/python3", "-IB", "classes.py", "{n}"],
+            [60_000, 1_500_000],
+            |dir, _| Ok(fs::write(dir.join("classes.py"), include_str!("../../tests/programs/classes.py"))?),
+        ),
+        25_000,
     ),
-    program("perl-text", "perl-base", &["/usr/bin/perl", "words.pl", "text"], [256 << 10, 4 << 20], |dir, n| {
-        fs::write(dir.join("words.pl"), include_str!("../../tests/programs/words.pl"))?;
-        Ok(inputs::text(&dir.join("text"), n)?)
-    }),
-    Program {
-        stdin: Some("script.sql"),
-        ..program("sqlite-memory", "sqlite3", &["/usr/bin/sqlite3", ":memory:"], [20_000, 300_000], |dir, n| {
-            Ok(inputs::sql(&dir.join("script.sql"), n)?)
-        })
-    },
-    program("bc-pi", "bc", &["/usr/bin/bc", "-lq", "size.bc", "pi.bc"], [1000, 3000], |dir, n| {
-        fs::write(dir.join("size.bc"), format!("n = {n}\n"))?;
-        Ok(fs::write(dir.join("pi.bc"), include_str!("../../tests/programs/pi.bc"))?)
-    }),
-    program("cc1-large", "cpp", &["cc1", "-quiet", "-O2", "big.c", "-o", "big.s"], [500, 8_000], |dir, n| {
-        Ok(inputs::c_source(&dir.join("big.c"), n)?)
-    }),
-    program("vector-loops", "gcc", &["./vectors", "{n}"], [20_000, 1_200_000], |dir, _| {
-        compile(&["gcc", "-O2"], include_str!("../../tests/programs/vectors.c"), &dir.join("vectors"))
-    }),
-    program("chaser", "gcc", &["./chaser", "{n}"], [2, 30], |dir, _| {
-        compile(&["gcc", "-O2"], include_str!("../../tests/programs/chaser.c"), &dir.join("chaser"))
-    }),
+    (
+        program("perl-text", "perl-base", &["/usr/bin/perl", "words.pl", "text"], [256 << 10, 4 << 20], |dir, n| {
+            fs::write(dir.join("words.pl"), include_str!("../../tests/programs/words.pl"))?;
+            Ok(inputs::text(&dir.join("text"), n)?)
+        }),
+        160 << 10,
+    ),
+    (
+        Program {
+            stdin: Some("script.sql"),
+            ..program("sqlite-memory", "sqlite3", &["/usr/bin/sqlite3", ":memory:"], [20_000, 300_000], |dir, n| {
+                Ok(inputs::sql(&dir.join("script.sql"), n)?)
+            })
+        },
+        8_000,
+    ),
+    (
+        program("bc-pi", "bc", &["/usr/bin/bc", "-lq", "size.bc", "pi.bc"], [1000, 3000], |dir, n| {
+            fs::write(dir.join("size.bc"), format!("n = {n}\n"))?;
+            Ok(fs::write(dir.join("pi.bc"), include_str!("../../tests/programs/pi.bc"))?)
+        }),
+        500,
+    ),
+    (
+        program("cc1-large", "cpp", &["cc1", "-quiet", "-O2", "big.c", "-o", "big.s"], [500, 8_000], |dir, n| {
+            Ok(inputs::c_source(&dir.join("big.c"), n)?)
+        }),
+        200,
+    ),
+    (
+        program("vector-loops", "gcc", &["./vectors", "{n}"], [20_000, 1_200_000], |dir, _| {
+            compile(&["gcc", "-O2"], include_str!("../../tests/programs/vectors.c"), &dir.join("vectors"))
+        }),
+        15_000,
+    ),
+    (
+        program("chaser", "gcc", &["./chaser", "{n}"], [2, 30], |dir, _| {
+            compile(&["gcc", "-O2"], include_str!("../../tests/programs/chaser.c"), &dir.join("chaser"))
+        }),
+        5,
+    ),
 ];
 
 /// Programs that do almost nothing: what is measured is the start.
@@ -74,21 +106,26 @@ const START: &[Program] = &[
     }),
 ];
 
-/// All workloads at a scale, those with threads once for each of these numbers of threads; those of SPEC CPU where
-/// `$SPEC_DIR` is set.
+/// All workloads, those with threads once for each of these numbers of threads; those of SPEC CPU where `$SPEC_DIR` is
+/// set.
 ///
 /// # Errors
 /// `$SPEC_DIR` is set, but there are no runs in it.
-pub fn workloads(scale: Scale, threads: &[u32]) -> Result<Vec<Workload>> {
-    let mut all = Vec::new();
-    for (group, programs) in [("single", SINGLE), ("programs", PROGRAMS), ("start", START)] {
-        all.extend(programs.iter().map(|program| Workload {
-            name: program.name.to_owned(),
-            group,
-            job: Box::new(move |dir| program.job(dir, scale)),
-            options: program.options,
-        }));
+pub fn workloads(inputs: Inputs, threads: &[u32]) -> Result<Vec<Workload>> {
+    let scale = if inputs == Inputs::Full { Scale::Full } else { Scale::Small };
+    let workload = |group, program: Program| Workload {
+        name: program.name.to_owned(),
+        group,
+        job: Box::new(move |dir| program.job(dir, scale)),
+        options: program.options,
+    };
+    if inputs == Inputs::Peers {
+        let sized = |&(program, size): &(Program, u64)| workload("single", Program { sizes: [size; 2], ..program });
+        return Ok(SINGLE.iter().map(sized).collect());
     }
+    let mut all: Vec<Workload> = SINGLE.iter().map(|(program, _)| workload("single", *program)).collect();
+    all.extend(PROGRAMS.iter().map(|program| workload("programs", *program)));
+    all.extend(START.iter().map(|program| workload("start", *program)));
     for program in PARALLEL {
         all.extend(threads.iter().map(|&threads| Workload {
             name: format!("{}-{threads}", program.name),
@@ -119,13 +156,13 @@ struct Kernel {
 
 /// Computations in the style of SPLASH, 1 to 5 s long at their full size, and the worst cases.
 const KERNELS: [Kernel; 7] = [
-    Kernel { group: "parallel", name: "kernel_fft", args: ["{t} 128", "{t} 2048"] },
-    Kernel { group: "parallel", name: "kernel_lu", args: ["{t} 192", "{t} 1536"] },
-    Kernel { group: "parallel", name: "kernel_radix", args: ["{t} 300000", "{t} 20000000"] },
-    Kernel { group: "parallel", name: "kernel_ocean", args: ["{t} 130 100", "{t} 1026 300"] },
-    Kernel { group: "parallel", name: "kernel_barnes", args: ["{t} 2000 2", "{t} 20000 12"] },
-    Kernel { group: "sharing", name: "lock_ping_pong", args: ["{t} 100000", "{t} 20000000"] },
-    Kernel { group: "sharing", name: "false_sharing", args: ["200000 {t}", "100000000 {t}"] },
+    Kernel { group: "parallel", name: "kernel_fft", args: ["{t} 512", "{t} 2048"] },
+    Kernel { group: "parallel", name: "kernel_lu", args: ["{t} 384", "{t} 1536"] },
+    Kernel { group: "parallel", name: "kernel_radix", args: ["{t} 2000000", "{t} 20000000"] },
+    Kernel { group: "parallel", name: "kernel_ocean", args: ["{t} 258 200", "{t} 1026 300"] },
+    Kernel { group: "parallel", name: "kernel_barnes", args: ["{t} 5000 3", "{t} 20000 12"] },
+    Kernel { group: "sharing", name: "lock_ping_pong", args: ["{t} 1000000", "{t} 20000000"] },
+    Kernel { group: "sharing", name: "false_sharing", args: ["5000000 {t}", "100000000 {t}"] },
 ];
 
 impl Kernel {
