@@ -1,7 +1,7 @@
 //! How the cost of recording grows: with instructions, with threads, with touched memory.
 
 use crate::machine::Machine;
-use crate::measure::{Plan, Row, measure};
+use crate::measure::{Cost, Plan, Row, measure};
 use crate::way::Way;
 use crate::workloads::Workload;
 use anyhow::{Context, Result};
@@ -27,6 +27,8 @@ struct Sweep {
     of: Growth,
     name: &'static str,
     axis: &'static str,
+    /// What the axis is divided by, again and again.
+    base: f64,
     /// Values of the axis, and the program's arguments for each: millions of steps, threads, megabytes.
     points: &'static [(f64, [u64; 3])],
     /// How many of the points `--quick` measures.
@@ -38,6 +40,7 @@ const SWEEPS: [Sweep; 3] = [
         of: Growth::Instructions,
         name: "instructions",
         axis: "billions of instructions",
+        base: 10.0,
         points: &[(0.1, [6, 1, 8]), (1.0, [60, 1, 8]), (10.0, [600, 1, 8]), (100.0, [6000, 1, 8])],
         quick: 2,
     },
@@ -45,6 +48,7 @@ const SWEEPS: [Sweep; 3] = [
         of: Growth::Threads,
         name: "threads",
         axis: "threads",
+        base: 2.0,
         points: &[
             (1.0, [400, 1, 1]),
             (2.0, [400, 2, 2]),
@@ -60,6 +64,7 @@ const SWEEPS: [Sweep; 3] = [
         of: Growth::Memory,
         name: "memory",
         axis: "megabytes touched",
+        base: 2.0,
         points: &[
             (8.0, [100, 1, 8]),
             (64.0, [100, 1, 64]),
@@ -88,8 +93,7 @@ pub fn run(folder: &Path, what: &[Growth], quick: bool, runs: usize) -> Result<u
             eprintln!("{name} ...");
             match measure(&workload(name.clone(), *args), &plan) {
                 Ok(row) => {
-                    let ratio =
-                        |f: fn(&crate::measure::Cost) -> f64| row.ratio(Way::Record, Way::Native, f).unwrap_or(0.0);
+                    let ratio = |f: fn(&Cost) -> f64| row.ratio(Way::Record, Way::Native, f).unwrap_or(0.0);
                     println!("{name:<28} CPU {:6.2}x  memory {:5.2}x", ratio(|c| c.cpu), ratio(|c| c.memory as f64));
                     rows.push((*value, row));
                 }
@@ -116,12 +120,15 @@ fn workload(name: String, args: [u64; 3]) -> Workload {
     Workload { name, group: "growth", job: Box::new(prepare), options: &["--keep", "4"] }
 }
 
-/// Draws slowdown over the axis, both logarithmic in x.
+/// Draws slowdown and memory over the axis, which is logarithmic.
 fn plot(file: &Path, sweep: &Sweep, rows: &[(f64, Row)]) -> Result<()> {
-    let series = |f: fn(&crate::measure::Cost) -> f64| -> Vec<(f64, f64)> {
+    let series = |f: fn(&Cost) -> f64| -> Vec<(f64, f64)> {
         rows.iter().filter_map(|(x, row)| Some((*x, row.ratio(Way::Record, Way::Native, f)?))).collect()
     };
-    let (cpu, memory) = (series(|c| c.cpu), series(|c| c.memory as f64));
+    draw(file, sweep, series(|c| c.cpu), series(|c| c.memory as f64))
+}
+
+fn draw(file: &Path, sweep: &Sweep, cpu: Vec<(f64, f64)>, memory: Vec<(f64, f64)>) -> Result<()> {
     let (Some(first), Some(last)) = (cpu.first(), cpu.last()) else { return Ok(()) };
     let top = cpu.iter().chain(&memory).map(|(_, y)| *y).fold(1.0, f64::max) * 1.2;
     let drawing = SVGBackend::new(file, (720, 420)).into_drawing_area();
@@ -131,15 +138,19 @@ fn plot(file: &Path, sweep: &Sweep, rows: &[(f64, Row)]) -> Result<()> {
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(52)
-        .build_cartesian_2d((first.0 * 0.8..last.0 * 1.25).log_scale(), 0.0..top)?;
-    chart.configure_mesh().x_desc(sweep.axis).y_desc("times native").draw()?;
+        .build_cartesian_2d((first.0 * 0.8..last.0 * 1.25).log_scale().base(sweep.base), 0.0..top)?;
+    let mut mesh = chart.configure_mesh();
+    mesh.max_light_lines(1).x_labels(14).x_label_formatter(&|x| x.to_string());
+    mesh.x_desc(sweep.axis).y_desc("times native").draw()?;
     for (name, colour, points) in [("CPU time", BLUE, cpu), ("memory", RED, memory)] {
         chart
-            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)).point_size(4))?
+            .draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(4))?
             .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
-    chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
+    // Nothing costs less than natively.
+    let mut labels = chart.configure_series_labels();
+    labels.position(SeriesLabelPosition::LowerRight).background_style(WHITE).border_style(BLACK).draw()?;
     drawing.present()?;
     Ok(())
 }
