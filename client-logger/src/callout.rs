@@ -227,18 +227,36 @@ impl Code {
     }
 }
 
+/// Most bytes of machine code that [`make`] takes.
+const MOST_BEFORE: usize = 18;
+/// Bytes of the inline part, without the address of its site.
+const INLINE: usize = 26;
+
 /// Inserts a callout about `site` before `at`. All registers and flags are the same behind it, unless the site is one
 /// that changes them.
 pub fn insert(block: &Block, at: Option<Instr>, site: Site) {
+    block.meta(at, make(block, &[], site));
+}
+
+/// A callout, not yet in the block, with at most [`MOST_BEFORE`] bytes of machine code before it.
+pub fn make(block: &Block, before: &[u8], site: Site) -> Instr {
+    static ALL_ALIKE: OnceLock<[u8; INLINE]> = OnceLock::new();
+    let inline = ALL_ALIKE.get_or_init(|| {
+        let code = Code::default()
+            .slot(STORE_RAX, Slot::Rax)
+            .with(&[0x48, 0x8d, 0x05, 18, 0, 0, 0]) // lea rax, [rip + 18]: behind all of this
+            .slot(JUMP, Slot::Entry)
+            // mov rax, site: never executed, but what follows the instructions of a block can decode it.
+            .with(&[0x48, 0xb8]);
+        code.0.try_into().unwrap_or_else(|_| unreachable!("the inline part has another length"))
+    });
     let site = kept::keep(site) as u64;
-    let code = Code::default()
-        .slot(STORE_RAX, Slot::Rax)
-        .with(&[0x48, 0x8d, 0x05, 18, 0, 0, 0]) // lea rax, [rip + 18]: behind all of this
-        .slot(JUMP, Slot::Entry)
-        // mov rax, site: never executed, but what follows the instructions of a block can decode it.
-        .with(&[0x48, 0xb8])
-        .with(&site.to_le_bytes());
-    block.meta(at, block.raw(&code.0));
+    let mut code = [0; MOST_BEFORE + INLINE + 8];
+    let len = before.len();
+    code[..len].copy_from_slice(before);
+    code[len..len + INLINE].copy_from_slice(inline);
+    code[len + INLINE..len + INLINE + 8].copy_from_slice(&site.to_le_bytes());
+    block.raw(&code[..len + INLINE + 8])
 }
 
 /// Where callouts go on, with RAX where they return to: behind the address of their site. It leaves the thread in RAX and

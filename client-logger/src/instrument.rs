@@ -39,6 +39,7 @@ use bugnet_dr::sys;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::types::CodeSeq;
 use machine::Op;
+use std::cell::Cell;
 use std::ffi::c_void;
 
 /// Largest read or write, in bytes, that is checked or mirrored inline.
@@ -139,11 +140,9 @@ fn end_at_store(block: &Block, instrs: Vec<Instr>) -> Vec<Instr> {
 
 /// A slow path that still has to be placed.
 struct Slow {
+    /// The callout.
     entry: Instr,
     back: Instr,
-    site: Site,
-    /// Registers that get their values back from their slots before.
-    spilled: &'static [Gpr],
 }
 
 struct Rewriter<'a> {
@@ -162,6 +161,8 @@ struct Rewriter<'a> {
     lent: Option<Gpr>,
     /// Whether the program's arithmetic flags are in their slot: see [`flags`].
     flags_saved: bool,
+    /// The last piece of machine code to which another can be [joined](Self::join).
+    piece: Cell<Option<Instr>>,
 }
 
 /// Two registers that the instrumentation may use around one instruction.
@@ -178,8 +179,20 @@ impl<'a> Rewriter<'a> {
         let (threaded, by_fs) = (process.threaded(), process.by_fs());
         let actions: Vec<Action> = instrs.iter().map(|instr| access::classify(*instr)).collect();
         let plan = if threaded { grouping::Plan::new(&instrs, &actions) } else { grouping::Plan::default() };
-        let (slow, straddles) = (Vec::new(), Vec::new());
-        Self { block, instrs, actions, live, slow, straddles, threaded, plan, by_fs, lent: None, flags_saved: false }
+        Self {
+            block,
+            instrs,
+            actions,
+            live,
+            slow: Vec::new(),
+            straddles: Vec::new(),
+            threaded,
+            plan,
+            by_fs,
+            lent: None,
+            flags_saved: false,
+            piece: Cell::new(None),
+        }
     }
 
     fn run(mut self, needed: CodeSeq, code: Option<Box<[u8]>>) {
@@ -222,8 +235,8 @@ impl<'a> Rewriter<'a> {
 
     /// Makes a slow path, to be jumped to at the returned entry and to return to the returned label.
     fn slow(&mut self, site: Site) -> (Instr, Instr) {
-        let (entry, back) = (self.block.label(), self.block.label());
-        self.slow.push(Slow { entry, back, site, spilled: &[] });
+        let (entry, back) = (callout::make(self.block, &[], site), self.block.label());
+        self.slow.push(Slow { entry, back });
         (entry, back)
     }
 
@@ -292,7 +305,17 @@ impl<'a> Rewriter<'a> {
     /// Inserts machine code.
     fn insert(&self, at: Option<Instr>, code: &machine::Code) {
         if !code.bytes().is_empty() {
-            self.block.meta(at, self.block.raw(code.bytes()));
+            let piece = self.block.raw(code.bytes());
+            self.block.meta(at, piece);
+            self.piece.set(Some(piece));
+        }
+    }
+
+    /// Inserts machine code that has nothing to do with flags and cannot fault: as a part of the piece before it, if there
+    /// is one. DynamoRIO takes its time for each.
+    fn join(&self, at: Option<Instr>, code: &machine::Code) {
+        if !self.piece.get().is_some_and(|piece| self.block.extend_raw(piece, at, code.bytes())) {
+            self.insert(at, code);
         }
     }
 
@@ -368,9 +391,12 @@ impl<'a> Rewriter<'a> {
         let used = used | Gpr::RAX.bit() | Gpr::RSP.bit() | if high { 0xff00 } else { 0 };
         // Prefer registers that are dead here: restoring them stalls nobody.
         let live = self.live[i + 1].gprs;
-        let mut free: Vec<Gpr> = (0..16).map(Gpr).filter(|reg| used & reg.bit() == 0).collect();
-        free.sort_by_key(|reg| live & reg.bit() != 0);
-        Scratch { address: free[0], value: free[1] }
+        let free = |wanted: u16| (0..16).map(Gpr).filter(move |reg| wanted & reg.bit() != 0);
+        let mut free = free(!used & !live).chain(free(!used & live));
+        match (free.next(), free.next()) {
+            (Some(address), Some(value)) => Scratch { address, value },
+            _ => unreachable!("no instruction names so many registers"),
+        }
     }
 
     fn acquire(&mut self, at: Option<Instr>, scratch: Scratch, live: Live) {
@@ -390,14 +416,14 @@ impl<'a> Rewriter<'a> {
     /// Spills a register, if its value is still wanted.
     fn spill(&self, at: Option<Instr>, reg: Gpr, live: Live) {
         if live.gprs & reg.bit() != 0 {
-            self.insert(at, &machine::slot(Op::Store, reg, Slot::Spill(reg)));
+            self.join(at, &machine::slot(Op::Store, reg, Slot::Spill(reg)));
         }
     }
 
     /// Undoes [`Self::spill`].
     fn restore(&self, at: Option<Instr>, reg: Gpr, live: Live) {
         if live.gprs & reg.bit() != 0 {
-            self.insert(at, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
+            self.join(at, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
         }
     }
 
@@ -437,12 +463,8 @@ impl<'a> Rewriter<'a> {
             block.meta(at, block.jump(over));
         }
         self.place_straddles(at);
-        for Slow { entry, back, site, spilled } in self.slow {
+        for Slow { entry, back } in self.slow {
             block.meta(at, entry);
-            for reg in spilled {
-                block.meta(at, block.raw(machine::slot(Op::Load, *reg, Slot::Spill(*reg)).bytes()));
-            }
-            callout::insert(block, at, site);
             block.meta(at, block.jump(back));
         }
         block.meta(at, over);

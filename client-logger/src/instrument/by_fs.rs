@@ -50,6 +50,7 @@ impl Both {
             Op::Load => block.load(Opnd::reg(reg, bytes), memory),
             Op::Store => block.store(memory, Opnd::reg(reg, bytes)),
             Op::Compare => block.make(sys::OP_cmp, &[], &[Opnd::reg(reg, bytes), memory]),
+            Op::Address => block.lea(reg, memory),
         }
     }
 
@@ -124,12 +125,14 @@ impl Rewriter<'_> {
         let return_address = instr.pc() + instr.len(block);
         let top = Both::at(Gpr::RSP, -8);
         if let Ok(short) = i32::try_from(return_address) {
-            block.meta(at, block.store(top.shadow(0, 8), Opnd::imm(short.into(), 4)));
+            // mov qword fs:[rsp - 8], short
+            let code = [&[0x64, 0x48, 0xc7, 0x44, 0x24, 0xf8][..], &short.to_le_bytes()].concat();
+            block.meta(at, block.raw(&code));
             return;
         }
         let v = value_register(instr.srcs().fold(0, |mask, o| mask | o.gprs()), live);
         self.spill(at, v, live);
-        block.meta(at, block.mov_imm64(v, return_address));
+        self.join(at, &machine::constant(v, return_address));
         block.meta(at, top.code(block, Op::Store, v, 8, Some(FS), 0));
         self.restore(at, v, live);
     }
@@ -158,7 +161,7 @@ impl Rewriter<'_> {
                 Both { parts: MemoryParts { segment: None, base: null, index: null, scale: 0, disp } }
             }
             Place::Absolute(address) => {
-                block.meta(at, block.mov_imm64(s, address));
+                self.join(at, &machine::constant(s, address));
                 Both::at(s, 0)
             }
             Place::Segmented(parts, segment) => {
@@ -184,7 +187,10 @@ impl Rewriter<'_> {
     /// The address of an access into `reg`. Changes no flags.
     fn address_by_fs(&self, at: Option<Instr>, access: Access, reg: Gpr) {
         let both = self.both(at, &access, reg);
-        self.block.meta(at, self.block.lea(reg, both.memory(0, 8)));
+        match machine::access(Op::Address, reg, 8, None, both.parts) {
+            Some(code) => self.join(at, &code),
+            None => self.block.meta(at, self.block.lea(reg, both.memory(0, 8))),
+        }
     }
 
     /// A load whose value is in a register afterwards: the value is compared that the program got.

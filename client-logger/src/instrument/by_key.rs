@@ -9,7 +9,7 @@
 //!     cmp  rax, [s] ; jne DIFFERS
 //! ```
 
-use super::{Rewriter, Scratch, pieces, plain_load, reads_once};
+use super::{Rewriter, Scratch, machine, pieces, plain_load, reads_once};
 use crate::callout::Slot;
 use crate::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};
@@ -54,7 +54,7 @@ impl Rewriter<'_> {
         let return_address = instr.pc() + instr.len(block);
         block.meta(at, block.lea(scratch.address, target));
         self.make_shadow(at, scratch.address);
-        block.meta(at, block.mov_imm64(scratch.value, return_address));
+        self.join(at, &machine::constant(scratch.value, return_address));
         let value = Opnd::reg(scratch.value, 8);
         block.meta(at, block.store(Opnd::at(scratch.address, 0, 8), value));
         self.release(at, scratch, self.live[i]);
@@ -79,7 +79,7 @@ impl Rewriter<'_> {
         let block = self.block;
         match access.place {
             Place::Direct(opnd) => block.meta(at, block.lea(reg, opnd)),
-            Place::Absolute(address) => block.meta(at, block.mov_imm64(reg, address)),
+            Place::Absolute(address) => self.join(at, &machine::constant(reg, address)),
             Place::Segmented(parts, segment) => {
                 // The offset first: its registers are the program's.
                 let offset = Opnd::from_parts(parts, sys::OPSZ_0 as sys::opnd_size_t);

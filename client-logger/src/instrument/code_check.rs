@@ -13,7 +13,7 @@
 
 use super::machine::{self, Op};
 use super::{Rewriter, Slow};
-use crate::callout::Slot;
+use crate::callout::{self, Slot};
 use crate::site::Kind;
 use bugnet_dr::ir::Gpr;
 
@@ -90,13 +90,21 @@ impl Rewriter<'_> {
         let first = Some(self.instrs[0]);
         let pc = self.instrs[0].pc();
         for reg in SCRATCH {
-            self.insert(first, &machine::slot(Op::Store, reg, Slot::Spill(reg)));
+            self.join(first, &machine::slot(Op::Store, reg, Slot::Spill(reg)));
         }
-        let changed = block.label();
-        for piece in pieces(pc, code.len() as u64, std::arch::is_x86_feature_detected!("bmi2")) {
+        let expected = |piece: Piece| {
             let (from, len) = piece.part(pc);
-            let expected =
-                code[from..from + len].iter().rev().fold(0, |value: u64, byte| value << 8 | u64::from(*byte));
+            let bytes = code[from..from + len].iter().rev();
+            (piece, bytes.fold(0, |value: u64, byte| value << 8 | u64::from(*byte)))
+        };
+        let can_shift = std::arch::is_x86_feature_detected!("bmi2");
+        let pieces: Vec<_> = pieces(pc, code.len() as u64, can_shift).into_iter().map(expected).collect();
+        let back = block.label();
+        let restored = SCRATCH.map(|reg| machine::slot(Op::Load, reg, Slot::Spill(reg)));
+        let restored = restored.iter().flat_map(machine::Code::bytes).copied().collect::<Vec<u8>>();
+        let changed = callout::make(block, &restored, self.site(0, Kind::CodeChanged(code)));
+        self.slow.push(Slow { entry: changed, back });
+        for (piece, expected) in pieces {
             block.meta(first, block.raw(&piece.load()));
             let mut difference = vec![0x48, 0xb9]; // mov rcx, -expected
             difference.extend_from_slice(&expected.wrapping_neg().to_le_bytes());
@@ -108,12 +116,9 @@ impl Rewriter<'_> {
             block.meta(first, same);
         }
         for reg in SCRATCH {
-            self.insert(first, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
+            self.join(first, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
         }
-        let back = block.label();
         block.meta(first, back);
-        let site = self.site(0, Kind::CodeChanged(code));
-        self.slow.push(Slow { entry: changed, back, site, spilled: &SCRATCH });
     }
 }
 

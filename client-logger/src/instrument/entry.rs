@@ -1,6 +1,7 @@
 //! What a block begins with: it counts its instructions, and asks for the code picture that it belongs to.
 
-use super::{Rewriter, machine};
+use super::Rewriter;
+use super::machine::{self, Op};
 use crate::callout::Slot;
 use crate::site::Kind;
 use bugnet_dr::ir::{Gpr, Opnd};
@@ -21,29 +22,11 @@ impl Rewriter<'_> {
         }
         let site = self.site(0, Kind::Limit { flags, saved });
         let (entry, back) = self.slow(site);
-        let left = Slot::Left.opnd(8);
         if self.live[0].any_flags() && !saved {
             // Flag-free: the upper half of the counter is zero unless it is negative.
-            let rcx = Opnd::reg(Gpr::RCX, 8);
-            let near = block.label();
-            block.meta(first, block.store(Slot::Spill(Gpr::RCX).opnd(8), rcx));
-            block.meta(first, block.load(rcx, left));
-            block.meta(first, block.lea(Gpr::RCX, Opnd::at(Gpr::RCX, -(n as i32), 8)));
-            block.meta(first, block.store(left, rcx));
-            if std::arch::is_x86_feature_detected!("bmi2") {
-                // Not from memory: a load of half of what was just stored would wait for the store.
-                let ecx = Opnd::reg(Gpr::RCX, 4);
-                block.meta(first, block.make(sys::OP_rorx, &[rcx], &[rcx, Opnd::imm(32, 1)]));
-                block.meta(first, block.load(ecx, ecx));
-            } else {
-                block.meta(first, block.load(Opnd::reg(Gpr::RCX, 4), Slot::Left.upper_half()));
-            }
-            block.meta(first, block.jump_if_rcx_zero(near));
-            // The slow path wants the program's RCX.
-            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            self.insert(first, &machine::count_without_flags(n as u32, std::arch::is_x86_feature_detected!("bmi2")));
             block.meta(first, block.jump(entry));
-            block.meta(first, near);
-            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            self.insert(first, &machine::slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
             block.meta(first, back);
         } else {
             self.insert(first, &machine::count(n as u32));

@@ -37,18 +37,19 @@ impl Rewriter<'_> {
         if self.flags_saved || !live.any_flags() {
             return;
         }
-        for code in machine::save_flags((live.gprs | keep) & Gpr::RAX.bit() == 0) {
-            self.insert(at, &code);
-        }
+        let [before, most, save] = machine::save_flags((live.gprs | keep) & Gpr::RAX.bit() == 0);
+        self.join(at, &before);
+        self.insert(at, &most);
+        self.insert(at, &save);
         self.flags_saved = true;
     }
 
     /// At `at`, the arithmetic flags are the program's.
     pub(super) fn program_flags(&mut self, at: Option<Instr>, live: Live) {
         if std::mem::take(&mut self.flags_saved) {
-            for code in machine::restore_flags(live.gprs & Gpr::RAX.bit() == 0) {
-                self.insert(at, &code);
-            }
+            let [before, restore] = machine::restore_flags(live.gprs & Gpr::RAX.bit() == 0);
+            self.join(at, &before);
+            self.insert(at, &restore);
         }
     }
 

@@ -22,7 +22,7 @@ impl Rewriter<'_> {
         let reserved = [Gpr::RAX, Gpr::RCX, Gpr::RSP].iter().fold(0, |mask, reg| mask | reg.bit());
         let used = operands.fold(reserved, |mask: u16, opnd: Opnd| mask | opnd.gprs());
         let Some(reg) = (0..16).map(Gpr).find(|reg| used & reg.bit() == 0) else { return };
-        self.insert(Some(self.instrs[0]), &machine::slot(Op::Store, reg, Slot::Spill(reg)));
+        self.join(Some(self.instrs[0]), &machine::slot(Op::Store, reg, Slot::Spill(reg)));
         self.lent = Some(reg);
         self.live.iter_mut().for_each(|live| live.gprs &= !reg.bit());
     }
@@ -35,7 +35,7 @@ impl Rewriter<'_> {
     /// Gives the register back at `at`, behind which nothing is checked.
     pub(super) fn give_back(&mut self, at: Option<Instr>) {
         if let Some(reg) = self.lent.take() {
-            self.insert(at, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
+            self.join(at, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
         }
     }
 }

@@ -10,7 +10,7 @@ use bugnet_dr::ir::{Gpr, MemoryParts};
 
 /// A piece of machine code that does not depend on its own address.
 pub struct Code {
-    bytes: [u8; 32],
+    bytes: [u8; 64],
     len: usize,
 }
 
@@ -23,6 +23,8 @@ pub enum Op {
     Store,
     /// `cmp reg, memory`
     Compare,
+    /// `lea reg, memory`
+    Address,
 }
 
 /// The segment prefix of FS.
@@ -38,7 +40,7 @@ const ADD_SAHF: [u8; 3] = [0x04, 0x7f, 0x9e];
 
 impl Code {
     fn new() -> Self {
-        Self { bytes: [0; 32], len: 0 }
+        Self { bytes: [0; 64], len: 0 }
     }
 
     /// The bytes.
@@ -66,6 +68,7 @@ impl Op {
             Self::Load => 0x8a,
             Self::Store => 0x88,
             Self::Compare => 0x3a,
+            Self::Address => 0x8c,
         }
     }
 }
@@ -152,6 +155,51 @@ pub fn restore_flags(rax_dead: bool) -> [Code; 2] {
     }
     [before, restore]
 }
+
+/// `mov reg, value`
+pub fn constant(reg: Gpr, value: u64) -> Code {
+    let mut code = Code::new();
+    let (high, opcode) = (reg.0 >> 3, 0xb8 | reg.0 & 7);
+    if let Ok(short) = u32::try_from(value) {
+        if high != 0 {
+            code.push(&[0x41]);
+        }
+        code.push(&[opcode]);
+        code.push(&short.to_le_bytes());
+    } else {
+        code.push(&[0x48 | high, opcode]);
+        code.push(&value.to_le_bytes());
+    }
+    code
+}
+
+/// Takes `n` from the counter without a change of flags, by way of RCX, and goes on behind what follows if that leaves it
+/// non-negative. Else RCX is the program's again, and what follows has to be a jump of [`JUMP`] bytes. Behind it, RCX is to
+/// be [restored](slot).
+pub fn count_without_flags(n: u32, can_rotate: bool) -> Code {
+    let mut code = Code::new();
+    code.slot(Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX));
+    code.slot(Op::Load, Gpr::RCX, Slot::Left);
+    code.push(&[0x48, 0x8d, 0x89]); // lea rcx, [rcx - n]
+    code.push(&n.cast_signed().wrapping_neg().to_le_bytes());
+    code.slot(Op::Store, Gpr::RCX, Slot::Left);
+    // The upper half of the counter is zero unless it is negative.
+    if can_rotate {
+        // Not from memory: a load of half of what was just stored would wait for the store.
+        code.push(&[0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 32]); // rorx rcx, rcx, 32
+        code.push(&[0x89, 0xc9]); // mov ecx, ecx
+    } else {
+        code.push(&[GS, 0x8b, 0x0c, 0x25]); // mov ecx, [left + 4]
+        code.push(&(Slot::Left.offset() + 4).to_le_bytes());
+    }
+    let restore = slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX));
+    code.push(&[0xe3, restore.len as u8 + JUMP]); // jrcxz
+    code.push(restore.bytes());
+    code
+}
+
+/// Bytes of a jump to a label, as DynamoRIO encodes it.
+const JUMP: u8 = 5;
 
 /// `sub [left], n`
 pub fn count(n: u32) -> Code {

@@ -194,6 +194,25 @@ impl Block {
         }
     }
 
+    /// Appends machine code to a piece of [`Self::raw`] that is in the block, if that is what comes right before `at`.
+    #[must_use]
+    pub fn extend_raw(&self, piece: Instr, at: Option<Instr>, code: &[u8]) -> bool {
+        // SAFETY: see the crate's "Safety of the whole"; the piece has as many bytes as it says, and gets room for as many
+        // more as are then copied.
+        unsafe {
+            let before = at.map_or_else(|| sys::instrlist_last(self.list), |at| sys::instr_get_prev(at.0));
+            if before != piece.0 {
+                return false;
+            }
+            let len = piece.len(self) as usize;
+            sys::instr_allocate_raw_bits(self.context, piece.0, (len + code.len()) as u32);
+            let end = sys::instr_get_raw_bits(piece.0).add(len);
+            end.copy_from_nonoverlapping(code.as_ptr(), code.len());
+            instr_set_operands_valid(piece.0, 1);
+        }
+        true
+    }
+
     /// `mov reg, memory` of the operand's own size.
     #[must_use]
     pub fn load(&self, dst: Opnd, memory: Opnd) -> Instr {
