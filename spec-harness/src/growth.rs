@@ -130,7 +130,7 @@ fn plot(file: &Path, sweep: &Sweep, rows: &[(f64, Row)]) -> Result<()> {
 
 fn draw(file: &Path, sweep: &Sweep, cpu: Vec<(f64, f64)>, memory: Vec<(f64, f64)>) -> Result<()> {
     let (Some(first), Some(last)) = (cpu.first(), cpu.last()) else { return Ok(()) };
-    let top = cpu.iter().chain(&memory).map(|(_, y)| *y).fold(1.0, f64::max) * 1.2;
+    let top = cpu.iter().chain(&memory).map(|(_, y)| *y).fold(1.0, f64::max) * 1.4;
     let drawing = SVGBackend::new(file, (720, 420)).into_drawing_area();
     drawing.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&drawing)
@@ -148,9 +148,8 @@ fn draw(file: &Path, sweep: &Sweep, cpu: Vec<(f64, f64)>, memory: Vec<(f64, f64)
             .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
-    // Nothing costs less than natively.
     let mut labels = chart.configure_series_labels();
-    labels.position(SeriesLabelPosition::LowerRight).background_style(WHITE).border_style(BLACK).draw()?;
+    labels.position(SeriesLabelPosition::UpperRight).background_style(WHITE).border_style(BLACK).draw()?;
     drawing.present()?;
     Ok(())
 }

@@ -71,7 +71,7 @@ impl Row {
     /// How many times as long as natively gdb would record, at the pace that it had.
     pub fn gdb_ratio(&self) -> Option<f64> {
         let (pace, native) = (self.gdb?, self.costs.get(&Way::Native)?);
-        Some(self.log.instructions as f64 / pace.instructions as f64 * pace.wall / native.wall)
+        Some(self.log.instructions as f64 / pace.instructions as f64 * pace.cpu / native.cpu)
     }
 }
 
@@ -137,7 +137,7 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
                     let printed = fs::read(workshop.path.join("stdout"))?;
                     let complaints = fs::read(workshop.path.join("stderr"))?;
                     let printed = [complaints, printed].concat();
-                    gdb = Pace::of_gdb(&String::from_utf8_lossy(&printed));
+                    gdb = Pace::of_gdb(&String::from_utf8_lossy(&printed), cost.cpu);
                     if gdb.is_none() {
                         failed.insert(*way, "cannot record it".to_owned());
                     }

@@ -42,9 +42,9 @@ macro_rules! peer {
         Column {
             name: $name,
             cell: |row| match row.failed.get(&Way::$way) {
-                // What `timeout` answers.
-                Some(status) if status == "exit status: 124" => match row.costs.get(&Way::Native) {
-                    Some(native) => format!(">{:.0}x", f64::from(PATIENCE) / native.wall),
+                // The signal at the limit of CPU time.
+                Some(status) if status.starts_with("signal: 24") => match row.costs.get(&Way::Native) {
+                    Some(native) => format!(">{:.0}x", f64::from(PATIENCE) / native.cpu),
                     None => "-".to_owned(),
                 },
                 Some(_) => "fails".to_owned(),
@@ -101,7 +101,8 @@ fn factor(ratio: Option<f64>) -> String {
     match ratio {
         None => "-".to_owned(),
         Some(ratio) if ratio < 100.0 => format!("{ratio:.1}x"),
-        Some(ratio) if ratio < 10_000.0 => format!("{ratio:.0}x"),
+        Some(ratio) if ratio < 1000.0 => format!("{ratio:.0}x"),
+        Some(ratio) if ratio < 10_000.0 => format!("{:.0}00x", ratio / 100.0),
         Some(ratio) => format!("{:.0},000x", ratio / 1000.0),
     }
 }
@@ -147,8 +148,8 @@ pub fn caption(peers: bool) -> String {
         return format!(
             "CPU time relative to native. bugnet records and verifies by replay; valgrind without a tool and qemu-user only\n\
              run the program, memcheck checks its memory, lackey counts and the plugin of qemu-user is called at its loads\n\
-             and stores. gdb keeps all instructions; its figure follows from how many it records in some seconds of elapsed\n\
-             time; it fails at an instruction that it cannot record. >: stopped after {PATIENCE} s.\n"
+             and stores. gdb keeps all instructions; its figure follows from how many it records in some seconds; it fails at an\n\
+             instruction that it cannot record. >: stopped after {PATIENCE} s.\n"
         );
     }
     "Relative to native. replay: of the whole log, verified, one job. log: on disk, without copies of ELF files. /100M: bytes\n\
@@ -227,8 +228,8 @@ mod tests {
                 (Way::ReplayTwo, cost(slowdown / 4.0)),
             ]
             .into(),
-            failed: [(Way::Lackey, "exit status: 124".to_owned())].into(),
-            gdb: Some(Pace { instructions: 10_000, wall: 1.5 }),
+            failed: [(Way::Lackey, "signal: 24 (SIGXCPU)".to_owned())].into(),
+            gdb: Some(Pace { instructions: 10_000, cpu: 1.5 }),
             log: LogSize {
                 instructions: 2_000_000_000,
                 raw: 40_000_000,
@@ -261,6 +262,6 @@ mod tests {
     #[test]
     fn peers_that_were_stopped() {
         let markdown = table(&[row("a", 2.0)], true, Style::Markdown);
-        assert_eq!(cells(&markdown)[2], ["a", "2.00 G", "-", "2.0x", "1.0x", "-", "-", ">10x", "-", "-", "~100,000x"]);
+        assert_eq!(cells(&markdown)[2], ["a", "2.00 G", "-", "2.0x", "1.0x", "-", "-", ">15x", "-", "-", "~150,000x"]);
     }
 }

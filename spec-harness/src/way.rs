@@ -7,10 +7,10 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Seconds after which a peer is given up.
+/// Seconds of CPU time after which a peer is given up.
 pub const PATIENCE: u32 = 30;
 
-/// Seconds for which gdb records: it would take days for a whole program, so that its pace is measured.
+/// Seconds after which gdb is interrupted: it would take days for a whole program, so that its pace is measured.
 const GDB_SECONDS: u32 = 8;
 
 /// A way to run a workload.
@@ -82,16 +82,16 @@ impl Way {
                 "-ex=break __libc_start_main",
                 "-ex=run",
                 "-ex=record full",
-                "-ex=python import time; start = time.time()",
+                "-ex=python import time; print('Used', time.process_time(), 'seconds to start')",
                 "-ex=continue",
-                "-ex=python print('\\nRecorded for', time.time() - start, 'seconds')",
                 "-ex=info record",
                 "--args",
             ],
         };
         let limit: &[&str] = match self {
             Self::GdbRecord => &["timeout", "-s", "INT", "-k", &PATIENCE.to_string(), &GDB_SECONDS.to_string()],
-            _ => &["timeout", &PATIENCE.to_string()],
+            // A signal first; the end a little later.
+            _ => &["prlimit", &format!("--cpu={PATIENCE}:{}", PATIENCE + 5)],
         };
         Ok(limit.iter().chain(before).map(|&arg| arg.to_owned()).chain(command).collect())
     }
@@ -112,22 +112,22 @@ impl Way {
 pub struct Pace {
     /// Instructions that were recorded.
     pub instructions: u64,
-    /// Elapsed time, in seconds.
-    pub wall: f64,
+    /// What that took of CPU time, in seconds.
+    pub cpu: f64,
 }
 
 impl Pace {
-    /// Finds it in what gdb printed; `None` if gdb met an instruction or a system call that it cannot record, or did not
+    /// Finds it in what gdb printed in a run that took `cpu` seconds of CPU time; `None` if gdb met an instruction or a system call that it cannot record, or did not
     /// come to recording.
-    pub fn of_gdb(printed: &str) -> Option<Self> {
+    pub fn of_gdb(printed: &str, cpu: f64) -> Option<Self> {
         let after = |what: &str| printed.rsplit_once(what).map(|(_, rest)| rest);
         let stopped = ["Process record does not support", "Process record: failed"];
         if stopped.iter().any(|message| printed.contains(message)) {
             return None;
         }
         let number = after("Highest recorded instruction number is ")?.split_once('.')?.0;
-        let wall = after("Recorded for ")?.split_once(' ')?.0;
-        Some(Self { instructions: number.parse().ok()?, wall: wall.parse().ok()? })
+        let start: f64 = after("Used ")?.split_once(" seconds to start")?.0.parse().ok()?;
+        Some(Self { instructions: number.parse().ok()?, cpu: cpu - start })
     }
 }
 
@@ -166,11 +166,11 @@ mod tests {
 
     #[test]
     fn pace_of_gdb() {
-        let end = "\nRecorded for 7.5 seconds\nActive record target: record-full\nRecord mode:\n\
+        let end = "Used 0.5 seconds to start\nActive record target: record-full\nRecord mode:\n\
             Lowest recorded instruction number is 1.\nHighest recorded instruction number is 41284.\n";
-        assert_eq!(Pace::of_gdb(&format!("output{end}")), Some(Pace { instructions: 41284, wall: 7.5 }));
+        assert_eq!(Pace::of_gdb(&format!("output{end}"), 8.0), Some(Pace { instructions: 41284, cpu: 7.5 }));
         let failed = "Process record does not support instruction 0xc5 at address 0x7ffff7fe4a3b.";
-        assert_eq!(Pace::of_gdb(&format!("{failed}{end}")), None);
-        assert_eq!(Pace::of_gdb("The program is not being run."), None);
+        assert_eq!(Pace::of_gdb(&format!("{failed}{end}"), 8.0), None);
+        assert_eq!(Pace::of_gdb("The program is not being run.", 8.0), None);
     }
 }

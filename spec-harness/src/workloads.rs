@@ -50,7 +50,7 @@ const SINGLE: &[(Program, u64)] = &[
             [60_000, 1_500_000],
             |dir, _| Ok(fs::write(dir.join("classes.py"), include_str!("../../tests/programs/classes.py"))?),
         ),
-        25_000,
+        20_000,
     ),
     (
         program("perl-text", "perl-base", &["/usr/bin/perl", "words.pl", "text"], [256 << 10, 4 << 20], |dir, n| {
@@ -79,7 +79,7 @@ const SINGLE: &[(Program, u64)] = &[
         program("cc1-large", "cpp", &["cc1", "-quiet", "-O2", "big.c", "-o", "big.s"], [500, 8_000], |dir, n| {
             Ok(inputs::c_source(&dir.join("big.c"), n)?)
         }),
-        200,
+        120,
     ),
     (
         program("vector-loops", "gcc", &["./vectors", "{n}"], [20_000, 1_200_000], |dir, _| {
