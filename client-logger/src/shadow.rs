@@ -9,8 +9,9 @@ use crate::die;
 use crate::fs_base;
 use crate::maps;
 use crate::stack_move;
+use bugnet_dr::zeroing;
 use bugnet_format::cache::Picture;
-use bugnet_format::types::Addr;
+use bugnet_format::types::{Addr, IntervalNo};
 use hashbrown::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -469,12 +470,19 @@ impl Shadow {
     /// Forgets everything: the picture is zero again.
     pub fn clear(self) {
         for start in self.own_granules() {
-            let range = extent(start);
-            let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
             // SAFETY: a mapping of ours, of anonymous memory, to which no reference is held.
-            if unsafe { libc::madvise(at, len, libc::MADV_DONTNEED) } != 0 {
-                die("the shadow of the program's memory cannot be cleared");
+            if !unsafe { zeroing::free(extent(start)) } {
+                cannot_clear();
             }
+        }
+    }
+
+    /// The same for the next interval of the thread, which may use much of it again.
+    pub fn clear_for(self, interval: IntervalNo) {
+        let granules = self.own_granules().into_iter().map(extent);
+        // SAFETY: as above.
+        if unsafe { zeroing::zero_again(granules, interval.0) }.is_err() {
+            cannot_clear();
         }
     }
 
@@ -547,6 +555,10 @@ impl Shadow {
         let last = address.saturating_add(len.saturating_sub(1));
         steps.chain([last]).all(|at| self.reserve(self.of(at)))
     }
+}
+
+fn cannot_clear() -> ! {
+    die("the shadow of the program's memory cannot be cleared")
 }
 
 impl Picture for Shadow {

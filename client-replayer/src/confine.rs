@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const STDERR: i32 = 2;
 
 /// System calls that are allowed with any arguments, by number.
-const ALLOWED: [i64; 17] = [
+const ALLOWED: [i64; 18] = [
     3,   // close
     10,  // mprotect
     11,  // munmap
@@ -24,6 +24,7 @@ const ALLOWED: [i64; 17] = [
     15,  // rt_sigreturn
     24,  // sched_yield
     25,  // mremap
+    27,  // mincore
     28,  // madvise
     39,  // getpid
     60,  // exit

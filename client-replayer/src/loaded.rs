@@ -13,6 +13,8 @@ const MAX_PACKAGE: u64 = 1 << 40;
 pub struct Loaded {
     at: *mut c_void,
     len: usize,
+    /// Bytes that a package may have in place of this one.
+    room: usize,
 }
 
 impl Loaded {
@@ -25,7 +27,8 @@ impl Loaded {
         // SAFETY: a new private mapping at a place of the kernel's choice. Whoever starts the replay process seals the
         // package: nobody changes or truncates it under us.
         let at = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE, fd, 0) };
-        Ok(Self { at: at.map_err(failed)?, len })
+        // What is mapped can only be read.
+        Ok(Self { at: at.map_err(failed)?, len, room: 0 })
     }
 
     fn check(len: u64) -> Result<usize, String> {
@@ -49,14 +52,17 @@ impl Loaded {
         let len = Self::check(len)?;
         let failed = |e: rustix::io::Errno| format!("cannot take up a package of {len} bytes: {e}");
         let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the old mapping is this type's and not used any more, as the caller vouches. The new one is fresh, and
-        // no other reference to it exists while it is written.
-        let bytes = unsafe {
-            munmap(self.at, self.len).map_err(failed)?;
-            self.at = mmap_anonymous(std::ptr::null_mut(), len, prot, MapFlags::PRIVATE).map_err(failed)?;
-            self.len = len;
-            std::slice::from_raw_parts_mut(self.at.cast::<u8>(), len)
-        };
+        if len > self.room {
+            // SAFETY: the old mapping is this type's and not used any more, as the caller vouches; the new one is fresh.
+            unsafe {
+                munmap(self.at, self.len.max(self.room)).map_err(failed)?;
+                self.at = mmap_anonymous(std::ptr::null_mut(), len, prot, MapFlags::PRIVATE).map_err(failed)?;
+            }
+            self.room = len;
+        }
+        self.len = len;
+        // SAFETY: the mapping has room for them, and no other reference to it exists while it is written.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.at.cast::<u8>(), len) };
         from.read_exact(bytes).map_err(|e| format!("cannot receive the package: {e}"))
     }
 }

@@ -9,10 +9,11 @@
 
 use crate::watch::Watch;
 use bugnet_dr::sys;
+use bugnet_dr::zeroing;
 use bugnet_format::package::PageRef;
 use bugnet_format::types::Addr;
 use hashbrown::HashMap;
-use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
+use rustix::mm::{MprotectFlags, mprotect};
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
@@ -69,6 +70,8 @@ pub struct Memory {
     recent: [u64; RECENT],
     /// The code pages as they were put in place.
     code: HashMap<u64, Box<[u8]>>,
+    /// How often [`Memory::reset`] was called.
+    resets: u64,
 }
 
 /// Bits of the pages `from..to` (addresses) that lie in the chunk at `chunk`.
@@ -95,7 +98,7 @@ fn runs(chunk: u64, mut bits: u16) -> impl Iterator<Item = Range<u64>> {
 impl Memory {
     /// Nothing is mapped; `window` is the replay process's own.
     pub fn new(window: Range<u64>) -> Self {
-        Self { chunks: HashMap::new(), watch: None, window, recent: [NO_PAGE; RECENT], code: HashMap::new() }
+        Self { chunks: HashMap::new(), watch: None, window, recent: [NO_PAGE; RECENT], code: HashMap::new(), resets: 0 }
     }
 
     fn check(&self, addr: u64, len: u64) -> Result<Range<u64>, MemoryError> {
@@ -297,12 +300,11 @@ impl Memory {
                 self.restore_code(run);
             }
         }
-        for run in pages {
-            // SAFETY: the pages are the recorded program's, mapped by this type, private and without a file.
-            unsafe { madvise(run.start as *mut c_void, (run.end - run.start) as usize, Advice::LinuxDontNeed) }
-                .map_err(|e| MemoryError::System(run.start, e))?;
-        }
-        Ok(())
+        self.resets += 1;
+        // SAFETY: the pages are the recorded program's, mapped by this type, private and without a file; no reference to them
+        // is held, and the only thread that uses them waits.
+        let zeroed = unsafe { zeroing::zero_again(pages, self.resets) };
+        zeroed.map_err(|at| MemoryError::System(at, rustix::io::Errno::INVAL))
     }
 
     fn restore_code(&self, pages: Range<u64>) {

@@ -23,5 +23,6 @@ pub mod heap;
 pub mod ir;
 pub mod liveness;
 mod memory;
+pub mod zeroing;
 
 pub use dynamorio_sys as sys;

@@ -1,0 +1,130 @@
+//! Makes memory zero again of which much will be used again.
+//!
+//! A page that the kernel has to make anew takes microseconds, and twice as many if it is read before it is written; one
+//! that is overwritten, a tenth of one. So pages stay, and are overwritten where something was written to them.
+
+use std::ops::Range;
+
+const PAGE: usize = 4096;
+/// Pages that the kernel is asked about at once.
+const WINDOW: usize = 4096;
+
+/// Every so many times, pages go in which nothing was written since the time before.
+const SWEEP: u64 = 8;
+/// Most pages that stay.
+const MOST: usize = (128 << 20) / PAGE;
+
+/// Makes ranges of whole pages of private anonymous memory zero, for the `turn`-th time. An error is the start of a range
+/// with which the kernel refuses to.
+///
+/// # Safety
+/// No reference to the memory is held, and no other thread uses it meanwhile.
+pub unsafe fn zero_again(ranges: impl IntoIterator<Item = Range<u64>>, turn: u64) -> Result<(), u64> {
+    let mut room = MOST;
+    let sweep = turn.is_multiple_of(SWEEP);
+    for range in ranges {
+        let start = range.start;
+        // SAFETY: the caller's promise.
+        unsafe { zero(range, sweep, &mut room) }.then_some(()).ok_or(start)?;
+    }
+    Ok(())
+}
+
+/// The same of one range, `room` being how many pages may stay. `false` if the kernel refuses.
+///
+/// # Safety
+/// As for [`zero_again`].
+unsafe fn zero(range: Range<u64>, sweep: bool, room: &mut usize) -> bool {
+    let mut resident = [0u8; WINDOW];
+    // From here on, nothing has been decided.
+    let mut open = range.start;
+    for window in range.clone().step_by(WINDOW * PAGE) {
+        let pages = ((range.end - window) as usize / PAGE).min(WINDOW);
+        // SAFETY: asks about memory, with room for the answer.
+        if *room == 0 || unsafe { libc::mincore(window as *mut _, pages * PAGE, resident.as_mut_ptr()) } != 0 {
+            break;
+        }
+        for (n, _) in resident[..pages].iter().enumerate().filter(|(_, there)| **there & 1 != 0) {
+            let page = window + (n * PAGE) as u64;
+            // SAFETY: a page of the range: the caller's promise.
+            if *room > 0 && (unsafe { overwrite(page as *mut u64) } || !sweep) {
+                *room -= 1;
+                // What is not in memory may be swapped out.
+                // SAFETY: as above.
+                if open < page && !unsafe { free(open..page) } {
+                    return false;
+                }
+                open = page + PAGE as u64;
+            }
+        }
+    }
+    // SAFETY: as above.
+    open == range.end || unsafe { free(open..range.end) }
+}
+
+/// Overwrites a page that is not zero. Whether it was one.
+///
+/// # Safety
+/// As for [`zero_again`].
+unsafe fn overwrite(page: *mut u64) -> bool {
+    // SAFETY: the caller's promise. The kernel's one page of zeros must not be written to, or it is copied.
+    let words = unsafe { std::slice::from_raw_parts_mut(page, PAGE / size_of::<u64>()) };
+    let used = words.chunks(8).any(|line| line.iter().fold(0, |all, word| all | word) != 0);
+    if used {
+        words.fill(0);
+    }
+    used
+}
+
+/// Gives whole pages back to the kernel: they are zero when they are used again. `false` if it refuses.
+///
+/// # Safety
+/// As for [`zero_again`].
+pub unsafe fn free(range: Range<u64>) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { libc::madvise(range.start as *mut _, (range.end - range.start) as usize, libc::MADV_DONTNEED) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGES: usize = 3 * WINDOW + 5;
+
+    fn resident(at: *mut u8) -> Vec<usize> {
+        let mut there = vec![0; PAGES];
+        // SAFETY: as in the code tested.
+        assert_eq!(unsafe { libc::mincore(at.cast(), PAGES * PAGE, there.as_mut_ptr()) }, 0);
+        (0..PAGES).filter(|n| there[*n] & 1 != 0).collect()
+    }
+
+    #[test]
+    fn what_was_used_stays_and_is_zero() {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, and its pages.
+        unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), PAGES * PAGE, protection, flags, -1, 0).cast::<u8>();
+            let range = at as u64..at as u64 + (PAGES * PAGE) as u64;
+            let used = [0, 1, 7, WINDOW - 1, WINDOW, 2 * WINDOW + 9, PAGES - 1];
+            used.iter().for_each(|n| at.add(n * PAGE + n % PAGE).write(1));
+            // Only read, and written with zero.
+            assert_eq!(at.add(3 * PAGE).read_volatile(), 0);
+            at.add(5 * PAGE).write_volatile(0);
+            let all_zero = || (0..PAGES * PAGE).step_by(8).all(|n| at.add(n).cast::<u64>().read() == 0);
+            let mut room = 100;
+            assert!(zero(range.clone(), false, &mut room));
+            assert_eq!((resident(at), room), (vec![0, 1, 3, 5, 7, WINDOW - 1, WINDOW, 2 * WINDOW + 9, PAGES - 1], 91));
+            // What has not been used since goes, and so does what there is no room for.
+            used[2..].iter().for_each(|n| at.add(n * PAGE).write(1));
+            let mut room = 3;
+            assert!(zero(range.clone(), true, &mut room));
+            assert_eq!((resident(at), room), (used[2..5].to_vec(), 0));
+            assert!(zero(range.clone(), false, &mut 0));
+            assert!(resident(at).is_empty());
+            used.iter().for_each(|n| at.add(n * PAGE + 8).write(1));
+            assert!(zero(range.clone(), false, &mut 5));
+            assert!(all_zero());
+            libc::munmap(at.cast(), PAGES * PAGE);
+        }
+    }
+}
