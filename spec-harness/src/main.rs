@@ -30,7 +30,7 @@ use workloads::{Inputs, workloads};
 #[command(after_help = "Examples:\n  \
     spec-harness --quick                         small inputs, one run each\n  \
     spec-harness --only gzip --only bzip2        workloads with one of these in their name\n  \
-    spec-harness --group programs --markdown     the table of the README\n  \
+    spec-harness --group single --markdown       the first table of the README\n  \
     spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
@@ -112,7 +112,7 @@ fn run(cli: &Cli) -> Result<bool> {
     let all_groups = !cli.quick || !cli.group.is_empty() || !cli.only.is_empty();
     chosen.retain(|w| all_groups || w.group != "programs");
     chosen.retain(|w| cli.group.is_empty() || cli.group.iter().any(|group| w.group == group));
-    ensure!(!chosen.is_empty(), "no workload has such a name; --list shows all");
+    ensure!(!chosen.is_empty(), "no workload has such a name and group; --list shows all");
     if cli.list {
         let mut out = std::io::stdout().lock();
         for workload in &chosen {

@@ -148,8 +148,8 @@ pub fn caption(peers: bool) -> String {
         return format!(
             "CPU time relative to native. bugnet records and verifies by replay; valgrind without a tool and qemu-user only\n\
              run the program, memcheck checks its memory, lackey counts and the plugin of qemu-user is called at its loads\n\
-             and stores. gdb keeps all instructions; its figure follows from how many it records in some seconds; it fails at an\n\
-             instruction that it cannot record. >: stopped after {PATIENCE} s.\n"
+             and stores. gdb keeps all instructions; its figure follows from how many it records in some seconds; it fails at\n\
+             instructions and system calls that it does not know. >: stopped after {PATIENCE} s.\n"
         );
     }
     "Relative to native. replay: of the whole log, verified, one job. log: on disk, without copies of ELF files. /100M: bytes\n\
