@@ -452,11 +452,10 @@ pub fn classify(instr: Instr) -> Action {
     }
     let mut reads = Vec::new();
     let mut writes = Vec::new();
-    for (opnds, out) in [(instr.srcs().collect::<Vec<_>>(), &mut reads), (instr.dsts().collect(), &mut writes)] {
-        for opnd in opnds.into_iter().filter(|o| o.is_memory()) {
-            let Some(access) = plain(opnd) else { return Action::Unsupported("a memory operand of this form") };
-            out.push(access);
-        }
+    let srcs = instr.srcs().map(|opnd| (opnd, true));
+    for (opnd, read) in srcs.chain(instr.dsts().map(|opnd| (opnd, false))).filter(|(opnd, _)| opnd.is_memory()) {
+        let Some(access) = plain(opnd) else { return Action::Unsupported("a memory operand of this form") };
+        if read { &mut reads } else { &mut writes }.push(access);
     }
     corrections::adjust(instr, &mut reads, &mut writes);
     Action::Execute { reads, writes }

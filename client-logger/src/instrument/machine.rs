@@ -5,6 +5,7 @@
 //! does to flags. So a piece that reads or writes flags begins with the instruction that does, and so does one that may
 //! fault.
 
+use super::LONGEST_INSTRUCTION;
 use crate::callout::Slot;
 use bugnet_dr::ir::{Gpr, MemoryParts};
 
@@ -129,6 +130,21 @@ pub fn access(op: Op, reg: Gpr, bytes: u32, segment: Option<u8>, parts: MemoryPa
     Some(code)
 }
 
+/// The same instruction with FS; `None` if it has a segment prefix already, be it one that means nothing, or no room for
+/// one.
+pub fn with_fs(instruction: &[u8]) -> Option<Code> {
+    let segment = |byte: u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65);
+    let prefix = |byte: u8| segment(byte) || matches!(byte, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3);
+    let mut prefixes = instruction.iter().copied().take_while(|byte| prefix(*byte));
+    if prefixes.any(segment) || instruction.len() >= LONGEST_INSTRUCTION as usize {
+        return None;
+    }
+    let mut code = Code::new();
+    code.push(&[FS]);
+    code.push(instruction);
+    Some(code)
+}
+
 /// Saves the arithmetic flags, in [`Slot::Flags`]. RAX stays as it is, unless it is dead.
 pub fn save_flags(rax_dead: bool) -> [Code; 3] {
     let (mut before, mut most, mut save) = (Code::new(), Code::new(), Code::new());
@@ -249,6 +265,59 @@ mod tests {
         }
     }
 
+    fn decoded(code: &Code) -> Vec<iced_x86::Instruction> {
+        Decoder::with_ip(64, code.bytes(), 0, DecoderOptions::NONE).into_iter().collect()
+    }
+
+    #[test]
+    fn constants_are_whole() {
+        for reg in (0..16).map(Gpr) {
+            for value in [0, 1, 0xffff_ffff, 0x1_0000_0000, 0x7fff_1234_5678_9abc, u64::MAX] {
+                let [only] = decoded(&constant(reg, value))[..] else { panic!("one instruction") };
+                let written = only.op0_register();
+                assert_eq!((only.mnemonic(), written.full_register().number()), (Mnemonic::Mov, reg.0.into()));
+                // One of 4 bytes changes the other half to zero.
+                assert_eq!((only.immediate(1), written.size() == 8), (value, value >> 32 != 0));
+            }
+        }
+    }
+
+    #[test]
+    fn counting_without_flags_changes_none_and_skips_the_restored_register_and_a_jump() {
+        crate::callout::pretend_slots();
+        for can_rotate in [false, true] {
+            let code = count_without_flags(7, can_rotate);
+            let all = decoded(&code);
+            assert!(all.iter().all(|i| i.rflags_modified() == 0 && i.mnemonic() != Mnemonic::INVALID));
+            let [.., jump, restore] = all[..] else { panic!("more instructions") };
+            assert_eq!(jump.mnemonic(), Mnemonic::Jrcxz);
+            assert_eq!(jump.near_branch_target(), code.bytes().len() as u64 + u64::from(JUMP));
+            assert_eq!((restore.mnemonic(), restore.op0_register()), (Mnemonic::Mov, Register::RCX));
+            assert_eq!(restore.memory_displacement64(), u64::from(Slot::Spill(Gpr::RCX).offset()));
+            let lea = all.iter().find(|i| i.mnemonic() == Mnemonic::Lea).unwrap();
+            assert_eq!((lea.memory_base(), lea.memory_displacement64() as i64), (Register::RCX, -7));
+            let rotated = all.iter().find(|i| i.mnemonic() == Mnemonic::Rorx);
+            let rotated = rotated.map(|i| (i.op0_register(), i.op1_register(), i.immediate8()));
+            assert_eq!(rotated, can_rotate.then_some((Register::RCX, Register::RCX, 32)));
+        }
+    }
+
+    #[test]
+    fn fs_goes_before_an_instruction_without_a_segment() {
+        let add: &[u8] = &[0x66, 0x41, 0x03, 0x4c, 0x24, 0x08]; // add cx, [r12 + 8]
+        let vpxor: &[u8] = &[0xc5, 0xf1, 0xef, 0x07]; // vpxor xmm0, xmm1, [rdi]
+        for bytes in [add, vpxor] {
+            let plain = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).decode();
+            let [changed] = decoded(&with_fs(bytes).unwrap())[..] else { panic!("one instruction") };
+            assert_eq!((changed.code(), changed.segment_prefix()), (plain.code(), Register::FS));
+            assert_eq!(changed.memory_base(), plain.memory_base());
+            assert_eq!(changed.memory_displacement64(), plain.memory_displacement64());
+        }
+        assert!(with_fs(&[0x66, 0x2e, 0x03, 0x0f]).is_none());
+        assert!(with_fs(&[0x65, 0x48, 0x03, 0x0f]).is_none());
+        assert!(with_fs(&[0x66; 15]).is_none());
+    }
+
     #[test]
     fn loads_and_stores_are_what_they_are_called() {
         let parts = MemoryParts { segment: None, base: Gpr::RBX.id(8), index: 0, scale: 0, disp: 8 };
@@ -260,5 +329,6 @@ mod tests {
         assert_eq!(decoded(Op::Load, None), (Mnemonic::Mov, OpKind::Register, Register::None));
         assert_eq!(decoded(Op::Store, Some(FS)), (Mnemonic::Mov, OpKind::Memory, Register::FS));
         assert_eq!(decoded(Op::Compare, Some(FS)), (Mnemonic::Cmp, OpKind::Register, Register::FS));
+        assert_eq!(decoded(Op::Address, None), (Mnemonic::Lea, OpKind::Register, Register::None));
     }
 }

@@ -1,7 +1,6 @@
 //! What an instruction's bytes say and DynamoRIO's operands do not show.
 
 use crate::ir::Instr;
-use crate::sys;
 
 /// The prefixes of an instruction.
 #[derive(Clone, Copy, Default)]
@@ -22,13 +21,8 @@ impl Prefixes {
     /// Those of a decoded instruction; none of one that the instrumentation has made.
     pub fn of(instr: Instr) -> Self {
         let mut found = Self::default();
-        // SAFETY: only looks at its argument.
-        if unsafe { sys::instr_raw_bits_valid(instr.0) } == 0 {
-            return found;
-        }
-        for at in 0.. {
-            // SAFETY: the bytes are there, and an instruction does not end with a prefix, where the loop would go on.
-            match unsafe { sys::instr_get_raw_byte(instr.0, at) } {
+        for byte in instr.raw_bytes().unwrap_or_default() {
+            match *byte {
                 0x66 => found.operand_size = true,
                 0x67 => found.address_size = true,
                 0xf2 | 0xf3 => found.repeat = true,

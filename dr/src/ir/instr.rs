@@ -89,6 +89,20 @@ impl Instr {
         unsafe { sys::instr_length(block.context, self.0) as u64 }
     }
 
+    /// Its machine code, if it has been decoded from there and is still the same.
+    #[must_use]
+    pub fn raw_bytes(&self) -> Option<&[u8]> {
+        // SAFETY: see the crate's "Safety of the whole"; while they are valid, there are as many bytes as the length says,
+        // for which no context is needed then.
+        unsafe {
+            let valid = sys::instr_raw_bits_valid(self.0) != 0;
+            valid.then(|| {
+                let len = sys::instr_length(std::ptr::null_mut(), self.0);
+                std::slice::from_raw_parts(sys::instr_get_raw_bits(self.0), len as usize)
+            })
+        }
+    }
+
     /// Source operands.
     pub fn srcs(self) -> impl Iterator<Item = Opnd> {
         // SAFETY: see the crate's "Safety of the whole"; the index is below the count.
