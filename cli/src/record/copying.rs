@@ -53,7 +53,10 @@ fn copy(folder: &Path, stop: &AtomicBool) {
         thread::park_timeout(pause);
         let start = Instant::now();
         // What cannot be read or copied now is told in the end.
-        for module in modules(folder).unwrap_or_default() {
+        let found = modules(folder).unwrap_or_default();
+        // What is new is copied once, but looked for again and again.
+        pause = PAUSE.max(start.elapsed() * REST);
+        for module in found {
             if stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -61,7 +64,6 @@ fn copy(folder: &Path, stop: &AtomicBool) {
                 let _ = pack_elf(folder, from_ref(&module));
             }
         }
-        pause = PAUSE.max(start.elapsed() * REST);
     }
 }
 

@@ -7,7 +7,7 @@ use bugnet_format::folder::{ELF_FOLDER, Module};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -107,7 +107,7 @@ fn pack_one(module: &Module, copy: &Path) -> io::Result<u64> {
     // Only a whole copy gets its name.
     let new = copy.with_extension("new");
     let written = File::create(&new).and_then(|file| {
-        zstd::stream::copy_encode(bytes.as_slice(), &file, LEVEL)?;
+        (&file).write_all(&zstd::bulk::compress(&bytes, LEVEL)?)?;
         fs::rename(&new, copy)?;
         Ok(file.metadata()?.len())
     });
