@@ -326,6 +326,7 @@ impl<'a> Rewriter<'a> {
     fn execute(&mut self, i: usize, reads: Vec<Access>, writes: Vec<Access>) {
         let instr = self.instrs[i];
         if instr.is_call() {
+            let reads = if self.is_inline(i, &reads, &[]) { reads } else { self.look_at(i, reads) };
             if self.by_fs {
                 self.call_by_fs(i, &reads)
             } else {
@@ -358,7 +359,7 @@ impl<'a> Rewriter<'a> {
         if !self.is_inline(i, &reads, &writes) {
             self.program_flags(Some(instr), self.live[i]);
             if !reads.is_empty() {
-                self.callout(Some(instr), i, Kind::Reads(reads.into()));
+                self.look_at(i, reads);
             }
             if !writes.is_empty() {
                 let writes: Box<[Access]> = writes.into();
@@ -368,6 +369,13 @@ impl<'a> Rewriter<'a> {
             return;
         }
         if self.by_fs { self.execute_by_fs(i, &reads, &writes) } else { self.execute_by_key(i, &reads, &writes) }
+    }
+
+    /// Checks what an instruction reads in a callout. Returns what there is left to check: nothing.
+    fn look_at(&mut self, i: usize, reads: Vec<Access>) -> Vec<Access> {
+        self.program_flags(Some(self.instrs[i]), self.live[i]);
+        self.callout(Some(self.instrs[i]), i, Kind::Reads(reads.into()));
+        Vec::new()
     }
 
     /// Whether the accesses of an instruction are checked and mirrored without a callout.
