@@ -20,9 +20,13 @@ impl Instruction {
         if !memory.is_code(pc, 1) {
             return None;
         }
-        let bytes = memory.read(pc, decode::MAX_LEN as u64);
+        Self::of(pc, &memory.read(pc, decode::MAX_LEN as u64), memory)
+    }
+
+    /// Decodes the instruction at `pc` that begins with these bytes; `None` if they are none, or there is no code.
+    pub fn of(pc: u64, bytes: &[u8], memory: &Memory) -> Option<Self> {
         // SAFETY: only the replayed thread gets here, in events and clean calls.
-        unsafe { decode::decode(pc, &bytes) }.filter(|decoded| memory.is_code(pc, decoded.len)).map(Self)
+        unsafe { decode::decode(pc, bytes) }.filter(|decoded| memory.is_code(pc, decoded.len)).map(Self)
     }
 
     /// Length in bytes.

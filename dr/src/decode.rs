@@ -12,7 +12,7 @@ pub const MAX_LEN: usize = 15;
 unsafe extern "C" {
     /// DynamoRIO's decoder of a copied instruction, which the bindings leave out: the address behind the copy, null if
     /// it is no instruction.
-    fn decode_from_copy(
+    pub(crate) fn decode_from_copy(
         context: *mut c_void,
         copy: *mut sys::byte,
         original: *mut sys::byte,

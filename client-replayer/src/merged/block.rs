@@ -6,7 +6,6 @@
 
 use super::site::Site;
 use super::state::merged;
-use crate::instruction;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Block, Opnd};
 use bugnet_dr::sys;
@@ -47,23 +46,25 @@ pub unsafe extern "C" fn on_block(
     block.meta(Some(first), block.jump_if_rcx_zero(next));
     block.meta(Some(first), next);
     let mut opaque = false;
-    for instr in instrs {
+    for instr in replay.own_instructions(&block, instrs) {
         if opaque {
             block.remove(instr);
             continue;
         }
         let pc = instr.pc();
         let action = classify(instr);
-        opaque = !(replay.memory.is_code(pc, instr.len(&block)) && instruction::runs(&action));
+        let own = replay.decode(pc);
+        opaque = own.as_ref().is_none_or(|own| !own.runs());
         let accesses = match action {
             Action::Execute { reads, writes } => !(reads.is_empty() && writes.is_empty()),
             _ => true,
         };
-        let site = match accesses && !opaque {
-            true => Site::access(pc, &replay.memory),
-            false => Site::other(pc),
+        let site = match own.filter(|_| accesses && !opaque) {
+            Some(own) => Site::access(pc, own, replay),
+            None => Site::other(pc),
         };
         let site = replay.add_site(site);
+        replay.note_cached(pc, instr.len(&block));
         let code = if accesses || opaque { replay.stub.call(site) } else { replay.stub.check(site) };
         block.meta(Some(instr), block.raw(&code));
         if opaque {

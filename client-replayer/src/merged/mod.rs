@@ -10,6 +10,7 @@
 //!
 //! - `state`: DynamoRIO's events
 //! - `block`, `site`: instruments blocks, so that they call the client
+//! - `code`: the code that each thread executes
 //! - `thread`: a recorded thread, its records and registers
 //! - `picture`: what a thread knows of memory; `pages`: where its pages are
 //! - `access`: what an instruction is going to read and write
@@ -19,6 +20,7 @@
 
 mod access;
 mod block;
+mod code;
 mod origin;
 mod pages;
 mod picture;
@@ -41,12 +43,12 @@ use bugnet_dr::sys;
 use bugnet_format::control::{self, Conflict, MAX_CONFLICTS, MergedFailure, MergedResult, Request, Response};
 use bugnet_format::merged::{Merged as Package, Segment};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{Addr, CodeSeq};
+use bugnet_format::types::CodeSeq;
+use code::Cached;
 use hashbrown::HashMap;
 use origin::{MAX_THREADS, Origin, Origins};
 use picture::{CodePages, pieces};
 use site::Site;
-use std::ffi::c_void;
 use std::fs::File;
 use std::ops::Range;
 use std::rc::Rc;
@@ -111,6 +113,7 @@ pub struct Merged {
     code: Rc<CodePages>,
     /// The code picture that memory has.
     code_seq: CodeSeq,
+    cached: Cached,
     origins: Origins,
     system: System,
     /// The registers of the thread that runs, during an event.
@@ -144,6 +147,7 @@ impl Merged {
             segment: None,
             code: Rc::default(),
             code_seq: CodeSeq(0),
+            cached: Cached::default(),
             origins: Origins::default(),
             system: System::default(),
             machine: Machine::new(),
@@ -349,21 +353,11 @@ impl Merged {
         if old.is_none_or(|old| old.thread != next.thread) {
             self.machine.load(&self.threads[next.thread].regs);
             // It may begin with code that nobody else has executed in this order up to now.
-            self.change_code(self.threads[next.thread].picture.seq())?;
+            let seq = self.threads[next.thread].picture.seq();
+            self.change_code(seq)?;
+            self.fit_cache(seq);
         }
         Ok(())
-    }
-
-    /// The instruction at `pc`, decoded once.
-    fn instruction(&mut self, pc: u64) -> Result<Rc<Instruction>, Trouble> {
-        if let Some(known) = self.instructions.get(&pc) {
-            return Ok(Rc::clone(known));
-        }
-        let found =
-            Instruction::decode(pc, &self.memory).ok_or_else(|| format!("the log has no instruction at {pc:#x}"))?;
-        let found = Rc::new(found);
-        self.instructions.insert(pc, Rc::clone(&found));
-        Ok(found)
     }
 
     /// Nothing is due at an instruction that replay does not execute.
@@ -466,41 +460,6 @@ impl Merged {
         }
         self.accesses.reads.clear();
         Ok(())
-    }
-
-    /// Puts the code pages up to `seq` into memory, unless they are, and drops what was translated from others.
-    fn change_code(&mut self, seq: CodeSeq) -> Result<(), MemoryError> {
-        if seq <= self.code_seq {
-            return Ok(());
-        }
-        let code = Rc::clone(&self.code);
-        for page in code.between(self.code_seq, seq) {
-            let start = page.addr.page().0;
-            let known = self.memory.is_code(start, 1);
-            // The picture was taken while other threads may have been writing there, and nothing orders it with what they
-            // wrote: where it changes what they have stored here, it says nothing about what others are to find.
-            self.memory.ensure_readable(start, Addr::PAGE)?;
-            let before = self.memory.read(start, Addr::PAGE);
-            for (at, _) in (start..).zip(before.iter().zip(page.bytes)).filter(|(_, (old, new))| old != new) {
-                self.origins.system(at, 1);
-            }
-            self.memory.install_code(&[*page])?;
-            if known {
-                self.drop_blocks(start, Addr::PAGE);
-            }
-        }
-        self.code_seq = seq;
-        self.instructions.clear();
-        Ok(())
-    }
-
-    /// Makes DynamoRIO forget the blocks of a piece of code.
-    fn drop_blocks(&mut self, start: u64, len: u64) {
-        unsafe extern "C" fn dropped(_: *mut c_void) {}
-        // SAFETY: within a clean call, holding no lock. The block in which it was called may be among those that are
-        // dropped, and must not be returned to: `jump` marks the registers as changed, so execution is redirected.
-        unsafe { sys::dr_flush_region_ex(start as sys::app_pc, len as usize, Some(dropped), std::ptr::null_mut()) };
-        self.machine.jump(self.machine.pc);
     }
 
     /// Takes note of a signal. [`Self::machine`] holds the registers; the code cache has counted `ahead` instructions

@@ -17,6 +17,7 @@ impl Merged {
             Record::Code { seq, .. } => {
                 self.threads[index].picture.change_code(*seq);
                 self.change_code(*seq)?;
+                self.fit_cache(self.threads[index].picture.seq());
             }
             Record::Registers { updates, .. } => {
                 self.note_stores()?;
@@ -117,6 +118,7 @@ impl Merged {
             return Ok(());
         };
         self.change_code(beginning.interval.code_seq)?;
+        self.fit_cache(beginning.interval.code_seq);
         // Behind an `execve` that failed, registers are as the call left them.
         if self.machine.pc == beginning.regs.rip {
             self.same(&beginning.regs, "the next interval begins with other registers")

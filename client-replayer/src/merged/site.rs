@@ -1,9 +1,8 @@
 //! The places in blocks from which the client is called.
 
+use super::Merged;
 use crate::instruction::Instruction;
-use crate::memory::Memory;
 use bugnet_dr::access::Action;
-use bugnet_dr::decode::MAX_LEN;
 
 /// A place in a block, before an instruction.
 pub struct Site {
@@ -17,11 +16,10 @@ pub struct Site {
 
 impl Site {
     /// A site before an instruction that accesses memory.
-    pub fn access(pc: u64, memory: &Memory) -> Self {
-        let instruction = Instruction::decode(pc, memory);
-        let repeats = instruction.as_ref().is_some_and(|i| matches!(i.action(), Action::Repeat(_)));
-        let code = if repeats { memory.read(pc, MAX_LEN as u64) } else { Vec::new() };
-        Self { pc, instruction, code }
+    pub fn access(pc: u64, instruction: Instruction, replay: &mut Merged) -> Self {
+        let repeats = matches!(instruction.action(), Action::Repeat(_));
+        let code = if repeats { replay.bytes(pc) } else { Vec::new() };
+        Self { pc, instruction: Some(instruction), code }
     }
 
     /// A site before any other instruction, or in the place of one that is not executed.

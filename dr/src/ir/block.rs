@@ -3,6 +3,7 @@
 use super::instr::Instr;
 use super::operand::{Opnd, Segment};
 use super::registers::Gpr;
+use crate::decode::{MAX_LEN, decode_from_copy};
 use crate::sys;
 use std::ffi::c_void;
 
@@ -109,6 +110,49 @@ impl Block {
         };
         self.app(None, instr, pc);
         instr
+    }
+
+    /// Makes the empty block one of the program's instructions at `pc`, decoded from a copy of its code: as far as `goes_on`
+    /// says, up to the first branch, or to where the copy may have but a part of an instruction. Where the block does not
+    /// end by itself, it goes on behind the last one.
+    ///
+    /// # Safety
+    /// The copy stays as it is until DynamoRIO has made the block.
+    pub unsafe fn decode_apps(&self, pc: u64, copy: &[u8], goes_on: impl Fn(Instr) -> bool) -> Vec<Instr> {
+        let mut instrs: Vec<Instr> = Vec::new();
+        let mut at = 0;
+        while at + MAX_LEN <= copy.len() {
+            let from = &copy[at..];
+            // SAFETY: see the crate's "Safety of the whole"; an instruction's bytes are in the copy.
+            let (instr, end) = unsafe {
+                let instr = sys::instr_create(self.context);
+                let original = (pc + at as u64) as *mut sys::byte;
+                let end = decode_from_copy(self.context, from.as_ptr().cast_mut(), original, instr);
+                (Instr(instr), end)
+            };
+            if end.is_null() {
+                // SAFETY: an instruction of ours that is in no list.
+                unsafe { sys::instr_destroy(self.context, instr.0) };
+                break;
+            }
+            self.app(None, instr, pc + at as u64);
+            instrs.push(instr);
+            at += end as usize - from.as_ptr() as usize;
+            let goes_on = goes_on(instr);
+            // SAFETY: as above. Bytes that depend on their address do not stand where that is right.
+            unsafe {
+                if instr.is_cti() || sys::instr_has_rel_addr_reference(instr.0) != 0 {
+                    sys::instr_set_raw_bits_valid(instr.0, 0);
+                }
+            }
+            if !goes_on || instr.is_cti() {
+                return instrs;
+            }
+        }
+        if let Some(last) = instrs.last() {
+            self.app(None, self.leave(pc + at as u64), last.pc());
+        }
+        instrs
     }
 
     /// Takes an instruction out of the block for good; the handle must not be used afterwards.
