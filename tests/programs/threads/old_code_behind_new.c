@@ -31,10 +31,8 @@ static void *run(void *unused)
     (void)unused;
     while (!ready)
         ;
-    long calls = 0;
     while (call(old) == 1)
-        calls++;
-    ENSURE(calls > 0);
+        ;
     return NULL;
 }
 
