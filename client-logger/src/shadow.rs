@@ -93,6 +93,11 @@ pub fn make_room(range: &Range<u64>) -> bool {
 /// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
 const TABLES: u64 = 1 << 44;
 
+/// Most bytes of a shadow that stay in memory from one interval to the next.
+const MOST_KEPT: usize = 128 << 20;
+/// The same where each of several threads has a shadow.
+const MOST_KEPT_EACH: usize = 8 << 20;
+
 /// Bytes of a table.
 pub const TABLE: usize = 1 << UNIT_SHIFT;
 
@@ -478,10 +483,11 @@ impl Shadow {
     }
 
     /// The same for the next interval of the thread, which may use much of it again.
-    pub fn clear_for(self, interval: IntervalNo) {
+    pub fn clear_for(self, interval: IntervalNo, threaded: bool) {
+        let most = if threaded { MOST_KEPT_EACH } else { MOST_KEPT };
         let granules = self.own_granules().into_iter().map(extent);
         // SAFETY: as above.
-        if unsafe { zeroing::zero_again(granules, interval.0) }.is_err() {
+        if unsafe { zeroing::zero_again(granules, interval.0, most) }.is_err() {
             cannot_clear();
         }
     }

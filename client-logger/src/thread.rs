@@ -438,7 +438,7 @@ impl Thread {
     }
 
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
-        self.shadow.clear_for(self.interval);
+        self.shadow.clear_for(self.interval, process.threaded());
         self.density = Density::new();
         self.made_ahead = MadeAhead::new();
         let code = process.code();

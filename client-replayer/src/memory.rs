@@ -26,6 +26,8 @@ const CHUNK: u64 = PAGE * CHUNK_PAGES;
 const NO_PAGE: u64 = u64::MAX;
 /// Pages in [`Memory::recent`].
 const RECENT: usize = 256;
+/// Most bytes that stay in memory from one interval to the next.
+const MOST_KEPT: usize = 128 << 20;
 /// The host reserves from here on; the kernel gives nothing below it to unprivileged programs.
 const USER_START: u64 = 0x1_0000;
 /// End of the addresses of user mode.
@@ -303,7 +305,7 @@ impl Memory {
         self.resets += 1;
         // SAFETY: the pages are the recorded program's, mapped by this type, private and without a file; no reference to them
         // is held, and the only thread that uses them waits.
-        let zeroed = unsafe { zeroing::zero_again(pages, self.resets) };
+        let zeroed = unsafe { zeroing::zero_again(pages, self.resets, MOST_KEPT) };
         zeroed.map_err(|at| MemoryError::System(at, rustix::io::Errno::INVAL))
     }
 

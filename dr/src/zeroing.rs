@@ -11,16 +11,14 @@ const WINDOW: usize = 4096;
 
 /// Every so many times, pages go in which nothing was written since the time before.
 const SWEEP: u64 = 8;
-/// Most pages that stay.
-const MOST: usize = (128 << 20) / PAGE;
 
-/// Makes ranges of whole pages of private anonymous memory zero, for the `turn`-th time. An error is the start of a range
-/// with which the kernel refuses to.
+/// Makes ranges of whole pages of private anonymous memory zero, for the `turn`-th time; `most`: how many bytes may stay. An
+/// error is the start of a range with which the kernel refuses to.
 ///
 /// # Safety
 /// No reference to the memory is held, and no other thread uses it meanwhile.
-pub unsafe fn zero_again(ranges: impl IntoIterator<Item = Range<u64>>, turn: u64) -> Result<(), u64> {
-    let mut room = MOST;
+pub unsafe fn zero_again(ranges: impl IntoIterator<Item = Range<u64>>, turn: u64, most: usize) -> Result<(), u64> {
+    let mut room = most / PAGE;
     let sweep = turn.is_multiple_of(SWEEP);
     for range in ranges {
         let start = range.start;
