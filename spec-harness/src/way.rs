@@ -117,8 +117,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Finds it in what gdb printed in a run that took `cpu` seconds of CPU time; `None` if gdb met an instruction or a system call that it cannot record, or did not
-    /// come to recording.
+    /// Finds it in what gdb printed in a run that took `cpu` seconds of CPU time; `None` if gdb met an instruction or a
+    /// system call that it cannot record, or did not come to recording.
     pub fn of_gdb(printed: &str, cpu: f64) -> Option<Self> {
         let after = |what: &str| printed.rsplit_once(what).map(|(_, rest)| rest);
         let stopped = ["Process record does not support", "Process record: failed"];

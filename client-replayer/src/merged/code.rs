@@ -32,7 +32,7 @@ pub(super) struct Cached {
 
 impl Merged {
     /// `len` bytes of the picture of the running thread, or of another one's if none runs.
-    fn picture(&mut self, address: u64, len: usize) -> Vec<u8> {
+    pub(super) fn picture(&mut self, address: u64, len: usize) -> Vec<u8> {
         let index = self.segment.map_or(0, |segment| segment.thread);
         let mut bytes = Vec::with_capacity(len);
         if let Some(thread) = self.threads.get_mut(index) {
@@ -47,11 +47,6 @@ impl Merged {
     pub(super) fn decode(&mut self, pc: u64) -> Option<Instruction> {
         let bytes = self.memory.is_code(pc, 1).then(|| self.picture(pc, MAX_LEN))?;
         Instruction::of(pc, &bytes, &self.memory)
-    }
-
-    /// The bytes of the instruction of the running thread at `pc`, and maybe of some behind it.
-    pub(super) fn bytes(&mut self, pc: u64) -> Vec<u8> {
-        self.picture(pc, MAX_LEN)
     }
 
     /// The instruction at `pc`, decoded once.

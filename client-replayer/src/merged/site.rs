@@ -3,6 +3,7 @@
 use super::Merged;
 use crate::instruction::Instruction;
 use bugnet_dr::access::Action;
+use bugnet_dr::decode::MAX_LEN;
 
 /// A place in a block, before an instruction.
 pub struct Site {
@@ -18,7 +19,7 @@ impl Site {
     /// A site before an instruction that accesses memory.
     pub fn access(pc: u64, instruction: Instruction, replay: &mut Merged) -> Self {
         let repeats = matches!(instruction.action(), Action::Repeat(_));
-        let code = if repeats { replay.bytes(pc) } else { Vec::new() };
+        let code = if repeats { replay.picture(pc, MAX_LEN) } else { Vec::new() };
         Self { pc, instruction: Some(instruction), code }
     }
 
