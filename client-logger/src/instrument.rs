@@ -446,7 +446,10 @@ impl<'a> Rewriter<'a> {
             sys::OP_movaps | sys::OP_movapd | sys::OP_movdqa | sys::OP_movupd => {
                 block.make(sys::OP_movups, &[shadow], &[src])
             }
-            sys::OP_vmovaps | sys::OP_vmovdqa => block.make(sys::OP_vmovups, &[shadow], &[src]),
+            sys::OP_movntps | sys::OP_movntpd | sys::OP_movntdq => block.make(sys::OP_movups, &[shadow], &[src]),
+            sys::OP_vmovaps | sys::OP_vmovdqa | sys::OP_vmovntps | sys::OP_vmovntpd | sys::OP_vmovntdq => {
+                block.make(sys::OP_vmovups, &[shadow], &[src])
+            }
             opcode => block.make(opcode, &[shadow], &[src]),
         })
     }
@@ -484,7 +487,7 @@ fn written(instr: Instr) -> u16 {
     instr.dsts().filter(|opnd| opnd.is_reg()).fold(0, |mask, opnd| mask | opnd.gprs())
 }
 
-/// Whether the instruction stores a register or a constant of so many bytes as it is.
+/// Whether the instruction stores a register, or a part of one, or a constant of so many bytes as it is.
 fn stores_as_is(instr: Instr, bytes: u32) -> bool {
     let mut srcs = instr.srcs();
     let Some(src) = srcs.next() else { return false };
@@ -508,7 +511,30 @@ fn stores_as_is(instr: Instr, bytes: u32) -> bool {
         | sys::OP_vmovups
         | sys::OP_vmovaps
         | sys::OP_vmovdqu
-        | sys::OP_vmovdqa => true,
+        | sys::OP_vmovdqa
+        | sys::OP_movntps
+        | sys::OP_movntpd
+        | sys::OP_movntdq
+        | sys::OP_vmovntps
+        | sys::OP_vmovntpd
+        | sys::OP_vmovntdq
+        // Parts of a vector register.
+        | sys::OP_movss
+        | sys::OP_movsd
+        | sys::OP_movd
+        | sys::OP_movq
+        | sys::OP_movlps
+        | sys::OP_movlpd
+        | sys::OP_movhps
+        | sys::OP_movhpd
+        | sys::OP_vmovss
+        | sys::OP_vmovsd
+        | sys::OP_vmovd
+        | sys::OP_vmovq
+        | sys::OP_vmovlps
+        | sys::OP_vmovlpd
+        | sys::OP_vmovhps
+        | sys::OP_vmovhpd => true,
         _ => false,
     }
 }

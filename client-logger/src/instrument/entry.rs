@@ -4,7 +4,7 @@ use super::Rewriter;
 use super::machine::{self, Op};
 use crate::callout::Slot;
 use crate::site::Kind;
-use bugnet_dr::ir::{Gpr, Opnd};
+use bugnet_dr::ir::Gpr;
 use bugnet_dr::liveness;
 use bugnet_dr::sys;
 use bugnet_format::types::CodeSeq;
@@ -24,7 +24,7 @@ impl Rewriter<'_> {
         let (entry, back) = self.slow(site);
         if self.live[0].any_flags() && !saved {
             // Flag-free: the upper half of the counter is zero unless it is negative.
-            self.insert(first, &machine::count_without_flags(n as u32, std::arch::is_x86_feature_detected!("bmi2")));
+            self.insert(first, &machine::count_without_flags(n as u32, has_bmi2()));
             block.meta(first, block.jump(entry));
             self.insert(first, &machine::slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
             block.meta(first, back);
@@ -44,33 +44,27 @@ impl Rewriter<'_> {
         let (entry, back) = self.slow(self.site(0, Kind::CodeBehind { by_fs: self.by_fs, saved: self.flags_saved }));
         // A thread that is to stop here finds 0 there, and one without a shadow at a distance always does in the one slot.
         let code_seq = if self.by_fs { Slot::CodeSeqByFs } else { Slot::CodeSeq };
-        let needed = (needed.0 as u32).max(1).to_le_bytes();
+        let needed = (needed.0 as u32).max(1);
         block.meta(first, back);
         if self.live[0].any_flags() && !self.flags_saved {
-            let (rcx, ecx) = (Opnd::reg(Gpr::RCX, 8), Opnd::reg(Gpr::RCX, 4));
             let near = block.label();
-            block.meta(first, block.store(Slot::Spill(Gpr::RCX).opnd(8), rcx));
-            block.meta(first, block.load(ecx, code_seq.opnd(4)));
-            // lea rcx, [rcx - needed]
-            let minus = needed_negated(needed);
-            block.meta(first, block.raw(&[&[0x48, 0x8d, 0x89][..], &minus].concat()));
-            block.meta(first, block.store(Slot::Difference.opnd(8), rcx));
-            block.meta(first, block.load(ecx, Slot::Difference.upper_half()));
+            self.insert(first, &machine::compare_without_flags(code_seq, needed, has_bmi2()));
             block.meta(first, block.jump_if_rcx_zero(near));
-            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            self.insert(first, &machine::slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
             block.meta(first, block.jump(entry));
             block.meta(first, near);
-            block.meta(first, block.load(rcx, Slot::Spill(Gpr::RCX).opnd(8)));
+            self.insert(first, &machine::slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
         } else {
             // cmp dword gs:[slot], needed
-            let code = [&[0x65, 0x81, 0x3c, 0x25][..], &code_seq.offset().to_le_bytes(), &needed].concat();
+            let code =
+                [&[0x65, 0x81, 0x3c, 0x25][..], &code_seq.offset().to_le_bytes(), &needed.to_le_bytes()].concat();
             block.meta(first, block.raw(&code));
             block.meta(first, block.jump_if(sys::OP_jb, entry));
         }
     }
 }
 
-/// A displacement that subtracts.
-fn needed_negated(needed: [u8; 4]) -> [u8; 4] {
-    i32::from_le_bytes(needed).wrapping_neg().to_le_bytes()
+/// Whether the processor has RORX.
+fn has_bmi2() -> bool {
+    std::arch::is_x86_feature_detected!("bmi2")
 }

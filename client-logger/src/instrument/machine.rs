@@ -54,6 +54,29 @@ impl Code {
         self.len += bytes.len();
     }
 
+    /// The upper half of RCX, which is also in a slot, to ECX.
+    fn upper_half(&mut self, slot: Slot, can_rotate: bool) {
+        if can_rotate {
+            // Not from memory: a load of half of what was just stored would wait for the store.
+            self.push(&[0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 32]); // rorx rcx, rcx, 32
+            self.push(&[0x89, 0xc9]); // mov ecx, ecx
+        } else {
+            self.load_low(slot.offset() + 4);
+        }
+    }
+
+    /// `mov ecx, gs:[offset]`
+    fn load_low(&mut self, offset: u32) {
+        self.push(&[GS, 0x8b, 0x0c, 0x25]);
+        self.push(&offset.to_le_bytes());
+    }
+
+    /// `lea rcx, [rcx - n]`
+    fn subtract(&mut self, n: u32) {
+        self.push(&[0x48, 0x8d, 0x89]);
+        self.push(&n.cast_signed().wrapping_neg().to_le_bytes());
+    }
+
     /// An operation of 8 bytes on a slot.
     fn slot(&mut self, op: Op, reg: Gpr, slot: Slot) {
         // [disp32]: no base and no index.
@@ -196,21 +219,27 @@ pub fn count_without_flags(n: u32, can_rotate: bool) -> Code {
     let mut code = Code::new();
     code.slot(Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX));
     code.slot(Op::Load, Gpr::RCX, Slot::Left);
-    code.push(&[0x48, 0x8d, 0x89]); // lea rcx, [rcx - n]
-    code.push(&n.cast_signed().wrapping_neg().to_le_bytes());
+    code.subtract(n);
     code.slot(Op::Store, Gpr::RCX, Slot::Left);
     // The upper half of the counter is zero unless it is negative.
-    if can_rotate {
-        // Not from memory: a load of half of what was just stored would wait for the store.
-        code.push(&[0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 32]); // rorx rcx, rcx, 32
-        code.push(&[0x89, 0xc9]); // mov ecx, ecx
-    } else {
-        code.push(&[GS, 0x8b, 0x0c, 0x25]); // mov ecx, [left + 4]
-        code.push(&(Slot::Left.offset() + 4).to_le_bytes());
-    }
+    code.upper_half(Slot::Left, can_rotate);
     let restore = slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX));
     code.push(&[0xe3, restore.len as u8 + JUMP]); // jrcxz
     code.push(restore.bytes());
+    code
+}
+
+/// Makes RCX zero if the 4 bytes in a slot are not below `least`, without a change of flags. The program's RCX is in its slot
+/// then.
+pub fn compare_without_flags(value: Slot, least: u32, can_rotate: bool) -> Code {
+    let mut code = Code::new();
+    code.slot(Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX));
+    code.load_low(value.offset());
+    code.subtract(least);
+    if !can_rotate {
+        code.slot(Op::Store, Gpr::RCX, Slot::Difference);
+    }
+    code.upper_half(Slot::Difference, can_rotate);
     code
 }
 
@@ -299,6 +328,27 @@ mod tests {
             let rotated = all.iter().find(|i| i.mnemonic() == Mnemonic::Rorx);
             let rotated = rotated.map(|i| (i.op0_register(), i.op1_register(), i.immediate8()));
             assert_eq!(rotated, can_rotate.then_some((Register::RCX, Register::RCX, 32)));
+        }
+    }
+
+    #[test]
+    fn comparing_without_flags_changes_none_and_leaves_the_upper_half_of_the_difference() {
+        crate::callout::pretend_slots();
+        for can_rotate in [false, true] {
+            let all = decoded(&compare_without_flags(Slot::CodeSeq, 7, can_rotate));
+            assert!(all.iter().all(|i| i.rflags_modified() == 0 && i.mnemonic() != Mnemonic::INVALID));
+            let (spill, value, minus) = (all[0], all[1], all[2]);
+            assert_eq!(spill.memory_displacement64(), u64::from(Slot::Spill(Gpr::RCX).offset()));
+            assert_eq!(
+                (value.op0_register(), value.memory_displacement64()),
+                (Register::ECX, Slot::CodeSeq.offset().into())
+            );
+            assert_eq!((minus.mnemonic(), minus.memory_displacement64() as i64), (Mnemonic::Lea, -7));
+            let last = all[all.len() - 1];
+            assert_eq!(last.op0_register(), Register::ECX);
+            let half = u64::from(Slot::Difference.offset()) + 4;
+            assert_eq!(last.op1_kind() == OpKind::Memory && last.memory_displacement64() == half, !can_rotate);
+            assert_eq!(all.iter().any(|i| i.mnemonic() == Mnemonic::Rorx && i.immediate8() == 32), can_rotate);
         }
     }
 

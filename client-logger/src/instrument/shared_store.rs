@@ -33,7 +33,8 @@ impl Rewriter<'_> {
         self.callout(at, i, Kind::SharedAddress(write));
         block.meta(at, block.jump(store));
         self.like_before(i, write, unlike);
-        block.meta(at, block.store(Slot::Outcome.opnd(4), Opnd::imm(0, 4)));
+        // All 8 bytes, which are read together behind the store: else the processor would wait for them.
+        block.meta(at, block.store(Slot::Outcome.opnd(8), Opnd::imm(0, 4)));
         block.meta(at, store);
     }
 
