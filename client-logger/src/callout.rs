@@ -237,6 +237,8 @@ impl Code {
 const MOST_BEFORE: usize = 18;
 /// Bytes of the inline part, without the address of its site.
 const INLINE: usize = 26;
+/// Bytes of all of it.
+const CALLOUT: usize = INLINE + size_of::<u64>();
 
 /// Inserts a callout about `site` before `at`. All registers and flags are the same behind it, unless the site is one
 /// that changes them.
@@ -246,6 +248,15 @@ pub fn insert(block: &Block, at: Option<Instr>, site: Site) {
 
 /// A callout, not yet in the block, with at most [`MOST_BEFORE`] bytes of machine code before it.
 pub fn make(block: &Block, before: &[u8], site: Site) -> Instr {
+    let mut code = [0; MOST_BEFORE + CALLOUT];
+    let len = before.len();
+    code[..len].copy_from_slice(before);
+    code[len..len + CALLOUT].copy_from_slice(&inline(site));
+    block.raw(&code[..len + CALLOUT])
+}
+
+/// The machine code of a callout.
+pub fn inline(site: Site) -> [u8; CALLOUT] {
     static ALL_ALIKE: OnceLock<[u8; INLINE]> = OnceLock::new();
     let inline = ALL_ALIKE.get_or_init(|| {
         let code = Code::default()
@@ -257,12 +268,10 @@ pub fn make(block: &Block, before: &[u8], site: Site) -> Instr {
         code.0.try_into().unwrap_or_else(|_| unreachable!("the inline part has another length"))
     });
     let site = kept::keep(site) as u64;
-    let mut code = [0; MOST_BEFORE + INLINE + 8];
-    let len = before.len();
-    code[..len].copy_from_slice(before);
-    code[len..len + INLINE].copy_from_slice(inline);
-    code[len + INLINE..len + INLINE + 8].copy_from_slice(&site.to_le_bytes());
-    block.raw(&code[..len + INLINE + 8])
+    let mut code = [0; CALLOUT];
+    code[..INLINE].copy_from_slice(inline);
+    code[INLINE..].copy_from_slice(&site.to_le_bytes());
+    code
 }
 
 /// Where callouts go on, with RAX where they return to: behind the address of their site. It leaves the thread in RAX and

@@ -4,6 +4,7 @@
 use crate::callout::Slot;
 use crate::code::{read_memory, write_memory};
 use crate::fs_base::Guard;
+use crate::instrument::BEFORE_LIMIT;
 use crate::maps;
 use crate::process;
 use crate::signals;
@@ -161,8 +162,12 @@ fn scan(start: u64, pc: u64) -> Scan {
             }
             // A callout, behind which RAX is the program's.
             (Mnemonic::Jmp, Some(_)) => out.rax_moved = false,
-            (Mnemonic::Js | Mnemonic::Jmp, _) if counting && i.op0_kind() == OpKind::NearBranch64 => {
+            (Mnemonic::Js, _) if counting => {
                 out.limit = Some(i.near_branch_target());
+                counting = false;
+            }
+            (Mnemonic::Jrcxz, _) if counting => {
+                out.limit = Some(i.next_ip() + BEFORE_LIMIT);
                 counting = false;
             }
             _ => {}

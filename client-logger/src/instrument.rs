@@ -38,6 +38,7 @@ use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::types::CodeSeq;
+pub use machine::BEFORE_LIMIT;
 use machine::Op;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -142,7 +143,16 @@ fn end_at_store(block: &Block, instrs: Vec<Instr>) -> Vec<Instr> {
 struct Slow {
     /// The callout.
     entry: Instr,
-    back: Instr,
+    /// Where it returns to.
+    back: Back,
+}
+
+/// Where a slow path returns to.
+#[derive(Clone, Copy)]
+enum Back {
+    To(Instr),
+    /// To what comes behind this jump.
+    Behind(Instr),
 }
 
 struct Rewriter<'a> {
@@ -236,8 +246,32 @@ impl<'a> Rewriter<'a> {
     /// Makes a slow path, to be jumped to at the returned entry and to return to the returned label.
     fn slow(&mut self, site: Site) -> (Instr, Instr) {
         let (entry, back) = (callout::make(self.block, &[], site), self.block.label());
-        self.slow.push(Slow { entry, back });
+        self.slow.push(Slow { entry, back: Back::To(back) });
         (entry, back)
+    }
+
+    /// Inserts a jump to a slow path, which returns to what comes behind it.
+    fn slow_if(&mut self, at: Option<Instr>, opcode: u32, site: Site) {
+        let entry = callout::make(self.block, &[], site);
+        let jump = self.block.jump_if(opcode, entry);
+        self.block.meta(at, jump);
+        self.slow.push(Slow { entry, back: Back::Behind(jump) });
+    }
+
+    /// The place to which a slow path returns. All instructions are there.
+    fn place(&self, back: Back) -> Instr {
+        let jump = match back {
+            Back::To(place) => return place,
+            Back::Behind(jump) => jump,
+        };
+        let next = jump.next();
+        // DynamoRIO may put something before an instruction of the program's, or replace it.
+        let lasting = |next: &Instr| !next.is_app() && next.opcode() == sys::OP_nop;
+        next.filter(lasting).unwrap_or_else(|| {
+            let label = self.block.label();
+            self.block.meta(next, label);
+            label
+        })
     }
 
     fn instruction(&mut self, i: usize) {
@@ -311,8 +345,8 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Inserts machine code that has nothing to do with flags and cannot fault: as a part of the piece before it, if there
-    /// is one. DynamoRIO takes its time for each.
+    /// Inserts machine code that reads no flags and cannot fault: as a part of the piece before it, if there is one.
+    /// DynamoRIO takes its time for each.
     fn join(&self, at: Option<Instr>, code: &machine::Code) {
         if !self.piece.get().is_some_and(|piece| self.block.extend_raw(piece, at, code.bytes())) {
             self.insert(at, code);
@@ -469,16 +503,15 @@ impl<'a> Rewriter<'a> {
         let leaves = branches || last.is_direct_jump();
         // Checks behind the last instruction belong to it; it then is no branch, and the block's end is the place.
         let at = (!leaves && (last.is_cti() || last.is_syscall())).then_some(last);
-        let over = block.label();
-        if !leaves {
-            block.meta(at, block.jump(over));
-        }
+        let returns: Vec<Instr> = self.slow.iter().map(|slow| self.place(slow.back)).collect();
+        let over = (!leaves).then(|| block.label());
+        over.inspect(|over| block.meta(at, block.jump(*over)));
         self.place_straddles(at);
-        for Slow { entry, back } in self.slow {
-            block.meta(at, entry);
+        for (slow, back) in self.slow.iter().zip(returns) {
+            block.meta(at, slow.entry);
             block.meta(at, block.jump(back));
         }
-        block.meta(at, over);
+        over.inspect(|over| block.meta(at, *over));
     }
 }
 

@@ -482,8 +482,12 @@ impl Shadow {
         }
     }
 
-    /// The same for the next interval of the thread, which may use much of it again.
+    /// The same for an interval of the thread, which may use again much of what the one before has used.
     pub fn clear_for(self, interval: IntervalNo, threaded: bool) {
+        if interval.0 == 0 {
+            // Before its first one, the thread has used next to nothing, or, if it was forked, what its parent has, too.
+            return self.clear();
+        }
         let most = if threaded { MOST_KEPT_EACH } else { MOST_KEPT };
         let granules = self.own_granules().into_iter().map(extent);
         // SAFETY: as above.

@@ -11,7 +11,8 @@
 //! The shadow has its bytes at the same alignment as memory has them.
 
 use super::machine::{self, FS, Op};
-use super::{Rewriter, pieces, plain_load, reads_once};
+use super::{Back, Rewriter, Slow, pieces, plain_load, reads_once};
+use crate::callout;
 use crate::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
@@ -237,10 +238,7 @@ impl Rewriter<'_> {
         let block = self.block;
         block.meta(at, both.code(block, Op::Compare, loaded, bytes, Some(FS), 0));
         let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: Some(loaded) };
-        let site = self.site(i, kind);
-        let (entry, back) = self.slow(site);
-        block.meta(at, block.jump_if(sys::OP_jnz, entry));
-        block.meta(at, back);
+        self.slow_if(at, sys::OP_jnz, self.site(i, kind));
     }
 
     /// A load of a whole vector register: what the program got is compared in the register itself, which then gets the
@@ -263,10 +261,7 @@ impl Rewriter<'_> {
         block.meta(behind, xor);
         block.meta(behind, block.make(test, &[], &[x, x]));
         let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: None };
-        let site = self.site(i, kind);
-        let (entry, back) = self.slow(site);
-        block.meta(behind, block.jump_if(sys::OP_jnz, entry));
-        block.meta(behind, back);
+        self.slow_if(behind, sys::OP_jnz, self.site(i, kind));
         block.meta(behind, block.make(load, &[x], &[shadow]));
         s.inspect(|s| self.restore(behind, *s, live));
     }
@@ -314,14 +309,16 @@ impl Rewriter<'_> {
         let v = value_register(taken, live);
         self.spill(at, v, live);
         let kind = Kind::Differs { ordinal, bytes, target: both.target(), loaded: None };
-        let site = self.site(i, kind);
-        let (entry, back) = self.slow(site);
+        let entry = callout::make(block, &[], self.site(i, kind));
+        let mut last = None;
         for (offset, bytes) in pieces(bytes) {
             block.meta_faulting(at, both.code(block, Op::Load, v, bytes, None, offset), instr.pc());
             block.meta(at, both.code(block, Op::Compare, v, bytes, Some(FS), offset));
-            block.meta(at, block.jump_if(sys::OP_jnz, entry));
+            let jump = block.jump_if(sys::OP_jnz, entry);
+            block.meta(at, jump);
+            last = Some(jump);
         }
-        block.meta(at, back);
+        self.slow.extend(last.map(|jump| Slow { entry, back: Back::Behind(jump) }));
         self.restore(at, v, live);
     }
 

@@ -12,7 +12,7 @@
 //! may end there, and other code may read what this code does not.
 
 use super::machine::{self, Op};
-use super::{Rewriter, Slow};
+use super::{Back, Rewriter, Slow};
 use crate::callout::{self, Slot};
 use crate::site::Kind;
 use bugnet_dr::ir::Gpr;
@@ -103,7 +103,7 @@ impl Rewriter<'_> {
         let restored = SCRATCH.map(|reg| machine::slot(Op::Load, reg, Slot::Spill(reg)));
         let restored = restored.iter().flat_map(machine::Code::bytes).copied().collect::<Vec<u8>>();
         let changed = callout::make(block, &restored, self.site(0, Kind::CodeChanged(code)));
-        self.slow.push(Slow { entry: changed, back });
+        self.slow.push(Slow { entry: changed, back: Back::To(back) });
         for (piece, expected) in pieces {
             block.meta(first, block.raw(&piece.load()));
             let mut difference = vec![0x48, 0xb9]; // mov rcx, -expected

@@ -2,7 +2,7 @@
 
 use super::Rewriter;
 use super::machine::{self, Op};
-use crate::callout::Slot;
+use crate::callout::{self, Slot};
 use crate::site::Kind;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::liveness;
@@ -12,7 +12,6 @@ use bugnet_format::types::CodeSeq;
 impl Rewriter<'_> {
     /// Counts the block's instructions, and calls out where a threshold lies among them.
     pub(super) fn count(&mut self) {
-        let block = self.block;
         let first = Some(self.instrs[0]);
         let n = self.instrs.len() as i64;
         let flags = liveness::rflags_bits(liveness::flags_read_first(&self.instrs));
@@ -21,17 +20,12 @@ impl Rewriter<'_> {
             self.free_flags(first, self.live[0], u16::MAX);
         }
         let site = self.site(0, Kind::Limit { flags, saved });
-        let (entry, back) = self.slow(site);
         if self.live[0].any_flags() && !saved {
-            // Flag-free: the upper half of the counter is zero unless it is negative.
-            self.insert(first, &machine::count_without_flags(n as u32, has_bmi2()));
-            block.meta(first, block.jump(entry));
-            self.insert(first, &machine::slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
-            block.meta(first, back);
+            // This jumps in any case: the callout may as well lie here.
+            self.insert(first, &machine::count_without_flags(n as u32, has_bmi2(), &callout::inline(site)));
         } else {
             self.insert(first, &machine::count(n as u32));
-            block.meta(first, block.jump_if(sys::OP_js, entry));
-            block.meta(first, back);
+            self.slow_if(first, sys::OP_js, site);
         }
     }
 

@@ -37,9 +37,8 @@ impl Rewriter<'_> {
         if self.flags_saved || !live.any_flags() {
             return;
         }
-        let [before, most, save] = machine::save_flags((live.gprs | keep) & Gpr::RAX.bit() == 0);
+        let [before, save] = machine::save_flags((live.gprs | keep) & Gpr::RAX.bit() == 0);
         self.join(at, &before);
-        self.insert(at, &most);
         self.insert(at, &save);
         self.flags_saved = true;
     }
@@ -47,9 +46,7 @@ impl Rewriter<'_> {
     /// At `at`, the arithmetic flags are the program's.
     pub(super) fn program_flags(&mut self, at: Option<Instr>, live: Live) {
         if std::mem::take(&mut self.flags_saved) {
-            let [before, restore] = machine::restore_flags(live.gprs & Gpr::RAX.bit() == 0);
-            self.join(at, &before);
-            self.insert(at, &restore);
+            self.join(at, &machine::restore_flags(live.gprs & Gpr::RAX.bit() == 0));
         }
     }
 

@@ -2,8 +2,8 @@
 //! long, and a short run spends most of its time there.
 //!
 //! DynamoRIO takes each piece of machine code for one instruction, and looks only at the first one in it to see what it
-//! does to flags. So a piece that reads or writes flags begins with the instruction that does, and so does one that may
-//! fault.
+//! does to flags. So a piece that reads flags begins with the instruction that does, and one that may fault with that. What
+//! only writes flags may be anywhere: where DynamoRIO does not see it, it takes them for wanted.
 
 use super::LONGEST_INSTRUCTION;
 use crate::callout::Slot;
@@ -11,9 +11,12 @@ use bugnet_dr::ir::{Gpr, MemoryParts};
 
 /// A piece of machine code that does not depend on its own address.
 pub struct Code {
-    bytes: [u8; 64],
+    bytes: [u8; MOST],
     len: usize,
 }
+
+/// Most bytes of a piece.
+const MOST: usize = 104;
 
 /// What is done with a register and memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,7 +44,7 @@ const ADD_SAHF: [u8; 3] = [0x04, 0x7f, 0x9e];
 
 impl Code {
     fn new() -> Self {
-        Self { bytes: [0; 64], len: 0 }
+        Self { bytes: [0; MOST], len: 0 }
     }
 
     /// The bytes.
@@ -168,31 +171,32 @@ pub fn with_fs(instruction: &[u8]) -> Option<Code> {
     Some(code)
 }
 
-/// Saves the arithmetic flags, in [`Slot::Flags`]. RAX stays as it is, unless it is dead.
-pub fn save_flags(rax_dead: bool) -> [Code; 3] {
-    let (mut before, mut most, mut save) = (Code::new(), Code::new(), Code::new());
-    most.push(&[LAHF]);
+/// Saves the arithmetic flags, in [`Slot::Flags`]. RAX stays as it is, unless it is dead. DynamoRIO sees that the second
+/// piece reads the overflow flag, and then takes all flags for wanted.
+pub fn save_flags(rax_dead: bool) -> [Code; 2] {
+    let (mut before, mut save) = (Code::new(), Code::new());
     save.push(&SETO_AL);
+    save.push(&[LAHF]);
     save.slot(Op::Store, Gpr::RAX, Slot::Flags);
     if !rax_dead {
         before.slot(Op::Store, Gpr::RAX, Slot::Rax);
         save.slot(Op::Load, Gpr::RAX, Slot::Rax);
     }
-    [before, most, save]
+    [before, save]
 }
 
 /// Undoes [`save_flags`].
-pub fn restore_flags(rax_dead: bool) -> [Code; 2] {
-    let (mut before, mut restore) = (Code::new(), Code::new());
+pub fn restore_flags(rax_dead: bool) -> Code {
+    let mut code = Code::new();
     if !rax_dead {
-        before.slot(Op::Store, Gpr::RAX, Slot::Rax);
+        code.slot(Op::Store, Gpr::RAX, Slot::Rax);
     }
-    before.slot(Op::Load, Gpr::RAX, Slot::Flags);
-    restore.push(&ADD_SAHF);
+    code.slot(Op::Load, Gpr::RAX, Slot::Flags);
+    code.push(&ADD_SAHF);
     if !rax_dead {
-        restore.slot(Op::Load, Gpr::RAX, Slot::Rax);
+        code.slot(Op::Load, Gpr::RAX, Slot::Rax);
     }
-    [before, restore]
+    code
 }
 
 /// `mov reg, value`
@@ -212,10 +216,9 @@ pub fn constant(reg: Gpr, value: u64) -> Code {
     code
 }
 
-/// Takes `n` from the counter without a change of flags, by way of RCX, and goes on behind what follows if that leaves it
-/// non-negative. Else RCX is the program's again, and what follows has to be a jump of [`JUMP`] bytes. Behind it, RCX is to
-/// be [restored](slot).
-pub fn count_without_flags(n: u32, can_rotate: bool) -> Code {
+/// Takes `n` from the counter without a change of flags, by way of RCX, and calls out if that makes it negative. RCX is the
+/// program's at the callout and behind all of this.
+pub fn count_without_flags(n: u32, can_rotate: bool, callout: &[u8]) -> Code {
     let mut code = Code::new();
     code.slot(Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX));
     code.slot(Op::Load, Gpr::RCX, Slot::Left);
@@ -224,10 +227,16 @@ pub fn count_without_flags(n: u32, can_rotate: bool) -> Code {
     // The upper half of the counter is zero unless it is negative.
     code.upper_half(Slot::Left, can_rotate);
     let restore = slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX));
-    code.push(&[0xe3, restore.len as u8 + JUMP]); // jrcxz
+    code.push(&[0xe3, (restore.len + callout.len() + 2) as u8]); // jrcxz
+    code.push(restore.bytes());
+    code.push(callout);
+    code.push(&[0xeb, restore.len as u8]); // jmp
     code.push(restore.bytes());
     code
 }
+
+/// Bytes between the conditional jump of [`count_without_flags`] and the callout.
+pub const BEFORE_LIMIT: u64 = 9;
 
 /// Makes RCX zero if the 4 bytes in a slot are not below `least`, without a change of flags. The program's RCX is in its slot
 /// then.
@@ -242,9 +251,6 @@ pub fn compare_without_flags(value: Slot, least: u32, can_rotate: bool) -> Code 
     code.upper_half(Slot::Difference, can_rotate);
     code
 }
-
-/// Bytes of a jump to a label, as DynamoRIO encodes it.
-const JUMP: u8 = 5;
 
 /// `sub [left], n`
 pub fn count(n: u32) -> Code {
@@ -312,17 +318,22 @@ mod tests {
     }
 
     #[test]
-    fn counting_without_flags_changes_none_and_skips_the_restored_register_and_a_jump() {
+    fn counting_without_flags_changes_none_and_restores_the_register_on_both_ways() {
         crate::callout::pretend_slots();
         for can_rotate in [false, true] {
-            let code = count_without_flags(7, can_rotate);
+            let callout = [0x90; 34];
+            let code = count_without_flags(7, can_rotate, &callout);
             let all = decoded(&code);
             assert!(all.iter().all(|i| i.rflags_modified() == 0 && i.mnemonic() != Mnemonic::INVALID));
-            let [.., jump, restore] = all[..] else { panic!("more instructions") };
-            assert_eq!(jump.mnemonic(), Mnemonic::Jrcxz);
-            assert_eq!(jump.near_branch_target(), code.bytes().len() as u64 + u64::from(JUMP));
-            assert_eq!((restore.mnemonic(), restore.op0_register()), (Mnemonic::Mov, Register::RCX));
-            assert_eq!(restore.memory_displacement64(), u64::from(Slot::Spill(Gpr::RCX).offset()));
+            let [before @ .., over, restore] = &all[..] else { panic!("more instructions") };
+            let [.., jump, restored] = before[..before.len() - callout.len()] else { panic!("more instructions") };
+            assert_eq!((jump.mnemonic(), jump.near_branch_target()), (Mnemonic::Jrcxz, restore.ip()));
+            assert_eq!(restored.next_ip(), jump.next_ip() + BEFORE_LIMIT);
+            assert_eq!((over.mnemonic(), over.near_branch_target()), (Mnemonic::Jmp, code.bytes().len() as u64));
+            for restore in [restored, *restore] {
+                assert_eq!((restore.mnemonic(), restore.op0_register()), (Mnemonic::Mov, Register::RCX));
+                assert_eq!(restore.memory_displacement64(), u64::from(Slot::Spill(Gpr::RCX).offset()));
+            }
             let lea = all.iter().find(|i| i.mnemonic() == Mnemonic::Lea).unwrap();
             assert_eq!((lea.memory_base(), lea.memory_displacement64() as i64), (Register::RCX, -7));
             let rotated = all.iter().find(|i| i.mnemonic() == Mnemonic::Rorx);
