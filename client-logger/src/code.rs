@@ -6,7 +6,7 @@ use crate::writer::LogFile;
 use bugnet_dr::sys;
 use bugnet_format::code::{self, CodePage, CodeStore, PAGE};
 use bugnet_format::folder::CODE_FILE;
-use bugnet_format::frame::Packer;
+use bugnet_format::frame::{Packer, stored_frame};
 use bugnet_format::types::{Addr, CodeSeq, Tid};
 use hashbrown::HashMap;
 use needed::Needed;
@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 const TRIM: u64 = 256;
 /// zstd's level.
 const LEVEL: i32 = 1;
+/// So many pages are not compressed when they come: each program's start has them, and most programs are short.
+const STORED: u32 = 64;
 /// Pages in a frame of a store that is written anew.
 const PAGES_OF_FRAME: usize = 64;
 
@@ -55,7 +57,7 @@ pub fn write_memory(address: u64, bytes: &[u8]) -> bool {
 /// The code store's file.
 struct Store {
     file: LogFile,
-    /// `None` where there is no file.
+    /// Once it is needed.
     packer: Option<Packer>,
     frames: u32,
 }
@@ -64,23 +66,43 @@ impl Store {
     fn create(path: &Path) -> Result<Self, String> {
         let mut file = LogFile::create(path)?;
         file.write(&code::encode_header())?;
-        let packer = Packer::new(LEVEL).map_err(|e| e.to_string())?;
-        Ok(Self { file, packer: Some(packer), frames: 0 })
+        Ok(Self { file, packer: None, frames: 0 })
     }
 
     fn none() -> Self {
         Self { file: LogFile::none(), packer: None, frames: 0 }
     }
 
+    /// Appends a page.
+    fn append(&mut self, seq: CodeSeq, address: u64, bytes: &[u8; PAGE]) -> Result<(), String> {
+        if self.frames >= STORED {
+            return self.append_packed([(seq, address, bytes)]);
+        }
+        let (mut raw, mut frame) = (Vec::new(), Vec::new());
+        code::encode_page(seq, Addr(address), bytes, &mut raw);
+        stored_frame(self.frames, &raw, &mut frame);
+        self.write(&frame)
+    }
+
     /// Appends a frame of pages.
-    fn append<'a>(&mut self, pages: impl IntoIterator<Item = (CodeSeq, u64, &'a [u8; PAGE])>) -> Result<(), String> {
+    fn append_packed<'a>(
+        &mut self,
+        pages: impl IntoIterator<Item = (CodeSeq, u64, &'a [u8; PAGE])>,
+    ) -> Result<(), String> {
         let (mut raw, mut frame) = (Vec::new(), Vec::new());
         for (seq, address, bytes) in pages {
             code::encode_page(seq, Addr(address), bytes, &mut raw);
         }
-        let packer = self.packer.as_mut().ok_or("the code store is closed")?;
+        let packer = match &mut self.packer {
+            Some(packer) => packer,
+            none => none.insert(Packer::new(LEVEL).map_err(|e| e.to_string())?),
+        };
         packer.frame(self.frames, &raw, &mut frame).map_err(|e| e.to_string())?;
-        self.file.write(&frame)?;
+        self.write(&frame)
+    }
+
+    fn write(&mut self, frame: &[u8]) -> Result<(), String> {
+        self.file.write(frame)?;
         self.frames += 1;
         Ok(())
     }
@@ -176,7 +198,7 @@ impl Code {
                 continue;
             }
             let seq = CodeSeq(self.seq().0 + 1);
-            self.store.append([(seq, page, &now)])?;
+            self.store.append(seq, page, &now)?;
             self.stored += 1;
             self.history.push_back(page);
             self.pages.insert(page, (seq, Box::new(now)));
@@ -238,7 +260,7 @@ impl Code {
         let new = self.path.with_extension("bnc.new");
         let mut store = Store::create(&new)?;
         for part in pages.chunks(PAGES_OF_FRAME) {
-            store.append(part.iter().map(|page| (page.seq, page.addr.0, &*page.bytes)))?;
+            store.append_packed(part.iter().map(|page| (page.seq, page.addr.0, &*page.bytes)))?;
         }
         std::fs::rename(&new, &self.path).map_err(failed)?;
         self.store.close();

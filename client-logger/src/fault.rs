@@ -166,6 +166,10 @@ fn scan(start: u64, pc: u64) -> Scan {
                 out.limit = Some(i.near_branch_target());
                 counting = false;
             }
+            (Mnemonic::Jns, _) if counting => {
+                out.limit = Some(i.next_ip());
+                counting = false;
+            }
             (Mnemonic::Jrcxz, _) if counting => {
                 out.limit = Some(i.next_ip() + BEFORE_LIMIT);
                 counting = false;

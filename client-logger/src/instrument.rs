@@ -21,6 +21,7 @@ mod exchange;
 mod flags;
 mod grouping;
 mod lent;
+mod loader;
 mod machine;
 mod ownership;
 mod shared_store;
@@ -32,14 +33,14 @@ use crate::kept;
 use crate::process;
 use crate::site::{Kind, Site};
 use crate::thread;
-use bugnet_dr::access::{self, Access, Action, Place};
+use bugnet_dr::access::{self, Access, Accesses, Action, Place};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd, Segment};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::types::CodeSeq;
 pub use machine::BEFORE_LIMIT;
-use machine::Op;
+use machine::{Condition, Op};
 use std::cell::Cell;
 use std::ffi::c_void;
 
@@ -167,6 +168,8 @@ struct Rewriter<'a> {
     plan: grouping::Plan,
     /// Whether the shadow is at a distance.
     by_fs: bool,
+    /// Whether slow paths lie where they are jumped to: see [`loader`].
+    compact: bool,
     /// The register that the instrumentation has for the whole block: see [`lent`].
     lent: Option<Gpr>,
     /// Whether the program's arithmetic flags are in their slot: see [`flags`].
@@ -184,9 +187,11 @@ struct Scratch {
 
 impl<'a> Rewriter<'a> {
     fn new(block: &'a Block, instrs: Vec<Instr>) -> Self {
+        let compact = loader::has(instrs[0].pc());
         let live = liveness::analyse(&instrs);
         let process = process::get();
         let (threaded, by_fs) = (process.threaded(), process.by_fs());
+        let compact = compact && !threaded;
         let actions: Vec<Action> = instrs.iter().map(|instr| access::classify(*instr)).collect();
         let plan = if threaded { grouping::Plan::new(&instrs, &actions) } else { grouping::Plan::default() };
         Self {
@@ -199,6 +204,7 @@ impl<'a> Rewriter<'a> {
             threaded,
             plan,
             by_fs,
+            compact,
             lent: None,
             flags_saved: false,
             piece: Cell::new(None),
@@ -251,9 +257,13 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Inserts a jump to a slow path, which returns to what comes behind it.
-    fn slow_if(&mut self, at: Option<Instr>, opcode: u32, site: Site) {
+    fn slow_if(&mut self, at: Option<Instr>, condition: Condition, site: Site) {
+        if self.compact {
+            self.join(at, &machine::callout_if(condition, &callout::inline(site)));
+            return;
+        }
         let entry = callout::make(self.block, &[], site);
-        let jump = self.block.jump_if(opcode, entry);
+        let jump = self.block.jump_if(condition.opcode(), entry);
         self.block.meta(at, jump);
         self.slow.push(Slow { entry, back: Back::Behind(jump) });
     }
@@ -345,8 +355,14 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Inserts machine code that reads no flags and cannot fault: as a part of the piece before it, if there is one.
-    /// DynamoRIO takes its time for each.
+    /// Inserts an instruction, or a piece of machine code to which another can be [joined](Self::join).
+    fn put(&self, at: Option<Instr>, instr: Instr) {
+        self.block.meta(at, instr);
+        self.piece.set((instr.opcode() == sys::OP_nop).then_some(instr));
+    }
+
+    /// Inserts machine code that cannot fault and reads no flags, or only those that the code right before it has written: as
+    /// a part of the piece before it, if there is one. DynamoRIO takes its time for each.
     fn join(&self, at: Option<Instr>, code: &machine::Code) {
         if !self.piece.get().is_some_and(|piece| self.block.extend_raw(piece, at, code.bytes())) {
             self.insert(at, code);
@@ -357,7 +373,7 @@ impl<'a> Rewriter<'a> {
         callout::insert(self.block, at, self.site(i, kind));
     }
 
-    fn execute(&mut self, i: usize, reads: Vec<Access>, writes: Vec<Access>) {
+    fn execute(&mut self, i: usize, reads: Accesses, writes: Accesses) {
         let instr = self.instrs[i];
         if instr.is_call() {
             let reads = if self.is_inline(i, &reads, &[]) { reads } else { self.look_at(i, reads) };
@@ -388,7 +404,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Checks what an instruction reads and mirrors what it writes, of memory that no other process changes meanwhile.
-    fn execute_alone(&mut self, i: usize, reads: Vec<Access>, writes: Vec<Access>) {
+    fn execute_alone(&mut self, i: usize, reads: Accesses, writes: Accesses) {
         let instr = self.instrs[i];
         if !self.is_inline(i, &reads, &writes) {
             self.program_flags(Some(instr), self.live[i]);
@@ -396,7 +412,7 @@ impl<'a> Rewriter<'a> {
                 self.look_at(i, reads);
             }
             if !writes.is_empty() {
-                let writes: Box<[Access]> = writes.into();
+                let writes = writes.into_boxed_slice();
                 self.callout(Some(instr), i, Kind::WriteAddresses(writes.clone()));
                 self.callout(instr.next(), i, Kind::Writes(writes));
             }
@@ -406,10 +422,10 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Checks what an instruction reads in a callout. Returns what there is left to check: nothing.
-    fn look_at(&mut self, i: usize, reads: Vec<Access>) -> Vec<Access> {
+    fn look_at(&mut self, i: usize, reads: Accesses) -> Accesses {
         self.program_flags(Some(self.instrs[i]), self.live[i]);
-        self.callout(Some(self.instrs[i]), i, Kind::Reads(reads.into()));
-        Vec::new()
+        self.callout(Some(self.instrs[i]), i, Kind::Reads(reads.into_boxed_slice()));
+        Accesses::new()
     }
 
     /// Whether the accesses of an instruction are checked and mirrored without a callout.

@@ -7,8 +7,8 @@
 
 use crate::fs_base::Guard;
 use crate::process;
+use crate::site::Site;
 use bugnet_dr::sys;
-use std::any::Any;
 use std::ffi::c_void;
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,11 +20,17 @@ const FEW: u64 = 5_000;
 /// Blocks that DynamoRIO has deleted since everything was last thrown away.
 static DELETED: AtomicU64 = AtomicU64::new(0);
 
+/// Sites that are allocated at once.
+const CHUNK: usize = 64;
+
+/// Sites that stay where they are: each part has room for [`CHUNK`] of them from the beginning.
+type Sites = Vec<Vec<Site>>;
+
 struct Kept {
     /// What was made for blocks since the last time that all were asked to be thrown away.
-    current: Vec<Box<dyn Any + Send>>,
+    current: Sites,
     /// What was made before, as long as that has not happened.
-    old: Vec<Box<dyn Any + Send>>,
+    old: Sites,
     /// Whether it has been asked for.
     asked: bool,
     /// Blocks that were built since then.
@@ -37,12 +43,16 @@ fn kept() -> MutexGuard<'static, Kept> {
     KEPT.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Keeps a value for the block that is being built; the address is valid as long as the block can be executed.
-pub fn keep<T: Any + Send>(value: T) -> *const T {
-    let value = Box::new(value);
-    let address = &raw const *value;
-    kept().current.push(value);
-    address
+/// Keeps a site of the block that is being built; the address is valid as long as the block can be executed.
+pub fn keep(site: Site) -> *const Site {
+    let chunks = &mut kept().current;
+    if chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+        chunks.push(Vec::with_capacity(CHUNK));
+    }
+    // There is room for it, so none of the others moves.
+    let chunk = chunks.last_mut().unwrap_or_else(|| unreachable!("just made"));
+    chunk.push(site);
+    &raw const chunk[chunk.len() - 1]
 }
 
 /// A block is about to be built. Throws everything away if most of it is of no use any more.

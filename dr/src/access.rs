@@ -24,6 +24,8 @@ use crate::ir::{Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
 use crate::sys;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::regs::RegisterFile;
+use prefixes::Prefixes;
+use smallvec::{SmallVec, smallvec};
 
 /// Memory that an instruction touches.
 #[derive(Clone, Copy)]
@@ -35,6 +37,9 @@ pub struct Access {
     /// Whether a mask decides which of the bytes are touched, so that the others may not even be mapped.
     pub masked: bool,
 }
+
+/// What an instruction reads or writes: nearly always one place at most.
+pub type Accesses = SmallVec<[Access; 1]>;
 
 /// How the address of an [`Access`] follows from registers.
 #[derive(Clone, Copy)]
@@ -129,9 +134,9 @@ pub enum Action {
     /// It runs on both sides.
     Execute {
         /// What it reads; the index is the ordinal.
-        reads: Vec<Access>,
+        reads: Accesses,
         /// What it writes.
-        writes: Vec<Access>,
+        writes: Accesses,
     },
     /// A `rep` string instruction; it runs on both sides, on ranges.
     Repeat(RepString),
@@ -286,6 +291,9 @@ fn size(opnd: Opnd) -> u32 {
     }
 }
 
+/// Why an instruction is not recorded whose operand DynamoRIO shows in an unknown way.
+const UNKNOWN_OPERAND: &str = "a memory operand of this form";
+
 fn plain(opnd: Opnd) -> Option<Access> {
     let bytes = size(opnd);
     let place = if let Some(address) = opnd.absolute() {
@@ -360,7 +368,7 @@ fn opaque_store(instr: Instr) -> Option<Action> {
     };
     Some(match plain(target) {
         Some(target) => Action::OpaqueStore { target, effect, kind },
-        None => Action::Unsupported("a memory operand of this form"),
+        None => Action::Unsupported(UNKNOWN_OPERAND),
     })
 }
 
@@ -380,7 +388,7 @@ fn gather_shape(opcode: u32) -> Option<(u32, u32)> {
     })
 }
 
-fn gather(instr: Instr) -> Option<Vec<Access>> {
+fn gather(instr: Instr) -> Option<Accesses> {
     let (index_bytes, bytes) = gather_shape(instr.opcode())?;
     let parts = instr.srcs().find(|o| o.is_memory())?.parts()?;
     let mask = instr.srcs().filter(|o| !o.is_memory()).find_map(Opnd::get_reg)?;
@@ -399,8 +407,8 @@ fn enter(instr: Instr) -> Action {
         bytes: 8 * count,
         masked: false,
     };
-    let reads = if level > 1 { vec![below(Gpr::RBP, level - 1)] } else { Vec::new() };
-    let writes = vec![below(Gpr::RSP, level + 1)];
+    let reads = if level > 1 { smallvec![below(Gpr::RBP, level - 1)] } else { Accesses::new() };
+    let writes = smallvec![below(Gpr::RSP, level + 1)];
     Action::Execute { reads, writes }
 }
 
@@ -408,6 +416,9 @@ fn enter(instr: Instr) -> Action {
 #[must_use]
 pub fn classify(instr: Instr) -> Action {
     let opcode = instr.opcode();
+    if is_ordinary(opcode) && !Prefixes::of(instr).address_size {
+        return operands(instr);
+    }
     if instr.is_syscall() {
         return Action::Syscall;
     }
@@ -433,30 +444,79 @@ pub fn classify(instr: Instr) -> Action {
         return action;
     }
     if corrections::touches_nothing(opcode) {
-        return Action::Execute { reads: Vec::new(), writes: Vec::new() };
+        return Action::Execute { reads: Accesses::new(), writes: Accesses::new() };
     }
     match opcode {
         sys::OP_enter => return enter(instr),
         sys::OP_xlat => {
             let segment = instr.srcs().find(|o| o.is_memory()).and_then(|o| o.parts()?.segment);
             let read = Access { place: Place::Table(segment), bytes: 1, masked: false };
-            return Action::Execute { reads: vec![read], writes: Vec::new() };
+            return Action::Execute { reads: smallvec![read], writes: Accesses::new() };
         }
         _ => {}
     }
     if instr.is_gather() {
         return match gather(instr) {
-            Some(reads) => Action::Execute { reads, writes: Vec::new() },
+            Some(reads) => Action::Execute { reads, writes: Accesses::new() },
             None => Action::Unsupported("a gather of this form"),
         };
     }
-    let mut reads = Vec::new();
-    let mut writes = Vec::new();
-    let srcs = instr.srcs().map(|opnd| (opnd, true));
-    for (opnd, read) in srcs.chain(instr.dsts().map(|opnd| (opnd, false))).filter(|(opnd, _)| opnd.is_memory()) {
-        let Some(access) = plain(opnd) else { return Action::Unsupported("a memory operand of this form") };
-        if read { &mut reads } else { &mut writes }.push(access);
+    let mut action = operands(instr);
+    if let Action::Execute { reads, writes } = &mut action {
+        corrections::adjust(instr, reads, writes);
     }
-    corrections::adjust(instr, &mut reads, &mut writes);
+    action
+}
+
+/// What an instruction does that reads and writes what its operands say.
+fn operands(instr: Instr) -> Action {
+    let (mut reads, mut writes) = (Accesses::new(), Accesses::new());
+    for opnd in instr.srcs().filter(|opnd| opnd.is_memory()) {
+        let Some(access) = plain(opnd) else { return Action::Unsupported(UNKNOWN_OPERAND) };
+        reads.push(access);
+    }
+    for opnd in instr.dsts().filter(|opnd| opnd.is_memory()) {
+        let Some(access) = plain(opnd) else { return Action::Unsupported(UNKNOWN_OPERAND) };
+        writes.push(access);
+    }
     Action::Execute { reads, writes }
+}
+
+/// Whether nothing is special about these instructions: most that there are, so that asking for them first saves time.
+fn is_ordinary(opcode: u32) -> bool {
+    matches!(
+        opcode,
+        sys::OP_mov_ld
+            | sys::OP_mov_st
+            | sys::OP_mov_imm
+            | sys::OP_movzx
+            | sys::OP_movsx
+            | sys::OP_add
+            | sys::OP_sub
+            | sys::OP_cmp
+            | sys::OP_test
+            | sys::OP_and
+            | sys::OP_or
+            | sys::OP_xor
+            | sys::OP_inc
+            | sys::OP_dec
+            | sys::OP_shl
+            | sys::OP_shr
+            | sys::OP_sar
+            | sys::OP_call
+            | sys::OP_ret
+            | sys::OP_jmp
+            | sys::OP_jb
+            | sys::OP_jnb
+            | sys::OP_jz
+            | sys::OP_jnz
+            | sys::OP_jbe
+            | sys::OP_jnbe
+            | sys::OP_js
+            | sys::OP_jns
+            | sys::OP_jl
+            | sys::OP_jnl
+            | sys::OP_jle
+            | sys::OP_jnle
+    )
 }

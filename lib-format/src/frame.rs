@@ -129,19 +129,44 @@ impl Packer {
     /// # Errors
     /// The compressor's, which are those of memory.
     pub fn frame(&mut self, sequence: u32, records: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
-        debug_assert!(records.len() <= MAX_FRAME, "a frame holds at most MAX_FRAME bytes");
         let packed = self.0.compress(records)?;
-        let start = out.len();
-        out.extend_from_slice(&FRAME_MAGIC);
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&sequence.to_le_bytes());
-        out.extend_from_slice(&(records.len() as u32).to_le_bytes());
-        out.extend_from_slice(&(packed.len() as u32).to_le_bytes());
-        out.extend_from_slice(&packed);
-        let crc = crc32fast::hash(&out[start + 8..]);
-        out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+        put_frame(sequence, records.len(), &packed, out);
         Ok(())
     }
+}
+
+/// Appends a frame with `records` as they are, in the form in which zstd has what it cannot make smaller: that takes a
+/// twentieth of the time.
+pub fn stored_frame(sequence: u32, records: &[u8], out: &mut Vec<u8>) {
+    /// A zstd frame's magic number, and its descriptor: one segment, whose size has four bytes.
+    const START: [u8; 5] = [0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+    const LARGEST_BLOCK: usize = 128 << 10;
+    let mut packed = Vec::with_capacity(records.len() + 16);
+    packed.extend_from_slice(&START);
+    packed.extend_from_slice(&(records.len() as u32).to_le_bytes());
+    let blocks = records.len().div_ceil(LARGEST_BLOCK).max(1);
+    for number in 0..blocks {
+        let from = number * LARGEST_BLOCK;
+        let block = &records[from..records.len().min(from + LARGEST_BLOCK)];
+        // A raw block: whether it is the last one, its kind, its size.
+        let header = u32::from(number + 1 == blocks) | (block.len() as u32) << 3;
+        packed.extend_from_slice(&header.to_le_bytes()[..3]);
+        packed.extend_from_slice(block);
+    }
+    put_frame(sequence, records.len(), &packed, out);
+}
+
+fn put_frame(sequence: u32, raw: usize, packed: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(raw <= MAX_FRAME, "a frame holds at most MAX_FRAME bytes");
+    let start = out.len();
+    out.extend_from_slice(&FRAME_MAGIC);
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&sequence.to_le_bytes());
+    out.extend_from_slice(&(raw as u32).to_le_bytes());
+    out.extend_from_slice(&(packed.len() as u32).to_le_bytes());
+    out.extend_from_slice(packed);
+    let crc = crc32fast::hash(&out[start + 8..]);
+    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// One frame by a [`Packer`] of its own.
@@ -432,4 +457,25 @@ fn usable_records(stream: &[u8]) -> Usable {
     found.fault =
         (found.bytes < stream.len()).then(|| (found.bytes as u64, "a zero byte among the records".to_owned()));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_frames_are_read_as_others() {
+        let sizes = [0, 1, 4116, (128 << 10) - 1, 128 << 10, (128 << 10) + 1, 1 << 20];
+        let (mut file, mut stream) = (Vec::new(), Vec::new());
+        for (sequence, size) in sizes.into_iter().enumerate() {
+            let records: Vec<u8> = (0..size).map(|n: usize| ((n * n) >> 7) as u8).collect();
+            let start = file.len();
+            stored_frame(sequence as u32, &records, &mut file);
+            assert_eq!(zstd::decode_all(&file[start + FRAME_HEADER_SIZE..]).unwrap(), records);
+            stream.extend_from_slice(&records);
+        }
+        let frames = read_frames(&file, 0);
+        assert_eq!((frames.count as usize, frames.fault), (sizes.len(), None));
+        assert!(frames.stream == stream);
+    }
 }

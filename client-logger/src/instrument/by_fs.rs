@@ -10,7 +10,7 @@
 //!
 //! The shadow has its bytes at the same alignment as memory has them.
 
-use super::machine::{self, FS, Op};
+use super::machine::{self, Condition, FS, Op};
 use super::{Back, Rewriter, Slow, pieces, plain_load, reads_once};
 use crate::callout;
 use crate::site::{Kind, Target};
@@ -236,9 +236,9 @@ impl Rewriter<'_> {
     fn check_register(&mut self, i: usize, at: Option<Instr>, both: Both, loaded: Gpr, bytes: u32, address: u16) {
         self.free_flags(at, self.live[i + 1], address | loaded.bit());
         let block = self.block;
-        block.meta(at, both.code(block, Op::Compare, loaded, bytes, Some(FS), 0));
+        self.put(at, both.code(block, Op::Compare, loaded, bytes, Some(FS), 0));
         let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: Some(loaded) };
-        self.slow_if(at, sys::OP_jnz, self.site(i, kind));
+        self.slow_if(at, Condition::Differs, self.site(i, kind));
     }
 
     /// A load of a whole vector register: what the program got is compared in the register itself, which then gets the
@@ -261,7 +261,7 @@ impl Rewriter<'_> {
         block.meta(behind, xor);
         block.meta(behind, block.make(test, &[], &[x, x]));
         let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: None };
-        self.slow_if(behind, sys::OP_jnz, self.site(i, kind));
+        self.slow_if(behind, Condition::Differs, self.site(i, kind));
         block.meta(behind, block.make(load, &[x], &[shadow]));
         s.inspect(|s| self.restore(behind, *s, live));
     }
@@ -309,6 +309,13 @@ impl Rewriter<'_> {
         let v = value_register(taken, live);
         self.spill(at, v, live);
         let kind = Kind::Differs { ordinal, bytes, target: both.target(), loaded: None };
+        if let (1 | 2 | 4 | 8, true) = (bytes, self.compact) {
+            block.meta_faulting(at, both.code(block, Op::Load, v, bytes, None, 0), instr.pc());
+            self.put(at, both.code(block, Op::Compare, v, bytes, Some(FS), 0));
+            self.slow_if(at, Condition::Differs, self.site(i, kind));
+            self.restore(at, v, live);
+            return;
+        }
         let entry = callout::make(block, &[], self.site(i, kind));
         let mut last = None;
         for (offset, bytes) in pieces(bytes) {

@@ -1,7 +1,7 @@
 //! What a block begins with: it counts its instructions, and asks for the code picture that it belongs to.
 
 use super::Rewriter;
-use super::machine::{self, Op};
+use super::machine::{self, Condition, Op};
 use crate::callout::{self, Slot};
 use crate::site::Kind;
 use bugnet_dr::ir::Gpr;
@@ -25,7 +25,7 @@ impl Rewriter<'_> {
             self.insert(first, &machine::count_without_flags(n as u32, has_bmi2(), &callout::inline(site)));
         } else {
             self.insert(first, &machine::count(n as u32));
-            self.slow_if(first, sys::OP_js, site);
+            self.slow_if(first, Condition::Negative, site);
         }
     }
 

@@ -8,6 +8,7 @@
 use super::LONGEST_INSTRUCTION;
 use crate::callout::Slot;
 use bugnet_dr::ir::{Gpr, MemoryParts};
+use bugnet_dr::sys;
 
 /// A piece of machine code that does not depend on its own address.
 pub struct Code {
@@ -29,6 +30,25 @@ pub enum Op {
     Compare,
     /// `lea reg, memory`
     Address,
+}
+
+/// When a check calls out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// The count is negative.
+    Negative,
+    /// A value differs.
+    Differs,
+}
+
+impl Condition {
+    /// DynamoRIO's opcode of the jump.
+    pub fn opcode(self) -> u32 {
+        match self {
+            Self::Negative => sys::OP_js,
+            Self::Differs => sys::OP_jnz,
+        }
+    }
 }
 
 /// The segment prefix of FS.
@@ -235,6 +255,18 @@ pub fn count_without_flags(n: u32, can_rotate: bool, callout: &[u8]) -> Code {
     code
 }
 
+/// Calls out on a condition, else jumps over that.
+pub fn callout_if(condition: Condition, callout: &[u8]) -> Code {
+    let mut code = Code::new();
+    let otherwise = match condition {
+        Condition::Negative => 0x79, // jns
+        Condition::Differs => 0x74,  // jz
+    };
+    code.push(&[otherwise, callout.len() as u8]);
+    code.push(callout);
+    code
+}
+
 /// Bytes between the conditional jump of [`count_without_flags`] and the callout.
 pub const BEFORE_LIMIT: u64 = 9;
 
@@ -339,6 +371,15 @@ mod tests {
             let rotated = all.iter().find(|i| i.mnemonic() == Mnemonic::Rorx);
             let rotated = rotated.map(|i| (i.op0_register(), i.op1_register(), i.immediate8()));
             assert_eq!(rotated, can_rotate.then_some((Register::RCX, Register::RCX, 32)));
+        }
+    }
+
+    #[test]
+    fn callouts_are_jumped_over_unless_they_are_due() {
+        for (condition, jump) in [(Condition::Negative, Mnemonic::Jns), (Condition::Differs, Mnemonic::Je)] {
+            let code = callout_if(condition, &[0x90; 34]);
+            let first = decoded(&code)[0];
+            assert_eq!((first.mnemonic(), first.near_branch_target()), (jump, code.bytes().len() as u64));
         }
     }
 

@@ -3,7 +3,7 @@
 //! The test `decoder` compares what comes out with another decoder, for every instruction.
 
 use super::prefixes::Prefixes;
-use super::{Access, Place};
+use super::{Accesses, Place};
 use crate::ir::{Gpr, Instr, Opnd, opsz, vector_from_id};
 use crate::sys;
 
@@ -102,7 +102,7 @@ fn bytes(instr: Instr) -> Option<u32> {
 }
 
 /// Puts right what the operands say about memory.
-pub fn adjust(instr: Instr, reads: &mut Vec<Access>, writes: &mut Vec<Access>) {
+pub fn adjust(instr: Instr, reads: &mut Accesses, writes: &mut Accesses) {
     if let Some(bytes) = bytes(instr) {
         reads.iter_mut().chain(writes.iter_mut()).for_each(|access| access.bytes = bytes);
     }

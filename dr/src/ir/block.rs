@@ -77,7 +77,11 @@ impl Block {
         // SAFETY: see the crate's "Safety of the whole".
         let first = unsafe { sys::instrlist_first(self.list) };
         let first = (!first.is_null()).then_some(Instr(first));
-        let all: Vec<Instr> = std::iter::successors(first, |i| i.next()).collect();
+        let all = || std::iter::successors(first, |i| i.next());
+        if !all().any(Instr::is_label) {
+            return;
+        }
+        let all: Vec<Instr> = all().collect();
         for (index, label) in all.iter().enumerate().filter(|(_, instr)| instr.is_label()) {
             let Some(answer) = all.get(index + 1) else { continue };
             // Where a block begins among them, those before the last are still there.
