@@ -18,16 +18,17 @@
 //! Blocks whose addresses differ by a multiple of 256 GiB are one block here, so that 4 GiB of address space, of which
 //! what is used takes up memory, have a thread's permissions.
 
+mod directory;
+
 use crate::peer::{self, Awaited, Index, Moment, Peer};
 use crate::process;
 use crate::shadow;
 use crate::stuck::Patience;
 use bugnet_dr::sys;
 use bugnet_format::record::DependencyKind;
-use hashbrown::HashMap;
-use smallvec::{SmallVec, smallvec};
+use directory::{Entry, Group, Stripe, Taking, Visits};
+use smallvec::SmallVec;
 use std::ffi::c_void;
-use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -56,11 +57,37 @@ pub fn block_of(address: u64) -> u32 {
     (address >> BLOCK_SHIFT) as u32
 }
 
+/// Blocks of one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// Number of the group.
+    pub group: u32,
+    /// A bit for each block.
+    pub bits: u64,
+}
+
+impl Blocks {
+    /// Their numbers.
+    pub fn numbers(self) -> impl Iterator<Item = u32> {
+        let mut rest = self.bits;
+        std::iter::from_fn(move || {
+            let first = rest.trailing_zeros();
+            rest &= rest.wrapping_sub(1);
+            (first < u64::BITS).then(|| self.group << GROUP_SHIFT | first)
+        })
+    }
+
+    /// Those of some bits.
+    fn only(self, bits: u64) -> Self {
+        Self { bits: self.bits & bits, ..self }
+    }
+}
+
 /// A thread's permissions.
 pub struct Permissions {
     bytes: *mut u8,
     visits: Visits,
-    missing: Vec<Want>,
+    missing: Vec<Task>,
     lowered: Vec<Lowered>,
     found: Vec<Dependency>,
 }
@@ -84,33 +111,34 @@ impl Permissions {
     }
 
     /// The thread itself gets a permission.
-    pub fn grant(&mut self, block: u32, permission: u8) {
-        // SAFETY: there is a byte for each number.
-        unsafe { self.bytes.add(block as usize).write_volatile(permission) };
-    }
-
-    /// The thread itself gets a permission for all blocks of a group.
-    fn grant_group(&mut self, block: u32, permission: u8) {
-        const SIZE: usize = GROUP as usize;
+    pub fn grant(&mut self, blocks: Blocks, permission: u8) {
         // SAFETY: there is a byte for each number; other threads change them only when they have locked the group, too.
-        unsafe { self.bytes.add(block as usize / SIZE * SIZE).write_bytes(permission, SIZE) };
+        unsafe {
+            if blocks.bits == u64::MAX {
+                const SIZE: usize = GROUP as usize;
+                self.bytes.add(blocks.group as usize * SIZE).write_bytes(permission, SIZE);
+            } else {
+                blocks.numbers().for_each(|block| self.bytes.add(block as usize).write_volatile(permission));
+            }
+        }
     }
 
-    /// The thread itself, which is `me`, takes what it wants; those who stood in the way have left.
-    fn take(&mut self, want: Want, locked: &mut Locked, me: Index, revoked: &Revoked, found: &mut Vec<Dependency>) {
-        // It may have come with the group of another one.
-        if self.get(want.block) >= want.permission() {
-            return;
-        }
-        match locked.group(want.block) {
-            Some(group) => {
-                group.entry(want.block).take(want, me, revoked, found);
-                self.grant(want.block, want.permission());
-            }
-            None => {
-                locked.give(want.block, me, want.writes);
-                self.grant_group(want.block, want.permission());
-            }
+    /// The thread itself, which is `me`, takes some of the blocks that it wants; those who stood in the way have left.
+    fn take(
+        &mut self,
+        blocks: Blocks,
+        page: u64,
+        how: Taking,
+        group: &mut Group,
+        revoked: &Revoked,
+        found: &mut Vec<Dependency>,
+    ) {
+        if blocks.bits != 0 {
+            let add = |kind, bits, other, moment| {
+                found.push(Dependency { kind, page, blocks: blocks.only(bits), other, moment });
+            };
+            group.take(blocks.bits, how, |index| revoked.moment(index), add);
+            self.grant(blocks, if how.writes { MODIFIED } else { SHARED });
         }
     }
 
@@ -118,6 +146,12 @@ impl Permissions {
     pub fn get(&self, block: u32) -> u8 {
         // SAFETY: there is a byte for each number.
         unsafe { self.bytes.add(block as usize).read_volatile() }
+    }
+
+    /// Those of the blocks for which the thread does not have a permission.
+    fn lacking(&self, blocks: Blocks, permission: u8) -> u64 {
+        let lacks = blocks.numbers().filter(|block| self.get(*block) < permission);
+        lacks.fold(0, |bits, block| bits | 1 << (block % GROUP))
     }
 }
 
@@ -128,17 +162,80 @@ impl Drop for Permissions {
     }
 }
 
-/// What an instruction wants of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What an instruction wants of the blocks of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// Number of the block.
-    pub block: u32,
-    /// An address in it.
-    pub address: u64,
-    /// Whether the instruction reads it.
-    pub reads: bool,
-    /// Whether the instruction writes it.
-    pub writes: bool,
+    /// Number of the group.
+    group: u32,
+    /// Its first address.
+    address: u64,
+    /// The blocks that the instruction reads, and those that it writes.
+    reads: u64,
+    writes: u64,
+}
+
+/// What instructions want, ascending by groups.
+#[derive(Default)]
+pub struct Wants(SmallVec<[Want; 2]>);
+
+impl Wants {
+    /// So many bytes from an address on, at least one.
+    pub fn add(&mut self, address: u64, len: u64, writes: bool) {
+        let (first, last) = (address >> BLOCK_SHIFT, address.saturating_add(len - 1) >> BLOCK_SHIFT);
+        for page in first >> GROUP_SHIFT..=last >> GROUP_SHIFT {
+            let start = page << GROUP_SHIFT;
+            let (from, to) = (first.max(start) - start, last.min(start + u64::from(GROUP) - 1) - start);
+            let bits = u64::MAX >> (u64::from(GROUP) - 1 - to) & u64::MAX << from;
+            let group = start as u32 >> GROUP_SHIFT;
+            let (reads, writes) = if writes { (0, bits) } else { (bits, 0) };
+            match self.0.binary_search_by_key(&group, |want| want.group) {
+                Ok(at) => {
+                    self.0[at].reads |= reads;
+                    self.0[at].writes |= writes;
+                }
+                Err(at) => self.0.insert(at, Want { group, address: start << BLOCK_SHIFT, reads, writes }),
+            }
+        }
+    }
+
+    /// Calls `f` on what is to be written of each group, and on what is only to be read.
+    fn each(&self) -> impl Iterator<Item = (Blocks, u8)> {
+        self.0.iter().flat_map(|want| [(want.written(), MODIFIED), (want.only_read(), SHARED)])
+    }
+
+    /// Whether a thread has it all.
+    pub fn are_held(&self, permissions: &Permissions) -> bool {
+        self.each().all(|(blocks, permission)| permissions.lacking(blocks, permission) == 0)
+    }
+
+    /// The thread itself gets it all, and nobody is asked.
+    pub fn grant(&self, permissions: &mut Permissions) {
+        self.each().for_each(|(blocks, _)| permissions.grant(blocks, MODIFIED));
+    }
+}
+
+impl Want {
+    fn written(&self) -> Blocks {
+        Blocks { group: self.group, bits: self.writes }
+    }
+
+    fn only_read(&self) -> Blocks {
+        Blocks { group: self.group, bits: self.reads & !self.writes }
+    }
+
+    /// What of it a thread lacks.
+    fn lacked(&self, permissions: &Permissions) -> Option<Self> {
+        let lacked = permissions.lacking(self.written(), MODIFIED) | permissions.lacking(self.only_read(), SHARED);
+        let (reads, writes) = (self.reads & lacked, self.writes & lacked);
+        (lacked != 0).then_some(Self { reads, writes, ..*self })
+    }
+}
+
+/// What a thread is to get of a group.
+struct Task {
+    want: Want,
+    /// Blocks that come along, for reading and for writing.
+    near: [u64; 2],
 }
 
 /// Something that a thread is ordered behind.
@@ -146,82 +243,39 @@ pub struct Want {
 pub struct Dependency {
     /// Which accesses are ordered.
     pub kind: DependencyKind,
-    /// An address in the block.
-    pub address: u64,
+    /// The first address of the blocks' group.
+    pub page: u64,
+    /// The blocks, one or more.
+    pub blocks: Blocks,
     /// The other thread.
     pub other: Index,
     /// Up to where.
     pub moment: Moment,
 }
 
-/// What the directory knows of a block.
-#[derive(Clone, Default)]
-struct Entry {
-    /// The last thread that wrote, and up to where it may have done so; the moment is not known yet while it is the
-    /// only one that holds the block.
-    writer: Option<(Index, Moment)>,
-    /// Whether the only holder may write.
-    modified: bool,
-    holders: SmallVec<[Index; 4]>,
+impl Dependency {
+    /// A thread begins behind what its parent has done.
+    pub fn of_birth(parent: Index, moment: Moment) -> Self {
+        let blocks = Blocks { group: 0, bits: 1 };
+        Self { kind: DependencyKind::Birth, page: 0, blocks, other: parent, moment }
+    }
+
+    /// An address in the first of the blocks.
+    pub fn address(&self) -> u64 {
+        self.page + (u64::from(self.blocks.bits.trailing_zeros()) << BLOCK_SHIFT)
+    }
+
+    /// How many blocks it is about.
+    pub fn count(&self) -> u64 {
+        self.blocks.bits.count_ones().into()
+    }
 }
 
 /// Blocks of a group.
 const GROUP: u32 = 1 << GROUP_SHIFT;
 
-/// Entries of blocks that stand next to each other.
-struct Group {
-    entries: [Entry; GROUP as usize],
-    /// The thread that was the last to take something in here, and how often it has done so since another one did.
-    taker: Index,
-    streak: u32,
-}
-
-/// Groups that a thread has taken something of, with their streaks; where several share an entry, the last one.
-struct Visits(Box<[(u32, u32); 1 << Visits::SHIFT]>);
-
-impl Visits {
-    const SHIFT: u32 = 9;
-
-    fn new() -> Self {
-        Self(Box::new([(0, 0); 1 << Self::SHIFT]))
-    }
-
-    fn entry(&mut self, group: u32) -> &mut (u32, u32) {
-        // Groups at regular distances get entries of their own.
-        &mut self.0[(group.wrapping_mul(0x9e37_79b1) >> (u32::BITS - Self::SHIFT)) as usize]
-    }
-
-    fn set(&mut self, group: u32, streak: u32) {
-        *self.entry(group) = (group, streak);
-    }
-
-    /// The streak of the group before or behind one.
-    fn beside(&mut self, group: u32) -> u32 {
-        let streak = |(found, streak): (u32, u32), wanted| if found == wanted { streak } else { 0 };
-        let (before, behind) = (group.wrapping_sub(1), group.wrapping_add(1));
-        streak(*self.entry(before), before).max(streak(*self.entry(behind), behind))
-    }
-}
-
-impl Group {
-    fn entry(&mut self, block: u32) -> &mut Entry {
-        &mut self.entries[(block % GROUP) as usize]
-    }
-
-    /// A thread comes to take a block: the blocks around it that it should be given along with it. One that comes again and
-    /// again, and no other meanwhile, gets more each time, up to the whole group, and then likewise of the next group.
-    fn come(&mut self, block: u32, taker: Index, visits: &mut Visits) -> Range<u32> {
-        let group = block >> GROUP_SHIFT;
-        self.streak = if self.taker == taker { self.streak.saturating_add(1) } else { visits.beside(group) };
-        visits.set(group, self.streak);
-        self.taker = taker;
-        let size = 1 << self.streak.min(GROUP_SHIFT);
-        let start = block & !(size - 1);
-        start..start + size
-    }
-}
-
-type Stripe = HashMap<u32, Box<Group>>;
+// Each has a bit.
+const _: () = assert!(GROUP == u64::BITS);
 
 type Directory = [Mutex<Stripe>; STRIPES];
 
@@ -245,8 +299,8 @@ pub fn forget() {
     DIRECTORY.store(std::ptr::null_mut(), Ordering::Release);
 }
 
-fn stripe_of(block: u32) -> usize {
-    (block >> GROUP_SHIFT) as usize % STRIPES
+fn stripe_of(group: u32) -> usize {
+    group as usize % STRIPES
 }
 
 /// So often a thread looks at what it waits for, without anything else.
@@ -318,7 +372,7 @@ const STUCK: &str = "a thread waits in the middle of an access for memory that a
 struct Lowered {
     /// Whose, as an index of [`Revoked::peers`].
     peer: usize,
-    block: u32,
+    blocks: Blocks,
     /// What is left of it.
     to: u8,
 }
@@ -331,31 +385,44 @@ struct Revoked {
 }
 
 impl Revoked {
-    fn add(&mut self, index: Index, block: u32, to: u8) {
+    fn add(&mut self, index: Index, blocks: Blocks, to: u8) {
         let found = self.peers.iter().position(|peer| peer.index == index);
         let peer = found.unwrap_or_else(|| {
             self.peers.extend(peer::get(index));
             self.peers.len() - 1
         });
-        self.lowered.push(Lowered { peer, block, to });
+        self.lowered.push(Lowered { peer, blocks, to });
     }
 
-    /// Notes those who stand in the way of what a thread wants of a block.
-    fn lower(&mut self, entry: &Entry, want: Want, by: Index) {
-        for holder in entry.in_the_way(want, by) {
-            self.add(holder, want.block, if want.writes { INVALID } else { SHARED });
+    /// Notes those who stand in the way of a thread that reads, or writes, blocks of a group.
+    fn lower(&mut self, group: &Group, blocks: Blocks, writes: bool, by: Index) {
+        for (entry, bits) in group.entries(blocks.bits) {
+            self.lower_entry(entry, blocks.only(bits), writes, by);
         }
     }
 
-    /// Whether all those who stand in the way are waited for anyway.
-    fn stands_for(&self, entry: &Entry, want: Want, by: Index) -> bool {
-        entry.in_the_way(want, by).all(|holder| self.peers.iter().any(|peer| peer.index == holder))
+    fn lower_entry(&mut self, entry: &Entry, blocks: Blocks, writes: bool, by: Index) {
+        for holder in entry.in_the_way(writes, by) {
+            self.add(holder, blocks, if writes { INVALID } else { SHARED });
+        }
+    }
+
+    /// The same of blocks that come along, if all those who stand in the way are waited for anyway. Which blocks these are.
+    fn lower_along(&mut self, group: &Group, blocks: Blocks, writes: bool, by: Index) -> u64 {
+        let mut along = 0;
+        for (entry, bits) in group.entries(blocks.bits) {
+            if entry.in_the_way(writes, by).all(|holder| self.peers.iter().any(|peer| peer.index == holder)) {
+                self.lower_entry(entry, blocks.only(bits), writes, by);
+                along |= bits;
+            }
+        }
+        along
     }
 
     /// Takes the permissions away and waits until all have departed: none accesses anything by a permission that it had
     /// before. `false` if recording ends meanwhile.
     fn wait(&mut self, context: *mut c_void) -> bool {
-        let of = |at| self.lowered.iter().filter(move |lowered| lowered.peer == at).map(|l| (l.block, l.to));
+        let of = |at| self.lowered.iter().filter(move |lowered| lowered.peer == at).map(|l| (l.blocks, l.to));
         let called: SmallVec<[Result<Moment, Awaited>; 4]> =
             self.peers.iter().enumerate().map(|(at, peer)| peer.call(of(at))).collect();
         for answer in called {
@@ -393,29 +460,21 @@ struct Locked(SmallVec<[(usize, MutexGuard<'static, Stripe>); 4]>);
 
 impl Locked {
     fn new(wants: &[Want], context: *mut c_void) -> Self {
-        let mut stripes: SmallVec<[usize; 4]> = wants.iter().map(|want| stripe_of(want.block)).collect();
+        let mut stripes: SmallVec<[usize; 4]> = wants.iter().map(|want| stripe_of(want.group)).collect();
         stripes.sort_unstable();
         stripes.dedup();
         Self(stripes.into_iter().map(|stripe| (stripe, lock(stripe, context))).collect())
     }
 
-    fn stripe(&mut self, block: u32) -> &mut Stripe {
-        let stripe = stripe_of(block);
+    fn stripe(&mut self, group: u32) -> &mut Stripe {
+        let stripe = stripe_of(group);
         let at = self.0.partition_point(|(locked, _)| *locked < stripe);
         &mut self.0[at].1
     }
 
-    /// The group of a block; none if no thread has accessed it.
-    fn group(&mut self, block: u32) -> Option<&mut Group> {
-        Some(self.stripe(block).get_mut(&(block >> GROUP_SHIFT))?)
-    }
-
-    /// A group that no thread has accessed becomes a thread's.
-    fn give(&mut self, block: u32, to: Index, modified: bool) {
-        let writer = modified.then(|| (to, Moment::default()));
-        let entry = Entry { writer, modified, holders: smallvec![to] };
-        let group = Group { entries: std::array::from_fn(|_| entry.clone()), taker: to, streak: 0 };
-        self.stripe(block).insert(block >> GROUP_SHIFT, Box::new(group));
+    /// What is known of a group; nothing if no thread has accessed it.
+    fn group(&mut self, group: u32) -> Option<&mut Group> {
+        Some(self.stripe(group).get_mut(&group)?)
     }
 }
 
@@ -424,40 +483,40 @@ impl Locked {
 pub fn acquire(
     me: &Arc<Peer>,
     permissions: &mut Permissions,
-    wants: &[Want],
+    wants: &Wants,
     now: Moment,
     context: *mut c_void,
 ) -> Option<Vec<Dependency>> {
     me.leave(now);
-    let mut locked = Locked::new(wants, context);
+    let mut locked = Locked::new(&wants.0, context);
     let mut missing = std::mem::take(&mut permissions.missing);
     // Others have taken away what they wanted by now, and nobody can take more.
-    missing.extend(wants.iter().filter(|want| permissions.get(want.block) < want.permission()));
+    let lacked = wants.0.iter().filter_map(|want| want.lacked(permissions));
+    missing.extend(lacked.map(|want| Task { want, near: [0; 2] }));
     let lowered = std::mem::take(&mut permissions.lowered);
     let mut revoked = Revoked { peers: SmallVec::new(), lowered, moments: SmallVec::new() };
-    for want in &missing {
-        if let Some(group) = locked.group(want.block) {
-            revoked.lower(group.entry(want.block), *want, me.index);
+    for Task { want, .. } in &missing {
+        if let Some(group) = locked.group(want.group) {
+            revoked.lower(group, want.written(), true, me.index);
+            revoked.lower(group, want.only_read(), false, me.index);
         }
     }
     // What comes along is taken from nobody else, so that it costs no further waiting.
-    for at in 0..missing.len() {
-        let want = missing[at];
-        let Some(group) = locked.group(want.block) else { continue };
-        let near = group.come(want.block, me.index, &mut permissions.visits);
-        for near in near.filter(|near| *near != want.block).map(|block| want.near(block)) {
-            let entry = group.entry(near.block);
-            if permissions.get(near.block) < near.permission() && revoked.stands_for(entry, near, me.index) {
-                revoked.lower(entry, near, me.index);
-                missing.push(near);
-            }
+    for Task { want, near } in &mut missing {
+        let Some(group) = locked.group(want.group) else { continue };
+        let mut open = !(want.reads | want.writes);
+        let streak = group.come(want.group, me.index, &mut permissions.visits);
+        for (blocks, writes, permission) in [(want.written(), true, MODIFIED), (want.only_read(), false, SHARED)] {
+            let around = Blocks { bits: directory::around(blocks.bits, streak) & open, ..blocks };
+            let lacking = around.only(permissions.lacking(around, permission));
+            let along = revoked.lower_along(group, lacking, writes, me.index);
+            near[usize::from(writes)] = along;
+            open &= !along;
         }
     }
     let mut found = revoked.wait(context).then(|| std::mem::take(&mut permissions.found));
     if let Some(found) = &mut found {
-        for want in &missing {
-            permissions.take(*want, &mut locked, me.index, &revoked, found);
-        }
+        take_all(me.index, permissions, &missing, &mut locked, &revoked, found);
     }
     missing.clear();
     permissions.missing = missing;
@@ -468,55 +527,59 @@ pub fn acquire(
     found
 }
 
-impl Want {
-    /// The same of another block of the group.
-    fn near(self, block: u32) -> Self {
-        let away = u64::from(block).wrapping_sub(u64::from(self.block));
-        let address = self.address.wrapping_add(away << BLOCK_SHIFT);
-        Self { block, address, reads: !self.writes, writes: self.writes }
+/// The thread `me` takes what it wants, and then what comes along; those who stood in the way have left.
+fn take_all(
+    me: Index,
+    permissions: &mut Permissions,
+    tasks: &[Task],
+    locked: &mut Locked,
+    revoked: &Revoked,
+    found: &mut Vec<Dependency>,
+) {
+    let how = |reads, writes| Taking { by: me, reads, writes };
+    for Task { want: Want { group: number, address, reads, writes }, .. } in tasks {
+        let blocks = |bits| Blocks { group: *number, bits };
+        let Some(group) = locked.group(*number) else {
+            // All of it, since no thread has accessed any.
+            let written = *writes != 0;
+            locked.stripe(*number).insert(*number, Box::new(Group::given(me, written)));
+            permissions.grant(blocks(u64::MAX), if written { MODIFIED } else { SHARED });
+            continue;
+        };
+        let mut take = |bits, how| permissions.take(blocks(bits), *address, how, group, revoked, found);
+        take(reads & writes, how(true, true));
+        take(reads & !writes, how(true, false));
+        take(writes & !reads, how(false, true));
     }
-
-    /// What it takes.
-    pub fn permission(self) -> u8 {
-        if self.writes { MODIFIED } else { SHARED }
+    for Task { want: Want { group: number, address, .. }, near: [read, written] } in tasks {
+        let blocks = |bits| Blocks { group: *number, bits };
+        if read | written != 0
+            && let Some(group) = locked.group(*number)
+        {
+            let mut take = |bits, how| permissions.take(blocks(bits), *address, how, group, revoked, found);
+            take(*read, how(true, false));
+            take(*written, how(false, true));
+        }
     }
 }
 
-impl Entry {
-    /// Other threads that have what they must not have if a thread gets what it wants.
-    fn in_the_way(&self, want: Want, by: Index) -> impl Iterator<Item = Index> {
-        let all = want.writes || self.modified;
-        self.holders.iter().copied().filter(move |holder| all && *holder != by)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// `me` takes what it wants; those who stood in the way have left.
-    fn take(&mut self, want: Want, me: Index, revoked: &Revoked, found: &mut Vec<Dependency>) {
-        let mut add = |kind, other, moment| found.push(Dependency { kind, address: want.address, other, moment });
-        if let Some((writer, moment)) = &mut self.writer
-            && *writer != me
-        {
-            if self.modified
-                && let Some(left) = revoked.moment(*writer)
-            {
-                *moment = left;
-            }
-            let kind = if want.reads { DependencyKind::Raw } else { DependencyKind::Waw };
-            add(kind, *writer, *moment);
-        }
-        if want.writes {
-            if !self.modified {
-                for reader in self.holders.iter().filter(|holder| **holder != me) {
-                    if let Some(moment) = revoked.moment(*reader) {
-                        add(DependencyKind::War, *reader, moment);
-                    }
-                }
-            }
-            self.holders.clear();
-            self.writer = Some((me, Moment::default()));
-        }
-        self.modified = want.writes;
-        if !self.holders.contains(&me) {
-            self.holders.push(me);
-        }
+    #[test]
+    fn what_is_wanted_is_put_together_by_groups() {
+        let mut wants = Wants::default();
+        wants.add(0x7f00_0000_1fff, 2, false);
+        wants.add(0x7f00_0000_1000, 64, true);
+        wants.add(0x7f00_0000_1fc0, 0x40, true);
+        let group = |address: u64| block_of(address) >> GROUP_SHIFT;
+        let all: Vec<_> = wants.0.iter().map(|w| (w.group, w.address, w.reads, w.writes)).collect();
+        let first = (group(0x7f00_0000_1000), 0x7f00_0000_1000, 1 << 63, 1 << 63 | 1);
+        assert_eq!(all, [first, (group(0x7f00_0000_2000), 0x7f00_0000_2000, 1, 0)]);
+        let mut whole = Wants::default();
+        whole.add(0x3000, 0x2000, false);
+        assert_eq!(whole.0.iter().map(|w| w.reads).collect::<Vec<_>>(), [u64::MAX, u64::MAX]);
+        assert_eq!(whole.0[0].only_read().numbers().map(|n| u64::from(n) << BLOCK_SHIFT).last(), Some(0x3fc0));
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! [`Slot::CodeSeq`]: crate::callout::Slot::CodeSeq
 
+use crate::coherence::Blocks;
 use crate::shadow;
 use bugnet_format::types::Tid;
 use hashbrown::HashMap;
@@ -201,10 +202,10 @@ impl Peer {
 
     /// Lowers the thread's permissions for coherence blocks to what is given, and asks it to depart, unless it has; to be
     /// called by another one, which has locked the blocks.
-    pub fn call(self: &Arc<Self>, lowered: impl Iterator<Item = (u32, u8)>) -> Result<Moment, Awaited> {
+    pub fn call(self: &Arc<Self>, lowered: impl Iterator<Item = (Blocks, u8)>) -> Result<Moment, Awaited> {
         let mut state = self.state();
         if !state.permissions.is_null() {
-            for (block, to) in lowered {
+            for (block, to) in lowered.flat_map(|(blocks, to)| blocks.numbers().map(move |block| (block, to))) {
                 // SAFETY: there is a byte for each number, and they are there as long as the pointer is. The thread raises one
                 // only when it has locked the block, which the caller has.
                 unsafe {

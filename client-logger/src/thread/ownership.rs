@@ -5,13 +5,13 @@ use super::code_seq::bells;
 use crate::births;
 use crate::callout::Slot;
 use crate::code::read_memory;
-use crate::coherence::{self, BLOCK_SHIFT, Dependency, MODIFIED, Permissions, SHARED, Want};
+use crate::coherence::{self, BLOCK_SHIFT, Dependency, Permissions, SHARED, Wants};
 use crate::peer::{self, Moment, Peer};
 use crate::process;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::sys;
-use bugnet_format::record::{DependencyKind, EndReason, Record};
+use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, IntervalNo, Position};
 use smallvec::SmallVec;
@@ -94,7 +94,7 @@ impl Thread {
     /// The thread begins: behind what its parent had done.
     pub(super) fn be_born(&mut self, stack: u64) {
         if let Some((other, moment)) = births::parent(stack) {
-            self.depend(0, &[Dependency { kind: DependencyKind::Birth, address: 0, other, moment }]);
+            self.depend(0, &[Dependency::of_birth(other, moment)]);
         }
     }
 
@@ -103,7 +103,7 @@ impl Thread {
         let now = self.moment(position);
         // Most of what is taken together was taken from one thread.
         let mut last = (peer::Index::MAX, Moment::default());
-        for &Dependency { kind, address, other, moment } in found {
+        for dependency @ &Dependency { kind, other, moment, .. } in found {
             // Nothing had happened before the very beginning.
             if moment == Moment::default() {
                 continue;
@@ -112,7 +112,7 @@ impl Thread {
                 && other == last.0
                 && moment <= last.1
             {
-                ownership.implied += 1;
+                ownership.implied += dependency.count();
                 continue;
             }
             last = (other, moment);
@@ -120,14 +120,15 @@ impl Thread {
             let new = me.learn(&other, moment, now);
             let Some(ownership) = &mut self.ownership else { continue };
             if !new {
-                ownership.implied += 1;
+                ownership.implied += dependency.count();
                 continue;
             }
-            let implied = std::mem::take(&mut ownership.implied);
+            // Those of all of its blocks but the first follow from this record.
+            let implied = std::mem::replace(&mut ownership.implied, dependency.count() - 1);
             self.record(position, |delta| Record::Dependency {
                 delta,
                 kind,
-                block: Addr(address >> BLOCK_SHIFT << BLOCK_SHIFT),
+                block: Addr(dependency.address()),
                 other: other.tid,
                 other_interval: IntervalNo(moment.interval),
                 other_position: Position(moment.position),
@@ -169,25 +170,13 @@ impl Thread {
         if self.recording() && process::get().exiting() {
             self.end_here(position);
         }
-        let mut wants: SmallVec<[Want; 8]> = SmallVec::new();
+        let mut wants = Wants::default();
         for Span { address, len, writes } in spans.iter().filter(|span| span.len > 0) {
-            let (first, last) = (address >> BLOCK_SHIFT, address.saturating_add(len - 1) >> BLOCK_SHIFT);
-            wants.extend((first..=last).map(|number| {
-                let address = number << BLOCK_SHIFT;
-                Want { block: coherence::block_of(address), address, reads: !writes, writes: *writes }
-            }));
+            wants.add(*address, *len, *writes);
         }
-        wants.sort_unstable();
-        wants.dedup_by(|a, b| {
-            let same = a.block == b.block;
-            if same {
-                (b.reads, b.writes) = (a.reads || b.reads, a.writes || b.writes);
-            }
-            same
-        });
         let (now, context, recording) = (self.moment(position), self.context, self.recording());
         let Some(Ownership { permissions, peer, .. }) = &mut self.ownership else { return };
-        if wants.iter().all(|want| permissions.get(want.block) >= want.permission()) {
+        if wants.are_held(permissions) {
             return;
         }
         match peer {
@@ -202,7 +191,7 @@ impl Thread {
                 }
             }
             // Nobody asks any more who did what.
-            _ => wants.iter().for_each(|want| permissions.grant(want.block, MODIFIED)),
+            _ => wants.grant(permissions),
         }
     }
 
