@@ -1,7 +1,7 @@
 //! Which thread may access what: UserMemHash as the directory of a simulated MSI protocol over the threads.
 //!
 //! Memory is divided into coherence blocks of 64 bytes. Each thread holds a block as Modified, Shared or Invalid: a byte
-//! of its own, which instrumented code compares before it accesses the block, in the same block of code. A thread that
+//! of its own ([`table`]), which instrumented code compares before it accesses the block, in the same block of code. A thread that
 //! lacks a permission takes it here: it locks the block's entry in the directory, lowers the permission of those that
 //! hold it, and calls them. What is left are accesses whose check was before that; it waits until their threads have left
 //! the block of code that they were in ([`crate::peer`]). Hence no two threads access a block at the same time if one of
@@ -19,6 +19,8 @@
 //! what is used takes up memory, have a thread's permissions.
 
 mod directory;
+pub mod table;
+mod wants;
 
 use crate::peer::{self, Awaited, Index, Moment, Peer};
 use crate::process;
@@ -31,6 +33,9 @@ use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use table::Table;
+use wants::Want;
+pub use wants::Wants;
 
 /// Bytes of a coherence block, as a power of two.
 pub const BLOCK_SHIFT: u32 = 6;
@@ -40,7 +45,7 @@ pub const INVALID: u8 = 0;
 /// See [`INVALID`].
 pub const SHARED: u8 = 1;
 /// See [`INVALID`].
-pub const MODIFIED: u8 = 2;
+pub const MODIFIED: u8 = 3;
 
 // There is a permission for each number of a block.
 const _: () = assert!(shadow::TABLE == 1 << u32::BITS);
@@ -85,7 +90,7 @@ impl Blocks {
 
 /// A thread's permissions.
 pub struct Permissions {
-    bytes: *mut u8,
+    table: Table,
     visits: Visits,
     missing: Vec<Task>,
     lowered: Vec<Lowered>,
@@ -96,7 +101,9 @@ impl Permissions {
     /// None yet.
     pub fn new() -> Self {
         let (missing, lowered, found) = (Vec::new(), Vec::new(), Vec::new());
-        Self { bytes: shadow::map_table(), visits: Visits::new(), missing, lowered, found }
+        // SAFETY: there until this is dropped.
+        let table = unsafe { Table::new(shadow::map_table()) };
+        Self { table, visits: Visits::new(), missing, lowered, found }
     }
 
     /// What [`acquire`] has found, once it is dealt with: its memory is used again.
@@ -106,21 +113,13 @@ impl Permissions {
     }
 
     /// Where they are.
-    pub fn address(&self) -> *mut u8 {
-        self.bytes
+    pub fn table(&self) -> Table {
+        self.table
     }
 
     /// The thread itself gets a permission.
     pub fn grant(&mut self, blocks: Blocks, permission: u8) {
-        // SAFETY: there is a byte for each number; other threads change them only when they have locked the group, too.
-        unsafe {
-            if blocks.bits == u64::MAX {
-                const SIZE: usize = GROUP as usize;
-                self.bytes.add(blocks.group as usize * SIZE).write_bytes(permission, SIZE);
-            } else {
-                blocks.numbers().for_each(|block| self.bytes.add(block as usize).write_volatile(permission));
-            }
-        }
+        self.table.grant(blocks, permission);
     }
 
     /// The thread itself, which is `me`, takes some of the blocks that it wants; those who stood in the way have left.
@@ -144,8 +143,7 @@ impl Permissions {
 
     /// What the thread may do with a block. What it finds here in an access that it has announced, it has until that is over.
     pub fn get(&self, block: u32) -> u8 {
-        // SAFETY: there is a byte for each number.
-        unsafe { self.bytes.add(block as usize).read_volatile() }
+        self.table.get(block)
     }
 
     /// Those of the blocks for which the thread does not have a permission.
@@ -158,76 +156,7 @@ impl Permissions {
 impl Drop for Permissions {
     fn drop(&mut self) {
         // SAFETY: from there, and nobody uses it any more.
-        unsafe { shadow::unmap_table(self.bytes) };
-    }
-}
-
-/// What an instruction wants of the blocks of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
-    /// Number of the group.
-    group: u32,
-    /// Its first address.
-    address: u64,
-    /// The blocks that the instruction reads, and those that it writes.
-    reads: u64,
-    writes: u64,
-}
-
-/// What instructions want, ascending by groups.
-#[derive(Default)]
-pub struct Wants(SmallVec<[Want; 2]>);
-
-impl Wants {
-    /// So many bytes from an address on, at least one.
-    pub fn add(&mut self, address: u64, len: u64, writes: bool) {
-        let (first, last) = (address >> BLOCK_SHIFT, address.saturating_add(len - 1) >> BLOCK_SHIFT);
-        for page in first >> GROUP_SHIFT..=last >> GROUP_SHIFT {
-            let start = page << GROUP_SHIFT;
-            let (from, to) = (first.max(start) - start, last.min(start + u64::from(GROUP) - 1) - start);
-            let bits = u64::MAX >> (u64::from(GROUP) - 1 - to) & u64::MAX << from;
-            let group = start as u32 >> GROUP_SHIFT;
-            let (reads, writes) = if writes { (0, bits) } else { (bits, 0) };
-            match self.0.binary_search_by_key(&group, |want| want.group) {
-                Ok(at) => {
-                    self.0[at].reads |= reads;
-                    self.0[at].writes |= writes;
-                }
-                Err(at) => self.0.insert(at, Want { group, address: start << BLOCK_SHIFT, reads, writes }),
-            }
-        }
-    }
-
-    /// Calls `f` on what is to be written of each group, and on what is only to be read.
-    fn each(&self) -> impl Iterator<Item = (Blocks, u8)> {
-        self.0.iter().flat_map(|want| [(want.written(), MODIFIED), (want.only_read(), SHARED)])
-    }
-
-    /// Whether a thread has it all.
-    pub fn are_held(&self, permissions: &Permissions) -> bool {
-        self.each().all(|(blocks, permission)| permissions.lacking(blocks, permission) == 0)
-    }
-
-    /// The thread itself gets it all, and nobody is asked.
-    pub fn grant(&self, permissions: &mut Permissions) {
-        self.each().for_each(|(blocks, _)| permissions.grant(blocks, MODIFIED));
-    }
-}
-
-impl Want {
-    fn written(&self) -> Blocks {
-        Blocks { group: self.group, bits: self.writes }
-    }
-
-    fn only_read(&self) -> Blocks {
-        Blocks { group: self.group, bits: self.reads & !self.writes }
-    }
-
-    /// What of it a thread lacks.
-    fn lacked(&self, permissions: &Permissions) -> Option<Self> {
-        let lacked = permissions.lacking(self.written(), MODIFIED) | permissions.lacking(self.only_read(), SHARED);
-        let (reads, writes) = (self.reads & lacked, self.writes & lacked);
-        (lacked != 0).then_some(Self { reads, writes, ..*self })
+        unsafe { shadow::unmap_table(self.table.address()) };
     }
 }
 
@@ -488,10 +417,10 @@ pub fn acquire(
     context: *mut c_void,
 ) -> Option<Vec<Dependency>> {
     me.leave(now);
-    let mut locked = Locked::new(&wants.0, context);
+    let mut locked = Locked::new(wants.all(), context);
     let mut missing = std::mem::take(&mut permissions.missing);
     // Others have taken away what they wanted by now, and nobody can take more.
-    let lacked = wants.0.iter().filter_map(|want| want.lacked(permissions));
+    let lacked = wants.all().iter().filter_map(|want| want.lacked(permissions));
     missing.extend(lacked.map(|want| Task { want, near: [0; 2] }));
     let lowered = std::mem::take(&mut permissions.lowered);
     let mut revoked = Revoked { peers: SmallVec::new(), lowered, moments: SmallVec::new() };
@@ -560,26 +489,5 @@ fn take_all(
             take(*read, how(true, false));
             take(*written, how(false, true));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_wanted_is_put_together_by_groups() {
-        let mut wants = Wants::default();
-        wants.add(0x7f00_0000_1fff, 2, false);
-        wants.add(0x7f00_0000_1000, 64, true);
-        wants.add(0x7f00_0000_1fc0, 0x40, true);
-        let group = |address: u64| block_of(address) >> GROUP_SHIFT;
-        let all: Vec<_> = wants.0.iter().map(|w| (w.group, w.address, w.reads, w.writes)).collect();
-        let first = (group(0x7f00_0000_1000), 0x7f00_0000_1000, 1 << 63, 1 << 63 | 1);
-        assert_eq!(all, [first, (group(0x7f00_0000_2000), 0x7f00_0000_2000, 1, 0)]);
-        let mut whole = Wants::default();
-        whole.add(0x3000, 0x2000, false);
-        assert_eq!(whole.0.iter().map(|w| w.reads).collect::<Vec<_>>(), [u64::MAX, u64::MAX]);
-        assert_eq!(whole.0[0].only_read().numbers().map(|n| u64::from(n) << BLOCK_SHIFT).last(), Some(0x3fc0));
     }
 }

@@ -162,7 +162,7 @@ struct Rewriter<'a> {
     actions: Vec<Action>,
     live: Vec<Live>,
     slow: Vec<Slow>,
-    straddles: Vec<ownership::Straddle>,
+    precisely: Vec<ownership::Precisely>,
     threaded: bool,
     /// What is checked for permission where, if there are threads.
     plan: grouping::Plan,
@@ -200,7 +200,7 @@ impl<'a> Rewriter<'a> {
             actions,
             live,
             slow: Vec::new(),
-            straddles: Vec::new(),
+            precisely: Vec::new(),
             threaded,
             plan,
             by_fs,
@@ -522,7 +522,7 @@ impl<'a> Rewriter<'a> {
         let returns: Vec<Instr> = self.slow.iter().map(|slow| self.place(slow.back)).collect();
         let over = (!leaves).then(|| block.label());
         over.inspect(|over| block.meta(at, block.jump(*over)));
-        self.place_straddles(at);
+        self.place_precise_checks(at);
         for (slow, back) in self.slow.iter().zip(returns) {
             block.meta(at, slow.entry);
             block.meta(at, block.jump(back));

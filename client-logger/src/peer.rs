@@ -11,6 +11,7 @@
 //! [`Slot::CodeSeq`]: crate::callout::Slot::CodeSeq
 
 use crate::coherence::Blocks;
+use crate::coherence::table::Table;
 use crate::shadow;
 use bugnet_format::types::Tid;
 use hashbrown::HashMap;
@@ -57,8 +58,8 @@ struct State {
     bells: Option<Bells>,
     /// What is to be found there while nobody calls.
     shown: [u32; 2],
-    /// Its permission bytes: see [`crate::coherence`]; null once it has ended.
-    permissions: *mut u8,
+    /// Its permissions: see [`crate::coherence`]; none once it has ended.
+    permissions: Option<Table>,
     /// Whether another thread wants it to depart.
     called: bool,
     outside: bool,
@@ -76,7 +77,7 @@ impl State {
     }
 }
 
-// SAFETY: the pointers are used under the lock, and nulled before what they point to is gone.
+// SAFETY: the pointers are used under the lock, and given up before what they point to is gone.
 unsafe impl Send for State {}
 
 /// A thread, as the others see it.
@@ -115,12 +116,12 @@ pub struct Awaited {
 
 impl Peer {
     /// The calling thread, whose bells and permissions these are, shows itself.
-    pub fn new(tid: Tid, bells: Bells, permissions: *mut u8) -> Arc<Self> {
+    pub fn new(tid: Tid, bells: Bells, permissions: Table) -> Arc<Self> {
         let mut peers = PEERS.write().unwrap_or_else(|e| e.into_inner());
         let state = State {
             bells: Some(bells),
             shown: [0; 2],
-            permissions,
+            permissions: Some(permissions),
             called: false,
             outside: false,
             departed_at: Moment::default(),
@@ -186,7 +187,7 @@ impl Peer {
     pub fn end(&self, now: Moment) {
         let mut state = self.state();
         state.bells = None;
-        state.permissions = std::ptr::null_mut();
+        state.permissions = None;
         state.outside = true;
         self.depart(&mut state, now);
     }
@@ -194,9 +195,9 @@ impl Peer {
     /// Takes all permissions from the thread.
     pub fn revoke(&self) {
         let state = self.state();
-        if !state.permissions.is_null() {
+        if let Some(permissions) = state.permissions {
             // SAFETY: a table of permissions, in memory that then is zero.
-            unsafe { libc::madvise(state.permissions.cast(), shadow::TABLE, libc::MADV_DONTNEED) };
+            unsafe { libc::madvise(permissions.address().cast(), shadow::TABLE, libc::MADV_DONTNEED) };
         }
     }
 
@@ -204,15 +205,8 @@ impl Peer {
     /// called by another one, which has locked the blocks.
     pub fn call(self: &Arc<Self>, lowered: impl Iterator<Item = (Blocks, u8)>) -> Result<Moment, Awaited> {
         let mut state = self.state();
-        if !state.permissions.is_null() {
-            for (block, to) in lowered.flat_map(|(blocks, to)| blocks.numbers().map(move |block| (block, to))) {
-                // SAFETY: there is a byte for each number, and they are there as long as the pointer is. The thread raises one
-                // only when it has locked the block, which the caller has.
-                unsafe {
-                    let permission = state.permissions.add(block as usize);
-                    permission.write_volatile(permission.read_volatile().min(to));
-                }
-            }
+        if let Some(permissions) = state.permissions {
+            lowered.for_each(|(blocks, to)| permissions.lower(blocks, to));
         }
         if state.outside {
             return Ok(state.departed_at);

@@ -2,10 +2,16 @@
 //! near it (see [`super::grouping`]).
 //!
 //! ```text
-//!     lea  s32, [rbx+8] ; and s32, 63 ; cmp s32, 64-size ; ja STRADDLE      does it lie in one coherence block?
 //!     lea  s, [rbx+8]
 //!     shr  s, 6 ; mov s32, s32 ; add s, [permissions]
-//!     cmp  byte [s], wanted ; jb OWN
+//!     cmp  byte [s], wanted of this block and the next ; jb PRECISELY
+//!     ...
+//! PRECISELY:                                                            out of the way
+//!     lea  s32, [rbx+8] ; and s32, 63 ; cmp s32, 64-size ; ja OWN       does it lie in one coherence block?
+//!     lea  s, [rbx+8]
+//!     shr  s, 6 ; mov s32, s32 ; add s, [permissions]
+//!     test byte [s], wanted ; jz OWN
+//!     jmp  back
 //! ```
 //!
 //! Behind the callout at `OWN`, the thread has the permissions for all that is checked before the instruction, and execution
@@ -13,18 +19,15 @@
 
 use super::grouping::{BLOCK, Group, checked_inline};
 use super::{Rewriter, Slot};
+use crate::coherence::table::{bit_of_one, of_both};
 use crate::coherence::{BLOCK_SHIFT, MODIFIED, SHARED};
 use crate::site::{Held, Kind};
-use bugnet_dr::access::{Access, Action, Place};
-use bugnet_dr::ir::{Gpr, Instr, MemoryParts, Opnd};
+use bugnet_dr::access::{Access, Action};
+use bugnet_dr::ir::{Gpr, Instr, Opnd};
 use bugnet_dr::sys;
 
-/// Up to this size, most ranges lie in one coherence block. Of those that do not, and of larger ones, both ends are looked
-/// up.
-const SMALL: u32 = 32;
-
-/// A range that lies in two coherence blocks, out of the way.
-pub(super) struct Straddle {
+/// A range whose permissions are looked at precisely, out of the way.
+pub(super) struct Precisely {
     entry: Instr,
     back: Instr,
     access: Access,
@@ -85,26 +88,17 @@ impl Rewriter<'_> {
         let held = Held { spilled: live.gprs & s.bit() | self.lent(), flags: self.flags_saved };
         let (entry, back) = self.slow(self.site(i, Kind::Own(wants, held)));
         for (access, writes) in checks {
-            let small = (2..=SMALL).contains(&access.bytes);
-            let done = block.label();
-            if small {
-                self.address(at, access, s);
-                let low = Opnd::reg(s, 4);
-                block.meta(at, block.make(sys::OP_and, &[low], &[Opnd::imm((BLOCK - 1).into(), 4), low]));
-                let last = Opnd::imm((BLOCK - access.bytes).into(), 4);
-                block.meta(at, block.make(sys::OP_cmp, &[], &[low, last]));
-                let straddle = block.label();
-                block.meta(at, block.jump_if(sys::OP_jnbe, straddle));
-                let straddle = Straddle { entry: straddle, back: done, access, writes, scratch: s, own: entry };
-                self.straddles.push(straddle);
+            if access.bytes == 1 {
+                self.look_up(at, access, writes, s, entry);
+                continue;
             }
-            self.look_up(at, access, writes, s, entry);
-            if access.bytes > SMALL {
-                self.look_up(at, behind(access, access.bytes - 1), writes, s, entry);
-            }
-            if small {
-                block.meta(at, done);
-            }
+            let (precisely, done) = (block.label(), block.label());
+            self.permission(at, access, s);
+            let wanted = Opnd::imm(of_both(permission(writes)).into(), 1);
+            block.meta(at, block.make(sys::OP_cmp, &[], &[Opnd::at(s, 0, 1), wanted]));
+            block.meta(at, block.jump_if(sys::OP_jb, precisely));
+            block.meta(at, done);
+            self.precisely.push(Precisely { entry: precisely, back: done, access, writes, scratch: s, own: entry });
         }
         block.meta(at, back);
         if !self.by_fs {
@@ -113,42 +107,43 @@ impl Rewriter<'_> {
         self.restore(at, s, live);
     }
 
-    /// Places what a check jumps to where a range lies in two coherence blocks.
-    pub(super) fn place_straddles(&self, at: Option<Instr>) {
+    /// Places what a check jumps to where the thread does not have the permission for the block and for the next one.
+    pub(super) fn place_precise_checks(&self, at: Option<Instr>) {
         let block = self.block;
-        for Straddle { entry, back, access, writes, scratch, own } in &self.straddles {
+        for Precisely { entry, back, access, writes, scratch, own } in &self.precisely {
             block.meta(at, *entry);
+            self.address(at, *access, *scratch);
+            let low = Opnd::reg(*scratch, 4);
+            block.meta(at, block.make(sys::OP_and, &[low], &[Opnd::imm((BLOCK - 1).into(), 4), low]));
+            let last = Opnd::imm((BLOCK - access.bytes).into(), 4);
+            block.meta(at, block.make(sys::OP_cmp, &[], &[low, last]));
+            block.meta(at, block.jump_if(sys::OP_jnbe, *own));
             self.look_up(at, *access, *writes, *scratch, *own);
-            self.look_up(at, behind(*access, access.bytes - 1), *writes, *scratch, *own);
             block.meta(at, block.jump(*back));
         }
     }
 
-    /// Compares the permission for the coherence block of an access's first byte, by way of `s`.
+    /// Looks up the permission for the coherence block of an access's first byte, by way of `s`.
     fn look_up(&self, at: Option<Instr>, access: Access, writes: bool, s: Gpr, entry: Instr) {
+        let block = self.block;
+        self.permission(at, access, s);
+        let wanted = Opnd::imm(bit_of_one(permission(writes)).into(), 1);
+        block.meta(at, block.make(sys::OP_test, &[], &[Opnd::at(s, 0, 1), wanted]));
+        block.meta(at, block.jump_if(sys::OP_jz, entry));
+    }
+
+    /// The address of that permission to `s`.
+    fn permission(&self, at: Option<Instr>, access: Access, s: Gpr) {
         let block = self.block;
         self.address(at, access, s);
         let (whole, low) = (Opnd::reg(s, 8), Opnd::reg(s, 4));
         block.meta(at, block.make(sys::OP_shr, &[whole], &[Opnd::imm(BLOCK_SHIFT.into(), 1), whole]));
         block.meta(at, block.load(low, low));
         block.meta(at, block.make(sys::OP_add, &[whole], &[Slot::Permissions.opnd(8), whole]));
-        let wanted = Opnd::imm(if writes { MODIFIED } else { SHARED }.into(), 1);
-        block.meta(at, block.make(sys::OP_cmp, &[], &[Opnd::at(s, 0, 1), wanted]));
-        block.meta(at, block.jump_if(sys::OP_jb, entry));
     }
 }
 
-/// The access `by` bytes behind another one.
-fn behind(access: Access, by: u32) -> Access {
-    let further = |parts: MemoryParts| MemoryParts { disp: parts.disp.wrapping_add(by as i32), ..parts };
-    let place = match access.place {
-        Place::Direct(opnd) => match opnd.parts() {
-            Some(parts) => Place::Direct(Opnd::in_segment(None, further(parts), 0, 1)),
-            None => unreachable!("the address of a group is known"),
-        },
-        Place::Segmented(parts, segment) => Place::Segmented(further(parts), segment),
-        Place::Absolute(address) => Place::Absolute(address.wrapping_add(by.into())),
-        other => other,
-    };
-    Access { place, bytes: 1, masked: false }
+/// What an access needs.
+fn permission(writes: bool) -> u8 {
+    if writes { MODIFIED } else { SHARED }
 }

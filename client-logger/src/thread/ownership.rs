@@ -45,8 +45,8 @@ impl Thread {
         }
         let permissions = Permissions::new();
         // SAFETY: the calling thread's own slot.
-        unsafe { *Slot::Permissions.address() = permissions.address() as u64 };
-        let peer = (!self.foreign).then(|| Peer::new(self.tid, bells(), permissions.address()));
+        unsafe { *Slot::Permissions.address() = permissions.table().address() as u64 };
+        let peer = (!self.foreign).then(|| Peer::new(self.tid, bells(), permissions.table()));
         self.ownership = Some(Ownership { permissions, peer, implied: 0 });
         self.show_code_seq();
     }
