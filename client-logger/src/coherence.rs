@@ -78,7 +78,7 @@ impl Blocks {
         std::iter::from_fn(move || {
             let first = rest.trailing_zeros();
             rest &= rest.wrapping_sub(1);
-            (first < u64::BITS).then(|| self.group << GROUP_SHIFT | first)
+            (first < u64::BITS).then_some(self.group << GROUP_SHIFT | first)
         })
     }
 

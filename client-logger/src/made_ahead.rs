@@ -15,14 +15,14 @@ const ALL: u16 = u16::MAX;
 const CROWD: u32 = 4;
 /// The same beside a chunk whose pages were all made.
 const CROWD_BESIDE: u32 = 2;
-/// Chunks that are remembered.
-const CHUNKS: u64 = 256;
+/// Chunks that are remembered: those of 128 MiB. To make one again costs as much as a first load.
+const CHUNKS: u64 = 2048;
 
 /// Where first loads of an interval were; where chunks share an entry, the later one begins anew.
 pub struct MadeAhead {
     last: u64,
-    /// Number of a chunk, and its pages as bits.
-    chunks: Box<[(u64, u16); CHUNKS as usize]>,
+    /// Number of a chunk, cut short, and its pages as bits.
+    chunks: Box<[(u32, u16); CHUNKS as usize]>,
 }
 
 impl MadeAhead {
@@ -31,7 +31,7 @@ impl MadeAhead {
         Self { last: 0, chunks: Box::new([(0, 0); CHUNKS as usize]) }
     }
 
-    fn entry(&mut self, chunk: u64) -> &mut (u64, u16) {
+    fn entry(&mut self, chunk: u64) -> &mut (u32, u16) {
         &mut self.chunks[(chunk % CHUNKS) as usize]
     }
 
@@ -43,10 +43,11 @@ impl MadeAhead {
         }
         self.last = page;
         let chunk = page / PAGES;
-        let beside = [chunk.wrapping_sub(1), chunk + 1].into_iter().any(|other| *self.entry(other) == (other, ALL));
+        let beside =
+            [chunk.wrapping_sub(1), chunk + 1].into_iter().any(|other| *self.entry(other) == (other as u32, ALL));
         let entry = self.entry(chunk);
-        if entry.0 != chunk {
-            *entry = (chunk, 0);
+        if entry.0 != chunk as u32 {
+            *entry = (chunk as u32, 0);
         }
         if entry.1 == ALL {
             return None;
