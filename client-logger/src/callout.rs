@@ -117,7 +117,23 @@ impl Slot {
         value
     }
 
-    /// Address of the calling thread's slot.
+    /// Sets the calling thread's value.
+    ///
+    /// # Safety
+    /// Whoever uses the slot expects it.
+    unsafe fn write(self, value: u64) {
+        // SAFETY: as for `read`, and the caller's promise.
+        unsafe {
+            std::arch::asm!(
+                "mov gs:[{offset}], {value}",
+                value = in(reg) value,
+                offset = in(reg) u64::from(self.offset()),
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Address of the calling thread's slot. Takes a system call.
     pub fn address(self) -> *mut u64 {
         // SAFETY: asks for a number.
         let start = unsafe { sys::dr_get_dr_segment_base(base().0) } as u64;
@@ -238,7 +254,7 @@ const MOST_BEFORE: usize = 18;
 /// Bytes of the inline part, without the address of its site.
 const INLINE: usize = 26;
 /// Bytes of all of it.
-const CALLOUT: usize = INLINE + size_of::<u64>();
+pub const CALLOUT: usize = INLINE + size_of::<u64>();
 
 /// Inserts a callout about `site` before `at`. All registers and flags are the same behind it, unless the site is one
 /// that changes them.
@@ -313,7 +329,17 @@ fn entry() -> u64 {
 unsafe extern "C" fn bugnet_logger_callout(thread: *mut Thread, site: *const Site) {
     // SAFETY: the caller's promise; a site is there as long as its block, and a thread's structure is used by its thread only.
     let (thread, site) = unsafe { (&mut *thread, &*site) };
+    // SAFETY: in a callout, of which the slot tells where it is in the code cache.
+    if unsafe { site.lies.first_run(Slot::Return.read()) } && thread.left() >= 0 {
+        return;
+    }
     thread.callout(site);
+    // SAFETY: in this callout; the thread's own slot.
+    unsafe {
+        if let Some(back) = site.lies.back() {
+            Slot::Return.write(back);
+        }
+    }
 }
 
 macro_rules! stub {

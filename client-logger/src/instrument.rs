@@ -26,6 +26,7 @@ mod machine;
 mod ownership;
 mod shared_store;
 
+use crate::apart::{self, Home, Where};
 use crate::callout::{self, Slot};
 use crate::code::read_memory;
 use crate::fs_base::Guard;
@@ -39,10 +40,11 @@ use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::types::CodeSeq;
-pub use machine::BEFORE_LIMIT;
+pub use machine::{BEFORE_LIMIT, over_limit};
 use machine::{Condition, Op};
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// Largest read or write, in bytes, that is checked or mirrored inline.
 const INLINE: u32 = thread::INLINE as u32;
@@ -121,7 +123,7 @@ fn code_of(start: u64, len: u64) -> Option<Box<[u8]>> {
 fn not_executable(block: &Block, instrs: &[Instr]) {
     let pc = instrs[0].pc();
     instrs.iter().for_each(|instr| block.remove(*instr));
-    callout::insert(block, None, Site { pc, back: 0, kind: Kind::NotExecutable });
+    callout::insert(block, None, Site { pc, back: 0, kind: Kind::NotExecutable, lies: Where::InBlock });
     let mut load = vec![0xa0]; // mov al, [pc]
     load.extend_from_slice(&pc.to_le_bytes());
     block.app(None, block.raw(&load), pc);
@@ -156,6 +158,32 @@ enum Back {
     Behind(Instr),
 }
 
+/// How checks lead to a slow path.
+enum Leads {
+    /// Apart from the block, at this address.
+    Apart(u64),
+    /// Within it.
+    Within { entry: Instr, back: Instr },
+}
+
+impl Leads {
+    /// Inserts a jump there if two values differ.
+    fn jump(&self, block: &Block, at: Option<Instr>) {
+        let jump = match self {
+            Self::Apart(entry) => block.jump_out_if(sys::OP_jnz, *entry),
+            Self::Within { entry, .. } => block.jump_if(sys::OP_jnz, *entry),
+        };
+        block.meta(at, jump);
+    }
+
+    /// The last one is there.
+    fn end(&self, block: &Block, at: Option<Instr>) {
+        if let Self::Within { back, .. } = self {
+            block.meta(at, *back);
+        }
+    }
+}
+
 struct Rewriter<'a> {
     block: &'a Block,
     instrs: Vec<Instr>,
@@ -163,6 +191,8 @@ struct Rewriter<'a> {
     live: Vec<Live>,
     slow: Vec<Slow>,
     precisely: Vec<ownership::Precisely>,
+    /// Where the block is, for its slow paths apart from it; none if there will be no such.
+    home: Option<Arc<Home>>,
     threaded: bool,
     /// What is checked for permission where, if there are threads.
     plan: grouping::Plan,
@@ -196,6 +226,7 @@ impl<'a> Rewriter<'a> {
         let plan = if threaded { grouping::Plan::new(&instrs, &actions) } else { grouping::Plan::default() };
         Self {
             block,
+            home: (!compact && actions.iter().any(loads)).then(Arc::default),
             instrs,
             actions,
             live,
@@ -246,7 +277,7 @@ impl<'a> Rewriter<'a> {
     }
 
     fn site(&self, i: usize, kind: Kind) -> Site {
-        Site { pc: self.instrs[i].pc(), back: (self.instrs.len() - i) as u64, kind }
+        Site { pc: self.instrs[i].pc(), back: (self.instrs.len() - i) as u64, kind, lies: Where::InBlock }
     }
 
     /// Makes a slow path, to be jumped to at the returned entry and to return to the returned label.
@@ -254,6 +285,29 @@ impl<'a> Rewriter<'a> {
         let (entry, back) = (callout::make(self.block, &[], site), self.block.label());
         self.slow.push(Slow { entry, back: Back::To(back) });
         (entry, back)
+    }
+
+    /// Makes a slow path to which so many conditional jumps have to lead, and which returns to what comes behind the last of
+    /// them: apart from the block, where blocks have such.
+    fn leads(&mut self, jumps: usize, site: Site) -> Leads {
+        match &self.home {
+            Some(home) => Leads::Apart(apart::make(home, jumps as u32, site)),
+            None => {
+                let (entry, back) = self.slow(site);
+                Leads::Within { entry, back }
+            }
+        }
+    }
+
+    /// Inserts a jump to a slow path if two values differ.
+    fn call_out_if_different(&mut self, at: Option<Instr>, site: Site) {
+        if self.home.is_none() {
+            self.slow_if(at, Condition::Differs, site);
+            return;
+        }
+        let slow = self.leads(1, site);
+        slow.jump(self.block, at);
+        slow.end(self.block, at);
     }
 
     /// Inserts a jump to a slow path, which returns to what comes behind it.
@@ -529,6 +583,11 @@ impl<'a> Rewriter<'a> {
         }
         over.inspect(|over| block.meta(at, *over));
     }
+}
+
+/// Whether an instruction loads something that is checked inline.
+fn loads(action: &Action) -> bool {
+    matches!(action, Action::Execute { reads, .. } if !reads.is_empty())
 }
 
 /// The general purpose registers that an instruction writes, as bits of [`Gpr::bit`].

@@ -5,6 +5,7 @@
 //! and built anew, and everything from before is freed. Code that is generated again and again thus takes up no more and
 //! more memory, neither here nor in DynamoRIO's caches.
 
+use crate::apart::Chunk;
 use crate::fs_base::Guard;
 use crate::process;
 use crate::site::Site;
@@ -23,21 +24,33 @@ static DELETED: AtomicU64 = AtomicU64::new(0);
 /// Sites that are allocated at once.
 const CHUNK: usize = 64;
 
-/// Sites that stay where they are: each part has room for [`CHUNK`] of them from the beginning.
-type Sites = Vec<Vec<Site>>;
+/// What was made between two times that all blocks were asked to be thrown away.
+struct Generation {
+    /// Sites that stay where they are: each part has room for [`CHUNK`] of them from the beginning.
+    sites: Vec<Vec<Site>>,
+    /// Callouts [apart](crate::apart) from their blocks.
+    callouts: Vec<Chunk>,
+}
+
+impl Generation {
+    const fn new() -> Self {
+        Self { sites: Vec::new(), callouts: Vec::new() }
+    }
+}
 
 struct Kept {
     /// What was made for blocks since the last time that all were asked to be thrown away.
-    current: Sites,
+    current: Generation,
     /// What was made before, as long as that has not happened.
-    old: Sites,
+    old: Generation,
     /// Whether it has been asked for.
     asked: bool,
     /// Blocks that were built since then.
     built: u64,
 }
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept { current: Vec::new(), old: Vec::new(), asked: false, built: 0 });
+static KEPT: Mutex<Kept> =
+    Mutex::new(Kept { current: Generation::new(), old: Generation::new(), asked: false, built: 0 });
 
 fn kept() -> MutexGuard<'static, Kept> {
     KEPT.lock().unwrap_or_else(|e| e.into_inner())
@@ -45,7 +58,7 @@ fn kept() -> MutexGuard<'static, Kept> {
 
 /// Keeps a site of the block that is being built; the address is valid as long as the block can be executed.
 pub fn keep(site: Site) -> *const Site {
-    let chunks = &mut kept().current;
+    let chunks = &mut kept().current.sites;
     if chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
         chunks.push(Vec::with_capacity(CHUNK));
     }
@@ -53,6 +66,17 @@ pub fn keep(site: Site) -> *const Site {
     let chunk = chunks.last_mut().unwrap_or_else(|| unreachable!("just made"));
     chunk.push(site);
     &raw const chunk[chunk.len() - 1]
+}
+
+/// Room for a callout [apart](crate::apart) from the block that is being built, as long as that can be executed.
+pub fn room_apart() -> u64 {
+    let chunks = &mut kept().current.callouts;
+    if let Some(room) = chunks.last_mut().and_then(Chunk::take) {
+        return room;
+    }
+    chunks.push(Chunk::new());
+    let room = chunks.last_mut().and_then(Chunk::take);
+    room.unwrap_or_else(|| unreachable!("a new chunk is empty"))
 }
 
 /// A block is about to be built. Throws everything away if most of it is of no use any more.
@@ -69,7 +93,7 @@ pub fn on_build() {
     }
     kept.asked = true;
     kept.built = 0;
-    kept.old = std::mem::take(&mut kept.current);
+    kept.old = std::mem::replace(&mut kept.current, Generation::new());
     DELETED.store(0, Ordering::Relaxed);
     drop(kept);
     // SAFETY: may be asked for anywhere; the whole address space.
@@ -80,7 +104,7 @@ pub fn on_build() {
 unsafe extern "C" fn on_thrown_away(_: c_int) {
     let _own = Guard::new();
     let mut kept = kept();
-    kept.old = Vec::new();
+    kept.old = Generation::new();
     kept.asked = false;
     DELETED.store(0, Ordering::Relaxed);
 }

@@ -39,6 +39,7 @@
 //! | `options` | the client's options |
 
 mod answers;
+mod apart;
 mod births;
 mod callout;
 mod claims;

@@ -1,5 +1,6 @@
 //! What a callout is about. A site is made when its block is instrumented, and is [kept](crate::kept) as long as that.
 
+use crate::apart::Where;
 use crate::exchange::Routine;
 use bugnet_dr::access::{Access, Emulated, RepString};
 use bugnet_dr::ir::{Gpr, MemoryParts, Segment};
@@ -13,6 +14,8 @@ pub struct Site {
     pub back: u64,
     /// What happens here.
     pub kind: Kind,
+    /// Where the callout lies.
+    pub lies: Where,
 }
 
 /// Where a read is, whose inline check calls out.

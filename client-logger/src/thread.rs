@@ -334,7 +334,7 @@ impl Thread {
         self.threshold.wrapping_add_signed(-self.left())
     }
 
-    fn left(&self) -> i64 {
+    pub fn left(&self) -> i64 {
         // SAFETY: the thread's own slot.
         unsafe { self.left.read() as i64 }
     }

@@ -11,8 +11,7 @@
 //! The shadow has its bytes at the same alignment as memory has them.
 
 use super::machine::{self, Condition, FS, Op};
-use super::{Back, Rewriter, Slow, pieces, plain_load, reads_once};
-use crate::callout;
+use super::{Rewriter, pieces, plain_load, reads_once};
 use crate::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
@@ -238,7 +237,7 @@ impl Rewriter<'_> {
         let block = self.block;
         self.put(at, both.code(block, Op::Compare, loaded, bytes, Some(FS), 0));
         let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: Some(loaded) };
-        self.slow_if(at, Condition::Differs, self.site(i, kind));
+        self.call_out_if_different(at, self.site(i, kind));
     }
 
     /// A load of a whole vector register: what the program got is compared in the register itself, which then gets the
@@ -261,7 +260,7 @@ impl Rewriter<'_> {
         block.meta(behind, xor);
         block.meta(behind, block.make(test, &[], &[x, x]));
         let kind = Kind::Differs { ordinal: 0, bytes, target: both.target(), loaded: None };
-        self.slow_if(behind, Condition::Differs, self.site(i, kind));
+        self.call_out_if_different(behind, self.site(i, kind));
         block.meta(behind, block.make(load, &[x], &[shadow]));
         s.inspect(|s| self.restore(behind, *s, live));
     }
@@ -316,16 +315,13 @@ impl Rewriter<'_> {
             self.restore(at, v, live);
             return;
         }
-        let entry = callout::make(block, &[], self.site(i, kind));
-        let mut last = None;
+        let slow = self.leads(pieces(bytes).count(), self.site(i, kind));
         for (offset, bytes) in pieces(bytes) {
             block.meta_faulting(at, both.code(block, Op::Load, v, bytes, None, offset), instr.pc());
             block.meta(at, both.code(block, Op::Compare, v, bytes, Some(FS), offset));
-            let jump = block.jump_if(sys::OP_jnz, entry);
-            block.meta(at, jump);
-            last = Some(jump);
+            slow.jump(block, at);
         }
-        self.slow.extend(last.map(|jump| Slow { entry, back: Back::Behind(jump) }));
+        slow.end(block, at);
         self.restore(at, v, live);
     }
 

@@ -115,10 +115,7 @@ impl Rewriter<'_> {
         let shadow = Opnd::at(s, 0, bytes);
         block.meta(behind, block.make(sys::OP_cmp, &[], &[Opnd::reg(loaded, bytes), shadow]));
         let kind = Kind::Differs { ordinal: 0, bytes, target: Target::ShadowIn(s), loaded: Some(loaded) };
-        let site = self.site(i, kind);
-        let (entry, back) = self.slow(site);
-        block.meta(behind, block.jump_if(sys::OP_jnz, entry));
-        block.meta(behind, back);
+        self.call_out_if_different(behind, self.site(i, kind));
         self.restore_flags(behind);
         self.restore(behind, s, live);
     }
@@ -159,8 +156,7 @@ impl Rewriter<'_> {
         self.address(at, read, scratch.address);
         let kind =
             Kind::Differs { ordinal, bytes: read.bytes, target: Target::ShadowIn(scratch.address), loaded: None };
-        let site = self.site(i, kind);
-        let (entry, back) = self.slow(site);
+        let slow = self.leads(pieces(read.bytes).count(), self.site(i, kind));
         // The first piece holds the address that the slow path computes with.
         for (n, (offset, bytes)) in pieces(read.bytes).enumerate() {
             let value = Opnd::reg(scratch.value, bytes);
@@ -171,9 +167,9 @@ impl Rewriter<'_> {
             block.meta_faulting(at, block.load(value, there), instr.pc());
             self.make_shadow(at, scratch.address);
             block.meta(at, block.make(sys::OP_cmp, &[], &[value, there]));
-            block.meta(at, block.jump_if(sys::OP_jnz, entry));
+            slow.jump(block, at);
         }
-        block.meta(at, back);
+        slow.end(block, at);
     }
 
     /// A write: the picture takes what was stored.

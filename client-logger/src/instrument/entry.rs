@@ -2,6 +2,7 @@
 
 use super::Rewriter;
 use super::machine::{self, Condition, Op};
+use crate::apart::{Way, Where};
 use crate::callout::{self, Slot};
 use crate::site::Kind;
 use bugnet_dr::ir::Gpr;
@@ -19,13 +20,19 @@ impl Rewriter<'_> {
         if saved {
             self.free_flags(first, self.live[0], u16::MAX);
         }
-        let site = self.site(0, Kind::Limit { flags, saved });
+        let mut site = self.site(0, Kind::Limit { flags, saved });
+        let home = self.home.clone();
+        let first_run = home.is_some();
+        let lies = |way| home.map_or(Where::InBlock, |home| Where::AtStart(home, way));
         if self.live[0].any_flags() && !saved {
             // This jumps in any case: the callout may as well lie here.
-            self.insert(first, &machine::count_without_flags(n as u32, has_bmi2(), &callout::inline(site)));
+            site.lies = lies(Way::Over);
+            let callout = callout::inline(site);
+            self.insert(first, &machine::count_without_flags(n as u32, has_bmi2(), &callout, first_run));
         } else {
+            site.lies = lies(Way::Jump);
             self.insert(first, &machine::count(n as u32));
-            self.slow_if(first, Condition::Negative, site);
+            self.slow_if(first, if first_run { Condition::Counted } else { Condition::Negative }, site);
         }
     }
 

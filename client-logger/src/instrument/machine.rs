@@ -6,7 +6,7 @@
 //! only writes flags may be anywhere: where DynamoRIO does not see it, it takes them for wanted.
 
 use super::LONGEST_INSTRUCTION;
-use crate::callout::Slot;
+use crate::callout::{CALLOUT, Slot};
 use bugnet_dr::ir::{Gpr, MemoryParts};
 use bugnet_dr::sys;
 
@@ -37,6 +37,8 @@ pub enum Op {
 pub enum Condition {
     /// The count is negative.
     Negative,
+    /// The instructions have just been counted: always.
+    Counted,
     /// A value differs.
     Differs,
 }
@@ -46,6 +48,8 @@ impl Condition {
     pub fn opcode(self) -> u32 {
         match self {
             Self::Negative => sys::OP_js,
+            // There is never an overflow.
+            Self::Counted => sys::OP_jno,
             Self::Differs => sys::OP_jnz,
         }
     }
@@ -237,8 +241,8 @@ pub fn constant(reg: Gpr, value: u64) -> Code {
 }
 
 /// Takes `n` from the counter without a change of flags, by way of RCX, and calls out if that makes it negative. RCX is the
-/// program's at the callout and behind all of this.
-pub fn count_without_flags(n: u32, can_rotate: bool, callout: &[u8]) -> Code {
+/// program's at the callout and behind all of this. `always` calls out in any case: see [`crate::apart`].
+pub fn count_without_flags(n: u32, can_rotate: bool, callout: &[u8], always: bool) -> Code {
     let mut code = Code::new();
     code.slot(Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX));
     code.slot(Op::Load, Gpr::RCX, Slot::Left);
@@ -247,7 +251,7 @@ pub fn count_without_flags(n: u32, can_rotate: bool, callout: &[u8]) -> Code {
     // The upper half of the counter is zero unless it is negative.
     code.upper_half(Slot::Left, can_rotate);
     let restore = slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX));
-    code.push(&[0xe3, (restore.len + callout.len() + 2) as u8]); // jrcxz
+    code.push(&[0xe3, if always { 0 } else { over_limit() }]); // jrcxz
     code.push(restore.bytes());
     code.push(callout);
     code.push(&[0xeb, restore.len as u8]); // jmp
@@ -260,11 +264,17 @@ pub fn callout_if(condition: Condition, callout: &[u8]) -> Code {
     let mut code = Code::new();
     let otherwise = match condition {
         Condition::Negative => 0x79, // jns
+        Condition::Counted => 0x70,  // jo
         Condition::Differs => 0x74,  // jz
     };
     code.push(&[otherwise, callout.len() as u8]);
     code.push(callout);
     code
+}
+
+/// How far [`count_without_flags`] jumps.
+pub fn over_limit() -> u8 {
+    (BEFORE_LIMIT + CALLOUT as u64 + 2) as u8
 }
 
 /// Bytes between the conditional jump of [`count_without_flags`] and the callout.
@@ -353,8 +363,8 @@ mod tests {
     fn counting_without_flags_changes_none_and_restores_the_register_on_both_ways() {
         crate::callout::pretend_slots();
         for can_rotate in [false, true] {
-            let callout = [0x90; 34];
-            let code = count_without_flags(7, can_rotate, &callout);
+            let callout = [0x90; CALLOUT];
+            let code = count_without_flags(7, can_rotate, &callout, false);
             let all = decoded(&code);
             assert!(all.iter().all(|i| i.rflags_modified() == 0 && i.mnemonic() != Mnemonic::INVALID));
             let [before @ .., over, restore] = &all[..] else { panic!("more instructions") };

@@ -301,6 +301,14 @@ impl Block {
         self.make(opcode, &[], &[Opnd::label(label)])
     }
 
+    /// A conditional jump, as [`Self::jump_if`], to an address outside of the code cache that is near to it.
+    #[must_use]
+    pub fn jump_out_if(&self, opcode: u32, target: u64) -> Instr {
+        // SAFETY: makes an operand.
+        let target = unsafe { sys::opnd_create_pc(target as sys::app_pc) };
+        self.make(opcode, &[], &[Opnd(target)])
+    }
+
     /// A jump to one of the program's addresses, with which the block is left.
     #[must_use]
     pub fn leave(&self, target: u64) -> Instr {
