@@ -9,35 +9,46 @@ const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 /// So many first loads in a line, and the line is taken whole.
 const CROWD: u8 = 2;
-/// Lines and pages that are remembered.
-const LINES: usize = 1024;
-const PAGES: usize = 256;
+/// Lines and pages that are remembered, as powers of two: those of a walk through the columns of a matrix with so many rows.
+const LINES: u32 = 12;
+const PAGES: u32 = 10;
 
 /// Counts of the first loads of an interval, in lines and pages; where two share an entry, the later one begins anew.
 pub struct Density {
-    lines: Box<[(u64, u8); LINES]>,
-    pages: Box<[(u64, u8); PAGES]>,
+    lines: Counts<LINES>,
+    pages: Counts<PAGES>,
 }
 
-fn count<const N: usize>(table: &mut [(u64, u8); N], key: u64) -> u8 {
-    let entry = &mut table[key as usize % N];
-    *entry = if entry.0 == key { (key, entry.1.saturating_add(1)) } else { (key, 1) };
-    entry.1
+/// 2 to the power of `SHIFT` counts, with numbers of what they count, cut short.
+struct Counts<const SHIFT: u32>(Vec<(u32, u8)>);
+
+impl<const SHIFT: u32> Counts<SHIFT> {
+    fn new() -> Self {
+        Self(vec![(0, 0); 1 << SHIFT])
+    }
+
+    fn count(&mut self, number: u64) -> u8 {
+        let number = number as u32;
+        // What lies at regular distances gets entries of its own.
+        let entry = &mut self.0[(number.wrapping_mul(0x9e37_79b1) >> (u32::BITS - SHIFT)) as usize];
+        *entry = if entry.0 == number { (number, entry.1.saturating_add(1)) } else { (number, 1) };
+        entry.1
+    }
 }
 
 impl Density {
     /// No first loads yet.
     pub fn new() -> Self {
-        Self { lines: Box::new([(0, 0); LINES]), pages: Box::new([(0, 0); PAGES]) }
+        Self { lines: Counts::new(), pages: Counts::new() }
     }
 
     /// There is a first load at this address: the addresses around it that are to be logged along with it.
     pub fn note(&mut self, address: u64) -> Option<Range<u64>> {
-        if count(&mut self.lines, address / LINE) < CROWD {
+        if self.lines.count(address / LINE) < CROWD {
             return None;
         }
         // The more lines of a page were taken, the more of it comes along with the next.
-        let taken = count(&mut self.pages, address / PAGE);
+        let taken = self.pages.count(address / PAGE);
         let size = (LINE << (taken / 4).min(6)).min(PAGE);
         let start = address & !(size - 1);
         Some(start..start + size)
@@ -54,6 +65,14 @@ mod tests {
         assert_eq!(density.note(0x1008), None);
         assert_eq!(density.note(0x1048), None);
         assert_eq!(density.note(0x1000), Some(0x1000..0x1040));
+    }
+
+    #[test]
+    fn lines_at_regular_distances_are_counted_each() {
+        let mut density = Density::new();
+        let column = |n: u64| (0..512).map(move |row| 0x7000_0000 + row * 0x4000 + n * 16);
+        assert_eq!(column(0).filter_map(|address| density.note(address)).count(), 0);
+        assert!(column(1).filter_map(|address| density.note(address)).count() > 400);
     }
 
     #[test]

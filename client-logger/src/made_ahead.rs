@@ -22,13 +22,13 @@ const CHUNKS: u64 = 2048;
 pub struct MadeAhead {
     last: u64,
     /// Number of a chunk, cut short, and its pages as bits.
-    chunks: Box<[(u32, u16); CHUNKS as usize]>,
+    chunks: Vec<(u32, u16)>,
 }
 
 impl MadeAhead {
     /// No first loads yet.
     pub fn new() -> Self {
-        Self { last: 0, chunks: Box::new([(0, 0); CHUNKS as usize]) }
+        Self { last: 0, chunks: vec![(0, 0); CHUNKS as usize] }
     }
 
     fn entry(&mut self, chunk: u64) -> &mut (u32, u16) {
