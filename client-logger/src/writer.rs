@@ -119,13 +119,14 @@ impl Tail {
         TAIL_SIZE - self.used - 1
     }
 
-    /// Appends one record, its first byte last.
+    /// Appends one record, its first byte last, and the zero byte behind it before that.
     fn push(&mut self, record: &[u8]) {
         assert!(record.len() <= self.free(), "record larger than the tail's reserve");
         // SAFETY: within the mapping, as asserted; nobody else in the process refers to it.
         unsafe {
             let at = self.memory.add(TAIL_HEADER_SIZE + self.used);
             std::ptr::copy_nonoverlapping(record[1..].as_ptr(), at.add(1), record.len() - 1);
+            at.add(record.len()).write(0);
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
             at.write_volatile(record[0]);
         }
@@ -138,8 +139,6 @@ impl Tail {
         unsafe {
             let at = self.memory.add(TAIL_HEADER_SIZE + used);
             at.write_volatile(0);
-            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-            std::ptr::write_bytes(at, 0, self.used - used);
         }
         self.used = used;
     }
@@ -155,7 +154,7 @@ impl Tail {
         let bytes = header.encode();
         // SAFETY: within the mapping; nobody else in the process refers to it.
         unsafe {
-            std::ptr::write_bytes(self.memory.add(TAIL_HEADER_SIZE), 0, self.used);
+            self.memory.add(TAIL_HEADER_SIZE).write_volatile(0);
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory, bytes.len());
         }

@@ -276,7 +276,7 @@ fn read_frame(
 }
 
 /// Header of a thread's tail: the records that wait for their frame, in a file that the logger maps as its buffer,
-/// so that they outlive the process. After the header come the records as they are, and then zero bytes.
+/// so that they outlive the process. After the header come the records as they are, and then a zero byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TailHeader {
     /// The interval to which the records belong.
