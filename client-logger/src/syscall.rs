@@ -244,9 +244,11 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             }
             thread.leave(position);
             thread.stop(position, EndReason::Exit { status: args[0] as i32 }, *regs);
-            if number == libc::SYS_exit_group && CLONE_FAILED.load(Ordering::Relaxed) {
+            let alone = !process.threaded() || CLONE_FAILED.load(Ordering::Relaxed);
+            if number == libc::SYS_exit_group && alone {
                 process::finish();
-                // SAFETY: ends the process. DynamoRIO would wait for the thread that there is not.
+                // SAFETY: ends the process. DynamoRIO would only take apart what goes with the process, and wait for a thread
+                // that could not be created.
                 unsafe { libc::syscall(libc::SYS_exit_group, args[0]) };
             }
             return 1;

@@ -49,8 +49,12 @@ fn copy(folder: &Path, stop: &AtomicBool) {
     let _ = rustix::process::nice(19);
     let mut seen = HashSet::new();
     let mut pause = PAUSE;
-    while !stop.load(Ordering::Relaxed) {
+    loop {
         thread::park_timeout(pause);
+        if stop.load(Ordering::Relaxed) {
+            // All that is left is copied in the end.
+            return;
+        }
         let start = Instant::now();
         // What cannot be read or copied now is told in the end.
         let found = modules(folder).unwrap_or_default();

@@ -19,7 +19,7 @@ pub use wait::die_by;
 
 use crate::args::RecordArgs;
 use crate::failure::complain;
-use bugnet_format::folder::{Ending, Meta};
+use bugnet_format::folder::{Ending, Machine, Meta};
 use bugnet_launch::Program;
 use bugnet_replay::symbols::pack_elf;
 use bugnet_replay::tools::{Tool, Tools};
@@ -58,6 +58,8 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     folder.keep(true);
     let linked = folder.link_latest();
     meta.pid = Some(child.id());
+    // What the system takes its time to tell, while the program starts.
+    meta.machine = machine::describe(args.cpu);
     // Written anew at the end; without room, that is tried all the same.
     let _ = meta.write(folder.path());
     let room = Room::take(folder.path()).ok();
@@ -98,7 +100,7 @@ fn make_folder(args: &RecordArgs, program: &Program) -> Result<LogFolder, Record
     }
 }
 
-/// `recording.json` as it is before the program runs.
+/// `recording.json` as it is before the program runs, without the machine.
 fn describe(args: &RecordArgs, program: &Program) -> Meta {
     let lossy = |text: &OsString| text.to_string_lossy().into_owned();
     let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -109,7 +111,7 @@ fn describe(args: &RecordArgs, program: &Program) -> Meta {
         args: args.command.iter().map(lossy).collect(),
         cwd: std::env::current_dir().map(|cwd| path(&cwd)).unwrap_or_default(),
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        machine: machine::describe(args.cpu),
+        machine: Machine::default(),
         interval: args.interval,
         keep: args.keep,
         check_every: args.check_every,

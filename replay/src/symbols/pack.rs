@@ -83,8 +83,9 @@ fn pack_all(wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> {
         }
         done
     };
-    let others =
-        thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(wanted.len()).saturating_sub(1);
+    // The system looks into files to say how many run at a time.
+    let most = if wanted.len() > 1 { thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    let others = most.min(THREADS).min(wanted.len()).saturating_sub(1);
     let mut done = thread::scope(|scope| {
         let threads: Vec<_> =
             (0..others).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
