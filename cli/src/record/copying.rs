@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Least time between two looks for new files.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(4);
 /// So many times longer than a look takes is the pause behind it.
 const REST: u32 = 20;
 
