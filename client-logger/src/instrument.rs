@@ -257,6 +257,7 @@ impl<'a> Rewriter<'a> {
         }
         self.program_flags(None, Live::ALL);
         self.give_back(self.instrs.last().copied().filter(|last| last.is_cti()));
+        self.prepare_look_up();
         self.place_slow_paths();
     }
 
@@ -273,6 +274,7 @@ impl<'a> Rewriter<'a> {
                 _ => {}
             }
         }
+        self.prepare_look_up();
         self.place_slow_paths();
     }
 
@@ -556,6 +558,12 @@ impl<'a> Rewriter<'a> {
             }
             opcode => block.make(opcode, &[shadow], &[src]),
         })
+    }
+
+    /// The look-up of an indirect branch's target comes next.
+    fn prepare_look_up(&self) {
+        let last = self.instrs.last().filter(|last| last.is_indirect_branch());
+        last.inspect(|last| self.block.save_for_look_up(**last));
     }
 
     /// Puts the slow paths at the block's end, where nothing falls into them.

@@ -323,6 +323,15 @@ impl Block {
         self.make(sys::OP_jecxz, &[], &[Opnd::label(label), Opnd::reg(Gpr::RCX, 8)])
     }
 
+    /// Puts RBX, before the indirect branch at `at`, where DynamoRIO's look-up of its target leaves it. Where that look-up
+    /// begins in the block itself (`-inline_bb_ibl`), the way out of the code cache takes RBX from there without having put
+    /// it there.
+    pub fn save_for_look_up(&self, at: Instr) {
+        let (rbx, slot) = (Gpr::RBX.id(8), sys::dr_spill_slot_t::SPILL_SLOT_3);
+        // SAFETY: see the crate's "Safety of the whole".
+        unsafe { sys::dr_save_reg(self.context, self.list, at.0, rbx, slot) };
+    }
+
     /// Inserts the code that puts the base of the program's FS or GS into `reg`, before `at`.
     pub fn insert_segment_base(&self, at: Option<Instr>, segment: Segment, reg: Gpr) {
         let at = at.map_or(std::ptr::null_mut(), |i| i.0);

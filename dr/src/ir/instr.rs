@@ -39,6 +39,10 @@ impl Instr {
         is_call, instr_is_call
     );
     query!(
+        /// Whether it is a jump, call or return whose target is a value.
+        is_indirect_branch, instr_is_mbr
+    );
+    query!(
         /// Whether it is a system call.
         is_syscall, instr_is_syscall
     );
