@@ -244,6 +244,7 @@ pub fn constant(reg: Gpr, value: u64) -> Code {
 /// program's at the callout and behind all of this. `always` calls out in any case: see [`crate::apart`].
 pub fn count_without_flags(n: u32, can_rotate: bool, callout: &[u8], always: bool) -> Code {
     let mut code = Code::new();
+    code.push(&READS_FLAGS);
     code.slot(Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX));
     code.slot(Op::Load, Gpr::RCX, Slot::Left);
     code.subtract(n);
@@ -271,6 +272,11 @@ pub fn callout_if(condition: Condition, callout: &[u8]) -> Code {
     code.push(callout);
     code
 }
+
+/// `cmovo rcx, rcx`: nothing but a sign to DynamoRIO that flags are wanted. It leaves flags as they happen to be where it
+/// finds that a block overwrites them before it reads any; but a callout reads them, and the handler of an instruction
+/// between that faults.
+const READS_FLAGS: [u8; 4] = [0x48, 0x0f, 0x40, 0xc9];
 
 /// How far [`count_without_flags`] jumps.
 pub fn over_limit() -> u8 {
@@ -367,6 +373,7 @@ mod tests {
             let code = count_without_flags(7, can_rotate, &callout, false);
             let all = decoded(&code);
             assert!(all.iter().all(|i| i.rflags_modified() == 0 && i.mnemonic() != Mnemonic::INVALID));
+            assert_ne!(all[0].rflags_read(), 0);
             let [before @ .., over, restore] = &all[..] else { panic!("more instructions") };
             let [.., jump, restored] = before[..before.len() - callout.len()] else { panic!("more instructions") };
             assert_eq!((jump.mnemonic(), jump.near_branch_target()), (Mnemonic::Jrcxz, restore.ip()));
