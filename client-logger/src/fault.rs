@@ -577,7 +577,7 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     }
     let (position, number) = match step {
         SignalStep::Delivery => {
-            regs.rflags_known |= FPU_UNKNOWN;
+            thread.begin_handler(&mut regs);
             let at = interrupted_at(info);
             // DynamoRIO gives a system call up when a signal arrives just before it.
             let given_up = thread.syscall.before.take_if(|before| Some(before.rip) == at).is_some();
@@ -595,4 +595,7 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
         }
     };
     thread.record(position, |delta| Record::Signal { delta, step, number, regs });
+    if step == SignalStep::Delivery {
+        thread.limit_soon();
+    }
 }

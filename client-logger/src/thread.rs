@@ -85,6 +85,8 @@ pub struct Thread {
     /// What shadows reached that the thread had earlier in the interval.
     reached: Vec<Range<u64>>,
     leave: Leave,
+    /// Whether the next block is a signal handler's first, and has to set the x87 state and MXCSR that handlers begin with.
+    handler_begins: bool,
     /// Which signals the program blocks.
     pub mask: Mask,
     /// Whether the log is between two intervals.
@@ -203,6 +205,7 @@ impl Thread {
             moved: false,
             reached: Vec::new(),
             leave: Leave::new(),
+            handler_begins: false,
             mask: Mask::inherited(),
             paused: false,
             ended: foreign || process.over(),

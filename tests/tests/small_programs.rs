@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const INTERVALS: [(&str, &[&str]); 2] =
-    [("default", &["--check-every", "1M"]), ("short", &["--interval", "20k", "--check-every", "500"])];
+    [("default", &["--check-every", "1M"]), ("short", &["--interval", "20k", "--check-every", "50"])];
 const FOLDERS: [&str; 5] = ["signals", "crashes", "instructions", "kernel", "code"];
 
 struct Case {

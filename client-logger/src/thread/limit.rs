@@ -3,8 +3,10 @@
 use super::Thread;
 use crate::process;
 use crate::site::Site;
+use bugnet_dr::fpu;
 use bugnet_dr::ir::Gpr;
 use bugnet_format::record::{EndReason, Record};
+use bugnet_format::regs::RegisterFile;
 
 /// Most instructions between two thresholds: after so many, a thread looks whether to leave the code cache. (The
 /// flag-free form of the count wants the counter below 2^32.)
@@ -13,6 +15,9 @@ const STRETCH: u64 = 1 << 18;
 impl Thread {
     /// A block of `back` instructions begins that reaches over the threshold.
     pub(super) fn limit(&mut self, site: &Site, flags: u64) {
+        if std::mem::take(&mut self.handler_begins) {
+            fpu::restore(&RegisterFile::default());
+        }
         self.threshold_reached(site, flags);
         if self.leave.is_due() {
             if !self.ended {
@@ -78,8 +83,16 @@ impl Thread {
         }
     }
 
+    /// A handler of the program's begins with these registers: as natively, with x87 state and MXCSR as a program has them at
+    /// its start. DynamoRIO leaves those of the interrupted code, or others, so they are set when its first block runs.
+    pub fn begin_handler(&mut self, regs: &mut RegisterFile) {
+        let RegisterFile { mxcsr, fcw, fsw, ftw, st, .. } = RegisterFile::default();
+        *regs = RegisterFile { mxcsr, fcw, fsw, ftw, st, ..regs.clone() };
+        self.handler_begins = true;
+    }
+
     /// The next block begins with a limit callout; the present one goes on.
-    pub(super) fn limit_soon(&mut self) {
+    pub fn limit_soon(&mut self) {
         self.threshold = self.counted();
         // SAFETY: the thread's own slot.
         unsafe { self.left.write(0) };
