@@ -67,14 +67,15 @@ const CONDITIONAL: u64 = 6;
 const LONGEST_BLOCK: usize = 256 << 10;
 
 impl Where {
-    /// A callout at a block's start is about to return to `back`: whether the block runs for the first time.
+    /// A callout at a block's start is about to return to `back`. If the block runs for the first time, it says where it
+    /// is.
     ///
     /// # Safety
     /// In the callout, with what is in [`crate::callout::Slot::Return`].
-    pub unsafe fn first_run(&self, back: u64) -> bool {
-        let Self::AtStart(home, way) = self else { return false };
+    pub unsafe fn first_run(&self, back: u64) {
+        let Self::AtStart(home, way) = self else { return };
         if home.0.load(Ordering::Acquire) != 0 {
-            return false;
+            return;
         }
         // SAFETY: the block, to which the caller returns, is there and as it was made. Another thread that executes it meets
         // either instruction, and both have the same length.
@@ -92,10 +93,10 @@ impl Where {
             if found != before && found != now {
                 crate::die("a block in the code cache does not begin as it was made");
             }
-            byte.store(now, Ordering::Relaxed);
+            // Another thread that does not come here any more finds where the block is.
             home.0.store(start, Ordering::Release);
+            byte.store(now, Ordering::Release);
         }
-        true
     }
 
     /// Where a callout apart from its block returns to.
@@ -207,8 +208,9 @@ mod tests {
         let site = Site { pc: 0, back: 3, kind, lies: limit };
         // SAFETY: the block is where it says, and its code ends with instructions, not with the memory.
         unsafe {
-            assert!(site.lies.first_run(start + end as u64));
-            assert!(!site.lies.first_run(start + end as u64));
+            site.lies.first_run(start + end as u64);
+            assert_eq!((code[byte - 1], code[byte]), (0x0f, JS));
+            site.lies.first_run(start + end as u64);
         }
         assert_eq!((code[byte - 1], code[byte]), (0x0f, JS));
         assert_eq!(home.0.load(Ordering::Relaxed), start + byte as u64 + 5);

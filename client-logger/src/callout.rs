@@ -7,7 +7,7 @@
 
 use crate::fs_base;
 use crate::kept;
-use crate::site::Site;
+use crate::site::{Kind, Site};
 use crate::thread::{Saved, Thread};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::sys;
@@ -329,9 +329,13 @@ fn entry() -> u64 {
 unsafe extern "C" fn bugnet_logger_callout(thread: *mut Thread, site: *const Site) {
     // SAFETY: the caller's promise; a site is there as long as its block, and a thread's structure is used by its thread only.
     let (thread, site) = unsafe { (&mut *thread, &*site) };
-    // SAFETY: in a callout, of which the slot tells where it is in the code cache.
-    if unsafe { site.lies.first_run(Slot::Return.read()) } && thread.left() >= 0 {
-        return;
+    if let Kind::Limit { .. } = site.kind {
+        // SAFETY: in a callout, of which the slot tells where it is in the code cache.
+        unsafe { site.lies.first_run(Slot::Return.read()) };
+        if thread.left() >= 0 {
+            // It has come here for that only.
+            return;
+        }
     }
     thread.callout(site);
     // SAFETY: in this callout; the thread's own slot.
