@@ -8,8 +8,7 @@
 //!     ...
 //!     jcc  TARGET                       the block's last instruction
 //!     jmp  NEXT
-//! LIMIT:  callout ; jmp back            the slow paths of the whole block, out of the way
-//! DIFFERS: callout ; jmp back
+//! LIMIT:  callout ; jmp back            slow paths, out of the way; those of loads lie apart from the block
 //! ```
 
 mod by_fs;
@@ -25,8 +24,9 @@ mod loader;
 mod machine;
 mod ownership;
 mod shared_store;
+mod slow;
 
-use crate::apart::{self, Home, Where};
+use crate::apart::{Home, Where};
 use crate::callout::{self, Slot};
 use crate::code::read_memory;
 use crate::fs_base::Guard;
@@ -40,8 +40,9 @@ use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::types::CodeSeq;
+use machine::Op;
 pub use machine::{BEFORE_LIMIT, over_limit};
-use machine::{Condition, Op};
+use slow::Slow;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -142,48 +143,6 @@ fn end_at_store(block: &Block, instrs: Vec<Instr>) -> Vec<Instr> {
     instrs[..len].to_vec()
 }
 
-/// A slow path that still has to be placed.
-struct Slow {
-    /// The callout.
-    entry: Instr,
-    /// Where it returns to.
-    back: Back,
-}
-
-/// Where a slow path returns to.
-#[derive(Clone, Copy)]
-enum Back {
-    To(Instr),
-    /// To what comes behind this jump.
-    Behind(Instr),
-}
-
-/// How checks lead to a slow path.
-enum Leads {
-    /// Apart from the block, at this address.
-    Apart(u64),
-    /// Within it.
-    Within { entry: Instr, back: Instr },
-}
-
-impl Leads {
-    /// Inserts a jump there if two values differ.
-    fn jump(&self, block: &Block, at: Option<Instr>) {
-        let jump = match self {
-            Self::Apart(entry) => block.jump_out_if(sys::OP_jnz, *entry),
-            Self::Within { entry, .. } => block.jump_if(sys::OP_jnz, *entry),
-        };
-        block.meta(at, jump);
-    }
-
-    /// The last one is there.
-    fn end(&self, block: &Block, at: Option<Instr>) {
-        if let Self::Within { back, .. } = self {
-            block.meta(at, *back);
-        }
-    }
-}
-
 struct Rewriter<'a> {
     block: &'a Block,
     instrs: Vec<Instr>,
@@ -280,64 +239,6 @@ impl<'a> Rewriter<'a> {
 
     fn site(&self, i: usize, kind: Kind) -> Site {
         Site { pc: self.instrs[i].pc(), back: (self.instrs.len() - i) as u64, kind, lies: Where::InBlock }
-    }
-
-    /// Makes a slow path, to be jumped to at the returned entry and to return to the returned label.
-    fn slow(&mut self, site: Site) -> (Instr, Instr) {
-        let (entry, back) = (callout::make(self.block, &[], site), self.block.label());
-        self.slow.push(Slow { entry, back: Back::To(back) });
-        (entry, back)
-    }
-
-    /// Makes a slow path to which so many conditional jumps have to lead, and which returns to what comes behind the last of
-    /// them: apart from the block, where blocks have such.
-    fn leads(&mut self, jumps: usize, site: Site) -> Leads {
-        match &self.home {
-            Some(home) => Leads::Apart(apart::make(home, jumps as u32, site)),
-            None => {
-                let (entry, back) = self.slow(site);
-                Leads::Within { entry, back }
-            }
-        }
-    }
-
-    /// Inserts a jump to a slow path if two values differ.
-    fn call_out_if_different(&mut self, at: Option<Instr>, site: Site) {
-        if self.home.is_none() {
-            self.slow_if(at, Condition::Differs, site);
-            return;
-        }
-        let slow = self.leads(1, site);
-        slow.jump(self.block, at);
-        slow.end(self.block, at);
-    }
-
-    /// Inserts a jump to a slow path, which returns to what comes behind it.
-    fn slow_if(&mut self, at: Option<Instr>, condition: Condition, site: Site) {
-        if self.compact {
-            self.join(at, &machine::callout_if(condition, &callout::inline(site)));
-            return;
-        }
-        let entry = callout::make(self.block, &[], site);
-        let jump = self.block.jump_if(condition.opcode(), entry);
-        self.block.meta(at, jump);
-        self.slow.push(Slow { entry, back: Back::Behind(jump) });
-    }
-
-    /// The place to which a slow path returns. All instructions are there.
-    fn place(&self, back: Back) -> Instr {
-        let jump = match back {
-            Back::To(place) => return place,
-            Back::Behind(jump) => jump,
-        };
-        let next = jump.next();
-        // DynamoRIO may put something before an instruction of the program's, or replace it.
-        let lasting = |next: &Instr| !next.is_app() && next.opcode() == sys::OP_nop;
-        next.filter(lasting).unwrap_or_else(|| {
-            let label = self.block.label();
-            self.block.meta(next, label);
-            label
-        })
     }
 
     fn instruction(&mut self, i: usize) {
@@ -564,32 +465,6 @@ impl<'a> Rewriter<'a> {
     fn prepare_look_up(&self) {
         let last = self.instrs.last().filter(|last| last.is_indirect_branch());
         last.inspect(|last| self.block.save_for_look_up(**last));
-    }
-
-    /// Puts the slow paths at the block's end, where nothing falls into them.
-    fn place_slow_paths(self) {
-        let block = self.block;
-        if self.slow.is_empty() {
-            return;
-        }
-        let last = self.instrs[self.instrs.len() - 1];
-        let branches = last.is_conditional_jump() && !last.is_loop();
-        if branches {
-            // DynamoRIO would put it behind everything, and the program would come through there.
-            block.app(None, block.leave(last.pc() + last.len(block)), last.pc());
-        }
-        let leaves = branches || last.is_direct_jump();
-        // Checks behind the last instruction belong to it; it then is no branch, and the block's end is the place.
-        let at = (!leaves && (last.is_cti() || last.is_syscall())).then_some(last);
-        let returns: Vec<Instr> = self.slow.iter().map(|slow| self.place(slow.back)).collect();
-        let over = (!leaves).then(|| block.label());
-        over.inspect(|over| block.meta(at, block.jump(*over)));
-        self.place_precise_checks(at);
-        for (slow, back) in self.slow.iter().zip(returns) {
-            block.meta(at, slow.entry);
-            block.meta(at, block.jump(back));
-        }
-        over.inspect(|over| block.meta(at, *over));
     }
 }
 

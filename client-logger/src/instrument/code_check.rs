@@ -11,8 +11,9 @@
 //! No register and no flag may be other than the program's behind it, not even one that the block overwrites: the interval
 //! may end there, and other code may read what this code does not.
 
+use super::Rewriter;
 use super::machine::{self, Op};
-use super::{Back, Rewriter, Slow};
+use super::slow::{Back, Slow};
 use crate::callout::{self, Slot};
 use crate::site::Kind;
 use bugnet_dr::ir::Gpr;
