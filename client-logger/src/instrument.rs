@@ -230,6 +230,7 @@ impl<'a> Rewriter<'a> {
             match self.actions[i] {
                 Action::Special(kind) => self.special(i, kind),
                 Action::Emulate(what) => self.emulate(i, what),
+                Action::OpaqueStore { selects: true, .. } => self.select_shown_components(i),
                 _ => {}
             }
         }
@@ -262,9 +263,13 @@ impl<'a> Rewriter<'a> {
                 self.callout(Some(instr), i, Kind::ResultBefore);
                 self.callout(instr.next(), i, Kind::ResultAfter(kind, written(instr)));
             }
-            Action::OpaqueStore { target, kind, .. } => {
-                self.callout(Some(instr), i, Kind::OpaqueBefore(target, kind));
-                self.callout(instr.next(), i, Kind::OpaqueAfter);
+            Action::OpaqueStore { target, kind, selects, .. } => {
+                self.callout(Some(instr), i, Kind::WriteAddresses([target].into()));
+                let next = instr.next();
+                if selects {
+                    self.select_shown_components(i);
+                }
+                self.callout(next, i, Kind::OpaqueAfter(kind));
             }
             Action::Unsupported(why) => {
                 self.callout(Some(instr), i, Kind::Unsupported { why, dead: !self.live[i].gprs });
@@ -276,6 +281,21 @@ impl<'a> Rewriter<'a> {
                 block.meta(Some(instr), block.store(Slot::SyscallPc.opnd(4), half(pc)));
                 block.meta(Some(instr), block.store(Slot::SyscallPc.upper_half(), half(pc >> 32)));
             }
+        }
+    }
+
+    /// Lets an instruction store no state component that the program is not shown, such as those of AVX-512: where there
+    /// are some, it would store more than the program has room for.
+    fn select_shown_components(&mut self, i: usize) {
+        let instr = self.instrs[i];
+        let next = instr.next();
+        let selection = [Gpr::RAX, Gpr::RDX];
+        for reg in selection {
+            self.insert(Some(instr), &machine::slot(Op::Store, reg, Slot::Spill(reg)));
+        }
+        self.callout(Some(instr), i, Kind::HideComponents);
+        for reg in selection {
+            self.insert(next, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
         }
     }
 

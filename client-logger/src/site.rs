@@ -112,10 +112,10 @@ pub enum Kind {
     ResultBefore,
     /// Behind it; the registers that it writes, as for [`Self::Special`].
     ResultAfter(SpecialKind, u16),
-    /// Before an opaque store.
-    OpaqueBefore(Access, SpecialKind),
-    /// Behind it.
-    OpaqueAfter,
+    /// Behind an opaque store, which has not faulted.
+    OpaqueAfter(SpecialKind),
+    /// Before an opaque store of the state components that EDX:EAX select: those are taken out that the program is not shown.
+    HideComponents,
     /// In place of code that is not executable, before an instruction that reads at its address.
     NotExecutable,
     /// Before an instruction that cannot be recorded exactly.

@@ -86,6 +86,12 @@ fn components(level: CpuLevel) -> u32 {
     if level == CpuLevel::V2 { 3 } else { COMPONENTS }
 }
 
+/// Takes the state components that the program is not shown out of those that EDX:EAX select.
+pub fn hide_components(saved: &mut Saved, level: CpuLevel) {
+    saved.gpr[usize::from(Gpr::RAX.0)] &= u64::from(components(level));
+    saved.gpr[usize::from(Gpr::RDX.0)] = 0;
+}
+
 fn cpuid(leaf: u32, subleaf: u32, level: CpuLevel) -> [u32; 4] {
     let raw = __cpuid_count(leaf, subleaf);
     let mut out = [raw.eax, raw.ebx, raw.ecx, raw.edx];

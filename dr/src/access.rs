@@ -155,6 +155,8 @@ pub enum Action {
         effect: FpuEffect,
         /// Kind of its `SPECIAL` record.
         kind: SpecialKind,
+        /// Whether EDX:EAX select the state components that it stores.
+        selects: bool,
     },
     /// The recorder does all that it would do, and its results are logged: a `SPECIAL` record, and `MEMORY` records behind
     /// it for what it stored; skipped by replay. Whatever it does, all registers count as read.
@@ -277,16 +279,14 @@ impl Access {
     }
 }
 
-/// Bytes of the XSAVE area of all features that the operating system has enabled.
-#[must_use]
-pub fn xsave_area_bytes() -> u32 {
-    std::arch::x86_64::__cpuid_count(0xd, 0).ebx.max(576)
-}
+/// Bytes of an XSAVE area with all state components that are ever shown: legacy region, header, AVX. A processor may have
+/// more, of which the program knows nothing.
+pub const XSAVE_AREA: u32 = 576 + 256;
 
 /// Bytes of an operand; those of XSAVE areas and of 0 ("varies") are the whole area.
 fn size(opnd: Opnd) -> u32 {
     match opnd.bytes() {
-        0 => xsave_area_bytes(),
+        0 => XSAVE_AREA,
         n => n,
     }
 }
@@ -346,15 +346,18 @@ fn rep_string(instr: Instr) -> Option<Action> {
 }
 
 fn opaque_store(instr: Instr) -> Option<Action> {
+    let selects = matches!(
+        instr.opcode(),
+        sys::OP_xsave32
+            | sys::OP_xsave64
+            | sys::OP_xsaveopt32
+            | sys::OP_xsaveopt64
+            | sys::OP_xsavec32
+            | sys::OP_xsavec64
+    );
     let (effect, kind) = match instr.opcode() {
-        sys::OP_fxsave32
-        | sys::OP_fxsave64
-        | sys::OP_xsave32
-        | sys::OP_xsave64
-        | sys::OP_xsaveopt32
-        | sys::OP_xsaveopt64
-        | sys::OP_xsavec32
-        | sys::OP_xsavec64 => (FpuEffect::None, SpecialKind::OpaqueStore),
+        sys::OP_fxsave32 | sys::OP_fxsave64 => (FpuEffect::None, SpecialKind::OpaqueStore),
+        _ if selects => (FpuEffect::None, SpecialKind::OpaqueStore),
         sys::OP_fnsave => (FpuEffect::Init, SpecialKind::OpaqueStore),
         sys::OP_fnstenv => (FpuEffect::MaskExceptions, SpecialKind::OpaqueStore),
         sys::OP_sgdt | sys::OP_sidt | sys::OP_sldt | sys::OP_str | sys::OP_smsw => {
@@ -367,7 +370,11 @@ fn opaque_store(instr: Instr) -> Option<Action> {
         return Some(Action::Result(kind));
     };
     Some(match plain(target) {
-        Some(target) => Action::OpaqueStore { target, effect, kind },
+        // The recorder runs it with other values there.
+        Some(target) if selects && target.address_gprs() & (Gpr::RAX.bit() | Gpr::RDX.bit()) != 0 => {
+            Action::Unsupported("XSAVE at an address in RAX or RDX")
+        }
+        Some(target) => Action::OpaqueStore { target, effect, kind, selects },
         None => Action::Unsupported(UNKNOWN_OPERAND),
     })
 }

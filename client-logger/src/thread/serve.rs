@@ -160,6 +160,10 @@ impl Thread {
             set_segment_base(Segment::Gs, self.segments[1]);
             return;
         }
+        if let Kind::HideComponents = site.kind {
+            special::hide_components(&mut self.saved, process::get().options.cpu);
+            return;
+        }
         if let Kind::Emulate { what, next } = site.kind {
             self.emulate_instruction(site, what, next);
             return;
@@ -194,12 +198,9 @@ impl Thread {
             Kind::RepeatAfter(op) => self.repeat_after(position, *op),
             Kind::ResultBefore => self.before = (self.saved.gpr, self.saved.rflags),
             Kind::ResultAfter(kind, written) => self.results(position, *kind, self.before, true, *written),
-            Kind::OpaqueBefore(access, kind) => {
-                self.write_addresses(std::slice::from_ref(access));
+            Kind::OpaqueAfter(kind) => {
                 let updates = RegisterUpdates::default();
                 self.record(position, |delta| Record::Special { delta, kind: *kind, updates });
-            }
-            Kind::OpaqueAfter => {
                 for (address, len) in std::mem::take(&mut self.pending) {
                     self.supply(position + 1, address, len.into());
                 }
@@ -215,6 +216,7 @@ impl Thread {
             | Kind::CodeChanged(_)
             | Kind::Limit { .. }
             | Kind::Bases
+            | Kind::HideComponents
             | Kind::CodeBehind { .. }
             | Kind::Own(..)
             | Kind::OwnRepeat(..)

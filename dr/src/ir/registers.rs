@@ -11,6 +11,8 @@ impl Gpr {
     pub const RAX: Self = Self(0);
     /// RCX, which JRCXZ tests.
     pub const RCX: Self = Self(1);
+    /// RDX
+    pub const RDX: Self = Self(2);
     /// RBX
     pub const RBX: Self = Self(3);
     /// RSP

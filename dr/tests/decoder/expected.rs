@@ -84,6 +84,10 @@ fn unsupported(instr: &Instruction, info: &InstructionInfo) -> bool {
         Wrfsbase | Wrgsbase => false,
         Xbegin | Enclu | Rdpkru | Wrpkru => true,
         Xlatb => short_address,
+        // At an address that depends on what selects the state components.
+        Xsave | Xsave64 | Xsaveopt | Xsaveopt64 | Xsavec | Xsavec64 => [instr.memory_base(), instr.memory_index()]
+            .iter()
+            .any(|register| matches!(register.full_register(), Register::RAX | Register::RDX)),
         _ => {
             (instr.is_call_far_indirect() || instr.is_jmp_far_indirect())
                 && matches!(instr.memory_size(), MemorySize::SegPtr64)
