@@ -29,7 +29,7 @@ const fn error(number: i32) -> Option<i64> {
 ///
 /// # Safety
 /// In the pre-syscall event.
-pub unsafe fn instead(context: *mut c_void, thread: &Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
+pub unsafe fn instead(context: *mut c_void, thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
     static PTRACE: AtomicBool = AtomicBool::new(false);
     static TSC: AtomicBool = AtomicBool::new(false);
     static SECCOMP: AtomicBool = AtomicBool::new(false);
@@ -74,6 +74,8 @@ pub unsafe fn instead(context: *mut c_void, thread: &Thread, number: i64, args: 
             let message = "the program restricts its own system calls (seccomp); the recorder needs some, too, and if they \
                            are not among those that it allows, the system will kill it";
             warn_once(&SECCOMP, message);
+            process::get().hand_nothing_over();
+            thread.take_back_log();
             // Strict mode, which surely would, is refused.
             if seccomp_mode(number, args) == Some(Seccomp::Strict) { error(libc::EINVAL) } else { None }
         }

@@ -16,6 +16,7 @@ use bugnet_dr::sys;
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::OutputStream;
 use bugnet_format::types::ProcessId;
+use bugnet_handover::Handover;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -36,6 +37,10 @@ pub struct Process {
     new_program: AtomicBool,
     /// Whether there is, or was, more than one thread: blocks then have what threads need.
     threaded: AtomicBool,
+    /// Where frames are handed over to be compressed.
+    handover: Option<Handover>,
+    /// Whether the program may forbid the system calls that this takes.
+    restricted: AtomicBool,
     /// Whether nothing is recorded any more.
     over: AtomicBool,
     /// Whether a thread ends the process.
@@ -76,6 +81,8 @@ pub fn start(options: Options) {
     descriptor_limit::start(&beginning.descriptors);
     let info = beginning.describe(beginning.origin);
     let streams = beginning.streams.clone();
+    // It is gone once bugnet is.
+    let handover = Handover::open(&options.log).ok();
     let made = origin::make_folder(&options.log, current_pid(), &info)
         .and_then(|(id, folder)| Ok((id, Code::create(&folder, options.keep)?, folder)));
     let (id, code, folder) = made.unwrap_or_else(|why| crate::die(&why));
@@ -88,6 +95,8 @@ pub fn start(options: Options) {
         checkpoints: AtomicU64::new(0),
         new_program: AtomicBool::new(true),
         threaded: AtomicBool::new(false),
+        handover,
+        restricted: AtomicBool::new(false),
         over: AtomicBool::new(false),
         exiting: AtomicBool::new(false),
         why_over: OnceLock::new(),
@@ -129,6 +138,16 @@ impl Process {
     /// What descriptors refer to.
     pub fn streams(&self) -> MutexGuard<'_, Streams> {
         self.streams.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Where frames are handed over to be compressed, if that is possible.
+    pub fn handover(&self) -> Option<Handover> {
+        self.handover.filter(|_| !self.restricted.load(Ordering::Relaxed))
+    }
+
+    /// The program restricts its system calls: from here on each thread compresses what it writes.
+    pub fn hand_nothing_over(&self) {
+        self.restricted.store(true, Ordering::Relaxed);
     }
 
     /// Whether there is, or was, more than one thread.
@@ -325,6 +344,8 @@ pub fn forked() -> bool {
         checkpoints: AtomicU64::new(0),
         new_program: AtomicBool::new(false),
         threaded: AtomicBool::new(parent.threaded()),
+        handover: parent.handover,
+        restricted: AtomicBool::new(parent.restricted.load(Ordering::Relaxed)),
         over: AtomicBool::new(!recorded),
         exiting: AtomicBool::new(false),
         why_over: parent.why_over.clone(),

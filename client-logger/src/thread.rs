@@ -440,6 +440,14 @@ impl Thread {
         self.set_counter(0, 0, 0);
     }
 
+    /// The thread is about to forbid itself system calls: nothing of its log is handed over then.
+    pub fn take_back_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            // If this fails, so does the next frame, and the log ends there.
+            let _ = log.settle();
+        }
+    }
+
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
         self.shadow.clear_for(self.interval, process.threaded());
         self.density = Density::new();
@@ -466,7 +474,7 @@ impl Thread {
             Some(log) => log.begin(&header, &first)?,
             None => {
                 let folder = process.folder.join(folder::thread_folder(self.tid));
-                self.log = Some(Writer::create(folder, process.options.keep, &header, &first)?);
+                self.log = Some(Writer::create(process.id, folder, process.options.keep, &header, &first)?);
             }
         }
         process.code().begin_interval(self.tid, header.code_seq);

@@ -9,7 +9,7 @@
 //!     modules.jsonl           mapped ELF files, a JSON object a line
 //!     t<tid>/                 one folder a thread
 //!       <interval>.bni        interval files, 8 digits or more
-//!       tail                  records that wait for their frame; absent after a clean end
+//!       tail, tail2           records that wait for their frame; absent after a clean end
 //!   elf/<name>.zst            copies of ELF files, for symbols
 //! ```
 
@@ -30,8 +30,8 @@ pub const PROCESS_FILE: &str = "process.json";
 pub const CODE_FILE: &str = "code.bnc";
 /// Name of a process's list of modules in its folder.
 pub const MODULES_FILE: &str = "modules.jsonl";
-/// Name of a thread's tail in its folder.
-pub const TAIL_FILE: &str = "tail";
+/// Names of a thread's tails in its folder.
+pub const TAIL_FILES: [&str; 2] = ["tail", "tail2"];
 /// Name of the folder of ELF copies.
 pub const ELF_FOLDER: &str = "elf";
 
@@ -251,7 +251,7 @@ impl Recording {
             }
             if let Some(last) = thread.intervals.last() {
                 let (path, file) = thread.read_file(*last)?;
-                if !Interval::has_begun(&file, thread.tail().as_deref(), &path) {
+                if !Interval::has_begun(&file, &thread.tails(), &path) {
                     thread.intervals.pop();
                 }
             }
@@ -370,13 +370,13 @@ impl Recording {
 }
 
 impl ThreadFiles {
-    /// Reads an interval, with what the thread's tail adds to it.
+    /// Reads an interval, with what the thread's tails add to it.
     ///
     /// # Errors
     /// It is not there, cannot be read, or is damaged from its start.
     pub fn interval(&self, interval: IntervalNo) -> Result<Interval> {
         let (path, file) = self.read_file(interval)?;
-        let read = Interval::decode(&file, self.tail().as_deref(), &path)?;
+        let read = Interval::decode(&file, &self.tails(), &path)?;
         if (read.header.interval, read.header.tid, read.header.pid) != (interval, self.tid, self.pid.pid) {
             return Err(FormatError::damaged(&path, 16, "the header names another interval or thread"));
         }
@@ -398,8 +398,8 @@ impl ThreadFiles {
         }
     }
 
-    /// The bytes of the thread's tail, if there is one.
-    pub(crate) fn tail(&self) -> Option<Vec<u8>> {
-        std::fs::read(self.folder.join(TAIL_FILE)).ok()
+    /// The bytes of the thread's tails, of those that there are.
+    fn tails(&self) -> Vec<Vec<u8>> {
+        TAIL_FILES.iter().filter_map(|name| std::fs::read(self.folder.join(name)).ok()).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Interval files: a header, then frames of compressed records (FORMAT.md, "Interval files").
 //!
 //! A frame is complete or it is not there: whatever kills the logger in the middle of one, the frames before it
-//! stand. What had not made it into a frame lies in the thread's [tail](read_tail).
+//! stand. What had not made it into a frame lies in the thread's [tails](read_tail).
 
 use crate::error::{FormatError, Result};
 use crate::record::{Record, Records};
@@ -29,6 +29,10 @@ pub const MAX_FRAME: usize = 8 << 20;
 pub const MAX_PACKED_FRAME: usize = MAX_FRAME + (MAX_FRAME >> 7);
 /// Most bytes of records in one interval; a reader refuses more.
 pub const MAX_INTERVAL_STREAM: usize = 4 << 30;
+
+/// zstd's level for the frames of intervals, the fastest of its ordinary ones. Two processes may write the same frame, and have
+/// to make the same bytes of it.
+pub const LEVEL: i32 = 1;
 
 /// Header of an interval file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -321,7 +325,42 @@ pub fn read_tail<'a>(file: &'a [u8], path: &Path) -> Result<(TailHeader, &'a [u8
     Ok((TailHeader { interval: IntervalNo(u64::from_le_bytes(interval)), frame }, &records[..complete]))
 }
 
-/// A whole interval, as read from its file and the thread's tail.
+/// A tail that can be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail<'a> {
+    pub(crate) header: TailHeader,
+    pub(crate) records: &'a [u8],
+    /// Whether no damage ends the records.
+    whole: bool,
+}
+
+impl<'a> Tail<'a> {
+    pub(crate) fn read(file: &'a [u8], path: &Path) -> Result<Self> {
+        let (header, records) = read_tail(file, path)?;
+        let whole = file.get(TAIL_HEADER_SIZE + records.len()).is_none_or(|byte| *byte == 0);
+        Ok(Self { header, records, whole })
+    }
+}
+
+/// Appends the records of the tails that follow the `frames` whole frames of an interval's file. Returns how many frames the
+/// file would have with those.
+pub(crate) fn add_tails(tails: &[Tail<'_>], interval: IntervalNo, frames: u32, stream: &mut Vec<u8>) -> u32 {
+    let mut next = frames;
+    loop {
+        let place = TailHeader { interval, frame: next };
+        // One without records is about to be used.
+        let Some(tail) = tails.iter().find(|tail| tail.header == place && !tail.records.is_empty()) else {
+            return next;
+        };
+        stream.extend_from_slice(tail.records);
+        next += 1;
+        if !tail.whole {
+            return next;
+        }
+    }
+}
+
+/// A whole interval, as read from its file and the thread's tails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// The file's header.
@@ -343,18 +382,18 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Builds an interval from the bytes of its file and, where the file has no end, of its thread's tail.
+    /// Builds an interval from the bytes of its file and, where the file has no end, of its thread's tails.
     ///
     /// Every record is checked once, so that [`Self::records`] cannot fail later. A stream that is damaged in the
     /// middle is kept up to the damage, and `broken` says where that was.
     ///
     /// # Errors
     /// The header is not one of this version, or not even the first record is whole.
-    pub fn decode(file: &[u8], tail: Option<&[u8]>, path: &Path) -> Result<Self> {
+    pub fn decode(file: &[u8], tails: &[impl AsRef<[u8]>], path: &Path) -> Result<Self> {
         let header = IntervalHeader::decode(file, path)?;
         let frames = read_frames(file, HEADER_SIZE);
         let mut stream = frames.stream;
-        stream.extend_from_slice(tail_records(tail, &header, frames.count));
+        add_tails(&usable_tails(tails), header.interval, frames.count, &mut stream);
         let Usable { bytes, complete, fault, last_code, ending } = usable_records(&stream);
         if bytes == 0 {
             let (at, why) = match (fault, frames.broken) {
@@ -374,14 +413,14 @@ impl Interval {
     /// Whether the logger had come to the interval's first record when it was killed. If not, the thread's log ends
     /// with the interval before. Damage counts as begun, for [`Self::decode`] to say what it is.
     #[must_use]
-    pub fn has_begun(file: &[u8], tail: Option<&[u8]>, path: &Path) -> bool {
+    pub fn has_begun(file: &[u8], tails: &[impl AsRef<[u8]>], path: &Path) -> bool {
         if file.len() < HEADER_SIZE && INTERVAL_MAGIC.starts_with(&file[..file.len().min(INTERVAL_MAGIC.len())]) {
             return false;
         }
         let Ok(header) = IntervalHeader::decode(file, path) else { return true };
         let first = read_some_frames(file, HEADER_SIZE, 1);
         let damaged = first.fault.is_some_and(|fault| fault != FrameFault::CutOff);
-        damaged || first.count > 0 || !tail_records(tail, &header, 0).is_empty()
+        damaged || first.count > 0 || add_tails(&usable_tails(tails), header.interval, 0, &mut Vec::new()) > 0
     }
 
     /// The records, in order.
@@ -402,12 +441,8 @@ impl Interval {
     }
 }
 
-/// The records of a thread's tail that follow the `frames` frames of the interval that `header` heads.
-fn tail_records<'a>(tail: Option<&'a [u8]>, header: &IntervalHeader, frames: u32) -> &'a [u8] {
-    match tail.map(|tail| read_tail(tail, Path::new(""))) {
-        Some(Ok((of, records))) if of.interval == header.interval && of.frame == frames => records,
-        _ => &[],
-    }
+fn usable_tails(tails: &[impl AsRef<[u8]>]) -> Vec<Tail<'_>> {
+    tails.iter().filter_map(|tail| Tail::read(tail.as_ref(), Path::new("")).ok()).collect()
 }
 
 /// What one pass over a stream finds.

@@ -156,7 +156,7 @@ fn headers() {
     let log = common::sample();
     let made = &log.threads[0].intervals[1];
     let file = common::interval_file(&made.header, &made.frames);
-    let interval = Interval::decode(&file, None, Path::new("interval")).unwrap();
+    let interval = Interval::decode(&file, common::NO_TAILS, Path::new("interval")).unwrap();
     let store = CodeStore::decode(&common::code_file(&log.code), Vec::new(), Path::new("code")).unwrap();
     let bytes = package::encode(&interval, &store);
     let expected = [

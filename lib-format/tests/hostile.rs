@@ -112,8 +112,8 @@ fn read_as_everything(bytes: &[u8], tail: &[u8]) {
     let path = Path::new("hostile");
     read_records(bytes);
     let _ = IntervalHeader::decode(bytes, path);
-    let _ = Interval::has_begun(bytes, Some(tail), path);
-    if let Ok(interval) = Interval::decode(bytes, Some(tail), path) {
+    let _ = Interval::has_begun(bytes, &[tail], path);
+    if let Ok(interval) = Interval::decode(bytes, &[tail], path) {
         assert!(interval.records().all(|placed| placed.is_ok()), "a decoded interval's records can be read");
         let _ = package::encode(&interval, &CodeStore::default());
     }
@@ -145,7 +145,7 @@ fn files() -> Vec<(usize, Vec<u8>)> {
     let store = CodeStore::decode(&code, Vec::new(), Path::new("code")).unwrap();
     let interval = &log.threads[0].intervals[0];
     let file = common::interval_file(&interval.header, &interval.frames);
-    let decoded = Interval::decode(&file, None, Path::new("interval")).unwrap();
+    let decoded = Interval::decode(&file, common::NO_TAILS, Path::new("interval")).unwrap();
     let (tail, records) = log.threads[1].tail.clone().unwrap();
     let mut message = Vec::new();
     control::send(&mut message, &Response::Memory(vec![1; 50])).unwrap();

@@ -276,8 +276,28 @@ const MORE: &[Edit] = &[
     (Invariant::TailPlace, |log| {
         log.threads[0].tail = Some((TailHeader { interval: IntervalNo(2), frame: 1 }, vec![]));
     }),
+    // For the frame behind one that is nowhere.
+    (Invariant::TailPlace, |log| {
+        log.threads[0].tail = Some((TailHeader { interval: IntervalNo(0), frame: 1 }, vec![load(0, 0, 0, &[1])]));
+        log.threads[0].tail2 = Some((TailHeader { interval: IntervalNo(1), frame: 2 }, vec![load(0, 0, 0, &[1])]));
+    }),
     (Invariant::CheckpointFirst, |log| drop(records(log, 1, 0).remove(0))),
 ];
+
+#[test]
+fn nothing_follows_a_damaged_tail() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = sound();
+    let records = log.threads[0].intervals[1].frames.pop().unwrap();
+    log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records[..4].to_vec()));
+    log.threads[0].tail2 = Some((TailHeader { interval: IntervalNo(1), frame: 1 }, records[4..6].to_vec()));
+    log.write(folder.path());
+    change(folder.path(), TAIL, |file| file[64 + encode(&records[..4]).len()] = 0x7f);
+    assert_eq!(invariants(&checked(folder.path()), Severity::Error), BTreeSet::from([Invariant::TailRecord]));
+    let recording = Recording::open(folder.path()).unwrap();
+    let interval = recording.threads().unwrap()[0].interval(IntervalNo(1)).unwrap();
+    assert_eq!(interval.records().count(), 4);
+}
 
 #[test]
 fn rules_are_broken_in_other_ways() {
@@ -378,6 +398,52 @@ const KILLED: &[KilledState] = &[
         |_| {},
         &[Invariant::EndPresent],
         &[2, 28, 3],
+    ),
+    (
+        "two-tails-in-use",
+        |log| {
+            let records = log.threads[0].intervals[1].frames.pop().unwrap();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 1 }, records[4..6].to_vec()));
+            log.threads[0].tail2 = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records[..4].to_vec()));
+        },
+        |_| {},
+        &[Invariant::EndPresent],
+        &[2, 28, 6],
+    ),
+    (
+        "frame-cut-two-tails",
+        |log| {
+            let records = log.threads[0].intervals[1].frames.pop().unwrap();
+            log.threads[0].intervals[1].frames.push(records[..4].to_vec());
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records[..4].to_vec()));
+            log.threads[0].tail2 = Some((TailHeader { interval: IntervalNo(1), frame: 1 }, records[4..6].to_vec()));
+        },
+        |log| change(log, SECOND, |file| file.truncate(file.len() - 5)),
+        &[Invariant::FrameWhole, Invariant::EndPresent],
+        &[2, 28, 6],
+    ),
+    (
+        "frame-written-other-tail",
+        |log| {
+            let records = log.threads[0].intervals[1].frames.pop().unwrap();
+            log.threads[0].intervals[1].frames.push(records[..4].to_vec());
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records[..4].to_vec()));
+            log.threads[0].tail2 = Some((TailHeader { interval: IntervalNo(1), frame: 1 }, records[4..6].to_vec()));
+        },
+        |_| {},
+        &[Invariant::EndPresent],
+        &[2, 28, 6],
+    ),
+    (
+        "other-tail-empty",
+        |log| {
+            let records = log.threads[0].intervals[1].frames.pop().unwrap();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records[..4].to_vec()));
+            log.threads[0].tail2 = Some((TailHeader { interval: IntervalNo(1), frame: 1 }, vec![]));
+        },
+        |_| {},
+        &[Invariant::EndPresent],
+        &[2, 28, 4],
     ),
     (
         "tail-record-cut",

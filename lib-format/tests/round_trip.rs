@@ -221,19 +221,19 @@ proptest! {
         let frames: Vec<Vec<_>> = records.chunks(records.len().div_ceil(split)).map(<[_]>::to_vec).collect();
         let file = common::interval_file(&header, &frames);
         let path = Path::new("interval");
-        let whole = Interval::decode(&file, None, path).unwrap();
+        let whole = Interval::decode(&file, common::NO_TAILS, path).unwrap();
         prop_assert_eq!(&read(&whole.stream), &records);
         prop_assert!(whole.complete && whole.broken.is_none() && !whole.damaged);
         prop_assert_eq!(whole.header, header);
         for len in 0..file.len() {
             let prefix = &file[..len];
-            match Interval::decode(prefix, None, path) {
+            match Interval::decode(prefix, common::NO_TAILS, path) {
                 Ok(read) => {
                     prop_assert!(whole.stream.starts_with(&read.stream));
                     prop_assert!(!read.complete && !read.damaged);
-                    prop_assert!(Interval::has_begun(prefix, None, path));
+                    prop_assert!(Interval::has_begun(prefix, common::NO_TAILS, path));
                 }
-                Err(_) => prop_assert!(!Interval::has_begun(prefix, None, path)),
+                Err(_) => prop_assert!(!Interval::has_begun(prefix, common::NO_TAILS, path)),
             }
         }
     }
@@ -247,15 +247,27 @@ proptest! {
         let path = Path::new("interval");
         let place = TailHeader { interval: header.interval, frame: frames.len() as u32 };
         let tail = common::tail_file(place, in_tail);
-        let whole = Interval::decode(&file, Some(&tail), path).unwrap();
+        let whole = Interval::decode(&file, &[tail], path).unwrap();
         prop_assert_eq!(&read(&whole.stream), &records);
         prop_assert!(whole.complete);
         // An old tail, or that of another interval, adds nothing.
         for other in [TailHeader { frame: place.frame.wrapping_sub(1), ..place }, TailHeader { interval: IntervalNo(header.interval.0 ^ 1), ..place }] {
             let old = common::tail_file(other, in_tail);
-            match Interval::decode(&file, Some(&old), path) {
+            match Interval::decode(&file, &[old], path) {
                 Ok(read_old) => prop_assert_eq!(read(&read_old.stream), in_file),
                 Err(_) => prop_assert!(in_file.is_empty()),
+            }
+        }
+        // Two tails: one is for the frame that comes next, the other for the one after that, in either file.
+        let (one, two) = in_tail.split_at(cut.index(in_tail.len().max(1)));
+        let after = TailHeader { frame: place.frame + 1, ..place };
+        let mut tails = [common::tail_file(place, one), common::tail_file(after, two)];
+        for _ in 0..2 {
+            tails.reverse();
+            let expected = if one.is_empty() { in_file } else { &records };
+            match Interval::decode(&file, &tails, path) {
+                Ok(both) => prop_assert_eq!(read(&both.stream), expected),
+                Err(_) => prop_assert!(expected.is_empty()),
             }
         }
         // The logger writes a record's first byte last: killed in the middle of a record, the tail ends before it.
@@ -359,7 +371,7 @@ fn code_pictures_and_packages() {
 
     for made in &log.threads[0].intervals {
         let file = common::interval_file(&made.header, &made.frames);
-        let interval = Interval::decode(&file, None, Path::new("interval")).unwrap();
+        let interval = Interval::decode(&file, common::NO_TAILS, Path::new("interval")).unwrap();
         let bytes = package::encode(&interval, &store);
         let package = Package::decode(&bytes).unwrap();
         assert_eq!(package.code_seq, made.header.code_seq);
@@ -414,7 +426,12 @@ fn merged_packages() {
         .iter()
         .map(|thread| {
             let decode = |made: &common::Interval| {
-                Interval::decode(&common::interval_file(&made.header, &made.frames), None, Path::new("interval")).ok()
+                Interval::decode(
+                    &common::interval_file(&made.header, &made.frames),
+                    common::NO_TAILS,
+                    Path::new("interval"),
+                )
+                .ok()
             };
             (thread.tid, thread.intervals.iter().filter_map(decode).collect::<Vec<_>>())
         })

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, binary, bugnet, must_pass, printed, run, same_bytes};
+use bugnet_tests::many_loads;
 use fastrand::Rng;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -197,12 +198,12 @@ fn a_damaged_interval_is_named_and_the_others_replay() -> Result<()> {
     workshop.done()
 }
 
-/// Records with the log in a file system of `size` (as for `mount -o size=`), in a mount namespace. The program must go
+/// Records `job` with the log in a file system of `size` (as for `mount -o size=`), in a mount namespace. The program must go
 /// on as natively, the summary must say what happened, and what there is of the log must be sound. Returns the folder
 /// with what `replay` (with its `.status`) and the end of `dump` printed.
-fn record_on_a_small_disk(test: &str, size: &str) -> Result<Workshop> {
+fn record_on_a_small_disk(test: &str, size: &str, job: fn(&Path) -> Result<Job>) -> Result<Workshop> {
     const SCRIPT: &str = "mount -t tmpfs -o size=\"$SIZE\" tmpfs disk && \
-        { \"$BUGNET\" record --no-pack -o disk/log --interval 10M --check-every 1k -- /bin/bash loop.sh 300 \
+        { \"$BUGNET\" record --no-pack -o disk/log --interval 10M --check-every 1k -- \"$@\" \
           >recorded.out 2>recorded.err; echo $? >status; \
           \"$BUGNET\" check disk/log >check 2>&1; echo $? >check.status; \
           \"$BUGNET\" replay disk/log >replay 2>&1; echo $? >replay.status; \
@@ -210,11 +211,11 @@ fn record_on_a_small_disk(test: &str, size: &str) -> Result<Workshop> {
           \"$BUGNET\" dump disk/log 2>/dev/null | tail -n 1 >end; }";
     let workshop = Workshop::new(test)?;
     workshop.folder("disk")?;
-    fs::write(workshop.path.join("loop.sh"), include_str!("../programs/loop.sh"))?;
-    let native = run(&mut Job::new(&workshop.path, ["/bin/bash", "loop.sh", "300"]).native()?)?;
+    let job = job(&workshop.path)?;
+    let native = run(&mut job.native()?)?;
     let flags: &[&str] = if nix::unistd::geteuid().is_root() { &["-m"] } else { &["-rm"] };
     let mut command = Command::new("unshare");
-    command.args(flags).args(["sh", "-c", SCRIPT]).env("BUGNET", binary()?).env("SIZE", size);
+    command.args(flags).args(["sh", "-c", SCRIPT, "sh"]).args(&job.command).env("BUGNET", binary()?).env("SIZE", size);
     let output = run(command.current_dir(&workshop.path))?;
     ensure!(output.status.success(), "a mount namespace is needed: run this as root\n{}", printed(&output));
     let read = |name: &str| read(&workshop, name);
@@ -232,18 +233,37 @@ fn read(workshop: &Workshop, name: &str) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-#[test]
-fn disk_full_while_recording() -> Result<()> {
-    let workshop = record_on_a_small_disk("errors-disk-full", "2000k")?;
-    ensure!(read(&workshop, "replay.status")? == "0", "replay: {}", read(&workshop, "replay")?);
+fn shell_loop(dir: &Path) -> Result<Job> {
+    fs::write(dir.join("loop.sh"), include_str!("../programs/loop.sh"))?;
+    Ok(Job::new(dir, ["/bin/bash", "loop.sh", "300"]))
+}
+
+/// The log is one that ends where the disk was full, and replays up to there.
+fn ends_with_the_disk(workshop: &Workshop) -> Result<()> {
+    ensure!(read(workshop, "replay.status")? == "0", "replay: {}", read(workshop, "replay")?);
     // Where the disk was full just at an interval's end, that is the log's end, and the next interval is missing.
-    let (end, check) = (read(&workshop, "end")?, read(&workshop, "check")?);
+    let (end, check) = (read(workshop, "end")?, read(workshop, "check")?);
     ensure!(end.contains("the log could not go on") || end.contains("interval full"), "the log's last record: {end}");
     ensure!(check.contains("cut off"), "check: {check}");
+    Ok(())
+}
+
+#[test]
+fn disk_full_while_recording() -> Result<()> {
+    let workshop = record_on_a_small_disk("errors-disk-full", "2000k", shell_loop)?;
+    ends_with_the_disk(&workshop)?;
+    workshop.done()
+}
+
+#[test]
+fn disk_full_while_bugnet_compresses() -> Result<()> {
+    // Room for both tails of the thread, and for some frames.
+    let workshop = record_on_a_small_disk("errors-disk-full-frames", "8000k", |dir| many_loads::job(dir, 300, 1))?;
+    ends_with_the_disk(&workshop)?;
     workshop.done()
 }
 
 #[test]
 fn disk_full_from_the_start() -> Result<()> {
-    record_on_a_small_disk("errors-disk-full-at-start", "600k")?.done()
+    record_on_a_small_disk("errors-disk-full-at-start", "600k", shell_loop)?.done()
 }

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_behaviour};
+use bugnet_tests::many_loads;
 use fastrand::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -30,7 +31,7 @@ fn job(dir: &Path) -> Result<Job> {
     Ok(Job::new(dir, ["/bin/bash", "loop.sh", "400"]))
 }
 
-fn kill_recordings(test: &str, count: usize) -> Result<()> {
+fn kill_recordings(test: &str, count: usize, job: fn(&Path) -> Result<Job>) -> Result<()> {
     let workshop = Workshop::new(test)?;
     let job = job(&workshop.path)?;
     let native = run(&mut job.native()?)?;
@@ -102,11 +103,23 @@ fn examine(log: &Path, native_output: &[u8]) -> Result<()> {
 
 #[test]
 fn killed_20() -> Result<()> {
-    kill_recordings("killed-20", 20)
+    kill_recordings("killed-20", 20, job)
+}
+
+/// With two threads and many frames, most of which are under way in `bugnet record`.
+#[test]
+fn killed_20_with_many_frames() -> Result<()> {
+    kill_recordings("killed-20-frames", 20, |dir| many_loads::job(dir, 150, 2))
 }
 
 #[test]
 #[ignore = "takes many minutes: make soak"]
 fn killed_200() -> Result<()> {
-    kill_recordings("killed-200", 200)
+    kill_recordings("killed-200", 200, job)
+}
+
+#[test]
+#[ignore = "takes many minutes: make soak"]
+fn killed_200_with_many_frames() -> Result<()> {
+    kill_recordings("killed-200-frames", 200, |dir| many_loads::job(dir, 150, 2))
 }

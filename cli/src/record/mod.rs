@@ -7,6 +7,7 @@ mod launch;
 mod location;
 mod low_layout;
 mod machine;
+mod packing;
 mod room;
 mod summary;
 mod wait;
@@ -27,6 +28,7 @@ use copying::Copying;
 use inherited::Inherited;
 use launch::LoggerOptions;
 use location::LogFolder;
+use packing::Packing;
 use room::Room;
 use std::ffi::OsString;
 use std::path::Path;
@@ -53,7 +55,10 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     };
     let system = |what| move |source| RecordError::System { what, source };
     let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;
+    // Without it, the program's threads compress their logs themselves.
+    let packing = Packing::prepare(folder.path()).ok();
     let child = launch::launch(&program, &dynamorio, &logger, &options, inherited)?;
+    packing.iter().for_each(Packing::start);
     // From here on the program runs: whatever fails now, its log stays.
     folder.keep(true);
     let linked = folder.link_latest();
@@ -65,6 +70,7 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let room = Room::take(folder.path()).ok();
     let copying = (!args.no_pack).then(|| Copying::start(folder.path()));
     meta.ending = wait::wait(rustix::process::Pid::from_child(&child)).map_err(system("wait for the program"))?;
+    drop(packing);
 
     if !summary::anything_recorded(folder.path()) {
         folder.keep(false);

@@ -5,11 +5,11 @@ use super::{Invariant, Report, Severity};
 use crate::code::{CODE_HEADER_SIZE, CODE_MAGIC, decode_pages, encode_header};
 use crate::error::{FormatError, Result};
 use crate::folder::{
-    CODE_FILE, Ending, MODULES_FILE, PROCESS_FILE, Recording, TAIL_FILE, ThreadFiles, module_lines, process_folder,
+    CODE_FILE, Ending, MODULES_FILE, PROCESS_FILE, Recording, TAIL_FILES, ThreadFiles, module_lines, process_folder,
 };
 use crate::frame::{
-    FrameFault, Frames, HEADER_SIZE, INTERVAL_MAGIC, IntervalHeader, TAIL_HEADER_SIZE, TAIL_MAGIC, TailHeader,
-    check_magic, read_frames, read_tail,
+    FrameFault, Frames, HEADER_SIZE, INTERVAL_MAGIC, IntervalHeader, TAIL_HEADER_SIZE, TAIL_MAGIC, Tail, TailHeader,
+    add_tails, check_magic, read_frames,
 };
 use crate::process::Origin;
 use crate::record::{EndReason, Records};
@@ -214,12 +214,6 @@ struct Process<'a> {
     sequences: HashSet<u64>,
 }
 
-/// A thread's tail, where it can be used.
-struct Tail<'a> {
-    header: TailHeader,
-    records: &'a [u8],
-}
-
 impl Process<'_> {
     /// Checks a thread; returns how it ended, if an `END` says so.
     fn check_thread(&mut self, thread: &ThreadFiles, report: &mut Report) -> Result<Option<EndReason>> {
@@ -232,10 +226,18 @@ impl Process<'_> {
             }
             _ => {}
         }
-        let tail_path = thread.folder.join(TAIL_FILE);
-        let tail_file = read(&tail_path)?;
-        let tail = tail_file.as_deref().and_then(|file| check_tail(file, &tail_path, report));
-        let mut tail_fits = tail.is_none();
+        let tail_paths = TAIL_FILES.map(|name| thread.folder.join(name));
+        let mut tail_files = Vec::new();
+        for path in &tail_paths {
+            tail_files.extend(read(path)?.map(|file| (path, file)));
+        }
+        let mut tails = Vec::new();
+        let mut misplaced = Vec::new();
+        for (path, file) in &tail_files {
+            let tail = check_tail(file, path, report);
+            tails.extend(tail);
+            misplaced.extend(tail.filter(|tail| !tail_without_file(tail, thread)).map(|tail| (*path, tail.header)));
+        }
         let mut before: Option<(IntervalHeader, Stream)> = None;
         let mut reason = None;
         for interval in &thread.intervals {
@@ -249,14 +251,9 @@ impl Process<'_> {
             check_frames(&frames, last, &path, report);
             let damaged = frames.fault.is_some_and(|fault| fault != FrameFault::CutOff);
             let mut bytes = frames.stream;
-            if let Some(tail) = tail.as_ref().filter(|tail| tail.header.interval == *interval) {
-                // With damaged frames, there is no telling how many there were.
-                tail_fits |=
-                    tail.header.frame <= frames.count || frames.fault.is_some_and(|fault| fault != FrameFault::CutOff);
-                if tail.header.frame == frames.count {
-                    bytes.extend_from_slice(tail.records);
-                }
-            }
+            let next = add_tails(&tails, *interval, frames.count, &mut bytes);
+            // With damaged frames, there is no telling how many there were.
+            misplaced.retain(|(_, tail)| tail.interval != *interval || tail.frame > next && !damaged);
             if last && bytes.is_empty() && !damaged {
                 // Killed between the file's header and the first record. The thread's log ends one interval before.
                 report.cut_off(Invariant::CheckpointFirst, &path, HEADER_SIZE as u64, "no record yet");
@@ -275,9 +272,8 @@ impl Process<'_> {
             reason = stream.end.as_ref().map(|(reason, _)| reason.clone());
             before = Some((header, stream));
         }
-        if let Some(tail) = tail.filter(|tail| !tail_fits && !tail_without_file(tail, thread)) {
-            let TailHeader { interval, frame } = tail.header;
-            report.error(Invariant::TailPlace, &tail_path, 12, format!("for frame {frame} of interval {interval}"));
+        for (path, TailHeader { interval, frame }) in misplaced {
+            report.error(Invariant::TailPlace, path, 12, format!("for frame {frame} of interval {interval}"));
         }
         Ok(reason)
     }
@@ -343,7 +339,7 @@ impl Process<'_> {
     }
 }
 
-/// Checks a thread's tail by itself; `None` if it is not in use.
+/// Checks one of a thread's tails by itself; `None` if it is not in use.
 fn check_tail<'a>(file: &'a [u8], path: &Path, report: &mut Report) -> Option<Tail<'a>> {
     if file.len() < TAIL_HEADER_SIZE || file[..TAIL_HEADER_SIZE].iter().all(|b| *b == 0) {
         report.cut_off(Invariant::HeaderWhole, path, file.len() as u64, "it has no header yet");
@@ -353,12 +349,13 @@ fn check_tail<'a>(file: &'a [u8], path: &Path, report: &mut Report) -> Option<Ta
         return None;
     }
     check_reserved(&file[24..TAIL_HEADER_SIZE], 24, path, report);
-    let (header, records) = read_tail(file, path).ok()?;
-    let mut reader = Records::resume(&file[TAIL_HEADER_SIZE..], records.len(), crate::types::Position(0));
+    let tail = Tail::read(file, path).ok()?;
+    let end = tail.records.len();
+    let mut reader = Records::resume(&file[TAIL_HEADER_SIZE..], end, crate::types::Position(0));
     if let Some(Err(e)) = reader.next() {
-        report.error(Invariant::TailRecord, path, (TAIL_HEADER_SIZE + records.len()) as u64, e.reason);
+        report.error(Invariant::TailRecord, path, (TAIL_HEADER_SIZE + end) as u64, e.reason);
     }
-    Some(Tail { header, records })
+    Some(tail)
 }
 
 /// Whether the tail belongs to an interval that was deleted since, or begins one whose file is not there yet.

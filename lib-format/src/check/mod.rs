@@ -61,7 +61,7 @@ invariants! {
     FrameChecksum "frame-checksum" "the checksum of a frame fits",
     FrameSequence "frame-sequence" "frames are numbered from 0 without gaps",
     FrameContents "frame-contents" "a frame decompresses to the length in its header",
-    TailPlace "tail-place" "a tail is for a frame that its interval's file has, or for the next, or begins the next interval",
+    TailPlace "tail-place" "a tail is for a frame that its interval's file has, or for the next, also behind the other tail's, or begins the next interval",
     TailRecord "tail-record" "the records of a tail in use can be read",
     RecordForm "record-form" "each record has a known tag and fields in their ranges",
     CheckpointFirst "checkpoint-first" "a CHECKPOINT comes first in an interval, and only there",

@@ -14,6 +14,9 @@ use bugnet_format::regs::{RAX, RCX, RSP, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Position, Tid};
 use std::path::Path;
 
+/// For an interval without tails.
+pub const NO_TAILS: &[&[u8]] = &[];
+
 /// Compression level of frames.
 pub const LEVEL: i32 = 1;
 
@@ -33,6 +36,7 @@ pub struct Thread {
     pub tid: Tid,
     pub intervals: Vec<Interval>,
     pub tail: Option<(TailHeader, Vec<Record<'static>>)>,
+    pub tail2: Option<(TailHeader, Vec<Record<'static>>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -96,8 +100,10 @@ impl Log {
                 let file = interval_file(&interval.header, &interval.frames);
                 std::fs::write(path.join(folder::interval_file(interval.header.interval)), file).unwrap();
             }
-            if let Some((header, records)) = &thread.tail {
-                std::fs::write(path.join(folder::TAIL_FILE), tail_file(*header, records)).unwrap();
+            for (name, tail) in folder::TAIL_FILES.iter().zip([&thread.tail, &thread.tail2]) {
+                if let Some((header, records)) = tail {
+                    std::fs::write(path.join(name), tail_file(*header, records)).unwrap();
+                }
             }
         }
     }
@@ -255,11 +261,13 @@ pub fn sample() -> Log {
                     Interval { header: header(4242, 1, 2, 2, length), frames: vec![third] },
                 ],
                 tail: None,
+                tail2: None,
             },
             Thread {
                 tid: Tid(4243),
                 intervals: vec![Interval { header: header(4243, 0, 1, 2, 0), frames: vec![other] }],
                 tail: Some((TailHeader { interval: IntervalNo(0), frame: 1 }, rest)),
+                tail2: None,
             },
         ],
     }

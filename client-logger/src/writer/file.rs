@@ -1,0 +1,86 @@
+//! A file of the log.
+
+use bugnet_dr::sys;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A file of the log, on a descriptor that DynamoRIO hides from the program.
+pub struct LogFile {
+    file: sys::file_t,
+    path: PathBuf,
+}
+
+fn c_path(path: &Path) -> Result<CString, String> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| format!("{}: not a file name", path.display()))
+}
+
+impl LogFile {
+    /// Creates a file that does not exist yet.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn create(path: &Path) -> Result<Self, String> {
+        let name = c_path(path)?;
+        // SAFETY: a C string and flags.
+        let file =
+            unsafe { sys::dr_open_file(name.as_ptr(), sys::DR_FILE_WRITE_REQUIRE_NEW | sys::DR_FILE_ALLOW_LARGE) };
+        if file == sys::INVALID_FILE {
+            return Err(format!("cannot create {}", path.display()));
+        }
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// A file that cannot be written.
+    pub fn none() -> Self {
+        Self { file: sys::INVALID_FILE, path: PathBuf::new() }
+    }
+
+    /// Appends.
+    ///
+    /// # Errors
+    /// A sentence; a part may have been written.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            // SAFETY: an open file of ours and a buffer of the given length.
+            let written = unsafe { sys::dr_write_file(self.file, rest.as_ptr().cast(), rest.len()) };
+            if written <= 0 {
+                let why = match -written as i32 {
+                    libc::ENOSPC => "the disk is full",
+                    libc::EDQUOT => "the disk quota is used up",
+                    libc::EFBIG => "the file size limit is reached",
+                    _ => "writing failed",
+                };
+                return Err(format!("{}: {why}", self.path.display()));
+            }
+            rest = &rest[written as usize..];
+        }
+        Ok(())
+    }
+
+    /// Goes to the end, behind what another process has written. Returns where that is.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn end(&mut self) -> Result<u64, String> {
+        // SAFETY: an open file of ours.
+        let end = unsafe {
+            if sys::dr_file_seek(self.file, 0, sys::DR_SEEK_END as i32) == 0 {
+                -1
+            } else {
+                sys::dr_file_tell(self.file)
+            }
+        };
+        u64::try_from(end).map_err(|_| format!("{}: its end is not found", self.path.display()))
+    }
+
+    /// Closes; writing afterwards fails.
+    pub fn close(&mut self) {
+        if self.file != sys::INVALID_FILE {
+            // SAFETY: an open file of ours.
+            unsafe { sys::dr_close_file(self.file) };
+            self.file = sys::INVALID_FILE;
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! An interval's file: its header, and frame after frame.
+
+use super::LogFile;
+use bugnet_format::frame::{HEADER_SIZE, IntervalHeader, LEVEL, encode_frame};
+use std::path::Path;
+
+/// The file.
+pub struct Frames {
+    file: LogFile,
+    /// Bytes in it, up to which all frames are whole.
+    written: u64,
+    /// Whether it ends in what is not a whole frame.
+    broken: bool,
+    buffer: Vec<u8>,
+}
+
+impl Frames {
+    /// No file.
+    pub fn none() -> Self {
+        Self { file: LogFile::none(), written: 0, broken: false, buffer: Vec::new() }
+    }
+
+    /// Creates the file of another interval, with its header.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn begin(&mut self, path: &Path, header: &IntervalHeader) -> Result<(), String> {
+        self.file = LogFile::create(path)?;
+        self.written = HEADER_SIZE as u64;
+        self.file.write(&header.encode())
+    }
+
+    /// Bytes of the file.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Appends a frame.
+    ///
+    /// # Errors
+    /// A sentence, and then again for each frame that would follow.
+    pub fn append(&mut self, frame: u32, records: &[u8]) -> Result<(), String> {
+        self.go_on(|this| {
+            this.buffer.clear();
+            encode_frame(frame, records, LEVEL, &mut this.buffer).map_err(|e| e.to_string())?;
+            this.file.write(&this.buffer)?;
+            this.written += this.buffer.len() as u64;
+            Ok(())
+        })
+    }
+
+    /// Another process has written the next frame: goes behind it.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn skip(&mut self) -> Result<(), String> {
+        self.go_on(|this| {
+            let end = this.file.end()?;
+            if end <= this.written {
+                return Err("a frame that was handed over is not in its file".into());
+            }
+            this.written = end;
+            Ok(())
+        })
+    }
+
+    /// If this fails, a part of a frame may stand there, and nothing can follow it. A tail still has its records.
+    fn go_on(&mut self, step: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), String> {
+        if self.broken {
+            return Err("an earlier frame is incomplete".into());
+        }
+        step(self).inspect_err(|_| self.broken = true)
+    }
+
+    /// Closes the file.
+    pub fn close(&mut self) {
+        self.file.close();
+    }
+}

@@ -1,0 +1,51 @@
+/* Reads a file again and again, each thread by itself, and looks at every byte: nearly all that it loads is new, so its log
+ * is large. Arguments: the file, rounds, threads. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { PIECE = 256 << 10 };
+
+static const char *file;
+static long rounds;
+
+static void *read_all(void *number) {
+    int fd = open(file, O_RDONLY);
+    uint64_t *piece = malloc(PIECE);
+    uint64_t sum = 0;
+    for (long round = 0; round < rounds; round++) {
+        if (pread(fd, piece, PIECE, round % 8 * 4096) != PIECE)
+            exit(1);
+        for (int i = 0; i < PIECE / 8; i++)
+            sum = sum * 31 + piece[i];
+        if (number == NULL && round % 16 == 0) {
+            printf("%ld %" PRIx64 "\n", round, sum);
+            fflush(stdout);
+        }
+    }
+    free(piece);
+    close(fd);
+    return (void *)sum;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4)
+        return 2;
+    file = argv[1];
+    rounds = atol(argv[2]);
+    pthread_t threads[16];
+    long others = atol(argv[3]) - 1;
+    for (long i = 0; i < others; i++)
+        pthread_create(&threads[i], NULL, read_all, (void *)(i + 1));
+    uint64_t sum = (uint64_t)read_all(NULL);
+    for (long i = 0; i < others; i++) {
+        void *other;
+        pthread_join(threads[i], &other);
+        sum += (uint64_t)other;
+    }
+    printf("%" PRIx64 "\n", sum);
+    return 0;
+}
