@@ -32,6 +32,17 @@ const MOST_REACH: usize = 1024;
 pub const CHUNK: usize = 32 << 10;
 /// So long a frame that was handed over is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Fewer bytes of records than this are compressed sooner than they are handed over.
+const WORTH_IT: usize = 64 << 10;
+
+/// A frame that is handed over, whose records are in the other tail.
+struct Pending {
+    handover: Handover,
+    ticket: Ticket,
+    frame: u32,
+    /// Its file, if that is the interval's before.
+    before: Option<Frames>,
+}
 
 /// The log of a thread.
 pub struct Writer {
@@ -48,8 +59,7 @@ pub struct Writer {
     resting: bool,
     /// The other one, once there is one: with the frame that is handed over, or old.
     other: Option<Tail>,
-    /// What is handed over: the frame before `frame`.
-    pending: Option<(Handover, Ticket)>,
+    pending: Option<Pending>,
     /// Whether nothing is handed over any more.
     alone: bool,
     /// Position of the last record.
@@ -114,6 +124,9 @@ impl Writer {
         // interval with nothing in it.
         let path = self.folder.join(interval_file(header.interval));
         let new = path.with_extension("new");
+        if let Some(pending) = &mut self.pending {
+            pending.before = Some(std::mem::replace(&mut self.frames, Frames::none()));
+        }
         self.frames.begin(&new, header)?;
         std::fs::rename(&new, &path).map_err(|e| format!("{}: {e}", path.display()))?;
         if self.keep > 0 && header.interval.0 >= self.keep {
@@ -190,7 +203,7 @@ impl Writer {
             offset: self.frames.written(),
         };
         let Some(ticket) = handover.offer(&job) else { return false };
-        self.pending = Some((handover, ticket));
+        self.pending = Some(Pending { handover, ticket, frame: self.frame, before: None });
         std::mem::swap(&mut self.tail, other);
         self.frame += 1;
         self.tail.reset(TailHeader { interval: self.interval, frame: self.frame });
@@ -202,13 +215,22 @@ impl Writer {
     /// # Errors
     /// A sentence; the frame's records are in the other tail.
     pub fn settle(&mut self) -> Result<(), String> {
-        let Some((handover, ticket)) = self.pending.take() else { return Ok(()) };
+        let Some(Pending { handover, ticket, frame, mut before }) = self.pending.take() else { return Ok(()) };
         let settled = handover.settle(ticket, PATIENCE);
         self.alone |= settled == Settled::Failed;
-        match (settled, &self.other) {
-            (Settled::TakenBack | Settled::Failed, Some(other)) => self.frames.append(self.frame - 1, other.records()),
-            _ => self.frames.skip(),
+        let frames = before.as_mut().unwrap_or(&mut self.frames);
+        let done = match (settled, &self.other) {
+            (Settled::TakenBack | Settled::Failed, Some(other)) => frames.append(frame, other.records()),
+            _ => frames.skip(),
+        };
+        if let Some(mut before) = before {
+            before.close();
+            if done.is_err() {
+                // The other tail is needed for good.
+                self.frames.give_up();
+            }
         }
+        done
     }
 
     /// Writes the tail's frame. Nothing is handed over.
@@ -219,7 +241,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the interval, in which memory was accessed in these parts of the address space.
+    /// Ends the interval, in which memory was accessed in these parts of the address space. Where another one is to follow, its
+    /// last frame may be handed over.
     ///
     /// # Errors
     /// A sentence; the interval's records are in the tail nevertheless.
@@ -240,7 +263,10 @@ impl Writer {
         end(reason, regs.clone()).encode(&mut self.scratch);
         let used = self.tail.used();
         self.tail.push(&self.scratch);
-        if let Err(why) = self.settle().and_then(|()| self.write()) {
+        // What is about to be deleted is not handed over.
+        let may_wait = full && self.keep != 1 && self.tail.used() >= WORTH_IT;
+        let done = self.settle().and_then(|()| if may_wait && self.hand_over() { Ok(()) } else { self.write() });
+        if let Err(why) = done {
             if full {
                 // There will be no next interval.
                 self.scratch.clear();
@@ -250,7 +276,9 @@ impl Writer {
             }
             return Err(why);
         }
-        self.frames.close();
+        if self.pending.is_none() {
+            self.frames.close();
+        }
         Ok(())
     }
 
@@ -275,5 +303,8 @@ impl Writer {
     pub fn abandon(mut self) {
         self.tails().for_each(Tail::unmap);
         self.frames.close();
+        if let Some(mut before) = self.pending.and_then(|pending| pending.before) {
+            before.close();
+        }
     }
 }

@@ -435,6 +435,40 @@ const KILLED: &[KilledState] = &[
         &[2, 28, 6],
     ),
     (
+        "last-frame-in-tail",
+        |log| {
+            let last = log.threads[0].intervals[0].frames.pop().unwrap();
+            let records = log.threads[0].intervals[1].frames.pop().unwrap();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records[..3].to_vec()));
+            log.threads[0].tail2 = Some((TailHeader { interval: IntervalNo(0), frame: 1 }, last));
+        },
+        |_| {},
+        &[Invariant::EndPresent],
+        &[2, 28, 3],
+    ),
+    (
+        "last-frame-cut",
+        |log| {
+            let last = log.threads[0].intervals[0].frames.last().unwrap().clone();
+            log.threads[0].tail2 = Some((TailHeader { interval: IntervalNo(0), frame: 1 }, last));
+        },
+        |log| change(log, FIRST, |file| file.truncate(file.len() - 5)),
+        &[Invariant::FrameWhole],
+        &[2, 28, 7],
+    ),
+    (
+        "next-interval-new",
+        |log| {
+            let last = log.threads[0].intervals[0].frames.pop().unwrap();
+            let records = log.threads[0].intervals.pop().unwrap().frames[0][..1].to_vec();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(0), frame: 1 }, last));
+            log.threads[0].tail2 = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records));
+        },
+        |_| {},
+        &[Invariant::EndReason],
+        &[1, 28],
+    ),
+    (
         "other-tail-empty",
         |log| {
             let records = log.threads[0].intervals[1].frames.pop().unwrap();

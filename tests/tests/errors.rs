@@ -258,7 +258,7 @@ fn disk_full_while_recording() -> Result<()> {
 #[test]
 fn disk_full_while_bugnet_compresses() -> Result<()> {
     // Room for both tails of the thread, and for some frames.
-    let workshop = record_on_a_small_disk("errors-disk-full-frames", "8000k", |dir| many_loads::job(dir, 300, 1))?;
+    let workshop = record_on_a_small_disk("errors-disk-full-frames", "8000k", |dir| many_loads::job(dir, 300, 1, 0))?;
     ends_with_the_disk(&workshop)?;
     workshop.done()
 }

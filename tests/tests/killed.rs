@@ -109,7 +109,7 @@ fn killed_20() -> Result<()> {
 /// With two threads and many frames, most of which are under way in `bugnet record`.
 #[test]
 fn killed_20_with_many_frames() -> Result<()> {
-    kill_recordings("killed-20-frames", 20, |dir| many_loads::job(dir, 150, 2))
+    kill_recordings("killed-20-frames", 20, |dir| many_loads::job(dir, 150, 2, 0))
 }
 
 #[test]
@@ -121,5 +121,5 @@ fn killed_200() -> Result<()> {
 #[test]
 #[ignore = "takes many minutes: make soak"]
 fn killed_200_with_many_frames() -> Result<()> {
-    kill_recordings("killed-200-frames", 200, |dir| many_loads::job(dir, 150, 2))
+    kill_recordings("killed-200-frames", 200, |dir| many_loads::job(dir, 150, 2, 0))
 }

@@ -74,7 +74,7 @@ fn examine(log: &Path, printed: &[u8]) -> Result<()> {
 #[test]
 fn bugnet_compresses_frames() -> Result<()> {
     let workshop = Workshop::new("packing")?;
-    let job = many_loads::job(&workshop.path, 400, 2)?;
+    let job = many_loads::job(&workshop.path, 400, 2, 0)?;
     let native = run(&mut job.native()?)?;
     let log = workshop.path.join("log");
     let output = workshop.path.join("recorded.out");
@@ -95,7 +95,7 @@ fn bugnet_compresses_frames() -> Result<()> {
 #[test]
 fn the_program_outlives_bugnet() -> Result<()> {
     let workshop = Workshop::new("packing-killed")?;
-    let job = many_loads::job(&workshop.path, 300, 2)?;
+    let job = many_loads::job(&workshop.path, 300, 2, 0)?;
     let native = run(&mut job.native()?)?;
     let mut rng = Rng::with_seed(SEED);
     for number in 0..6 {
@@ -121,7 +121,7 @@ fn the_program_outlives_bugnet() -> Result<()> {
 #[test]
 fn the_program_goes_on_while_bugnet_is_stopped() -> Result<()> {
     let workshop = Workshop::new("packing-stopped")?;
-    let job = many_loads::job(&workshop.path, 300, 2)?;
+    let job = many_loads::job(&workshop.path, 300, 2, 0)?;
     let native = run(&mut job.native()?)?;
     let mut rng = Rng::with_seed(SEED);
     for number in 0..4 {
@@ -147,7 +147,7 @@ fn the_program_goes_on_while_bugnet_is_stopped() -> Result<()> {
 #[test]
 fn answers_that_come_late_do_no_harm() -> Result<()> {
     let workshop = Workshop::new("packing-late")?;
-    let job = many_loads::job(&workshop.path, 600, 3)?;
+    let job = many_loads::job(&workshop.path, 600, 3, 0)?;
     let native = run(&mut job.native()?)?;
     let log = workshop.path.join("log");
     let output = workshop.path.join("recorded.out");
@@ -171,9 +171,20 @@ fn answers_that_come_late_do_no_harm() -> Result<()> {
 }
 
 #[test]
+fn forked_children_leave_their_parents_frames_alone() -> Result<()> {
+    let workshop = Workshop::new("packing-forked")?;
+    let job = many_loads::job(&workshop.path, 200, 1, 9)?;
+    let native = run(&mut job.native()?)?;
+    let log = workshop.path.join("log");
+    same_behaviour(&native, &run(&mut job.recorded(&log, OPTIONS)?)?)?;
+    examine(&log, &native.stdout)?;
+    workshop.done()
+}
+
+#[test]
 fn only_the_last_intervals_are_kept() -> Result<()> {
     let workshop = Workshop::new("packing-keep")?;
-    let job = many_loads::job(&workshop.path, 300, 2)?;
+    let job = many_loads::job(&workshop.path, 300, 2, 0)?;
     let native = run(&mut job.native()?)?;
     let log = workshop.path.join("log");
     let options = [OPTIONS, &["--keep", "2"]].concat();

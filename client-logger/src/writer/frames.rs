@@ -9,7 +9,7 @@ pub struct Frames {
     file: LogFile,
     /// Bytes in it, up to which all frames are whole.
     written: u64,
-    /// Whether it ends in what is not a whole frame.
+    /// Whether no frame may follow: it ends in what is not a whole one, or an earlier one is missing.
     broken: bool,
     buffer: Vec<u8>,
 }
@@ -67,9 +67,14 @@ impl Frames {
     /// If this fails, a part of a frame may stand there, and nothing can follow it. A tail still has its records.
     fn go_on(&mut self, step: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), String> {
         if self.broken {
-            return Err("an earlier frame is incomplete".into());
+            return Err("an earlier frame is not whole".into());
         }
         step(self).inspect_err(|_| self.broken = true)
+    }
+
+    /// No frame is to follow.
+    pub fn give_up(&mut self) {
+        self.broken = true;
     }
 
     /// Closes the file.

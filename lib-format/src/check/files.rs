@@ -247,11 +247,13 @@ impl Process<'_> {
                 before = None;
                 continue;
             };
-            let frames = read_frames(&file, HEADER_SIZE);
-            check_frames(&frames, last, &path, report);
-            let damaged = frames.fault.is_some_and(|fault| fault != FrameFault::CutOff);
-            let mut bytes = frames.stream;
+            let mut frames = read_frames(&file, HEADER_SIZE);
+            let mut bytes = std::mem::take(&mut frames.stream);
             let next = add_tails(&tails, *interval, frames.count, &mut bytes);
+            // A tail has what the file lacks.
+            let covered = next > frames.count;
+            check_frames(&frames, last || covered, &path, report);
+            let damaged = frames.fault.is_some_and(|fault| fault != FrameFault::CutOff);
             // With damaged frames, there is no telling how many there were.
             misplaced.retain(|(_, tail)| tail.interval != *interval || tail.frame > next && !damaged);
             if last && bytes.is_empty() && !damaged {
@@ -262,7 +264,7 @@ impl Process<'_> {
             report.intervals += u64::from(!bytes.is_empty());
             report.instructions += stream.position.0;
             // An interval with damage has its finding already.
-            let readable = stream.whole && !damaged && (last || frames.fault.is_none());
+            let readable = stream.whole && !damaged && (last || covered || frames.fault.is_none());
             if readable || stream.end.is_some() {
                 self.check_end(&stream, last, bytes.len(), &path, report);
             }
