@@ -15,6 +15,7 @@
 //! this, a block has to tell where it is, and does when it first runs: it calls out at its start whatever the counter says,
 //! by way of a conditional jump that is one byte away from the true one, and gets that byte then.
 
+use crate::by_rip;
 use crate::callout::{self, CALLOUT};
 use crate::instrument::{BEFORE_LIMIT, over_limit};
 use crate::kept;
@@ -24,9 +25,14 @@ use iced_x86::{Decoder, DecoderOptions, OpKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Where a block's checks begin in the code cache; 0 before it has first run.
+/// Where a block is in the code cache.
 #[derive(Default)]
-pub struct Home(AtomicU64);
+pub struct Home {
+    /// Where its checks begin; 0 before it has first run.
+    start: AtomicU64,
+    /// How many thresholds have met it, up to [`OFTEN`].
+    met: AtomicU8,
+}
 
 /// How a block comes to its callout for thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +48,14 @@ pub enum Where {
     /// In its block, which goes on behind it.
     InBlock,
     /// The same, at the start of a block with callouts apart, which makes it when it first runs.
-    AtStart(Arc<Home>, Way),
+    AtStart {
+        /// The block.
+        home: Arc<Home>,
+        /// How it comes there.
+        way: Way,
+        /// Bytes of the instrumentation's code before its home.
+        before: usize,
+    },
     /// Apart from its block.
     Apart {
         /// Its block.
@@ -60,9 +73,13 @@ pub enum Where {
 const JNO: u8 = 0x81;
 /// `js`, the second byte.
 const JS: u8 = 0x88;
-/// Bytes of a jump, and of a conditional one.
+/// Bytes of a jump, of a short one, and of a conditional one.
 const JUMP: u64 = 5;
-const CONDITIONAL: u64 = 6;
+const SHORT_JUMP: u64 = 2;
+/// See [`JUMP`].
+pub const CONDITIONAL: u64 = 6;
+/// A block that so many thresholds meet runs often: to rewrite it takes the time of some hundred instructions.
+const OFTEN: u8 = 2;
 /// More bytes than any block has.
 const LONGEST_BLOCK: usize = 256 << 10;
 
@@ -73,8 +90,8 @@ impl Where {
     /// # Safety
     /// In the callout, with what is in [`crate::callout::Slot::Return`].
     pub unsafe fn first_run(&self, back: u64) {
-        let Self::AtStart(home, way) = self else { return };
-        if home.0.load(Ordering::Acquire) != 0 {
+        let Self::AtStart { home, way, .. } = self else { return };
+        if home.start.load(Ordering::Acquire) != 0 {
             return;
         }
         // SAFETY: the block, to which the caller returns, is there and as it was made. Another thread that executes it meets
@@ -94,9 +111,35 @@ impl Where {
                 crate::die("a block in the code cache does not begin as it was made");
             }
             // Another thread that does not come here any more finds where the block is.
-            home.0.store(start, Ordering::Release);
+            home.start.store(start, Ordering::Release);
             byte.store(now, Ordering::Release);
         }
+    }
+
+    /// A threshold has met the block that calls out at its start. If that happens often, lets the block address its slots, the
+    /// first of which lies at `slots`, relative to RIP. Returns whether it was not known yet that the block runs often.
+    ///
+    /// # Safety
+    /// In the callout, on the only thread that ever executes the block.
+    pub unsafe fn met(&self, slots: u64) -> bool {
+        let Self::AtStart { home, way, before } = self else { return false };
+        let start = home.start.load(Ordering::Relaxed);
+        let met = home.met.load(Ordering::Relaxed);
+        if start == 0 || met == OFTEN {
+            return false;
+        }
+        home.met.store(met + 1, Ordering::Relaxed);
+        if met + 1 < OFTEN {
+            return true;
+        }
+        // Behind the jump over the callout, which DynamoRIO takes for a part of the block.
+        let checks = start + if *way == Way::Over { SHORT_JUMP } else { 0 };
+        // SAFETY: the block is there, with the instrumentation's code before its home.
+        unsafe {
+            by_rip::rewrite(start - *before as u64, Some(start), slots);
+            by_rip::rewrite(checks, None, slots);
+        }
+        true
     }
 
     /// Where a callout apart from its block returns to.
@@ -110,7 +153,8 @@ impl Where {
             return Some(known);
         }
         // SAFETY: the block has jumped here: it is there, from its start up to that jump and to the other ones.
-        let code = unsafe { std::slice::from_raw_parts(home.0.load(Ordering::Acquire) as *const u8, LONGEST_BLOCK) };
+        let code =
+            unsafe { std::slice::from_raw_parts(home.start.load(Ordering::Acquire) as *const u8, LONGEST_BLOCK) };
         let leads_here = |i: &iced_x86::Instruction| {
             i.op0_kind() == OpKind::NearBranch64 && i.is_jcc_near() && i.near_branch_target() == *entry
         };
@@ -203,7 +247,7 @@ mod tests {
         let (code, entry, byte, end) = block();
         let start = code.as_ptr() as u64;
         let home = Arc::new(Home::default());
-        let limit = Where::AtStart(home.clone(), Way::Jump);
+        let limit = Where::AtStart { home: home.clone(), way: Way::Jump, before: 0 };
         let kind = Kind::Limit { flags: 0, saved: false };
         let site = Site { pc: 0, back: 3, kind, lies: limit };
         // SAFETY: the block is where it says, and its code ends with instructions, not with the memory.
@@ -213,7 +257,7 @@ mod tests {
             site.lies.first_run(start + end as u64);
         }
         assert_eq!((code[byte - 1], code[byte]), (0x0f, JS));
-        assert_eq!(home.0.load(Ordering::Relaxed), start + byte as u64 + 5);
+        assert_eq!(home.start.load(Ordering::Relaxed), start + byte as u64 + 5);
         let at = |jumps| Where::Apart { home: home.clone(), entry, jumps, back: AtomicU64::new(0) };
         let first = start + byte as u64 + 5 + 10;
         // SAFETY: as above: what is looked for is there.

@@ -56,9 +56,13 @@ pub enum Slot {
     WriteFault,
 }
 
-const SLOTS: u32 = 32;
+/// How many there are.
+pub const SLOTS: u32 = 32;
 
 impl Slot {
+    /// The first of all.
+    pub const FIRST: Self = Self::Spill(Gpr::RAX);
+
     fn index(self) -> u32 {
         match self {
             Self::Spill(reg) => u32::from(reg.0),

@@ -1,6 +1,7 @@
 //! Faults: those of the shadow, which get their memory; those of the program, whose registers the instrumentation
 //! holds; and death by a signal.
 
+use crate::by_rip;
 use crate::callout::Slot;
 use crate::code::{read_memory, write_memory};
 use crate::fs_base::Guard;
@@ -47,6 +48,9 @@ fn gpr(register: Register) -> Option<Gpr> {
 
 /// The slot of ours that an instruction's memory operand is.
 fn slot_offset(i: &Instruction) -> Option<u64> {
+    if i.is_ip_rel_memory_operand() {
+        return by_rip::slot_offset(i.ip_rel_memory_address());
+    }
     let tls = i.memory_segment() == Register::GS && i.memory_base() == Register::None;
     (tls && i.memory_index() == Register::None).then(|| i.memory_displacement64())
 }

@@ -21,7 +21,7 @@ mod flags;
 mod grouping;
 mod lent;
 mod loader;
-mod machine;
+pub mod machine;
 mod ownership;
 mod shared_store;
 mod slow;

@@ -8,6 +8,8 @@
 //! | `fs_base` | the FS base, which leads to the shadow |
 //! | `callout` | from the code cache into Rust and back |
 //! | `stack_move` | moves the initial stack |
+//! | `apart` | slow paths that lie apart from their blocks |
+//! | `by_rip` | blocks that run often address slots relative to RIP |
 //! | `site` | what a callout is about |
 //! | `kept` | what blocks point to, as long as they can be executed |
 //! | `thread` | a thread's position, interval and log |
@@ -41,6 +43,7 @@
 mod answers;
 mod apart;
 mod births;
+mod by_rip;
 mod callout;
 mod claims;
 mod code;

@@ -1,5 +1,6 @@
 //! What all threads of the recorded process share.
 
+use crate::by_rip;
 use crate::claims::Claim;
 use crate::code::Code;
 use crate::descriptor_limit;
@@ -115,6 +116,12 @@ pub fn get() -> &'static Process {
     unsafe { process.as_ref() }.unwrap_or_else(|| crate::die("the logger was not started"))
 }
 
+/// Throws all blocks away; they are built anew where they are wanted. In a pre-syscall event.
+fn throw_blocks_away() {
+    // SAFETY: no lock is held; the whole address space.
+    unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+}
+
 impl Process {
     /// The code picture.
     pub fn code(&self) -> MutexGuard<'_, Code> {
@@ -125,8 +132,15 @@ impl Process {
     /// have what threads need.
     pub fn become_threaded(&self) {
         if !self.threaded.swap(true, Ordering::SeqCst) {
-            // SAFETY: in a pre-syscall event, with no lock held; the whole address space.
-            unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+            throw_blocks_away();
+        }
+    }
+
+    /// A thread is about to be started, or a process that has the same memory, by the calling thread, which is in a system call:
+    /// both execute blocks of this process.
+    pub fn share_blocks(&self) {
+        if by_rip::end() {
+            throw_blocks_away();
         }
     }
 

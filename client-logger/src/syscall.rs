@@ -211,6 +211,9 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         set_gs_base(thread, number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
     let instead = instead.or_else(|| descriptor_limit::instead(thread, number, &args));
     let instead = instead.or_else(|| answers::in_the_way(thread, number, &args));
+    if shares_memory(number, &args) {
+        process::get().share_blocks();
+    }
     if !thread.recording() {
         if let Some(result) = instead {
             answer(thread, drcontext, &regs, number, args, result);
@@ -286,6 +289,11 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     thread.syscall.writable_code = writable_code::before(number, &args);
     thread.syscall.before = Some(regs);
     substitute(thread, drcontext, number)
+}
+
+/// Whether a system call makes a thread, or a process that has the same memory.
+fn shares_memory(number: i64, args: &[u64; 6]) -> bool {
+    number == libc::SYS_vfork || clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_VM as u64 != 0)
 }
 
 /// Whether a system call makes a process with memory of its own.

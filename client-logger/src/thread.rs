@@ -99,6 +99,8 @@ pub struct Thread {
     end: u64,
     /// Position up to which [`Slot::Left`] counts down.
     threshold: u64,
+    /// How far it is from there to the next one.
+    stretch: limit::Stretch,
     next_check: u64,
     /// Bases of FS and GS.
     pub segments: [u64; 2],
@@ -213,6 +215,7 @@ impl Thread {
             instructions_before: 0,
             end: 0,
             threshold: 0,
+            stretch: limit::Stretch::new(),
             next_check: 0,
             segments: [0; 2],
             selectors: [0; 2],
@@ -335,6 +338,11 @@ impl Thread {
     /// those of the whole block count.
     pub fn counted(&self) -> u64 {
         self.threshold.wrapping_add_signed(-self.left())
+    }
+
+    /// Address of the thread's [`Slot::Left`].
+    fn left_slot(&self) -> u64 {
+        self.left as u64
     }
 
     pub fn left(&self) -> i64 {

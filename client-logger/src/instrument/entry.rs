@@ -2,7 +2,7 @@
 
 use super::Rewriter;
 use super::machine::{self, Condition, Op};
-use crate::apart::{Way, Where};
+use crate::apart::{CONDITIONAL, Way, Where};
 use crate::callout::{self, Slot};
 use crate::site::Kind;
 use bugnet_dr::ir::Gpr;
@@ -17,21 +17,23 @@ impl Rewriter<'_> {
         let n = self.instrs.len() as i64;
         let flags = liveness::rflags_bits(liveness::flags_read_first(&self.instrs));
         let saved = self.by_fs && self.wants_flags_soon();
+        let mut before = 0;
         if saved {
-            self.free_flags(first, self.live[0], u16::MAX);
+            before += self.free_flags(first, self.live[0], u16::MAX);
         }
         let mut site = self.site(0, Kind::Limit { flags, saved });
         let home = self.home.clone();
         let first_run = home.is_some();
-        let lies = |way| home.map_or(Where::InBlock, |home| Where::AtStart(home, way));
+        let lies = |way, before| home.map_or(Where::InBlock, |home| Where::AtStart { home, way, before });
         if self.live[0].any_flags() && !saved {
             // This jumps in any case: the callout may as well lie here.
-            site.lies = lies(Way::Over);
+            site.lies = lies(Way::Over, machine::before_home(has_bmi2()));
             let callout = callout::inline(site);
             self.insert(first, &machine::count_without_flags(n as u32, has_bmi2(), &callout, first_run));
         } else {
-            site.lies = lies(Way::Jump);
-            self.insert(first, &machine::count(n as u32));
+            let count = machine::count(n as u32);
+            site.lies = lies(Way::Jump, before + count.bytes().len() + CONDITIONAL as usize);
+            self.insert(first, &count);
             self.slow_if(first, if first_run { Condition::Counted } else { Condition::Negative }, site);
         }
     }

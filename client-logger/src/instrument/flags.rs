@@ -32,15 +32,17 @@ impl Rewriter<'_> {
         }
     }
 
-    /// What comes before `at` may change the arithmetic flags. RAX keeps its value if it is live or in `keep`.
-    pub(super) fn free_flags(&mut self, at: Option<Instr>, live: Live, keep: u16) {
+    /// What comes before `at` may change the arithmetic flags. RAX keeps its value if it is live or in `keep`. Returns how many
+    /// bytes of code that takes.
+    pub(super) fn free_flags(&mut self, at: Option<Instr>, live: Live, keep: u16) -> usize {
         if self.flags_saved || !live.any_flags() {
-            return;
+            return 0;
         }
         let [before, save] = machine::save_flags((live.gprs | keep) & Gpr::RAX.bit() == 0);
         self.join(at, &before);
         self.insert(at, &save);
         self.flags_saved = true;
+        before.bytes().len() + save.bytes().len()
     }
 
     /// At `at`, the arithmetic flags are the program's.

@@ -278,6 +278,12 @@ pub fn callout_if(condition: Condition, callout: &[u8]) -> Code {
 /// between that faults.
 const READS_FLAGS: [u8; 4] = [0x48, 0x0f, 0x40, 0xc9];
 
+/// Bytes of [`count_without_flags`] up to where it goes on behind its callout.
+pub fn before_home(can_rotate: bool) -> usize {
+    let all = count_without_flags(0, can_rotate, &[0; CALLOUT], false);
+    all.len - (BEFORE_LIMIT as usize + 2)
+}
+
 /// How far [`count_without_flags`] jumps.
 pub fn over_limit() -> u8 {
     (BEFORE_LIMIT + CALLOUT as u64 + 2) as u8

@@ -1,6 +1,7 @@
 //! Thresholds: where an interval ends, a check is due, or signals are to be let in.
 
 use super::Thread;
+use crate::by_rip;
 use crate::process;
 use crate::site::Site;
 use bugnet_dr::fpu;
@@ -11,12 +12,48 @@ use bugnet_format::regs::RegisterFile;
 /// Most instructions between two thresholds: after so many, a thread looks whether to leave the code cache. (The
 /// flag-free form of the count wants the counter below 2^32.)
 const STRETCH: u64 = 1 << 18;
+/// Fewest, while thresholds still meet blocks of which it is [not known](crate::by_rip) that they run often.
+const SHORT_STRETCH: u64 = 1 << 15;
+
+/// How many instructions a thread executes from one threshold to the next: where it then is, is a sample of what runs often.
+pub struct Stretch {
+    /// About so many.
+    length: u64,
+    /// Makes them differ, lest loops are met at the same block each time.
+    random: u64,
+}
+
+impl Stretch {
+    pub fn new() -> Self {
+        Self { length: STRETCH, random: 0x9e37_79b9_7f4a_7c15 }
+    }
+
+    /// A threshold has `found` something or not: the less they find, the fewer there are.
+    fn adapt(&mut self, found: bool) {
+        let length = if found { self.length / 2 } else { self.length + self.length / 8 };
+        self.length = length.clamp(SHORT_STRETCH, STRETCH);
+    }
+
+    /// Instructions to the next one.
+    fn next(&mut self) -> u64 {
+        // Marsaglia's xorshift64.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.length - self.random % (self.length / 2)
+    }
+}
 
 impl Thread {
     /// A block of `back` instructions begins that reaches over the threshold.
     pub(super) fn limit(&mut self, site: &Site, flags: u64) {
         if std::mem::take(&mut self.handler_begins) {
             fpu::restore(&RegisterFile::default());
+        }
+        if by_rip::is_possible() {
+            // SAFETY: in the callout, and nobody else executes blocks.
+            let found = unsafe { site.lies.met(by_rip::slots(self.left_slot())) };
+            self.stretch.adapt(found);
         }
         self.threshold_reached(site, flags);
         if self.leave.is_due() {
@@ -72,7 +109,7 @@ impl Thread {
             self.record(position, |delta| Record::Check { delta, rflags_known, hash });
             self.next_check = position + options.check_every;
         }
-        let mut threshold = options.interval.min(position + STRETCH);
+        let mut threshold = options.interval.min(position + self.stretch.next());
         if options.check_every > 0 {
             threshold = threshold.min(self.next_check);
         }
