@@ -38,6 +38,7 @@
 //! | `environment` | hides the recorder's own variables |
 //! | `maps` | what is mapped where |
 //! | `modules` | the list of mapped ELF files |
+//! | `files` | small files of the log |
 //! | `options` | the client's options |
 
 mod answers;
@@ -54,6 +55,7 @@ mod environment;
 mod exchange;
 mod exec;
 mod fault;
+mod files;
 mod fs_base;
 mod instrument;
 mod kept;

@@ -1,6 +1,7 @@
 //! ELF files that are mapped into the program, for symbols.
 
 use crate::code::read_memory;
+use crate::files;
 use crate::fs_base::Guard;
 use crate::process;
 use bugnet_dr::sys;
@@ -9,7 +10,7 @@ use object::Endianness;
 use object::elf::{FileHeader64, NT_GNU_BUILD_ID, PT_NOTE};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
 use std::ffi::{CStr, c_void};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -36,14 +37,12 @@ impl List {
         self.lines.retain(|known| *known != line);
         self.lines.push(line.clone());
         if self.written > 2 * self.lines.len() + SPARE {
-            let new = file.with_extension("jsonl.new");
-            std::fs::write(&new, self.lines.concat())?;
-            std::fs::rename(&new, file)?;
+            files::replace(file, self.lines.concat().as_bytes())?;
             self.written = self.lines.len();
             return Ok(());
         }
         self.written += 1;
-        std::fs::OpenOptions::new().create(true).append(true).open(file)?.write_all(line.as_bytes())
+        files::append(file, line.as_bytes())
     }
 }
 

@@ -1,13 +1,14 @@
 //! How a process came to be, as far as its log says: its folder and `process.json`, and the variables that it was
 //! started with, which programs that it executes get in turn.
 
+use crate::files;
 use crate::process;
-use bugnet_format::folder::process_folder;
+use bugnet_format::folder::{PROCESS_FILE, process_folder};
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::types::{Pid, ProcessId};
 use bugnet_launch::variables;
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -89,7 +90,9 @@ pub fn make_folder(log: &Path, pid: u32, info: &ProcessInfo) -> Result<(ProcessI
         let folder = log.join(process_folder(id));
         match std::fs::create_dir(&folder) {
             Ok(()) => {
-                info.write(&folder).map_err(|e| e.to_string())?;
+                let path = folder.join(PROCESS_FILE);
+                let written = info.json().map_err(Error::other).and_then(|json| files::replace(&path, &json));
+                written.map_err(|e| format!("{}: {e}", path.display()))?;
                 return Ok((id, folder));
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}

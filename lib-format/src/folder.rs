@@ -176,14 +176,19 @@ fn numbered<T: std::str::FromStr>(name: &OsString, prefix: &str, suffix: &str) -
     number.bytes().all(|b| b.is_ascii_digit()).then(|| number.parse().ok())?
 }
 
+/// The bytes of a JSON file.
+pub(crate) fn json(value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut json = serde_json::to_vec_pretty(value).map_err(|e| FormatError::Missing(e.to_string()))?;
+    json.push(b'\n');
+    Ok(json)
+}
+
 /// Writes a JSON file as a whole or not at all: as `<path>.new`, which is then renamed.
 pub(crate) fn write_json(value: &impl Serialize, path: &Path) -> Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    let mut json = serde_json::to_vec_pretty(value).map_err(|e| FormatError::Missing(e.to_string()))?;
-    json.push(b'\n');
-    std::fs::write(&new, json).map_err(FormatError::io(&new))?;
+    std::fs::write(&new, json(value)?).map_err(FormatError::io(&new))?;
     std::fs::rename(&new, path).map_err(FormatError::io(path))
 }
 

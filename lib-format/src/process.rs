@@ -1,7 +1,7 @@
 //! What a log says about a process: `process.json` in its folder (FORMAT.md, "`process.json`").
 
 use crate::error::{FormatError, Result};
-use crate::folder::{PROCESS_FILE, write_json};
+use crate::folder::{PROCESS_FILE, json, write_json};
 use crate::types::ProcessId;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -61,6 +61,14 @@ pub struct ProcessInfo {
 }
 
 impl ProcessInfo {
+    /// The bytes of `process.json`.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub fn json(&self) -> Result<Vec<u8>> {
+        json(self)
+    }
+
     /// Writes `process.json` into the process's folder, as a whole or not at all.
     ///
     /// # Errors

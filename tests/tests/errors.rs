@@ -264,6 +264,13 @@ fn disk_full_while_bugnet_compresses() -> Result<()> {
 }
 
 #[test]
+fn disk_full_before_a_fork() -> Result<()> {
+    let workshop = record_on_a_small_disk("errors-disk-full-fork", "4000k", |dir| many_loads::job(dir, 80, 1, 1))?;
+    ends_with_the_disk(&workshop)?;
+    workshop.done()
+}
+
+#[test]
 fn disk_full_from_the_start() -> Result<()> {
     record_on_a_small_disk("errors-disk-full-at-start", "600k", shell_loop)?.done()
 }
