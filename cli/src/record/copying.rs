@@ -2,6 +2,7 @@
 
 use bugnet_format::folder::{Module, Recording};
 use bugnet_replay::symbols::pack_elf;
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
 use std::path::Path;
 use std::slice::from_ref;
@@ -10,10 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Least time between two looks for new files.
-const PAUSE: Duration = Duration::from_millis(4);
+/// Least time between two looks for new files: most programs map theirs right away, and are over soon.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Longest time, where a look takes little: some programs delete a file as soon as they have mapped it.
+const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 /// So many times longer than a look takes is the pause behind it.
 const REST: u32 = 20;
+/// A pause takes this part of the time since the start: what is new becomes rare.
+const RARER: u32 = 20;
 
 /// A thread that copies; it stops when this is dropped.
 pub struct Copying {
@@ -45,8 +50,8 @@ impl Drop for Copying {
 
 /// Copies what is new, again and again.
 fn copy(folder: &Path, stop: &AtomicBool) {
-    // The program comes first. Where that is not possible, it does not.
-    let _ = rustix::process::nice(19);
+    // No less urgent than the program: whoever waits for its end waits for the copies, too.
+    let begun = Instant::now();
     let mut seen = HashSet::new();
     let mut pause = PAUSE;
     loop {
@@ -55,11 +60,11 @@ fn copy(folder: &Path, stop: &AtomicBool) {
             // All that is left is copied in the end.
             return;
         }
-        let start = Instant::now();
+        let start = own_time();
         // What cannot be read or copied now is told in the end.
         let found = modules(folder).unwrap_or_default();
         // What is new is copied once, but looked for again and again.
-        pause = PAUSE.max(start.elapsed() * REST);
+        pause = (begun.elapsed() / RARER).clamp(PAUSE, LONGEST_PAUSE).max((own_time() - start) * REST);
         for module in found {
             if stop.load(Ordering::Relaxed) {
                 return;
@@ -69,6 +74,11 @@ fn copy(folder: &Path, stop: &AtomicBool) {
             }
         }
     }
+}
+
+/// What the calling thread has taken of a processor's time.
+fn own_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 /// The files that the recorded processes have mapped so far.
