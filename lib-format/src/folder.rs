@@ -24,6 +24,8 @@ use std::path::{Path, PathBuf};
 
 /// Name of the file that describes a recording.
 pub const META_FILE: &str = "recording.json";
+/// What it is called until it is whole.
+pub const NEW_META_FILE: &str = "recording.json.new";
 /// Name of the file that describes a process, in its folder.
 pub const PROCESS_FILE: &str = "process.json";
 /// Name of a process's code store in its folder.

@@ -4,13 +4,14 @@ use super::error::RecordError;
 use super::inherited::Inherited;
 use super::low_layout;
 use bugnet_launch::{Program, variables};
+use nix::sched::{CloneFlags, clone};
 use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command};
 
 /// Longest option string that DynamoRIO takes, in bytes (`MAX_OPTIONS_STRING`, less its NUL byte).
 const MAX_OPTIONS: usize = 2047;
@@ -152,7 +153,10 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Forks, and executes `dynamorio` itself with the program's arguments. The child has the signal state and the standard
+/// Bytes of the stack on which a child comes as far as to execute.
+const STACK: usize = 64 << 10;
+
+/// Executes `dynamorio` itself with the program's arguments, in a child that has the signal state and the standard
 /// descriptors of `inherited`.
 pub fn launch(
     program: &Program,
@@ -160,13 +164,13 @@ pub fn launch(
     logger: &Path,
     options: &LoggerOptions,
     inherited: Inherited,
-) -> Result<Child, RecordError> {
+) -> Result<Pid, RecordError> {
     let environment = environment(own_environment(), &program.elf, &dynamorio_options(logger, options)?)?;
     let arguments = program.argv.iter().cloned().map(c_string).collect::<Result<Vec<_>, _>>()?;
     let file = c_string(dynamorio.as_os_str().to_owned())?;
+    let (argv, envp) = (pointers(&arguments), pointers(&environment));
     let low = options.stack_limit.is_some();
-    let exec = move || {
-        let (argv, envp) = (pointers(&arguments), pointers(&environment));
+    let exec = || -> std::io::Result<()> {
         inherited.restore()?;
         if low {
             low_layout::ask()?;
@@ -175,12 +179,28 @@ pub fn launch(
         unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
         Err(std::io::Error::last_os_error())
     };
-    // `Command` would sort the environment and drop some of it. So it only forks here and reports errors; the
-    // closure, which it runs last in the child, executes and so does not return.
-    let mut command = Command::new(dynamorio);
-    // SAFETY: this process has one thread, so the child may do what it could do itself, allocation included.
-    unsafe { command.pre_exec(exec) };
-    command.spawn().map_err(|source| RecordError::Launch { path: dynamorio.to_owned(), source })
+    let mut failed = None;
+    let mut stack = vec![0; STACK];
+    let in_child = || {
+        failed = exec().err();
+        1
+    };
+    let failure = |source| RecordError::Launch { path: dynamorio.to_owned(), source };
+    // As `vfork`: the child has this process's memory, which waits until it has executed. A copy would take longer than all the
+    // rest here.
+    let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
+    // SAFETY: this process has one thread, so the child is the only one that runs in its memory; the stack is large enough for
+    // a few system calls, and the child executes or ends before it goes away.
+    let child = unsafe { clone(Box::new(in_child), &mut stack, flags, Some(libc::SIGCHLD)) };
+    let child = child.map_err(|errno| failure(errno.into()))?;
+    match failed {
+        None => Ok(child),
+        Some(source) => {
+            // It has ended, and is of no more interest.
+            let _ = waitpid(child, None);
+            Err(failure(source))
+        }
+    }
 }
 
 #[cfg(test)]

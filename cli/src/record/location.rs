@@ -1,7 +1,7 @@
 //! Where logs lie: `$BUGNET_DIR`, else the XDG data folder, one numbered folder a recording and a `latest` link.
 
 use super::error::RecordError;
-use bugnet_format::folder::META_FILE;
+use bugnet_format::folder::{META_FILE, NEW_META_FILE};
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -101,7 +101,9 @@ impl Drop for LogFolder {
         } else if self.made {
             let _ = std::fs::remove_dir_all(&self.path);
         } else {
-            let _ = std::fs::remove_file(self.path.join(META_FILE));
+            for file in [META_FILE, NEW_META_FILE] {
+                let _ = std::fs::remove_file(self.path.join(file));
+            }
         }
     }
 }
@@ -167,7 +169,9 @@ mod tests {
 
         std::fs::create_dir(&path).unwrap();
         let folder = LogFolder::named(&path).unwrap();
-        std::fs::write(folder.path().join(META_FILE), "{}").unwrap();
+        for file in [META_FILE, NEW_META_FILE] {
+            std::fs::write(folder.path().join(file), "{}").unwrap();
+        }
         drop(folder);
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
 

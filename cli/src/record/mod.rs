@@ -29,7 +29,6 @@ use inherited::Inherited;
 use launch::LoggerOptions;
 use location::LogFolder;
 use packing::Packing;
-use room::Room;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -62,21 +61,20 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     // From here on the program runs: whatever fails now, its log stays.
     folder.keep(true);
     let linked = folder.link_latest();
-    meta.pid = Some(child.id());
+    meta.pid = Some(child.as_raw().cast_unsigned());
     // What the system takes its time to tell, while the program starts.
     meta.machine = machine::describe(args.cpu);
-    // Written anew at the end; without room, that is tried all the same.
+    // Written anew at the end; without room for that, it is tried all the same.
     let _ = meta.write(folder.path());
-    let room = Room::take(folder.path()).ok();
+    let _ = room::take(folder.path());
     let copying = (!args.no_pack).then(|| Copying::start(folder.path()));
-    meta.ending = wait::wait(rustix::process::Pid::from_child(&child)).map_err(system("wait for the program"))?;
+    meta.ending = wait::wait(child).map_err(system("wait for the program"))?;
     drop(packing);
 
     if !summary::anything_recorded(folder.path()) {
         folder.keep(false);
         return Err(RecordError::NothingRecorded { logger, ending: summary::describe_ending(&meta.ending) });
     }
-    drop(room);
     let finished = meta.write(folder.path());
     // The rest may be interrupted: the log is complete.
     inherited.restore_mask().map_err(system("restore the signal mask"))?;

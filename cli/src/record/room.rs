@@ -1,44 +1,62 @@
 //! Room on the disk for the last words: `recording.json` can be completed even where the log has filled the disk.
+//!
+//! The room is in the file in which it is written before it takes its name. That file is there then, which saves time at the
+//! end: some file systems look long for a free place for a new one.
 
+use bugnet_format::folder::NEW_META_FILE;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Result, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Name of the file in the log's folder that holds the room while the program runs.
-const FILE: &str = ".room";
 /// Bytes held: more than any `recording.json`, whose size is mostly the program's arguments.
 const SIZE: usize = 64 << 10;
 
-/// Room that is held on the disk until it is dropped.
-pub struct Room {
-    file: PathBuf,
-}
-
-impl Room {
-    /// Takes room in the folder of a log.
-    ///
-    /// # Errors
-    /// The operating system's; the disk may be full already.
-    pub fn take(log: &Path) -> Result<Self> {
-        let room = Self { file: log.join(FILE) };
-        let mut file = File::create(&room.file)?;
-        match fallocate(&file, FallocateFlags::empty(), 0, SIZE as u64) {
-            // Written, and on the disk, which takes its time: such a file system may take room only then.
-            Err(Errno::OPNOTSUPP) => {
-                file.write_all(&vec![0x5a; SIZE])?;
-                file.sync_all()?;
-            }
-            done => done?,
+/// Takes room in the folder of a log. [`Meta::write`](bugnet_format::folder::Meta::write) gives it up, and uses it.
+///
+/// # Errors
+/// The operating system's; the disk may be full already.
+pub fn take(log: &Path) -> Result<()> {
+    let mut file = File::create(log.join(NEW_META_FILE))?;
+    match fallocate(&file, FallocateFlags::empty(), 0, SIZE as u64) {
+        // Written, and on the disk, which takes its time: such a file system may take room only then.
+        Err(Errno::OPNOTSUPP) => {
+            file.write_all(&vec![0x5a; SIZE])?;
+            file.sync_all()
         }
-        Ok(room)
+        done => Ok(done?),
     }
 }
 
-impl Drop for Room {
-    fn drop(&mut self) {
-        // Where it cannot be removed, all that is lost is the room.
-        let _ = std::fs::remove_file(&self.file);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bugnet_format::folder::{Ending, META_FILE, Machine, Meta, Recording};
+
+    #[test]
+    fn the_room_becomes_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let meta = Meta {
+            format_version: bugnet_format::FORMAT_VERSION,
+            bugnet_version: String::new(),
+            program: "/bin/true".to_owned(),
+            args: Vec::new(),
+            cwd: "/".to_owned(),
+            started: 0,
+            machine: Machine::default(),
+            interval: 1,
+            keep: 0,
+            check_every: 0,
+            cpu_level: String::new(),
+            pid: None,
+            ending: Ending::Unknown,
+        };
+        take(dir.path()).unwrap();
+        assert_eq!(std::fs::metadata(dir.path().join(NEW_META_FILE)).unwrap().len(), SIZE as u64);
+        meta.write(dir.path()).unwrap();
+        assert_eq!(Recording::open(dir.path()).unwrap().meta, meta);
+        let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, [META_FILE]);
     }
 }

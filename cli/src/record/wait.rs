@@ -28,7 +28,8 @@ pub fn taken_signals() -> SigSet {
 }
 
 /// Waits until the child has ended. The signals of [`taken_signals`] are blocked.
-pub fn wait(child: Pid) -> Result<Ending> {
+pub fn wait(child: unistd::Pid) -> Result<Ending> {
+    let child = Pid::from_raw(child.as_raw()).ok_or_else(|| Error::other("a process without a number"))?;
     let signals = SignalFd::with_flags(&taken_signals(), SfdFlags::SFD_CLOEXEC)?;
     loop {
         if let Some(status) = status(child, WaitIdOptions::EXITED)? {
