@@ -20,8 +20,9 @@ use crate::callout::{self, CALLOUT};
 use crate::instrument::{BEFORE_LIMIT, over_limit};
 use crate::kept;
 use crate::site::Site;
+use bugnet_dr::decode::{self, MAX_LEN};
 use bugnet_dr::sys;
-use iced_x86::{Decoder, DecoderOptions, OpKind};
+use iced_x86::{Decoder, DecoderOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -81,7 +82,7 @@ pub const CONDITIONAL: u64 = 6;
 /// A block that so many thresholds meet runs often: to rewrite it takes the time of some hundred instructions.
 const OFTEN: u8 = 2;
 /// More bytes than any block has.
-const LONGEST_BLOCK: usize = 256 << 10;
+const LONGEST_BLOCK: u64 = 256 << 10;
 
 impl Where {
     /// A callout at a block's start is about to return to `back`. If the block runs for the first time, it says where it
@@ -152,19 +153,33 @@ impl Where {
         if known != 0 {
             return Some(known);
         }
-        // SAFETY: the block has jumped here: it is there, from its start up to that jump and to the other ones.
-        let code =
-            unsafe { std::slice::from_raw_parts(home.start.load(Ordering::Acquire) as *const u8, LONGEST_BLOCK) };
-        let leads_here = |i: &iced_x86::Instruction| {
-            i.op0_kind() == OpKind::NearBranch64 && i.is_jcc_near() && i.near_branch_target() == *entry
-        };
-        let decoder = Decoder::with_ip(64, code, code.as_ptr() as u64, DecoderOptions::NONE);
-        let Some(last) = decoder.into_iter().filter(leads_here).nth(*jumps as usize - 1) else {
-            crate::die("a block in the code cache has no jump to a callout that it has come to");
-        };
-        back.store(last.next_ip(), Ordering::Relaxed);
-        Some(last.next_ip())
+        let start = home.start.load(Ordering::Acquire);
+        let (mut at, mut left) = (start, *jumps);
+        while left > 0 {
+            // SAFETY: the block has jumped here: it is there, from its start up to that jump and to the other ones.
+            let (length, code) = unsafe { (length_at(at), (at as *const [u8; CONDITIONAL as usize]).read()) };
+            if length == 0 || at - start > LONGEST_BLOCK {
+                crate::die("a block in the code cache has no jump to a callout that it has come to");
+            }
+            at += length;
+            if let [0x0f, 0x80..=0x8f, distance @ ..] = code {
+                left -= u32::from(at.wrapping_add_signed(i32::from_le_bytes(distance).into()) == *entry);
+            }
+        }
+        back.store(at, Ordering::Relaxed);
+        Some(at)
     }
+}
+
+/// The length of the instruction at an address.
+///
+/// # Safety
+/// An instruction is there, and more of the code cache behind it.
+unsafe fn length_at(at: u64) -> u64 {
+    // SAFETY: the caller's promise.
+    let (known, code) = unsafe { (decode::length_at(at as *const u8), (at as *const [u8; MAX_LEN]).read()) };
+    // The other decoder makes its tables when it is first asked, which takes as long as hundreds of blocks.
+    known.unwrap_or_else(|| Decoder::new(64, &code, DecoderOptions::NONE).decode().len()) as u64
 }
 
 /// Bytes of a chunk of callouts.

@@ -35,7 +35,7 @@ use crate::process;
 use crate::site::{Kind, Site};
 use crate::thread;
 use bugnet_dr::access::{self, Access, Accesses, Action, Place};
-use bugnet_dr::ir::{Block, Gpr, Instr, Opnd, Segment};
+use bugnet_dr::ir::{Block, Gpr, Instr, Instrs, Opnd, Segment};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use bugnet_format::record::SpecialKind;
@@ -43,6 +43,7 @@ use bugnet_format::types::CodeSeq;
 use machine::Op;
 pub use machine::{BEFORE_LIMIT, over_limit};
 use slow::Slow;
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -131,7 +132,7 @@ fn not_executable(block: &Block, instrs: &[Instr]) {
 }
 
 /// Code in writable memory may change itself, and is checked at a block's start only: such a block ends with its first store.
-fn end_at_store(block: &Block, instrs: Vec<Instr>) -> Vec<Instr> {
+fn end_at_store(block: &Block, instrs: Instrs) -> Instrs {
     let stores = |instr: &Instr| match access::classify(*instr) {
         Action::Execute { writes, .. } => !writes.is_empty(),
         Action::Repeat(op) => op.kind.writes(),
@@ -140,14 +141,14 @@ fn end_at_store(block: &Block, instrs: Vec<Instr>) -> Vec<Instr> {
     };
     let len = instrs.iter().position(stores).map_or(instrs.len(), |at| at + 1);
     instrs[len..].iter().for_each(|instr| block.remove(*instr));
-    instrs[..len].to_vec()
+    instrs[..len].into()
 }
 
 struct Rewriter<'a> {
     block: &'a Block,
-    instrs: Vec<Instr>,
-    actions: Vec<Action>,
-    live: Vec<Live>,
+    instrs: Instrs,
+    actions: SmallVec<[Action; 8]>,
+    live: SmallVec<[Live; 16]>,
     slow: Vec<Slow>,
     precisely: Vec<ownership::Precisely>,
     /// Where the block is, for its slow paths apart from it; none if there will be no such.
@@ -175,13 +176,13 @@ struct Scratch {
 }
 
 impl<'a> Rewriter<'a> {
-    fn new(block: &'a Block, instrs: Vec<Instr>) -> Self {
+    fn new(block: &'a Block, instrs: Instrs) -> Self {
         let compact = loader::has(instrs[0].pc());
         let live = liveness::analyse(&instrs);
         let process = process::get();
         let (threaded, by_fs) = (process.threaded(), process.by_fs());
         let compact = compact && !threaded;
-        let actions: Vec<Action> = instrs.iter().map(|instr| access::classify(*instr)).collect();
+        let actions: SmallVec<[Action; 8]> = instrs.iter().map(|instr| access::classify(*instr)).collect();
         let plan = if threaded { grouping::Plan::new(&instrs, &actions) } else { grouping::Plan::default() };
         Self {
             block,

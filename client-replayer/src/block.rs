@@ -41,14 +41,14 @@ use crate::stub::Stub;
 use crate::tags;
 use crate::watch;
 use bugnet_dr::access::classify;
-use bugnet_dr::ir::{ARITHMETIC, Block, Gpr, Instr, Opnd};
+use bugnet_dr::ir::{ARITHMETIC, Block, Gpr, Instr, Instrs, Opnd};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Cuts the program's instructions behind the first that replay does not execute; whether there is such a one.
-fn cut(block: &Block, instrs: &mut Vec<Instr>, memory: &Memory) -> bool {
+fn cut(block: &Block, instrs: &mut Instrs, memory: &Memory) -> bool {
     let end = instrs.iter().position(|instr| !runs(block, *instr, memory));
     let Some(end) = end else { return false };
     instrs.drain(end + 1..).for_each(|instr| block.remove(instr));

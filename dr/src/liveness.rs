@@ -3,6 +3,7 @@
 use crate::access::emulated;
 use crate::ir::{ARITHMETIC, Gpr, Instr, Opnd};
 use crate::sys;
+use smallvec::{SmallVec, smallvec};
 
 /// Registers and flags, such as those that are live behind an instruction. Everything is live at a block's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +37,8 @@ pub fn flags_before(instrs: &[Instr], behind: u32) -> u32 {
 
 /// For a block's instructions, what is live before each, and at the end: one more entry than instructions.
 #[must_use]
-pub fn analyse(instrs: &[Instr]) -> Vec<Live> {
-    let mut out = vec![Live::ALL; instrs.len() + 1];
+pub fn analyse(instrs: &[Instr]) -> SmallVec<[Live; 16]> {
+    let mut out = smallvec![Live::ALL; instrs.len() + 1];
     for (i, instr) in instrs.iter().enumerate().rev() {
         out[i] = before(*instr, out[i + 1]);
     }

@@ -126,14 +126,15 @@ impl Rewriter<'_> {
         let top = Both::at(Gpr::RSP, -8);
         if let Ok(short) = i32::try_from(return_address) {
             // mov qword fs:[rsp - 8], short
-            let code = [&[0x64, 0x48, 0xc7, 0x44, 0x24, 0xf8][..], &short.to_le_bytes()].concat();
+            let mut code = [0x64, 0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0];
+            code[6..].copy_from_slice(&short.to_le_bytes());
             block.meta(at, block.raw(&code));
             return;
         }
         let v = value_register(instr.srcs().fold(0, |mask, o| mask | o.gprs()), live);
         self.spill(at, v, live);
         self.join(at, &machine::constant(v, return_address));
-        block.meta(at, top.code(block, Op::Store, v, 8, Some(FS), 0));
+        self.put(at, top.code(block, Op::Store, v, 8, Some(FS), 0));
         self.restore(at, v, live);
     }
 
@@ -339,7 +340,7 @@ impl Rewriter<'_> {
             None => self.both(behind, &write, s),
         };
         if let Some(reg) = stored_register(instr, write.bytes) {
-            block.meta(behind, both.code(block, Op::Store, reg, write.bytes, Some(FS), 0));
+            self.put(behind, both.code(block, Op::Store, reg, write.bytes, Some(FS), 0));
         } else if let Some(copy) = self.same_store(i, both.shadow(0, write.bytes), write.bytes) {
             block.meta(behind, copy);
         } else {
@@ -348,7 +349,7 @@ impl Rewriter<'_> {
             self.spill(behind, v, live);
             for (offset, bytes) in pieces(write.bytes) {
                 block.meta(behind, both.code(block, Op::Load, v, bytes, None, offset));
-                block.meta(behind, both.code(block, Op::Store, v, bytes, Some(FS), offset));
+                self.put(behind, both.code(block, Op::Store, v, bytes, Some(FS), offset));
             }
             self.restore(behind, v, live);
         }

@@ -10,7 +10,7 @@ use crate::instruction::{self, Instruction};
 use crate::memory::MemoryError;
 use bugnet_dr::access::classify;
 use bugnet_dr::decode::MAX_LEN;
-use bugnet_dr::ir::{Block, Instr};
+use bugnet_dr::ir::{Block, Instr, Instrs};
 use bugnet_dr::sys;
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashMap;
@@ -67,7 +67,7 @@ impl Merged {
     }
 
     /// The instructions of a block that begins, which DynamoRIO has found in memory: those of the running thread.
-    pub(super) fn own_instructions(&mut self, block: &Block, mut instrs: Vec<Instr>) -> Vec<Instr> {
+    pub(super) fn own_instructions(&mut self, block: &Block, mut instrs: Instrs) -> Instrs {
         let code = instrs.iter().take_while(|instr| self.memory.is_code(instr.pc(), instr.len(block))).count();
         let start = instrs[0].pc();
         if !instrs[..code].iter().all(|instr| self.is_own(block, *instr)) && self.decode(start).is_some() {

@@ -5,6 +5,7 @@ use super::operand::{Opnd, Segment};
 use super::registers::Gpr;
 use crate::decode::{MAX_LEN, decode_from_copy};
 use crate::sys;
+use smallvec::SmallVec;
 use std::ffi::c_void;
 
 unsafe extern "C" {
@@ -13,6 +14,9 @@ unsafe extern "C" {
     /// DynamoRIO's decoder, which the bindings leave out, too.
     fn decode(context: *mut c_void, pc: *mut sys::byte, instr: *mut sys::instr_t) -> *mut sys::byte;
 }
+
+/// A block's instructions. Most have few, and memory of its own takes time.
+pub type Instrs = SmallVec<[Instr; 16]>;
 
 /// A block that DynamoRIO is building.
 #[derive(Debug)]
@@ -33,7 +37,7 @@ impl Block {
 
     /// The program's instructions, in order.
     #[must_use]
-    pub fn app_instrs(&self) -> Vec<Instr> {
+    pub fn app_instrs(&self) -> Instrs {
         // SAFETY: see the crate's "Safety of the whole".
         let first = unsafe { sys::instrlist_first(self.list) };
         let first = (!first.is_null()).then_some(Instr(first));
@@ -122,8 +126,8 @@ impl Block {
     ///
     /// # Safety
     /// The copy stays as it is until DynamoRIO has made the block.
-    pub unsafe fn decode_apps(&self, pc: u64, copy: &[u8], goes_on: impl Fn(Instr) -> bool) -> Vec<Instr> {
-        let mut instrs: Vec<Instr> = Vec::new();
+    pub unsafe fn decode_apps(&self, pc: u64, copy: &[u8], goes_on: impl Fn(Instr) -> bool) -> Instrs {
+        let mut instrs = Instrs::new();
         let mut at = 0;
         while at + MAX_LEN <= copy.len() {
             let from = &copy[at..];

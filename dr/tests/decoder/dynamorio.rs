@@ -37,3 +37,12 @@ impl Decoder {
         self.decoder.decode(pc, bytes)
     }
 }
+
+/// The length of an instruction, where [`decode::length_at`] finds it.
+pub fn length(bytes: &[u8]) -> Option<usize> {
+    let mut copy = [0; 2 * decode::MAX_LEN];
+    let given = bytes.len().min(decode::MAX_LEN);
+    copy[..given].copy_from_slice(&bytes[..given]);
+    // SAFETY: an instruction's bytes, and more than it can have.
+    unsafe { decode::length_at(copy.as_ptr()) }
+}

@@ -12,7 +12,9 @@ use bugnet_dr::liveness::{Effects, effects, flags_read_first};
 use bugnet_format::regs::RegisterFile;
 use expected::{EXCEPTIONS, Outcome};
 use iced::Ranges;
-use iced_x86::{Code, Decoder, DecoderOptions, EncodingKind, Instruction, InstructionInfo, InstructionInfoFactory};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, EncodingKind, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic,
+};
 use std::collections::{BTreeMap, HashSet};
 
 /// Where the instructions are taken to be: far from 0, so that addresses relative to it have more than 32 bits.
@@ -194,6 +196,7 @@ fn every_instruction_is_known_as_iced_knows_it() {
     let mut factory = InstructionInfoFactory::new();
     let mut findings = Findings::default();
     let mut seen = HashSet::new();
+    let mut without_length = HashSet::new();
     encodings::each(|bytes| {
         let instr = Decoder::with_ip(64, bytes, PC, DecoderOptions::NONE).decode();
         if instr.is_invalid() {
@@ -201,6 +204,10 @@ fn every_instruction_is_known_as_iced_knows_it() {
         }
         if in_reach(instr.code()) {
             seen.insert(instr.code());
+            match dynamorio::length(bytes) {
+                Some(len) => findings.same(Check::Length, &instr, len, instr.len()),
+                None => drop(without_length.insert(instr.mnemonic())),
+            }
             match dr.decode(PC, bytes) {
                 // AVX-512 is not for recorded programs.
                 None if instr.op_code().encoding() == EncodingKind::EVEX => {}
@@ -218,6 +225,8 @@ fn every_instruction_is_known_as_iced_knows_it() {
     assert!(report.is_empty(), "{} disagreements\n{}", report.len(), report.join("\n"));
     let stale = (0..EXCEPTIONS.len()).filter(|at| !findings.excepted.contains(at)).map(|at| EXCEPTIONS[at].2);
     assert_eq!(stale.collect::<Vec<_>>(), [""; 0], "exceptions that nothing needs");
+    let few = [Mnemonic::Test, Mnemonic::Extrq, Mnemonic::Insertq, Mnemonic::Ud0, Mnemonic::Jmp].into();
+    assert!(without_length.is_subset(&few), "{without_length:?}");
     let missing = Code::values()
         .filter(|code| code.op_code().encoding() != EncodingKind::EVEX && in_reach(*code) && !seen.contains(code));
     assert_eq!(missing.collect::<Vec<_>>(), [], "instructions that the encodings leave out");
