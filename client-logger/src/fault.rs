@@ -10,7 +10,7 @@ use crate::fs_base::Guard;
 use crate::instrument::BEFORE_LIMIT;
 use crate::maps;
 use crate::process;
-use crate::signals;
+use crate::signals::{self, Sent};
 use crate::site::Site;
 use crate::syscall;
 use crate::thread::{self, Thread};
@@ -394,6 +394,11 @@ fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Sca
         // Within a system call, which then has not happened.
         return (counted - 1, *before);
     }
+    if found.is_none()
+        && let Some(ended) = syscall::killed_within(thread)
+    {
+        return ended;
+    }
     if info.sig == libc::SIGTRAP {
         regs.rip = breakpoint(regs.rip);
     }
@@ -466,6 +471,18 @@ fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, position: u64, regs: Regis
     };
     let code = if no_code { SEGV_MAPERR } else { signal_code(info, fault) };
     thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
+}
+
+/// The thread dies, at this position, of a signal that somebody has sent.
+pub fn die(thread: &mut Thread, sent: &Sent, position: u64, regs: RegisterFile) -> ! {
+    if thread.recording() {
+        thread.end_others();
+        snapshot_stack(thread, position, regs.gpr[RSP]);
+        let (signo, code, addr) = (sent.signal as u32, sent.code, Addr(0));
+        thread.stop(position, EndReason::Signal { signo, code, addr }, regs);
+    }
+    process::finish();
+    signals::die_by(sent.signal)
 }
 
 const SEGV_MAPERR: i32 = 1;

@@ -9,7 +9,10 @@
 //!   order;
 //! - signals that DynamoRIO takes for faults, wherever they arrive, wait in the kernel until the thread opens its mask in a
 //!   system call of the recorder's;
+//! - signals that look like faults but were sent are held until then ([`held`]), since faults cannot be blocked;
 //! - what the program ignores, or what is ignored or stops by default, the kernel does by itself.
+
+mod held;
 
 use crate::code::{read_memory, write_memory};
 use bugnet_dr::sys;
@@ -17,6 +20,8 @@ use bugnet_format::regs::{RSP, RegisterFile};
 use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use held::Sent;
 
 /// Signals are 1 to 64.
 const SIGNALS: i32 = 64;
@@ -30,14 +35,10 @@ pub const fn bit(signal: i32) -> u64 {
     1 << ((signal - 1) & 63)
 }
 
-/// Signals that are never blocked in the kernel: faults, what DynamoRIO stops threads with, and what cannot be.
-const NEVER_BLOCKED: u64 = bit(libc::SIGSEGV)
-    | bit(libc::SIGBUS)
-    | bit(libc::SIGFPE)
-    | bit(libc::SIGILL)
-    | bit(libc::SIGTRAP)
-    | bit(libc::SIGSTKFLT)
-    | UNBLOCKABLE;
+/// Signals that instructions cause, and that anybody can send as well.
+const FAULTS: u64 = bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGFPE) | bit(libc::SIGILL) | bit(libc::SIGTRAP);
+/// Signals that are never blocked in the kernel: faults, with SIGILL, by which DynamoRIO stops threads, and what cannot be.
+const NEVER_BLOCKED: u64 = FAULTS | UNBLOCKABLE;
 /// Signals that no program can block.
 const UNBLOCKABLE: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
 /// Signals that by default do nothing, or stop or continue the process.
@@ -48,6 +49,9 @@ const LEFT_TO_KERNEL: u64 = bit(libc::SIGCHLD)
     | bit(libc::SIGTSTP)
     | bit(libc::SIGTTIN)
     | bit(libc::SIGTTOU);
+
+/// The disposition of a signal that is ignored.
+const IGNORE: u64 = libc::SIG_IGN as u64;
 
 /// `struct sigaction` as the system call has it.
 #[repr(C)]
@@ -121,7 +125,7 @@ std::arch::global_asm!(
     "lea eax, [rdi - 1]",
     "mov ecx, eax",
     "bt [rip + {asynchronous}], rax",
-    "jnc 1f",
+    "jnc 2f",
     "mov rax, [rip + {asynchronous}]",
     "or [rdx + {mask}], rax",
     "lock inc qword ptr [rip + {taken}]",
@@ -140,11 +144,30 @@ std::arch::global_asm!(
     "jz 1f",
     "ret",
     "1: jmp [rip + {dynamorio}]",
+    // What an instruction causes has a positive code.
+    "2: cmp dword ptr [rsi + 8], 0",
+    "jg 1b",
+    "mov rax, {faults}",
+    "shr rax, cl",
+    "test al, 1",
+    "jz 1b",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "call {hold}",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "test al, al",
+    "jz 1b",
+    "ret",
     asynchronous = sym ASYNCHRONOUS,
     dynamorio = sym DYNAMORIO,
     taken = sym TAKEN,
     waiting = const WAITING,
     wait = sym wait_outside,
+    faults = const FAULTS,
+    hold = sym held::hold,
     mask = const FRAME_MASK,
 );
 
@@ -175,28 +198,55 @@ unsafe fn raw_syscall(number: i64, args: [u64; 4]) -> i64 {
     result
 }
 
+/// Whether a signal that has come with this context has interrupted a system call, of the program's or not: the kernel comes back
+/// behind its instruction, or to it where it makes the call again.
+///
+/// # Safety
+/// In the signal's handler, with the kernel's pointer.
+unsafe fn is_in_call(context: *const u8) -> bool {
+    const RIP: usize = 168;
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    // SAFETY: the caller's promise; code of DynamoRIO's, of ours or in the code cache neither begins nor ends where it is mapped.
+    unsafe {
+        let rip = context.add(RIP).cast::<u64>().read();
+        [rip - 2, rip].into_iter().any(|at| (at as *const [u8; 2]).read_unaligned() == SYSCALL)
+    }
+}
+
+/// Whether signals need not be delivered exactly any more, since nothing is recorded.
+fn over() -> bool {
+    crate::process::get().over()
+}
+
 /// One of [`WAITING`] has arrived. Unless it has interrupted a system call, it is sent again, to the same thread, which
 /// has it blocked; [`Mask::open`] lets it in. Returns whether that was done.
 ///
 /// # Safety
 /// In the signal's handler, with the kernel's pointers.
 unsafe extern "C" fn wait_outside(signal: i32, info: *mut i32, context: *mut u8) -> bool {
-    const RIP: usize = 168;
     const CODE: usize = 2;
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    // SAFETY: the caller's promise; code of DynamoRIO's, of ours or in the code cache does not begin where it is mapped.
+    // SAFETY: the caller's promise.
     unsafe {
-        let rip = context.add(RIP).cast::<u64>().read();
-        if ((rip - 2) as *const [u8; 2]).read() == SYSCALL {
+        if is_in_call(context) || over() {
             // DynamoRIO tells by this that no instruction has caused it.
             if *info.add(CODE) == SI_KERNEL {
                 *info.add(CODE) = 0;
             }
             return false;
         }
+        send_to_this_thread(signal, info) == 0
+    }
+}
+
+/// Sends the calling thread a signal with this description; for a signal handler.
+///
+/// # Safety
+/// The description is one of the kernel's.
+unsafe fn send_to_this_thread(signal: i32, info: *const i32) -> i64 {
+    // SAFETY: ask for numbers; the description is the caller's promise.
+    unsafe {
         let (pid, tid) = (raw_syscall(libc::SYS_getpid, [0; 4]), raw_syscall(libc::SYS_gettid, [0; 4]));
-        let args = [pid as u64, tid as u64, signal as u64, info as u64];
-        raw_syscall(libc::SYS_rt_tgsigqueueinfo, args) == 0
+        raw_syscall(libc::SYS_rt_tgsigqueueinfo, [pid as u64, tid as u64, signal as u64, info as u64])
     }
 }
 
@@ -213,8 +263,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// The client starts, before DynamoRIO takes any signal: the mask that the program inherits.
+/// The client starts, before DynamoRIO takes any signal: the mask that the program inherits, and what it ignores.
 pub fn start() {
+    let ignored = |signal: &i32| Action::of(*signal).is_some_and(|action| action.handler == IGNORE);
+    for signal in (1..=SIGNALS).filter(ignored) {
+        lock(&PROGRAMS)[signal as usize] = Some(Action { handler: IGNORE, ..Action::default() });
+        held::follow(signal, IGNORE);
+    }
     let mut mask = 0u64;
     // SAFETY: asks only.
     unsafe {
@@ -238,9 +293,17 @@ pub fn begin() {
         let mut action = Action::of(signal).unwrap_or_default();
         if action.handler == dynamorio.handler && bit(signal) & NEVER_BLOCKED == 0 {
             action.handler = bugnet_signal_in_front as *const () as u64;
-            let left = bit(signal) & LEFT_TO_KERNEL != 0;
-            let set = if left { Action::default() } else { action };
+            let set = match handler(signal) {
+                IGNORE => Action { handler: IGNORE, ..Action::default() },
+                _ if bit(signal) & LEFT_TO_KERNEL != 0 => Action::default(),
+                _ => action,
+            };
             set.set(signal);
+        } else if action.handler == dynamorio.handler && bit(signal) & FAULTS != 0 {
+            let in_front = Action { handler: bugnet_signal_in_front as *const () as u64, ..action };
+            in_front.set(signal);
+            // The program's disposition changes nothing in the kernel.
+            action.handler = 0;
         } else {
             // Not to be touched.
             action.handler = 0;
@@ -317,8 +380,11 @@ impl Mask {
     }
 
     /// The thread is about to leave the code cache, in a callout: what waits is let in, and is delivered by then.
-    pub fn open(&self) {
+    /// Returns what kills the thread right there.
+    #[must_use]
+    pub fn open(&self) -> Option<Sent> {
         self.apply();
+        held::let_in()
     }
 
     /// Before a system call with these registers. DynamoRIO takes bits out of the sets that it is given, and shows those
@@ -361,8 +427,8 @@ impl Mask {
         }
     }
 
-    /// After it; `stack` is the stack pointer.
-    pub fn after(&mut self, number: i64, args: &[u64; 6], result: i64, stack: u64) {
+    /// After it; `stack` is the stack pointer. A process with `own_handlers` has this process's memory, but not its handlers.
+    pub fn after(&mut self, number: i64, args: &[u64; 6], result: i64, stack: u64, own_handlers: bool) {
         if number == libc::SYS_rt_sigprocmask && self.in_wait && result == 0 && args[2] != 0 {
             write_memory(args[2], &self.blocked.to_le_bytes());
         }
@@ -379,7 +445,7 @@ impl Mask {
             }
             libc::SYS_rt_sigaction if result == 0 && args[1] != 0 => {
                 if let Some(action) = Action::read(args[1]) {
-                    follow(args[0] as i32, action);
+                    follow(args[0] as i32, action, own_handlers);
                 }
             }
             _ => {
@@ -412,12 +478,15 @@ impl Mask {
     }
 }
 
-/// The program has set the disposition of a signal.
-fn follow(signal: i32, action: Action) {
+/// The program, or a process that has its memory but handlers of its own, has set the disposition of a signal.
+fn follow(signal: i32, action: Action, own_handlers: bool) {
     if !(1..=SIGNALS).contains(&signal) {
         return;
     }
-    lock(&PROGRAMS)[signal as usize] = Some(action);
+    if !own_handlers {
+        lock(&PROGRAMS)[signal as usize] = Some(action);
+        held::follow(signal, action.handler);
+    }
     let Some(front) = lock(&IN_FRONT).get(signal as usize).copied().filter(|front| front.handler != 0) else { return };
     match action.handler {
         0 if bit(signal) & LEFT_TO_KERNEL == 0 => front.set(signal),

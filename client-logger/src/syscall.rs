@@ -5,6 +5,7 @@ use crate::callout::Slot;
 use crate::code::read_memory;
 use crate::descriptor_limit::{self, Limit};
 use crate::exec::Exec;
+use crate::fault;
 use crate::fs_base::Guard;
 use crate::process;
 use crate::program_break::{self, Step};
@@ -33,6 +34,8 @@ const SYSCALL_BYTES: u64 = 2;
 pub struct SyscallState {
     /// Registers before the call; none outside of one.
     pub before: Option<Box<RegisterFile>>,
+    /// Registers before the last call, if a signal has interrupted that: what the signal does to the thread is still to come.
+    pub interrupted: Option<Box<RegisterFile>>,
     /// A system call that the kernel gets in another form, between its two halves.
     pub substitution: Option<Substitution>,
     /// What becomes of a `brk`, between its two halves.
@@ -194,7 +197,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     if thread.syscall.retry.repeats() && syscall_pc.is_none() {
         return 1;
     }
-    thread.let_signals_in();
+    let killed = thread.let_signals_in();
     let number = i64::from(number);
     if process::get().over() {
         thread.follow_end();
@@ -206,6 +209,11 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     unsafe { thread.mask.before(drcontext, number, &args, &regs) };
     // The call itself, where an interval would end.
     regs.rip = syscall_pc.unwrap_or_default();
+    if let Some(sent) = killed {
+        // The call is counted.
+        let position = thread.counted().wrapping_sub(1);
+        fault::die(thread, &sent, position, *regs);
+    }
     // SAFETY: in the event.
     let instead =
         set_gs_base(thread, number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
@@ -273,7 +281,9 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     {
         if flags & libc::CLONE_THREAD as u64 == 0 {
             let why = "the program starts a process that shares its memory".to_owned();
-            thread.stop(position, EndReason::Unsupported { why }, *regs);
+            thread.stop(position, EndReason::Unsupported { why }, (*regs).clone());
+            // Behind the call, the thread gets its signal mask back.
+            thread.syscall.before = Some(regs);
             return 1;
         }
         thread.share();
@@ -362,10 +372,15 @@ fn leave_traces(drcontext: *mut c_void, before: &RegisterFile) {
     // Code that is not instrumented any more does not say where it is.
     if before.rip != 0 {
         *context::gpr_mut(&mut machine, RCX) = before.rip + SYSCALL_BYTES;
-        *context::gpr_mut(&mut machine, R11) = before.rflags & 0x3c_7fd7 | 0x202;
+        *context::gpr_mut(&mut machine, R11) = left_in_r11(before);
     }
     // SAFETY: the current context, but for some registers.
     unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
+}
+
+/// The flags, as a system call leaves them in R11.
+fn left_in_r11(before: &RegisterFile) -> u64 {
+    before.rflags & 0x3c_7fd7 | 0x202
 }
 
 const ARCH_SET_FS: u64 = 0x1002;
@@ -420,10 +435,9 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let Some(machine) = context::current() else { return };
     let after = context::register_file(&machine);
     let result = after.gpr[RAX].cast_signed();
-    if number != libc::SYS_rt_sigaction || thread.syscall.own_streams.is_none() {
-        // A child of vfork has signal handlers of its own.
-        thread.mask.after(number, &args, result, before.gpr[RSP]);
-    }
+    // A child of vfork has signal handlers of its own.
+    let own_handlers = thread.syscall.own_streams.is_some();
+    thread.mask.after(number, &args, result, before.gpr[RSP], own_handlers);
     if forks(number, &args) && result != 0 {
         process::get().code().after_fork();
     }
@@ -461,9 +475,26 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     process::get().protections.follow(number, &args);
     let position = thread.counted() - 1;
     thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+    thread.syscall.interrupted = (result == -i64::from(libc::EINTR)).then_some(before);
     if let Some((address, len)) = mapped(number, &args, result) {
         thread.mapped(address, len);
     }
+}
+
+/// Where a signal kills a thread, and with which registers, if it has interrupted the system call that was the last thing that the
+/// thread did: in the call, which then has not returned.
+pub fn killed_within(thread: &mut Thread) -> Option<(u64, RegisterFile)> {
+    let mut regs = thread.syscall.interrupted.take()?;
+    let position = thread.counted() - 1;
+    if thread.take_back_call(position)? {
+        return Some((position, *regs));
+    }
+    // DynamoRIO may be about to make it again: as the record says that it returned.
+    regs.gpr[RAX] = -i64::from(libc::EINTR) as u64;
+    regs.rip += SYSCALL_BYTES;
+    regs.gpr[RCX] = regs.rip;
+    regs.gpr[R11] = left_in_r11(&regs);
+    Some((position + 1, *regs))
 }
 
 /// Whether the system call is made once more.

@@ -19,7 +19,7 @@ use crate::leave::Leave;
 use crate::made_ahead::MadeAhead;
 use crate::process::{self, Process};
 use crate::shadow::Shadow;
-use crate::signals::{self, Mask};
+use crate::signals::{self, Mask, Sent};
 use crate::site::{Kind, Site};
 use crate::stack_move;
 use crate::syscall::SyscallState;
@@ -394,6 +394,11 @@ impl Thread {
         }
     }
 
+    /// Takes back the record of a system call that never returns: see [`Writer::take_back_call`].
+    pub fn take_back_call(&mut self, position: u64) -> Option<bool> {
+        self.log.as_mut()?.take_back_call(position)
+    }
+
     fn load(&mut self, position: u64, ordinal: u8, offset: u64, value: &[u8]) {
         if let Some(log) = &mut self.log
             && let Err(why) = log.load(position, ordinal, offset, value)
@@ -523,10 +528,9 @@ impl Thread {
         }
     }
 
-    /// In a system call, what may wait for the mask to be opened is let in.
-    pub fn let_signals_in(&self) {
-        if self.leave.is_urgent() {
-            self.mask.open();
-        }
+    /// In a system call, what may wait for the mask to be opened is let in. Returns what kills the thread before the call.
+    #[must_use]
+    pub fn let_signals_in(&self) -> Option<Sent> {
+        if self.leave.is_urgent() { self.mask.open() } else { None }
     }
 }

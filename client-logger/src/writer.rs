@@ -66,7 +66,18 @@ pub struct Writer {
     last: u64,
     /// 1 if the last record stands for an instruction that counts as executed, else 0.
     executed: u64,
+    /// The last record, if it is of a system call that a signal has interrupted.
+    interrupted: Option<Interrupted>,
     scratch: Vec<u8>,
+}
+
+/// The record of a system call that a signal has interrupted, and what was before it.
+struct Interrupted {
+    position: u64,
+    last: u64,
+    executed: u64,
+    /// Bytes of the tail that were used; none if the record is in a frame.
+    used: Option<usize>,
 }
 
 impl Writer {
@@ -98,6 +109,7 @@ impl Writer {
             alone: false,
             last: 0,
             executed: 0,
+            interrupted: None,
             scratch: Vec::with_capacity(CHUNK),
         };
         writer.begin(header, checkpoint)?;
@@ -113,6 +125,7 @@ impl Writer {
         self.frame = 0;
         self.last = 0;
         self.executed = 0;
+        self.interrupted = None;
         if std::mem::take(&mut self.resting) {
             self.tail = Tail::create(&self.folder, 0)?;
         }
@@ -147,6 +160,7 @@ impl Writer {
     /// A sentence: a frame was due, and could not be written.
     pub fn record<'a>(&mut self, position: u64, make: impl FnOnce(u64) -> Record<'a>) -> Result<(), String> {
         let record = make(position - self.last);
+        let (used, last, executed) = (self.tail.used(), self.last, self.executed);
         // Some kinds have no position of their own and do not move it.
         self.last += record.delta();
         self.executed = match &record {
@@ -156,7 +170,24 @@ impl Writer {
         };
         self.scratch.clear();
         record.encode(&mut self.scratch);
-        self.push()
+        self.push()?;
+        let interrupted = matches!(record, Record::Syscall { result, .. } if result == -i64::from(libc::EINTR));
+        self.interrupted = interrupted.then(|| {
+            // If the tail was full, it has been emptied.
+            let used = (self.tail.used() == used + self.scratch.len()).then_some(used);
+            Interrupted { position, last, executed, used }
+        });
+        Ok(())
+    }
+
+    /// The system call at `position`, which a signal has interrupted, never returns, since the signal kills: takes its record
+    /// back. `None` if that is not the last record, `Some(false)` if it is in a frame already, and stays.
+    pub fn take_back_call(&mut self, position: u64) -> Option<bool> {
+        let Interrupted { last, executed, used, .. } = self.interrupted.take_if(|call| call.position == position)?;
+        let Some(used) = used else { return Some(false) };
+        self.tail.cut(used);
+        (self.last, self.executed) = (last, executed);
+        Some(true)
     }
 
     /// Appends a `LOAD` record.
@@ -168,6 +199,7 @@ impl Writer {
         encode_load(&mut self.scratch, position - self.last, ordinal, offset, value);
         self.last = position;
         self.executed = 0;
+        self.interrupted = None;
         self.push()
     }
 

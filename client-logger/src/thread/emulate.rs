@@ -12,11 +12,12 @@ mod strings;
 use super::Thread;
 use crate::callout::Slot;
 use crate::code::{read_memory, write_memory};
+use crate::fault;
 use crate::site::Site;
 use bugnet_dr::access::Emulated;
 use bugnet_dr::ir::Gpr;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind, register_number};
-use bugnet_format::regs::COMPARED_FLAGS;
+use bugnet_format::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS};
 use bugnet_format::types::Addr;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -180,7 +181,10 @@ impl Thread {
 
     /// Goes on with the program at `pc`, by way of DynamoRIO's dispatcher.
     fn go_on_at(&mut self, pc: u64) -> ! {
-        self.mask.open();
+        if let Some(sent) = self.mask.open() {
+            let regs = self.registers(pc, ARITHMETIC_FLAGS);
+            fault::die(self, &sent, self.counted(), regs);
+        }
         self.leave.go(&self.saved, pc)
     }
 

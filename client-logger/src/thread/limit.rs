@@ -2,6 +2,7 @@
 
 use super::Thread;
 use crate::by_rip;
+use crate::fault;
 use crate::process;
 use crate::site::Site;
 use bugnet_dr::fpu;
@@ -61,7 +62,10 @@ impl Thread {
                 // The block will be counted when it begins again.
                 self.recount(self.counted() - site.back);
             }
-            self.mask.open();
+            if let Some(sent) = self.mask.open() {
+                let regs = self.registers(site.pc, flags);
+                fault::die(self, &sent, self.counted(), regs);
+            }
             self.leave.go(&self.saved, site.pc);
         }
     }

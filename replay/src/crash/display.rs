@@ -48,6 +48,15 @@ impl Display for Text<'_> {
         for call in &report.calls {
             writeln!(f, "  {call}")?;
         }
+        for other in &report.others {
+            writeln!(f, "\nmeanwhile, {}:", other.thread)?;
+            if let Some(call) = &other.call {
+                writeln!(f, "  {call} did not return")?;
+            }
+            for (number, frame) in other.backtrace.iter().enumerate() {
+                self::frame(number, frame, f)?;
+            }
+        }
         if !report.output.is_empty() {
             writeln!(f, "\nlast output:")?;
             report.output.iter().try_for_each(|output| self::output(output, f))?;

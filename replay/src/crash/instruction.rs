@@ -74,7 +74,7 @@ pub(super) fn at(regs: &RegisterFile, code: &CodeStore, seq: CodeSeq) -> Option<
 }
 
 /// The code from `addr` on, as far as the picture has it, up to the longest instruction.
-fn code_bytes(code: &CodeStore, seq: CodeSeq, addr: Addr) -> Vec<u8> {
+pub(crate) fn code_bytes(code: &CodeStore, seq: CodeSeq, addr: Addr) -> Vec<u8> {
     let mut out = Vec::new();
     let pages = code.up_to(seq);
     while (out.len() as u64) < LONGEST {

@@ -3,8 +3,11 @@
 mod display;
 mod headline;
 mod instruction;
+mod threads;
 
+pub(crate) use instruction::code_bytes;
 pub use instruction::{Access, Instruction};
+pub use threads::OtherThread;
 
 use crate::backtrace::{Frame, backtrace};
 use crate::error::Result;
@@ -29,11 +32,13 @@ pub struct Limits {
     pub calls: usize,
     /// Bytes of output before the crash.
     pub output: usize,
+    /// Other threads of the process.
+    pub threads: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { calls: 10, output: 2048 }
+        Self { calls: 10, output: 2048, threads: 8 }
     }
 }
 
@@ -63,6 +68,8 @@ pub struct CrashReport {
     pub backtrace: Vec<Frame>,
     /// The last system calls, oldest first.
     pub calls: Vec<Call>,
+    /// The process's other threads that had not ended.
+    pub others: Vec<OtherThread>,
     /// The end of what the process wrote to its standard output and error, in order.
     pub output: Vec<Output>,
     /// What could not be found out, and why.
@@ -123,7 +130,7 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
     let mut symbols = Symbolizer::new(log, thread.pid)?;
     let mut missing = Vec::new();
     let mut frames = None;
-    let mut output = Vec::new();
+    let (mut output, mut others) = (Vec::new(), Vec::new());
     if let Some(tools) = tools {
         let replayed = replay_to_end(tools, log, id).and_then(|mut session| {
             // Replay knows what the recorder could not where the signal struck: flags, x87 state, dead registers.
@@ -143,6 +150,7 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
             Ok(pieces) => output = join(pieces),
             Err(error) => missing.push(format!("the program's output: {error}")),
         }
+        others = threads::others(tools, log, thread, limits.threads, &mut missing)?;
     } else {
         missing.push("memory beside the stack and the program's output, since nothing was replayed".into());
     }
@@ -170,6 +178,7 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
         registers: end.regs,
         backtrace: frames,
         calls: last_calls(log, thread, id.interval, limits.calls)?,
+        others,
         output,
         missing,
     }))

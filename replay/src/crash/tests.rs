@@ -72,7 +72,7 @@ fn a_report_from_the_log_alone() {
 #[test]
 fn limits_hold() {
     let builder = log(fault());
-    let limits = Limits { calls: 1, output: 0 };
+    let limits = Limits { calls: 1, output: 0, threads: 0 };
     let report = report(None, &builder.open(), THREAD, limits).unwrap().unwrap();
     assert_eq!(report.calls.len(), 1);
     assert_eq!(report.calls[0].interval, IntervalNo(1));
@@ -178,8 +178,9 @@ fn the_text_is_stable() {
             interval: IntervalNo(2),
             position: Position(9),
             call: r#"open("/nowhere", O_RDONLY, 00)"#.into(),
-            result: "-1 ENOENT (No such file or directory)".into(),
+            result: Some("-1 ENOENT (No such file or directory)".into()),
         }],
+        others: vec![],
         output: vec![
             Output { stream: OutputStream::Stdout, text: "reading\nin.txt\n".into() },
             Output { stream: OutputStream::Stderr, text: "\x1b[31mwarning\x1b[0m\n".into() },

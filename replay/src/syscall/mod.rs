@@ -2,12 +2,15 @@
 
 mod table;
 
+use crate::crash::code_bytes;
 use crate::describe;
 use crate::error::Result;
 use crate::log::{Log, ThreadId};
+use bugnet_format::code::CodeStore;
 use bugnet_format::frame::Interval;
-use bugnet_format::record::Record;
-use bugnet_format::types::{IntervalNo, Position};
+use bugnet_format::record::{EndReason, Record};
+use bugnet_format::regs::{GPR_UNKNOWN, NOTHING_KNOWN, RAX, RegisterFile};
+use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Position};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,13 +29,16 @@ pub struct Call {
     pub position: Position,
     /// Name and arguments.
     pub call: String,
-    /// What it returned.
-    pub result: String,
+    /// What it returned; none if it never did.
+    pub result: Option<String>,
 }
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}", self.call, self.result)
+        match &self.result {
+            Some(result) => write!(f, "{} = {result}", self.call),
+            None => write!(f, "{} did not return", self.call),
+        }
     }
 }
 
@@ -85,37 +91,61 @@ pub fn last_calls(log: &Log, thread: ThreadId, interval: IntervalNo, count: usiz
             break;
         }
         let read = log.interval(crate::log::IntervalId { thread, interval })?;
-        let mut earlier = calls_in(&read, count - calls.len());
+        let mut earlier = calls_in(&read, &*log.code(thread.pid)?, count - calls.len());
         earlier.append(&mut calls);
         calls = earlier;
     }
     Ok(calls)
 }
 
-fn calls_in(interval: &Interval, count: usize) -> Vec<Call> {
+fn calls_in(interval: &Interval, code: &CodeStore, count: usize) -> Vec<Call> {
     let mut calls = VecDeque::new();
+    let mut code_seq = interval.header.code_seq;
     let mut data: Vec<(u8, &[u8])> = Vec::new();
     for placed in interval.records().flatten() {
         match placed.record {
             Record::SyscallData { arg, bytes } => data.push((arg, bytes)),
             // It came before the call, which was then made anew or not at all.
             Record::Signal { .. } => data.clear(),
+            Record::Code { seq, .. } => code_seq = seq,
             Record::Syscall { number, args, result, .. } => {
-                if calls.len() == count {
-                    calls.pop_front();
-                }
                 calls.push_back(Call {
                     interval: interval.header.interval,
                     position: placed.position,
                     call: call(number, &args, &data),
-                    result: self::result(number, result),
+                    result: Some(self::result(number, result)),
                 });
                 data.clear();
             }
+            Record::End { reason: EndReason::Signal { .. } | EndReason::Terminated, regs, .. } => {
+                calls.extend(unfinished(&regs, code, code_seq).map(|(number, args)| Call {
+                    interval: interval.header.interval,
+                    position: placed.position,
+                    call: call(number, &args, &data),
+                    result: None,
+                }));
+            }
             _ => {}
+        }
+        if calls.len() > count {
+            calls.pop_front();
         }
     }
     calls.into()
+}
+
+/// Number and arguments of the system call at which a thread with these registers stands, if it is at one.
+fn unfinished(regs: &RegisterFile, code: &CodeStore, seq: CodeSeq) -> Option<(u64, [u64; 6])> {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    const NUMBER: usize = RAX;
+    const ARGUMENTS: [usize; 6] = [7, 6, 2, 10, 8, 9];
+    let unknown = |reg: &usize| regs.rflags_known & (GPR_UNKNOWN << reg | NOTHING_KNOWN) != 0;
+    if ARGUMENTS.iter().chain([&NUMBER]).any(unknown)
+        || code_bytes(code, seq, Addr(regs.rip)).get(..2) != Some(&SYSCALL)
+    {
+        return None;
+    }
+    Some((regs.gpr[NUMBER], ARGUMENTS.map(|reg| regs.gpr[reg])))
 }
 
 fn signature(name: &str) -> Option<&'static Signature> {
