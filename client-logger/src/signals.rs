@@ -100,7 +100,8 @@ impl Action {
 
 /// Asynchronous signals that DynamoRIO would deliver in the middle of a block, or fail at if they interrupt a callout; unless
 /// they interrupt a system call.
-const WAITING: u64 = bit(libc::SIGABRT) | bit(libc::SIGPIPE) | bit(libc::SIGXCPU);
+const WAITING: u64 =
+    bit(libc::SIGABRT) | bit(libc::SIGPIPE) | bit(libc::SIGSTKFLT) | bit(libc::SIGXCPU) | bit(libc::SIGSYS);
 /// `si_code` of signals that the kernel sends by itself.
 const SI_KERNEL: i32 = 128;
 
