@@ -16,8 +16,8 @@ type Timespec = [u64; 2];
 pub struct Retry {
     /// When the wait is over; none if the kernel keeps account of that, or if it has no end.
     end: Option<Instant>,
-    /// [`signals::taken`] before the call.
-    taken: u64,
+    /// [`signals::sent_faults`] before the call.
+    sent_faults: u64,
     /// What is left, for the kernel.
     rest: Box<Timespec>,
     /// Whether it is made once more.
@@ -67,7 +67,7 @@ impl Retry {
     /// Before a system call.
     pub fn before(&mut self, number: i64, args: &[u64; 6]) {
         if let Some(wait) = wait(number, args) {
-            self.taken = signals::taken();
+            self.sent_faults = signals::sent_faults();
             self.end = duration(wait, args).and_then(|time| Instant::now().checked_add(time));
         }
     }
@@ -77,12 +77,12 @@ impl Retry {
         std::mem::take(&mut self.repeating)
     }
 
-    /// After it: whether it is made once more, since it was interrupted without a signal for the program.
+    /// After it, where it was interrupted, but not by a signal that the thread has taken: whether it is made once more.
     ///
     /// # Safety
     /// In the post-syscall event.
-    pub unsafe fn again(&mut self, drcontext: *mut c_void, number: i64, args: &[u64; 6], result: i64) -> bool {
-        if result != -i64::from(libc::EINTR) || self.taken != signals::taken() {
+    pub unsafe fn again(&mut self, drcontext: *mut c_void, number: i64, args: &[u64; 6]) -> bool {
+        if self.sent_faults != signals::sent_faults() {
             return false;
         }
         let rest = self.end.map(|end| end.saturating_duration_since(Instant::now()));

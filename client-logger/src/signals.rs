@@ -13,6 +13,7 @@
 //! - what the program ignores, or what is ignored or stops by default, the kernel does by itself.
 
 mod held;
+mod unborn;
 
 use crate::code::{read_memory, write_memory};
 use bugnet_dr::sys;
@@ -111,6 +112,8 @@ static DYNAMORIO: AtomicU64 = AtomicU64::new(0);
 static ASYNCHRONOUS: AtomicU64 = AtomicU64::new(!NEVER_BLOCKED);
 /// How many signals have come.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// How many of them look like faults.
+static SENT_FAULTS: AtomicU64 = AtomicU64::new(0);
 /// DynamoRIO's disposition of each signal; its handler is the one in front.
 static IN_FRONT: Mutex<Vec<Action>> = Mutex::new(Vec::new());
 /// What the program has set.
@@ -130,10 +133,6 @@ std::arch::global_asm!(
     "mov rax, [rip + {asynchronous}]",
     "or [rdx + {mask}], rax",
     "lock inc qword ptr [rip + {taken}]",
-    "mov rax, {waiting}",
-    "shr rax, cl",
-    "test al, 1",
-    "jz 1f",
     "push rdi",
     "push rsi",
     "push rdx",
@@ -165,8 +164,7 @@ std::arch::global_asm!(
     asynchronous = sym ASYNCHRONOUS,
     dynamorio = sym DYNAMORIO,
     taken = sym TAKEN,
-    waiting = const WAITING,
-    wait = sym wait_outside,
+    wait = sym wait,
     faults = const FAULTS,
     hold = sym held::hold,
     mask = const FRAME_MASK,
@@ -219,15 +217,22 @@ fn over() -> bool {
     crate::process::get().over()
 }
 
-/// One of [`WAITING`] has arrived. Unless it has interrupted a system call, it is sent again, to the same thread, which
-/// has it blocked; [`Mask::open`] lets it in. Returns whether that was done.
+/// An asynchronous signal has arrived; behind the handler, the thread has all of them blocked. One for a thread that has not begun is
+/// sent again. One of [`WAITING`], unless it has interrupted a system call, is sent to the same thread again; [`Mask::open`] lets it
+/// in. Returns whether that was done.
 ///
 /// # Safety
 /// In the signal's handler, with the kernel's pointers.
-unsafe extern "C" fn wait_outside(signal: i32, info: *mut i32, context: *mut u8) -> bool {
+unsafe extern "C" fn wait(signal: i32, info: *mut i32, context: *mut u8) -> bool {
     const CODE: usize = 2;
     // SAFETY: the caller's promise.
     unsafe {
+        if unborn::put_off(signal, info) {
+            return true;
+        }
+        if bit(signal) & WAITING == 0 {
+            return false;
+        }
         if is_in_call(context) || over() {
             // DynamoRIO tells by this that no instruction has caused it.
             if *info.add(CODE) == SI_KERNEL {
@@ -251,6 +256,26 @@ unsafe fn send_to_this_thread(signal: i32, info: *const i32) -> i64 {
     }
 }
 
+/// The same for the calling process.
+///
+/// # Safety
+/// As there.
+unsafe fn send_to_this_process(signal: i32, info: *const i32) -> i64 {
+    // SAFETY: as there.
+    unsafe {
+        // By the thread's id: the kernel takes the description of another sender only from a process that sends to the id of its own
+        // thread, and the signal is for the process all the same.
+        let tid = raw_syscall(libc::SYS_gettid, [0; 4]);
+        raw_syscall(libc::SYS_rt_sigqueueinfo, [tid as u64, signal as u64, info as u64, 0])
+    }
+}
+
+/// The calling thread's id.
+fn this_thread() -> u32 {
+    // SAFETY: asks for a number.
+    unsafe { raw_syscall(libc::SYS_gettid, [0; 4]) as u32 }
+}
+
 /// The description, at this address, that a handler gets of one of [`WAITING`], as the kernel has made it.
 pub fn describe(signal: i32, description: u64) {
     const CODE: u64 = 8;
@@ -264,6 +289,16 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
+/// The calling thread's mask in the kernel.
+fn kernels_mask() -> u64 {
+    let mut mask = 0u64;
+    // SAFETY: asks only.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, std::ptr::null::<u64>(), &raw mut mask, SET_BYTES);
+    }
+    mask
+}
+
 /// The client starts, before DynamoRIO takes any signal: the mask that the program inherits, and what it ignores.
 pub fn start() {
     let ignored = |signal: &i32| Action::of(*signal).is_some_and(|action| action.handler == IGNORE);
@@ -271,17 +306,17 @@ pub fn start() {
         lock(&PROGRAMS)[signal as usize] = Some(Action { handler: IGNORE, ..Action::default() });
         held::follow(signal, IGNORE);
     }
-    let mut mask = 0u64;
-    // SAFETY: asks only.
-    unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, std::ptr::null::<u64>(), &raw mut mask, SET_BYTES);
-    }
-    INHERITED.store(mask, Ordering::Relaxed);
+    INHERITED.store(kernels_mask(), Ordering::Relaxed);
 }
 
 /// How many signals have come to the process, other than faults.
 pub fn taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
+}
+
+/// How many signals have come to it that look like faults, and were sent.
+pub fn sent_faults() -> u64 {
+    SENT_FAULTS.load(Ordering::Relaxed)
 }
 
 /// The program's first instruction is about to be executed; DynamoRIO's handlers are there.
@@ -318,6 +353,8 @@ pub struct Mask {
     blocked: u64,
     /// The set that a system call gets in place of the program's.
     copy: u64,
+    /// What the kernel's mask is in a system call.
+    during: u64,
     /// The mask of a wait that a signal has just ended.
     interrupted: Option<u64>,
     /// Whether a handler runs that ended such a wait, whose mask DynamoRIO does not know.
@@ -372,12 +409,35 @@ impl Mask {
     /// That of a thread that begins.
     pub fn inherited() -> Self {
         let blocked = INHERITED.load(Ordering::Relaxed);
-        Self { blocked, copy: 0, interrupted: None, in_wait: false }
+        Self { blocked, copy: 0, during: blocked, interrupted: None, in_wait: false }
     }
 
     /// The kernel's mask becomes this one.
     pub fn apply(&self) {
         set(self.blocked);
+    }
+
+    /// The thread exists, and is about to be made ready to begin.
+    pub fn announce(&self) {
+        self.apply();
+        unborn::announce();
+    }
+
+    /// The thread is about to execute its first instruction.
+    pub fn begin(&self) {
+        // In this order: in between, what comes is still put off.
+        self.apply();
+        unborn::begin();
+    }
+
+    /// The thread ends, or goes on in a forked child.
+    pub fn end() {
+        unborn::begin();
+    }
+
+    /// The calling thread is a forked child's only one.
+    pub fn forked() {
+        unborn::forget();
     }
 
     /// The thread is about to leave the code cache, in a callout: what waits is let in, and is delivered by then.
@@ -395,6 +455,7 @@ impl Mask {
     /// In the pre-syscall event.
     pub unsafe fn before(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], regs: &RegisterFile) {
         self.interrupted = None;
+        self.during = temporary(number, args).unwrap_or(self.blocked) & !NEVER_BLOCKED;
         let pointer = match number {
             libc::SYS_rt_sigsuspend => 0,
             libc::SYS_rt_sigprocmask => 1,
@@ -426,6 +487,13 @@ impl Mask {
                 }
             }
         }
+    }
+
+    /// In the system call that is just over: whether the thread itself has taken an asynchronous signal. The handler in front then
+    /// has blocked all.
+    pub fn has_taken(&self) -> bool {
+        let all = !NEVER_BLOCKED;
+        self.during != all && kernels_mask() & all == all
     }
 
     /// After it; `stack` is the stack pointer. A process with `own_handlers` has this process's memory, but not its handlers.

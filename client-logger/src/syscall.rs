@@ -509,7 +509,9 @@ unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
     let (number, args) = (before.gpr[RAX].cast_signed(), ARGUMENTS.map(|reg| before.gpr[reg]));
     let result = context::register_file(&machine).gpr[RAX].cast_signed();
     // SAFETY: the caller's promise.
-    unsafe { thread.syscall.retry.again(drcontext, number, &args, result) }
+    result == -i64::from(libc::EINTR)
+        && !thread.mask.has_taken()
+        && unsafe { thread.syscall.retry.again(drcontext, number, &args) }
 }
 
 /// Memory that a system call has made accessible.

@@ -244,8 +244,10 @@ impl Thread {
             if process.threaded() {
                 (*thread).share();
             }
-            if process.has_begun() {
+            if process.has_begun() && (*thread).ended {
                 (*thread).mask.apply();
+            } else if process.has_begun() {
+                (*thread).mask.announce();
             }
         }
     }
@@ -260,6 +262,7 @@ impl Thread {
             log.abandon();
         }
         process::get().code().end_thread(thread.tid);
+        Mask::end();
         if let Some(peer) = thread.peer() {
             peer.end(thread.moment(thread.end));
         }
@@ -310,6 +313,7 @@ impl Thread {
 
     /// The thread goes on in a forked child: its log so far is the parent's.
     pub fn forked(context: *mut c_void) {
+        Mask::forked();
         let recorded = process::forked();
         let Some(thread) = of(context) else { return };
         if let Some(log) = thread.log.take() {

@@ -5,7 +5,7 @@
 //! SIGSEGV and SIGBUS DynamoRIO does not take from there either. If they kill, the thread dies of them by itself; those for which
 //! there is a handler are left to DynamoRIO where they arrive.
 
-use super::{TAKEN, bit, handler, is_in_call, over, raw_syscall, send_to_this_thread};
+use super::{SENT_FAULTS, TAKEN, bit, handler, is_in_call, over, send_to_this_thread, this_thread};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -53,11 +53,6 @@ static PLACES: [Place; 32] =
 /// How many are held.
 static HELD: AtomicU64 = AtomicU64::new(0);
 
-fn this_thread() -> u32 {
-    // SAFETY: asks for a number.
-    unsafe { raw_syscall(libc::SYS_gettid, [0; 4]) as u32 }
-}
-
 /// Whether it is a signal by which DynamoRIO stops a thread: one with an error number, which no libc sends.
 ///
 /// # Safety
@@ -79,6 +74,7 @@ pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *con
         return false;
     }
     TAKEN.fetch_add(1, Ordering::Relaxed);
+    SENT_FAULTS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: as above.
     if unsafe { is_in_call(context) } || over() {
         return false;

@@ -119,7 +119,7 @@ impl Thread {
         }
         self.set_counter(position, threshold, threshold as i64 - (position + site.back) as i64);
         if birth {
-            self.mask.apply();
+            self.mask.begin();
             self.be_born(self.saved.gpr[usize::from(Gpr::RSP.0)]);
         }
     }
