@@ -79,6 +79,9 @@ pub unsafe fn instead(context: *mut c_void, thread: &mut Thread, number: i64, ar
             // Strict mode, which surely would, is refused.
             if seccomp_mode(number, args) == Some(Seccomp::Strict) { error(libc::EINVAL) } else { None }
         }
+        // As on processors without protection keys: nothing that CPUID does not show.
+        libc::SYS_pkey_alloc | libc::SYS_pkey_free => error(libc::EINVAL),
+        libc::SYS_pkey_mprotect if args[3] as i32 != -1 => error(libc::EINVAL),
         // What the kernel takes from such a ring no system call shows, and nothing would explain what it then writes.
         libc::SYS_io_uring_setup if polls(args[1]) => {
             warn_once(&POLLING, "the program asks for an io_uring with a thread of the kernel's (SQPOLL): refused");

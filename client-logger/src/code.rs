@@ -111,6 +111,11 @@ impl Store {
         self.file.close();
         self.packer = None;
     }
+
+    fn abandon(&mut self) {
+        self.file.abandon();
+        self.packer = None;
+    }
 }
 
 impl Code {
@@ -266,6 +271,12 @@ impl Code {
         self.store.close();
         (self.store, self.stored) = (store, pages.len() as u64);
         Ok(())
+    }
+
+    /// Lets go of the other process's store, in a child that was just forked.
+    pub fn abandon(&mut self) {
+        self.store.abandon();
+        self.closed = true;
     }
 
     /// Closes the code store; code is no longer observed.

@@ -322,7 +322,7 @@ pub fn mapped_until(address: u64) -> Option<u64> {
 pub fn forked() -> bool {
     let parent = get();
     if !parent.options.follow {
-        parent.code().close();
+        parent.code().abandon();
         parent.leave();
         return false;
     }
@@ -339,7 +339,7 @@ pub fn forked() -> bool {
         let code = if recorded { code.fork(&folder)? } else { Code::closed() };
         Ok((id, folder, code))
     });
-    code.close();
+    code.abandon();
     drop(code);
     let (id, folder, code) = match made {
         Ok(made) => made,

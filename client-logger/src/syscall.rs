@@ -14,6 +14,7 @@ use crate::streams::Streams;
 use crate::substitute::{Substitution, highest_descriptor};
 use crate::thread::{self, Thread};
 use crate::writable_code;
+use crate::writer;
 use bugnet_dr::ir::Segment;
 use bugnet_dr::{context, sys};
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
@@ -292,6 +293,9 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         thread.announce_birth(child_stack(number, &args).unwrap_or(regs.gpr[RSP]), position);
     }
     if forks(number, &args) {
+        if clone_flags(number, &args).is_some_and(|flags| flags & libc::CLONE_FILES as u64 != 0) {
+            writer::share_descriptors();
+        }
         process.code().before_fork();
     }
     thread.leave(position);

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tail::Tail;
 
-pub use file::LogFile;
+pub use file::{LogFile, share_descriptors};
 
 /// Bytes of records that a tail holds.
 const TAIL_SIZE: usize = 1 << 20;
@@ -334,9 +334,9 @@ impl Writer {
     /// Lets go of everything without a trace in the log: this is a forked child's copy.
     pub fn abandon(mut self) {
         self.tails().for_each(Tail::unmap);
-        self.frames.close();
+        self.frames.abandon();
         if let Some(mut before) = self.pending.and_then(|pending| pending.before) {
-            before.close();
+            before.abandon();
         }
     }
 }

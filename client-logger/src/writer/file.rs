@@ -4,6 +4,15 @@ use bugnet_dr::sys;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether there is, or was, another process with the same table of descriptors.
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// A process is about to be made that has memory of its own, but the same table of descriptors.
+pub fn share_descriptors() {
+    SHARED.store(true, Ordering::SeqCst);
+}
 
 /// A file of the log, on a descriptor that DynamoRIO hides from the program.
 pub struct LogFile {
@@ -73,6 +82,16 @@ impl LogFile {
             }
         };
         u64::try_from(end).map_err(|_| format!("{}: its end is not found", self.path.display()))
+    }
+
+    /// Lets go of a file that is the other process's, in a child that was just forked.
+    pub fn abandon(&mut self) {
+        if SHARED.load(Ordering::SeqCst) {
+            // The descriptor is, too.
+            self.file = sys::INVALID_FILE;
+        } else {
+            self.close();
+        }
     }
 
     /// Closes; writing afterwards fails.

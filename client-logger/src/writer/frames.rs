@@ -77,6 +77,11 @@ impl Frames {
         self.broken = true;
     }
 
+    /// Lets go of the other process's file, in a child that was just forked.
+    pub fn abandon(&mut self) {
+        self.file.abandon();
+    }
+
     /// Closes the file.
     pub fn close(&mut self) {
         self.file.close();
