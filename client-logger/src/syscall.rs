@@ -479,6 +479,9 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     process::get().protections.follow(number, &args);
     let position = thread.counted() - 1;
     thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+    if shares_memory(number, &args) {
+        thread.see_code_of_child();
+    }
     thread.syscall.interrupted = (result == -i64::from(libc::EINTR)).then_some(before);
     if let Some((address, len)) = mapped(number, &args, result) {
         thread.mapped(address, len);

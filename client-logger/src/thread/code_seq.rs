@@ -39,6 +39,14 @@ impl Thread {
         }
     }
 
+    /// Behind a system call, in which a child of `vfork` may have run code first: its blocks ask for no code picture, where there
+    /// are no threads.
+    pub fn see_code_of_child(&mut self) {
+        if self.recording() && self.code_seq < process::get().code().seq() {
+            self.catch_up(self.counted());
+        }
+    }
+
     /// Brings the code picture in the thread's log up to date.
     fn catch_up(&mut self, position: u64) {
         let process = process::get();
