@@ -486,12 +486,12 @@ pub fn die(thread: &mut Thread, sent: &Sent, position: u64, regs: RegisterFile) 
 }
 
 const SEGV_MAPERR: i32 = 1;
+const SEGV_ACCERR: i32 = 2;
 const SI_KERNEL: i32 = 128;
 
 /// `si_code`, which DynamoRIO does not hand on: for faults it follows from the fault itself.
 fn signal_code(info: &sys::dr_siginfo_t, fault: bool) -> i32 {
     const SI_USER: i32 = 0;
-    const SEGV_ACCERR: i32 = 2;
     if !fault || info.raw_mcontext_valid == 0 {
         return SI_USER;
     }

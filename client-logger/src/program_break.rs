@@ -1,5 +1,8 @@
 //! The program's break. DynamoRIO has a mapping of its own in the place of the kernel's, which does not grow again once it
 //! has shrunk, or where the program has protected some of it: here, its growth and shrinking are mappings and unmappings.
+//!
+//! As natively, the heap begins at a page that nobody can foresee, and there is nothing behind the break that can be accessed. What
+//! DynamoRIO has mapped stays reserved for the heap to grow, since here, other mappings come close to it.
 
 use crate::maps;
 use crate::substitute::Substitution;
@@ -11,6 +14,8 @@ use std::sync::{Mutex, MutexGuard};
 
 /// What DynamoRIO maps above the break at first.
 const INITIAL: u64 = 4 << 20;
+/// So much of it is left out at most, for the heap to begin anywhere.
+const SPREAD: u64 = 2 << 20;
 
 /// Where the break is.
 struct Break {
@@ -18,8 +23,8 @@ struct Break {
     start: u64,
     /// Where it is now, to the byte.
     now: u64,
-    /// Up to where there is memory: the end of a page.
-    mapped: u64,
+    /// Up to where there is a reservation that nobody can access.
+    reserved: u64,
 }
 
 static BREAK: Mutex<Option<Break>> = Mutex::new(None);
@@ -39,37 +44,46 @@ pub enum Step {
     Unmap(Range<u64>),
 }
 
+fn page_end(address: u64) -> u64 {
+    address.saturating_add(Addr::PAGE - 1) & !(Addr::PAGE - 1)
+}
+
+/// How far from the program's end the heap begins.
+fn distance() -> u64 {
+    let mut random = 0u64;
+    // SAFETY: asks only.
+    let plain = unsafe { libc::personality(0xffff_ffff) } & libc::ADDR_NO_RANDOMIZE != 0;
+    // SAFETY: a variable of that size.
+    let got = unsafe { libc::getrandom((&raw mut random).cast(), size_of::<u64>(), libc::GRND_NONBLOCK) };
+    if plain || got < 0 { 0 } else { random % (SPREAD / Addr::PAGE) * Addr::PAGE }
+}
+
 impl Break {
     fn first() -> Self {
         // SAFETY: asks for a number.
         let start = unsafe { sys::dr_raw_brk(std::ptr::null_mut()) } as u64;
-        let end = maps::region_of(start).map_or(start, |region| region.range.end);
-        Self { start, now: start, mapped: end.min(start + INITIAL) }
+        let end = maps::region_of(start).map_or(start, |region| region.range.end).min(start + INITIAL);
+        // SAFETY: DynamoRIO's mapping for this purpose, which nobody has used yet.
+        let reserves = || unsafe { sys::dr_memory_protect(start as *mut c_void, (end - start) as usize, 0) } != 0;
+        if end > start + SPREAD && reserves() {
+            let start = start + distance();
+            return Self { start, now: start, reserved: end };
+        }
+        Self { start, now: start, reserved: start }
     }
 
     fn step(&mut self, wanted: u64) -> Step {
-        let end = wanted.saturating_add(Addr::PAGE - 1) & !(Addr::PAGE - 1);
+        let (end, here) = (page_end(wanted), page_end(self.now));
         if wanted < self.start {
-            return Step::Is(self.now);
-        }
-        let page_of_now = self.now.saturating_add(Addr::PAGE - 1) & !(Addr::PAGE - 1);
-        if end > self.mapped {
-            Step::Map(self.mapped..end)
-        } else if end < page_of_now {
-            Step::Unmap(end..self.mapped)
+            Step::Is(self.now)
+        } else if end > here {
+            Step::Map(here..end)
+        } else if end < here {
+            Step::Unmap(end..here)
         } else {
             self.now = wanted;
             Step::Is(wanted)
         }
-    }
-
-    fn done(&mut self, step: &Step, wanted: u64) {
-        self.now = wanted;
-        self.mapped = match step {
-            Step::Is(_) => self.mapped,
-            Step::Map(range) => range.end,
-            Step::Unmap(range) => range.start,
-        };
     }
 }
 
@@ -80,43 +94,60 @@ pub fn before(wanted: u64) -> Step {
 
 /// Makes another system call of it.
 pub fn substitute(drcontext: *mut c_void, step: &Step) -> Option<Substitution> {
-    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-    let (number, range) = match step {
+    const NEW: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let mut lock = lock();
+    let here = lock.get_or_insert_with(Break::first);
+    let (range, protection, flags) = match step {
         Step::Is(_) => return None,
-        Step::Map(range) => (libc::SYS_mmap, range),
-        Step::Unmap(range) => (libc::SYS_munmap, range),
+        Step::Map(range) if range.end <= here.reserved => {
+            (range, libc::PROT_READ | libc::PROT_WRITE, NEW | libc::MAP_FIXED)
+        }
+        Step::Map(range) => {
+            if range.start < here.reserved {
+                // SAFETY: the reservation, which nobody accesses, makes way.
+                unsafe { sys::dr_raw_mem_free(range.start as *mut c_void, (here.reserved - range.start) as usize) };
+                here.reserved = range.start;
+            }
+            (range, libc::PROT_READ | libc::PROT_WRITE, NEW)
+        }
+        // It stays reserved.
+        Step::Unmap(range) => (range, libc::PROT_NONE, NEW | libc::MAP_FIXED | libc::MAP_NORESERVE),
     };
-    let arguments = [range.start, range.end - range.start, protection, flags, u64::MAX, 0];
+    let arguments = [range.start, range.end - range.start, protection as u64, flags as u64, u64::MAX, 0];
     let arguments: Vec<_> = arguments.into_iter().enumerate().collect();
-    Substitution::make(drcontext, number, &arguments)
+    Substitution::make(drcontext, libc::SYS_mmap, &arguments)
 }
 
 /// Behind that call, whose result this is: the result of the `brk`.
 pub fn after(step: &Step, wanted: u64, result: u64) -> u64 {
     let mut lock = lock();
     let here = lock.get_or_insert_with(Break::first);
-    let done = match step {
-        Step::Map(range) if result == range.start && here.mapped == range.start => true,
-        Step::Map(range) => {
+    match step {
+        Step::Is(_) => return here.now,
+        Step::Map(range) if result != range.start => {
             if result.cast_signed() >= 0 {
                 // Something else lies there, and the kernel has found another place.
                 // SAFETY: the mapping that was just made.
                 unsafe { sys::dr_raw_mem_free(result as *mut c_void, (range.end - range.start) as usize) };
             }
-            false
+            return here.now;
         }
-        _ => result == 0,
-    };
-    if done {
-        here.done(step, wanted);
+        Step::Unmap(range) if result == range.start => here.reserved = here.reserved.max(range.end),
+        Step::Unmap(_) => return here.now,
+        Step::Map(_) => {}
     }
+    here.now = wanted;
     here.now
+}
+
+/// Whether an address lies in what is reserved for the heap, where natively there is nothing.
+pub fn is_reserved(address: u64) -> bool {
+    lock().as_ref().is_some_and(|here| (page_end(here.now)..here.reserved).contains(&address))
 }
 
 /// The heap up to the break.
 pub fn heap() -> Range<u64> {
-    lock().as_ref().map_or(0..0, |here| here.start..here.mapped)
+    lock().as_ref().map_or(0..0, |here| here.start..page_end(here.now))
 }
 
 #[cfg(test)]
@@ -125,16 +156,16 @@ mod tests {
 
     #[test]
     fn it_goes_up_and_down_and_up_again() {
-        let mut here = Break { start: 0x10_0000, now: 0x10_0000, mapped: 0x10_4000 };
+        let mut here = Break { start: 0x10_0000, now: 0x10_0000, reserved: 0x10_4000 };
         assert_eq!(here.step(0), Step::Is(0x10_0000));
-        assert_eq!(here.step(0x10_1234), Step::Is(0x10_1234));
-        let up = here.step(0x10_8001);
-        assert_eq!(up, Step::Map(0x10_4000..0x10_9000));
-        here.done(&up, 0x10_8001);
+        assert_eq!(here.step(0x10_1234), Step::Map(0x10_0000..0x10_2000));
+        here.now = 0x10_1234;
+        assert_eq!(here.step(0x10_1f00), Step::Is(0x10_1f00));
+        assert_eq!(here.step(0x10_8001), Step::Map(0x10_2000..0x10_9000));
+        here.now = 0x10_8001;
         assert_eq!(here.step(0x10_8f00), Step::Is(0x10_8f00));
-        let down = here.step(0x10_0000);
-        assert_eq!(down, Step::Unmap(0x10_0000..0x10_9000));
-        here.done(&down, 0x10_0000);
+        assert_eq!(here.step(0x10_0000), Step::Unmap(0x10_0000..0x10_9000));
+        here.now = 0x10_0000;
         assert_eq!(here.step(0x10_0000), Step::Is(0x10_0000));
         assert_eq!(here.step(0xf_ffff), Step::Is(0x10_0000));
         assert_eq!(here.step(0x10_0001), Step::Map(0x10_0000..0x10_1000));

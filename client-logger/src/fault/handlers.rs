@@ -1,9 +1,10 @@
 //! The program's signal handlers: how they begin, and what a return from one restores.
 
-use super::{SEGV_MAPERR, SI_KERNEL};
+use super::{SEGV_ACCERR, SEGV_MAPERR, SI_KERNEL};
 use crate::code::{read_memory, write_memory};
 use crate::fs_base::Guard;
 use crate::process;
+use crate::program_break;
 use crate::signals;
 use crate::syscall;
 use crate::thread;
@@ -37,16 +38,18 @@ fn interrupted_at(info: &sys::dr_kernel_xfer_info_t) -> Option<u64> {
     unsafe { info.source_mcontext.as_ref().map(|source| source.__bindgen_anon_10.pc as u64) }
 }
 
-/// A jump to where nothing is mapped is found out by DynamoRIO, which gives it another `si_code` than the kernel: puts the
-/// kernel's into the description that the handler gets, with its registers.
-fn name_missing_code(handler: &RegisterFile) {
+/// A jump to where nothing is mapped is found out by DynamoRIO, which gives it another `si_code` than the kernel; and behind the break
+/// there is a reservation, where natively nothing is. Puts the kernel's into the description that the handler gets, with its registers.
+fn name_missing_memory(handler: &RegisterFile) {
     const SI_CODE: u64 = 8;
     const SI_ADDR: u64 = 16;
     let description = handler.gpr[RSI];
     let (mut code, mut address) = ([0; 4], [0; 8]);
     let known = read_memory(description + SI_CODE, &mut code) && read_memory(description + SI_ADDR, &mut address);
     let address = u64::from_le_bytes(address);
-    if known && i32::from_le_bytes(code) == SI_KERNEL && address != 0 && !read_memory(address, &mut [0; 1]) {
+    let code = i32::from_le_bytes(code);
+    let no_code = code == SI_KERNEL && address != 0 && !read_memory(address, &mut [0; 1]);
+    if known && (no_code || code == SEGV_ACCERR && program_break::is_reserved(address)) {
         write_memory(description + SI_CODE, &SEGV_MAPERR.to_le_bytes());
     }
 }
@@ -78,7 +81,7 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     let mut regs = Box::new(context::register_file(&target));
     thread.complete(&mut regs);
     if step == SignalStep::Delivery && info.sig == libc::SIGSEGV {
-        name_missing_code(&regs);
+        name_missing_memory(&regs);
     }
     if step == SignalStep::Delivery {
         signals::describe(info.sig, regs.gpr[RSI]);
