@@ -14,6 +14,11 @@ const READER_EXIT_STATUS: &str = "\
     \n  3  no log, a damaged one, or one of another version\
     \n  4  it cannot be done here: a part of bugnet is missing, or the system refused something";
 
+/// One more, of those that look at all of a log.
+const INCOMPLETE_EXIT_STATUS: &str = "\
+    \n  5  what the log holds is exact, but it is not complete: something is missing that was recorded, or\
+    \n     recording ended before the program did";
+
 /// Records programs and replays them exactly.
 #[derive(Debug, Parser)]
 #[command(
@@ -111,8 +116,8 @@ pub struct ProcessArg {
         bugnet replay --output                   prints what the program wrote, from replayed memory\n  \
         bugnet replay --merged                   replays all threads together, in one order\n\n\
         Exit status:\n  \
-        0  every interval reached its recorded end state, or the end at which the log was cut off\n  \
-        1  an interval went another way than recorded{READER_EXIT_STATUS}"))]
+        0  every interval reached its recorded end state, or the end at which a kill cut the log off\n  \
+        1  an interval went another way than recorded{READER_EXIT_STATUS}{INCOMPLETE_EXIT_STATUS}"))]
 pub struct ReplayArgs {
     #[command(flatten)]
     pub log: LogArg,
@@ -233,8 +238,8 @@ pub struct CodeArgs {
         bugnet check --json /tmp/log\n  \
         bugnet check -p cc1          only the processes that ran cc1\n\n\
         Exit status:\n  \
-        0  the log keeps all rules; it may have been cut off\n  \
-        1  a rule is broken{READER_EXIT_STATUS}"))]
+        0  the log keeps all rules; a kill may have cut it off\n  \
+        1  a rule is broken{READER_EXIT_STATUS}{INCOMPLETE_EXIT_STATUS}"))]
 pub struct CheckArgs {
     #[command(flatten)]
     pub log: LogArg,

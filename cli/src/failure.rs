@@ -12,6 +12,8 @@ pub const EXIT_WRONG: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 /// No log, a damaged one, or one of another version.
 pub const EXIT_BAD_LOG: u8 = 3;
+/// All that the log holds is exact, but it does not hold all.
+pub const EXIT_INCOMPLETE: u8 = 5;
 /// It cannot be done here.
 pub const EXIT_IMPOSSIBLE: u8 = 4;
 
@@ -30,6 +32,9 @@ pub enum Failure {
     /// The default place of logs is unknown.
     #[error("there is no default place for logs: set BUGNET_DIR or HOME, or name a log")]
     NoPlace,
+    /// The latest log was taken away.
+    #[error("no log given, and the latest one, {}, is not there any more", .0.display())]
+    LatestGone(std::path::PathBuf),
     /// There is no latest log.
     #[error("no log given, and none is in {}; record one with: bugnet record PROG", .0.display())]
     NoLatest(std::path::PathBuf),
@@ -41,7 +46,10 @@ impl Failure {
         match self {
             Self::Replay(ReplayError::Diverged { .. } | ReplayError::Contradiction { .. }) => EXIT_WRONG,
             Self::Replay(ReplayError::OutOfRange(_)) | Self::NoPlace => EXIT_USAGE,
-            Self::Replay(ReplayError::Format(_)) | Self::Format(_) | Self::NoLatest(_) => EXIT_BAD_LOG,
+            Self::Replay(ReplayError::Format(error)) | Self::Format(error) if error.is_refusal() => EXIT_IMPOSSIBLE,
+            Self::Replay(ReplayError::Format(_)) | Self::Format(_) | Self::NoLatest(_) | Self::LatestGone(_) => {
+                EXIT_BAD_LOG
+            }
             _ => EXIT_IMPOSSIBLE,
         }
     }

@@ -15,7 +15,11 @@ fn find_in(given: Option<&Path>, default_folder: Option<PathBuf>) -> Result<Path
     let Some(given) = given else {
         let folder = default_folder.ok_or(Failure::NoPlace)?;
         // The folder's own name says more than the link's.
-        return folder.join(LATEST).canonicalize().map_err(|_| Failure::NoLatest(folder));
+        let link = folder.join(LATEST);
+        return link.canonicalize().map_err(|_| match link.read_link() {
+            Ok(to) => Failure::LatestGone(folder.join(to)),
+            Err(_) => Failure::NoLatest(folder),
+        });
     };
     let is_name = given.file_name() == Some(given.as_os_str());
     if is_name && !given.exists() {

@@ -4,15 +4,19 @@ use crate::args::{DumpArgs, InfoArgs, LogArg, OrderArgs, ProcessArg, ReplayArgs}
 use crate::failure::{EXIT_WRONG, Failure};
 use crate::find_log::find_log;
 use crate::processes::selected;
+use crate::replay::exit_code;
+use bugnet_format::complete::{Gap, Gaps};
 use bugnet_format::merged::Segment;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
 use bugnet_replay::describe;
-use bugnet_replay::log::Log;
-use bugnet_replay::merged::{chosen_process, replay_merged};
+use bugnet_replay::log::{Log, Selection};
+use bugnet_replay::merged::{MergedReport, chosen_process, replay_merged};
 use bugnet_replay::order::{ThreadSummary, Threads, in_order, per_million, schedule, stretches, summaries};
 use bugnet_replay::tools::Tools;
+use bugnet_replay::verify::{IntervalReport, survey};
 use indicatif::HumanCount;
+use serde::Serialize;
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 
@@ -98,17 +102,35 @@ fn print_thread(out: &mut impl Write, thread: &ThreadSummary) -> std::io::Result
     thread.waited_for.iter().try_for_each(|waited| writeln!(out, "  waited for {waited}"))
 }
 
+/// What `replay --merged --json` prints.
+#[derive(Serialize)]
+struct Merged<'a> {
+    #[serde(flatten)]
+    report: &'a MergedReport,
+    /// The intervals that were cut off or are damaged.
+    unfinished: &'a [IntervalReport],
+    /// What the log lacks of the process.
+    gaps: &'a [Gap],
+}
+
 /// Replays all threads together; the exit status says whether the order explains all that they read.
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let (log, pid) = open(&args.log, &args.process)?;
     let report = replay_merged(&Tools::locate()?, &log, pid)?;
+    let selection = Selection { processes: Some(vec![pid]), ..Selection::default() };
+    let (unfinished, gaps) = survey(&log, &selection)?;
     let mut out = stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
+        let json = Merged { report: &report, unfinished: &unfinished, gaps: &gaps };
+        serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{report}")?;
+        unfinished.iter().try_for_each(|interval| write!(out, "{interval}"))?;
+        writeln!(out, "{}{report}", Gaps(&gaps))?;
     }
     out.flush()?;
-    Ok(if report.is_exact() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })
+    if !report.is_exact() {
+        return Ok(ExitCode::from(EXIT_WRONG));
+    }
+    Ok(ExitCode::from(exit_code(unfinished.iter().filter(|interval| !interval.outcome.is_exact()), &gaps)))
 }

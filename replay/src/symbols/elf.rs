@@ -2,12 +2,15 @@
 
 use super::pack::copy_path;
 use super::{SourceFrame, Symbol};
+use bugnet_format::files;
 use bugnet_format::folder::Module;
 use gimli::{BaseAddresses, DebugFrame, EhFrame, RunTimeEndian};
+use nix::fcntl::OFlag;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind};
 use std::cell::OnceCell;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,7 +51,7 @@ impl ElfFile {
         let matching = |bytes: &Vec<u8>| build_id(bytes) == module.build_id;
         // A copy of a file without build id was made by the recorder when it recorded; a file of this machine
         // without one might be anything.
-        let bytes = read_compressed(&copy).filter(|bytes| matching(bytes) || module.build_id.is_empty());
+        let bytes = read_compressed(log_folder, &copy).filter(|bytes| matching(bytes) || module.build_id.is_empty());
         let bytes = bytes.or_else(|| {
             let own = (!module.build_id.is_empty()).then(|| read_regular(Path::new(&module.path)))?;
             own.filter(matching)
@@ -184,15 +187,17 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read_compressed(path: &Path) -> Option<Vec<u8>> {
-    let file = zstd::Decoder::new(File::open(path).ok()?).ok()?;
-    read_bounded(file)
+fn read_compressed(log: &Path, path: &Path) -> Option<Vec<u8>> {
+    let file = files::open(log, path, MAX_ELF).ok()?;
+    read_bounded(zstd::Decoder::new(file).ok()?)
 }
 
-/// Reads a regular file; a path in a log may name anything.
+/// Reads a regular file of this machine, through links; a path in a log may name anything.
 pub(crate) fn read_regular(path: &Path) -> Option<Vec<u8>> {
-    let is_file = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
-    is_file.then(|| File::open(path).ok()).flatten().and_then(read_bounded)
+    let not_waiting = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+    let is_file = || std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let file = is_file().then(|| File::options().read(true).custom_flags(not_waiting).open(path).ok())??;
+    file.metadata().is_ok_and(|metadata| metadata.is_file()).then(|| read_bounded(file))?
 }
 
 fn read_bounded(from: impl Read) -> Option<Vec<u8>> {
