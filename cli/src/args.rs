@@ -12,7 +12,7 @@ use std::path::PathBuf;
 const READER_EXIT_STATUS: &str = "\
     \n  2  wrong use: an unknown option, or a process, thread or interval that the log does not hold\
     \n  3  no log, a damaged one, or one of another version\
-    \n  4  it cannot be done here: a part of bugnet is missing, or the system refused something";
+    \n  4  it cannot be done here: a part of bugnet is missing, or the system refused something, or --timeout is over";
 
 /// One more, of those that look at all of a log.
 const INCOMPLETE_EXIT_STATUS: &str = "\
@@ -107,6 +107,17 @@ pub struct ProcessArg {
     pub process: Option<String>,
 }
 
+/// How long replay may take.
+#[derive(Debug, Args)]
+pub struct TimeArg {
+    /// End the replay of an interval that takes longer than so many seconds [default: as long as it takes]
+    ///
+    /// How long an interval takes depends on the machine and on its --interval, so there is no limit by default; a log
+    /// made to replay for ever does. Ctrl-C ends replay with all its processes at any time.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
+}
+
 /// Replay a recording and verify every interval
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
@@ -138,6 +149,8 @@ pub struct ReplayArgs {
     /// Replay all threads together, on one memory, in one order, and verify that it explains what each of them read
     #[arg(long, conflicts_with_all = ["thread", "intervals", "jobs", "output"])]
     pub merged: bool,
+    #[command(flatten)]
+    pub time: TimeArg,
     /// Print the result as JSON
     #[arg(long, conflicts_with = "output")]
     pub json: bool,
@@ -169,6 +182,8 @@ pub struct InfoArgs {
     pub threads: bool,
     #[command(flatten)]
     pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -220,6 +235,8 @@ pub struct CodeArgs {
     pub length: u64,
     #[command(flatten)]
     pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
     /// Only as the thread with this id ran it
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,

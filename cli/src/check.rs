@@ -4,13 +4,14 @@ use crate::args::CheckArgs;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_WRONG, Failure};
 use crate::find_log::find_log;
 use crate::processes::selected;
+use crate::terminal::output;
 use bugnet_format::check::{Report, Severity, check as check_recording, check_processes};
 use bugnet_format::complete::Gaps;
 use bugnet_format::folder::Recording;
 use bugnet_replay::log::Log;
 use indicatif::HumanCount;
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// What `--json` prints.
@@ -35,7 +36,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         None => check_recording(&recording)?,
     };
     let (sound, complete) = (report.is_sound(), report.is_complete());
-    let mut out = stdout().lock();
+    let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &Json { sound, complete, report: &report })
             .map_err(std::io::Error::from)?;

@@ -1,6 +1,7 @@
 //! Why a command that reads logs failed, and the exit status that stands for it.
 
 use crate::record;
+use crate::terminal;
 use bugnet_format::FormatError;
 use bugnet_replay::ReplayError;
 use std::io;
@@ -75,5 +76,6 @@ impl Failure {
 /// Prints a message to standard error. Unlike `eprintln!` it does not panic where that is not possible.
 pub fn complain(message: &dyn std::fmt::Display) {
     use io::Write;
-    let _ = writeln!(io::stderr(), "bugnet: {message}");
+    let message = message.to_string();
+    let _ = writeln!(io::stderr(), "bugnet: {}", terminal::plain(&message));
 }

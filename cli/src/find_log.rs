@@ -1,9 +1,20 @@
-//! Finds the log that the user means.
+//! Finds the log that the user means, and the tools to replay it.
 
+use crate::args::TimeArg;
 use crate::failure::Failure;
 use crate::record::{LATEST, default_folder};
 use bugnet_format::folder::META_FILE;
+use bugnet_replay::ReplayError;
+use bugnet_replay::tools::Tools;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What replay needs, and how long it may take.
+pub fn tools(time: &TimeArg) -> Result<Tools, ReplayError> {
+    let mut tools = Tools::locate()?;
+    tools.time_limit = time.timeout.map(Duration::from_secs);
+    Ok(tools)
+}
 
 /// The folder of the log that `given` names: a path, or the name of a log where logs lie by default; without a name,
 /// the latest there.

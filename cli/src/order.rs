@@ -2,9 +2,10 @@
 
 use crate::args::{DumpArgs, InfoArgs, LogArg, OrderArgs, ProcessArg, ReplayArgs};
 use crate::failure::{EXIT_WRONG, Failure};
-use crate::find_log::find_log;
+use crate::find_log::{find_log, tools};
 use crate::processes::selected;
 use crate::replay::exit_code;
+use crate::terminal::output;
 use bugnet_format::complete::{Gap, Gaps};
 use bugnet_format::merged::Segment;
 use bugnet_format::types::ProcessId;
@@ -13,11 +14,10 @@ use bugnet_replay::describe;
 use bugnet_replay::log::{Log, Selection};
 use bugnet_replay::merged::{MergedReport, chosen_process, replay_merged};
 use bugnet_replay::order::{ThreadSummary, Threads, in_order, per_million, schedule, stretches, summaries};
-use bugnet_replay::tools::Tools;
 use bugnet_replay::verify::{IntervalReport, survey};
 use indicatif::HumanCount;
 use serde::Serialize;
-use std::io::{BufWriter, Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Opens a log. Of several processes that fit, the last is taken.
@@ -42,7 +42,7 @@ fn ordered(log: &Log, pid: ProcessId) -> Result<(Threads, Vec<Segment>), ReplayE
 pub fn order(args: &OrderArgs) -> Result<(), Failure> {
     let (log, pid) = open(&args.log, &args.process)?;
     let (threads, order) = ordered(&log, pid)?;
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = output(args.json);
     for stretch in stretches(&threads, &order) {
         if args.json {
             serde_json::to_writer(&mut out, &stretch).map_err(std::io::Error::from)?;
@@ -59,7 +59,7 @@ pub fn order(args: &OrderArgs) -> Result<(), Failure> {
 pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     let (log, pid) = open(&args.log, &args.process)?;
     let (threads, order) = ordered(&log, pid)?;
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = output(args.json);
     for dependency in in_order(&threads, &order) {
         if args.json {
             serde_json::to_writer(&mut out, &dependency).map_err(std::io::Error::from)?;
@@ -75,7 +75,7 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
 pub fn info(args: &InfoArgs) -> Result<(), Failure> {
     let (log, pid) = open(&args.log, &args.process)?;
     let summaries = summaries(&Threads::read(&log, pid)?);
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &summaries).map_err(std::io::Error::from)?;
         writeln!(out)?;
@@ -116,10 +116,10 @@ struct Merged<'a> {
 /// Replays all threads together; the exit status says whether the order explains all that they read.
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let (log, pid) = open(&args.log, &args.process)?;
-    let report = replay_merged(&Tools::locate()?, &log, pid)?;
+    let report = replay_merged(&tools(&args.time)?, &log, pid)?;
     let selection = Selection { processes: Some(vec![pid]), ..Selection::default() };
     let (unfinished, gaps) = survey(&log, &selection)?;
-    let mut out = stdout().lock();
+    let mut out = output(args.json);
     if args.json {
         let json = Merged { report: &report, unfinished: &unfinished, gaps: &gaps };
         serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;

@@ -2,9 +2,10 @@
 
 use crate::args::{ReplayArgs, Streams};
 use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_INCOMPLETE, EXIT_WRONG, Failure, complain};
-use crate::find_log::find_log;
+use crate::find_log::{find_log, tools};
 use crate::order;
 use crate::processes::selected;
+use crate::terminal::output;
 use bugnet_format::complete::{Gap, Gaps};
 use bugnet_format::record::OutputStream;
 use bugnet_format::types::Tid;
@@ -23,7 +24,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         return order::replay(args);
     }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
-    let tools = Tools::locate()?;
+    let tools = tools(&args.time)?;
     let processes = selected(&log, &args.process)?;
     let selection = Selection { processes, tid: args.thread.map(Tid), intervals: args.intervals.clone() };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
@@ -39,7 +40,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     });
     bar.finish_and_clear();
     let report = report?;
-    let mut out = stdout().lock();
+    let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
         writeln!(out)?;

@@ -11,7 +11,7 @@ use crate::record::{EndReason, Placed, Record};
 use crate::types::{IntervalNo, Pid, Position, ProcessId, Tid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// Numbers of the system calls that make a process, on x86-64. What `clone3` is to make stands in memory, not in its
 /// record.
@@ -156,7 +156,11 @@ fn as_text<S: serde::Serializer>(id: &ProcessId, s: S) -> std::result::Result<S:
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", if self.expected { "note" } else { "missing" }, self.what)
+        f.write_str(if self.expected { "note: " } else { "missing: " })?;
+        // Texts of the log are in it, which must not look like lines of their own.
+        self.what
+            .chars()
+            .try_for_each(|c| if c.is_control() { write!(f, "{}", c.escape_default()) } else { f.write_char(c) })
     }
 }
 
@@ -273,6 +277,12 @@ impl Look<'_> {
         end.is_some_and(|end| *end != EndReason::Full)
     }
 
+    /// Whether such a process was there when the first one had ended; none if that is not known.
+    fn was_there(&self, which: impl Fn(ProcessId) -> bool) -> Option<bool> {
+        let Contents(processes) = self.meta.contents.as_ref()?;
+        Some(processes.keys().filter_map(|id| id.parse().ok()).any(which))
+    }
+
     /// The first process, and those from which others came.
     fn origins(&self, gaps: &mut Found) {
         let mut begun = self.processes.iter().map(|(id, info)| (id, info.as_ref().map(|info| info.origin)));
@@ -324,10 +334,13 @@ impl Look<'_> {
         let Fork { child, by, at } = fork;
         gaps.is_new((*child).into(), None);
         let forked = format!("process {child}, which {} forked at {at}", name(pid, *by));
-        let (why, expected) = if self.killed() && !self.has_end((pid, *by)) {
-            ("it was killed before its recording began, or its folder is gone", true)
-        } else {
-            ("it could not be recorded, or its folder is gone", false)
+        let (why, expected) = match self.was_there(|id| id.pid == *child) {
+            Some(true) => ("its folder is gone", false),
+            Some(false) => ("it was killed before its recording began, or could not be recorded", true),
+            None if self.killed() && !self.has_end((pid, *by)) => {
+                ("it was killed before its recording began, or its folder is gone", true)
+            }
+            None => ("it could not be recorded, or its folder is gone", false),
         };
         gaps.add(pid, format!("{forked}: {why}"), expected);
     }
@@ -357,10 +370,11 @@ impl Look<'_> {
             }
             gaps.is_new(ProcessId { program: pid.program.saturating_add(1), ..pid }, None);
             let what = format!("the program that {} executed after {place}", name(pid, tid));
-            let (why, expected) = if self.killed() {
-                ("the process was killed in that moment, or its folder is gone", true)
-            } else {
-                ("it could not be recorded, or its folder is gone", false)
+            let (why, expected) = match self.was_there(|id| id.pid == pid.pid && id.program > pid.program) {
+                Some(true) => ("its folder is gone", false),
+                Some(false) => ("the process was killed in that moment, or it could not be recorded", true),
+                None if self.killed() => ("the process was killed in that moment, or its folder is gone", true),
+                None => ("it could not be recorded, or its folder is gone", false),
             };
             gaps.add(pid, format!("{what}: {why}"), expected);
         }

@@ -209,6 +209,26 @@ fn a_child_may_be_killed_as_it_begins() {
     lacks(cut, |folder| std::fs::create_dir(folder.join("p5000")).unwrap(), &[], &[]);
 }
 
+/// With the list, what is missing without having been there was never recorded.
+#[test]
+fn what_was_never_there() {
+    let unseen = |log: &mut Log| {
+        before_the_end(log, call(57, 0, 5000));
+        ends_with(log, EndReason::Exec);
+    };
+    let expected = ["process 5000, which thread 4242 forked", "the program that thread 4242 executed"];
+    lacks(unseen, list, &[], &expected);
+    let was_there = |folder: &Path| {
+        for id in [ProcessId::from(Pid(5000)), ProcessId { pid: Pid(PID), program: 1 }] {
+            std::fs::create_dir(folder.join(process_folder(id))).unwrap();
+        }
+        list(folder);
+        std::fs::remove_dir(folder.join("p5000")).unwrap();
+        std::fs::remove_dir(folder.join("p4242.1")).unwrap();
+    };
+    lacks(unseen, was_there, &expected, &[]);
+}
+
 #[test]
 fn the_first_process_alone() {
     let alone = |log: &mut Log| {

@@ -97,10 +97,11 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
 
 /// The folder for the log: the one that the user named, or a numbered one where logs lie.
 fn make_folder(args: &RecordArgs, program: &Program) -> Result<LogFolder, RecordError> {
+    let default = default_folder(|name| std::env::var_os(name));
     match &args.output {
-        Some(path) => LogFolder::named(path),
+        Some(path) => LogFolder::named(path, default),
         None => {
-            let parent = default_folder(|name| std::env::var_os(name)).ok_or(RecordError::NoPlace)?;
+            let parent = default.ok_or(RecordError::NoPlace)?;
             LogFolder::numbered(&parent, program.file.file_name().unwrap_or(program.file.as_os_str()))
         }
     }
