@@ -10,14 +10,16 @@ use std::path::PathBuf;
 
 /// The exit status of the commands that read logs.
 const READER_EXIT_STATUS: &str = "\
-    \n  2  wrong use: an unknown option, or a process, thread or interval that the log does not hold\
+    \n  2  wrong use: an unknown option, or a process, thread or interval that is not\
+    \n     in the log\
     \n  3  no log, a damaged one, or one of another version\
-    \n  4  it cannot be done here: a part of bugnet is missing, or the system refused something, or --timeout is over";
+    \n  4  it cannot be done here: a part of bugnet is missing, the system refused\
+    \n     something, or --timeout is over";
 
 /// One more, of those that look at all of a log.
 const INCOMPLETE_EXIT_STATUS: &str = "\
-    \n  5  what the log holds is exact, but it is not complete: something is missing that was recorded, or\
-    \n     recording ended before the program did";
+    \n  5  all that the log holds is exact, but something is missing in it, or\
+    \n     recording ended before the program did; a message says what";
 
 /// Records programs and replays them exactly.
 #[derive(Debug, Parser)]
@@ -127,7 +129,7 @@ pub struct TimeArg {
         bugnet replay --output                   prints what the program wrote, from replayed memory\n  \
         bugnet replay --merged                   replays all threads together, in one order\n\n\
         Exit status:\n  \
-        0  every interval reached its recorded end state, or the end at which a kill cut the log off\n  \
+        0  every interval reached its recorded end, or where a kill cut the log off\n  \
         1  an interval went another way than recorded{READER_EXIT_STATUS}{INCOMPLETE_EXIT_STATUS}"))]
 pub struct ReplayArgs {
     #[command(flatten)]

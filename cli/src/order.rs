@@ -88,7 +88,8 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
 fn print_thread(out: &mut impl Write, thread: &ThreadSummary) -> std::io::Result<()> {
     let ThreadSummary { tid, intervals, instructions, dependencies, before_reduction, outside, .. } = thread;
     let end = describe::thread_end(thread.end.as_ref());
-    writeln!(out, "thread {tid}: {} instructions in {intervals} intervals; {end}", HumanCount(*instructions))?;
+    let in_intervals = if *intervals == 1 { "1 interval".to_owned() } else { format!("{intervals} intervals") };
+    writeln!(out, "thread {tid}: {} instructions in {in_intervals}; {end}", HumanCount(*instructions))?;
     let rate = |count: u64| per_million(count, *instructions);
     writeln!(
         out,

@@ -32,7 +32,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         return print_output(&tools, &log, &selection, jobs, streams);
     }
     // Drawn on a terminal only.
-    let bar = ProgressBar::new(0).with_style(bar_style());
+    let bar = ProgressBar::new(0).with_style(bar_style()).with_message("0");
     let report = verify(&tools, &log, &selection, jobs, |progress| {
         bar.set_length(progress.of_intervals as u64);
         bar.set_position(progress.intervals as u64);

@@ -4,7 +4,7 @@
 //! the list in `recording.json`, how each thread ends, and what records name: children, other threads.
 
 use crate::error::Result;
-use crate::folder::{Contents, Ending, META_FILE, Meta, Recording, ThreadFiles};
+use crate::folder::{Contents, Ending, META_FILE, Meta, PROCESS_FILE, Recording, ThreadFiles};
 use crate::frame::Interval;
 use crate::process::{Origin, ProcessInfo};
 use crate::record::{EndReason, Placed, Record};
@@ -293,7 +293,11 @@ impl Look<'_> {
             let nothing = self.killed() && self.processes.is_empty();
             gaps.add(pid.into(), format!("process {pid}, the first one"), nothing);
         }
-        for (id, info) in &self.processes {
+        for (&id, info) in &self.processes {
+            // It is there before the first thread is.
+            if info.is_none() && self.threads.keys().any(|(pid, _)| *pid == id) {
+                gaps.missing(id, format!("{PROCESS_FILE} of process {id}, or it is damaged"));
+            }
             let from = info.as_ref().and_then(|info| info.origin.from());
             if let Some(from) = from.filter(|from| !self.processes.contains_key(from))
                 && gaps.is_new(from, None)
@@ -430,15 +434,16 @@ impl Look<'_> {
         }
     }
 
-    /// Of the last intervals, as many as are kept.
+    /// The first intervals: all of them, or as many of the last as are kept.
     fn kept(&self, gaps: &mut Found) {
         let keep = self.meta.keep;
-        for (&(pid, tid), intervals) in self.threads.iter().filter(|_| keep > 0) {
+        for (&(pid, tid), intervals) in &self.threads {
             let Some((first, last)) = intervals else { continue };
-            let oldest = last.0.saturating_add(1).saturating_sub(keep);
+            let oldest = if keep == 0 { 0 } else { last.0.saturating_add(1).saturating_sub(keep) };
             if first.0 > oldest {
                 let what = format!("{} of {}", numbers(oldest, first.0 - 1), name(pid, tid));
-                gaps.missing(pid, format!("{what}, of which the last {keep} were kept"));
+                let kept = if keep == 0 { "all".to_owned() } else { format!("the last {keep}") };
+                gaps.missing(pid, format!("{what}, of which {kept} were kept"));
             }
         }
     }

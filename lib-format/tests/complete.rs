@@ -157,6 +157,13 @@ fn the_first_process() {
 }
 
 #[test]
+fn what_a_process_is() {
+    let nobody = |folder: &Path| std::fs::remove_file(folder.join("p4242/process.json")).unwrap();
+    // Nor is it known then that this is the first process, and how it ended.
+    lacks(|_| {}, nobody, &["process.json of process 4242"], &[]);
+}
+
+#[test]
 fn where_a_process_came_from() {
     let orphan = |folder: &Path| process(folder, Pid(5000).into(), Origin::Spawn { from: Pid(4999).into() }, None);
     lacks(|_| {}, orphan, &["process 4999, from which process 5000 came"], &[]);
@@ -325,6 +332,8 @@ fn kept_intervals() {
         log.threads[0].intervals.remove(0);
     };
     lacks(keep, nothing, &["interval 0 of thread 4242, of which the last 2 were kept"], &[]);
+    let all = |log: &mut Log| drop(log.threads[0].intervals.remove(0));
+    lacks(all, nothing, &["interval 0 of thread 4242, of which all were kept"], &[]);
     let less = |log: &mut Log| {
         log.meta.keep = 1;
         log.threads[0].intervals.remove(0);

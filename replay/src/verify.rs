@@ -5,8 +5,10 @@ use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, Selection};
 use crate::pool;
 use crate::session::{Counts, Session, Stop};
+use crate::signal;
 use crate::tools::Tools;
 use bugnet_format::complete::{Gap, Gaps, Mentions};
+use bugnet_format::folder::Ending;
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{RegisterDifference, RegisterFile};
@@ -83,6 +85,8 @@ pub enum Outcome {
     CutOff {
         /// Where the log ends.
         position: Position,
+        /// Why, as far as is known.
+        why: String,
     },
     /// Replay went another way than the recording.
     Divergence(Box<Divergence>),
@@ -227,7 +231,11 @@ pub fn survey(log: &Log, selection: &Selection) -> Result<(Vec<IntervalReport>, 
         let full = last.as_ref().is_some_and(|last| matches!(last.record, Record::End { reason: EndReason::Full, .. }));
         if !interval.complete || full && log.is_last(id)? {
             let position = last.map_or(Position(0), |last| last.position);
-            let outcome = if full { Outcome::CutOff { position } } else { cut_off(log, id, &interval, position)? };
+            let outcome = if full {
+                Outcome::CutOff { position, why: why_cut_off(log, id)? }
+            } else {
+                cut_off(log, id, &interval, position)?
+            };
             unfinished.push(IntervalReport { id, outcome, counts: Counts::default() });
         }
     }
@@ -250,7 +258,9 @@ fn verify_interval(
     let outcome = match stop {
         Stop::End => match session.recorded_end() {
             // The next interval should follow: the log was cut off before its first record.
-            Some((end, EndReason::Full)) if end == position && log.is_last(id)? => Outcome::CutOff { position },
+            Some((end, EndReason::Full)) if end == position && log.is_last(id)? => {
+                Outcome::CutOff { position, why: why_cut_off(log, id)? }
+            }
             Some((end, reason)) if end == position => Outcome::End { position, end: reason.clone() },
             _ => Outcome::Failed { error: format!("{id}: the replay process claims an end at {position}") },
         },
@@ -284,10 +294,22 @@ pub(crate) fn cut_off(log: &Log, id: IntervalId, interval: &Interval, position: 
     } else if exited {
         "it has no end, though the program exited by itself"
     } else {
-        return Ok(Outcome::CutOff { position });
+        return Ok(Outcome::CutOff { position, why: why_cut_off(log, id)? });
     };
     let at = interval.broken.as_ref().map_or_else(String::new, |(offset, rule)| format!(" (at byte {offset}: {rule})"));
     Ok(Outcome::Damaged { position: Some(position), what: format!("{why}{at}") })
+}
+
+/// What is known of why a log was cut off.
+fn why_cut_off(log: &Log, id: IntervalId) -> Result<String> {
+    if log.last_of_first_process()? != Some(id.thread.pid) {
+        return Ok("the process was still running, or killed from outside".to_owned());
+    }
+    Ok(match log.meta().ending {
+        Ending::Unknown => "the program was still running, or killed together with its recorder".to_owned(),
+        Ending::Exited { status } => format!("the program went on, and exited with status {status}"),
+        Ending::Killed { signal } => format!("{} killed the program", signal::name(signal)),
+    })
 }
 
 fn last_events(log: &Log, id: IntervalId, position: Position) -> Result<Vec<Event>> {
@@ -331,8 +353,8 @@ impl fmt::Display for IntervalReport {
         let id = self.id;
         match &self.outcome {
             Outcome::End { .. } => Ok(()),
-            Outcome::CutOff { position } => {
-                writeln!(f, "{id}: the log was cut off at instruction {position}; exact up to there")
+            Outcome::CutOff { position, why } => {
+                writeln!(f, "{id}: the log was cut off at instruction {position}: {why}; exact up to there")
             }
             Outcome::Divergence(divergence) => divergence.fmt(f),
             Outcome::Damaged { position: Some(position), what } => {

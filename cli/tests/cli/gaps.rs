@@ -9,7 +9,7 @@ const SCRIPT: &str = "(exit 1); /bin/echo one; sh -c 'kill -9 $$'; exit 3";
 /// Records a shell script into `log`.
 fn record(place: &Place, options: &[&str], script: &str) -> PathBuf {
     let output = place.run(&[&["record", "-q", "-o", "log"], options, &["sh", "-c", script]].concat());
-    assert!(output.status.code().is_some_and(|code| code < 125), "{}", stderr(&output));
+    assert!(output.status.code().is_none_or(|code| code < 125), "{}", stderr(&output));
     place.path("log")
 }
 
@@ -115,6 +115,52 @@ fn what_lacks_something_with_reason() {
         // And when the others have ended.
         std::thread::sleep(std::time::Duration::from_millis(600));
         says(&place, 0, &[]);
+    }
+}
+
+#[test]
+fn why_a_log_was_cut_off_is_said() {
+    let place = Place::new();
+    record(&place, &[], "kill -9 $$");
+    for args in [&["replay", "log"][..], &["replay", "--merged", "log"]] {
+        let output = place.run(args);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).contains("SIGKILL killed the program; exact up to there"), "{}", stdout(&output));
+    }
+}
+
+/// What is good is printed, and what is not is named.
+#[test]
+fn output_before_and_behind_damage() {
+    let place = Place::new();
+    let wait = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); done";
+    let log = record(&place, &["--interval", "20k"], &format!("echo one; {wait}; echo two >&2; {wait}; echo three"));
+    let output = place.run(&["replay", "--output", "log"]);
+    assert_eq!(
+        (output.status.code(), stdout(&output), stderr(&output)),
+        (Some(0), "one\nthree\n".into(), "two\n".into())
+    );
+    let lines = stdout(&place.run(&["dump", "--json", "log"]));
+    let intervals: Vec<_> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|line| line["record"]["stream"] == "stderr")
+        .map(|line| line["interval"].as_u64().unwrap())
+        .collect();
+    let [two] = intervals[..] else { panic!("{intervals:?}") };
+    let (process, _) = &processes(&log)[0];
+    let name = process.file_name().unwrap().to_str().unwrap().replace('p', "t");
+    let file = process.join(name).join(format!("{two:08}.bni"));
+    let whole = fs::read(&file).unwrap();
+    // In the header, in the frame's, and in the last of what is compressed.
+    for at in [20, 70, whole.len() - 1] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(&file, damaged).unwrap();
+        let output = place.run(&["replay", "--output", "log"]);
+        assert_eq!((output.status.code(), stdout(&output)), (Some(3), "one\nthree\n".into()));
+        assert!(stderr(&output).starts_with("bugnet: ") && stderr(&output).contains("damaged"), "{}", stderr(&output));
+        assert_eq!(place.run(&["replay", "log"]).status.code(), Some(3));
     }
 }
 
