@@ -10,9 +10,16 @@ use std::path::PathBuf;
 
 /// The exit status of the commands that read logs.
 const READER_EXIT_STATUS: &str = "\
-    \n  2  wrong use: an unknown option, or a process, thread or interval that the log does not hold\
+    \n  2  wrong use: an unknown option, or a process, thread or interval that is not\
+    \n     in the log\
     \n  3  no log, a damaged one, or one of another version\
-    \n  4  it cannot be done here: a part of bugnet is missing, or the system refused something";
+    \n  4  it cannot be done here: a part of bugnet is missing, the system refused\
+    \n     something, or --timeout is over";
+
+/// One more, of those that look at all of a log.
+const INCOMPLETE_EXIT_STATUS: &str = "\
+    \n  5  all that the log holds is exact, but something is missing in it, or\
+    \n     recording ended before the program did; a message says what";
 
 /// Records programs and replays them exactly.
 #[derive(Debug, Parser)]
@@ -102,6 +109,17 @@ pub struct ProcessArg {
     pub process: Option<String>,
 }
 
+/// How long replay may take.
+#[derive(Debug, Args)]
+pub struct TimeArg {
+    /// End the replay of an interval that takes longer than so many seconds [default: as long as it takes]
+    ///
+    /// How long an interval takes depends on the machine and on its --interval, so there is no limit by default; a log
+    /// made to replay for ever does. Ctrl-C ends replay with all its processes at any time.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
+}
+
 /// Replay a recording and verify every interval
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
@@ -111,8 +129,8 @@ pub struct ProcessArg {
         bugnet replay --output                   prints what the program wrote, from replayed memory\n  \
         bugnet replay --merged                   replays all threads together, in one order\n\n\
         Exit status:\n  \
-        0  every interval reached its recorded end state, or the end at which the log was cut off\n  \
-        1  an interval went another way than recorded{READER_EXIT_STATUS}"))]
+        0  every interval reached its recorded end, or where a kill cut the log off\n  \
+        1  an interval went another way than recorded{READER_EXIT_STATUS}{INCOMPLETE_EXIT_STATUS}"))]
 pub struct ReplayArgs {
     #[command(flatten)]
     pub log: LogArg,
@@ -133,6 +151,8 @@ pub struct ReplayArgs {
     /// Replay all threads together, on one memory, in one order, and verify that it explains what each of them read
     #[arg(long, conflicts_with_all = ["thread", "intervals", "jobs", "output"])]
     pub merged: bool,
+    #[command(flatten)]
+    pub time: TimeArg,
     /// Print the result as JSON
     #[arg(long, conflicts_with = "output")]
     pub json: bool,
@@ -164,6 +184,8 @@ pub struct InfoArgs {
     pub threads: bool,
     #[command(flatten)]
     pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -215,6 +237,8 @@ pub struct CodeArgs {
     pub length: u64,
     #[command(flatten)]
     pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
     /// Only as the thread with this id ran it
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
@@ -233,8 +257,8 @@ pub struct CodeArgs {
         bugnet check --json /tmp/log\n  \
         bugnet check -p cc1          only the processes that ran cc1\n\n\
         Exit status:\n  \
-        0  the log keeps all rules; it may have been cut off\n  \
-        1  a rule is broken{READER_EXIT_STATUS}"))]
+        0  the log keeps all rules; a kill may have cut it off\n  \
+        1  a rule is broken{READER_EXIT_STATUS}{INCOMPLETE_EXIT_STATUS}"))]
 pub struct CheckArgs {
     #[command(flatten)]
     pub log: LogArg,

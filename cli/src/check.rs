@@ -1,15 +1,17 @@
 //! `bugnet check`: whether a log keeps the rules of its format.
 
 use crate::args::CheckArgs;
-use crate::failure::{EXIT_WRONG, Failure};
+use crate::failure::{EXIT_INCOMPLETE, EXIT_WRONG, Failure};
 use crate::find_log::find_log;
 use crate::processes::selected;
+use crate::terminal::output;
 use bugnet_format::check::{Report, Severity, check as check_recording, check_processes};
+use bugnet_format::complete::Gaps;
 use bugnet_format::folder::Recording;
 use bugnet_replay::log::Log;
 use indicatif::HumanCount;
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// What `--json` prints.
@@ -17,6 +19,8 @@ use std::process::ExitCode;
 struct Json<'a> {
     /// Whether no finding is an error.
     sound: bool,
+    /// Whether nothing is missing that was recorded.
+    complete: bool,
     #[serde(flatten)]
     report: &'a Report,
 }
@@ -31,10 +35,11 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         }
         None => check_recording(&recording)?,
     };
-    let sound = report.is_sound();
-    let mut out = stdout().lock();
+    let (sound, complete) = (report.is_sound(), report.is_complete());
+    let mut out = output(args.json);
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &Json { sound, report: &report }).map_err(std::io::Error::from)?;
+        serde_json::to_writer_pretty(&mut out, &Json { sound, complete, report: &report })
+            .map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
         for finding in &report.findings {
@@ -43,15 +48,21 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         if report.unlisted > 0 {
             writeln!(out, "and {} more of the same rules", HumanCount(report.unlisted))?;
         }
+        write!(out, "{}", Gaps(&report.gaps))?;
         writeln!(out, "{}: {}", recording.path.display(), verdict(&report))?;
     }
     out.flush()?;
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })
+    Ok(match (sound, complete) {
+        (true, true) => ExitCode::SUCCESS,
+        (true, false) => ExitCode::from(EXIT_INCOMPLETE),
+        (false, _) => ExitCode::from(EXIT_WRONG),
+    })
 }
 
 fn verdict(report: &Report) -> String {
     let errors = report.of(Severity::Error).count();
     let state = match (errors, report.of(Severity::CutOff).count()) {
+        (0, _) if !report.is_complete() => "not complete, sound as far as it goes".to_owned(),
         (0, 0) => "whole".to_owned(),
         (0, _) => "cut off, sound up to there".to_owned(),
         (1, _) => "damaged, 1 rule is broken".to_owned(),

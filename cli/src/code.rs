@@ -2,25 +2,25 @@
 
 use crate::args::CodeArgs;
 use crate::failure::Failure;
-use crate::find_log::find_log;
+use crate::find_log::{find_log, tools};
 use crate::processes::selected;
+use crate::terminal::output;
 use bugnet_format::types::{Addr, Tid};
 use bugnet_replay::code_history::{Query, code_history};
 use bugnet_replay::log::Log;
-use bugnet_replay::tools::Tools;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::num::NonZeroUsize;
 
 /// Lists the versions.
 pub fn code(args: &CodeArgs) -> Result<(), Failure> {
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
-    let tools = Tools::locate()?;
+    let tools = tools(&args.time)?;
     // Of several processes that fit, the last.
     let pid = selected(&log, &args.process)?.and_then(|selected| selected.last().copied());
     let query = Query { at: Addr(args.at), len: args.length, pid, tid: args.thread.map(Tid) };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let history = code_history(&tools, &log, query, jobs)?;
-    let mut out = stdout().lock();
+    let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &history).map_err(std::io::Error::from)?;
         writeln!(out)?;

@@ -6,11 +6,12 @@ use crate::find_log::find_log;
 use crate::order;
 use crate::processes::selected;
 use crate::record_json;
+use crate::terminal::output;
 use bugnet_format::frame::Interval;
 use bugnet_format::types::Tid;
 use bugnet_replay::describe;
 use bugnet_replay::log::{IntervalId, Log, Selection};
-use std::io::{BufWriter, Write, stdout};
+use std::io::Write;
 
 /// Prints the records of the selected intervals.
 pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
@@ -20,7 +21,7 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let intervals = args.interval.map(|only| only..only.saturating_add(1));
     let selection = Selection { processes: selected(&log, &args.process)?, tid: args.thread.map(Tid), intervals };
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = output(args.json);
     for id in selection.intervals_of(&log)? {
         let interval = log.interval(id)?;
         if args.json { print_json(&mut out, id, &interval) } else { print_text(&mut out, id, &interval) }?;

@@ -1,6 +1,7 @@
 //! Why a command that reads logs failed, and the exit status that stands for it.
 
 use crate::record;
+use crate::terminal;
 use bugnet_format::FormatError;
 use bugnet_replay::ReplayError;
 use std::io;
@@ -12,6 +13,8 @@ pub const EXIT_WRONG: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 /// No log, a damaged one, or one of another version.
 pub const EXIT_BAD_LOG: u8 = 3;
+/// All that the log holds is exact, but it does not hold all.
+pub const EXIT_INCOMPLETE: u8 = 5;
 /// It cannot be done here.
 pub const EXIT_IMPOSSIBLE: u8 = 4;
 
@@ -30,6 +33,9 @@ pub enum Failure {
     /// The default place of logs is unknown.
     #[error("there is no default place for logs: set BUGNET_DIR or HOME, or name a log")]
     NoPlace,
+    /// The latest log was taken away.
+    #[error("no log given, and the latest one, {}, is not there any more", .0.display())]
+    LatestGone(std::path::PathBuf),
     /// There is no latest log.
     #[error("no log given, and none is in {}; record one with: bugnet record PROG", .0.display())]
     NoLatest(std::path::PathBuf),
@@ -41,7 +47,10 @@ impl Failure {
         match self {
             Self::Replay(ReplayError::Diverged { .. } | ReplayError::Contradiction { .. }) => EXIT_WRONG,
             Self::Replay(ReplayError::OutOfRange(_)) | Self::NoPlace => EXIT_USAGE,
-            Self::Replay(ReplayError::Format(_)) | Self::Format(_) | Self::NoLatest(_) => EXIT_BAD_LOG,
+            Self::Replay(ReplayError::Format(error)) | Self::Format(error) if error.is_refusal() => EXIT_IMPOSSIBLE,
+            Self::Replay(ReplayError::Format(_)) | Self::Format(_) | Self::NoLatest(_) | Self::LatestGone(_) => {
+                EXIT_BAD_LOG
+            }
             _ => EXIT_IMPOSSIBLE,
         }
     }
@@ -67,5 +76,6 @@ impl Failure {
 /// Prints a message to standard error. Unlike `eprintln!` it does not panic where that is not possible.
 pub fn complain(message: &dyn std::fmt::Display) {
     use io::Write;
-    let _ = writeln!(io::stderr(), "bugnet: {message}");
+    let message = message.to_string();
+    let _ = writeln!(io::stderr(), "bugnet: {}", terminal::plain(&message));
 }

@@ -1,9 +1,20 @@
-//! Finds the log that the user means.
+//! Finds the log that the user means, and the tools to replay it.
 
+use crate::args::TimeArg;
 use crate::failure::Failure;
 use crate::record::{LATEST, default_folder};
 use bugnet_format::folder::META_FILE;
+use bugnet_replay::ReplayError;
+use bugnet_replay::tools::Tools;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What replay needs, and how long it may take.
+pub fn tools(time: &TimeArg) -> Result<Tools, ReplayError> {
+    let mut tools = Tools::locate()?;
+    tools.time_limit = time.timeout.map(Duration::from_secs);
+    Ok(tools)
+}
 
 /// The folder of the log that `given` names: a path, or the name of a log where logs lie by default; without a name,
 /// the latest there.
@@ -15,7 +26,11 @@ fn find_in(given: Option<&Path>, default_folder: Option<PathBuf>) -> Result<Path
     let Some(given) = given else {
         let folder = default_folder.ok_or(Failure::NoPlace)?;
         // The folder's own name says more than the link's.
-        return folder.join(LATEST).canonicalize().map_err(|_| Failure::NoLatest(folder));
+        let link = folder.join(LATEST);
+        return link.canonicalize().map_err(|_| match link.read_link() {
+            Ok(to) => Failure::LatestGone(folder.join(to)),
+            Err(_) => Failure::NoLatest(folder),
+        });
     };
     let is_name = given.file_name() == Some(given.as_os_str());
     if is_name && !given.exists() {

@@ -1,28 +1,33 @@
 //! `bugnet info`: what was recorded, and how it ended.
 
-use crate::args::InfoArgs;
+use crate::args::{InfoArgs, TimeArg};
 use crate::failure::Failure;
-use crate::find_log::find_log;
+use crate::find_log::{find_log, tools};
+use crate::handled::{self, Handled, Place};
 use crate::order;
-use crate::processes::{Table, end, plain, quoted, selected};
+use crate::processes::{Table, end, quoted, selected};
 use crate::record::{describe_ending, size_of};
+use crate::terminal::{one_line, output};
 use bugnet_format::folder::{CODE_FILE, ELF_FOLDER, Meta, process_folder};
-use bugnet_format::record::{EndReason, Record};
+use bugnet_format::process::Origin;
+use bugnet_format::record::{EndReason, Record, SignalStep};
 use bugnet_format::types::{IntervalNo, ProcessId};
 use bugnet_replay::crash::{self, CrashReport, Limits};
 use bugnet_replay::describe;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
-use bugnet_replay::tools::Tools;
-use bugnet_replay::tree::{Process, processes};
+use bugnet_replay::tree::{Process, ProcessEnd, processes};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use std::fmt;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// How many crashes are reported in full where the user did not choose a process.
 const MOST_CRASHES: usize = 3;
+
+/// How many signals that were handled are listed there.
+const MOST_HANDLED: usize = 10;
 
 /// What there is to say about a log.
 #[derive(Debug, Serialize)]
@@ -66,6 +71,8 @@ struct ThreadInfo {
     /// Why the thread's log ends; none if it was cut off.
     end: Option<EndReason>,
     intervals: Vec<IntervalInfo>,
+    /// The signals that its handlers took.
+    handled: Vec<Handled>,
 }
 
 #[derive(Debug, Serialize)]
@@ -89,8 +96,8 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
         return order::info(args);
     }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
-    let info = Info::of(&log, selected(&log, &args.process)?)?;
-    let mut out = stdout().lock();
+    let info = Info::of(&log, selected(&log, &args.process)?, &args.time)?;
+    let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &info).map_err(std::io::Error::from)?;
         writeln!(out)?;
@@ -102,7 +109,7 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
 
 impl Info {
     /// What there is to say about these processes, or all.
-    fn of(log: &Log, only: Option<Vec<ProcessId>>) -> Result<Self, Failure> {
+    fn of(log: &Log, only: Option<Vec<ProcessId>>, time: &TimeArg) -> Result<Self, Failure> {
         let selected = |id: &ProcessId| only.as_ref().is_none_or(|only| only.contains(id));
         let mut processes = processes(log)?;
         processes.retain(|process| selected(&process.id));
@@ -119,7 +126,7 @@ impl Info {
             sizes.records += interval.records_size;
         }
         // Without the tools for a replay the report says what is missing; the log itself can still be looked at.
-        let tools = Tools::locate().ok();
+        let tools = tools(time).ok();
         let mut crashes = Vec::new();
         // Of many processes, some are killed for good reasons; of those that the user asks for, all are of interest.
         let alone = only.is_some() || processes.len() == 1;
@@ -133,7 +140,7 @@ impl Info {
             path: log.path().to_owned(),
             recording: log.meta().clone(),
             processes,
-            instructions: threads.iter().map(|thread| thread.instructions).sum(),
+            instructions: threads.iter().fold(0, |sum, thread| sum.saturating_add(thread.instructions)),
             sizes,
             threads,
             crashes,
@@ -142,12 +149,12 @@ impl Info {
 }
 
 fn file_size(path: &Path) -> u64 {
-    path.metadata().map_or(0, |metadata| metadata.len())
+    path.symlink_metadata().map_or(0, |metadata| metadata.len())
 }
 
 impl ThreadInfo {
     fn of(log: &Log, id: ThreadId) -> Result<Self, Failure> {
-        let mut thread = Self { id, instructions: 0, end: None, intervals: Vec::new() };
+        let mut thread = Self { id, instructions: 0, end: None, intervals: Vec::new(), handled: Vec::new() };
         for &number in log.intervals(id)? {
             let interval = log.interval(IntervalId { thread: id, interval: number })?;
             let (mut records, mut instructions) = (0, 0);
@@ -155,11 +162,16 @@ impl ThreadInfo {
             for placed in interval.records().flatten() {
                 records += 1;
                 instructions = placed.position.0;
-                if let Record::End { reason, .. } = placed.record {
-                    thread.end = Some(reason);
+                match placed.record {
+                    Record::End { reason, .. } => thread.end = Some(reason),
+                    Record::Signal { step: SignalStep::Delivery, number: signal, .. } => {
+                        let place = Place { tid: id.tid, interval: number, position: placed.position };
+                        handled::count(&mut thread.handled, signal, place);
+                    }
+                    _ => {}
                 }
             }
-            thread.instructions = interval.header.instructions_before + instructions;
+            thread.instructions = interval.header.instructions_before.saturating_add(instructions);
             thread.intervals.push(IntervalInfo {
                 interval: number,
                 instructions,
@@ -178,16 +190,31 @@ impl fmt::Display for Info {
         let meta = &self.recording;
         let sizes = &self.sizes;
         let list = |f: &mut fmt::Formatter<'_>, name: &str, value: &dyn fmt::Display| {
-            writeln!(f, "{name:<13} {}", plain(&value.to_string()))
+            writeln!(f, "{name:<13} {}", one_line(&value.to_string()))
         };
         list(f, "log", &self.path.display())?;
-        list(f, "program", &meta.program)?;
-        list(f, "arguments", &quoted(&meta.args))?;
-        list(f, "folder", &meta.cwd)?;
-        list(f, "started", &time(meta.started))?;
+        let only = if let [only] = &self.processes[..] { Some(only) } else { None };
+        let own = only.and_then(|only| only.info.as_ref());
+        if let Some(only) = only {
+            let child = own.filter(|info| info.origin != Origin::Start);
+            let parent = child.map_or_else(String::new, |info| format!(", a child of {}", info.parent));
+            list(f, "process", &format_args!("{}{parent}", only.id))?;
+        }
+        list(f, "program", own.map_or(&meta.program, |info| &info.program))?;
+        list(f, "arguments", &quoted(own.map_or(&meta.args, |info| &info.args)))?;
+        if own.is_none_or(|info| info.origin == Origin::Start) {
+            list(f, "folder", &meta.cwd)?;
+        }
+        list(f, "started", &time(own.map_or(meta.started, |info| info.began / 1_000_000_000)))?;
         list(f, "machine", &format_args!("{}, {}", meta.machine.cpu, meta.machine.kernel))?;
         list(f, "processor", &format_args!("shown as {}", meta.cpu_level))?;
-        list(f, "ended", &describe_ending(&meta.ending))?;
+        match only {
+            // Of the first process it is known who would have seen its end.
+            Some(only) if only.end != ProcessEnd::Unknown || Some(only.id.pid.0) != meta.pid => {
+                list(f, "ended", &end(&only.end))?;
+            }
+            _ => list(f, "ended", &describe_ending(&meta.ending))?,
+        }
         for crash in &self.crashes {
             list(f, "crash", &crash.headline)?;
         }
@@ -206,13 +233,24 @@ impl fmt::Display for Info {
         )?;
         let kept = if meta.keep == 0 { String::new() } else { format!(", the last {} kept", meta.keep) };
         list(f, "intervals of", &format_args!("{} instructions{kept}", HumanCount(meta.interval)))?;
-        if let [_] = self.processes[..] {
+        if only.is_some() {
             self.threads.iter().try_for_each(|thread| write!(f, "{thread}"))?;
         } else {
             write!(f, "\n{}", Table(&self.processes))?;
+            let handled = self.threads.iter().flat_map(|thread| thread.handled.iter().map(move |one| (thread.id, one)));
+            for (n, (id, one)) in handled.enumerate() {
+                match n {
+                    0 => writeln!(f, "\n{id}: {one}")?,
+                    1..MOST_HANDLED => writeln!(f, "{id}: {one}")?,
+                    _ => {
+                        writeln!(f, "and more; bugnet info -p PROCESS lists those of a process")?;
+                        break;
+                    }
+                }
+            }
             let crashed: Vec<_> = self.processes.iter().filter(|process| process.crashed()).collect();
             for process in &crashed {
-                let (id, name) = (process.id, plain(process.name()));
+                let (id, name) = (process.id, one_line(process.name()));
                 writeln!(f, "\nprocess {id} ({name}) crashed: {}; bugnet info -p {id} says more", end(&process.end))?;
             }
         }
@@ -230,7 +268,8 @@ impl fmt::Display for ThreadInfo {
             _ => "no interval".to_owned(),
         };
         let end = describe::thread_end(self.end.as_ref());
-        writeln!(f, "{}: {} instructions, {intervals}; {end}", self.id, HumanCount(self.instructions))
+        writeln!(f, "{}: {} instructions, {intervals}; {end}", self.id, HumanCount(self.instructions))?;
+        self.handled.iter().try_for_each(|handled| writeln!(f, "  {handled}"))
     }
 }
 

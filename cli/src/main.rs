@@ -6,6 +6,7 @@ mod code;
 mod dump;
 mod failure;
 mod find_log;
+mod handled;
 mod info;
 mod number;
 mod order;
@@ -14,6 +15,7 @@ mod ps;
 mod record;
 mod record_json;
 mod replay;
+mod terminal;
 
 use args::{Cli, Command};
 use clap::Parser;

@@ -3,6 +3,7 @@
 use crate::args::ProcessArg;
 use crate::failure::Failure;
 use crate::record::signal_name;
+use crate::terminal::one_line;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::log::Log;
 use bugnet_replay::tree::{self, Process, ProcessEnd};
@@ -39,23 +40,23 @@ pub fn quoted(args: &[String]) -> String {
     args.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// `text` as it may be shown: nothing in a log may steer the terminal.
-pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 /// Processes as a table, a line each.
 pub struct Table<'a>(pub &'a [Process]);
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const HEAD: [&str; 4] = ["PROCESS", "PARENT", "INSTRUCTIONS", "ENDED"];
+        // What is longer sticks out, so that it does not move everything else; and there is a limit to what can be padded.
+        const WIDEST: usize = 40;
         let row = |p: &Process| {
             let parent = p.info.as_ref().map_or_else(|| "?".to_owned(), |info| info.parent.to_string());
-            [p.id.to_string(), parent, HumanCount(p.instructions).to_string(), plain(&end(&p.end))]
+            [p.id.to_string(), parent, HumanCount(p.instructions).to_string(), one_line(&end(&p.end)).into_owned()]
         };
         let rows: Vec<_> = self.0.iter().map(row).collect();
-        let width = |n: usize| rows.iter().map(|row| row[n].chars().count()).chain([HEAD[n].len()]).max().unwrap_or(0);
+        let width = |n: usize| {
+            let widths = rows.iter().map(|row| row[n].chars().count().min(WIDEST));
+            widths.chain([HEAD[n].len()]).max().unwrap_or(0)
+        };
         let [id, parent, instructions, ended] = [0, 1, 2, 3].map(width);
         let line = |f: &mut fmt::Formatter<'_>, cells: [&str; 4], command: &str| {
             let [a, b, c, d] = cells;
@@ -64,7 +65,7 @@ impl fmt::Display for Table<'_> {
         line(f, HEAD, "COMMAND")?;
         for (process, cells) in self.0.iter().zip(&rows) {
             let command = process.info.as_ref().map_or_else(String::new, |info| quoted(&info.args));
-            line(f, cells.each_ref().map(String::as_str), &plain(&command))?;
+            line(f, cells.each_ref().map(String::as_str), &one_line(&command))?;
         }
         Ok(())
     }

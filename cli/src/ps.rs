@@ -4,15 +4,16 @@ use crate::args::PsArgs;
 use crate::failure::Failure;
 use crate::find_log::find_log;
 use crate::processes::Table;
+use crate::terminal::output;
 use bugnet_replay::log::Log;
 use bugnet_replay::tree::processes;
-use std::io::{Write, stdout};
+use std::io::Write;
 
 /// Prints the list.
 pub fn ps(args: &PsArgs) -> Result<(), Failure> {
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let processes = processes(&log)?;
-    let mut out = stdout().lock();
+    let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &processes).map_err(std::io::Error::from)?;
         writeln!(out)?;

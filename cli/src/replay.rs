@@ -1,16 +1,18 @@
 //! `bugnet replay`: replays a log and verifies it, or prints what the program wrote.
 
 use crate::args::{ReplayArgs, Streams};
-use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_WRONG, Failure};
-use crate::find_log::find_log;
+use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_INCOMPLETE, EXIT_WRONG, Failure, complain};
+use crate::find_log::{find_log, tools};
 use crate::order;
 use crate::processes::selected;
+use crate::terminal::output;
+use bugnet_format::complete::{Gap, Gaps};
 use bugnet_format::record::OutputStream;
 use bugnet_format::types::Tid;
 use bugnet_replay::log::{Log, Selection};
 use bugnet_replay::output::write_output;
 use bugnet_replay::tools::Tools;
-use bugnet_replay::verify::{Outcome, Report, verify};
+use bugnet_replay::verify::{IntervalReport, Outcome, verify};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use std::io::{Write, stderr, stdout};
 use std::num::NonZeroUsize;
@@ -22,16 +24,15 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         return order::replay(args);
     }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
-    let tools = Tools::locate()?;
+    let tools = tools(&args.time)?;
     let processes = selected(&log, &args.process)?;
     let selection = Selection { processes, tid: args.thread.map(Tid), intervals: args.intervals.clone() };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     if let Some(streams) = args.output {
-        print_output(&tools, &log, &selection, jobs, streams)?;
-        return Ok(ExitCode::SUCCESS);
+        return print_output(&tools, &log, &selection, jobs, streams);
     }
     // Drawn on a terminal only.
-    let bar = ProgressBar::new(0).with_style(bar_style());
+    let bar = ProgressBar::new(0).with_style(bar_style()).with_message("0");
     let report = verify(&tools, &log, &selection, jobs, |progress| {
         bar.set_length(progress.of_intervals as u64);
         bar.set_position(progress.intervals as u64);
@@ -39,7 +40,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     });
     bar.finish_and_clear();
     let report = report?;
-    let mut out = stdout().lock();
+    let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
         writeln!(out)?;
@@ -47,7 +48,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         writeln!(out, "{report}")?;
     }
     out.flush()?;
-    Ok(ExitCode::from(exit_code(&report)))
+    Ok(ExitCode::from(exit_code(report.failures(), &report.gaps)))
 }
 
 fn bar_style() -> ProgressStyle {
@@ -56,10 +57,11 @@ fn bar_style() -> ProgressStyle {
 }
 
 /// The worst that happened to an interval decides.
-fn exit_code(report: &Report) -> u8 {
-    let any = |test: fn(&Outcome) -> bool| report.failures().any(|interval| test(&interval.outcome));
-    if report.is_exact() {
-        0
+pub fn exit_code<'a>(failures: impl Iterator<Item = &'a IntervalReport>, gaps: &[Gap]) -> u8 {
+    let failures: Vec<_> = failures.collect();
+    let any = |test: fn(&Outcome) -> bool| failures.iter().any(|interval| test(&interval.outcome));
+    if failures.is_empty() {
+        if gaps.iter().all(|gap| gap.expected) { 0 } else { EXIT_INCOMPLETE }
     } else if any(|outcome| matches!(outcome, Outcome::Divergence(_))) {
         EXIT_WRONG
     } else if any(|outcome| matches!(outcome, Outcome::Damaged { .. })) {
@@ -75,13 +77,21 @@ fn print_output(
     selection: &Selection,
     jobs: NonZeroUsize,
     streams: Streams,
-) -> Result<(), Failure> {
+) -> Result<ExitCode, Failure> {
     let (mut out, mut err) = (stdout().lock(), stderr().lock());
-    write_output(tools, log, selection, jobs, |piece| match piece.stream {
+    let report = write_output(tools, log, selection, jobs, |piece| match piece.stream {
         // Flushed piece by piece: where both go to one place, the order is that of the recording.
         OutputStream::Stdout if streams != Streams::Stderr => out.write_all(&piece.bytes).and_then(|()| out.flush()),
         OutputStream::Stderr if streams != Streams::Stdout => err.write_all(&piece.bytes),
         _ => Ok(()),
     })?;
-    Ok(())
+    drop((out, err));
+    for failure in &report.failures {
+        complain(&failure.to_string().trim_end());
+    }
+    let missing: Vec<_> = report.gaps.into_iter().filter(|gap| !gap.expected).collect();
+    for line in Gaps(&missing).to_string().lines() {
+        complain(&line);
+    }
+    Ok(ExitCode::from(exit_code(report.failures.iter(), &missing)))
 }

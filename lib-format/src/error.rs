@@ -1,5 +1,6 @@
 //! What can be wrong with a log, and where.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Result of reading or writing a log.
@@ -55,6 +56,27 @@ impl FormatError {
     /// Wraps an [`std::io::Error`] with the path that it is about.
     pub fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
         move |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    /// Whether the file or folder is not there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == ErrorKind::NotFound)
+    }
+
+    /// Whether the system refused something that is no fault of the log: a right, or memory, or a disk that fails.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        let of_the_log = [
+            ErrorKind::NotFound,
+            ErrorKind::NotADirectory,
+            ErrorKind::IsADirectory,
+            ErrorKind::InvalidFilename,
+            ErrorKind::InvalidInput,
+        ];
+        // FilesystemLoop has no stable name.
+        let is_loop = |source: &std::io::Error| source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+        matches!(self, Self::Io { source, .. } if !of_the_log.contains(&source.kind()) && !is_loop(source))
     }
 
     /// Damage at `offset` of `path`.

@@ -15,11 +15,14 @@
 
 use crate::code::CodeStore;
 use crate::error::{FormatError, Result};
+use crate::files::{self, MAX_BINARY_FILE, MAX_JSON_FILE, names};
 use crate::frame::Interval;
 use crate::process::{Origin, ProcessInfo};
 use crate::types::{CodeSeq, IntervalNo, ProcessId, Tid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Name of the file that describes a recording.
@@ -102,7 +105,23 @@ pub struct Meta {
     pub pid: Option<u32>,
     /// How it ended.
     pub ending: Ending,
+    /// Whether the children of the first process and the programs that it executed were to be recorded, too.
+    #[serde(default = "always")]
+    pub follow: bool,
+    /// What the log held when the first process had ended; none if that was not seen.
+    #[serde(default)]
+    pub contents: Option<Contents>,
 }
+
+fn always() -> bool {
+    true
+}
+
+/// What there was in a log at some moment: its processes, by [`ProcessId`]; of each its threads; of each the number
+/// behind its last interval's. Where something goes on, more comes later.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Contents(pub BTreeMap<String, BTreeMap<Tid, u64>>);
 
 /// The recording machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,20 +175,12 @@ pub struct ThreadFiles {
     pub pid: ProcessId,
     /// The thread.
     pub tid: Tid,
-    /// Its folder.
+    /// The log's folder.
+    pub log: PathBuf,
+    /// Its own folder, in that.
     pub folder: PathBuf,
     /// Numbers of the intervals that are there, ascending without gaps.
     pub intervals: Vec<IntervalNo>,
-}
-
-fn names(folder: &Path) -> Result<Vec<OsString>> {
-    let entries = std::fs::read_dir(folder).map_err(FormatError::io(folder))?;
-    let mut names = Vec::new();
-    for entry in entries {
-        names.push(entry.map_err(FormatError::io(folder))?.file_name());
-    }
-    names.sort();
-    Ok(names)
 }
 
 /// The number in a name between `prefix` and `suffix`; only digits count.
@@ -211,26 +222,27 @@ impl Recording {
     /// No such folder, not a log, or one of another version.
     pub fn open(path: &Path) -> Result<Self> {
         let file = path.join(META_FILE);
-        let json = std::fs::read(&file).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound if path.is_dir() => FormatError::NotALog {
-                path: path.to_owned(),
-                what: "log",
-                found: format!("there is no {META_FILE} in it"),
+        let not_a_log = |found: String| FormatError::NotALog { path: path.to_owned(), what: "log", found };
+        let json = files::read(path, &file, MAX_JSON_FILE).map_err(|error| match &error {
+            FormatError::Io { source, .. } => match source.kind() {
+                ErrorKind::NotFound if path.is_dir() => not_a_log(format!("there is no {META_FILE} in it")),
+                ErrorKind::NotFound => FormatError::Missing(format!("no log at {}", path.display())),
+                ErrorKind::NotADirectory if !path.is_dir() => not_a_log("it is no folder".to_owned()),
+                _ => error,
             },
-            std::io::ErrorKind::NotFound => FormatError::Missing(format!("no log at {}", path.display())),
-            _ => FormatError::Io { path: file.clone(), source },
+            _ => error,
         })?;
         // The version first: the rest of another version's file may not fit at all.
         #[derive(Deserialize)]
         struct Version {
             format_version: u32,
         }
-        let not_a_log = |e: serde_json::Error| FormatError::NotALog {
+        let no_json = |e: serde_json::Error| FormatError::NotALog {
             path: file.clone(),
             what: "recording.json",
             found: e.to_string(),
         };
-        let version: Version = serde_json::from_slice(&json).map_err(not_a_log)?;
+        let version: Version = serde_json::from_slice(&json).map_err(no_json)?;
         if version.format_version != crate::FORMAT_VERSION {
             return Err(FormatError::Version {
                 path: file,
@@ -238,7 +250,7 @@ impl Recording {
                 expected: crate::FORMAT_VERSION,
             });
         }
-        let meta = serde_json::from_slice(&json).map_err(not_a_log)?;
+        let meta = serde_json::from_slice(&json).map_err(no_json)?;
         Ok(Self { path: path.to_owned(), meta })
     }
 
@@ -258,7 +270,7 @@ impl Recording {
             }
             if let Some(last) = thread.intervals.last() {
                 let (path, file) = thread.read_file(*last)?;
-                if !Interval::has_begun(&file, &thread.tails(), &path) {
+                if !Interval::has_begun(&file, &thread.tails()?, &path) {
                     thread.intervals.pop();
                 }
             }
@@ -272,9 +284,25 @@ impl Recording {
     /// The folder cannot be read.
     pub fn processes(&self) -> Result<Vec<ProcessId>> {
         let id = |name: &OsString| name.to_str()?.strip_prefix('p')?.parse().ok();
-        let mut processes: Vec<_> = names(&self.path)?.iter().filter_map(id).collect();
+        let mut processes: Vec<_> = names(&self.path, &self.path)?.iter().filter_map(id).collect();
         processes.sort_unstable();
         Ok(processes)
+    }
+
+    /// What the log holds now.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn contents(&self) -> Result<Contents> {
+        let mut contents = BTreeMap::new();
+        for process in self.processes()? {
+            contents.insert(process.to_string(), BTreeMap::new());
+        }
+        for thread in self.thread_folders()? {
+            let next = thread.intervals.last().map_or(0, |last| last.0.saturating_add(1));
+            contents.entry(thread.pid.to_string()).or_default().insert(thread.tid, next);
+        }
+        Ok(Contents(contents))
     }
 
     /// The program with which the first process ended, as far as the log tells: what it began with, or what that
@@ -300,7 +328,7 @@ impl Recording {
     /// # Errors
     /// The file is there, but cannot be read or is damaged.
     pub fn process(&self, process: ProcessId) -> Result<Option<ProcessInfo>> {
-        ProcessInfo::read(&self.path.join(process_folder(process)))
+        ProcessInfo::read(&self.path, &self.path.join(process_folder(process)))
     }
 
     /// The folders of all threads and the interval files in them, as they are.
@@ -308,14 +336,18 @@ impl Recording {
         let mut threads = Vec::new();
         for pid in self.processes()? {
             let process = self.path.join(process_folder(pid));
-            let mut tids: Vec<_> = names(&process)?.iter().filter_map(|n| numbered(n, "t", "")).map(Tid).collect();
+            let mut tids: Vec<_> =
+                names(&self.path, &process)?.iter().filter_map(|n| numbered(n, "t", "")).map(Tid).collect();
             tids.sort_unstable();
             for tid in tids {
                 let folder = process.join(thread_folder(tid));
-                let mut intervals: Vec<_> =
-                    names(&folder)?.iter().filter_map(|n| numbered(n, "", ".bni")).map(IntervalNo).collect();
+                let mut intervals: Vec<_> = names(&self.path, &folder)?
+                    .iter()
+                    .filter_map(|n| numbered(n, "", ".bni"))
+                    .map(IntervalNo)
+                    .collect();
                 intervals.sort_unstable();
-                threads.push(ThreadFiles { pid, tid, folder, intervals });
+                threads.push(ThreadFiles { pid, tid, log: self.path.clone(), folder, intervals });
             }
         }
         Ok(threads)
@@ -330,10 +362,8 @@ impl Recording {
         let mut modules = Vec::new();
         for (ancestor, _) in self.forks(process)?.into_iter().rev() {
             let path = self.path.join(process_folder(ancestor)).join(MODULES_FILE);
-            match std::fs::read(&path) {
-                Ok(lines) => modules.extend(module_lines(&lines).map_while(std::result::Result::ok)),
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(FormatError::io(&path)(e)),
+            if let Some(lines) = files::read_if_there(&self.path, &path, MAX_JSON_FILE)? {
+                modules.extend(module_lines(&lines).map_while(std::result::Result::ok));
             }
         }
         Ok(modules)
@@ -362,7 +392,7 @@ impl Recording {
         let mut store = CodeStore::default();
         for (ancestor, inherits) in self.forks(process)?.into_iter().rev() {
             let path = self.path.join(process_folder(ancestor)).join(CODE_FILE);
-            let bytes = std::fs::read(&path).map_err(FormatError::io(&path))?;
+            let bytes = files::read(&self.path, &path, MAX_BINARY_FILE)?;
             store = CodeStore::decode(&bytes, store.pages, &path)?;
             if let Some(inherits) = inherits {
                 if !store.covers(inherits) {
@@ -383,7 +413,7 @@ impl ThreadFiles {
     /// It is not there, cannot be read, or is damaged from its start.
     pub fn interval(&self, interval: IntervalNo) -> Result<Interval> {
         let (path, file) = self.read_file(interval)?;
-        let read = Interval::decode(&file, &self.tails(), &path)?;
+        let read = Interval::decode(&file, &self.tails()?, &path)?;
         if (read.header.interval, read.header.tid, read.header.pid) != (interval, self.tid, self.pid.pid) {
             return Err(FormatError::damaged(&path, 16, "the header names another interval or thread"));
         }
@@ -393,20 +423,19 @@ impl ThreadFiles {
     /// The first number that is missing between the intervals.
     pub(crate) fn missing_interval(&self) -> Option<IntervalNo> {
         let gap = self.intervals.windows(2).find(|w| w[1].0 - w[0].0 != 1)?;
-        Some(IntervalNo(gap[0].0 + 1))
+        Some(IntervalNo(gap[0].0.wrapping_add(1)))
     }
 
     /// An interval's file: its path and bytes.
     pub(crate) fn read_file(&self, interval: IntervalNo) -> Result<(PathBuf, Vec<u8>)> {
         let path = self.folder.join(interval_file(interval));
-        match std::fs::read(&path) {
-            Ok(file) => Ok((path, file)),
-            Err(e) => Err(FormatError::io(&path)(e)),
-        }
+        let file = files::read(&self.log, &path, MAX_BINARY_FILE)?;
+        Ok((path, file))
     }
 
     /// The bytes of the thread's tails, of those that there are.
-    fn tails(&self) -> Vec<Vec<u8>> {
-        TAIL_FILES.iter().filter_map(|name| std::fs::read(self.folder.join(name)).ok()).collect()
+    fn tails(&self) -> Result<Vec<Vec<u8>>> {
+        let read = |name: &&str| files::read_if_there(&self.log, &self.folder.join(name), MAX_BINARY_FILE);
+        TAIL_FILES.iter().filter_map(|name| read(name).transpose()).collect()
     }
 }

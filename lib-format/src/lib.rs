@@ -11,6 +11,8 @@
 //! | the register file | [`regs`] |
 //! | code pages | [`code`] |
 //! | invariants | [`check`] |
+//! | what a log lacks | [`complete`] |
+//! | opening a log's files | [`files`] |
 //! | what the replay process is handed, and what it says | [`package`], [`control`] |
 //!
 //! [`cache`] and [`hash`] are UserMemCache and UserMemHash, the logger's picture of the replayer's memory.
@@ -21,8 +23,10 @@
 pub mod cache;
 pub mod check;
 pub mod code;
+pub mod complete;
 pub mod control;
 pub mod error;
+pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod hash;

@@ -1,6 +1,7 @@
 //! What a log says about a process: `process.json` in its folder (FORMAT.md, "`process.json`").
 
 use crate::error::{FormatError, Result};
+use crate::files::{self, MAX_JSON_FILE};
 use crate::folder::{PROCESS_FILE, json, write_json};
 use crate::types::ProcessId;
 use serde::{Deserialize, Serialize};
@@ -77,20 +78,17 @@ impl ProcessInfo {
         write_json(self, &folder.join(PROCESS_FILE))
     }
 
-    /// Reads it; `None` if there is none.
+    /// Reads it from the process's folder in a log; `None` if there is none.
     ///
     /// # Errors
     /// It is there, but cannot be read or is damaged.
-    pub fn read(folder: &Path) -> Result<Option<Self>> {
+    pub fn read(log: &Path, folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(PROCESS_FILE);
-        match std::fs::read(&path) {
-            Ok(json) => serde_json::from_slice(&json).map(Some).map_err(|e| FormatError::NotALog {
-                path,
-                what: "process.json",
-                found: e.to_string(),
-            }),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(FormatError::io(&path)(e)),
-        }
+        let Some(json) = files::read_if_there(log, &path, MAX_JSON_FILE)? else { return Ok(None) };
+        serde_json::from_slice(&json).map(Some).map_err(|e| FormatError::NotALog {
+            path,
+            what: "process.json",
+            found: e.to_string(),
+        })
     }
 }

@@ -5,6 +5,7 @@ mod common;
 use bugnet_format::check::Invariant;
 use bugnet_format::code::{self, CODE_PAGE_SIZE, CodeStore, PAGE};
 use bugnet_format::control::{MAX_MESSAGE, MAX_READ};
+use bugnet_format::files::{MAX_BINARY_FILE, MAX_JSON_FILE};
 use bugnet_format::folder::{Ending, Meta, Module};
 use bugnet_format::frame::{
     FRAME_HEADER_SIZE, HEADER_SIZE, Interval, IntervalHeader, MAX_FRAME, MAX_INTERVAL_STREAM, MAX_PACKED_FRAME,
@@ -507,6 +508,8 @@ fn limits() {
         ("MAX_ORDINAL", MAX_ORDINAL.into()),
         ("PAGE", PAGE as u64),
         ("USER_END", Addr::USER_END),
+        ("MAX_JSON_FILE", MAX_JSON_FILE),
+        ("MAX_BINARY_FILE", MAX_BINARY_FILE),
         ("MAX_MESSAGE", MAX_MESSAGE as u64),
         ("MAX_READ", MAX_READ),
     ]);

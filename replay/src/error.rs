@@ -4,6 +4,7 @@ use crate::log::IntervalId;
 use bugnet_format::FormatError;
 use bugnet_format::types::Position;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Result of replaying or inspecting a log.
 pub type Result<T> = std::result::Result<T, ReplayError>;
@@ -42,6 +43,14 @@ pub enum ReplayError {
         how: String,
         /// The end of what it wrote to its standard error.
         stderr: String,
+    },
+    /// Replay was not done in the time that it was given.
+    #[error("{interval}: the replay took longer than {} s, and was ended", .limit.as_secs_f64())]
+    Overdue {
+        /// What was replayed.
+        interval: IntervalId,
+        /// The time that it was given.
+        limit: Duration,
     },
     /// The replay process says that it cannot set up or go on.
     #[error("{interval}: cannot be replayed here: {message}")]

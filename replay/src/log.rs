@@ -3,13 +3,14 @@
 use crate::error::{ReplayError, Result};
 use bugnet_format::FormatError;
 use bugnet_format::code::CodeStore;
+use bugnet_format::complete::{self, Gap, Mentions};
+use bugnet_format::files;
 use bugnet_format::folder::{Ending, Meta, Module, Recording, ThreadFiles, interval_file};
 use bugnet_format::frame::{HEADER_SIZE, Interval, IntervalHeader};
 use bugnet_format::process::ProcessInfo;
 use bugnet_format::types::{IntervalNo, Pid, ProcessId, Tid};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -154,9 +155,10 @@ impl Log {
     /// # Errors
     /// No such thread or interval, or the header is damaged.
     pub fn header(&self, id: IntervalId) -> Result<IntervalHeader> {
-        let path = self.files(id.thread)?.folder.join(interval_file(id.interval));
+        let thread = self.files(id.thread)?;
+        let path = thread.folder.join(interval_file(id.interval));
         let mut header = Vec::with_capacity(HEADER_SIZE);
-        let file = File::open(&path).map_err(FormatError::io(&path))?;
+        let file = files::open(&thread.log, &path, files::MAX_BINARY_FILE)?;
         file.take(HEADER_SIZE as u64).read_to_end(&mut header).map_err(FormatError::io(&path))?;
         Ok(IntervalHeader::decode(&header, &path)?)
     }
@@ -223,10 +225,23 @@ impl Selection {
         // A recorder that was killed before its first checkpoint leaves a log with nothing in it: that is all of it.
         let everything = self.processes.is_none() && self.tid.is_none() && self.intervals.is_none();
         let empty = log.threads().all(|thread| log.intervals(thread).is_ok_and(<[_]>::is_empty));
-        if selected.is_empty() && !(everything && empty && log.meta().ending != Ending::Exited { status: 0 }) {
+        if selected.is_empty() && !(everything && empty) {
             return Err(self.nothing(log));
         }
         Ok(selected)
+    }
+
+    /// What the log lacks of the selected processes, by what their intervals mention; of some threads or intervals, where
+    /// the recording of these ended early.
+    ///
+    /// # Errors
+    /// A folder of the log cannot be read.
+    pub fn gaps(&self, log: &Log, mentions: &Mentions) -> Result<Vec<Gap>> {
+        if self.tid.is_some() || self.intervals.is_some() {
+            return Ok(complete::early_ends(mentions));
+        }
+        let wanted = |pid| self.processes.as_ref().is_none_or(|only| only.contains(&pid));
+        Ok(complete::gaps(&log.recording, mentions, wanted)?)
     }
 
     fn nothing(&self, log: &Log) -> ReplayError {

@@ -5,8 +5,11 @@ mod turns;
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, Selection};
 use crate::pool;
-use crate::session::{Session, Stop};
+use crate::session::{Counts, Session, Stop};
 use crate::tools::Tools;
+use crate::verify::{Divergence, IntervalReport, Outcome, cut_off, diverged};
+use bugnet_format::complete::{Gap, Mentions};
+use bugnet_format::frame::Interval;
 use bugnet_format::record::{OutputStream, Record};
 use bugnet_format::types::Position;
 use std::num::NonZeroUsize;
@@ -23,32 +26,55 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
+/// What was wrong while output was recovered.
+#[derive(Debug)]
+pub struct Report {
+    /// The intervals that are damaged, went another way than recorded, or could not be replayed: their output may lack
+    /// something.
+    pub failures: Vec<IntervalReport>,
+    /// What the log lacks of the selected processes.
+    pub gaps: Vec<Gap>,
+}
+
 /// Hands `sink` what the selected intervals wrote, in order: process by process, and within each in the order of its
 /// threads that their dependencies tell. Of a log that keeps only the last intervals of a thread, only what they wrote.
-/// Intervals are replayed `jobs` at a time, those without output not at all.
+/// Intervals are replayed `jobs` at a time, those without output not at all. One that is damaged or goes wrong does not stop
+/// the others: what can be had of its output is handed on, and the rest stands in the report.
 ///
 /// # Errors
-/// Nothing is selected, an interval cannot be read or replayed or diverges, or `sink` fails, with
-/// [`ReplayError::Sink`] from it. What comes before an error is handed to `sink`.
+/// Nothing is selected, the threads' dependencies cannot be read, the installation lacks something, or `sink` fails, with
+/// [`ReplayError::Sink`] from it.
 pub fn write_output(
     tools: &Tools,
     log: &Log,
     selection: &Selection,
     jobs: NonZeroUsize,
     mut sink: impl FnMut(&Piece) -> std::io::Result<()>,
-) -> Result<()> {
+) -> Result<Report> {
     let selected = in_time_order(log, selection.intervals_of(log)?)?;
     let mut turns = Turns::new(log, &selected)?;
     let mut sink = |piece: &Piece| sink(piece).map_err(ReplayError::Sink);
+    let (mut failures, mut mentions) = (Vec::new(), Mentions::default());
     pool::in_order(
         &selected,
         jobs,
-        |session, id| interval_output(tools, log, *id, session),
-        |id, (pieces, result)| {
-            turns.take(id.thread, pieces, &mut sink)?;
-            result
+        |session, id| {
+            let mut said = Mentions::default();
+            (interval_output(tools, log, *id, session, &mut said), said)
         },
-    )
+        |id, ((pieces, result), said)| {
+            mentions.add(said);
+            turns.take(id.thread, pieces, &mut sink)?;
+            let outcome = match result {
+                Err(fault @ ReplayError::ToolMissing { .. }) => return Err(fault),
+                Err(error) => Some(Outcome::of(&error)),
+                Ok(outcome) => outcome,
+            };
+            failures.extend(outcome.map(|outcome| IntervalReport { id: *id, outcome, counts: Counts::default() }));
+            Ok(())
+        },
+    )?;
+    Ok(Report { failures, gaps: selection.gaps(log, &mentions)? })
 }
 
 /// The last `limit` bytes that a process wrote up to the end of the log, in order: pieces of both streams, the first
@@ -60,8 +86,11 @@ pub fn output_tail(tools: &Tools, log: &Log, selection: &Selection, limit: usize
     let mut tail: Vec<Piece> = Vec::new();
     let mut left = limit;
     for id in in_time_order(log, selection.intervals_of(log)?)?.into_iter().rev() {
-        let (pieces, result) = interval_output(tools, log, id, &mut None);
-        result?;
+        let (pieces, result) = interval_output(tools, log, id, &mut None, &mut Mentions::default());
+        if let Some(Outcome::Divergence(divergence)) = result? {
+            let Divergence { position, what, .. } = *divergence;
+            return Err(ReplayError::Diverged { interval: id, position, what });
+        }
         for mut piece in pieces.into_iter().rev() {
             if left == 0 {
                 break;
@@ -85,7 +114,8 @@ fn in_time_order(log: &Log, mut ids: Vec<IntervalId>) -> Result<Vec<IntervalId>>
         let mut keyed = Vec::new();
         for id in ids {
             let process = processes.iter().position(|process| *process == id.thread.pid);
-            keyed.push((process, log.header(id)?.sequence, id));
+            // Damage is for whoever reads the interval to report.
+            keyed.push((process, log.header(id).map_or(u64::MAX, |header| header.sequence), id));
         }
         keyed.sort();
         ids = keyed.into_iter().map(|(.., id)| id).collect();
@@ -93,11 +123,20 @@ fn in_time_order(log: &Log, mut ids: Vec<IntervalId>) -> Result<Vec<IntervalId>>
     Ok(ids)
 }
 
-/// What an interval wrote, up to the first error. `last` is the session of an interval before and becomes that of this
-/// one.
-fn interval_output(tools: &Tools, log: &Log, id: IntervalId, last: &mut Option<Session>) -> (Vec<Piece>, Result<()>) {
+/// What an interval wrote, up to where something is wrong, and what that is. `last` is the session of an interval before
+/// and becomes that of this one; `said` is what its records say of other parts of the log.
+fn interval_output(
+    tools: &Tools,
+    log: &Log,
+    id: IntervalId,
+    last: &mut Option<Session>,
+    said: &mut Mentions,
+) -> (Vec<Piece>, Result<Option<Outcome>>) {
     let mut pieces = Vec::new();
-    let result = collect(tools, log, id, last, &mut pieces);
+    let result = log.interval(id).and_then(|interval| {
+        *said = Mentions::of(id.thread.pid, &interval);
+        collect(tools, log, id, &interval, last, &mut pieces)
+    });
     (pieces, result)
 }
 
@@ -105,19 +144,23 @@ fn collect(
     tools: &Tools,
     log: &Log,
     id: IntervalId,
+    interval: &Interval,
     session: &mut Option<Session>,
     pieces: &mut Vec<Piece>,
-) -> Result<()> {
-    let interval = log.interval(id)?;
+) -> Result<Option<Outcome>> {
     // Positions of the calls that wrote, and how many bytes each.
     let mut calls: Vec<(Position, u64)> = Vec::new();
+    let mut end = Position(0);
     for placed in interval.records().flatten() {
+        end = placed.position;
         if let Some(len) = written(&placed.record) {
             calls.push((placed.position, len));
         }
     }
-    let Some(&(last, _)) = calls.last() else { return Ok(()) };
-    let started = Session::start_behind(session.take(), tools, log, id, &interval)?;
+    let damage = if interval.complete { None } else { Some(cut_off(log, id, interval, end)?) };
+    let damage = damage.filter(|outcome| !outcome.is_exact());
+    let Some(&(last, _)) = calls.last() else { return Ok(damage) };
+    let started = Session::start_behind(session.take(), tools, log, id, interval)?;
     let session = session.insert(started);
     let before = interval.header.instructions_before;
     let mut calls = calls.into_iter().peekable();
@@ -129,8 +172,8 @@ fn collect(
     };
     let stop = session.run_to_with_output(Position(last.0 + 1), &mut sink)?;
     match stop {
-        Stop::Reached | Stop::End | Stop::CutOff => Ok(()),
-        Stop::Divergence { what, .. } => Err(session.diverged(what)),
+        Stop::Reached | Stop::End | Stop::CutOff => Ok(damage),
+        Stop::Divergence { what, expected } => diverged(log, session, what, expected).map(Some),
     }
 }
 

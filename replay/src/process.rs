@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most bytes that a replay process can say on its standard error; what is more is lost.
 const STDERR_SIZE: u64 = 64 << 10;
@@ -40,6 +40,10 @@ pub(crate) struct Process {
     child: Child,
     socket: UnixStream,
     stderr: File,
+    /// How long an interval may take.
+    limit: Option<Duration>,
+    /// When it got this one.
+    since: Instant,
 }
 
 impl Process {
@@ -69,7 +73,8 @@ impl Process {
         })?;
         close_others_on_exec(&mut command);
         let child = starter::start(command).map_err(ReplayError::system(format!("start {}", host.display())))?;
-        let mut process = Self { interval, intervals: 1, child, socket, stderr };
+        let (limit, since) = (tools.time_limit, Instant::now());
+        let mut process = Self { interval, intervals: 1, child, socket, stderr, limit, since };
         match process.receive()? {
             Response::Ready => Ok(process),
             other => Err(process.unexpected(&other)),
@@ -85,6 +90,7 @@ impl Process {
     pub fn next(&mut self, interval: IntervalId, package: &[&[u8]]) -> Result<()> {
         self.interval = interval;
         self.intervals += 1;
+        self.since = Instant::now();
         self.send(&Request::Next { len: package.iter().map(|part| part.len() as u64).sum() })?;
         for part in package {
             self.socket.write_all(part).map_err(|e| self.lost(&e))?;
@@ -103,8 +109,18 @@ impl Process {
     /// Receives the next response; [`Response::Failed`] becomes an error.
     pub fn receive(&mut self) -> Result<Response> {
         let pid = self.child.id();
-        let mut patient = Patient { socket: &self.socket, pid, idle: 0, ticks: None };
-        match control::receive(&mut patient) {
+        // A limit that no clock reaches is none.
+        let until = self.limit.and_then(|limit| self.since.checked_add(limit));
+        let mut patient = Patient { socket: &self.socket, pid, until, idle: 0, ticks: None };
+        let received = control::receive(&mut patient);
+        // What it says on the way is no sign that it will ever be done.
+        let is_done = received.as_ref().is_ok_and(|r| !matches!(r, Response::Output { .. } | Response::Ran(_)));
+        if let (Some(limit), true) = (self.limit, !is_done && patient.is_overdue()) {
+            // It fails only if it is gone already.
+            let _ = self.child.kill();
+            return Err(ReplayError::Overdue { interval: self.interval, limit });
+        }
+        match received {
             Ok(Response::Failed(message)) => Err(ReplayError::ProcessFailed { interval: self.interval, message }),
             Ok(response) => Ok(response),
             Err(e) => Err(self.lost(&e)),
@@ -228,16 +244,25 @@ fn bounded_sink() -> io::Result<(File, File)> {
 struct Patient<'a> {
     socket: &'a UnixStream,
     pid: u32,
+    /// When it has to be done.
+    until: Option<Instant>,
     /// Looks since the last sign of life.
     idle: u32,
     /// Processor time used at the last look.
     ticks: Option<u64>,
 }
 
+impl Patient<'_> {
+    fn is_overdue(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
 impl Read for Patient<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.socket.read(out) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock && self.is_overdue() => return Err(e),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     let (dead, ticks) = processor_time(self.pid);
                     if dead {

@@ -61,6 +61,8 @@ impl LogBuilder {
             cpu_level: "x86-64-v3".into(),
             pid: Some(PID),
             ending: Ending::Unknown,
+            follow: true,
+            contents: None,
         };
         Self { folder, meta, intervals: 0 }
     }

@@ -10,6 +10,7 @@
 use crate::error::{ReplayError, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Name of the environment variable that overrides where the tools are looked for.
 pub const LIB_VARIABLE: &str = "BUGNET_LIB";
@@ -43,10 +44,12 @@ impl Tool {
     }
 }
 
-/// The folders in which bugnet's own files lie.
+/// The folders in which bugnet's own files lie, and how long what is run of them may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tools {
     folders: Vec<PathBuf>,
+    /// How long the replay of an interval may take, or of all threads together; none for as long as it takes.
+    pub time_limit: Option<Duration>,
 }
 
 impl Tools {
@@ -68,7 +71,7 @@ impl Tools {
             path.canonicalize().map_err(ReplayError::system(format!("find the folder {}", path.display())))
         };
         if let Some(lib) = lib.filter(|lib| !lib.is_empty()) {
-            return Ok(Self { folders: vec![resolve(Path::new(&lib))?] });
+            return Ok(Self { folders: vec![resolve(Path::new(&lib))?], time_limit: None });
         }
         let exe = resolve(exe)?;
         let own = exe.parent().unwrap_or(Path::new("/"));
@@ -80,7 +83,7 @@ impl Tools {
         let mut folders: Vec<PathBuf> = installed.into_iter().filter(|folder| folder.is_dir()).collect();
         folders.push(own.to_owned());
         folders.extend(cargo_dynamorio(own));
-        Ok(Self { folders })
+        Ok(Self { folders, time_limit: None })
     }
 
     /// Absolute path of a tool.
@@ -110,7 +113,7 @@ fn cargo_dynamorio(profile: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     fn put(root: &Path, path: &str) -> PathBuf {
         let path = root.join(path);

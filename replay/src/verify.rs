@@ -5,9 +5,13 @@ use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, Selection};
 use crate::pool;
 use crate::session::{Counts, Session, Stop};
+use crate::signal;
 use crate::tools::Tools;
-use bugnet_format::record::EndReason;
-use bugnet_format::regs::RegisterDifference;
+use bugnet_format::complete::{Gap, Gaps, Mentions};
+use bugnet_format::folder::Ending;
+use bugnet_format::frame::Interval;
+use bugnet_format::record::{EndReason, Record};
+use bugnet_format::regs::{RegisterDifference, RegisterFile};
 use bugnet_format::types::Position;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -36,6 +40,8 @@ pub struct Report {
     /// Sums over all intervals.
     #[serde(with = "CountsDef")]
     pub counts: Counts,
+    /// What the log lacks of the selected processes; where only some threads or intervals were selected, of these.
+    pub gaps: Vec<Gap>,
     /// Processor features that the recorded program could see and that this processor lacks. Replay is exact
     /// without them unless the program used them.
     pub missing_features: Vec<String>,
@@ -69,6 +75,8 @@ struct CountsDef {
 pub enum Outcome {
     /// It reached its end in exactly the recorded state.
     End {
+        /// Where that is.
+        position: Position,
         /// Why the interval ends.
         end: EndReason,
     },
@@ -77,13 +85,15 @@ pub enum Outcome {
     CutOff {
         /// Where the log ends.
         position: Position,
+        /// Why, as far as is known.
+        why: String,
     },
     /// Replay went another way than the recording.
     Divergence(Box<Divergence>),
-    /// The log is damaged in this interval: it lacks an end that it must have.
+    /// The log is damaged in this interval: it cannot be read, or lacks an end that it must have.
     Damaged {
-        /// Up to here it was replayed.
-        position: Position,
+        /// Up to here it was replayed; none if it was not.
+        position: Option<Position>,
         /// What is wrong.
         what: String,
     },
@@ -130,6 +140,12 @@ impl Report {
         self.intervals.iter().all(|i| i.outcome.is_exact())
     }
 
+    /// Whether the log holds all that was recorded of what was selected, but for what is expected.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.gaps.iter().all(|gap| gap.expected)
+    }
+
     /// The intervals that are not exact.
     pub fn failures(&self) -> impl Iterator<Item = &IntervalReport> {
         self.intervals.iter().filter(|i| !i.outcome.is_exact())
@@ -137,6 +153,16 @@ impl Report {
 }
 
 impl Outcome {
+    /// An interval that could not be replayed.
+    pub(crate) fn of(error: &ReplayError) -> Self {
+        match error {
+            ReplayError::Format(error) if !error.is_refusal() => {
+                Self::Damaged { position: None, what: error.to_string() }
+            }
+            other => Self::Failed { error: other.to_string() },
+        }
+    }
+
     /// Whether this is a recorded end, or the end that the log states.
     #[must_use]
     pub fn is_exact(&self) -> bool {
@@ -162,16 +188,20 @@ pub fn verify(
     let mut done = Progress { of_intervals: selected.len(), ..Progress::default() };
     progress(done);
     let missing_features = crate::machine::missing_features(log.meta());
-    let mut report = Report { intervals: Vec::new(), counts: Counts::default(), missing_features };
+    let mut report = Report { intervals: Vec::new(), counts: Counts::default(), gaps: Vec::new(), missing_features };
+    let mut mentions = Mentions::default();
     pool::in_order(
         &selected,
         jobs,
         |session, id| verify_interval(tools, log, *id, session),
         |id, result| {
             let (outcome, counts) = match result {
-                Ok(done) => done,
+                Ok((outcome, counts, said)) => {
+                    mentions.add(said);
+                    (outcome, counts)
+                }
                 Err(fault @ ReplayError::ToolMissing { .. }) => return Err(fault),
-                Err(error) => (Outcome::Failed { error: error.to_string() }, Counts::default()),
+                Err(error) => (Outcome::of(&error), Counts::default()),
             };
             done.intervals += 1;
             done.instructions += counts.instructions;
@@ -183,11 +213,43 @@ pub fn verify(
             Ok(())
         },
     )?;
+    report.gaps = selection.gaps(log, &mentions)?;
     Ok(report)
 }
 
+/// What there is to say of the selected intervals without replaying them: those that were cut off or are damaged, and what
+/// the log lacks.
+///
+/// # Errors
+/// Nothing is selected, or the system does not let the log be read.
+pub fn survey(log: &Log, selection: &Selection) -> Result<(Vec<IntervalReport>, Vec<Gap>)> {
+    let (mut unfinished, mut mentions) = (Vec::new(), Mentions::default());
+    for id in selection.intervals_of(log)? {
+        let interval = log.interval(id)?;
+        mentions.add(Mentions::of(id.thread.pid, &interval));
+        let last = interval.records().flatten().last();
+        let full = last.as_ref().is_some_and(|last| matches!(last.record, Record::End { reason: EndReason::Full, .. }));
+        if !interval.complete || full && log.is_last(id)? {
+            let position = last.map_or(Position(0), |last| last.position);
+            let outcome = if full {
+                Outcome::CutOff { position, why: why_cut_off(log, id)? }
+            } else {
+                cut_off(log, id, &interval, position)?
+            };
+            unfinished.push(IntervalReport { id, outcome, counts: Counts::default() });
+        }
+    }
+    let gaps = selection.gaps(log, &mentions)?;
+    Ok((unfinished, gaps))
+}
+
 /// Verifies an interval. `last` is the session of the one before and becomes that of this one.
-fn verify_interval(tools: &Tools, log: &Log, id: IntervalId, last: &mut Option<Session>) -> Result<(Outcome, Counts)> {
+fn verify_interval(
+    tools: &Tools,
+    log: &Log,
+    id: IntervalId,
+    last: &mut Option<Session>,
+) -> Result<(Outcome, Counts, Mentions)> {
     let interval = log.interval(id)?;
     let started = Session::start_behind(last.take(), tools, log, id, &interval)?;
     let session = last.insert(started);
@@ -196,25 +258,34 @@ fn verify_interval(tools: &Tools, log: &Log, id: IntervalId, last: &mut Option<S
     let outcome = match stop {
         Stop::End => match session.recorded_end() {
             // The next interval should follow: the log was cut off before its first record.
-            Some((end, EndReason::Full)) if end == position && log.is_last(id)? => Outcome::CutOff { position },
-            Some((end, reason)) if end == position => Outcome::End { end: reason.clone() },
+            Some((end, EndReason::Full)) if end == position && log.is_last(id)? => {
+                Outcome::CutOff { position, why: why_cut_off(log, id)? }
+            }
+            Some((end, reason)) if end == position => Outcome::End { position, end: reason.clone() },
             _ => Outcome::Failed { error: format!("{id}: the replay process claims an end at {position}") },
         },
-        Stop::CutOff => cut_off(log, id, position)?,
-        Stop::Divergence { what, expected } => {
-            let differences = expected.map(|expected| expected.differences(session.regs())).unwrap_or_default();
-            let rip = session.regs().rip;
-            let (events, command) = (last_events(log, id, position)?, command(log, id));
-            Outcome::Divergence(Box::new(Divergence { id, position, rip, what, differences, events, command }))
-        }
+        Stop::CutOff => cut_off(log, id, &interval, position)?,
+        Stop::Divergence { what, expected } => diverged(log, session, what, expected)?,
         Stop::Reached => Outcome::Failed { error: format!("{id}: replay stops at {position}, before its end") },
     };
-    Ok((outcome, session.counts()))
+    Ok((outcome, session.counts(), Mentions::of(id.thread.pid, &interval)))
+}
+
+/// A session that has diverged.
+pub(crate) fn diverged(
+    log: &Log,
+    session: &Session,
+    what: String,
+    expected: Option<Box<RegisterFile>>,
+) -> Result<Outcome> {
+    let (id, position, rip) = (session.id(), session.position(), session.regs().rip);
+    let differences = expected.map(|expected| expected.differences(session.regs())).unwrap_or_default();
+    let (events, command) = (last_events(log, id, position)?, command(log, id));
+    Ok(Outcome::Divergence(Box::new(Divergence { id, position, rip, what, differences, events, command })))
 }
 
 /// An interval without an end: what a killed recorder leaves, or damage?
-fn cut_off(log: &Log, id: IntervalId, position: Position) -> Result<Outcome> {
-    let interval = log.interval(id)?;
+pub(crate) fn cut_off(log: &Log, id: IntervalId, interval: &Interval, position: Position) -> Result<Outcome> {
     let exited = log.exited(id.thread.pid)?;
     let why = if interval.damaged {
         "its records break off"
@@ -223,10 +294,22 @@ fn cut_off(log: &Log, id: IntervalId, position: Position) -> Result<Outcome> {
     } else if exited {
         "it has no end, though the program exited by itself"
     } else {
-        return Ok(Outcome::CutOff { position });
+        return Ok(Outcome::CutOff { position, why: why_cut_off(log, id)? });
     };
-    let at = interval.broken.map_or_else(String::new, |(offset, rule)| format!(" (at byte {offset}: {rule})"));
-    Ok(Outcome::Damaged { position, what: format!("{why}{at}") })
+    let at = interval.broken.as_ref().map_or_else(String::new, |(offset, rule)| format!(" (at byte {offset}: {rule})"));
+    Ok(Outcome::Damaged { position: Some(position), what: format!("{why}{at}") })
+}
+
+/// What is known of why a log was cut off.
+fn why_cut_off(log: &Log, id: IntervalId) -> Result<String> {
+    if log.last_of_first_process()? != Some(id.thread.pid) {
+        return Ok("the process was still running, or killed from outside".to_owned());
+    }
+    Ok(match log.meta().ending {
+        Ending::Unknown => "the program was still running, or killed together with its recorder".to_owned(),
+        Ending::Exited { status } => format!("the program went on, and exited with status {status}"),
+        Ending::Killed { signal } => format!("{} killed the program", signal::name(signal)),
+    })
 }
 
 fn last_events(log: &Log, id: IntervalId, position: Position) -> Result<Vec<Event>> {
@@ -264,40 +347,51 @@ impl fmt::Display for Divergence {
     }
 }
 
+impl fmt::Display for IntervalReport {
+    /// Lines about what is not exact, or not to the end; none otherwise.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.id;
+        match &self.outcome {
+            Outcome::End { .. } => Ok(()),
+            Outcome::CutOff { position, why } => {
+                writeln!(f, "{id}: the log was cut off at instruction {position}: {why}; exact up to there")
+            }
+            Outcome::Divergence(divergence) => divergence.fmt(f),
+            Outcome::Damaged { position: Some(position), what } => {
+                writeln!(f, "{id}: damaged after instruction {position}: {what}")
+            }
+            Outcome::Damaged { position: None, what } => writeln!(f, "{id}: damaged: {what}"),
+            Outcome::Failed { error } => writeln!(f, "{error}"),
+        }
+    }
+}
+
 impl fmt::Display for Report {
     /// What is not exact, and a last line that sums up.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut failures = 0;
-        let mut cut_off = 0;
-        for interval in &self.intervals {
-            failures += usize::from(!interval.outcome.is_exact());
-            match &interval.outcome {
-                Outcome::End { .. } => {}
-                Outcome::CutOff { position } => {
-                    cut_off += 1;
-                    writeln!(f, "{}: the log was cut off at instruction {position}; exact up to there", interval.id)?;
-                }
-                Outcome::Divergence(divergence) => divergence.fmt(f)?,
-                Outcome::Damaged { position, what } => {
-                    writeln!(f, "{}: damaged after instruction {position}: {what}", interval.id)?;
-                }
-                Outcome::Failed { error } => writeln!(f, "{error}")?,
-            }
-        }
+        self.intervals.iter().try_for_each(|interval| interval.fmt(f))?;
+        let failures = self.failures().count();
+        let is_cut_off = |interval: &&IntervalReport| matches!(interval.outcome, Outcome::CutOff { .. });
+        let cut_off = self.intervals.iter().filter(is_cut_off).count();
         if failures > 0 && !self.missing_features.is_empty() {
             let missing = self.missing_features.join(", ");
             writeln!(f, "this processor lacks {missing}, which the recorded program could use: that may be the cause")?;
         }
+        Gaps(&self.gaps).fmt(f)?;
         let (all, instructions) = (self.intervals.len(), self.counts.instructions);
         if all == 0 {
-            return write!(f, "the log was cut off before its first checkpoint: there is nothing to replay");
+            return write!(f, "nothing to replay: the log holds no interval");
         }
         let exact = all - failures;
         write!(f, "{exact} of {all} intervals exact")?;
         if cut_off > 0 {
             write!(f, " ({cut_off} cut off)")?;
         }
-        write!(f, ", {instructions} instructions")
+        write!(f, ", {instructions} instructions")?;
+        if !self.is_complete() {
+            write!(f, "; the recording is not complete")?;
+        }
+        Ok(())
     }
 }
 

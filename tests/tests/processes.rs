@@ -46,7 +46,7 @@ fn start(workshop: &Workshop, arguments: &[&Path]) -> Result<Option<String>> {
     let recorded = run(&mut job.recorded(&log, &[])?)?;
     ensure!(native.status == recorded.status, "{} natively\n{}", native.status, printed(&recorded));
     same_bytes("standard output", &native.stdout, &recorded.stdout)?;
-    must_pass(&["check"], &log)?;
+    let checked = must_pass(&["check"], &log)?;
     let replayed = must_pass(&["replay", "--output"], &log)?;
     let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(
@@ -56,6 +56,8 @@ fn start(workshop: &Workshop, arguments: &[&Path]) -> Result<Option<String>> {
     );
     let ps = must_pass(&["ps"], &log)?;
     // Behind a chroot, there is no way to the log.
+    let unrecorded = if arguments.len() > 1 { "note: the program that" } else { "note: process" };
+    ensure!(said(&checked).contains(unrecorded), "{}", printed(&checked));
     let listed = if arguments.len() > 1 { "executed another program" } else { "not recorded: " };
     ensure!(said(&ps).contains(listed), "{}", printed(&ps));
     Ok(Some(String::from_utf8_lossy(&recorded.stderr).into_owned()))
@@ -147,6 +149,19 @@ fn processes_are_listed_and_selected() -> Result<()> {
     ensure!(one["instructions"].as_u64() < all["instructions"].as_u64(), "{one}\n{all}");
     let replayed = must_pass(&["replay", "--output", "-p", "echo"], &log)?;
     same_bytes("output of one process", b"one\n", &replayed.stdout)?;
+    // Each has its own program, arguments and end.
+    let info = |process: &str| -> Result<String> {
+        let output = must_pass(&["info", "-p", process], &log)?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let echo = info("echo")?;
+    ensure!(echo.contains("ended         exit status 0") && echo.contains("arguments     /bin/echo one"), "{echo}");
+    let killed = processes.iter().find(|p| p["info"]["args"][2] == "kill -9 $$").context("the one that is killed")?;
+    let killed = info(&format!("{}.{}", killed["pid"], killed["program"]))?;
+    ensure!(killed.contains("ended         still running, or killed from outside"), "{killed}");
+    let first = info(&format!("{}", processes[0]["pid"]))?;
+    ensure!(first.contains("ended         exit status 3") && first.contains("folder        "), "{first}");
+
     let wrong = bugnet(["check".as_ref(), "-p".as_ref(), "nothing".as_ref(), log.as_os_str()])?;
     ensure!(wrong.status.code() == Some(2), "{}", printed(&wrong));
 

@@ -26,13 +26,14 @@ pub struct LogFolder {
     /// Whether it was made here, or was there and empty.
     made: bool,
     kept: bool,
-    /// The folder with the `latest` link, for a numbered one.
-    parent: Option<PathBuf>,
+    /// Where logs lie by default, with the `latest` link; none if that is not known.
+    links: Option<PathBuf>,
 }
 
 impl LogFolder {
-    /// The folder that the user named: a new one, or one that is there and empty.
-    pub fn named(path: &Path) -> Result<Self, RecordError> {
+    /// The folder that the user named: a new one, or one that is there and empty. `default` is where logs lie that are not
+    /// named.
+    pub fn named(path: &Path, default: Option<PathBuf>) -> Result<Self, RecordError> {
         let fail = |source| RecordError::LogFolder { path: path.to_owned(), source };
         let made = match std::fs::create_dir(path) {
             Ok(()) => true,
@@ -45,7 +46,7 @@ impl LogFolder {
             Err(e) => return Err(fail(e)),
         };
         let path = path.canonicalize().map_err(fail)?;
-        Ok(Self { path, made, kept: false, parent: None })
+        Ok(Self { path, made, kept: false, links: default })
     }
 
     /// A new folder `<program>-<number>` below `parent`, which is made where it is missing.
@@ -61,7 +62,7 @@ impl LogFolder {
             name.push(number.to_string());
             let path = parent.join(name);
             match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path, made: true, kept: false, parent: Some(parent) }),
+                Ok(()) => return Ok(Self { path, made: true, kept: false, links: Some(parent) }),
                 // Another recording was quicker.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Err(source) => return Err(RecordError::LogFolder { path, source }),
@@ -80,18 +81,30 @@ impl LogFolder {
         self.kept = kept;
     }
 
-    /// Lets the `latest` link beside a numbered folder point to it; a folder that the user named has none.
+    /// Lets the `latest` link refer to this log. Where there is none yet and none can be made, so that no older log is
+    /// taken for the latest, that is no error for a log that the user named.
     pub fn link_latest(&self) -> Result<(), RecordError> {
-        let Some((parent, name)) = self.parent.as_ref().zip(self.path.file_name()) else { return Ok(()) };
-        // A link cannot be overwritten, but a rename replaces one at once.
-        let new = parent.join(format!(".{LATEST}-{}", std::process::id()));
-        let fail = |source| RecordError::System { what: "set the link to the latest log", source };
-        std::os::unix::fs::symlink(name, &new).map_err(fail)?;
-        std::fs::rename(&new, parent.join(LATEST)).map_err(|source| {
-            let _ = std::fs::remove_file(&new);
-            fail(source)
-        })
+        let Some(links) = &self.links else { return Ok(()) };
+        // A log beside the link can be moved along with it.
+        let inside = self.path.parent() == Some(links);
+        let target = self.path.file_name().filter(|_| inside).map_or(self.path.as_path(), Path::new);
+        match set_link(links, target) {
+            Err(_) if !inside && links.join(LATEST).symlink_metadata().is_err() => Ok(()),
+            result => result.map_err(|source| RecordError::System { what: "set the link to the latest log", source }),
+        }
     }
+}
+
+/// Sets the link in the folder `links`, which is made if it is missing, but not the home that it would be in.
+fn set_link(links: &Path, target: &Path) -> std::io::Result<()> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| links.starts_with(home));
+    if home.is_none_or(|home| home.is_dir()) {
+        std::fs::create_dir_all(links)?;
+    }
+    // A link cannot be overwritten, but a rename replaces one at once.
+    let new = links.join(format!(".{LATEST}-{}", std::process::id()));
+    std::os::unix::fs::symlink(target, &new)?;
+    std::fs::rename(&new, links.join(LATEST)).inspect_err(|_| drop(std::fs::remove_file(&new)))
 }
 
 impl Drop for LogFolder {
@@ -164,18 +177,18 @@ mod tests {
     fn dropped_folders_are_as_before() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        drop(LogFolder::named(&path).unwrap());
+        drop(LogFolder::named(&path, None).unwrap());
         assert!(!path.exists());
 
         std::fs::create_dir(&path).unwrap();
-        let folder = LogFolder::named(&path).unwrap();
+        let folder = LogFolder::named(&path, None).unwrap();
         for file in [META_FILE, NEW_META_FILE] {
             std::fs::write(folder.path().join(file), "{}").unwrap();
         }
         drop(folder);
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
 
-        LogFolder::named(&path).unwrap().keep(true);
+        LogFolder::named(&path, None).unwrap().keep(true);
         assert!(path.exists());
     }
 
@@ -184,9 +197,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(matches!(LogFolder::named(&file), Err(RecordError::LogExists { .. })));
-        assert!(matches!(LogFolder::named(dir.path()), Err(RecordError::LogExists { .. })));
-        assert!(matches!(LogFolder::named(&dir.path().join("no/parent")), Err(RecordError::LogFolder { .. })));
+        assert!(matches!(LogFolder::named(&file, None), Err(RecordError::LogExists { .. })));
+        assert!(matches!(LogFolder::named(dir.path(), None), Err(RecordError::LogExists { .. })));
+        assert!(matches!(LogFolder::named(&dir.path().join("no/parent"), None), Err(RecordError::LogFolder { .. })));
         assert!(file.exists());
     }
 }

@@ -20,7 +20,7 @@ pub use wait::die_by;
 
 use crate::args::RecordArgs;
 use crate::failure::complain;
-use bugnet_format::folder::{Ending, Machine, Meta};
+use bugnet_format::folder::{Ending, Machine, Meta, Recording};
 use bugnet_launch::Program;
 use bugnet_replay::symbols::pack_elf;
 use bugnet_replay::tools::{Tool, Tools};
@@ -75,6 +75,8 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
         folder.keep(false);
         return Err(RecordError::NothingRecorded { logger, ending: summary::describe_ending(&meta.ending) });
     }
+    // Without the list, it is not noticed if a part of the log gets lost.
+    meta.contents = Recording::open(folder.path()).and_then(|recording| recording.contents()).ok();
     let finished = meta.write(folder.path());
     // The rest may be interrupted: the log is complete.
     inherited.restore_mask().map_err(system("restore the signal mask"))?;
@@ -95,10 +97,11 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
 
 /// The folder for the log: the one that the user named, or a numbered one where logs lie.
 fn make_folder(args: &RecordArgs, program: &Program) -> Result<LogFolder, RecordError> {
+    let default = default_folder(|name| std::env::var_os(name));
     match &args.output {
-        Some(path) => LogFolder::named(path),
+        Some(path) => LogFolder::named(path, default),
         None => {
-            let parent = default_folder(|name| std::env::var_os(name)).ok_or(RecordError::NoPlace)?;
+            let parent = default.ok_or(RecordError::NoPlace)?;
             LogFolder::numbered(&parent, program.file.file_name().unwrap_or(program.file.as_os_str()))
         }
     }
@@ -122,6 +125,8 @@ fn describe(args: &RecordArgs, program: &Program) -> Meta {
         cpu_level: args.cpu.name().to_owned(),
         pid: None,
         ending: Ending::Unknown,
+        follow: !args.no_follow,
+        contents: None,
     }
 }
 

@@ -51,6 +51,8 @@ mod tests {
             cpu_level: String::new(),
             pid: None,
             ending: Ending::Unknown,
+            follow: true,
+            contents: None,
         };
         take(dir.path()).unwrap();
         assert_eq!(std::fs::metadata(dir.path().join(NEW_META_FILE)).unwrap().len(), SIZE as u64);

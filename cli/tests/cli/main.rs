@@ -1,6 +1,10 @@
 //! The command line as its users meet it.
 
+mod by_hand;
 mod common;
+mod gaps;
+mod hostile;
 mod readers;
 mod record_errors;
+mod statuses;
 mod transparent;

@@ -3,7 +3,9 @@
 use super::records::{Stream, check_stream};
 use super::{Invariant, Report, Severity};
 use crate::code::{CODE_HEADER_SIZE, CODE_MAGIC, decode_pages, encode_header};
+use crate::complete::{Mentions, gaps};
 use crate::error::{FormatError, Result};
+use crate::files::{MAX_BINARY_FILE, MAX_JSON_FILE, read_if_there};
 use crate::folder::{
     CODE_FILE, Ending, MODULES_FILE, PROCESS_FILE, Recording, TAIL_FILES, ThreadFiles, module_lines, process_folder,
 };
@@ -27,6 +29,7 @@ pub(super) fn check_recording(
     let processes = recording.processes()?;
     let last_of_first = recording.last_of_first_process().unwrap_or_default();
     let mut ends = Vec::new();
+    let mut mentions = Mentions::default();
     let mut code_pages = HashMap::new();
     let of_wanted = report;
     let mut of_others = Report::default();
@@ -34,7 +37,7 @@ pub(super) fn check_recording(
         let is_wanted = wanted(pid);
         let report = if is_wanted { &mut *of_wanted } else { &mut of_others };
         let folder = recording.path.join(process_folder(pid));
-        check_modules(&folder, report)?;
+        check_modules(&recording.path, &folder, report)?;
         let mut threads = threads.iter().filter(|t| t.pid == pid).peekable();
         let begun = threads.peek().is_some();
         let inherited = check_process(recording, pid, begun, &code_pages, report)?;
@@ -43,7 +46,7 @@ pub(super) fn check_recording(
             code_pages.insert(pid, inherited);
             continue;
         }
-        let known = check_code(&folder, inherited, recording.meta.keep == 0, report)?;
+        let known = check_code(&recording.path, &folder, inherited, recording.meta.keep == 0, report)?;
         code_pages.insert(pid, known);
         if !is_wanted {
             continue;
@@ -53,11 +56,13 @@ pub(super) fn check_recording(
             exited: last_of_first == Some(pid) && exited(recording),
             known,
             sequences: HashSet::new(),
+            mentions: &mut mentions,
         };
         for thread in threads {
             ends.push((pid, process.check_thread(thread, report)?));
         }
     }
+    of_wanted.gaps = gaps(recording, &mentions, &wanted)?;
     if last_of_first.is_none_or(wanted) {
         ends.retain(|(pid, _)| last_of_first == Some(*pid));
         check_ending(recording, &ends, of_wanted);
@@ -118,17 +123,9 @@ fn check_process(
     Ok(CodeSeq(inherited.min(known.0)))
 }
 
-fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(FormatError::io(path)(e)),
-    }
-}
-
-fn check_modules(folder: &Path, report: &mut Report) -> Result<()> {
+fn check_modules(log: &Path, folder: &Path, report: &mut Report) -> Result<()> {
     let path = folder.join(MODULES_FILE);
-    let Some(file) = read(&path)? else { return Ok(()) };
+    let Some(file) = read_if_there(log, &path, MAX_JSON_FILE)? else { return Ok(()) };
     for (at, why) in module_lines(&file).filter_map(std::result::Result::err) {
         report.error(Invariant::ModuleLine, &path, at, why);
     }
@@ -176,9 +173,9 @@ fn check_frames(frames: &Frames, may_be_cut: bool, path: &Path, report: &mut Rep
 
 /// Checks a process's code store behind the pages that it inherits, which has all others if it is `whole`; returns the
 /// number of its last usable page.
-fn check_code(folder: &Path, inherited: CodeSeq, whole: bool, report: &mut Report) -> Result<CodeSeq> {
+fn check_code(log: &Path, folder: &Path, inherited: CodeSeq, whole: bool, report: &mut Report) -> Result<CodeSeq> {
     let path = folder.join(CODE_FILE);
-    let Some(file) = read(&path)? else {
+    let Some(file) = read_if_there(log, &path, MAX_BINARY_FILE)? else {
         report.error(Invariant::HeaderWhole, &path, 0, "there is no code store");
         return Ok(inherited);
     };
@@ -212,6 +209,8 @@ struct Process<'a> {
     known: CodeSeq,
     /// Checkpoint numbers so far.
     sequences: HashSet<u64>,
+    /// What the records of all processes so far say of other parts of the log.
+    mentions: &'a mut Mentions,
 }
 
 impl Process<'_> {
@@ -229,7 +228,7 @@ impl Process<'_> {
         let tail_paths = TAIL_FILES.map(|name| thread.folder.join(name));
         let mut tail_files = Vec::new();
         for path in &tail_paths {
-            tail_files.extend(read(path)?.map(|file| (path, file)));
+            tail_files.extend(read_if_there(&thread.log, path, MAX_BINARY_FILE)?.map(|file| (path, file)));
         }
         let mut tails = Vec::new();
         let mut misplaced = Vec::new();
@@ -260,7 +259,9 @@ impl Process<'_> {
                 // Killed between the file's header and the first record. The thread's log ends one interval before.
                 report.cut_off(Invariant::CheckpointFirst, &path, HEADER_SIZE as u64, "no record yet");
             }
-            let stream = check_stream(&bytes, header.code_seq, self.known, &path, report);
+            let place = (thread.pid, thread.tid, *interval);
+            let mut stream = check_stream(&bytes, place, header.code_seq, self.known, &path, report);
+            self.mentions.add(std::mem::take(&mut stream.mentions));
             report.intervals += u64::from(!bytes.is_empty());
             report.instructions += stream.position.0;
             // An interval with damage has its finding already.
@@ -270,6 +271,10 @@ impl Process<'_> {
             }
             if let Some((before_header, before)) = &before {
                 check_continuity(before_header, before, &header, &stream, &path, report);
+            }
+            if !bytes.is_empty() {
+                let end = stream.end.as_ref().map(|(reason, _)| reason.clone());
+                self.mentions.end(thread.pid, thread.tid, *interval, stream.position, end);
             }
             reason = stream.end.as_ref().map(|(reason, _)| reason.clone());
             before = Some((header, stream));

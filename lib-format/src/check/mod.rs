@@ -6,6 +6,7 @@
 mod files;
 mod records;
 
+use crate::complete::Gap;
 use crate::error::Result;
 use crate::folder::Recording;
 use crate::types::ProcessId;
@@ -144,6 +145,8 @@ pub struct Report {
     pub records: u64,
     /// Instructions, over all threads and intervals, as far as records tell.
     pub instructions: u64,
+    /// What the log lacks.
+    pub gaps: Vec<Gap>,
 }
 
 impl Report {
@@ -159,6 +162,12 @@ impl Report {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.of(Severity::Error).next().is_none()
+    }
+
+    /// Whether the log holds all that was recorded, but for what is expected.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.gaps.iter().all(|gap| gap.expected)
     }
 
     fn add(&mut self, invariant: Invariant, severity: Severity, file: &Path, offset: u64, detail: String) {

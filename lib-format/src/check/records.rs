@@ -1,9 +1,10 @@
 //! The rules for the records of an interval, one after the other.
 
 use super::{Invariant, Report};
+use crate::complete::Mentions;
 use crate::record::{EndReason, Placed, Record, Records, SignalStep};
 use crate::regs::{ARITHMETIC_FLAGS, COMPARED_FLAGS, FPU_UNKNOWN, NOTHING_KNOWN, RegisterFile};
-use crate::types::{Addr, CodeSeq, Position};
+use crate::types::{Addr, CodeSeq, IntervalNo, Position, ProcessId, Tid};
 use std::path::Path;
 
 /// What an interval's records say to those who check how intervals follow each other.
@@ -19,6 +20,8 @@ pub(super) struct Stream {
     pub code_seq: CodeSeq,
     /// Whether the stream was read to its end.
     pub whole: bool,
+    /// What they say of other parts of the log.
+    pub mentions: Mentions,
 }
 
 /// What the rules need to know of the records before.
@@ -37,6 +40,7 @@ struct Before {
 /// Checks the records of an interval that begins with `code_seq`, where the store has `known`; `file` is for findings.
 pub(super) fn check_stream(
     bytes: &[u8],
+    (process, thread, interval): (ProcessId, Tid, IntervalNo),
     code_seq: CodeSeq,
     known: CodeSeq,
     file: &Path,
@@ -61,6 +65,7 @@ pub(super) fn check_stream(
         report.records += 1;
         stream.position = placed.position;
         check_record(&placed, &mut before, file, report);
+        stream.mentions.take(process, thread, interval, &placed);
         match placed.record {
             Record::Checkpoint { regs, .. } if at == 0 => {
                 check_known(&regs, at, file, report);

@@ -237,6 +237,8 @@ pub fn sample() -> Log {
             cpu_level: "x86-64-v3".into(),
             pid: Some(pid.0),
             ending: Ending::Killed { signal: 11 },
+            follow: true,
+            contents: None,
         },
         process: ProcessInfo {
             parent: 4241,

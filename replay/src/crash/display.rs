@@ -14,19 +14,9 @@ const NEAR_NULL: u64 = 0x1_0000;
 const FLAGS: [(u32, &str); 7] = [(0, "CF"), (2, "PF"), (4, "AF"), (6, "ZF"), (7, "SF"), (10, "DF"), (11, "OF")];
 
 impl Display for CrashReport {
+    /// Names, paths and output stand in it as the log has them: they are not fit for a terminal as they are.
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        // Nothing that a log holds (names, paths, output) may steer the terminal on which the report is shown.
-        let text = Text(self).to_string();
-        let plain = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{fffd}' } else { c };
-        f.write_str(&text.chars().map(plain).collect::<String>())
-    }
-}
-
-struct Text<'a>(&'a CrashReport);
-
-impl Display for Text<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let report = self.0;
+        let report = self;
         let program = report.command.first().map_or("the program", String::as_str);
         writeln!(f, "{program}: {} killed by {}", report.thread, report.signal)?;
         let (interval, position) = (report.interval, report.position);

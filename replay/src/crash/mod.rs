@@ -158,6 +158,8 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
         Some(frames) => frames,
         None => backtrace(&end.regs, &mut end.snapshots.clone(), &mut symbols, &code)?,
     };
+    let own = log.processes()?.into_iter().find(|(id, _)| *id == thread.pid).and_then(|(_, info)| info);
+    let command = own.map_or_else(|| log.meta().args.clone(), |info| info.args);
     let instruction = instruction::at(&end.regs, &code, end.code_seq);
     let facts = headline::Facts {
         signal: &end.signal,
@@ -168,7 +170,7 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
     };
     Ok(Some(CrashReport {
         headline: headline::headline(&facts),
-        command: log.meta().args.clone(),
+        command,
         thread,
         interval: end.interval,
         position: end.position,

@@ -183,7 +183,7 @@ fn the_text_is_stable() {
         others: vec![],
         output: vec![
             Output { stream: OutputStream::Stdout, text: "reading\nin.txt\n".into() },
-            Output { stream: OutputStream::Stderr, text: "\x1b[31mwarning\x1b[0m\n".into() },
+            Output { stream: OutputStream::Stderr, text: "warning\n".into() },
         ],
         missing: vec!["memory beside the stack: the replay process ended".into()],
     };

@@ -23,7 +23,7 @@ impl Turns {
     /// For these intervals.
     ///
     /// # Errors
-    /// An interval cannot be read, or the dependencies contradict each other.
+    /// The system does not let an interval be read, or the dependencies contradict each other.
     pub(super) fn new(log: &Log, selected: &[IntervalId]) -> Result<Self> {
         let mut turns = Self::default();
         let mut processes: BTreeMap<ProcessId, BTreeSet<ThreadId>> = BTreeMap::new();
@@ -32,8 +32,11 @@ impl Turns {
             *turns.missing.entry(id.thread).or_default() += 1;
         }
         for (pid, _) in processes.into_iter().filter(|(_, threads)| threads.len() > 1) {
-            if let Some(calls) = calls(log, pid, selected)? {
-                turns.calls.insert(pid, calls);
+            match calls(log, pid, selected) {
+                Ok(calls) => turns.calls.extend(calls.map(|calls| (pid, calls))),
+                // Of a damaged log there is no order to be had; whoever reads the interval reports that.
+                Err(ReplayError::Format(error)) if !error.is_refusal() => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(turns)

@@ -2,12 +2,15 @@
 
 use super::pack::copy_path;
 use super::{SourceFrame, Symbol};
+use bugnet_format::files;
 use bugnet_format::folder::Module;
 use gimli::{BaseAddresses, DebugFrame, EhFrame, RunTimeEndian};
+use nix::fcntl::OFlag;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind};
 use std::cell::OnceCell;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,7 +51,7 @@ impl ElfFile {
         let matching = |bytes: &Vec<u8>| build_id(bytes) == module.build_id;
         // A copy of a file without build id was made by the recorder when it recorded; a file of this machine
         // without one might be anything.
-        let bytes = read_compressed(&copy).filter(|bytes| matching(bytes) || module.build_id.is_empty());
+        let bytes = read_compressed(log_folder, &copy).filter(|bytes| matching(bytes) || module.build_id.is_empty());
         let bytes = bytes.or_else(|| {
             let own = (!module.build_id.is_empty()).then(|| read_regular(Path::new(&module.path)))?;
             own.filter(matching)
@@ -121,7 +124,7 @@ impl ElfFile {
         let near = || self.symbols[..after].iter().rev().take(NEARBY_SYMBOLS);
         let sized = near().find(|(start, size, _)| address - start < *size);
         let (start, _, name) = sized.or_else(|| near().find(|(_, size, _)| *size == 0))?;
-        let name = addr2line::demangle_auto(name.as_ref().into(), None).into_owned();
+        let name = demangle(name);
         Some(Symbol { name, offset: address - start })
     }
 
@@ -131,7 +134,7 @@ impl ElfFile {
         let Ok(mut frames) = context.find_frames(address).skip_all_loads() else { return Vec::new() };
         let mut out = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
-            let function = frame.function.and_then(|f| f.demangle().ok().map(|name| name.into_owned()));
+            let function = frame.function.and_then(|f| f.raw_name().ok().map(|name| demangle(&name)));
             let file = frame.location.as_ref().and_then(|l| l.file).map(str::to_owned);
             let line = frame.location.as_ref().and_then(|l| l.line);
             if function.is_some() || file.is_some() {
@@ -156,6 +159,13 @@ impl ElfFile {
         }
         addr2line::Context::from_dwarf(dwarf).ok()
     }
+}
+
+/// A function's name as its source has it. Only names that are mangled are touched: `f` is also how C++ writes the type
+/// `float`.
+fn demangle(name: &str) -> String {
+    let is_mangled = ["_Z", "__Z", "_R"].iter().any(|prefix| name.starts_with(prefix));
+    if is_mangled { addr2line::demangle_auto(name.into(), None).into_owned() } else { name.to_owned() }
 }
 
 /// The bytes of a section; none if it is not there or does not decompress.
@@ -184,15 +194,17 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read_compressed(path: &Path) -> Option<Vec<u8>> {
-    let file = zstd::Decoder::new(File::open(path).ok()?).ok()?;
-    read_bounded(file)
+fn read_compressed(log: &Path, path: &Path) -> Option<Vec<u8>> {
+    let file = files::open(log, path, MAX_ELF).ok()?;
+    read_bounded(zstd::Decoder::new(file).ok()?)
 }
 
-/// Reads a regular file; a path in a log may name anything.
+/// Reads a regular file of this machine, through links; a path in a log may name anything.
 pub(crate) fn read_regular(path: &Path) -> Option<Vec<u8>> {
-    let is_file = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
-    is_file.then(|| File::open(path).ok()).flatten().and_then(read_bounded)
+    let not_waiting = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+    let is_file = || std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let file = is_file().then(|| File::options().read(true).custom_flags(not_waiting).open(path).ok())??;
+    file.metadata().is_ok_and(|metadata| metadata.is_file()).then(|| read_bounded(file))?
 }
 
 fn read_bounded(from: impl Read) -> Option<Vec<u8>> {
@@ -204,4 +216,20 @@ fn read_bounded(from: impl Read) -> Option<Vec<u8>> {
 fn debug_path(build_id: &str) -> Option<PathBuf> {
     let plain = build_id.len() > 2 && build_id.bytes().all(|b| b.is_ascii_hexdigit());
     plain.then(|| Path::new(DEBUG_FOLDER).join(&build_id[..2]).join(format!("{}.debug", &build_id[2..])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::demangle;
+
+    #[test]
+    fn only_mangled_names_are_demangled() {
+        // Each is a type in the mangling of C++.
+        for name in ["f", "i", "d", "v", "b", "c", "x", "Pv", "PKc", "St", "main", "Z", "R", "_ZZZ", "_R"] {
+            assert_eq!(demangle(name), name);
+        }
+        assert_eq!(demangle("_Z3fooi"), "foo(int)");
+        assert_eq!(demangle("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+        assert_eq!(demangle("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
+    }
 }

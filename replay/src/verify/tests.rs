@@ -111,7 +111,7 @@ fn a_cut_off_log_is_exact_only_where_it_may_be_cut_off() {
         (report.is_exact(), report.to_string(), report.intervals.remove(1).outcome)
     };
     let (exact, text, _) = outcome(&cut, &first);
-    assert!(exact && text.contains("cut off at instruction 0; exact up to there"), "{text}");
+    assert!(exact && text.contains("cut off at instruction 0: the program was still running, or killed"), "{text}");
     assert!(text.ends_with("2 of 2 intervals exact (1 cut off), 0 instructions"), "{text}");
 
     // The program ended by itself: then its log has an end.
