@@ -7,6 +7,7 @@ pub mod asm;
 pub mod bugnet;
 pub mod inputs;
 pub mod many_loads;
+pub mod moved;
 pub mod parallel;
 pub mod programs;
 pub mod servers;
