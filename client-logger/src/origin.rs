@@ -88,7 +88,7 @@ pub fn make_folder(log: &Path, pid: u32, info: &ProcessInfo) -> Result<(ProcessI
     for program in 0.. {
         let id = ProcessId { pid: Pid(pid), program };
         let folder = log.join(process_folder(id));
-        match std::fs::create_dir(&folder) {
+        match files::create_folder(&folder) {
             Ok(()) => {
                 let path = folder.join(PROCESS_FILE);
                 let written = info.json().map_err(Error::other).and_then(|json| files::replace(&path, &json));

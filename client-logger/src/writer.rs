@@ -7,6 +7,7 @@ mod file;
 mod frames;
 mod tail;
 
+use crate::files;
 use crate::process;
 use bugnet_format::folder::interval_file;
 use bugnet_format::frame::{IntervalHeader, TailHeader};
@@ -81,7 +82,7 @@ impl Writer {
         header: &IntervalHeader,
         checkpoint: &Record<'_>,
     ) -> Result<Self, String> {
-        std::fs::create_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        files::create_folder(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let tail = Tail::create(&folder, 0)?;
         let mut writer = Self {
             process,

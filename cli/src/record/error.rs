@@ -24,6 +24,24 @@ pub enum RecordError {
         /// The folder or file.
         path: PathBuf,
     },
+    /// `-o` names a link.
+    #[error(
+        "{path} is a symbolic link; bugnet puts no log where a link leads: give -o the folder itself, or the name of a new one"
+    )]
+    LogIsLink {
+        /// The link.
+        path: PathBuf,
+    },
+    /// `-o` names a folder of another user's.
+    #[error(
+        "{path} belongs to another user (user id {owner}), who could read and change the log; give -o the name of a new one"
+    )]
+    LogOfAnother {
+        /// The folder.
+        path: PathBuf,
+        /// The user id of its owner.
+        owner: u32,
+    },
     /// The log's folder cannot be made.
     #[error("cannot make the log folder {path}: {source}; choose another place with -o or BUGNET_DIR")]
     LogFolder {

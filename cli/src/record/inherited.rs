@@ -1,7 +1,8 @@
-//! What this process inherited and its own runtime, or waiting for the program, changes: signals and closed standard
-//! descriptors. The recorded program must find all of it as it was.
+//! What this process inherited and its own runtime, or recording the program, changes: signals, closed standard descriptors,
+//! the file mode creation mask. The recorded program must find all of it as it was.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
+use nix::sys::stat::{Mode, umask};
 use std::io::Result;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -31,20 +32,23 @@ static REMEMBER: extern "C" fn() = {
     remember
 };
 
-/// Signal state and standard descriptors as this process inherited them.
+/// Signal state, standard descriptors and file mode creation mask as this process inherited them.
 #[derive(Clone, Copy, Debug)]
 pub struct Inherited {
+    umask: Mode,
     mask: SigSet,
     child_ignored: bool,
 }
 
 impl Inherited {
-    /// Blocks the `blocked` signals, and lets ended children be waited for; what was before is in the result.
+    /// Blocks the `blocked` signals, lets ended children be waited for, and keeps all files that are made from here on to
+    /// their owner, who may read and write them; what was before is in the result.
     pub fn replace(blocked: &SigSet) -> Result<Self> {
         let mut mask = SigSet::empty();
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(blocked), Some(&mut mask))?;
         let old = set_handler(Signal::SIGCHLD, SigHandler::SigDfl)?;
-        Ok(Self { mask, child_ignored: matches!(old, SigHandler::SigIgn) })
+        let umask = umask(Mode::S_IRWXG | Mode::S_IRWXO);
+        Ok(Self { umask, mask, child_ignored: matches!(old, SigHandler::SigIgn) })
     }
 
     /// Restores the signal mask only.
@@ -61,6 +65,7 @@ impl Inherited {
             // SAFETY: closes what Rust's runtime opened, in a child that uses it no more.
             unsafe { libc::close(fd) };
         }
+        umask(self.umask);
         self.restore_mask()
     }
 }

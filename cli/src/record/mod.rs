@@ -37,6 +37,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Records a program. Its exit status is the result; where a signal killed it, this process dies by the same.
 pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let program = Program::find(&args.command, std::env::var_os("PATH").as_deref())?;
+    let system = |what| move |source| RecordError::System { what, source };
+    let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;
     let mut folder = make_folder(args, &program)?;
     let tools = Tools::locate()?;
     let (dynamorio, logger) = (tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?);
@@ -52,8 +54,6 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
         follow: !args.no_follow,
         stack_limit: low_layout::wanted(&program.elf),
     };
-    let system = |what| move |source| RecordError::System { what, source };
-    let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;
     // Without it, the program's threads compress their logs themselves.
     let packing = Packing::prepare(folder.path()).ok();
     let child = launch::launch(&program, &dynamorio, &logger, &options, inherited)?;

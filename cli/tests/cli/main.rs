@@ -1,6 +1,7 @@
 //! The command line as its users meet it.
 
 mod common;
+mod log_folder;
 mod readers;
 mod record_errors;
 mod transparent;

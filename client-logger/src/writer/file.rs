@@ -1,7 +1,9 @@
 //! A file of the log.
 
+use crate::files;
 use bugnet_dr::sys;
 use std::ffi::CString;
+use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +17,17 @@ fn c_path(path: &Path) -> Result<CString, String> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| format!("{}: not a file name", path.display()))
 }
 
+/// Why a file that does not exist yet cannot be made, of which DynamoRIO does not tell.
+fn why_not(path: &Path) -> String {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(_) => {
+            let _ = std::fs::remove_file(path);
+            "DynamoRIO has no descriptor for it".into()
+        }
+        Err(e) => e.to_string(),
+    }
+}
+
 impl LogFile {
     /// Creates a file that does not exist yet.
     ///
@@ -26,8 +39,10 @@ impl LogFile {
         let file =
             unsafe { sys::dr_open_file(name.as_ptr(), sys::DR_FILE_WRITE_REQUIRE_NEW | sys::DR_FILE_ALLOW_LARGE) };
         if file == sys::INVALID_FILE {
-            return Err(format!("cannot create {}", path.display()));
+            return Err(format!("cannot create {}: {}", path.display(), why_not(path)));
         }
+        // SAFETY: an open file of ours, whose number is a descriptor's.
+        unsafe { libc::fchmod(file, files::PRIVATE) };
         Ok(Self { file, path: path.to_owned() })
     }
 
@@ -46,11 +61,9 @@ impl LogFile {
             // SAFETY: an open file of ours and a buffer of the given length.
             let written = unsafe { sys::dr_write_file(self.file, rest.as_ptr().cast(), rest.len()) };
             if written <= 0 {
-                let why = match -written as i32 {
-                    libc::ENOSPC => "the disk is full",
-                    libc::EDQUOT => "the disk quota is used up",
-                    libc::EFBIG => "the file size limit is reached",
-                    _ => "writing failed",
+                let why = match written {
+                    0 => std::io::Error::from(std::io::ErrorKind::WriteZero),
+                    error => std::io::Error::from_raw_os_error(-error as i32),
                 };
                 return Err(format!("{}: {why}", self.path.display()));
             }

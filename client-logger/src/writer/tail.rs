@@ -1,9 +1,9 @@
 //! A tail: the records of a frame to come, in a mapped file that outlives the process.
 
 use super::TAIL_SIZE;
+use crate::files;
 use bugnet_format::folder::TAIL_FILES;
 use bugnet_format::frame::{TAIL_HEADER_SIZE, TailHeader};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// One of a thread's tails, mapped: see [`bugnet_format::frame::read_tail`].
@@ -101,7 +101,7 @@ impl Tail {
 fn map_new(path: &Path) -> std::io::Result<*mut u8> {
     use std::os::fd::AsRawFd;
     let mut options = std::fs::OpenOptions::new();
-    let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    let file = files::open(options.read(true).write(true).create_new(true), path)?;
     let size = TAIL_HEADER_SIZE + TAIL_SIZE;
     let map = || {
         // The space is taken now: a full disk must not kill the program when the mapping is written.
