@@ -9,6 +9,7 @@ mod low_layout;
 mod machine;
 mod packing;
 mod room;
+mod stopping;
 mod summary;
 mod wait;
 

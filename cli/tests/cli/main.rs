@@ -4,4 +4,5 @@ mod common;
 mod log_folder;
 mod readers;
 mod record_errors;
+mod stopping;
 mod transparent;
