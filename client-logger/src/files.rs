@@ -6,7 +6,8 @@
 //! A log is for its owner, who can read and write it, whatever the program wants of the files that it makes: its file mode
 //! creation mask is left alone, since all threads see a change at once.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, rename, set_permissions};
+use crate::file_size_limit as limit;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, remove_file, rename, set_permissions};
 use std::io::Result;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -35,12 +36,23 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    open(OpenOptions::new().write(true).create(true).truncate(true), &new)?.write_all_at(bytes, 0)?;
-    rename(&new, path)
+    limit::check(bytes.len() as u64)?;
+    let file = open(OpenOptions::new().write(true).create(true).truncate(true), &new)?;
+    file.write_all_at(bytes, 0).and_then(|()| rename(&new, path)).inspect_err(|_| drop(remove_file(&new)))
+}
+
+/// Writes a file in its place, where there may be no room for another one.
+pub fn overwrite(path: &Path, bytes: &[u8]) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    limit::check(bytes.len() as u64)?;
+    file.write_all_at(bytes, 0)?;
+    file.set_len(bytes.len() as u64)
 }
 
 /// Appends to a file, which is made if there is none.
 pub fn append(path: &Path, bytes: &[u8]) -> Result<()> {
     // Such a file is appended to at whatever offset.
-    open(OpenOptions::new().create(true).append(true), path)?.write_all_at(bytes, 0)
+    let file = open(OpenOptions::new().create(true).append(true), path)?;
+    limit::check(file.metadata()?.len() + bytes.len() as u64)?;
+    file.write_all_at(bytes, 0)
 }

@@ -114,6 +114,18 @@ pub fn after(step: &Step, wanted: u64, result: u64) -> u64 {
     here.now
 }
 
+/// Where the break is.
+pub fn now() -> u64 {
+    lock().get_or_insert_with(Break::first).now
+}
+
+/// What DynamoRIO has mapped above the break, of which the program has nothing yet.
+pub fn spare() -> Range<u64> {
+    let mut lock = lock();
+    let here = lock.get_or_insert_with(Break::first);
+    (here.now.saturating_add(Addr::PAGE - 1) & !(Addr::PAGE - 1))..here.mapped
+}
+
 /// The heap up to the break.
 pub fn heap() -> Range<u64> {
     lock().as_ref().map_or(0..0, |here| here.start..here.mapped)

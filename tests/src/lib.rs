@@ -3,6 +3,7 @@
 //! The tests themselves are in `tests/`: each starts the built `bugnet` as a user would, and reads logs with
 //! `bugnet-format`. `spec-harness` measures the same programs ([`programs`]).
 
+pub mod alike;
 pub mod asm;
 pub mod bugnet;
 pub mod inputs;

@@ -1,5 +1,6 @@
 //! A file of the log.
 
+use crate::file_size_limit as limit;
 use crate::files;
 use bugnet_dr::sys;
 use std::ffi::CString;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub struct LogFile {
     file: sys::file_t,
     path: PathBuf,
+    /// Where the next byte goes.
+    written: u64,
 }
 
 fn c_path(path: &Path) -> Result<CString, String> {
@@ -43,12 +46,12 @@ impl LogFile {
         }
         // SAFETY: an open file of ours, whose number is a descriptor's.
         unsafe { libc::fchmod(file, files::PRIVATE) };
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self { file, path: path.to_owned(), written: 0 })
     }
 
     /// A file that cannot be written.
     pub fn none() -> Self {
-        Self { file: sys::INVALID_FILE, path: PathBuf::new() }
+        Self { file: sys::INVALID_FILE, path: PathBuf::new(), written: 0 }
     }
 
     /// Appends.
@@ -56,6 +59,8 @@ impl LogFile {
     /// # Errors
     /// A sentence; a part may have been written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let len = self.written + bytes.len() as u64;
+        limit::check(len).map_err(|e| format!("{}: {e}", self.path.display()))?;
         let mut rest = bytes;
         while !rest.is_empty() {
             // SAFETY: an open file of ours and a buffer of the given length.
@@ -69,6 +74,7 @@ impl LogFile {
             }
             rest = &rest[written as usize..];
         }
+        self.written = len;
         Ok(())
     }
 
@@ -85,7 +91,21 @@ impl LogFile {
                 sys::dr_file_tell(self.file)
             }
         };
-        u64::try_from(end).map_err(|_| format!("{}: its end is not found", self.path.display()))
+        self.written = u64::try_from(end).map_err(|_| format!("{}: its end is not found", self.path.display()))?;
+        Ok(self.written)
+    }
+
+    /// Goes to the beginning.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn rewind(&mut self) -> Result<(), String> {
+        // SAFETY: an open file of ours.
+        if unsafe { sys::dr_file_seek(self.file, 0, sys::DR_SEEK_SET as i32) } == 0 {
+            return Err(format!("{}: its beginning is not found", self.path.display()));
+        }
+        self.written = 0;
+        Ok(())
     }
 
     /// Closes; writing afterwards fails.
