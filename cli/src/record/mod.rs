@@ -221,7 +221,8 @@ fn describe(args: &RecordArgs, program: &Program) -> Meta {
 
 /// Puts copies of the ELF files that the program had mapped into its log, where they are not there yet.
 fn pack(log: &Path, quiet: bool) -> bugnet_replay::Result<()> {
-    let packed = pack_elf(log, &copying::modules(log)?)?;
+    let modules: Vec<_> = copying::modules(log)?.into_iter().map(|(_, module)| module).collect();
+    let packed = pack_elf(log, &modules)?;
     for skipped in packed.skipped.iter().filter(|_| !quiet) {
         complain(&format_args!("no copy of {} in the log, symbols need the original: {}", skipped.path, skipped.why));
     }
