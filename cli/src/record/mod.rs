@@ -161,6 +161,7 @@ fn run_natively(
     inherited: &Inherited,
 ) -> Result<ExitCode, RecordError> {
     unrecorded.announce();
+    meta.machine = machine::describe(args.cpu);
     let execution = Execution::native(unrecorded.program, &args.command)?;
     let mut note = |pid: u32, ending| {
         (meta.pid, meta.ending) = (Some(pid), ending);
