@@ -7,6 +7,7 @@
 
 use crate::fs_base;
 use crate::kept;
+use crate::memory_limit;
 use crate::site::{Kind, Site};
 use crate::thread::{Saved, Thread};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
@@ -183,6 +184,7 @@ impl Stack {
         if memory == libc::MAP_FAILED {
             crate::die("there is no memory for another thread's callouts");
         }
+        memory_limit::mapped(memory, STACK);
         Self(memory)
     }
 
@@ -194,6 +196,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
+        memory_limit::unmapped(self.0);
         // SAFETY: the mapping is ours, and the thread that ran on it is gone.
         unsafe { libc::munmap(self.0, STACK) };
     }

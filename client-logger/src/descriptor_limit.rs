@@ -1,151 +1,10 @@
 //! The limit of descriptors that the program is to have, `RLIMIT_NOFILE`.
 //!
 //! The recorder has its own descriptors at the top of what the kernel allows, and makes more of them while the program runs:
-//! DynamoRIO raises the limit as far as it goes. So the program's limit is kept here: what it asks and sets is answered,
-//! and calls that would give it a descriptor beyond its limit fail as they would natively.
+//! DynamoRIO raises the limit as far as it goes. Calls that would give the program a descriptor beyond its limit fail as they
+//! would natively.
 
-use crate::code::{read_memory, write_memory};
-use crate::thread::Thread;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// `RLIMIT_NOFILE` as a program sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    soft: u64,
-    hard: u64,
-}
-
-/// The process's: soft and hard.
-static LIMIT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-
-impl Limit {
-    /// That of the process.
-    pub fn of_process() -> Self {
-        let [soft, hard] = LIMIT.each_ref().map(|limit| limit.load(Ordering::Relaxed));
-        Self { soft, hard }
-    }
-
-    fn keep(self, thread: &mut Thread) {
-        match &mut thread.syscall.own_limit {
-            Some(own) => *own = self,
-            None => self.set(),
-        }
-    }
-
-    fn set(self) {
-        LIMIT[0].store(self.soft, Ordering::Relaxed);
-        LIMIT[1].store(self.hard, Ordering::Relaxed);
-    }
-
-    /// That of a thread's process, which for a child of `vfork` is its own.
-    pub fn of(thread: &Thread) -> Self {
-        thread.syscall.own_limit.unwrap_or_else(Self::of_process)
-    }
-
-    /// What [`start`] takes in a program that this process executes.
-    pub fn encode(self) -> String {
-        format!("{}:{}", self.soft, self.hard)
-    }
-
-    fn read(address: u64) -> Option<Self> {
-        let mut bytes = [[0; 8]; 2];
-        read_memory(address, bytes.as_flattened_mut()).then(|| {
-            let [soft, hard] = bytes.map(u64::from_le_bytes);
-            Self { soft, hard }
-        })
-    }
-
-    fn write(self, address: u64) -> bool {
-        let bytes = [self.soft, self.hard].map(u64::to_le_bytes);
-        write_memory(address, bytes.as_flattened())
-    }
-}
-
-/// A process begins: with the limit that it would have natively, as whoever started it says.
-pub fn start(inherited: &str) {
-    let parse = || {
-        let (soft, hard) = inherited.split_once(':')?;
-        Some(Limit { soft: soft.parse().ok()?, hard: hard.parse().ok()? })
-    };
-    parse().unwrap_or_else(kernels).set();
-}
-
-/// The limit that the kernel knows.
-fn kernels() -> Limit {
-    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a structure of ours.
-    unsafe { libc::prlimit64(0, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit) };
-    Limit { soft: limit.rlim_cur, hard: limit.rlim_max }
-}
-
-fn set_kernels(limit: Limit) -> bool {
-    let limit = libc::rlimit64 { rlim_cur: limit.soft, rlim_max: limit.hard };
-    // SAFETY: a structure of ours.
-    unsafe { libc::prlimit64(0, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) == 0 }
-}
-
-/// A program is about to be executed that is not recorded: the kernel's limit becomes this one.
-pub fn hand_over(limit: Limit) {
-    let hard = kernels().hard;
-    set_kernels(Limit { soft: limit.soft.min(hard), hard });
-}
-
-/// It has not been executed.
-pub fn take_back() {
-    let hard = kernels().hard;
-    set_kernels(Limit { soft: hard, hard });
-}
-
-/// Whether the process may raise hard limits.
-fn may_raise() -> bool {
-    const VERSION_3: u32 = 0x2008_0522;
-    const SYS_RESOURCE: u32 = 24;
-    let (mut header, mut sets) = ([VERSION_3, 0], [[0_u32; 3]; 2]);
-    // SAFETY: structures of ours, as large as the version has them.
-    let done = unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) } == 0;
-    done && sets[0][0] & 1 << SYS_RESOURCE != 0
-}
-
-const fn error(number: i32) -> i64 {
-    -(number as i64)
-}
-
-/// The answer to a system call that asks for the limit, sets it, or meets it; none if the kernel is to make the call.
-pub fn instead(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
-    let nofile = u64::from(libc::RLIMIT_NOFILE);
-    let own = |pid: u64| pid as u32 == 0 || pid as u32 == crate::process::current_pid();
-    match number {
-        libc::SYS_getrlimit if args[0] & 0xffff_ffff == nofile => Some(change(thread, 0, args[1])),
-        libc::SYS_setrlimit if args[0] & 0xffff_ffff == nofile => match args[1] {
-            0 => Some(error(libc::EFAULT)),
-            new => Some(change(thread, new, 0)),
-        },
-        libc::SYS_prlimit64 if args[1] & 0xffff_ffff == nofile && own(args[0]) => {
-            Some(change(thread, args[2], args[3]))
-        }
-        _ => meets(Limit::of(thread).soft, number, args),
-    }
-}
-
-/// `prlimit64` of the own process, with pointers that may be null.
-fn change(thread: &mut Thread, new: u64, old: u64) -> i64 {
-    let before = Limit::of(thread);
-    if new != 0 {
-        let Some(new) = Limit::read(new) else { return error(libc::EFAULT) };
-        if new.soft > new.hard {
-            return error(libc::EINVAL);
-        }
-        if new.hard > before.hard && !may_raise() {
-            return error(libc::EPERM);
-        }
-        let most = kernels().hard;
-        if new.hard > most && !set_kernels(Limit { soft: new.hard, hard: new.hard }) {
-            return error(libc::EPERM);
-        }
-        new.keep(thread);
-    }
-    if old != 0 && !before.write(old) { error(libc::EFAULT) } else { 0 }
-}
+use crate::limits::error;
 
 /// How many descriptors a system call makes.
 fn makes(number: i64, args: &[u64; 6]) -> usize {
@@ -186,7 +45,7 @@ fn makes(number: i64, args: &[u64; 6]) -> usize {
 }
 
 /// The error of a system call that meets the limit `soft`.
-fn meets(soft: u64, number: i64, args: &[u64; 6]) -> Option<i64> {
+pub fn meets(soft: u64, number: i64, args: &[u64; 6]) -> Option<i64> {
     let copies = number == libc::SYS_fcntl && matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);
     match number {
         libc::SYS_dup2 | libc::SYS_dup3 => {

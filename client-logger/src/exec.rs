@@ -4,7 +4,8 @@
 //! Where `execve` would fail, the kernel is left to say so. Where it would succeed but the program cannot be recorded
 //! (it gains rights, it is for another processor), it runs without being recorded, and the log and a message say so.
 
-use crate::descriptor_limit::{self, Limit};
+use crate::capabilities::as_once_executed;
+use crate::limits::{self, Limits};
 use crate::origin;
 use crate::process::{self, Process};
 use crate::streams::Streams;
@@ -12,7 +13,7 @@ use crate::substitute::Substitution;
 use crate::syscall::{string, word};
 use crate::thread::Thread;
 use bugnet_format::process::ProcessInfo;
-use bugnet_launch::{Program, ProgramError, variables};
+use bugnet_launch::{Program, ProgramError, obstacle, variables};
 use std::ffi::{CString, OsStr, OsString, c_void};
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -113,13 +114,22 @@ fn plan(process: &Process, path: PathBuf) -> Plan {
     if program.elf == beginning.dynamorio {
         return unrecorded("it is another recording".into());
     }
-    if !may(&beginning.dynamorio, libc::X_OK) {
-        return unrecorded(format!("{} cannot be reached from here", beginning.dynamorio.display()));
+    match as_once_executed(|| out_of_reach(process, &program.elf)).or_else(obstacle) {
+        Some(why) => unrecorded(why),
+        None => Plan::Record(program),
     }
-    if !may(&process.options.log, libc::W_OK | libc::X_OK) {
-        return unrecorded(format!("the log in {} cannot be written from here", process.options.log.display()));
+}
+
+/// What the recorder cannot get at here, if there is something.
+fn out_of_reach(process: &Process, program: &Path) -> Option<String> {
+    let (dynamorio, log) = (&process.beginning.dynamorio, &process.options.log);
+    if !may(dynamorio, libc::X_OK) {
+        return Some(format!("{} cannot be reached from here", dynamorio.display()));
     }
-    Plan::Record(program)
+    if !may(log, libc::W_OK | libc::X_OK) {
+        return Some(format!("the log in {} cannot be written from here", log.display()));
+    }
+    (!may(program, libc::R_OK)).then(|| format!("{} cannot be read", program.display()))
 }
 
 fn c_string(bytes: impl AsRef<OsStr>) -> CString {
@@ -146,9 +156,9 @@ impl Exec {
         if string(path_at).is_none() {
             return Err(fault);
         }
-        let limit = Limit::of(thread);
+        let own_limits = Limits::of(thread);
         let Some(mut path) = path_argument(number, args).filter(|_| process.options.follow) else {
-            descriptor_limit::hand_over(limit);
+            limits::hand_over(&own_limits);
             return Ok(None);
         };
         // To the system, what runs now is DynamoRIO.
@@ -160,14 +170,14 @@ impl Exec {
             Plan::Fails => Ok(None),
             _ if pointers(argv).is_none() || pointers(envp).is_none() => Err(fault),
             Plan::Unrecorded { why, warn } => {
-                descriptor_limit::hand_over(limit);
+                limits::hand_over(&own_limits);
                 Ok(Some(Self::unrecorded(process, &path, argv, why, warn)))
             }
             Plan::Record(program) => {
                 let streams =
                     thread.syscall.own_streams.as_ref().map_or_else(|| process.streams().encode(), Streams::encode);
                 let Some(mut exec) = Self::recorded(process, &program, argv, envp) else { return Ok(None) };
-                exec.pass([(variables::STREAMS, streams), (variables::DESCRIPTORS, limit.encode())]);
+                exec.pass([(variables::STREAMS, streams), (variables::LIMITS, own_limits.encode())]);
                 let argv = if exec.argv.is_empty() { argv } else { exec.argv.as_ptr() as u64 };
                 let arguments = [(0, exec.path.as_ptr() as u64), (1, argv), (2, exec.envp.as_ptr() as u64)];
                 // `execveat` with a path from the root is `execve`, which alone DynamoRIO knows.

@@ -29,6 +29,7 @@ mod slow;
 use crate::apart::{Home, Where};
 use crate::callout::{self, Slot};
 use crate::code::read_memory;
+use crate::first_block;
 use crate::fs_base::Guard;
 use crate::kept;
 use crate::process;
@@ -90,7 +91,11 @@ pub unsafe extern "C" fn on_block(
         (sys::dr_emit_flags_t::DR_EMIT_DEFAULT, None)
     };
     if process.over() {
+        let first = instrs.first().copied();
         Rewriter::new(&block, instrs).specials_only(code);
+        if !process.has_begun() {
+            first_block::insert(&block, first);
+        }
         return flags;
     }
     let mut needed = CodeSeq(0);

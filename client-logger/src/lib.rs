@@ -23,7 +23,9 @@
 //! | `births` | what parents had done when they created threads |
 //! | `special` | CPUID, RDTSC and their like |
 //! | `streams` | descriptors that are the recording's standard output and error |
+//! | `limits` | resource limits of which the recorder needs more than the program may have |
 //! | `descriptor_limit` | how many descriptors the program may have |
+//! | `memory_limit` | how much memory the program may have |
 //! | `substitute` | system calls that the kernel gets in another form |
 //! | `answers` | system calls that are answered in the kernel's place |
 //! | `syscall` | system calls, output streams |
@@ -35,9 +37,12 @@
 //! | `protections` | what the program may do with its code |
 //! | `origin` | how a process began, its folder |
 //! | `exec` | programs that take this one's place |
+//! | `capabilities` | what the process may do beyond what its user may |
 //! | `environment` | hides the recorder's own variables |
 //! | `maps` | what is mapped where |
 //! | `modules` | the list of mapped ELF files |
+//! | `file_size_limit` | how large files may become |
+//! | `first_block` | the start of a program of which nothing is recorded |
 //! | `files` | small files of the log |
 //! | `options` | the client's options |
 
@@ -46,6 +51,7 @@ mod apart;
 mod births;
 mod by_rip;
 mod callout;
+mod capabilities;
 mod claims;
 mod code;
 mod coherence;
@@ -55,13 +61,17 @@ mod environment;
 mod exchange;
 mod exec;
 mod fault;
+mod file_size_limit;
 mod files;
+mod first_block;
 mod fs_base;
 mod instrument;
 mod kept;
 mod leave;
+mod limits;
 mod made_ahead;
 mod maps;
+mod memory_limit;
 mod modules;
 mod options;
 mod origin;

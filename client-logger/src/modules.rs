@@ -7,12 +7,16 @@ use crate::process;
 use bugnet_dr::sys;
 use bugnet_format::folder::{MODULES_FILE, Module};
 use object::Endianness;
-use object::elf::{FileHeader64, NT_GNU_BUILD_ID, PT_NOTE};
+use object::elf::{FileHeader64, NT_GNU_BUILD_ID, PT_LOAD, PT_NOTE, ProgramHeader64};
+use object::pod::slice_from_bytes;
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
 use std::ffi::{CStr, c_void};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+type Program = ProgramHeader64<Endianness>;
 
 /// The list of a process: each line once, at the place where it came last.
 struct List {
@@ -24,6 +28,9 @@ struct List {
 
 /// The list is written anew with so many lines more than twice those that there are.
 const SPARE: usize = 64;
+
+/// Whether the list cannot be written any more, which the user was told.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
 static LIST: Mutex<List> = Mutex::new(List { file: PathBuf::new(), lines: Vec::new(), written: 0 });
 
@@ -48,19 +55,25 @@ impl List {
 
 /// The GNU build id of the ELF file that is mapped from `base` on, in hexadecimal; empty without one.
 fn build_id(base: u64) -> String {
-    let mut page = vec![0; 4096];
-    if !read_memory(base, &mut page) {
-        return String::new();
-    }
-    let Ok(header) = FileHeader64::<Endianness>::parse(&*page) else { return String::new() };
     let endian = Endianness::Little;
-    let Ok(programs) = header.program_headers(endian, &*page) else { return String::new() };
+    let read = |address: u64, len: u64| {
+        let mut bytes = vec![0; len.min(1 << 16) as usize];
+        read_memory(address, &mut bytes).then_some(bytes)
+    };
+    let Some(programs) = read(base, size_of::<FileHeader64<Endianness>>() as u64).and_then(|bytes| {
+        let header = FileHeader64::<Endianness>::parse(&*bytes).ok()?;
+        let count = usize::from(header.e_phnum(endian));
+        // They may lie behind everything else, where `patchelf` puts them.
+        let bytes = read(base.checked_add(header.e_phoff(endian))?, (count * size_of::<Program>()) as u64)?;
+        let (programs, _) = slice_from_bytes::<Program>(&bytes, count).ok()?;
+        Some(programs.to_vec())
+    }) else {
+        return String::new();
+    };
+    let start = programs.iter().filter(|p| p.p_type(endian) == PT_LOAD).map(|p| p.p_vaddr(endian)).min().unwrap_or(0);
     for program in programs.iter().filter(|p| p.p_type(endian) == PT_NOTE) {
-        let size = program.p_filesz(endian).min(1 << 16) as usize;
-        let mut bytes = vec![0; size];
-        if !read_memory(base + program.p_offset(endian), &mut bytes) {
-            continue;
-        }
+        let address = base.wrapping_add(program.p_vaddr(endian)).wrapping_sub(start & !4095);
+        let Some(bytes) = read(address, program.p_filesz(endian)) else { continue };
         let Ok(mut notes) = NoteIterator::<FileHeader64<Endianness>>::new(endian, program.p_align(endian), &bytes)
         else {
             continue;
@@ -82,7 +95,8 @@ pub unsafe extern "C" fn on_load(_context: *mut c_void, info: *const sys::module
     let _own = Guard::new();
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
-    if info.full_path.is_null() {
+    // The list is for symbols of what was recorded.
+    if info.full_path.is_null() || process::get().over() || GIVEN_UP.load(Ordering::Relaxed) {
         return;
     }
     // SAFETY: a string of DynamoRIO's, and a union of which both fields are the same address.
@@ -100,6 +114,7 @@ pub unsafe extern "C" fn on_load(_context: *mut c_void, info: *const sys::module
         serde_json::to_string(&module).map_err(io::Error::from).and_then(|line| list.append(&file, line + "\n"));
     drop(list);
     if let Err(e) = written {
-        crate::warn(&format!("cannot write {}: {e}", file.display()));
+        GIVEN_UP.store(true, Ordering::Relaxed);
+        crate::warn(&format!("symbols will be missing: cannot write {}: {e}", file.display()));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::files;
 use crate::process;
-use bugnet_format::folder::{PROCESS_FILE, process_folder};
+use bugnet_format::folder::{CODE_FILE, MODULES_FILE, PROCESS_FILE, process_folder};
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::types::{Pid, ProcessId};
 use bugnet_launch::variables;
@@ -24,8 +24,8 @@ pub struct Beginning {
     pub origin: Origin,
     /// What [`crate::streams::Streams::begin`] takes.
     pub streams: String,
-    /// What [`crate::descriptor_limit::start`] takes.
-    pub descriptors: String,
+    /// What [`crate::limits::start`] takes.
+    pub limits: String,
     program: OsString,
     args: Vec<String>,
 }
@@ -51,7 +51,7 @@ impl Beginning {
             dynamorio: std::fs::read_link("/proc/self/exe").unwrap_or_default(),
             origin: origin.unwrap_or(Origin::Start),
             streams: value(variables::STREAMS).to_string_lossy().into_owned(),
-            descriptors: value(variables::DESCRIPTORS).to_string_lossy().into_owned(),
+            limits: value(variables::LIMITS).to_string_lossy().into_owned(),
             program: value(variables::PROGRAM),
             args: strings("cmdline").iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect(),
         }
@@ -88,11 +88,14 @@ pub fn make_folder(log: &Path, pid: u32, info: &ProcessInfo) -> Result<(ProcessI
     for program in 0.. {
         let id = ProcessId { pid: Pid(pid), program };
         let folder = log.join(process_folder(id));
-        match std::fs::create_dir(&folder) {
+        match files::create_folder(&folder) {
             Ok(()) => {
                 let path = folder.join(PROCESS_FILE);
                 let written = info.json().map_err(Error::other).and_then(|json| files::replace(&path, &json));
-                written.map_err(|e| format!("{}: {e}", path.display()))?;
+                if let Err(e) = written {
+                    let _ = std::fs::remove_dir_all(folder);
+                    return Err(format!("{}: {e}", path.display()));
+                }
                 return Ok((id, folder));
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
@@ -100,6 +103,18 @@ pub fn make_folder(log: &Path, pid: u32, info: &ProcessInfo) -> Result<(ProcessI
         }
     }
     Err(format!("process id {pid} was used too often"))
+}
+
+/// Says in a process's description that nothing of it is recorded, and why. Nothing else stays in its folder.
+pub fn mark_unrecorded(folder: &Path, info: &ProcessInfo, why: &str) {
+    let info = ProcessInfo { unrecorded: Some(why.to_owned()), ..info.clone() };
+    let path = folder.join(PROCESS_FILE);
+    for file in [CODE_FILE, MODULES_FILE] {
+        let _ = std::fs::remove_file(folder.join(file));
+    }
+    // On a full disk there is no room for another file, but what the present one has may do. If not, the message has to.
+    let Ok(json) = info.json() else { return };
+    let _ = files::replace(&path, &json).or_else(|_| files::overwrite(&path, &json));
 }
 
 /// How a program begins that the calling process is about to execute.

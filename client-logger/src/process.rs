@@ -3,7 +3,7 @@
 use crate::by_rip;
 use crate::claims::Claim;
 use crate::code::Code;
-use crate::descriptor_limit;
+use crate::limits;
 use crate::maps;
 use crate::options::Options;
 use crate::origin::{self, Beginning};
@@ -16,7 +16,7 @@ use crate::streams::Streams;
 use bugnet_dr::sys;
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::OutputStream;
-use bugnet_format::types::ProcessId;
+use bugnet_format::types::{Pid, ProcessId};
 use bugnet_handover::Handover;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -28,8 +28,12 @@ pub struct Process {
     pub options: Options,
     /// Process id, and which of its programs this is.
     pub id: ProcessId,
-    /// The process's folder in the log.
+    /// The process's folder in the log; empty if it has none, because it could not be made.
     pub folder: PathBuf,
+    /// What the folder says of the process.
+    info: ProcessInfo,
+    /// Whether it has a log.
+    begun: AtomicBool,
     /// What DynamoRIO and the logger were started with, for programs that this one executes.
     pub beginning: Beginning,
     code: Mutex<Code>,
@@ -74,23 +78,39 @@ pub fn current_pid() -> u32 {
 }
 
 /// Sets up the process's part of the log.
-pub fn start(options: Options) {
+pub fn start(mut options: Options) {
     if let Some(soft) = options.stack_limit {
         stack_move::limit(soft);
     }
     let beginning = Beginning::of_this_process();
-    descriptor_limit::start(&beginning.descriptors);
+    limits::start(&beginning.limits);
     let info = beginning.describe(beginning.origin);
     let streams = beginning.streams.clone();
     // It is gone once bugnet is.
     let handover = Handover::open(&options.log).ok();
-    let made = origin::make_folder(&options.log, current_pid(), &info)
-        .and_then(|(id, folder)| Ok((id, Code::create(&folder, options.keep)?, folder)));
-    let (id, code, folder) = made.unwrap_or_else(|why| crate::die(&why));
+    let (mut id, mut folder) = (ProcessId { pid: Pid(current_pid()), program: 0 }, PathBuf::new());
+    let code = origin::make_folder(&options.log, id.pid.0, &info).and_then(|made| {
+        (id, folder) = made;
+        Code::create(&folder, options.keep)
+    });
+    let why_over = OnceLock::new();
+    let code = code.unwrap_or_else(|why| {
+        crate::warn(&format!("{} (process {}) is not recorded: {why}", info.program, id.pid));
+        if folder.as_os_str().is_empty() {
+            // Nor are those that it starts: nothing could say what they come from.
+            options.follow = false;
+        } else {
+            origin::mark_unrecorded(&folder, &info, &why);
+        }
+        let _ = why_over.set(why);
+        Code::closed()
+    });
     set(Process {
         options,
         id,
         folder,
+        info,
+        begun: AtomicBool::new(false),
         beginning,
         code: Mutex::new(code),
         checkpoints: AtomicU64::new(0),
@@ -98,9 +118,9 @@ pub fn start(options: Options) {
         threaded: AtomicBool::new(false),
         handover,
         restricted: AtomicBool::new(false),
-        over: AtomicBool::new(false),
+        over: AtomicBool::new(why_over.get().is_some()),
         exiting: AtomicBool::new(false),
-        why_over: OnceLock::new(),
+        why_over,
         streams: Mutex::new(Streams::begin(&streams)),
         by_fs: AtomicBool::new(true),
         stack_moves: AtomicBool::new(false),
@@ -172,7 +192,13 @@ impl Process {
     /// Nothing of this process is recorded any more, for this reason, which the user is told.
     pub fn end(&self, why: &str) {
         if self.why_over.set(why.to_owned()).is_ok() {
-            crate::warn(&format!("recording ends here: {why}"));
+            match self.begun.load(Ordering::SeqCst) {
+                true => crate::warn(&format!("recording ends here: {why}")),
+                false => {
+                    crate::warn(&format!("{} (process {}) is not recorded: {why}", self.info.program, self.id.pid));
+                    origin::mark_unrecorded(&self.folder, &self.info, why);
+                }
+            }
         }
         self.leave();
     }
@@ -213,6 +239,11 @@ impl Process {
         }
     }
 
+    /// A thread of it has a log.
+    pub fn note_begun(&self) {
+        self.begun.store(true, Ordering::SeqCst);
+    }
+
     /// Whether nothing is recorded any more.
     pub fn over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
@@ -226,6 +257,9 @@ impl Process {
     /// Finds room for the shadow of a thread that begins, or of a process that shares the program's memory.
     pub fn first_shadow(&self, foreign: bool) -> Shadow {
         let lazy = self.threaded() && !foreign;
+        if self.over() {
+            return Shadow::none();
+        }
         if self.by_fs() {
             let steps = if self.has_begun() { Steps::Any } else { Steps::Wide };
             if let Some(shadow) = Shadow::at_distance(self.stack_moves(), steps, None, lazy) {
@@ -238,11 +272,9 @@ impl Process {
                 self.stack_moves.store(true, Ordering::Relaxed);
                 return shadow;
             }
-            if self.over() {
-                return Shadow::none();
-            }
             if self.has_begun() {
-                crate::die("there is no room for the shadow of a process that shares the program's memory");
+                self.end("there is no room for the shadow of a process that shares the program's memory");
+                return Shadow::none();
             }
             // No block has been built yet.
             self.by_fs.store(false, Ordering::SeqCst);
@@ -327,7 +359,9 @@ pub fn forked() -> bool {
         return false;
     }
     let mut code = parent.code();
-    let origin = Origin::Fork { from: parent.id, code_pages: code.seq().0 };
+    // A child that is not recorded has no code.
+    let code_pages = if parent.over() { 0 } else { code.seq().0 };
+    let origin = Origin::Fork { from: parent.id, code_pages };
     let mut info: ProcessInfo = parent.beginning.describe(origin);
     if parent.over() {
         // The code cache holds blocks without instrumentation.
@@ -353,6 +387,8 @@ pub fn forked() -> bool {
         options: parent.options.clone(),
         id,
         folder,
+        info,
+        begun: AtomicBool::new(false),
         beginning: parent.beginning.clone(),
         code: Mutex::new(code),
         checkpoints: AtomicU64::new(0),

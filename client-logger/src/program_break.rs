@@ -5,6 +5,7 @@
 //! DynamoRIO has mapped stays reserved for the heap to grow, since here, other mappings come close to it.
 
 use crate::maps;
+use crate::memory_limit;
 use crate::substitute::Substitution;
 use bugnet_dr::sys;
 use bugnet_format::types::Addr;
@@ -66,7 +67,9 @@ impl Break {
         // SAFETY: DynamoRIO's mapping for this purpose, which nobody has used yet.
         let reserves = || unsafe { sys::dr_memory_protect(start as *mut c_void, (end - start) as usize, 0) } != 0;
         if end > start + SPREAD && reserves() {
-            let start = start + distance();
+            let distance = distance();
+            memory_limit::mapped(start as *const c_void, distance as usize);
+            let start = start + distance;
             return Self { start, now: start, reserved: end };
         }
         Self { start, now: start, reserved: start }
@@ -143,6 +146,18 @@ pub fn after(step: &Step, wanted: u64, result: u64) -> u64 {
 /// Whether an address lies in what is reserved for the heap, where natively there is nothing.
 pub fn is_reserved(address: u64) -> bool {
     lock().as_ref().is_some_and(|here| (page_end(here.now)..here.reserved).contains(&address))
+}
+
+/// Where the break is.
+pub fn now() -> u64 {
+    lock().get_or_insert_with(Break::first).now
+}
+
+/// What is mapped above the break, of which the program has nothing yet.
+pub fn spare() -> Range<u64> {
+    let mut lock = lock();
+    let here = lock.get_or_insert_with(Break::first);
+    page_end(here.now)..here.reserved.max(page_end(here.now))
 }
 
 /// The heap up to the break.

@@ -90,6 +90,13 @@ pub fn make_room(range: &Range<u64>) -> bool {
     shadows(|all| all.overlapping(range).next().is_none() && !units(range).any(|unit| all.tables.contains(&unit)))
 }
 
+/// Whether an address lies in what is reserved for shadows and tables.
+pub fn is_ours(address: u64) -> bool {
+    shadows(|all| {
+        all.granules.contains_key(&(address & !(GRANULE - 1))) || all.tables.contains(&(address >> UNIT_SHIFT))
+    })
+}
+
 /// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
 const TABLES: u64 = 1 << 44;
 

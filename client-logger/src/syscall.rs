@@ -3,10 +3,10 @@
 use crate::answers;
 use crate::callout::Slot;
 use crate::code::read_memory;
-use crate::descriptor_limit::{self, Limit};
 use crate::exec::Exec;
 use crate::fault;
 use crate::fs_base::Guard;
+use crate::limits::{self, Limits};
 use crate::process;
 use crate::program_break::{self, Step};
 use crate::retry::Retry;
@@ -50,7 +50,7 @@ pub struct SyscallState {
     /// What descriptors refer to in a child of `vfork`, which has its parent's memory, but descriptors of its own.
     pub own_streams: Option<Streams>,
     /// The limit of descriptors of a child of `vfork`.
-    pub own_limit: Option<Limit>,
+    pub own_limits: Option<Limits>,
 }
 
 /// Whether the client sees a system call: it sees all.
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     // SAFETY: in the event.
     let instead =
         set_gs_base(thread, number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
-    let instead = instead.or_else(|| descriptor_limit::instead(thread, number, &args));
+    let instead = instead.or_else(|| limits::instead(thread, number, &args));
     let instead = instead.or_else(|| answers::in_the_way(thread, number, &args));
     if shares_memory(number, &args) {
         process::get().share_blocks();
@@ -420,7 +420,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
         exec.failed(drcontext);
     }
     if matches!(i64::from(number), libc::SYS_execve | libc::SYS_execveat) {
-        descriptor_limit::take_back();
+        limits::take_back();
     }
     if let Some(substitution) = thread.syscall.substitution.take() {
         substitution.undo(drcontext);

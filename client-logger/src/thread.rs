@@ -12,10 +12,10 @@ mod serve;
 
 use crate::callout::{self, Slot};
 use crate::density::Density;
-use crate::descriptor_limit::Limit;
 use crate::environment;
 use crate::fs_base;
 use crate::leave::Leave;
+use crate::limits::Limits;
 use crate::made_ahead::MadeAhead;
 use crate::process::{self, Process};
 use crate::shadow::Shadow;
@@ -185,7 +185,7 @@ impl Thread {
         // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
         let foreign = process::current_pid() != process.id.pid.0;
         let own_streams = foreign.then(|| process.streams().clone());
-        let own_limit = foreign.then(Limit::of_process);
+        let own_limits = foreign.then(Limits::of_process);
         let own_fs = if fs_base::can_be_set() { fs_base::get() } else { 0 };
         let shadow = process.first_shadow(foreign);
         let thread = Box::new(Self {
@@ -228,7 +228,7 @@ impl Thread {
             repeat: (0, 0, 0, false),
             repeat_position: u64::MAX,
             forbidden: None,
-            syscall: SyscallState { own_streams, own_limit, ..SyscallState::default() },
+            syscall: SyscallState { own_streams, own_limits, ..SyscallState::default() },
             buffer: Vec::new(),
         });
         let thread = Box::into_raw(thread);
@@ -323,7 +323,7 @@ impl Thread {
         // SAFETY: asks for a number.
         thread.tid = Tid(unsafe { sys::dr_get_thread_id(context) } as u32);
         thread.syscall.own_streams = None;
-        thread.syscall.own_limit = None;
+        thread.syscall.own_limits = None;
         thread.paused = false;
         thread.interval = IntervalNo(0);
         thread.instructions_before = 0;
@@ -491,7 +491,9 @@ impl Thread {
             Some(log) => log.begin(&header, &first)?,
             None => {
                 let folder = process.folder.join(folder::thread_folder(self.tid));
-                self.log = Some(Writer::create(process.id, folder, process.options.keep, &header, &first)?);
+                let log = Writer::create(process.id, folder.clone(), process.options.keep, &header, &first);
+                self.log = Some(log.inspect_err(|_| drop(std::fs::remove_dir_all(folder)))?);
+                process.note_begun();
             }
         }
         process.code().begin_interval(self.tid, header.code_seq);

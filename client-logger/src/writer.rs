@@ -7,6 +7,7 @@ mod file;
 mod frames;
 mod tail;
 
+use crate::files;
 use crate::process;
 use bugnet_format::folder::interval_file;
 use bugnet_format::frame::{IntervalHeader, TailHeader};
@@ -52,6 +53,8 @@ pub struct Writer {
     keep: u64,
     interval: IntervalNo,
     frames: Frames,
+    /// The next interval's file, if it is there already.
+    next: Option<LogFile>,
     /// Number of the next frame, whose records are in `tail`.
     frame: u32,
     tail: Tail,
@@ -92,7 +95,7 @@ impl Writer {
         header: &IntervalHeader,
         checkpoint: &Record<'_>,
     ) -> Result<Self, String> {
-        std::fs::create_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        files::create_folder(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let tail = Tail::create(&folder, 0)?;
         let mut writer = Self {
             process,
@@ -101,6 +104,7 @@ impl Writer {
             keep,
             interval: header.interval,
             frames: Frames::none(),
+            next: None,
             frame: 0,
             tail,
             resting: false,
@@ -114,6 +118,20 @@ impl Writer {
         };
         writer.begin(header, checkpoint)?;
         Ok(writer)
+    }
+
+    /// Name of an interval's file as long as it has nothing in it.
+    fn new_file(&self, interval: IntervalNo) -> PathBuf {
+        self.folder.join(interval_file(interval)).with_extension("new")
+    }
+
+    /// Makes sure that the next interval can begin: to be asked before the present one ends as full.
+    ///
+    /// # Errors
+    /// A sentence: there is no room for it.
+    pub fn prepare_next(&mut self) -> Result<(), String> {
+        self.next = Some(Frames::prepare(&self.new_file(IntervalNo(self.interval.0 + 1)))?);
+        Ok(())
     }
 
     /// Begins an interval.
@@ -136,11 +154,12 @@ impl Writer {
         // The file gets its name when it has its header and the tail its first record: a reader never meets an
         // interval with nothing in it.
         let path = self.folder.join(interval_file(header.interval));
-        let new = path.with_extension("new");
+        let new = self.new_file(header.interval);
+        let prepared = self.next.take().map_or_else(|| Frames::prepare(&new), Ok)?;
         if let Some(pending) = &mut self.pending {
             pending.before = Some(std::mem::replace(&mut self.frames, Frames::none()));
         }
-        self.frames.begin(&new, header)?;
+        self.frames.begin(prepared, header)?;
         std::fs::rename(&new, &path).map_err(|e| format!("{}: {e}", path.display()))?;
         if self.keep > 0 && header.interval.0 >= self.keep {
             let old = self.folder.join(interval_file(IntervalNo(header.interval.0 - self.keep)));
@@ -291,6 +310,9 @@ impl Writer {
             Record::Reach { addr: Addr(part.start), len: part.end - part.start }.encode(&mut self.scratch);
         }
         let full = reason == EndReason::Full;
+        if !full {
+            self.forget_next();
+        }
         let end = |reason: EndReason, regs| Record::End { delta, reason, regs: Box::new(regs) };
         end(reason, regs.clone()).encode(&mut self.scratch);
         let used = self.tail.used();
@@ -301,6 +323,7 @@ impl Writer {
         if let Err(why) = done {
             if full {
                 // There will be no next interval.
+                self.forget_next();
                 self.scratch.clear();
                 end(EndReason::LogStopped { why: why.clone() }, regs).encode(&mut self.scratch);
                 self.tail.cut(used);
@@ -312,6 +335,14 @@ impl Writer {
             self.frames.close();
         }
         Ok(())
+    }
+
+    /// No interval follows.
+    fn forget_next(&mut self) {
+        if let Some(mut file) = self.next.take() {
+            file.close();
+            let _ = std::fs::remove_file(self.new_file(IntervalNo(self.interval.0 + 1)));
+        }
     }
 
     /// The thread's tails.

@@ -23,6 +23,7 @@ pub mod heap;
 pub mod ir;
 pub mod liveness;
 mod memory;
+mod unwinder;
 pub mod zeroing;
 
 pub use dynamorio_sys as sys;

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 /// Name of the file in the log's folder; it is there while `bugnet record` runs.
 pub const FILE: &str = ".handover";
 /// First bytes of the file; another layout has others.
-const MAGIC: u64 = u64::from_le_bytes(*b"BNHAND01");
+const MAGIC: u64 = u64::from_le_bytes(*b"BNHAND02");
 /// As many frames can wait at once.
 const SLOTS: usize = 64;
 
@@ -150,6 +150,8 @@ struct Layout {
     closed: AtomicU32,
     /// Changes with each job.
     bell: AtomicU32,
+    /// Whether the other side has been there.
+    opened: AtomicU32,
     slots: [Slot; SLOTS],
 }
 
@@ -182,12 +184,14 @@ impl Handover {
     /// The operating system's.
     pub fn create(log: &Path) -> Result<Self> {
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create_new(true).mode(0o600).open(log.join(FILE))?;
+        let path = log.join(FILE);
+        let mut file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
         // Written, and not just made longer: a full disk must not kill whoever writes to the mapping.
         let mut bytes = vec![0; size_of::<Layout>()];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        file.write_all(&bytes)?;
-        map(&file).map(Self)
+        let mapped = file.write_all(&bytes).and_then(|()| map(&file));
+        // A part of it is of no use, and takes room.
+        mapped.map(Self).inspect_err(|_| drop(std::fs::remove_file(&path)))
     }
 
     /// Maps the file of the log in this folder.
@@ -203,7 +207,14 @@ impl Handover {
         if layout.magic.load(Ordering::Relaxed) != MAGIC {
             return Err(Error::other("a file of another version"));
         }
+        layout.opened.store(1, Ordering::Release);
         Ok(Self(layout))
+    }
+
+    /// Whether somebody has [opened](Self::open) it.
+    #[must_use]
+    pub fn was_opened(&self) -> bool {
+        self.0.opened.load(Ordering::Acquire) != 0
     }
 
     /// A thread hands a frame over, whose records stay as they are until the ticket is settled. `None` if it has to compress

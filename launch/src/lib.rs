@@ -4,7 +4,9 @@
 
 pub mod error;
 pub mod program;
+mod surroundings;
 pub mod variables;
 
 pub use error::ProgramError;
 pub use program::Program;
+pub use surroundings::obstacle;

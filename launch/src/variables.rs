@@ -10,8 +10,8 @@ pub const RUN_UNDER: &str = "DYNAMORIO_RUNUNDER";
 pub const OPTIONS: &str = "DYNAMORIO_OPTIONS";
 /// How the program came to be, for the logger alone: JSON as in `process.json`. Absent for the first program.
 pub const ORIGIN: &str = "DYNAMORIO_BUGNET_ORIGIN";
-/// The limit of descriptors that the program would have natively, soft and hard, with a colon between: for the logger alone,
-/// since DynamoRIO raises it.
-pub const DESCRIPTORS: &str = "DYNAMORIO_BUGNET_DESCRIPTORS";
+/// The limits that the program would have natively of what the recorder needs more of, so that the kernel has raised ones: of
+/// descriptors, address space and data. Each has a soft and a hard one, with a colon between. For the logger alone.
+pub const LIMITS: &str = "DYNAMORIO_BUGNET_LIMITS";
 /// Which descriptors are the recording's standard output and error, for the logger alone. Absent for the first program.
 pub const STREAMS: &str = "DYNAMORIO_BUGNET_STREAMS";

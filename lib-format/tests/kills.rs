@@ -88,6 +88,16 @@ const KILLED: &[KilledState] = &[
         &[2, 28, 3],
     ),
     (
+        "interval-prepared",
+        |log| {
+            let records = log.threads[0].intervals[1].frames.pop().unwrap();
+            log.threads[0].tail = Some((TailHeader { interval: IntervalNo(1), frame: 0 }, records[..3].to_vec()));
+        },
+        |log| std::fs::write(log.join("p4242/t4242/00000002.new"), [0; HEADER_SIZE]).unwrap(),
+        &[Invariant::EndPresent],
+        &[2, 28, 3],
+    ),
+    (
         "two-tails-in-use",
         |log| {
             let records = log.threads[0].intervals[1].frames.pop().unwrap();

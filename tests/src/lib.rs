@@ -3,10 +3,12 @@
 //! The tests themselves are in `tests/`: each starts the built `bugnet` as a user would, and reads logs with
 //! `bugnet-format`. `spec-harness` measures the same programs ([`programs`]).
 
+pub mod alike;
 pub mod asm;
 pub mod bugnet;
 pub mod inputs;
 pub mod many_loads;
+pub mod moved;
 pub mod parallel;
 pub mod programs;
 pub mod servers;

@@ -6,6 +6,7 @@ use bugnet_tests::bugnet::{
     Workshop, binary, must_pass, printed, run, same_behaviour, same_bytes, source_tree, verify_log,
 };
 use bugnet_tests::inputs;
+use bugnet_tests::moved::{Moved, copy};
 use bugnet_tests::programs::compile;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -74,71 +75,6 @@ fn replay_under(wrapper: &[&str], bugnet: &Path, log: &Path, native: &Output) ->
     let output = run(wrapped(wrapper, bugnet).args(["replay", "--output"]).arg(log).current_dir("/"))?;
     same_bytes("replayed standard output", &native.stdout, &output.stdout)?;
     same_bytes("replayed standard error", &native.stderr, &output.stderr)
-}
-
-/// Copies a folder; everybody may read the copy.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let output = run(Command::new("cp").arg("-r").arg(from).arg(to))?;
-    ensure!(output.status.success(), "cp\n{}", printed(&output));
-    readable_by_all(to)
-}
-
-/// A folder with a bugnet in it, laid out as installed, that any user can run.
-struct Moved {
-    folder: PathBuf,
-}
-
-impl Moved {
-    fn new(name: &str) -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("bugnet-test-{name}-{}", std::process::id()));
-        let (bin, lib) = (folder.join("bin"), folder.join("lib/bugnet"));
-        fs::create_dir_all(&bin)?;
-        fs::create_dir_all(lib.parent().context("lib/bugnet has a parent")?)?;
-        fs::copy(binary()?, bin.join("bugnet"))?;
-        let built = binary()?.parent().context("bugnet lies in a folder")?.to_owned();
-        let installed = built.join("../lib/bugnet");
-        if installed.is_dir() {
-            copy(&installed, &lib)?;
-        } else {
-            fs::create_dir_all(&lib)?;
-            for name in ["libbugnet_logger.so", "libbugnet_replayer.so", "replay-host"] {
-                fs::copy(built.join(name), lib.join(name)).with_context(|| format!("{name} in {}", built.display()))?;
-            }
-            fs::copy(dynamorio(&built)?, lib.join("libdynamorio.so"))?;
-        }
-        readable_by_all(&folder)?;
-        Ok(Self { folder })
-    }
-
-    fn bugnet(&self) -> PathBuf {
-        self.folder.join("bin/bugnet")
-    }
-}
-
-impl Drop for Moved {
-    fn drop(&mut self) {
-        // A folder that stays behind in the temporary folder harms nobody.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn readable_by_all(folder: &Path) -> Result<()> {
-    let output = run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder))?;
-    ensure!(output.status.success(), "chmod\n{}", printed(&output));
-    Ok(())
-}
-
-/// The newest libdynamorio.so that cargo built.
-fn dynamorio(built: &Path) -> Result<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(built.join("build"))? {
-        let path = entry?.path().join("out/build/lib64/release/libdynamorio.so");
-        if let Ok(metadata) = path.metadata() {
-            found.push((metadata.modified()?, path));
-        }
-    }
-    found.sort();
-    Ok(found.pop().with_context(|| format!("no libdynamorio.so below {}", built.display()))?.1)
 }
 
 #[test]

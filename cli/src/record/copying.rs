@@ -1,10 +1,11 @@
 //! Copies of the program's ELF files, made while it runs: they are there when it ends, whatever became of the originals.
 
 use bugnet_format::folder::{Module, Recording};
-use bugnet_replay::symbols::pack_elf;
+use bugnet_format::types::ProcessId;
+use bugnet_replay::symbols::pack_elf_below;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,12 +66,15 @@ fn copy(folder: &Path, stop: &AtomicBool) {
         let found = modules(folder).unwrap_or_default();
         // What is new is copied once, but looked for again and again.
         pause = (begun.elapsed() / RARER).clamp(PAUSE, LONGEST_PAUSE).max((own_time() - start) * REST);
-        for module in found {
+        for (process, module) in found {
             if stop.load(Ordering::Relaxed) {
                 return;
             }
-            if seen.insert(module.path.clone()) {
-                let _ = pack_elf(folder, from_ref(&module));
+            if seen.insert((module.path.clone(), module.build_id.clone())) {
+                // As the process sees it, which may have another root folder. It may have ended, too.
+                let root = PathBuf::from(format!("/proc/{}/root", process.pid));
+                let root = if root.exists() { root } else { PathBuf::from("/") };
+                let _ = pack_elf_below(&root, folder, from_ref(&module));
             }
         }
     }
@@ -81,12 +85,12 @@ fn own_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-/// The files that the recorded processes have mapped so far.
-pub fn modules(log: &Path) -> bugnet_replay::Result<Vec<Module>> {
+/// The files that the recorded processes have mapped so far, each with a process that has.
+pub fn modules(log: &Path) -> bugnet_replay::Result<Vec<(ProcessId, Module)>> {
     let recording = Recording::open(log)?;
     let mut modules = Vec::new();
-    for pid in recording.processes()? {
-        modules.extend(recording.modules(pid)?);
+    for process in recording.processes()? {
+        modules.extend(recording.modules(process)?.into_iter().map(|module| (process, module)));
     }
     Ok(modules)
 }

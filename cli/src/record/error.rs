@@ -3,6 +3,7 @@
 use bugnet_format::FormatError;
 use bugnet_launch::ProgramError;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// bugnet itself failed, as `env` and `timeout` have it.
@@ -23,6 +24,24 @@ pub enum RecordError {
     LogExists {
         /// The folder or file.
         path: PathBuf,
+    },
+    /// `-o` names a link.
+    #[error(
+        "{path} is a symbolic link; bugnet puts no log where a link leads: give -o the folder itself, or the name of a new one"
+    )]
+    LogIsLink {
+        /// The link.
+        path: PathBuf,
+    },
+    /// `-o` names a folder of another user's.
+    #[error(
+        "{path} belongs to another user (user id {owner}), who could read and change the log; give -o the name of a new one"
+    )]
+    LogOfAnother {
+        /// The folder.
+        path: PathBuf,
+        /// The user id of its owner.
+        owner: u32,
     },
     /// The log's folder cannot be made.
     #[error("cannot make the log folder {path}: {source}; choose another place with -o or BUGNET_DIR")]
@@ -56,6 +75,12 @@ pub enum RecordError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// There can be no other process.
+    #[error("cannot start a process: {source}")]
+    NoProcess {
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The program ran, but nothing was recorded.
     #[error(
         "nothing was recorded: DynamoRIO did not load {logger}; the program ran unrecorded, or ended before it started \
@@ -84,6 +109,12 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// Whether the disk has no room for a log. The program can run all the same.
+    pub fn lacks_room(&self) -> bool {
+        let Self::LogFolder { source, .. } = self else { return false };
+        matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    }
+
     /// The exit code that stands for this error.
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -1,7 +1,9 @@
-//! What this process inherited and its own runtime, or waiting for the program, changes: signals and closed standard
-//! descriptors. The recorded program must find all of it as it was.
+//! What this process inherited and its own runtime, or recording the program, changes: signals, closed standard descriptors,
+//! the file mode creation mask. The recorded program must find all of it as it was.
 
+use super::limits::Limits;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
+use nix::sys::stat::{Mode, umask};
 use std::io::Result;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -31,20 +33,34 @@ static REMEMBER: extern "C" fn() = {
     remember
 };
 
-/// Signal state and standard descriptors as this process inherited them.
+/// Signal state, standard descriptors and file mode creation mask as this process inherited them.
 #[derive(Clone, Copy, Debug)]
 pub struct Inherited {
+    umask: Mode,
     mask: SigSet,
     child_ignored: bool,
+    file_size_ignored: bool,
+    limits: Limits,
 }
 
 impl Inherited {
-    /// Blocks the `blocked` signals, and lets ended children be waited for; what was before is in the result.
+    /// Blocks the `blocked` signals, lets ended children be waited for, and keeps all files that are made from here on to
+    /// their owner, who may read and write them; raises the limit of descriptors; lets files that grow too large be
+    /// errors. What was before is in the result.
     pub fn replace(blocked: &SigSet) -> Result<Self> {
         let mut mask = SigSet::empty();
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(blocked), Some(&mut mask))?;
         let old = set_handler(Signal::SIGCHLD, SigHandler::SigDfl)?;
-        Ok(Self { mask, child_ignored: matches!(old, SigHandler::SigIgn) })
+        let umask = umask(Mode::S_IRWXG | Mode::S_IRWXO);
+        let file_size = set_handler(Signal::SIGXFSZ, SigHandler::SigIgn)?;
+        let is_ignored = |handler| matches!(handler, SigHandler::SigIgn);
+        let (child_ignored, file_size_ignored) = (is_ignored(old), is_ignored(file_size));
+        Ok(Self { umask, mask, child_ignored, file_size_ignored, limits: Limits::raise()? })
+    }
+
+    /// The limits, for the logger.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Restores the signal mask only.
@@ -52,15 +68,18 @@ impl Inherited {
         Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None)?)
     }
 
-    /// Restores everything; for the child, just before it executes the program.
-    pub fn restore(&self) -> Result<()> {
+    /// Restores everything that a program finds that is recorded, or not; just before it is executed.
+    pub fn restore(&self, recorded: bool) -> Result<()> {
         let handler = |ignored| if ignored { SigHandler::SigIgn } else { SigHandler::SigDfl };
         set_handler(Signal::SIGCHLD, handler(self.child_ignored))?;
+        set_handler(Signal::SIGXFSZ, handler(self.file_size_ignored))?;
         set_handler(Signal::SIGPIPE, handler(SIGPIPE_IGNORED.load(Ordering::Relaxed)))?;
         for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) & 1 << fd != 0) {
             // SAFETY: closes what Rust's runtime opened, in a child that uses it no more.
             unsafe { libc::close(fd) };
         }
+        umask(self.umask);
+        self.limits.restore(recorded)?;
         self.restore_mask()
     }
 }

@@ -2,16 +2,17 @@
 
 use super::error::RecordError;
 use super::inherited::Inherited;
+use super::limits::Limits;
 use super::low_layout;
 use bugnet_launch::{Program, variables};
 use nix::sched::{CloneFlags, clone};
-use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
+use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Longest option string that DynamoRIO takes, in bytes (`MAX_OPTIONS_STRING`, less its NUL byte).
 const MAX_OPTIONS: usize = 2047;
@@ -128,7 +129,12 @@ fn own_environment() -> Vec<CString> {
 }
 
 /// The user's environment and, behind it, what DynamoRIO needs to know. The logger hides the latter from the program.
-fn environment(own: Vec<CString>, program: &Path, options: &OsStr) -> Result<Vec<CString>, RecordError> {
+fn environment(
+    own: Vec<CString>,
+    program: &Path,
+    options: &OsStr,
+    limits: &Limits,
+) -> Result<Vec<CString>, RecordError> {
     let mut all = own;
     all.retain(|variable| !variable.as_bytes().starts_with(variables::PREFIX));
     let assignment = |name: &str, value: &OsStr| {
@@ -140,9 +146,7 @@ fn environment(own: Vec<CString>, program: &Path, options: &OsStr) -> Result<Vec
     all.push(assignment(variables::PROGRAM, program.as_os_str())?);
     all.push(assignment(variables::RUN_UNDER, OsStr::new("1"))?);
     all.push(assignment(variables::OPTIONS, options)?);
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        all.push(assignment(variables::DESCRIPTORS, OsStr::new(&format!("{soft}:{hard}")))?);
-    }
+    all.push(assignment(variables::LIMITS, OsStr::new(&limits.encode()))?);
     Ok(all)
 }
 
@@ -158,43 +162,86 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 /// Bytes of the stack on which a child comes as far as to execute.
 const STACK: usize = 64 << 10;
 
-/// Executes `dynamorio` itself with the program's arguments, in a child that has the signal state and the standard
-/// descriptors of `inherited`.
-pub fn launch(
-    program: &Program,
-    dynamorio: &Path,
-    logger: &Path,
-    options: &LoggerOptions,
-    inherited: Inherited,
-) -> Result<Pid, RecordError> {
-    let environment = environment(own_environment(), &program.elf, &dynamorio_options(logger, options)?)?;
-    let arguments = program.argv.iter().cloned().map(c_string).collect::<Result<Vec<_>, _>>()?;
-    let file = c_string(dynamorio.as_os_str().to_owned())?;
-    let (argv, envp) = (pointers(&arguments), pointers(&environment));
-    let low = options.stack_limit.is_some();
-    let exec = || -> std::io::Result<()> {
-        inherited.restore()?;
-        if low {
-            low_layout::ask()?;
+/// What is executed.
+pub struct Execution {
+    path: PathBuf,
+    file: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    recorded: bool,
+    /// Whether in a low layout of the address space.
+    low: bool,
+}
+
+impl Execution {
+    /// `dynamorio` itself with the program's arguments.
+    pub fn recorded(
+        program: &Program,
+        dynamorio: &Path,
+        logger: &Path,
+        options: &LoggerOptions,
+        limits: &Limits,
+    ) -> Result<Self, RecordError> {
+        let options_text = dynamorio_options(logger, options)?;
+        Ok(Self {
+            path: dynamorio.to_owned(),
+            file: c_string(dynamorio.as_os_str().to_owned())?,
+            arguments: program.argv.iter().cloned().map(c_string).collect::<Result<_, _>>()?,
+            environment: environment(own_environment(), &program.elf, &options_text, limits)?,
+            recorded: true,
+            low: options.stack_limit.is_some(),
+        })
+    }
+
+    /// The program, as if there were no bugnet.
+    pub fn native(program: &Program, command: &[OsString]) -> Result<Self, RecordError> {
+        Ok(Self {
+            path: program.file.clone(),
+            file: c_string(program.file.clone().into_os_string())?,
+            arguments: command.iter().cloned().map(c_string).collect::<Result<_, _>>()?,
+            environment: own_environment(),
+            recorded: false,
+            low: false,
+        })
+    }
+
+    /// Executes it in this process, with all that was `inherited`. Returns only if that fails.
+    pub fn execute(&self, inherited: &Inherited) -> std::io::Result<Infallible> {
+        self.prepare()(inherited)
+    }
+
+    /// The same, without an allocation once it is called.
+    fn prepare(&self) -> impl Fn(&Inherited) -> std::io::Result<Infallible> {
+        let (argv, envp) = (pointers(&self.arguments), pointers(&self.environment));
+        move |inherited| {
+            inherited.restore(self.recorded)?;
+            if self.low {
+                low_layout::ask()?;
+            }
+            // SAFETY: the path and both arrays are alive and end with a NUL byte or a null pointer.
+            unsafe { libc::execve(self.file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+            Err(std::io::Error::last_os_error())
         }
-        // SAFETY: the path and both arrays are alive and end with a NUL byte or a null pointer.
-        unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
-        Err(std::io::Error::last_os_error())
-    };
+    }
+}
+
+/// Executes a program in a child that has all that was `inherited`.
+pub fn launch(execution: &Execution, inherited: &Inherited) -> Result<Pid, RecordError> {
+    let exec = execution.prepare();
     let mut failed = None;
     let mut stack = vec![0; STACK];
     let in_child = || {
-        failed = exec().err();
+        failed = exec(inherited).err();
         1
     };
-    let failure = |source| RecordError::Launch { path: dynamorio.to_owned(), source };
+    let failure = |source| RecordError::Launch { path: execution.path.clone(), source };
     // As `vfork`: the child has this process's memory, which waits until it has executed. A copy would take longer than all the
     // rest here.
     let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
     // SAFETY: this process has one thread, so the child is the only one that runs in its memory; the stack is large enough for
     // a few system calls, and the child executes or ends before it goes away.
     let child = unsafe { clone(Box::new(in_child), &mut stack, flags, Some(libc::SIGCHLD)) };
-    let child = child.map_err(|errno| failure(errno.into()))?;
+    let child = child.map_err(|errno| RecordError::NoProcess { source: errno.into() })?;
     match failed {
         None => Ok(child),
         Some(source) => {
@@ -247,10 +294,10 @@ mod tests {
     #[test]
     fn environment_keeps_order_duplicates_and_oddities() {
         let own = ["B=1", "odd", "A=2", "DYNAMORIO_OPTIONS=x", "B=3", "=C:=D"].map(|v| CString::new(v).unwrap());
-        let variables = environment(own.into(), Path::new("/bin/true"), OsStr::new("-o")).unwrap();
+        let limits = Limits::raise().unwrap();
+        let variables = environment(own.into(), Path::new("/bin/true"), OsStr::new("-o"), &limits).unwrap();
         let variables: Vec<_> = variables.iter().map(|v| v.to_str().unwrap()).collect();
-        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-        let limit = format!("DYNAMORIO_BUGNET_DESCRIPTORS={soft}:{hard}");
+        let limit = format!("DYNAMORIO_BUGNET_LIMITS={}", limits.encode());
         let ours = ["DYNAMORIO_EXE_PATH=/bin/true", "DYNAMORIO_RUNUNDER=1", "DYNAMORIO_OPTIONS=-o", &limit];
         assert_eq!(variables, [&["B=1", "odd", "A=2", "B=3", "=C:=D"][..], &ours].concat());
     }

@@ -2,9 +2,15 @@
 
 use super::error::RecordError;
 use bugnet_format::folder::{META_FILE, NEW_META_FILE};
+use nix::unistd::geteuid;
 use std::ffi::{OsStr, OsString};
+use std::fs::{OpenOptions, Permissions};
 use std::io::{Error, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// What may be done with the folder of a log: all, by its owner.
+const PRIVATE: u32 = 0o700;
 
 /// Name of the link to the newest recording.
 pub const LATEST: &str = "latest";
@@ -23,30 +29,25 @@ pub fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<Pat
 #[derive(Debug)]
 pub struct LogFolder {
     path: PathBuf,
-    /// Whether it was made here, or was there and empty.
-    made: bool,
+    /// What may be done with it by whom, if it was there, and empty; none if it was made here.
+    found: Option<Permissions>,
     kept: bool,
     /// Where logs lie by default, with the `latest` link; none if that is not known.
     links: Option<PathBuf>,
 }
 
 impl LogFolder {
-    /// The folder that the user named: a new one, or one that is there and empty. `default` is where logs lie that are not
-    /// named.
+    /// The folder that the user named: a new one, or one that is there, empty and the user's. It is closed to others. `default` is
+    /// where logs lie that are not named.
     pub fn named(path: &Path, default: Option<PathBuf>) -> Result<Self, RecordError> {
         let fail = |source| RecordError::LogFolder { path: path.to_owned(), source };
-        let made = match std::fs::create_dir(path) {
-            Ok(()) => true,
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                if !path.is_dir() || std::fs::read_dir(path).map_err(fail)?.next().is_some() {
-                    return Err(RecordError::LogExists { path: path.to_owned() });
-                }
-                false
-            }
+        let found = match std::fs::create_dir(path) {
+            Ok(()) => None,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Some(take_empty(path)?),
             Err(e) => return Err(fail(e)),
         };
         let path = path.canonicalize().map_err(fail)?;
-        Ok(Self { path, made, kept: false, links: default })
+        Ok(Self { path, found, kept: false, links: default })
     }
 
     /// A new folder `<program>-<number>` below `parent`, which is made where it is missing.
@@ -62,7 +63,7 @@ impl LogFolder {
             name.push(number.to_string());
             let path = parent.join(name);
             match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path, made: true, kept: false, links: Some(parent) }),
+                Ok(()) => return Ok(Self { path, found: None, kept: false, links: Some(parent) }),
                 // Another recording was quicker.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Err(source) => return Err(RecordError::LogFolder { path, source }),
@@ -110,15 +111,44 @@ fn set_link(links: &Path, target: &Path) -> std::io::Result<()> {
 impl Drop for LogFolder {
     fn drop(&mut self) {
         // Nothing better than leaving it can be done where it cannot be removed.
-        if self.kept {
-        } else if self.made {
-            let _ = std::fs::remove_dir_all(&self.path);
-        } else {
-            for file in [META_FILE, NEW_META_FILE] {
-                let _ = std::fs::remove_file(self.path.join(file));
+        match &self.found {
+            _ if self.kept => {}
+            None => drop(std::fs::remove_dir_all(&self.path)),
+            Some(before) => {
+                for file in [META_FILE, NEW_META_FILE] {
+                    let _ = std::fs::remove_file(self.path.join(file));
+                }
+                let _ = std::fs::set_permissions(&self.path, before.clone());
             }
         }
     }
+}
+
+/// Takes an empty folder of the user's own, which others may not look into from then on. What they could before is the result.
+/// Whoever else could put something there, or let the path lead elsewhere, would read or choose what is recorded.
+fn take_empty(path: &Path) -> Result<Permissions, RecordError> {
+    let fail = |source| RecordError::LogFolder { path: path.to_owned(), source };
+    let exists = || RecordError::LogExists { path: path.to_owned() };
+    // Without a slash at the end, which would lead through a link.
+    let last: PathBuf = path.components().collect();
+    if std::fs::symlink_metadata(&last).map_err(fail)?.is_symlink() {
+        return Err(RecordError::LogIsLink { path: last });
+    }
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let folder = OpenOptions::new().read(true).custom_flags(flags).open(&last).map_err(|e| match e.kind() {
+        ErrorKind::NotADirectory => exists(),
+        _ => fail(e),
+    })?;
+    let metadata = folder.metadata().map_err(fail)?;
+    if metadata.uid() != geteuid().as_raw() {
+        return Err(RecordError::LogOfAnother { path: last, owner: metadata.uid() });
+    }
+    folder.set_permissions(Permissions::from_mode(PRIVATE)).map_err(fail)?;
+    if std::fs::read_dir(&last).map_err(fail)?.next().is_some() {
+        let _ = folder.set_permissions(metadata.permissions());
+        return Err(exists());
+    }
+    Ok(metadata.permissions())
 }
 
 /// One above the highest number that follows `prefix` in the names below `parent`.

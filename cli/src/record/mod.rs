@@ -4,11 +4,14 @@ mod copying;
 mod error;
 mod inherited;
 mod launch;
+mod limits;
 mod location;
 mod low_layout;
 mod machine;
+mod native;
 mod packing;
 mod room;
+mod stopping;
 mod summary;
 mod wait;
 
@@ -26,38 +29,40 @@ use bugnet_replay::symbols::pack_elf;
 use bugnet_replay::tools::{Tool, Tools};
 use copying::Copying;
 use inherited::Inherited;
-use launch::LoggerOptions;
+use launch::{Execution, LoggerOptions};
 use location::LogFolder;
+use native::{Unrecorded, is_log};
 use packing::Packing;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Records a program. Its exit status is the result; where a signal killed it, this process dies by the same.
 pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let program = Program::find(&args.command, std::env::var_os("PATH").as_deref())?;
-    let mut folder = make_folder(args, &program)?;
-    let tools = Tools::locate()?;
-    let (dynamorio, logger) = (tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?);
-    let mut meta = describe(args, &program);
-    meta.write(folder.path())?;
-
-    let options = LoggerOptions {
-        log: folder.path(),
-        interval: args.interval,
-        keep: args.keep,
-        check_every: args.check_every,
-        cpu: args.cpu.name(),
-        follow: !args.no_follow,
-        stack_limit: low_layout::wanted(&program.elf),
-    };
-    let system = |what| move |source| RecordError::System { what, source };
     let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;
-    // Without it, the program's threads compress their logs themselves.
-    let packing = Packing::prepare(folder.path()).ok();
-    let child = launch::launch(&program, &dynamorio, &logger, &options, inherited)?;
-    packing.iter().for_each(Packing::start);
+    let mut meta = describe(args, &program);
+    let mut folder = match make_folder(args, &program) {
+        Err(error) if error.lacks_room() => {
+            let unrecorded = Unrecorded { program: &program, why: error.to_string() };
+            return run_natively(args, unrecorded, None, meta, &inherited);
+        }
+        folder => folder?,
+    };
+    let recording = match prepare(args, &program, folder.path(), &meta, &inherited)? {
+        Ok(recording) => recording,
+        Err(why) => return run_natively(args, Unrecorded { program: &program, why }, Some(folder), meta, &inherited),
+    };
+    let child = match launch::launch(&recording.execution, &inherited) {
+        Err(RecordError::NoProcess { source }) => {
+            let why = format!("there can be no other process (ulimit -u): {source}");
+            return run_natively(args, Unrecorded { program: &program, why }, Some(folder), meta, &inherited);
+        }
+        child => child?,
+    };
+    let packing = recording.packing;
+    packing.start();
     // From here on the program runs: whatever fails now, its log stays.
     folder.keep(true);
     let linked = folder.link_latest();
@@ -69,11 +74,21 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let _ = room::take(folder.path());
     let copying = (!args.no_pack).then(|| Copying::start(folder.path()));
     meta.ending = wait::wait(child).map_err(system("wait for the program"))?;
+    let logger_came = packing.logger_came();
     drop(packing);
 
-    if !summary::anything_recorded(folder.path()) {
+    if !logger_came && !summary::anything_recorded(folder.path()) {
         folder.keep(false);
-        return Err(RecordError::NothingRecorded { logger, ending: summary::describe_ending(&meta.ending) });
+        return Err(RecordError::NothingRecorded {
+            logger: recording.logger,
+            ending: summary::describe_ending(&meta.ending),
+        });
+    }
+    if !is_log(folder.path()) {
+        let path = folder.path().display();
+        complain(&format_args!("there is no log any more: somebody has taken away {path} while the program ran"));
+        inherited.restore_mask().map_err(system("restore the signal mask"))?;
+        return end_like(&meta.ending);
     }
     // Without the list, it is not noticed if a part of the log gets lost.
     meta.contents = Recording::open(folder.path()).and_then(|recording| recording.contents()).ok();
@@ -93,6 +108,86 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
         summary::print(folder.path(), &meta.ending);
     }
     end_like(&meta.ending)
+}
+
+fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> RecordError {
+    move |source| RecordError::System { what, source }
+}
+
+/// What it takes to record a program.
+struct Prepared {
+    packing: Packing,
+    execution: Execution,
+    logger: PathBuf,
+}
+
+/// Makes it, with the beginning of a log in this folder; or says in a sentence why there is no room for that.
+fn prepare(
+    args: &RecordArgs,
+    program: &Program,
+    log: &Path,
+    meta: &Meta,
+    inherited: &Inherited,
+) -> Result<Result<Prepared, String>, RecordError> {
+    if let Some(why) = bugnet_launch::obstacle() {
+        return Ok(Err(why));
+    }
+    let tools = Tools::locate()?;
+    let (dynamorio, logger) = (tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?);
+    if let Err(error) = meta.write(log) {
+        return Ok(Err(error.to_string()));
+    }
+    let packing = match Packing::prepare(log) {
+        Ok(packing) => packing,
+        Err(error) => return Ok(Err(format!("a log in {} cannot be written: {error}", log.display()))),
+    };
+    let options = LoggerOptions {
+        log,
+        interval: args.interval,
+        keep: args.keep,
+        check_every: args.check_every,
+        cpu: args.cpu.name(),
+        follow: !args.no_follow,
+        stack_limit: low_layout::wanted(&program.elf),
+    };
+    let execution = Execution::recorded(program, &dynamorio, &logger, &options, inherited.limits())?;
+    Ok(Ok(Prepared { packing, execution, logger }))
+}
+
+/// Runs a program without recording it. The folder has room for a log that says so, if there is one.
+fn run_natively(
+    args: &RecordArgs,
+    unrecorded: Unrecorded,
+    mut folder: Option<LogFolder>,
+    mut meta: Meta,
+    inherited: &Inherited,
+) -> Result<ExitCode, RecordError> {
+    unrecorded.announce();
+    meta.machine = machine::describe(args.cpu);
+    let execution = Execution::native(unrecorded.program, &args.command)?;
+    let mut note = |pid: u32, ending| {
+        (meta.pid, meta.ending) = (Some(pid), ending);
+        if let Some(folder) = &mut folder {
+            unrecorded.note(folder.path(), &meta);
+            folder.keep(is_log(folder.path()));
+        }
+    };
+    let child = match launch::launch(&execution, inherited) {
+        Err(RecordError::NoProcess { .. }) => {
+            note(std::process::id(), Ending::Unknown);
+            return Err(unrecorded.become_it(&execution, inherited));
+        }
+        child => child?,
+    };
+    let ending = wait::wait(child).map_err(system("wait for the program"))?;
+    note(child.as_raw().cast_unsigned(), ending.clone());
+    inherited.restore_mask().map_err(system("restore the signal mask"))?;
+    if let Some(folder) = folder.filter(|folder| is_log(folder.path()))
+        && let Err(error) = folder.link_latest()
+    {
+        complain(&error);
+    }
+    end_like(&ending)
 }
 
 /// The folder for the log: the one that the user named, or a numbered one where logs lie.
@@ -132,7 +227,8 @@ fn describe(args: &RecordArgs, program: &Program) -> Meta {
 
 /// Puts copies of the ELF files that the program had mapped into its log, where they are not there yet.
 fn pack(log: &Path, quiet: bool) -> bugnet_replay::Result<()> {
-    let packed = pack_elf(log, &copying::modules(log)?)?;
+    let modules: Vec<_> = copying::modules(log)?.into_iter().map(|(_, module)| module).collect();
+    let packed = pack_elf(log, &modules)?;
     for skipped in packed.skipped.iter().filter(|_| !quiet) {
         complain(&format_args!("no copy of {} in the log, symbols need the original: {}", skipped.path, skipped.why));
     }

@@ -37,6 +37,11 @@ impl Packing {
         Ok(Self(Arc::new(Workers { log: log.to_owned(), handover, most, threads: Mutex::default() })))
     }
 
+    /// Whether the logger has come so far as to ask for this.
+    pub fn logger_came(&self) -> bool {
+        self.0.handover.was_opened()
+    }
+
     /// Begins. The signals blocked now are blocked in the threads.
     pub fn start(&self) {
         add_worker(&self.0);

@@ -3,6 +3,7 @@
 use crate::failure::complain;
 use bugnet_format::folder::{Ending, Recording};
 use bugnet_format::record::{EndReason, Record};
+use bugnet_format::types::Tid;
 use indicatif::{HumanBytes, HumanCount};
 use std::path::Path;
 
@@ -42,6 +43,11 @@ impl Totals {
     /// Sums up the log of a program that ended like this.
     pub fn of(recording: &Recording, ending: &Ending) -> bugnet_format::Result<Self> {
         let mut totals = Self::default();
+        // Only of this one is known that it has exited. Others may still run, have been killed, or have executed a program while a
+        // thread did something else, which its log cannot say.
+        let exited = matches!(ending, Ending::Exited { .. });
+        let mut unexplained = recording.last_of_first_process()?.filter(|_| exited);
+        let mut lacks_end = None;
         for thread in recording.threads()? {
             totals.threads += 1;
             totals.intervals += thread.intervals.len() as u64;
@@ -49,17 +55,27 @@ impl Totals {
             let interval = thread.interval(*last)?;
             let Some(end) = interval.records().flatten().last() else { continue };
             totals.instructions += interval.header.instructions_before + end.position.0;
-            let why = match end.record {
-                Record::End { reason: EndReason::Unsupported { why } | EndReason::LogStopped { why }, .. } => why,
-                Record::End { .. } => continue,
-                // A killed program cannot end its log, but one that exits does.
-                _ if matches!(ending, Ending::Exited { .. }) => "the recorder has failed".to_owned(),
-                _ => continue,
+            let Record::End { reason, .. } = end.record else {
+                lacks_end = lacks_end.or(Some(thread.tid).filter(|_| unexplained == Some(thread.pid)));
+                continue;
             };
-            totals.incomplete.push(format!("the log of thread {} ends before the thread did: {why}", thread.tid));
+            if reason != EndReason::Terminated {
+                unexplained = unexplained.filter(|process| *process != thread.pid);
+            }
+            if let EndReason::Unsupported { why } | EndReason::LogStopped { why } = reason {
+                totals.incomplete.push(incomplete(thread.tid, &why));
+            }
+        }
+        // Who exits ends its log, in one thread at least.
+        if let (Some(_), Some(tid)) = (unexplained, lacks_end) {
+            totals.incomplete.push(incomplete(tid, "the recorder has failed"));
         }
         Ok(totals)
     }
+}
+
+fn incomplete(tid: Tid, why: &str) -> String {
+    format!("the log of thread {tid} ends before the thread did: {why}")
 }
 
 /// Bytes of all files below a folder; what cannot be read counts as nothing.

@@ -1,24 +1,25 @@
 //! Waits for the program as its parent, such that whoever started bugnet sees what it would see of the program alone.
 //!
 //! The terminal sends its signals to bugnet and to the program, which are in one process group: the program's answer
-//! counts, so bugnet ignores them, and stops when the program has stopped. What someone sends to bugnet alone is passed
-//! on.
+//! counts, so bugnet ignores them, and [stops](super::stopping) when the program has stopped. What someone sends to bugnet alone
+//! is passed on.
 
 use super::inherited::set_handler;
+use super::stopping::stop_like;
 use bugnet_format::folder::Ending;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::{SigHandler, SigSet, Signal, kill, raise};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::{SigHandler, SigSet, Signal, kill};
 use nix::unistd;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
-use std::io::{Error, Result};
+use std::io::{Error, ErrorKind, Result};
+use std::mem::MaybeUninit;
 
 /// Passed on to the program, unless the terminal sends them.
 const FORWARDED: [Signal; 6] =
     [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2];
 /// With these a terminal stops programs.
-const STOPPING: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
+pub const STOPPING: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 /// `si_code` of a signal that the kernel sends by itself, as for a terminal.
 const SI_KERNEL: i32 = 0x80;
 
@@ -30,10 +31,9 @@ pub fn taken_signals() -> SigSet {
 /// Waits until the child has ended. The signals of [`taken_signals`] are blocked.
 pub fn wait(child: unistd::Pid) -> Result<Ending> {
     let child = Pid::from_raw(child.as_raw()).ok_or_else(|| Error::other("a process without a number"))?;
-    let signals = SignalFd::with_flags(&taken_signals(), SfdFlags::SFD_CLOEXEC)?;
     loop {
         if let Some(status) = status(child, WaitIdOptions::EXITED)? {
-            forget_pending()?;
+            forget_pending();
             let killed = status.terminating_signal().map(|signal| Ending::Killed { signal });
             let exited = status.exit_status().map(|status| Ending::Exited { status });
             return killed.or(exited).ok_or_else(|| Error::other("the program ended in an unknown way"));
@@ -42,20 +42,36 @@ pub fn wait(child: unistd::Pid) -> Result<Ending> {
             stop_like(child, signal)?;
             continue;
         }
-        let Some(info) = signals.read_signal()? else { continue };
-        let signal = Signal::try_from(info.ssi_signo as i32)?;
-        if info.ssi_code != SI_KERNEL && FORWARDED.contains(&signal) {
+        let Some((signal, code)) = next_signal(None)? else { continue };
+        if code != SI_KERNEL && FORWARDED.contains(&signal) {
             // Where the child has just ended, the next round sees that.
             let _ = kill(unistd::Pid::from_raw(child.as_raw_pid()), signal);
         }
     }
 }
 
+/// Takes the next of the [`taken_signals`], for which it waits so long, or for ever: it, and its `si_code`. This needs no
+/// descriptor, of which there may be none left.
+fn next_signal(patience: Option<libc::timespec>) -> Result<Option<(Signal, i32)>> {
+    let signals = taken_signals();
+    let patience = patience.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+    // SAFETY: a set, room for what is told, and null or a time.
+    let signal = unsafe { libc::sigtimedwait(signals.as_ref(), info.as_mut_ptr(), patience) };
+    if signal == -1 {
+        let error = Error::last_os_error();
+        return match error.kind() {
+            ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(None),
+            _ => Err(error),
+        };
+    }
+    // SAFETY: the call has succeeded, so it wrote `info`.
+    Ok(Some((Signal::try_from(signal)?, unsafe { info.assume_init() }.si_code)))
+}
+
 /// Takes the signals that are pending: the terminal sent them to the program, which may have ended by them.
-fn forget_pending() -> Result<()> {
-    let signals = SignalFd::with_flags(&taken_signals(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    while signals.read_signal()?.is_some() {}
-    Ok(())
+fn forget_pending() {
+    while let Ok(Some(_)) = next_signal(Some(libc::timespec { tv_sec: 0, tv_nsec: 0 })) {}
 }
 
 /// What has happened to the child, if one of `events` has.
@@ -64,27 +80,14 @@ fn status(child: Pid, events: WaitIdOptions) -> Result<Option<WaitIdStatus>> {
 }
 
 /// The signal that has stopped the child, if it is stopped now.
-fn stopped(child: Pid) -> Result<Option<i32>> {
+pub fn stopped(child: Pid) -> Result<Option<i32>> {
     // NOWAIT: asking does not take the answer away, so it is always about now.
-    let status = status(child, WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT)?;
-    Ok(status.and_then(|status| status.stopping_signal()))
-}
-
-/// Stops this process with the signal that has stopped the child, and lets the child go on when this process does.
-fn stop_like(child: Pid, signal: i32) -> Result<()> {
-    let signal = Signal::try_from(signal).unwrap_or(Signal::SIGSTOP);
-    raise(signal)?;
-    let only = SigSet::from(signal);
-    if STOPPING.contains(&signal) {
-        only.thread_unblock()?;
-        // Stopped here; a signal that stops may be ignored, and then nobody waits for this process to stop.
-        only.thread_block()?;
+    match status(child, WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT) {
+        Ok(status) => Ok(status.and_then(|status| status.stopping_signal())),
+        // It has just ended: that is no answer to this.
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        Err(error) => Err(error),
     }
-    // A shell continues the whole process group; someone else, perhaps only this process.
-    if stopped(child)?.is_some() {
-        kill(unistd::Pid::from_raw(child.as_raw_pid()), Signal::SIGCONT)?;
-    }
-    Ok(())
 }
 
 /// Ends this process by `signal`, as the recorded program ended, without a core dump of its own.

@@ -1,9 +1,11 @@
 //! What the command line's tests share.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A temporary folder to work in, with a folder for logs in it.
@@ -69,4 +71,26 @@ pub fn assert_fails(output: &Output, status: i32, words: &[&str]) {
         assert!(message.contains(word), "no {word:?} in {message}");
     }
     assert_eq!(stdout(output), "");
+}
+
+/// Starts recording a shell script, and waits until it has printed `ready`.
+pub fn start(place: &Place, script: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut command = place.bugnet();
+    let mut child = command
+        .args(["record", "--quiet", "sh", "-c", script])
+        // Not the group of the test, whose signals would reach the program, too.
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, out)
+}
+
+pub fn send(child: &Child, signal: &str) {
+    let status = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
 }

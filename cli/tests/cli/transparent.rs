@@ -1,13 +1,13 @@
 //! A recorded program runs, and bugnet ends, as the program does alone. Needs the logger: build the workspace first.
 
-use crate::common::{Place, stderr, stdout};
+use crate::common::{Place, send, start, stderr, stdout};
 use bugnet_replay::tools::{Tool, Tools};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -187,28 +187,6 @@ fn a_program_that_runs_unrecorded_is_told() {
     assert!(!place.logs().join("true-0").exists());
 }
 
-/// Starts recording a shell script, and waits until it has printed `ready`.
-fn start(place: &Place, script: &str) -> (Child, BufReader<ChildStdout>) {
-    let mut command = place.bugnet();
-    let mut child = command
-        .args(["record", "--quiet", "sh", "-c", script])
-        // Not the group of the test, whose signals would reach the program, too.
-        .process_group(0)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
-    (child, out)
-}
-
-fn send(child: &Child, signal: &str) {
-    let status = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
-    assert!(status.success());
-}
-
 #[test]
 fn signals_sent_to_bugnet_reach_the_program() {
     let place = Place::new();
@@ -221,31 +199,6 @@ fn signals_sent_to_bugnet_reach_the_program() {
         assert_eq!(rest, "got\n", "{signal}");
         assert_eq!(child.wait().unwrap().code(), Some(9), "{signal}");
     }
-}
-
-/// Waits until the process is in this state: `T` for stopped, for example.
-fn wait_for_state(child: &Child, state: char) {
-    loop {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-        if stat.rsplit(") ").next().unwrap().starts_with(state) {
-            return;
-        }
-        sleep(Duration::from_millis(5));
-    }
-}
-
-#[test]
-fn bugnet_stops_and_goes_on_with_the_program() {
-    let place = Place::new();
-    let (mut child, mut out) = start(&place, "echo ready; kill -STOP $$; echo on; kill -STOP $$; exit 3");
-    wait_for_state(&child, 'T');
-    send(&child, "CONT");
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    assert_eq!(line, "on\n");
-    wait_for_state(&child, 'T');
-    send(&child, "CONT");
-    assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
 /// Records a shell script on a terminal of its own, and types `keys` once it has printed `ready`.

@@ -33,6 +33,8 @@ impl Thread {
             }
             Err(why) => {
                 let position = self.counted();
+                // Also where this thread has no log yet: there is none without the code.
+                process.end(&why);
                 self.stop(position, EndReason::LogStopped { why }, RegisterFile::unknown());
                 CodeSeq(0)
             }

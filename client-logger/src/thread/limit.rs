@@ -72,6 +72,9 @@ impl Thread {
 
     fn threshold_reached(&mut self, site: &Site, flags: u64) {
         let process = process::get();
+        if process.takes_first_instruction() {
+            self.prepare_start(process);
+        }
         if process.over() {
             self.follow_end();
         }
@@ -83,13 +86,15 @@ impl Thread {
         let options = &process.options;
         let full = position > 0 && (position + site.back > options.interval || self.moved);
         let mut begin = self.log.is_none() || self.paused || self.moved;
-        if begin && process.takes_first_instruction() {
-            self.prepare_start(process);
-        }
         let regs = self.registers(site.pc, flags);
         let mut position = position;
         let reach = if full { self.reach() } else { Vec::new() };
         if full && let Some(log) = &mut self.log {
+            let next = log.prepare_next();
+            if let Err(why) = next {
+                self.stop(position, EndReason::LogStopped { why }, regs);
+                return;
+            }
             if let Err(why) = log.end(position, EndReason::Full, regs.clone(), &reach) {
                 self.give_up(&why);
                 return;

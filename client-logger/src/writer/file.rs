@@ -1,7 +1,10 @@
 //! A file of the log.
 
+use crate::file_size_limit as limit;
+use crate::files;
 use bugnet_dr::sys;
 use std::ffi::CString;
+use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +21,23 @@ pub fn share_descriptors() {
 pub struct LogFile {
     file: sys::file_t,
     path: PathBuf,
+    /// Where the next byte goes.
+    written: u64,
 }
 
 fn c_path(path: &Path) -> Result<CString, String> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| format!("{}: not a file name", path.display()))
+}
+
+/// Why a file that does not exist yet cannot be made, of which DynamoRIO does not tell.
+fn why_not(path: &Path) -> String {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(_) => {
+            let _ = std::fs::remove_file(path);
+            "DynamoRIO has no descriptor for it".into()
+        }
+        Err(e) => e.to_string(),
+    }
 }
 
 impl LogFile {
@@ -35,14 +51,16 @@ impl LogFile {
         let file =
             unsafe { sys::dr_open_file(name.as_ptr(), sys::DR_FILE_WRITE_REQUIRE_NEW | sys::DR_FILE_ALLOW_LARGE) };
         if file == sys::INVALID_FILE {
-            return Err(format!("cannot create {}", path.display()));
+            return Err(format!("cannot create {}: {}", path.display(), why_not(path)));
         }
-        Ok(Self { file, path: path.to_owned() })
+        // SAFETY: an open file of ours, whose number is a descriptor's.
+        unsafe { libc::fchmod(file, files::PRIVATE) };
+        Ok(Self { file, path: path.to_owned(), written: 0 })
     }
 
     /// A file that cannot be written.
     pub fn none() -> Self {
-        Self { file: sys::INVALID_FILE, path: PathBuf::new() }
+        Self { file: sys::INVALID_FILE, path: PathBuf::new(), written: 0 }
     }
 
     /// Appends.
@@ -50,21 +68,22 @@ impl LogFile {
     /// # Errors
     /// A sentence; a part may have been written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let len = self.written + bytes.len() as u64;
+        limit::check(len).map_err(|e| format!("{}: {e}", self.path.display()))?;
         let mut rest = bytes;
         while !rest.is_empty() {
             // SAFETY: an open file of ours and a buffer of the given length.
             let written = unsafe { sys::dr_write_file(self.file, rest.as_ptr().cast(), rest.len()) };
             if written <= 0 {
-                let why = match -written as i32 {
-                    libc::ENOSPC => "the disk is full",
-                    libc::EDQUOT => "the disk quota is used up",
-                    libc::EFBIG => "the file size limit is reached",
-                    _ => "writing failed",
+                let why = match written {
+                    0 => std::io::Error::from(std::io::ErrorKind::WriteZero),
+                    error => std::io::Error::from_raw_os_error(-error as i32),
                 };
                 return Err(format!("{}: {why}", self.path.display()));
             }
             rest = &rest[written as usize..];
         }
+        self.written = len;
         Ok(())
     }
 
@@ -81,7 +100,21 @@ impl LogFile {
                 sys::dr_file_tell(self.file)
             }
         };
-        u64::try_from(end).map_err(|_| format!("{}: its end is not found", self.path.display()))
+        self.written = u64::try_from(end).map_err(|_| format!("{}: its end is not found", self.path.display()))?;
+        Ok(self.written)
+    }
+
+    /// Goes to the beginning.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn rewind(&mut self) -> Result<(), String> {
+        // SAFETY: an open file of ours.
+        if unsafe { sys::dr_file_seek(self.file, 0, sys::DR_SEEK_SET as i32) } == 0 {
+            return Err(format!("{}: its beginning is not found", self.path.display()));
+        }
+        self.written = 0;
+        Ok(())
     }
 
     /// Lets go of a file that is the other process's, in a child that was just forked.

@@ -20,13 +20,29 @@ impl Frames {
         Self { file: LogFile::none(), written: 0, broken: false, buffer: Vec::new() }
     }
 
-    /// Creates the file of another interval, with its header.
+    /// Creates the file of another interval, with room for its header.
     ///
     /// # Errors
     /// A sentence.
-    pub fn begin(&mut self, path: &Path, header: &IntervalHeader) -> Result<(), String> {
-        self.file = LogFile::create(path)?;
+    pub fn prepare(path: &Path) -> Result<LogFile, String> {
+        let mut file = LogFile::create(path)?;
+        let written = file.write(&[0; HEADER_SIZE]);
+        if let Err(why) = written {
+            file.close();
+            let _ = std::fs::remove_file(path);
+            return Err(why);
+        }
+        Ok(file)
+    }
+
+    /// Begins another interval, with the file that was prepared for it.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn begin(&mut self, prepared: LogFile, header: &IntervalHeader) -> Result<(), String> {
+        self.file = prepared;
         self.written = HEADER_SIZE as u64;
+        self.file.rewind()?;
         self.file.write(&header.encode())
     }
 

@@ -1,9 +1,11 @@
 //! A tail: the records of a frame to come, in a mapped file that outlives the process.
 
 use super::TAIL_SIZE;
+use crate::file_size_limit as limit;
+use crate::files;
+use crate::memory_limit;
 use bugnet_format::folder::TAIL_FILES;
 use bugnet_format::frame::{TAIL_HEADER_SIZE, TailHeader};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// One of a thread's tails, mapped: see [`bugnet_format::frame::read_tail`].
@@ -85,6 +87,7 @@ impl Tail {
     /// Unmaps: it is not used again here.
     pub fn unmap(&mut self) {
         if !self.memory.is_null() {
+            memory_limit::unmapped(self.memory.cast());
             // SAFETY: the mapping is ours and is not used again.
             unsafe { libc::munmap(self.memory.cast(), TAIL_HEADER_SIZE + TAIL_SIZE) };
             self.memory = std::ptr::null_mut();
@@ -101,10 +104,11 @@ impl Tail {
 fn map_new(path: &Path) -> std::io::Result<*mut u8> {
     use std::os::fd::AsRawFd;
     let mut options = std::fs::OpenOptions::new();
-    let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    let file = files::open(options.read(true).write(true).create_new(true), path)?;
     let size = TAIL_HEADER_SIZE + TAIL_SIZE;
     let map = || {
         // The space is taken now: a full disk must not kill the program when the mapping is written.
+        limit::check(size as u64)?;
         // SAFETY: an open file of ours.
         let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as i64) };
         if error != 0 {
@@ -113,7 +117,11 @@ fn map_new(path: &Path) -> std::io::Result<*mut u8> {
         let (protection, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
         // SAFETY: a new mapping that replaces nothing.
         let memory = unsafe { libc::mmap(std::ptr::null_mut(), size, protection, libc::MAP_SHARED, fd, 0) };
-        if memory == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(memory.cast()) }
+        if memory == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        memory_limit::mapped(memory, size);
+        Ok(memory.cast())
     };
     map().inspect_err(|_| {
         // Nothing is in it.

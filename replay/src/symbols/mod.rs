@@ -6,7 +6,7 @@
 mod elf;
 mod pack;
 
-pub use pack::{Packed, Skipped, pack_elf};
+pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
 
 pub(crate) use elf::{ElfFile, Reader};
 

@@ -41,11 +41,19 @@ pub struct Skipped {
 
 /// Copies the modules' ELF files, compressed, into the log in `folder`. What is there already stays.
 ///
-/// A file that cannot be read, or is not the one any more that was mapped, is skipped and listed.
+/// A file that cannot be read, or is not the one that was mapped, is skipped and listed.
 ///
 /// # Errors
 /// The folder for the copies cannot be made.
 pub fn pack_elf(folder: &Path, modules: &[Module]) -> Result<Packed> {
+    pack_elf_below(Path::new("/"), folder, modules)
+}
+
+/// The same, with the modules' files below another root folder, as a process has it.
+///
+/// # Errors
+/// As for [`pack_elf`].
+pub fn pack_elf_below(root: &Path, folder: &Path, modules: &[Module]) -> Result<Packed> {
     let elf = folder.join(ELF_FOLDER);
     fs::create_dir_all(&elf).map_err(FormatError::io(&elf))?;
     let mut seen = HashSet::new();
@@ -58,7 +66,7 @@ pub fn pack_elf(folder: &Path, modules: &[Module]) -> Result<Packed> {
     // The largest ones first: the others fit beside them.
     wanted.sort_by_key(|(module, _)| Reverse(module.size));
     let mut packed = Packed::default();
-    for ((module, _), done) in wanted.iter().zip(pack_all(&wanted)) {
+    for ((module, _), done) in wanted.iter().zip(pack_all(root, &wanted)) {
         match done {
             Ok(bytes) => {
                 packed.copied += 1;
@@ -71,14 +79,14 @@ pub fn pack_elf(folder: &Path, modules: &[Module]) -> Result<Packed> {
 }
 
 /// Copies files, several at a time; the results are in their order.
-fn pack_all(wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> {
+fn pack_all(root: &Path, wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         while let Some((n, (module, copy))) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, wanted.get(n)?)))
         {
-            done.push((n, pack_one(module, copy)));
+            done.push((n, pack_one(root, module, copy)));
         }
         done
     };
@@ -96,13 +104,15 @@ fn pack_all(wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> {
     done.into_iter().map(|(_, done)| done).collect()
 }
 
-fn pack_one(module: &Module, copy: &Path) -> io::Result<u64> {
-    if !fs::metadata(&module.path)?.is_file() {
+fn pack_one(root: &Path, module: &Module, copy: &Path) -> io::Result<u64> {
+    let path = root.join(module.path.trim_start_matches('/'));
+    if !fs::metadata(&path)?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    let bytes = fs::read(&module.path)?;
+    let bytes = fs::read(&path)?;
     if build_id(&bytes) != module.build_id {
-        return Err(io::Error::other("it was replaced since it was recorded: its build id is another one"));
+        // Replaced, or seen in another root folder.
+        return Err(io::Error::other("the file of that name is another one: its build id differs"));
     }
     // Only a whole copy gets its name.
     let new = copy.with_extension("new");
