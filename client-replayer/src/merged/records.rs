@@ -4,6 +4,7 @@ use super::{Merged, Trouble};
 use bugnet_dr::fpu;
 use bugnet_format::record::{LoadValue, Placed, Record, SignalStep};
 use bugnet_format::regs::{RSP, RegisterFile};
+use bugnet_format::types::CodeSeq;
 
 /// Longest frame that the kernel pushes for a signal handler; what lies between it and the stack pointer is not written.
 const SIGNAL_FRAME: u64 = 16 << 10;
@@ -14,11 +15,7 @@ impl Merged {
         match &placed.record {
             Record::Load { ordinal, offset, value, .. } => self.load(index, *ordinal, *offset, value)?,
             Record::Memory { addr, bytes, .. } => self.threads[index].picture.write(addr.0, bytes),
-            Record::Code { seq, .. } => {
-                self.threads[index].picture.change_code(*seq);
-                self.change_code(*seq)?;
-                self.fit_cache(self.threads[index].picture.seq());
-            }
+            Record::Code { seq, .. } => self.take_code(index, *seq)?,
             Record::Registers { updates, .. } => {
                 self.note_stores()?;
                 self.machine.update(updates);
@@ -64,6 +61,14 @@ impl Merged {
             _ => {}
         }
         Ok(self.threads[index].read()?)
+    }
+
+    /// The code picture `seq` comes into force for a thread.
+    pub(super) fn take_code(&mut self, index: usize, seq: CodeSeq) -> Result<(), Trouble> {
+        self.threads[index].picture.change_code(seq);
+        self.change_code(seq)?;
+        self.fit_cache(self.threads[index].picture.seq());
+        Ok(())
     }
 
     /// The thread waits for others. If it is about to make a system call, it may well be in there: others may see what the

@@ -5,6 +5,7 @@ use super::requests::Buffer;
 use bugnet_format::merged::{MergedInterval, MergedThread};
 use bugnet_format::record::{Placed, Record, Records};
 use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::CodeSeq;
 use std::rc::Rc;
 
 /// A thread: its records, where it is in them, and what it knows of memory. Counts of instructions are those since its
@@ -99,6 +100,22 @@ impl Thread {
         let at = self.at;
         let before = self.before;
         self.next.take_if(|next| before.saturating_add(next.position.0) <= at)
+    }
+
+    /// The code picture that comes into force behind the next instruction, if one does: see
+    /// [`crate::replay::Replay::code_behind_this`].
+    pub fn code_behind_this(&self) -> Option<CodeSeq> {
+        match self.next.as_ref()? {
+            Placed { record: Record::Code { seq, .. }, .. } if self.next_at() == Some(self.at + 1) => Some(*seq),
+            _ => None,
+        }
+    }
+
+    /// Instruction count at which there is something to do next: before the instruction behind which there is new code.
+    pub fn wanted_at(&self) -> Option<u64> {
+        let next = self.next_at()?;
+        let code = matches!(self.next, Some(Placed { record: Record::Code { .. }, .. }));
+        Some(next - u64::from(code && next > self.at + 1))
     }
 
     /// Instruction count at which the next record is due.
