@@ -17,6 +17,7 @@
 //! - `origin`: who wrote what memory holds
 //! - `system`: what system calls may have changed
 //! - `requests`: what the kernel may have changed later, because it was asked to
+//! - `robust`: what it changes when a thread ends
 
 mod access;
 mod block;
@@ -26,6 +27,7 @@ mod pages;
 mod picture;
 mod records;
 mod requests;
+mod robust;
 mod site;
 pub mod state;
 mod system;

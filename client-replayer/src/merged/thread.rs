@@ -5,7 +5,7 @@ use super::requests::Buffer;
 use bugnet_format::merged::{MergedInterval, MergedThread};
 use bugnet_format::record::{Placed, Record, Records};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::CodeSeq;
+use bugnet_format::types::{CodeSeq, Tid};
 use std::rc::Rc;
 
 /// A thread: its records, where it is in them, and what it knows of memory. Counts of instructions are those since its
@@ -23,6 +23,10 @@ pub struct Thread {
     pub regs: RegisterFile,
     /// The system call that is due, if it has begun: which memory it may have changed.
     pub call: Option<Vec<Buffer>>,
+    /// Its id.
+    pub tid: Tid,
+    /// Address of the head of its list of robust futexes; 0 if it has none.
+    pub robust: u64,
     /// Its picture of memory.
     pub picture: Picture,
     /// Whether it has ended, or its log does here.
@@ -53,6 +57,8 @@ impl Thread {
             at: 0,
             regs: RegisterFile::default(),
             call: None,
+            tid: thread.tid,
+            robust: 0,
             over: false,
         };
         let beginning = new.begin()?.ok_or("no interval")?;
