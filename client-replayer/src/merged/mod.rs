@@ -423,15 +423,23 @@ impl Merged {
     fn compare(&mut self, index: usize, addr: u64, len: u64) -> Result<(), Trouble> {
         self.result.counts.reads += 1;
         let mut worst: Option<(Origin, u64)> = None;
-        let thread = &mut self.threads[index];
         for (page, range) in pieces(addr, len) {
             let at = page + range.start as u64;
             self.memory.ensure_readable(at, range.len() as u64)?;
-            let recorded = &thread.picture.page(page)[range];
+            let recorded = &self.threads[index].picture.page(page)[range];
             // SAFETY: the bytes are the recorded program's, were just made readable, and nobody writes meanwhile.
             let found = unsafe { std::slice::from_raw_parts(at as *const u8, recorded.len()) };
             if same(recorded, found) {
                 continue;
+            }
+            let recorded = &recorded.to_vec();
+            for (futex, owner) in robust::given_up(at, recorded, found) {
+                let holds = |thread: &Thread| {
+                    thread.tid == owner && robust::held(&self.memory, thread.robust, owner).contains(&futex)
+                };
+                if self.threads.iter().any(holds) {
+                    self.origins.system(futex, robust::FUTEX_BYTES);
+                }
             }
             for (i, _) in recorded.iter().zip(found).enumerate().filter(|(_, (a, b))| a != b) {
                 let origin = self.origins.of(at + i as u64, index);
@@ -440,13 +448,14 @@ impl Merged {
                 }
             }
             if let Some((Origin::Thread { writer, at: writer_at }, addr)) = worst
+                && self.threads[index].at < self.threads[index].unknown_from
                 && addr >= at
                 && self.result.conflicts.len() < MAX_CONFLICTS
             {
                 let from = (addr - at) as usize;
                 let piece = |bytes: &[u8]| bytes[from..].iter().copied().take(SHOWN).collect();
                 let (recorded, found) = (piece(recorded), piece(found));
-                let reader_at = thread.at;
+                let reader_at = self.threads[index].at;
                 self.result.conflicts.push(Conflict {
                     reader: index,
                     reader_at,
@@ -465,6 +474,9 @@ impl Merged {
             Some(Origin::Unwritten) => counts.unwritten += 1,
             Some(Origin::System) => counts.system += 1,
             Some(Origin::Outside) => counts.outside += 1,
+            Some(Origin::Thread { .. }) if self.threads[index].at >= self.threads[index].unknown_from => {
+                counts.unknown += 1;
+            }
             Some(Origin::Thread { .. }) => counts.conflicts += 1,
         }
         Ok(())

@@ -25,6 +25,8 @@ pub struct Thread {
     pub call: Option<Vec<Buffer>>,
     /// Its id.
     pub tid: Tid,
+    /// From so many instructions on, it may have seen what the log does not hold.
+    pub unknown_from: u64,
     /// Address of the head of its list of robust futexes; 0 if it has none.
     pub robust: u64,
     /// Its picture of memory.
@@ -58,6 +60,7 @@ impl Thread {
             regs: RegisterFile::default(),
             call: None,
             tid: thread.tid,
+            unknown_from: thread.unknown_from,
             robust: 0,
             over: false,
         };
