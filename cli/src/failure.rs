@@ -43,7 +43,7 @@ pub enum Failure {
 
 impl Failure {
     /// The exit status that stands for this failure.
-    fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> u8 {
         match self {
             Self::Replay(ReplayError::Diverged { .. } | ReplayError::Contradiction { .. }) => EXIT_WRONG,
             Self::Replay(ReplayError::OutOfRange(_)) | Self::NoPlace => EXIT_USAGE,
@@ -56,7 +56,7 @@ impl Failure {
     }
 
     /// Whether the reader of the result has gone away.
-    fn is_broken_pipe(&self) -> bool {
+    pub fn is_broken_pipe(&self) -> bool {
         let (Self::Output(error) | Self::Replay(ReplayError::Sink(error))) = self else { return false };
         error.kind() == io::ErrorKind::BrokenPipe
     }

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::dump(args).map(done),
         Command::Code(args) => code::code(args).map(done),
         Command::Check(args) => check::check(args),
-        Command::Order(args) => order::order(args).map(done),
+        Command::Order(args) => order::order(args),
         Command::Ps(args) => ps::ps(args).map(done),
     };
     result.unwrap_or_else(|failure| failure.report())

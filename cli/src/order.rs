@@ -1,7 +1,7 @@
-//! `bugnet order`, and what `dump --order`, `info --threads` and `replay --merged` show: all threads of a process.
+//! `bugnet order`, and what `dump --order`, `info --threads` and `replay --merged` show: all threads of each process.
 
 use crate::args::{DumpArgs, InfoArgs, LogArg, OrderArgs, ProcessArg, ReplayArgs};
-use crate::failure::{EXIT_WRONG, Failure};
+use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_INCOMPLETE, EXIT_WRONG, Failure, complain};
 use crate::find_log::{find_log, tools};
 use crate::processes::selected;
 use crate::replay::exit_code;
@@ -11,25 +11,97 @@ use bugnet_format::merged::Segment;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
 use bugnet_replay::describe;
-use bugnet_replay::log::{Log, Selection};
-use bugnet_replay::merged::{MergedReport, chosen_process, replay_merged};
+use bugnet_replay::log::{Log, Selection, ThreadId};
+use bugnet_replay::merged::{MergedReport, replay_merged};
 use bugnet_replay::order::{ThreadSummary, Threads, in_order, per_million, schedule, stretches, summaries};
+use bugnet_replay::tree;
 use bugnet_replay::verify::{IntervalReport, survey};
 use indicatif::HumanCount;
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Opens a log. Of several processes that fit, the last is taken.
-fn open(log: &LogArg, process: &ProcessArg) -> Result<(Log, ProcessId), Failure> {
-    let log = Log::open(&find_log(log.log.as_deref())?)?;
-    let nothing = || ReplayError::OutOfRange(format!("{} holds no thread", log.path().display()));
-    let pid = match selected(&log, process)? {
-        Some(selected) => selected.last().copied(),
-        None => chosen_process(&log)?,
-    };
-    let pid = pid.ok_or_else(nothing)?;
-    Ok((log, pid))
+/// A log, and which of its processes are shown, one after the other: those that are selected and have threads.
+struct Shown {
+    log: Log,
+    processes: Vec<ProcessId>,
+    /// What each is called, if there are several.
+    names: Vec<String>,
+}
+
+/// Something of a process.
+#[derive(Serialize)]
+struct Of<'a, T> {
+    #[serde(flatten)]
+    process: ProcessId,
+    #[serde(flatten)]
+    what: &'a T,
+}
+
+impl Shown {
+    fn open(log: &LogArg, process: &ProcessArg) -> Result<Self, Failure> {
+        let log = Log::open(&find_log(log.log.as_deref())?)?;
+        let selected = selected(&log, process)?;
+        let wanted = |pid: &ProcessId| selected.as_ref().is_none_or(|selected| selected.contains(pid));
+        let has_intervals = |thread: &ThreadId| log.intervals(*thread).is_ok_and(|intervals| !intervals.is_empty());
+        let threads = log.threads().filter(has_intervals).map(|thread| thread.pid);
+        let mut processes: Vec<ProcessId> = threads.filter(wanted).collect();
+        processes.dedup();
+        if processes.is_empty() {
+            let what = format!("{} holds no thread", log.path().display());
+            return Err(ReplayError::OutOfRange(what).into());
+        }
+        let known = match processes.len() {
+            1 => Vec::new(),
+            _ => tree::processes(&log)?,
+        };
+        let name = |pid: &ProcessId| match known.iter().find(|process| process.id == *pid) {
+            Some(process) => format!("process {pid} ({})", process.name()),
+            None => format!("process {pid}"),
+        };
+        let names = processes.iter().map(name).collect();
+        Ok(Self { log, processes, names })
+    }
+
+    /// Shows one process after the other; several are named, unless that is a part of what is shown.
+    fn each(&self, json: bool, mut show: impl FnMut(ProcessId) -> Result<(), Failure>) -> Result<(), Failure> {
+        for (pid, name) in self.processes.iter().zip(&self.names) {
+            if self.processes.len() > 1 && !json {
+                let mut out = output(json);
+                writeln!(out, "{name}:")?;
+                out.flush()?;
+            }
+            show(*pid)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Self::each`]. One that cannot be shown does not keep the others from being shown; the worst exit status counts.
+    fn each_with_status(
+        &self,
+        json: bool,
+        mut show: impl FnMut(ProcessId) -> Result<u8, Failure>,
+    ) -> Result<ExitCode, Failure> {
+        let mut worst = 0;
+        self.each(json, |pid| {
+            let status = match show(pid) {
+                Err(failure) if self.processes.len() > 1 && !failure.is_broken_pipe() => {
+                    complain(&format!("process {pid}: {failure}"));
+                    failure.exit_code()
+                }
+                status => status?,
+            };
+            worst = worse(worst, status);
+            Ok(())
+        })?;
+        Ok(ExitCode::from(worst))
+    }
+}
+
+/// The worse of two exit statuses.
+fn worse(a: u8, b: u8) -> u8 {
+    let by_rank = [EXIT_WRONG, EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_INCOMPLETE];
+    by_rank.into_iter().find(|status| [a, b].contains(status)).unwrap_or(a.max(b))
 }
 
 fn ordered(log: &Log, pid: ProcessId) -> Result<(Threads, Vec<Segment>), ReplayError> {
@@ -39,50 +111,68 @@ fn ordered(log: &Log, pid: ProcessId) -> Result<(Threads, Vec<Segment>), ReplayE
 }
 
 /// Prints one order of all threads: a stretch of one thread a line.
-pub fn order(args: &OrderArgs) -> Result<(), Failure> {
-    let (log, pid) = open(&args.log, &args.process)?;
-    let (threads, order) = ordered(&log, pid)?;
-    let mut out = output(args.json);
-    for stretch in stretches(&threads, &order) {
-        if args.json {
-            serde_json::to_writer(&mut out, &stretch).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-        } else {
-            let (tid, interval, from, to) = (stretch.tid, stretch.interval, stretch.from, stretch.to);
-            writeln!(out, "thread {tid} interval {interval}: instructions {from} to {to}")?;
+pub fn order(args: &OrderArgs) -> Result<ExitCode, Failure> {
+    let shown = Shown::open(&args.log, &args.process)?;
+    shown.each_with_status(args.json, |pid| {
+        let (threads, order) = ordered(&shown.log, pid)?;
+        let mut out = output(args.json);
+        for stretch in stretches(&threads, &order) {
+            if args.json {
+                print_json(&mut out, pid, &stretch)?;
+            } else {
+                let (tid, interval, from, to) = (stretch.tid, stretch.interval, stretch.from, stretch.to);
+                writeln!(out, "thread {tid} interval {interval}: instructions {from} to {to}")?;
+            }
         }
-    }
-    Ok(out.flush()?)
+        out.flush()?;
+        Ok(0)
+    })
 }
 
 /// Prints all dependencies in the merged order, one a line.
 pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
-    let (log, pid) = open(&args.log, &args.process)?;
-    let (threads, order) = ordered(&log, pid)?;
-    let mut out = output(args.json);
-    for dependency in in_order(&threads, &order) {
-        if args.json {
-            serde_json::to_writer(&mut out, &dependency).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-        } else {
-            writeln!(out, "{dependency}")?;
+    let shown = Shown::open(&args.log, &args.process)?;
+    shown.each(args.json, |pid| {
+        let (threads, order) = ordered(&shown.log, pid)?;
+        let mut out = output(args.json);
+        for dependency in in_order(&threads, &order) {
+            if args.json {
+                print_json(&mut out, pid, &dependency)?;
+            } else {
+                writeln!(out, "{dependency}")?;
+            }
         }
-    }
-    Ok(out.flush()?)
+        Ok(out.flush()?)
+    })
+}
+
+fn print_json(out: &mut impl Write, process: ProcessId, what: &impl Serialize) -> Result<(), Failure> {
+    serde_json::to_writer(&mut *out, &Of { process, what }).map_err(std::io::Error::from)?;
+    Ok(writeln!(out)?)
 }
 
 /// Prints each thread in numbers, and for whom it waited.
 pub fn info(args: &InfoArgs) -> Result<(), Failure> {
-    let (log, pid) = open(&args.log, &args.process)?;
-    let summaries = summaries(&Threads::read(&log, pid)?);
-    let mut out = output(args.json);
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &summaries).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-    } else {
+    let shown = Shown::open(&args.log, &args.process)?;
+    let mut all = Vec::new();
+    shown.each(args.json, |pid| {
+        let summaries = summaries(&Threads::read(&shown.log, pid)?);
+        if args.json {
+            all.push((pid, summaries));
+            return Ok(());
+        }
+        let mut out = output(args.json);
         summaries.iter().try_for_each(|thread| print_thread(&mut out, thread))?;
+        Ok(out.flush()?)
+    })?;
+    if args.json {
+        let threads = all.iter().flat_map(|(pid, threads)| threads.iter().map(|what| Of { process: *pid, what }));
+        let mut out = output(args.json);
+        serde_json::to_writer_pretty(&mut out, &threads.collect::<Vec<_>>()).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+        out.flush()?;
     }
-    Ok(out.flush()?)
+    Ok(())
 }
 
 fn print_thread(out: &mut impl Write, thread: &ThreadSummary) -> std::io::Result<()> {
@@ -103,7 +193,7 @@ fn print_thread(out: &mut impl Write, thread: &ThreadSummary) -> std::io::Result
     thread.waited_for.iter().try_for_each(|waited| writeln!(out, "  waited for {waited}"))
 }
 
-/// What `replay --merged --json` prints.
+/// What `replay --merged --json` prints of a process.
 #[derive(Serialize)]
 struct Merged<'a> {
     #[serde(flatten)]
@@ -114,24 +204,27 @@ struct Merged<'a> {
     gaps: &'a [Gap],
 }
 
-/// Replays all threads together; the exit status says whether the order explains all that they read.
+/// Replays all threads of each process together; the exit status says whether the order explains all that they read.
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
-    let (log, pid) = open(&args.log, &args.process)?;
-    let report = replay_merged(&tools(&args.time)?, &log, pid)?;
-    let selection = Selection { processes: Some(vec![pid]), ..Selection::default() };
-    let (unfinished, gaps) = survey(&log, &selection)?;
-    let mut out = output(args.json);
-    if args.json {
-        let json = Merged { report: &report, unfinished: &unfinished, gaps: &gaps };
-        serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-    } else {
-        unfinished.iter().try_for_each(|interval| write!(out, "{interval}"))?;
-        writeln!(out, "{}{report}", Gaps(&gaps))?;
-    }
-    out.flush()?;
-    if !report.is_exact() {
-        return Ok(ExitCode::from(EXIT_WRONG));
-    }
-    Ok(ExitCode::from(exit_code(unfinished.iter().filter(|interval| !interval.outcome.is_exact()), &gaps)))
+    let shown = Shown::open(&args.log, &args.process)?;
+    let tools = tools(&args.time)?;
+    shown.each_with_status(args.json, |pid| {
+        let report = replay_merged(&tools, &shown.log, pid)?;
+        let selection = Selection { processes: Some(vec![pid]), ..Selection::default() };
+        let (unfinished, gaps) = survey(&shown.log, &selection)?;
+        let mut out = output(args.json);
+        if args.json {
+            let json = Merged { report: &report, unfinished: &unfinished, gaps: &gaps };
+            serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            unfinished.iter().try_for_each(|interval| write!(out, "{interval}"))?;
+            writeln!(out, "{}{report}", Gaps(&gaps))?;
+        }
+        out.flush()?;
+        if !report.is_exact() {
+            return Ok(EXIT_WRONG);
+        }
+        Ok(exit_code(unfinished.iter().filter(|interval| !interval.outcome.is_exact()), &gaps))
+    })
 }

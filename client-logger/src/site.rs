@@ -34,6 +34,9 @@ pub struct Held {
     pub spilled: u16,
     /// Whether the arithmetic flags are in their slot.
     pub flags: bool,
+    /// Registers that may have lost their value, as bits of [`Gpr::bit`]: the rest of the block overwrites them before it reads
+    /// them.
+    pub lost: u16,
 }
 
 /// What happens at a [`Site`].

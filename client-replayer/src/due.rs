@@ -132,7 +132,7 @@ impl Replay {
             self.counts.loads += u64::from(matches!(next.record, Record::Load { .. }));
             self.read_record();
         }
-        if self.next.is_none() || self.position >= self.target {
+        if self.next.is_none() || self.position >= self.target || self.code_behind_this().is_some() {
             return false;
         }
         self.arm();

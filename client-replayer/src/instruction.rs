@@ -4,6 +4,7 @@ use crate::memory::Memory;
 use bugnet_dr::access::{Access, Action, FpuEffect, Place, RegisterValues, RepString};
 use bugnet_dr::decode::{self, Decoded};
 use bugnet_dr::ir::{Gpr, MemoryParts};
+use bugnet_format::types::Addr;
 
 /// The registers that a `LOAD` record's place may depend on.
 pub trait Registers: RegisterValues {
@@ -95,6 +96,15 @@ impl Instruction {
             Action::Execute { reads, writes } => reads.iter().chain(writes).filter_map(at).collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// Whether it is executed and neither lies at nor accesses any of these pages of code. `pc` is its address.
+    pub fn leaves_alone(&self, pc: u64, mut pages: impl Iterator<Item = u64>, regs: &impl Registers) -> bool {
+        let mut touched = self.touches(regs);
+        touched.push((pc, self.len()));
+        let on = |page: u64, (start, len): (u64, u64)| start < page + Addr::PAGE && page < start.saturating_add(len);
+        matches!(self.0.action, Action::Execute { .. })
+            && pages.all(|page| !touched.iter().any(|range| on(page, *range)))
     }
 
     /// What the instruction, which is executed, is going to store to: pairs of address and length.

@@ -25,7 +25,7 @@ impl Loaded {
         let failed = |e| format!("cannot map the package, descriptor {PACKAGE_FD}: {e}");
         let len = Self::check(u64::try_from(rustix::fs::fstat(fd).map_err(failed)?.st_size).unwrap_or(0))?;
         // SAFETY: a new private mapping at a place of the kernel's choice. Whoever starts the replay process seals the
-        // package: nobody changes or truncates it under us.
+        // package, or has put it into a file without a name: nobody changes or truncates it under us.
         let at = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE, fd, 0) };
         // What is mapped can only be read.
         Ok(Self { at: at.map_err(failed)?, len, room: 0 })

@@ -18,7 +18,7 @@ use crate::stub::Stub;
 use crate::tags::Tags;
 use crate::watch::{self, Watch};
 use bugnet_dr::ir::Segment;
-use bugnet_dr::{liveness, sys};
+use bugnet_dr::{fpu, liveness, sys};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::package::{Package, PageRef};
 use bugnet_format::record::{Placed, Record, Records, SignalStep};
@@ -111,6 +111,8 @@ pub struct Replay {
     exact_flags: bool,
     /// Code pages that change in the interval.
     changing: HashSet<u64>,
+    /// The x87 status word before an instruction behind which DynamoRIO may find no code, although some is due.
+    x87_status: u16,
     /// Where execution is to stop.
     pub target: u64,
     output: bool,
@@ -146,6 +148,7 @@ impl Replay {
             unknown_flags: 0,
             exact_flags: false,
             changing: HashSet::new(),
+            x87_status: 0,
             target: 0,
             output: false,
             counts: Counts::default(),
@@ -254,7 +257,12 @@ impl Replay {
         match std::mem::replace(&mut self.errand, Errand::Begin) {
             Errand::Begin => self.begin(),
             Errand::Trap(what) => {
-                let reached = if self.position == self.due { self.advance() } else { Err(divergence(what)) };
+                let reached = if self.position == self.due {
+                    fpu::raise_flags(std::mem::take(&mut self.x87_status));
+                    self.advance()
+                } else {
+                    Err(divergence(what))
+                };
                 self.settle(reached);
             }
         }
@@ -410,13 +418,44 @@ impl Replay {
         if self.position >= self.target {
             return Err(Stop::Reached.into());
         }
+        while let Some(seq) = self.code_behind_this() {
+            if !self.leaves_code_alone(seq) {
+                self.x87_status = fpu::status();
+                break;
+            }
+            self.change_code(seq).map_err(|e| Trouble::Failed(e.to_string()))?;
+            self.read_record();
+        }
         self.arm();
         Ok(())
     }
 
+    /// The code picture that comes into force behind the next instruction, if one does.
+    ///
+    /// It is put in place before that instruction: when that has been executed, DynamoRIO looks at what is there before
+    /// the client is asked. Where that is no code, it makes it a signal, and x87 exception flags are lost on the way.
+    pub fn code_behind_this(&self) -> Option<CodeSeq> {
+        match self.next.as_ref()? {
+            Placed { record: Record::Code { seq, .. }, position, .. } if position.0 == self.position + 1 => Some(*seq),
+            _ => None,
+        }
+    }
+
+    /// Whether the next instruction has nothing to do with the code pages up to `seq` that are not in force yet.
+    fn leaves_code_alone(&mut self, seq: CodeSeq) -> bool {
+        let pc = self.machine.pc;
+        let Some(instruction) = Instruction::decode(pc, &self.memory) else { return false };
+        self.machine.complete();
+        let pages = self.pages[self.pages_used..].iter().take_while(|page| page.seq <= seq);
+        instruction.leaves_alone(pc, pages.map(|page| page.addr.page().0), &self.machine)
+    }
+
     /// Sets `left` to the distance to the next thing that will be due.
     pub fn arm(&mut self) {
-        let next = self.next.as_ref().map_or(self.position, |next| next.position.0);
+        let early = |next: &Placed<'_>| {
+            u64::from(matches!(next.record, Record::Code { .. }) && next.position.0 > self.position + 1)
+        };
+        let next = self.next.as_ref().map_or(self.position, |next| next.position.0 - early(next));
         self.due = next.min(self.target).min(self.position.saturating_add(MAX_LEFT));
         self.stub.shared().left = self.due - self.position;
     }

@@ -63,6 +63,27 @@ pub fn restore(regs: &RegisterFile) {
     unsafe { _fxrstor64(image.0.as_ptr()) };
 }
 
+/// The x87 status word in the processor.
+#[must_use]
+pub fn status() -> u16 {
+    let status;
+    // SAFETY: reads x87 state only.
+    unsafe { std::arch::asm!("fnstsw ax", out("ax") status, options(nomem, nostack, preserves_flags)) };
+    status
+}
+
+/// Sets those exception flags in the processor that are set in an x87 status word.
+pub fn raise_flags(status: u16) {
+    /// All of them, and the bits that sum them up.
+    const FLAGS: u16 = 0x80ff;
+    if status & FLAGS != 0 {
+        let mut regs = RegisterFile::default();
+        save(&mut regs);
+        regs.fsw |= status & FLAGS;
+        restore(&regs);
+    }
+}
+
 /// Initialises the processor's x87 unit, as `fnsave` does behind its store.
 pub fn init() {
     // SAFETY: changes x87 state only, in which nothing of the compiler's is kept.

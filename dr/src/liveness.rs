@@ -153,7 +153,9 @@ pub fn effects(instr: Instr) -> Effects {
     if instr.is_syscall() || matches!(instr.opcode(), sys::OP_int | sys::OP_int1 | sys::OP_int3 | sys::OP_into) {
         return Effects { read: Live::ALL, overwritten: Live { gprs: 0, flags: 0 } };
     }
-    if emulated(instr).is_some() {
+    // Where the recorder cannot go on with such an instruction, an interval ends.
+    let sets_base = matches!(instr.opcode(), sys::OP_wrfsbase | sys::OP_wrgsbase);
+    if sets_base || emulated(instr).is_some() {
         return Effects { read: Live::ALL, overwritten: Live { gprs: 0, flags: 0 } };
     }
     let (mut read, mut written) = (implicitly_read(instr), 0);

@@ -146,6 +146,9 @@ pub struct MergedCounts {
     pub system: u64,
     /// The same, where no thread but the reading one had ever written: something else outside of the process wrote.
     pub outside: u64,
+    /// The same, where another thread wrote, but the reading one had gone on from there behind what a log that was cut off does
+    /// not hold: that may have written, too.
+    pub unknown: u64,
     /// The same, where another thread wrote, and nothing else can: the order contradicts the recording.
     pub conflicts: u64,
 }

@@ -1,8 +1,7 @@
 //! What the replay process is handed for a merged replay: all threads of a process, and the order in which they run.
 //!
 //! Like a [package](crate::package), it is an inherited descriptor, read where it lies. Layout, little-endian: the
-//! header of [`HEADER`] bytes; the code pages as [`crate::code`] encodes them; the threads (`u32` thread id, `u32` number
-//! of intervals); the intervals of the first thread, then of the next ([`INTERVAL`] bytes each); the segments
+//! header of [`HEADER`] bytes; the code pages as [`crate::code`] encodes them; the threads ([`THREAD`] bytes each); the intervals of the first thread, then of the next ([`INTERVAL`] bytes each); the segments
 //! ([`SEGMENT`] bytes each); the record streams, in the order of the intervals.
 
 use crate::code::{CODE_PAGE_SIZE, CodeStore, encode_page};
@@ -10,6 +9,7 @@ use crate::frame::Interval;
 use crate::package::PageRef;
 use crate::record::Records;
 use crate::types::{CodeSeq, IntervalNo, Tid};
+use std::io::Write;
 
 /// First bytes of a merged package.
 pub const MERGED_MAGIC: [u8; 8] = *b"BUGNETMG";
@@ -21,7 +21,9 @@ pub const HEADER: usize = 32;
 pub const INTERVAL: usize = 32;
 /// Bytes of a segment: index of the thread, and the instruction count up to which it runs; both `u64`.
 pub const SEGMENT: usize = 16;
-const THREAD: usize = 8;
+/// Bytes of a thread's entry: its id and the number of its intervals (`u32` each), and from where on it may have seen what the
+/// log does not hold (`u64`).
+pub const THREAD: usize = 16;
 
 /// A piece of one thread's execution, which in the merged order nothing of another thread interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -32,40 +34,90 @@ pub struct Segment {
     pub until: u64,
 }
 
-/// Builds a merged package from each thread's intervals, ascending, of which the first run starts with the first.
-#[must_use]
-pub fn encode(threads: &[(Tid, Vec<Interval>)], code: &CodeStore, segments: &[Segment]) -> Vec<u8> {
-    let intervals = || threads.iter().flat_map(|(_, intervals)| intervals);
-    let last = intervals().map(Interval::last_code_seq).max().unwrap_or_default();
+/// What a merged package says of a thread, but for its records.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// Its id.
+    pub tid: Tid,
+    /// From so many instructions of the thread on, since its recording began, it may have seen what another thread did of
+    /// which the log, having been cut off, holds nothing; `u64::MAX` for never.
+    pub unknown_from: u64,
+    /// Its intervals, ascending.
+    pub intervals: Vec<IntervalOutline>,
+}
+
+/// The same of an interval.
+#[derive(Clone, Copy, Debug)]
+pub struct IntervalOutline {
+    interval: IntervalNo,
+    code_seq: CodeSeq,
+    last_code_seq: CodeSeq,
+    before: u64,
+    stream: u64,
+}
+
+impl IntervalOutline {
+    /// Of this interval.
+    #[must_use]
+    pub fn of(interval: &Interval) -> Self {
+        let header = &interval.header;
+        Self {
+            interval: header.interval,
+            code_seq: header.code_seq,
+            last_code_seq: interval.last_code_seq(),
+            before: header.instructions_before,
+            stream: interval.stream.len() as u64,
+        }
+    }
+
+    /// Bytes of its stream.
+    #[must_use]
+    pub fn stream(&self) -> u64 {
+        self.stream
+    }
+}
+
+/// Writes a merged package up to the streams, which have to follow in the order of the intervals. The first run starts with
+/// each thread's first interval.
+///
+/// # Errors
+/// Those of writing.
+pub fn write_head(
+    out: &mut impl Write,
+    threads: &[Outline],
+    code: &CodeStore,
+    segments: &[Segment],
+) -> std::io::Result<()> {
+    let intervals = || threads.iter().flat_map(|thread| &thread.intervals);
+    let last = intervals().map(|interval| interval.last_code_seq).max().unwrap_or_default();
     let pages = code.pages.iter().take_while(|page| page.seq <= last);
-    let streams: usize = intervals().map(|interval| interval.stream.len()).sum();
-    let mut out = Vec::with_capacity(HEADER + code.pages.len() * CODE_PAGE_SIZE + segments.len() * SEGMENT + streams);
-    out.extend_from_slice(&MERGED_MAGIC);
+    out.write_all(&MERGED_MAGIC)?;
     for count in [crate::FORMAT_VERSION, pages.clone().count() as u32, threads.len() as u32, intervals().count() as u32]
     {
-        out.extend_from_slice(&count.to_le_bytes());
+        out.write_all(&count.to_le_bytes())?;
     }
-    out.extend_from_slice(&(segments.len() as u64).to_le_bytes());
+    out.write_all(&(segments.len() as u64).to_le_bytes())?;
+    let mut encoded = Vec::with_capacity(CODE_PAGE_SIZE);
     for page in pages {
-        encode_page(page.seq, page.addr, &page.bytes, &mut out);
+        encoded.clear();
+        encode_page(page.seq, page.addr, &page.bytes, &mut encoded);
+        out.write_all(&encoded)?;
     }
-    for (tid, intervals) in threads {
-        out.extend_from_slice(&tid.0.to_le_bytes());
-        out.extend_from_slice(&(intervals.len() as u32).to_le_bytes());
+    for thread in threads {
+        out.write_all(&thread.tid.0.to_le_bytes())?;
+        out.write_all(&(thread.intervals.len() as u32).to_le_bytes())?;
+        out.write_all(&thread.unknown_from.to_le_bytes())?;
     }
-    for Interval { header, stream, .. } in intervals() {
-        for number in [header.interval.0, header.code_seq.0, header.instructions_before, stream.len() as u64] {
-            out.extend_from_slice(&number.to_le_bytes());
+    for IntervalOutline { interval, code_seq, before, stream, .. } in intervals() {
+        for number in [interval.0, code_seq.0, *before, *stream] {
+            out.write_all(&number.to_le_bytes())?;
         }
     }
     for segment in segments {
-        out.extend_from_slice(&(segment.thread as u64).to_le_bytes());
-        out.extend_from_slice(&segment.until.to_le_bytes());
+        out.write_all(&(segment.thread as u64).to_le_bytes())?;
+        out.write_all(&segment.until.to_le_bytes())?;
     }
-    for interval in intervals() {
-        out.extend_from_slice(&interval.stream);
-    }
-    out
+    Ok(())
 }
 
 /// A merged package, read where it lies.
@@ -82,6 +134,8 @@ pub struct Merged<'a> {
 pub struct MergedThread<'a> {
     /// Its id.
     pub tid: Tid,
+    /// See [`Outline::unknown_from`].
+    pub unknown_from: u64,
     /// Its intervals, ascending.
     pub intervals: Vec<MergedInterval<'a>>,
 }
@@ -139,7 +193,7 @@ impl<'a> Merged<'a> {
         };
         let mut thread = |entry: &[u8]| {
             let intervals: Option<Vec<_>> = (0..small(entry, 4)?).map(|_| interval()).collect();
-            Some(MergedThread { tid: Tid(small(entry, 0)?), intervals: intervals? })
+            Some(MergedThread { tid: Tid(small(entry, 0)?), unknown_from: number(entry, 8)?, intervals: intervals? })
         };
         let threads: Vec<_> = threads.chunks_exact(THREAD).map(&mut thread).collect::<Option<_>>()?;
         let merged = Self { threads, pages, segments };

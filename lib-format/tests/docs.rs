@@ -172,7 +172,7 @@ fn headers() {
 
     let stream = interval.stream.len();
     let segments = [Segment { thread: 0, until: 7 }, Segment { thread: 0, until: u64::MAX }];
-    let bytes = merged::encode(&[(Tid(9), vec![interval])], &store, &segments);
+    let bytes = common::merged_package(&[(Tid(9), vec![interval])], &store, &segments);
     let expected = [
         ("magic", b"BUGNETMG".to_vec()),
         version(),
@@ -182,7 +182,7 @@ fn headers() {
         ("segments", le(2, 8)),
     ];
     compare(&page, "Merged package header", &bytes[..merged::HEADER], &expected);
-    let parts = [3 * CODE_PAGE_SIZE, 8, merged::INTERVAL, 2 * merged::SEGMENT, stream];
+    let parts = [3 * CODE_PAGE_SIZE, merged::THREAD, merged::INTERVAL, 2 * merged::SEGMENT, stream];
     assert_eq!(bytes.len(), merged::HEADER + parts.iter().sum::<usize>());
 }
 

@@ -10,7 +10,7 @@ use bugnet_format::frame::{
     FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, HEADER_SIZE, Interval, IntervalHeader, MAX_FRAME, read_frames,
     read_tail,
 };
-use bugnet_format::merged::{self, Merged, Segment};
+use bugnet_format::merged::{Merged, Segment};
 use bugnet_format::package::{self, Package};
 use bugnet_format::record::Records;
 use bugnet_format::types::Tid;
@@ -154,7 +154,7 @@ fn files() -> Vec<(usize, Vec<u8>)> {
         (HEADER_SIZE, file),
         (16, code),
         (0, package::encode(&decoded, &store)),
-        (0, merged::encode(&[(Tid(1), vec![decoded.clone()])], &store, &[Segment { thread: 0, until: 1 }])),
+        (0, common::merged_package(&[(Tid(1), vec![decoded.clone()])], &store, &[Segment { thread: 0, until: 1 }])),
         (0, common::tail_file(tail, &records)),
         (0, message),
     ]

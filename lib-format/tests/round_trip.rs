@@ -5,7 +5,7 @@ mod common;
 use bugnet_format::code::{CodeStore, PAGE, encode_header, encode_page};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::frame::{Interval, IntervalHeader, TAIL_HEADER_SIZE, TailHeader, encode_frame, read_tail};
-use bugnet_format::merged::{self, Merged, Segment};
+use bugnet_format::merged::{Merged, Segment};
 use bugnet_format::package::{self, Package};
 use bugnet_format::record::{
     DependencyKind, EndReason, LOAD_FORMS, LoadValue, MAX_ORDINAL, OutputStream, Record, Records, RegisterUpdates,
@@ -437,13 +437,16 @@ fn merged_packages() {
         })
         .collect();
     let segments = [Segment { thread: 1, until: 5 }, Segment { thread: 0, until: u64::MAX }];
-    let bytes = merged::encode(&threads, &store, &segments);
+    let bytes = common::merged_package(&threads, &store, &segments);
     let package = Merged::decode(&bytes).unwrap();
     assert_eq!(package.segments().collect::<Vec<_>>(), segments);
     assert_eq!(package.pages().map(|page| page.seq.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(package.threads.len(), threads.len());
     for (read, (tid, intervals)) in package.threads.iter().zip(&threads) {
-        assert_eq!((read.tid, read.intervals.len()), (*tid, intervals.len()));
+        assert_eq!(
+            (read.tid, read.unknown_from, read.intervals.len()),
+            (*tid, u64::from(tid.0) + 1000, intervals.len())
+        );
         for (read, made) in read.intervals.iter().zip(intervals) {
             let header = &made.header;
             assert_eq!(
@@ -456,6 +459,6 @@ fn merged_packages() {
     for len in 0..bytes.len() {
         assert!(Merged::decode(&bytes[..len]).is_none(), "cut to {len} bytes");
     }
-    let wrong = merged::encode(&threads, &store, &[Segment { thread: threads.len(), until: 5 }]);
+    let wrong = common::merged_package(&threads, &store, &[Segment { thread: threads.len(), until: 5 }]);
     assert!(Merged::decode(&wrong).is_none(), "a segment of a thread that there is not");
 }

@@ -32,6 +32,7 @@ pub mod memory;
 pub mod merged;
 pub mod order;
 pub mod output;
+mod package;
 mod pool;
 mod process;
 pub mod session;

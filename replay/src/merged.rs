@@ -3,19 +3,21 @@
 mod places;
 
 use crate::error::{ReplayError, Result};
-use crate::log::{IntervalId, Log, ThreadId};
-use crate::order::{OrderedThread, Threads, schedule};
+use crate::log::{IntervalId, Log};
+use crate::order::{OrderedThread, Threads, schedule, unknown_from};
+use crate::package::{Package, PackageWriter};
 use crate::process::Process;
 use crate::tools::Tools;
 use crate::window::Used;
+use bugnet_format::code::CodeStore;
 use bugnet_format::control::{MergedCounts, Request, Response};
-use bugnet_format::frame::Interval;
-use bugnet_format::merged;
+use bugnet_format::merged::{self, IntervalOutline, Outline, Segment};
 use bugnet_format::regs::RegisterDifference;
 use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io::Write;
 
 /// Most conflicts that are printed.
 const SHOWN: usize = 16;
@@ -49,6 +51,7 @@ struct CountsDef {
     unwritten: u64,
     system: u64,
     outside: u64,
+    unknown: u64,
     conflicts: u64,
 }
 
@@ -106,24 +109,24 @@ impl MergedReport {
 /// The log does not hold the process, its dependencies contradict each other, or the replay process cannot be started or
 /// is lost.
 pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedReport> {
-    let mut intervals: Vec<Vec<Interval>> = Vec::new();
+    let code = log.code(pid)?;
+    let (mut intervals, mut used): (Vec<Vec<IntervalOutline>>, _) = (Vec::new(), Used::default());
     let threads = Threads::read_with(log, pid, |thread, interval| {
         if intervals.len() <= thread {
             intervals.push(Vec::new());
         }
-        intervals[thread].push(interval);
+        intervals[thread].push(IntervalOutline::of(&interval));
+        used = used.and(&Used::of(&interval, &code));
     })?;
     let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
-    let parts: Vec<_> = threads.threads.iter().map(|thread| thread.id.tid).zip(intervals).collect();
-    let code = log.code(pid)?;
-    let package = merged::encode(&parts, &code, &order);
-    let used = parts.iter().flat_map(|(_, intervals)| intervals).map(|interval| Used::of(interval, &code));
-    let window = used.fold(Used::default(), |all, used| all.and(&used)).window();
-    drop(parts);
+    let outlines = threads.threads.iter().zip(intervals).zip(unknown_from(&threads, &order));
+    let outlines: Vec<_> = outlines
+        .map(|((thread, intervals), unknown_from)| Outline { tid: thread.id.tid, unknown_from, intervals })
+        .collect();
     let first = &threads.threads[0];
     let id = IntervalId { thread: first.id, interval: first.place(0).0 };
-    let mut process = Process::start(tools, id, &[&package], window)?;
-    drop(package);
+    let package = package(log, &threads, &outlines, &code, &order)?;
+    let mut process = Process::start(tools, id, package, used.window())?;
     process.send(&Request::RunMerged)?;
     let result = match process.receive()? {
         Response::Merged(result) => *result,
@@ -147,6 +150,21 @@ pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedR
     let (mut conflicts, threads): (Vec<_>, _) = (conflicts.collect(), threads.threads.len());
     places::name(tools, log, pid, &mut conflicts)?;
     Ok(MergedReport { pid, threads, counts: result.counts, conflicts, failure })
+}
+
+/// The package, whose streams are read and written one after the other.
+fn package(log: &Log, threads: &Threads, outlines: &[Outline], code: &CodeStore, order: &[Segment]) -> Result<Package> {
+    let failed = || ReplayError::system("hand the log to the replay process");
+    let streams: u64 = outlines.iter().flat_map(|thread| &thread.intervals).map(IntervalOutline::stream).sum();
+    let mut package = PackageWriter::new(streams).map_err(failed())?;
+    merged::write_head(&mut package, outlines, code, order).map_err(failed())?;
+    for thread in &threads.threads {
+        for interval in &thread.intervals {
+            let id = IntervalId { thread: thread.id, interval: interval.number };
+            package.write_all(&log.interval(id)?.stream).map_err(failed())?;
+        }
+    }
+    package.finish().map_err(failed())
 }
 
 fn place(thread: &OrderedThread, at: u64) -> Place {
@@ -180,7 +198,17 @@ impl fmt::Display for MergedReport {
             writeln!(f, "divergence: {place}: {what}")?;
         }
         let MergedCounts {
-            instructions, segments, reads, loads, explained, unwritten, system, outside, conflicts, ..
+            instructions,
+            segments,
+            reads,
+            loads,
+            explained,
+            unwritten,
+            system,
+            outside,
+            unknown,
+            conflicts,
+            ..
         } = self.counts;
         let threads = self.threads;
         writeln!(f, "{threads} threads, {instructions} instructions in {segments} segments, {reads} reads compared")?;
@@ -190,23 +218,21 @@ impl fmt::Display for MergedReport {
             "{} reads from outside: {unwritten} of what was there before, {system} of what system calls wrote, {outside} others",
             unwritten + system + outside
         )?;
+        if unknown > 0 {
+            writeln!(
+                f,
+                "{unknown} reads that come after what the log does not hold, as it was cut off, cannot be explained"
+            )?;
+        }
         let exact = if self.failure.is_some() {
             "the merged replay did not reach its end"
         } else if conflicts > 0 {
             "not the order of the recording"
+        } else if unknown > 0 {
+            "every other read is explained"
         } else {
             "every read is explained"
         };
         write!(f, "{conflicts} conflicts: {exact}")
     }
-}
-
-/// The process whose threads are shown where none is chosen: what the first process ended as, or else the log's first
-/// one that has threads.
-///
-/// # Errors
-/// A process's description is damaged.
-pub fn chosen_process(log: &Log) -> Result<Option<ProcessId>> {
-    let first = || log.threads().next().map(|ThreadId { pid, .. }| pid);
-    Ok(log.last_of_first_process()?.or_else(first))
 }

@@ -1,10 +1,11 @@
 //! The replay process: how it is started, talked to and ended.
 //!
 //! It is started as `replay-host <libdynamorio.so> <libbugnet_replayer.so>` with an empty environment and two
-//! descriptors: a sealed memfd that holds the package, and a socket. It gets no file of the log or of the program.
+//! descriptors: a file that holds the package, and a socket. It gets no file of the log or of the program.
 
 use crate::error::{ReplayError, Result};
 use crate::log::IntervalId;
+use crate::package::Package;
 use crate::starter;
 use crate::tools::{Tool, Tools};
 use bugnet_format::control::{self, CONTROL_FD, PACKAGE_FD, Request, Response};
@@ -13,7 +14,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -47,9 +48,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a replay process on `package`, which comes in parts, in a window of the address space that begins at `window`, and waits until it has set up.
-    pub fn start(tools: &Tools, interval: IntervalId, package: &[&[u8]], window: u64) -> Result<Self> {
-        let package = sealed_memory(package).map_err(ReplayError::system("hand the interval to the replay process"))?;
+    /// Starts a replay process on `package`, in a window of the address space that begins at `window`, and waits until it has
+    /// set up.
+    pub fn start(tools: &Tools, interval: IntervalId, package: Package, window: u64) -> Result<Self> {
         let (stderr, for_child) = bounded_sink().map_err(ReplayError::system("catch the replay process's errors"))?;
         let (socket, theirs) = UnixStream::pair().map_err(ReplayError::system("connect to the replay process"))?;
         socket.set_read_timeout(Some(PATIENCE)).map_err(ReplayError::system("connect to the replay process"))?;
@@ -64,7 +65,7 @@ impl Process {
             .env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(for_child);
         let mappings = vec![
-            FdMapping { parent_fd: package, child_fd: PACKAGE_FD },
+            FdMapping { parent_fd: package.into_file(), child_fd: PACKAGE_FD },
             FdMapping { parent_fd: OwnedFd::from(theirs), child_fd: CONTROL_FD },
         ];
         command.fd_mappings(mappings).map_err(|e| ReplayError::System {
@@ -215,19 +216,6 @@ fn ended(status: ExitStatus) -> String {
         (_, Some(code)) => format!("ended with status {code}"),
         _ => format!("ended: {status}"),
     }
-}
-
-/// A read-only descriptor of memory that holds `parts`, one behind the other, and can never change again.
-fn sealed_memory(parts: &[&[u8]]) -> io::Result<OwnedFd> {
-    let memory = memfd_create("bugnet-package", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
-    let mut file = File::from(memory);
-    for part in parts {
-        file.write_all(part)?;
-    }
-    let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-    file.rewind()?;
-    Ok(file.into())
 }
 
 /// Memory of a fixed size as a process's standard error: unlike a pipe, it needs no thread that empties it and

@@ -3,6 +3,7 @@
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
 use crate::memory::{Memory, Snapshots};
+use crate::package::Package;
 use crate::process::Process;
 use crate::tools::Tools;
 use crate::window::Used;
@@ -65,7 +66,7 @@ impl Session {
     ) -> Result<Self> {
         let code = log.code(id.thread.pid)?;
         let head = package::encode_head(interval, &code, CodeSeq(0));
-        let process = Process::start(tools, id, &[&head, &interval.stream], window)?;
+        let process = Process::start(tools, id, Package::of(&[&head, &interval.stream])?, window)?;
         Ok(Self::at_start(process, id, interval, window, used))
     }
 

@@ -57,6 +57,13 @@ fn java_compiling() -> Result<()> {
     records("java-jit", "/usr/bin/java", &["-version"], false)
 }
 
+/// With the collector that has most threads, which it is not by default on small machines.
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn java_collecting_with_many_threads() -> Result<()> {
+    records("java-g1", "/usr/bin/java", &["-XX:+UseG1GC", "-version"], true)
+}
+
 #[test]
 #[ignore = "takes minutes: make soak"]
 fn java_compiling_what_gets_hot_and_compiling_it_anew() -> Result<()> {

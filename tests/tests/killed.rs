@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_behaviour};
 use bugnet_tests::many_loads;
+use bugnet_tests::threaded::programs;
 use fastrand::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -110,6 +111,26 @@ fn killed_20() -> Result<()> {
 #[test]
 fn killed_20_with_many_frames() -> Result<()> {
     kill_recordings("killed-20-frames", 20, |dir| many_loads::job(dir, 150, 2, 0))
+}
+
+/// Threads that are killed while they share memory: none of their logs ends where another one does.
+#[test]
+fn killed_threads_are_in_order_up_to_there() -> Result<()> {
+    let workshop = Workshop::new("killed-threads")?;
+    for name in ["condition_variables", "spinlock_convoy", "robust_mutex"] {
+        let program = programs()?.into_iter().find(|program| program.name == name).context("no such program")?;
+        let binary = program.build("O2", &workshop.path)?;
+        let job = Job::new(&workshop.path, [&binary.to_string_lossy(), "100000000"]);
+        for number in 0..4 {
+            let (log, delay) = (workshop.path.join(format!("log-{name}-{number}")), 100 + 150 * number);
+            if kill_one(&job, &log, Victim::Program, Duration::from_millis(delay))? {
+                must_pass(&["replay"], &log)?;
+                must_pass(&["replay", "--merged"], &log).with_context(|| format!("{name}, recording {number}"))?;
+                fs::remove_dir_all(&log)?;
+            }
+        }
+    }
+    workshop.done()
 }
 
 #[test]

@@ -5,9 +5,10 @@ use anyhow::{Context, Result, ensure};
 use bugnet_format::folder::{Recording, interval_file};
 use bugnet_format::frame::{HEADER_SIZE, encode_frame, read_frames};
 use bugnet_format::record::{DependencyKind, Record, Records};
-use bugnet_format::types::{IntervalNo, Position};
+use bugnet_format::types::{IntervalNo, Position, ProcessId};
 use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run};
 use bugnet_tests::threaded::programs;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -60,5 +61,43 @@ fn an_order_that_is_not_the_recorded_one_is_a_conflict() -> Result<()> {
     for part in ["conflict at 0x", "read ", "but memory held ", "last written by thread ", "run at ", "barriers.c:"] {
         ensure!(text.contains(part), "{part:?} is missing in\n{text}");
     }
+    workshop.done()
+}
+
+/// Builds a program with threads.
+fn built(name: &str, folder: &Path) -> Result<String> {
+    let programs = programs()?;
+    let program = programs.iter().find(|program| program.name == name).context("no such program")?;
+    Ok(program.build("O1", folder)?.to_string_lossy().into_owned())
+}
+
+#[test]
+fn all_processes_are_shown_and_the_worst_counts() -> Result<()> {
+    let workshop = Workshop::new("order-processes")?;
+    let binary = built("barriers", &workshop.path)?;
+    let log = workshop.path.join("log");
+    let script = format!("{binary} 20; /bin/true; {binary} 20");
+    let recorded = run(&mut Job::new(&workshop.path, ["/bin/sh", "-c", &script]).recorded(&log, &[])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let threads = Recording::open(&log)?.threads()?;
+    let processes: BTreeSet<String> = threads.iter().map(|thread| thread.pid.to_string()).collect();
+    ensure!(processes.len() > 3, "{processes:?}");
+    let named = |text: &str| processes.iter().filter(|pid| text.contains(&format!("process {pid} ("))).count();
+    for args in [&["order"][..], &["dump", "--order"], &["info", "--threads"], &["replay", "--merged"]] {
+        let text = String::from_utf8(must_pass(args, &log)?.stdout)?;
+        ensure!(named(&text) == processes.len(), "{args:?}: {text}");
+    }
+    let text = String::from_utf8(must_pass(&["replay", "--merged", "-p", "true"], &log)?.stdout)?;
+    ensure!(text.matches("0 conflicts").count() == 1, "{text}");
+    // The order of one of them is lost.
+    let several = |pid: &ProcessId| threads.iter().filter(|thread| thread.pid == *pid).count() > 1;
+    let first = threads.iter().map(|thread| thread.pid).find(several).context("no process has threads")?;
+    for thread in threads.iter().filter(|thread| thread.pid == first) {
+        forget_order(&thread.folder.join(interval_file(IntervalNo(0))))?;
+    }
+    let merged = bugnet(["replay", "--merged"].map(Path::new).into_iter().chain([&*log]))?;
+    let text = String::from_utf8_lossy(&merged.stdout);
+    ensure!(merged.status.code() == Some(1), "{}\n{}", merged.status, printed(&merged));
+    ensure!(named(&text) == processes.len() && text.contains("conflict at 0x"), "{text}");
     workshop.done()
 }

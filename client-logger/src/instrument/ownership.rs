@@ -47,7 +47,7 @@ impl Rewriter<'_> {
                 self.program_flags(Some(instr), self.live[i]);
                 let reads = reads.iter().map(|read| (*read, false));
                 let accesses = reads.chain(writes.iter().map(|write| (*write, true))).collect();
-                let held = Held { spilled: self.lent(), flags: false };
+                let held = self.held(i, 0);
                 self.callout(Some(instr), i, Kind::Own(accesses, held));
             }
             Action::Repeat(op) => {
@@ -57,11 +57,18 @@ impl Rewriter<'_> {
             }
             Action::OpaqueStore { target, .. } => {
                 self.program_flags(Some(instr), self.live[i]);
-                self.callout(Some(instr), i, Kind::Own([(*target, true)].into(), Held::default()));
+                let held = self.held(i, 0);
+                self.callout(Some(instr), i, Kind::Own([(*target, true)].into(), held));
             }
             // What is executed in a callout is taken there.
             Action::Emulate(_) | Action::Syscall | Action::Special(_) | Action::Result(_) | Action::Unsupported(_) => {}
         }
+    }
+
+    /// What the instrumentation holds before instruction `i`, where these registers are in their slots.
+    fn held(&self, i: usize, spilled: u16) -> Held {
+        let spilled = spilled | self.lent();
+        Held { spilled, flags: self.flags_saved, lost: !(self.live[i].gprs | spilled) }
     }
 
     fn check_groups(&mut self, i: usize) {
@@ -79,13 +86,13 @@ impl Rewriter<'_> {
         // Prefer registers that are dead here: restoring them stalls nobody.
         let Some(s) = free.min_by_key(|reg| live.gprs & reg.bit() != 0) else {
             self.program_flags(at, live);
-            let held = Held { spilled: self.lent(), flags: false };
+            let held = self.held(i, 0);
             self.callout(at, i, Kind::Own(wants, held));
             return;
         };
         self.spill(at, s, live);
         self.save_flags(at, live);
-        let held = Held { spilled: live.gprs & s.bit() | self.lent(), flags: self.flags_saved };
+        let held = self.held(i, live.gprs & s.bit());
         let (entry, back) = self.slow(self.site(i, Kind::Own(wants, held)));
         for (access, writes) in checks {
             if access.bytes == 1 {

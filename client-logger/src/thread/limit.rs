@@ -84,8 +84,9 @@ impl Thread {
         }
         let position = self.counted() - site.back;
         let options = &process.options;
-        let full = position > 0 && (position + site.back > options.interval || self.moved);
-        let mut begin = self.log.is_none() || self.paused || self.moved;
+        // Also where nothing has been executed since: there may be records.
+        let full = !self.paused && (self.moved || position > 0 && position + site.back > options.interval);
+        let mut begin = self.log.is_none() || self.paused;
         let regs = self.registers(site.pc, flags);
         let mut position = position;
         let reach = if full { self.reach() } else { Vec::new() };

@@ -10,7 +10,7 @@ use crate::site::{Held, Site};
 use bugnet_dr::access::Access;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::sys;
-use bugnet_format::record::EndReason;
+use bugnet_format::record::{EndReason, Record, RegisterUpdates};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, RegisterFile};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -95,6 +95,12 @@ impl Thread {
             self.saved.rflags = self.saved.rflags & !ARITHMETIC_FLAGS | Slot::read_flags();
         }
         let position = self.counted() - site.back;
+        // An interval begins and ends with all registers, also with those that no instruction reads any more.
+        let values: Vec<_> =
+            (0..16).filter(|n| held.lost >> n & 1 != 0).map(|n: u8| (n, self.saved.gpr[usize::from(n)])).collect();
+        if !values.is_empty() {
+            self.record(position, |delta| Record::Registers { delta, updates: RegisterUpdates { values } });
+        }
         self.recount(position);
         self.move_shadow(position, position, None);
         self.leave.go(&self.saved, site.pc)

@@ -110,6 +110,32 @@ impl Merged {
         }
     }
 
+    /// Whether the next instruction of the running thread has nothing to do with the code pages that its picture takes with
+    /// `seq`, nor with those that memory takes.
+    pub(super) fn leaves_code_alone(&mut self, seq: CodeSeq) -> bool {
+        let pc = self.machine.pc;
+        let Ok(instruction) = self.instruction(pc) else { return false };
+        let Some(segment) = self.segment else { return false };
+        self.machine.complete();
+        let from = self.threads[segment.thread].picture.seq().min(self.code_seq);
+        let pages = self.code.between(from, seq).iter().map(|page| page.addr.page().0);
+        instruction.leaves_alone(pc, pages, &self.machine)
+    }
+
+    /// Puts the instruction that the running thread comes to into memory, where other threads have stored something else that
+    /// DynamoRIO takes for none. `false` if it is there, or the thread has none.
+    pub(super) fn show_code(&mut self) -> Result<bool, MemoryError> {
+        let pc = self.machine.pc;
+        let Some(len) = self.decode(pc).map(|instruction| instruction.len()) else { return Ok(false) };
+        let (own, found) = (self.picture(pc, len as usize), self.memory.read(pc, len));
+        if own == found {
+            return Ok(false);
+        }
+        self.memory.write(pc, &own)?;
+        self.origins.system(pc, len);
+        Ok(true)
+    }
+
     /// Puts the code pages up to `seq` into memory, unless they are, and drops what was translated from others.
     pub(super) fn change_code(&mut self, seq: CodeSeq) -> Result<(), MemoryError> {
         if seq <= self.code_seq {

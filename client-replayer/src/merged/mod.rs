@@ -17,6 +17,7 @@
 //! - `origin`: who wrote what memory holds
 //! - `system`: what system calls may have changed
 //! - `requests`: what the kernel may have changed later, because it was asked to
+//! - `robust`: what it changes when a thread ends
 
 mod access;
 mod block;
@@ -26,6 +27,7 @@ mod pages;
 mod picture;
 mod records;
 mod requests;
+mod robust;
 mod site;
 pub mod state;
 mod system;
@@ -39,7 +41,7 @@ use crate::memory::{Memory, MemoryError};
 use crate::stub::{Shared, Stub};
 use access::Accesses;
 use bugnet_dr::ir::Segment as Base;
-use bugnet_dr::sys;
+use bugnet_dr::{fpu, sys};
 use bugnet_format::control::{self, Conflict, MAX_CONFLICTS, MergedFailure, MergedResult, Request, Response};
 use bugnet_format::merged::{Merged as Package, Segment};
 use bugnet_format::regs::RegisterFile;
@@ -131,6 +133,8 @@ pub struct Merged {
     gate: u64,
     /// What a signal says that stopped execution.
     trap: Option<String>,
+    /// The x87 status word at the last call from the code cache.
+    x87_status: u16,
     /// Instruction count of the running thread at which `left` is zero.
     due: u64,
     result: MergedResult,
@@ -159,6 +163,7 @@ impl Merged {
             stub,
             gate,
             trap: None,
+            x87_status: 0,
             due: 0,
             result: MergedResult::default(),
         }
@@ -194,6 +199,7 @@ impl Merged {
         if left == 0 || self.sites[site as usize].instruction.is_none() {
             return self.stub.heavy();
         }
+        self.x87_status = fpu::status();
         let step = self.stored().and_then(|()| {
             self.move_to(self.due.wrapping_sub(left));
             self.access(site)
@@ -216,6 +222,7 @@ impl Merged {
             self.arrive();
             return self;
         }
+        self.x87_status = fpu::status();
         self.machine.fetch(pc);
         let mut step = self.trouble.take().map_or_else(|| self.stored(), Err);
         self.move_to(self.due.wrapping_sub(left));
@@ -236,7 +243,7 @@ impl Merged {
     /// Control came to the gate.
     fn arrive(&mut self) {
         let step = match self.trap.take() {
-            Some(what) => Err(what.into()),
+            Some(what) => self.trouble.take().map_or_else(|| self.resolve(what), Err),
             None => {
                 if let Err(why) = self.open().and_then(|()| confine::confine()) {
                     self.fail(why);
@@ -311,6 +318,17 @@ impl Merged {
         }
     }
 
+    /// DynamoRIO has found no code where the running thread has some: gets it there, or finds that this is not so.
+    fn resolve(&mut self, what: String) -> Result<(), Trouble> {
+        // On its way here, it has cleared the exception flags.
+        fpu::raise_flags(self.x87_status);
+        let Some(Segment { thread: index, .. }) = self.segment else { return Err(what.into()) };
+        if self.threads[index].at == self.due {
+            return self.advance();
+        }
+        if self.show_code()? { Ok(()) } else { Err(what.into()) }
+    }
+
     /// Does everything that is due, changing threads where a segment ends, and arms `left` for what is due next.
     fn advance(&mut self) -> Result<(), Trouble> {
         loop {
@@ -327,7 +345,15 @@ impl Merged {
                 self.apply(index, &placed)?;
                 continue;
             }
-            let Some(next) = thread.next_at() else {
+            if let Some(seq) = thread.code_behind_this()
+                && self.leaves_code_alone(seq)
+            {
+                self.take_code(index, seq)?;
+                self.threads[index].read()?;
+                continue;
+            }
+            let thread = &mut self.threads[index];
+            let Some(next) = thread.wanted_at() else {
                 // The log was cut off here.
                 thread.over = true;
                 continue;
@@ -397,15 +423,23 @@ impl Merged {
     fn compare(&mut self, index: usize, addr: u64, len: u64) -> Result<(), Trouble> {
         self.result.counts.reads += 1;
         let mut worst: Option<(Origin, u64)> = None;
-        let thread = &mut self.threads[index];
         for (page, range) in pieces(addr, len) {
             let at = page + range.start as u64;
             self.memory.ensure_readable(at, range.len() as u64)?;
-            let recorded = &thread.picture.page(page)[range];
+            let recorded = &self.threads[index].picture.page(page)[range];
             // SAFETY: the bytes are the recorded program's, were just made readable, and nobody writes meanwhile.
             let found = unsafe { std::slice::from_raw_parts(at as *const u8, recorded.len()) };
             if same(recorded, found) {
                 continue;
+            }
+            let recorded = &recorded.to_vec();
+            for (futex, owner) in robust::given_up(at, recorded, found) {
+                let holds = |thread: &Thread| {
+                    thread.tid == owner && robust::held(&self.memory, thread.robust, owner).contains(&futex)
+                };
+                if self.threads.iter().any(holds) {
+                    self.origins.system(futex, robust::FUTEX_BYTES);
+                }
             }
             for (i, _) in recorded.iter().zip(found).enumerate().filter(|(_, (a, b))| a != b) {
                 let origin = self.origins.of(at + i as u64, index);
@@ -414,13 +448,14 @@ impl Merged {
                 }
             }
             if let Some((Origin::Thread { writer, at: writer_at }, addr)) = worst
+                && self.threads[index].at < self.threads[index].unknown_from
                 && addr >= at
                 && self.result.conflicts.len() < MAX_CONFLICTS
             {
                 let from = (addr - at) as usize;
                 let piece = |bytes: &[u8]| bytes[from..].iter().copied().take(SHOWN).collect();
                 let (recorded, found) = (piece(recorded), piece(found));
-                let reader_at = thread.at;
+                let reader_at = self.threads[index].at;
                 self.result.conflicts.push(Conflict {
                     reader: index,
                     reader_at,
@@ -439,6 +474,9 @@ impl Merged {
             Some(Origin::Unwritten) => counts.unwritten += 1,
             Some(Origin::System) => counts.system += 1,
             Some(Origin::Outside) => counts.outside += 1,
+            Some(Origin::Thread { .. }) if self.threads[index].at >= self.threads[index].unknown_from => {
+                counts.unknown += 1;
+            }
             Some(Origin::Thread { .. }) => counts.conflicts += 1,
         }
         Ok(())
@@ -465,6 +503,10 @@ impl Merged {
     /// Takes note of a signal. [`Self::machine`] holds the registers; the code cache has counted `ahead` instructions
     /// that were not executed. Returns the address at which execution must go on: the gate.
     fn trap(&mut self, what: String, ahead: u64) -> u64 {
+        if ahead == 0 {
+            // The instruction before is over.
+            self.trouble = self.stored().err();
+        }
         self.accesses.writes.clear();
         let left = self.stub.shared().left;
         self.move_to(self.due.wrapping_sub(left).wrapping_sub(ahead));

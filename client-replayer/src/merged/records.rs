@@ -1,12 +1,16 @@
 //! What records do to a thread in a merged replay.
 
-use super::{Merged, Trouble};
+use super::{Merged, Trouble, robust};
 use bugnet_dr::fpu;
-use bugnet_format::record::{LoadValue, Placed, Record, SignalStep};
+use bugnet_format::record::{EndReason, LoadValue, Placed, Record, SignalStep};
 use bugnet_format::regs::{RSP, RegisterFile};
+use bugnet_format::types::CodeSeq;
 
 /// Longest frame that the kernel pushes for a signal handler; what lies between it and the stack pointer is not written.
 const SIGNAL_FRAME: u64 = 16 << 10;
+
+/// The system call by which a thread says where its list of robust futexes is.
+const SET_ROBUST_LIST: u64 = 273;
 
 impl Merged {
     /// Applies a record that is due for the running thread.
@@ -14,11 +18,7 @@ impl Merged {
         match &placed.record {
             Record::Load { ordinal, offset, value, .. } => self.load(index, *ordinal, *offset, value)?,
             Record::Memory { addr, bytes, .. } => self.threads[index].picture.write(addr.0, bytes),
-            Record::Code { seq, .. } => {
-                self.threads[index].picture.change_code(*seq);
-                self.change_code(*seq)?;
-                self.fit_cache(self.threads[index].picture.seq());
-            }
+            Record::Code { seq, .. } => self.take_code(index, *seq)?,
             Record::Registers { updates, .. } => {
                 self.note_stores()?;
                 self.machine.update(updates);
@@ -40,6 +40,9 @@ impl Merged {
                     // Others may have stored there meanwhile.
                     Some(changed) => changed.into_iter().for_each(|(start, len)| self.origins.system(start, len)),
                     None => drop(self.system.changed(&self.memory, &mut self.origins, *number, args, *result)),
+                }
+                if (*number, *result) == (SET_ROBUST_LIST, 0) {
+                    self.threads[index].robust = args[0];
                 }
                 self.machine.return_from_call(*result, next, updates);
                 self.count(index, 1);
@@ -66,15 +69,37 @@ impl Merged {
         Ok(self.threads[index].read()?)
     }
 
+    /// The code picture `seq` comes into force for a thread.
+    pub(super) fn take_code(&mut self, index: usize, seq: CodeSeq) -> Result<(), Trouble> {
+        self.threads[index].picture.change_code(seq);
+        self.change_code(seq)?;
+        self.fit_cache(self.threads[index].picture.seq());
+        Ok(())
+    }
+
     /// The thread waits for others. If it is about to make a system call, it may well be in there: others may see what the
-    /// call does before it has returned.
+    /// call does before it has returned. The same goes for the thread's end.
     pub(super) fn begin_call(&mut self, index: usize) {
         let thread = &mut self.threads[index];
-        if thread.next_at() == Some(thread.at)
-            && thread.call.is_none()
-            && let Some(Placed { record: Record::Syscall { number, args, result, .. }, .. }) = &thread.next
-        {
-            thread.call = Some(self.system.changed(&self.memory, &mut self.origins, *number, args, *result));
+        if thread.next_at() != Some(thread.at) {
+            return;
+        }
+        match &thread.next {
+            Some(Placed { record: Record::Syscall { number, args, result, .. }, .. }) if thread.call.is_none() => {
+                thread.call = Some(self.system.changed(&self.memory, &mut self.origins, *number, args, *result));
+            }
+            Some(Placed { record: Record::End { reason: EndReason::Exit { .. }, .. }, .. }) => {
+                self.release_futexes(index)
+            }
+            _ => {}
+        }
+    }
+
+    /// At a thread's end, the kernel writes into the robust futexes that it holds.
+    fn release_futexes(&mut self, index: usize) {
+        let thread = &mut self.threads[index];
+        for futex in robust::held(&self.memory, std::mem::take(&mut thread.robust), thread.tid) {
+            self.origins.system(futex, robust::FUTEX_BYTES);
         }
     }
 
@@ -114,6 +139,7 @@ impl Merged {
     fn interval_ends(&mut self, index: usize, expected: &RegisterFile) -> Result<(), Trouble> {
         self.same(expected, "the interval ends with other registers than recorded")?;
         let Some(beginning) = self.threads[index].begin()? else {
+            self.release_futexes(index);
             self.threads[index].finish();
             return Ok(());
         };

@@ -5,6 +5,7 @@ use super::requests::Buffer;
 use bugnet_format::merged::{MergedInterval, MergedThread};
 use bugnet_format::record::{Placed, Record, Records};
 use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::{CodeSeq, Tid};
 use std::rc::Rc;
 
 /// A thread: its records, where it is in them, and what it knows of memory. Counts of instructions are those since its
@@ -22,6 +23,12 @@ pub struct Thread {
     pub regs: RegisterFile,
     /// The system call that is due, if it has begun: which memory it may have changed.
     pub call: Option<Vec<Buffer>>,
+    /// Its id.
+    pub tid: Tid,
+    /// From so many instructions on, it may have seen what the log does not hold.
+    pub unknown_from: u64,
+    /// Address of the head of its list of robust futexes; 0 if it has none.
+    pub robust: u64,
     /// Its picture of memory.
     pub picture: Picture,
     /// Whether it has ended, or its log does here.
@@ -52,6 +59,9 @@ impl Thread {
             at: 0,
             regs: RegisterFile::default(),
             call: None,
+            tid: thread.tid,
+            unknown_from: thread.unknown_from,
+            robust: 0,
             over: false,
         };
         let beginning = new.begin()?.ok_or("no interval")?;
@@ -99,6 +109,22 @@ impl Thread {
         let at = self.at;
         let before = self.before;
         self.next.take_if(|next| before.saturating_add(next.position.0) <= at)
+    }
+
+    /// The code picture that comes into force behind the next instruction, if one does: see
+    /// [`crate::replay::Replay::code_behind_this`].
+    pub fn code_behind_this(&self) -> Option<CodeSeq> {
+        match self.next.as_ref()? {
+            Placed { record: Record::Code { seq, .. }, .. } if self.next_at() == Some(self.at + 1) => Some(*seq),
+            _ => None,
+        }
+    }
+
+    /// Instruction count at which there is something to do next: before the instruction behind which there is new code.
+    pub fn wanted_at(&self) -> Option<u64> {
+        let next = self.next_at()?;
+        let code = matches!(self.next, Some(Placed { record: Record::Code { .. }, .. }));
+        Some(next - u64::from(code && next > self.at + 1))
     }
 
     /// Instruction count at which the next record is due.

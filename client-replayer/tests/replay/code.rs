@@ -138,3 +138,58 @@ fn an_instruction_cut_off_by_the_end_of_memory() {
     divergence(&missing);
     assert_eq!(missing.position, 2);
 }
+
+#[test]
+fn exception_flags_stay_where_code_comes_to_what_was_none() {
+    let second = CODE + 0x1000;
+    let first = assemble(CODE, |a| {
+        a.fld1()?; // 0
+        a.fldz()?; // 1
+        a.fdivp(st1, st0)?; // 2: a division by zero
+        a.fstp(st0)?; // 3
+        a.mov(qword_ptr(rdi), rax)?; // 4
+        a.jmp(second) // 5
+    });
+    let other = assemble(second, |a| a.nop());
+    let mut regs = start();
+    regs.gpr[RDI] = second;
+    // No instruction.
+    regs.gpr[RAX] = 0x0606_0606_0606_0606;
+    let mut end = RegisterFile { rip: second + 1, fsw: 4, ..regs.clone() };
+    end.st[7] = [0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x7f];
+    let mut interval = Interval::new(&first, &regs);
+    interval.later_code(second, &other);
+    let interval = interval.new_code(6, 1).end(7, &end);
+    assert_end(&interval.clone().replay().run());
+    // Also where it stops before.
+    for position in [5, 6] {
+        let mut replay = interval.replay();
+        assert_eq!((replay.run_to(position).stop, replay.run_to(position).regs.fsw), (Stop::Reached, 4), "{position}");
+        assert_end(&replay.run());
+    }
+}
+
+#[test]
+fn an_instruction_finds_what_was_there_before_the_code_behind_it() {
+    let second = CODE + 0x1000;
+    let first = assemble(CODE, |a| {
+        a.fld1()?; // 0
+        a.fldz()?; // 1
+        a.fdivp(st1, st0)?; // 2: a division by zero
+        a.fstp(st0)?; // 3
+        a.mov(qword_ptr(rdi), rax)?; // 4
+        a.mov(rbx, qword_ptr(rdi + 8))?; // 5
+        a.jmp(qword_ptr(rdi + 16)) // 6: reads where it jumps to
+    });
+    let mut regs = start();
+    regs.gpr[RDI] = second;
+    // No instruction.
+    regs.gpr[RAX] = 0x0606_0606_0606_0606;
+    let mut end = RegisterFile { rip: second + 5, fsw: 4, ..regs.clone() };
+    end.st[7] = [0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x7f];
+    end.gpr[RBX] = 0x1122;
+    let mut interval = Interval::new(&first, &regs);
+    interval.later_code(second, &[0x90; 32]);
+    let interval = interval.load(5, 0, &0x1122u64.to_le_bytes()).load(6, 0, &(second + 4).to_le_bytes());
+    assert_end(&interval.new_code(7, 1).end(8, &end).replay().run());
+}

@@ -2,9 +2,11 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use bugnet_format::FORMAT_VERSION;
-use bugnet_format::code::{self, PAGE};
+use bugnet_format::code::{self, CodeStore, PAGE};
 use bugnet_format::folder::{self, Ending, Machine, Meta, Module};
+use bugnet_format::frame::Interval as Decoded;
 use bugnet_format::frame::{IntervalHeader, TailHeader, encode_frame};
+use bugnet_format::merged::{IntervalOutline, Outline, Segment, write_head};
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::{
     DependencyKind, EndReason, LoadValue, OutputStream, Record, RegisterUpdates, SignalStep, SpecialKind, encode_load,
@@ -279,5 +281,18 @@ pub fn sample() -> Log {
 pub fn load_bytes(delta: u64, ordinal: u8, offset: u64, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     encode_load(&mut out, delta, ordinal, offset, value);
+    out
+}
+
+/// A merged package of these threads' intervals.
+pub fn merged_package(threads: &[(Tid, Vec<Decoded>)], code: &CodeStore, segments: &[Segment]) -> Vec<u8> {
+    let outline = |(tid, intervals): &(Tid, Vec<Decoded>)| Outline {
+        tid: *tid,
+        unknown_from: u64::from(tid.0) + 1000,
+        intervals: intervals.iter().map(IntervalOutline::of).collect(),
+    };
+    let mut out = Vec::new();
+    write_head(&mut out, &threads.iter().map(outline).collect::<Vec<_>>(), code, segments).unwrap();
+    threads.iter().flat_map(|(_, intervals)| intervals).for_each(|interval| out.extend_from_slice(&interval.stream));
     out
 }

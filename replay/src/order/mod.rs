@@ -8,7 +8,7 @@ mod schedule;
 mod summary;
 mod threads;
 
-pub use schedule::{Cycle, schedule};
+pub use schedule::{Cycle, schedule, unknown_from};
 pub use summary::{OrderedDependency, ThreadSummary, WaitedFor, in_order, per_million, summaries};
 pub use threads::{OrderedInterval, OrderedThread, Threads, Wait};
 

@@ -41,6 +41,24 @@ pub fn schedule(threads: &Threads) -> Result<Vec<Segment>, Cycle> {
     Ok(scheduler.segments)
 }
 
+/// For each thread, in an order that [`schedule`] has made, the instruction count from which on it comes after instructions of
+/// another thread that the log, having been cut off, does not hold; `u64::MAX` if it never does.
+#[must_use]
+pub fn unknown_from(threads: &Threads, order: &[Segment]) -> Vec<u64> {
+    let threads = &threads.threads;
+    let (mut unknown, mut next) = (vec![u64::MAX; threads.len()], vec![0; threads.len()]);
+    for segment in order {
+        let (thread, next) = (&threads[segment.thread], &mut next[segment.thread]);
+        while let Some(wait) = thread.waits.get(*next).filter(|wait| wait.at < segment.until) {
+            *next += 1;
+            if wait.cut_off || unknown[wait.other] < wait.until {
+                unknown[segment.thread] = unknown[segment.thread].min(wait.at);
+            }
+        }
+    }
+    unknown
+}
+
 impl Scheduler<'_> {
     /// Runs a thread to its end, and others as far as it needs them.
     fn finish(&mut self, thread: usize) -> Result<(), Cycle> {

@@ -21,7 +21,7 @@ fn threads(lengths: &[u64]) -> Threads {
 }
 
 fn wait(threads: &mut Threads, thread: usize, at: u64, other: usize, until: u64) {
-    let wait = Wait { at, other, until, kind: DependencyKind::Raw, block: Addr(0x1000) };
+    let wait = Wait { at, other, until, kind: DependencyKind::Raw, block: Addr(0x1000), cut_off: false };
     threads.threads[thread].waits.push(wait);
     threads.threads[thread].waits.sort_by_key(|wait| wait.at);
 }
@@ -97,4 +97,20 @@ fn a_cycle_is_told() {
          process 1 thread 3 interval 0 instruction 9; process 1 thread 3 interval 0 instruction 3 comes after process 1 \
          thread 2 interval 0 instruction 9"
     );
+}
+
+#[test]
+fn what_comes_after_a_cut_end_is_known_to() {
+    let mut threads = threads(&[30, 20, 40, 10]);
+    wait(&mut threads, 1, 5, 0, 3);
+    // The first thread was further than its log when the second came here.
+    wait(&mut threads, 1, 12, 0, 30);
+    threads.threads[1].waits[1].cut_off = true;
+    // Another one comes after that, and two do not.
+    wait(&mut threads, 2, 25, 1, 14);
+    wait(&mut threads, 3, 2, 1, 11);
+    wait(&mut threads, 0, 7, 2, 20);
+    let order = schedule(&threads).unwrap();
+    assert_order(&threads, &order);
+    assert_eq!(unknown_from(&threads, &order), [u64::MAX, 12, 25, u64::MAX]);
 }

@@ -63,6 +63,8 @@ pub struct Wait {
     pub kind: DependencyKind,
     /// The coherence block.
     pub block: Addr,
+    /// Whether the log of the other thread was cut off before that.
+    pub cut_off: bool,
 }
 
 impl OrderedThread {
@@ -147,9 +149,10 @@ impl Threads {
                 // A parent's system call is what its child's birth waits for.
                 let until = until.saturating_add(u64::from(dependency.kind == DependencyKind::Birth));
                 // A log that was cut off can be behind what others saw of its thread.
+                let cut_off = until > threads[other].last() && threads[other].end.is_none();
                 let until = until.min(threads[other].last());
                 let Recorded { at, kind, block, .. } = dependency;
-                threads[i].waits.push(Wait { at, other, until, kind, block });
+                threads[i].waits.push(Wait { at, other, until, kind, block, cut_off });
             }
         }
         Ok(Self { threads })
