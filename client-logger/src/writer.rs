@@ -130,7 +130,12 @@ impl Writer {
     /// # Errors
     /// A sentence: there is no room for it.
     pub fn prepare_next(&mut self) -> Result<(), String> {
-        self.next = Some(Frames::prepare(&self.new_file(IntervalNo(self.interval.0 + 1)))?);
+        match Frames::prepare(&self.new_file(IntervalNo(self.interval.0 + 1))) {
+            Ok(next) => self.next = Some(next),
+            // It is made when the present interval's file is closed, and gets its descriptor.
+            Err(_) if file::descriptors_are_used_up() => {}
+            Err(why) => return Err(why),
+        }
         Ok(())
     }
 

@@ -476,11 +476,12 @@ impl Look<'_> {
         gaps.missing(pid, format!("the end of process {pid}, which {ended}: {cut}"));
     }
 
-    /// Processes that are there only to say that they were not recorded.
+    /// Processes that are there only to say that they were not recorded. Where that is all there is, it is not as it should be.
     fn unrecorded(&self, gaps: &mut Found) {
+        let beside_others = !self.mentions.ends.is_empty();
         for (&id, info) in &self.processes {
             if let Some(why) = info.as_ref().and_then(|info| info.unrecorded.as_ref()) {
-                gaps.add(id, format!("process {id}, which was not recorded: {why}"), true);
+                gaps.add(id, format!("process {id}, which was not recorded: {why}"), beside_others);
             }
         }
     }

@@ -162,7 +162,7 @@ fn small_disks() -> Result<()> {
         // Where there was no room at all, there is no log.
         if place.log.exists() {
             for command in ["check", "ps", "replay"] {
-                place.bugnet(command).with_context(about)?;
+                place.sound(command).with_context(about)?;
             }
         }
     }

@@ -17,6 +17,19 @@ pub fn share_descriptors() {
     SHARED.store(true, Ordering::SeqCst);
 }
 
+/// Whether there is no descriptor left for another file.
+pub fn descriptors_are_used_up() -> bool {
+    // SAFETY: opens a folder that is always there, and closes it.
+    unsafe {
+        let file = libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+        if file >= 0 {
+            libc::close(file);
+            return false;
+        }
+    }
+    matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// A file of the log, on a descriptor that DynamoRIO hides from the program.
 pub struct LogFile {
     file: sys::file_t,
