@@ -2,6 +2,7 @@
 
 use crate::number;
 use crate::record::CpuLevel;
+use bugnet_format::types::Tid;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -138,7 +139,7 @@ pub struct ReplayArgs {
     pub process: ProcessArg,
     /// Only the thread with this id
     #[arg(long, value_name = "T")]
-    pub thread: Option<u32>,
+    pub thread: Option<Tid>,
     /// Only the intervals from A up to, but not including, B; A.., ..B and A alone also work
     #[arg(long, value_name = "A..B", value_parser = number::range)]
     pub intervals: Option<Range<u64>>,
@@ -205,7 +206,7 @@ pub struct DumpArgs {
     pub process: ProcessArg,
     /// Only the thread with this id
     #[arg(long, value_name = "T")]
-    pub thread: Option<u32>,
+    pub thread: Option<Tid>,
     /// Only this interval
     #[arg(long, value_name = "K")]
     pub interval: Option<u64>,
@@ -241,7 +242,7 @@ pub struct CodeArgs {
     pub time: TimeArg,
     /// Only as the thread with this id ran it
     #[arg(long, value_name = "T")]
-    pub thread: Option<u32>,
+    pub thread: Option<Tid>,
     /// Intervals to replay at the same time [default: the number of processors]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,

@@ -8,7 +8,6 @@ use crate::processes::selected;
 use crate::record_json;
 use crate::terminal::output;
 use bugnet_format::frame::Interval;
-use bugnet_format::types::Tid;
 use bugnet_replay::describe;
 use bugnet_replay::log::{IntervalId, Log, Selection};
 use std::io::Write;
@@ -20,7 +19,7 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     }
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let intervals = args.interval.map(|only| only..only.saturating_add(1));
-    let selection = Selection { processes: selected(&log, &args.process)?, tid: args.thread.map(Tid), intervals };
+    let selection = Selection { processes: selected(&log, &args.process)?, tid: args.thread, intervals };
     let mut out = output(args.json);
     for id in selection.intervals_of(&log)? {
         let interval = log.interval(id)?;

@@ -8,7 +8,6 @@ use crate::processes::selected;
 use crate::terminal::output;
 use bugnet_format::complete::{Gap, Gaps};
 use bugnet_format::record::OutputStream;
-use bugnet_format::types::Tid;
 use bugnet_replay::log::{Log, Selection};
 use bugnet_replay::output::write_output;
 use bugnet_replay::tools::Tools;
@@ -26,7 +25,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let tools = tools(&args.time)?;
     let processes = selected(&log, &args.process)?;
-    let selection = Selection { processes, tid: args.thread.map(Tid), intervals: args.intervals.clone() };
+    let selection = Selection { processes, tid: args.thread, intervals: args.intervals.clone() };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     if let Some(streams) = args.output {
         return print_output(&tools, &log, &selection, jobs, streams);

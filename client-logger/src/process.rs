@@ -16,8 +16,10 @@ use crate::streams::Streams;
 use bugnet_dr::sys;
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::OutputStream;
-use bugnet_format::types::{Pid, ProcessId};
+use bugnet_format::types::{Pid, ProcessId, Tid};
 use bugnet_handover::Handover;
+use hashbrown::HashMap;
+use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -38,6 +40,8 @@ pub struct Process {
     pub beginning: Beginning,
     code: Mutex<Code>,
     checkpoints: AtomicU64,
+    /// How many threads had an id so far.
+    thread_ids: Mutex<HashMap<u32, u32>>,
     /// Whether the program's first instruction is still to come.
     new_program: AtomicBool,
     /// Whether there is, or was, more than one thread: blocks then have what threads need.
@@ -114,6 +118,7 @@ pub fn start(mut options: Options) {
         beginning,
         code: Mutex::new(code),
         checkpoints: AtomicU64::new(0),
+        thread_ids: Mutex::default(),
         new_program: AtomicBool::new(true),
         threaded: AtomicBool::new(false),
         handover,
@@ -338,6 +343,21 @@ impl Process {
         Shadow::with_key(coming, self.threaded())
     }
 
+    /// What the log calls the thread with this context of DynamoRIO's, which begins. Its id may be that of one that has ended.
+    pub fn name_thread(&self, context: *mut c_void) -> Tid {
+        // SAFETY: asks for a number.
+        let id = unsafe { sys::dr_get_thread_id(context) } as u32;
+        let mut ids = self.thread_ids.lock().unwrap_or_else(|e| e.into_inner());
+        let threads = ids.entry(id).or_default();
+        let tid = Tid::new(id, *threads);
+        *threads += 1;
+        drop(ids);
+        tid.unwrap_or_else(|| {
+            self.end(&format!("too many threads had the id {id} before this one"));
+            Tid::default()
+        })
+    }
+
     /// Number of the next checkpoint, counted over all threads.
     pub fn next_checkpoint(&self) -> u64 {
         self.checkpoints.fetch_add(1, Ordering::Relaxed)
@@ -392,6 +412,7 @@ pub fn forked() -> bool {
         beginning: parent.beginning.clone(),
         code: Mutex::new(code),
         checkpoints: AtomicU64::new(0),
+        thread_ids: Mutex::default(),
         new_program: AtomicBool::new(false),
         threaded: AtomicBool::new(parent.threaded()),
         handover: parent.handover,

@@ -46,7 +46,7 @@ impl Patience {
 
 /// Stack pointer and program counter of a thread that waits in the kernel without a system call; none of others.
 fn place(tid: Tid) -> Option<String> {
-    let text = |file| std::fs::read_to_string(format!("/proc/self/task/{}/{file}", tid.0)).ok();
+    let text = |file| std::fs::read_to_string(format!("/proc/self/task/{}/{file}", tid.id())).ok();
     // `-1` in place of a system call's number.
     let place = text("syscall")?.strip_prefix("-1 ")?.to_owned();
     // A thread that is stopped waits for whoever stopped it.

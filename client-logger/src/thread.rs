@@ -179,11 +179,10 @@ impl Thread {
     /// A thread begins.
     pub fn start(context: *mut c_void) {
         let stack = callout::Stack::new();
-        // SAFETY: asks for a number.
-        let tid = Tid(unsafe { sys::dr_get_thread_id(context) } as u32);
         let process = process::get();
         // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
         let foreign = process::current_pid() != process.id.pid.0;
+        let tid = if foreign { Tid::default() } else { process.name_thread(context) };
         let own_streams = foreign.then(|| process.streams().clone());
         let own_limits = foreign.then(Limits::of_process);
         let own_fs = if fs_base::can_be_set() { fs_base::get() } else { 0 };
@@ -320,8 +319,9 @@ impl Thread {
             log.abandon();
         }
         thread.ended = !recorded;
-        // SAFETY: asks for a number.
-        thread.tid = Tid(unsafe { sys::dr_get_thread_id(context) } as u32);
+        if recorded {
+            thread.tid = process::get().name_thread(context);
+        }
         thread.syscall.own_streams = None;
         thread.syscall.own_limits = None;
         thread.paused = false;

@@ -7,7 +7,7 @@
 //!     process.json            whose child it is, what it runs
 //!     code.bnc                code store
 //!     modules.jsonl           mapped ELF files, a JSON object a line
-//!     t<tid>/                 one folder a thread
+//!     t<tid>[.<before>]/      one folder a thread
 //!       <interval>.bni        interval files, 8 digits or more
 //!       tail, tail2           records that wait for their frame; absent after a clean end
 //!   elf/<name>.zst            copies of ELF files, for symbols
@@ -336,8 +336,8 @@ impl Recording {
         let mut threads = Vec::new();
         for pid in self.processes()? {
             let process = self.path.join(process_folder(pid));
-            let mut tids: Vec<_> =
-                names(&self.path, &process)?.iter().filter_map(|n| numbered(n, "t", "")).map(Tid).collect();
+            let tid = |name: &OsString| name.to_str()?.strip_prefix('t')?.parse().ok();
+            let mut tids: Vec<Tid> = names(&self.path, &process)?.iter().filter_map(tid).collect();
             tids.sort_unstable();
             for tid in tids {
                 let folder = process.join(thread_folder(tid));

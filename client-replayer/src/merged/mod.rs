@@ -435,7 +435,7 @@ impl Merged {
             let recorded = &recorded.to_vec();
             for (futex, owner) in robust::given_up(at, recorded, found) {
                 let holds = |thread: &Thread| {
-                    thread.tid == owner && robust::held(&self.memory, thread.robust, owner).contains(&futex)
+                    thread.tid.id() == owner.id() && robust::held(&self.memory, thread.robust, owner).contains(&futex)
                 };
                 if self.threads.iter().any(holds) {
                     self.origins.system(futex, robust::FUTEX_BYTES);

@@ -27,7 +27,7 @@ pub fn held(memory: &Memory, head: u64, thread: Tid) -> Vec<u64> {
     let entries = std::iter::successors(Some(link(head)), |entry| Some(link(*entry)));
     let entries = entries.take_while(|entry| *entry != head && *entry != 0).take(LONGEST);
     let futexes = entries.chain((pending != 0).then_some(pending)).map(|entry| entry.wrapping_add(distance));
-    futexes.filter(|futex| number(memory, *futex) & OWNER == u64::from(thread.0)).collect()
+    futexes.filter(|futex| number(memory, *futex) & OWNER == u64::from(thread.id())).collect()
 }
 
 /// The words at `at` that a thread has found given up by the kernel, whereas memory still has their owner: each with this one. Whoever
