@@ -102,6 +102,17 @@ impl Slot {
         Opnd::tls(base().0, self.offset(), bytes)
     }
 
+    /// Where blocks put the [number](crate::branches::number) of the indirect branch that they end with: beside
+    /// [`Self::CodeSeqByFs`], which has 4 bytes.
+    pub fn branch() -> Opnd {
+        Self::CodeSeqByFs.upper_half()
+    }
+
+    /// The number of the calling thread's last indirect branch.
+    pub fn last_branch() -> u32 {
+        (Self::CodeSeqByFs.read() >> 32) as u32
+    }
+
     /// The upper 4 bytes of the slot.
     pub fn upper_half(self) -> Opnd {
         Opnd::tls(base().0, self.offset() + 4, 4)

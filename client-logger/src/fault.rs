@@ -3,6 +3,7 @@
 
 mod handlers;
 
+use crate::branches;
 use crate::by_rip;
 use crate::callout::Slot;
 use crate::code::read_memory;
@@ -15,7 +16,7 @@ use crate::site::Site;
 use crate::syscall;
 use crate::thread::{self, Thread};
 use crate::writer::CHUNK;
-use bugnet_dr::ir::Gpr;
+use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{context, sys};
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, GPR_UNKNOWN, RSP, RegisterFile};
@@ -302,6 +303,7 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         found = Some(scan);
     }
     name_limits(thread, info);
+    let to_nowhere = info.sig == libc::SIGSEGV && found.is_none() && undo_branch_to_nowhere(thread, info);
     let fault = is_fault(info.sig);
     let handler = signals::handler(info.sig);
     // A fault cannot wait, and cannot be ignored.
@@ -309,7 +311,7 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
     if fatal && kills(info.sig) {
         if thread.recording() {
             let (position, regs) = interrupted(thread, info, found.as_ref());
-            end(thread, info, position, regs);
+            end(thread, info, to_nowhere, position, regs);
         }
         if fault && (handler != 0 || info.sig == libc::SIGTRAP) {
             // DynamoRIO would deliver it for ever, or fail.
@@ -325,6 +327,28 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         thread.recount(position);
     }
     sys::dr_signal_action_t_DR_SIGNAL_DELIVER
+}
+
+/// Where a thread has branched to an address that is none, the branch has not happened: it faults itself. Returns whether it is so.
+fn undo_branch_to_nowhere(thread: &mut Thread, info: &sys::dr_siginfo_t) -> bool {
+    // SAFETY: the event's context of the program, which nobody else refers to; DynamoRIO takes changes from there.
+    let machine = unsafe { &mut *info.mcontext };
+    let mut regs = context::register_file(machine);
+    if !branches::is_none(regs.rip) {
+        return false;
+    }
+    let segments = [thread::segment_base(Segment::Fs), thread::segment_base(Segment::Gs)];
+    [regs.fs_base, regs.gs_base] = segments;
+    if !branches::undo(&mut regs) {
+        return false;
+    }
+    *context::gpr_mut(machine, RSP) = regs.gpr[RSP];
+    machine.__bindgen_anon_10.pc = regs.rip as sys::app_pc;
+    if thread.recording() {
+        // Its block has counted it.
+        thread.recount(thread.counted() - 1);
+    }
+    true
 }
 
 /// Names the limit of recording that a signal shows to be met.
@@ -456,20 +480,25 @@ fn dead_gprs(pc: u64, count: u64) -> u16 {
 }
 
 /// Ends the recording of a thread that a signal kills.
-fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, position: u64, regs: RegisterFile) {
+fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, to_nowhere: bool, position: u64, regs: RegisterFile) {
     thread.interrupt_repeat(position, &regs);
     thread.end_others();
     snapshot_stack(thread, position, regs.gpr[RSP]);
     let fault = is_fault(info.sig);
     let no_code = info.sig == libc::SIGSEGV && info.raw_mcontext_valid == 0 && !read_memory(regs.rip, &mut [0; 1]);
     let addr = match info.sig {
+        libc::SIGSEGV if to_nowhere => Addr(0),
         // DynamoRIO finds out by itself, without a fault.
         libc::SIGSEGV if no_code => Addr(regs.rip),
         libc::SIGSEGV | libc::SIGBUS => Addr(info.access_address as u64),
         _ if fault => Addr(regs.rip),
         _ => Addr(0),
     };
-    let code = if no_code { SEGV_MAPERR } else { signal_code(info, fault) };
+    let code = match (to_nowhere, no_code) {
+        (true, _) => SI_KERNEL,
+        (_, true) => SEGV_MAPERR,
+        _ => signal_code(info, fault),
+    };
     thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
 }
 

@@ -27,6 +27,7 @@ mod shared_store;
 mod slow;
 
 use crate::apart::{Home, Where};
+use crate::branches;
 use crate::callout::{self, Slot};
 use crate::code::read_memory;
 use crate::first_block;
@@ -489,8 +490,10 @@ impl<'a> Rewriter<'a> {
 
     /// The look-up of an indirect branch's target comes next.
     fn prepare_look_up(&self) {
-        let last = self.instrs.last().filter(|last| last.is_indirect_branch());
-        last.inspect(|last| self.block.save_for_look_up(**last));
+        let Some(last) = self.instrs.last().filter(|last| last.is_indirect_branch()) else { return };
+        let number = Opnd::imm((branches::number(last.pc()) as i32).into(), 4);
+        self.block.meta(Some(*last), self.block.store(Slot::branch(), number));
+        self.block.save_for_look_up(*last);
     }
 }
 

@@ -21,6 +21,7 @@
 //! | `coherence` | which thread may access what, and what that orders it behind |
 //! | `peer` | what a thread shows to the others |
 //! | `births` | what parents had done when they created threads |
+//! | `branches` | indirect branches, which may lead nowhere |
 //! | `special` | CPUID, RDTSC and their like |
 //! | `streams` | descriptors that are the recording's standard output and error |
 //! | `limits` | resource limits of which the recorder needs more than the program may have |
@@ -49,6 +50,7 @@
 mod answers;
 mod apart;
 mod births;
+mod branches;
 mod by_rip;
 mod callout;
 mod capabilities;

@@ -1,6 +1,7 @@
 //! The program's signal handlers: how they begin, and what a return from one restores.
 
 use super::{SEGV_ACCERR, SEGV_MAPERR, SI_KERNEL};
+use crate::branches;
 use crate::code::{read_memory, write_memory};
 use crate::fs_base::Guard;
 use crate::process;
@@ -49,7 +50,9 @@ fn name_missing_memory(handler: &RegisterFile) {
     let address = u64::from_le_bytes(address);
     let code = i32::from_le_bytes(code);
     let no_code = code == SI_KERNEL && address != 0 && !read_memory(address, &mut [0; 1]);
-    if known && (no_code || code == SEGV_ACCERR && program_break::is_reserved(address)) {
+    if known && branches::is_none(address) {
+        write_memory(description + SI_ADDR, &0u64.to_le_bytes());
+    } else if known && (no_code || code == SEGV_ACCERR && program_break::is_reserved(address)) {
         write_memory(description + SI_CODE, &SEGV_MAPERR.to_le_bytes());
     }
 }
