@@ -209,7 +209,12 @@ impl fmt::Display for Info {
         list(f, "machine", &format_args!("{}, {}", meta.machine.cpu, meta.machine.kernel))?;
         list(f, "processor", &format_args!("shown as {}", meta.cpu_level))?;
         match only {
-            // Of the first process it is known who would have seen its end.
+            // Of the first process it is known how it ended, whatever is recorded of it.
+            Some(Process { end: not_recorded @ ProcessEnd::Unrecorded { .. }, id, .. })
+                if Some(id.pid.0) == meta.pid =>
+            {
+                list(f, "ended", &format_args!("{}; {}", describe_ending(&meta.ending), end(not_recorded)))?;
+            }
             Some(only) if only.end != ProcessEnd::Unknown || Some(only.id.pid.0) != meta.pid => {
                 list(f, "ended", &end(&only.end))?;
             }

@@ -82,6 +82,9 @@ fn memory_fault(facts: &Facts<'_>) -> String {
     }
     let Some(address) = *address else {
         let wild = accesses.iter().find(|access| access.address >= NON_CANONICAL);
+        if let Some(branching) = wild.is_none().then(|| branching(facts)).flatten() {
+            return format!("{name} {branching} what is no address,");
+        }
         return match wild.or(accesses.first()) {
             Some(access) => format!("{name} {} {:#x}, which is no address,", verb(access.access), access.address),
             None => name.clone(),
@@ -104,6 +107,18 @@ fn memory_fault(facts: &Facts<'_>) -> String {
         }
         Some(access) => format!("{name} {} {address:#x}", verb(access.access)),
         None => format!("{name} accessing {address:#x}"),
+    }
+}
+
+/// What a branch does, if the thread stands at one whose target is not in the instruction itself.
+fn branching(facts: &Facts<'_>) -> Option<&'static str> {
+    let text = &facts.instruction?.text;
+    let mnemonics = text.split(' ').find(|word| !["rep", "repne", "bnd", "notrack"].contains(word));
+    match mnemonics? {
+        "ret" => Some("returning to"),
+        "call" => Some("calling"),
+        "jmp" => Some("jumping to"),
+        _ => None,
     }
 }
 
