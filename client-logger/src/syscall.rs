@@ -1,5 +1,7 @@
 //! System calls: their records, what goes to standard output and error, and those that recording has to know.
 
+mod compat;
+
 use crate::answers;
 use crate::callout::Slot;
 use crate::code::read_memory;
@@ -33,6 +35,8 @@ const SYSCALL_BYTES: u64 = 2;
 /// What a thread remembers between the two halves of a system call.
 #[derive(Default)]
 pub struct SyscallState {
+    /// The number that a call by `int 0x80` has as a 64-bit one.
+    pub by_interrupt: Option<i64>,
     /// Registers before the call; none outside of one.
     pub before: Option<Box<RegisterFile>>,
     /// Registers before the last call, if a signal has interrupted that: what the signal does to the thread is still to come.
@@ -204,6 +208,13 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         thread.follow_end();
     }
     let mut regs = registers(thread);
+    if thread.recording()
+        && killed.is_none()
+        && let Some(pc) = syscall_pc.filter(|pc| compat::is_interrupt(*pc))
+    {
+        regs.rip = pc;
+        return compat::before(thread, number, regs);
+    }
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
     process::get().protections.follow(number, &args);
     // SAFETY: in the event.
@@ -256,12 +267,8 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
             }
             thread.leave(position);
             thread.stop(position, EndReason::Exit { status: args[0] as i32 }, *regs);
-            let alone = !process.threaded() || CLONE_FAILED.load(Ordering::Relaxed);
-            if number == libc::SYS_exit_group && alone {
-                process::finish();
-                // SAFETY: ends the process. DynamoRIO would only take apart what goes with the process, and wait for a thread
-                // that could not be created.
-                unsafe { libc::syscall(libc::SYS_exit_group, args[0]) };
+            if number == libc::SYS_exit_group && alone() {
+                end_process(args[0]);
             }
             return 1;
         }
@@ -303,6 +310,19 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     thread.syscall.writable_code = writable_code::before(number, &args);
     thread.syscall.before = Some(regs);
     substitute(thread, drcontext, number)
+}
+
+/// Whether the process has one thread only, or cannot have another.
+fn alone() -> bool {
+    !process::get().threaded() || CLONE_FAILED.load(Ordering::Relaxed)
+}
+
+/// Ends the process, as `exit_group` does.
+fn end_process(status: u64) {
+    process::finish();
+    // SAFETY: ends the process. DynamoRIO would only take apart what goes with the process, and wait for a thread that could not be
+    // created.
+    unsafe { libc::syscall(libc::SYS_exit_group, status) };
 }
 
 /// Whether a system call makes a thread, or a process that has the same memory.
@@ -425,8 +445,15 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     if let Some(substitution) = thread.syscall.substitution.take() {
         substitution.undo(drcontext);
     }
-    follow(thread, i64::from(number));
+    if thread.syscall.by_interrupt.is_none() {
+        follow(thread, i64::from(number));
+    }
     let Some(before) = thread.syscall.before.take() else { return };
+    let by_interrupt = thread.syscall.by_interrupt.take();
+    if let Some(number) = by_interrupt {
+        compat::after(thread, number, &before);
+        return;
+    }
     let mut number = i64::from(number);
     let args = ARGUMENTS.map(|reg| before.gpr[reg]);
     if let (Some(step), Some(machine)) = (thread.syscall.program_break.take(), context::current()) {

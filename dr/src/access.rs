@@ -426,6 +426,10 @@ pub fn classify(instr: Instr) -> Action {
     if is_ordinary(opcode) && !Prefixes::of(instr).address_size {
         return operands(instr);
     }
+    if opcode == sys::OP_sysenter {
+        // 64-bit code has no way back from it.
+        return Action::Unsupported("sysenter");
+    }
     if instr.is_syscall() {
         return Action::Syscall;
     }
