@@ -43,7 +43,8 @@ pub fn outcome(instr: &Instruction, info: &InstructionInfo) -> Outcome {
         return Outcome::Emulate;
     }
     match instr.mnemonic() {
-        Syscall | Sysenter => Outcome::Syscall,
+        Syscall => Outcome::Syscall,
+        Sysenter => Outcome::Unsupported,
         Cpuid | Rdtsc | Rdtscp | Rdpid | Rdrand | Rdseed | Xgetbv | Rdfsbase | Rdgsbase | Wrfsbase | Wrgsbase => {
             Outcome::Special
         }
