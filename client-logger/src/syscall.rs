@@ -542,10 +542,11 @@ unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
     let (Some(before), Some(machine)) = (&thread.syscall.before, context::current()) else { return false };
     let (number, args) = (before.gpr[RAX].cast_signed(), ARGUMENTS.map(|reg| before.gpr[reg]));
     let result = context::register_file(&machine).gpr[RAX].cast_signed();
+    if result != -i64::from(libc::EINTR) || thread.mask.has_taken() {
+        return false;
+    }
     // SAFETY: the caller's promise.
-    result == -i64::from(libc::EINTR)
-        && !thread.mask.has_taken()
-        && unsafe { thread.syscall.retry.again(drcontext, number, &args) }
+    unsafe { thread.syscall.retry.again(drcontext, number, &args) }
 }
 
 /// Memory that a system call has made accessible.

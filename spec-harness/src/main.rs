@@ -30,7 +30,7 @@ use workloads::{Inputs, workloads};
 #[command(after_help = "Examples:\n  \
     spec-harness --quick                         small inputs, one run each\n  \
     spec-harness --only gzip --only bzip2        workloads with one of these in their name\n  \
-    spec-harness --group single --markdown       the first table of the README\n  \
+    spec-harness --group single --markdown       a table\n  \
     spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
