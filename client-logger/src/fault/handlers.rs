@@ -40,7 +40,7 @@ fn interrupted_at(info: &sys::dr_kernel_xfer_info_t) -> Option<u64> {
 }
 
 /// A jump to where nothing is mapped is found out by DynamoRIO, which gives it another `si_code` than the kernel; and behind the break
-/// there is a reservation, where natively nothing is. Puts the kernel's into the description that the handler gets, with its registers.
+/// there is a reservation, where natively nothing is; and a branch to an address that is none has none. Puts the kernel's into the description that the handler gets, with its registers.
 fn name_missing_memory(handler: &RegisterFile) {
     const SI_CODE: u64 = 8;
     const SI_ADDR: u64 = 16;
@@ -49,11 +49,21 @@ fn name_missing_memory(handler: &RegisterFile) {
     let known = read_memory(description + SI_CODE, &mut code) && read_memory(description + SI_ADDR, &mut address);
     let address = u64::from_le_bytes(address);
     let code = i32::from_le_bytes(code);
-    let no_code = code == SI_KERNEL && address != 0 && !read_memory(address, &mut [0; 1]);
-    if known && branches::is_none(address) {
-        write_memory(description + SI_ADDR, &0u64.to_le_bytes());
-    } else if known && (no_code || code == SEGV_ACCERR && program_break::is_reserved(address)) {
-        write_memory(description + SI_CODE, &SEGV_MAPERR.to_le_bytes());
+    if !known {
+        return;
+    }
+    // With other codes, these bytes may say who has sent it.
+    match code {
+        SI_KERNEL if branches::is_none(address) => {
+            write_memory(description + SI_ADDR, &0u64.to_le_bytes());
+        }
+        SI_KERNEL if address != 0 && !read_memory(address, &mut [0; 1]) => {
+            write_memory(description + SI_CODE, &SEGV_MAPERR.to_le_bytes());
+        }
+        SEGV_ACCERR if program_break::is_reserved(address) => {
+            write_memory(description + SI_CODE, &SEGV_MAPERR.to_le_bytes());
+        }
+        _ => {}
     }
 }
 
