@@ -3,7 +3,7 @@
 //! not know which it was: so each says so before it branches.
 
 use crate::callout::Slot;
-use crate::code::read_memory;
+use crate::code::{read_memory, read_word};
 use bugnet_format::regs::{RSP, RegisterFile};
 use hashbrown::HashMap;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
@@ -52,17 +52,12 @@ fn value(regs: &RegisterFile, register: Register) -> Option<u64> {
     }
 }
 
-fn word(address: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    read_memory(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
-}
-
 /// Where an instruction branches to with these registers, as they are before it.
 fn target(instruction: &Instruction, regs: &RegisterFile) -> Option<u64> {
     match (instruction.flow_control(), instruction.op0_kind()) {
-        (FlowControl::Return, _) => word(regs.gpr[RSP]),
+        (FlowControl::Return, _) => read_word(regs.gpr[RSP]),
         (_, OpKind::Register) => value(regs, instruction.op0_register()),
-        (_, OpKind::Memory) => word(instruction.virtual_address(0, 0, |register, _, _| value(regs, register))?),
+        (_, OpKind::Memory) => read_word(instruction.virtual_address(0, 0, |register, _, _| value(regs, register))?),
         _ => None,
     }
 }

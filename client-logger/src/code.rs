@@ -40,6 +40,12 @@ pub struct Code {
     closed: bool,
 }
 
+/// Reads a word of the program's memory.
+pub fn read_word(address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    read_memory(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
+}
+
 /// Reads the program's memory; `false` if not all of it is readable.
 pub fn read_memory(address: u64, out: &mut [u8]) -> bool {
     let mut read = 0;

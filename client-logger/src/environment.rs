@@ -1,24 +1,19 @@
 //! The program's environment, as it would be without the recorder.
 
-use crate::code::{read_memory, write_memory};
+use crate::code::{read_memory, read_word, write_memory};
 use bugnet_launch::variables::{PREFIX, PROGRAM};
 
 /// More variables or arguments than a process can have.
 const LIMIT: u64 = 1 << 22;
 
-fn word(address: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    read_memory(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
-}
-
 /// Takes the recorder's variables out of the environment of a program that is about to execute its first instruction
 /// with this stack pointer, which points at argc, argv, a null, envp, a null.
 pub fn hide(rsp: u64) {
-    let Some(argc) = word(rsp).filter(|argc| *argc < LIMIT) else { return };
+    let Some(argc) = read_word(rsp).filter(|argc| *argc < LIMIT) else { return };
     let start = rsp + 8 * (argc + 2);
     let mut to = start;
     for at in (start..).step_by(8).take(LIMIT as usize) {
-        let Some(string) = word(at) else { return };
+        let Some(string) = read_word(at) else { return };
         let mut name = [0; PREFIX.len()];
         if string != 0 && read_memory(string, &mut name) && name == PREFIX {
             blank(string);
@@ -61,7 +56,7 @@ fn move_auxiliary_vector(mut from: u64, mut to: u64) {
         return;
     }
     for _ in 0..AT_COUNT {
-        let (Some(kind), Some(value)) = (word(from), word(from + 8)) else { return };
+        let (Some(kind), Some(value)) = (read_word(from), read_word(from + 8)) else { return };
         // What CPUID hides is hidden here, too.
         let value = if kind == AT_HWCAP2 { value & !FSGSBASE } else { value };
         write_memory(to, &kind.to_le_bytes());

@@ -5,12 +5,13 @@
 //! (it gains rights, it is for another processor), it runs without being recorded, and the log and a message say so.
 
 use crate::capabilities::as_once_executed;
+use crate::code::read_word;
 use crate::limits::{self, Limits};
 use crate::origin;
 use crate::process::{self, Process};
 use crate::streams::Streams;
 use crate::substitute::Substitution;
-use crate::syscall::{string, word};
+use crate::syscall::string;
 use crate::thread::Thread;
 use bugnet_format::process::ProcessInfo;
 use bugnet_launch::{Program, ProgramError, obstacle, variables};
@@ -54,7 +55,7 @@ fn pointers(address: u64) -> Option<Vec<u64>> {
         return Some(found);
     }
     for at in (address..).step_by(8).take(MAX_STRINGS as usize) {
-        match word(at)? {
+        match read_word(at)? {
             0 => return Some(found),
             pointer => found.push(pointer),
         }

@@ -2,8 +2,8 @@
 //! the kernel then ends with `EINTR` what only a handler of the program's should end. The thread waits on, for the rest of
 //! the time.
 
+use crate::code::read_word;
 use crate::signals;
-use crate::syscall::word;
 use bugnet_dr::sys;
 use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ fn duration(wait: Wait, args: &[u64; 6]) -> Option<Duration> {
         Wait::Repeatable => None,
         Wait::Millis(n) => u64::try_from(args[n as usize] as i32).ok().map(Duration::from_millis),
         Wait::Timespec(n) => {
-            let (seconds, nanos) = (word(args[n as usize])?, word(args[n as usize] + 8)?);
+            let (seconds, nanos) = (read_word(args[n as usize])?, read_word(args[n as usize] + 8)?);
             Some(Duration::new(seconds, u32::try_from(nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?))
         }
     }

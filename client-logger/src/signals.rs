@@ -15,7 +15,7 @@
 mod held;
 mod unborn;
 
-use crate::code::{read_memory, write_memory};
+use crate::code::{read_memory, read_word, write_memory};
 use bugnet_dr::sys;
 use bugnet_format::regs::{RSP, RegisterFile};
 use std::ffi::c_void;
@@ -280,7 +280,10 @@ fn this_thread() -> u32 {
 pub fn describe(signal: i32, description: u64) {
     const CODE: u64 = 8;
     // Not from another process, nor from this one.
-    if signal == libc::SIGXCPU && word(description + CODE) == Some(0) && word(description + 2 * CODE) == Some(0) {
+    if signal == libc::SIGXCPU
+        && read_word(description + CODE) == Some(0)
+        && read_word(description + 2 * CODE) == Some(0)
+    {
         write_memory(description + CODE, &SI_KERNEL.to_le_bytes());
     }
 }
@@ -361,11 +364,6 @@ pub struct Mask {
     in_wait: bool,
 }
 
-fn word(address: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    read_memory(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
-}
-
 /// Sets the calling thread's mask in the kernel.
 fn set(mask: u64) {
     let mask = mask & !NEVER_BLOCKED;
@@ -382,17 +380,19 @@ fn temporary(number: i64, args: &[u64; 6]) -> Option<u64> {
         libc::SYS_rt_sigsuspend => args[0],
         libc::SYS_ppoll => args[3],
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => args[4],
-        libc::SYS_pselect6 => word(args[5])?,
+        libc::SYS_pselect6 => read_word(args[5])?,
         _ => return None,
     };
-    word(pointer)
+    read_word(pointer)
 }
 
 /// `sigaltstack` tells whether the alternate stack is in use, which DynamoRIO leaves out: `stack_t` is at `address`.
 fn show_stack_in_use(address: u64, stack: u64) {
     const FLAGS: u64 = 8;
     const SIZE: u64 = 16;
-    let (Some(start), Some(flags), Some(size)) = (word(address), word(address + FLAGS), word(address + SIZE)) else {
+    let (Some(start), Some(flags), Some(size)) =
+        (read_word(address), read_word(address + FLAGS), read_word(address + SIZE))
+    else {
         return;
     };
     if flags as i32 & libc::SS_DISABLE == 0 && (start..start.saturating_add(size)).contains(&stack) {
@@ -461,7 +461,7 @@ impl Mask {
             libc::SYS_rt_sigprocmask => 1,
             _ => usize::MAX,
         };
-        if let Some(set) = args.get(pointer).copied().and_then(word) {
+        if let Some(set) = args.get(pointer).copied().and_then(read_word) {
             self.copy = set & !UNBLOCKABLE;
             // SAFETY: the caller's promise; the copy stays where it is, and `after` restores the register.
             unsafe { sys::dr_syscall_set_param(context, pointer as i32, &raw mut self.copy as u64) };
@@ -471,7 +471,7 @@ impl Mask {
             libc::SYS_rt_sigsuspend => {}
             libc::SYS_rt_sigreturn => {
                 self.in_wait = false;
-                if let Some(mask) = word(regs.gpr[RSP] + FRAME_MASK) {
+                if let Some(mask) = read_word(regs.gpr[RSP] + FRAME_MASK) {
                     self.blocked = mask & !UNBLOCKABLE;
                     self.apply();
                 }
@@ -504,7 +504,7 @@ impl Mask {
         match number {
             libc::SYS_sigaltstack if result == 0 && args[1] != 0 => show_stack_in_use(args[1], stack),
             libc::SYS_rt_sigprocmask if args[1] != 0 && (result == 0 || result == -i64::from(libc::EFAULT)) => {
-                let Some(set) = word(args[1]) else { return };
+                let Some(set) = read_word(args[1]) else { return };
                 self.blocked = match args[0] as i32 {
                     libc::SIG_BLOCK => self.blocked | set,
                     libc::SIG_UNBLOCK => self.blocked & !set,

@@ -4,7 +4,7 @@ mod compat;
 
 use crate::answers;
 use crate::callout::Slot;
-use crate::code::read_memory;
+use crate::code::{read_memory, read_word};
 use crate::exec::Exec;
 use crate::fault;
 use crate::fs_base::Guard;
@@ -118,19 +118,13 @@ pub fn string(address: u64) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Reads a word of the program's.
-pub fn word(address: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    read_memory(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
-}
-
 /// The buffers that a system call writes out: `(address, length)`, and the structures that lead to them.
 fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
     let vectors = |address: u64, count: u64| {
         let count = count.min(1024);
         let mut buffers = vec![(address, count * 16)];
         for i in 0..count {
-            if let (Some(base), Some(len)) = (word(address + 16 * i), word(address + 16 * i + 8)) {
+            if let (Some(base), Some(len)) = (read_word(address + 16 * i), read_word(address + 16 * i + 8)) {
                 buffers.push((base, len));
             }
         }
@@ -141,7 +135,7 @@ fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
         libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => vectors(args[1], args[2]),
         libc::SYS_sendmsg => {
             let mut buffers = vec![(args[1], 56)];
-            if let (Some(base), Some(count)) = (word(args[1] + 16), word(args[1] + 24)) {
+            if let (Some(base), Some(count)) = (read_word(args[1] + 16), read_word(args[1] + 24)) {
                 buffers.extend(vectors(base, count));
             }
             buffers
@@ -154,7 +148,7 @@ fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
 fn clone_flags(number: i64, args: &[u64; 6]) -> Option<u64> {
     match number {
         libc::SYS_clone => Some(args[0]),
-        libc::SYS_clone3 => word(args[0]),
+        libc::SYS_clone3 => read_word(args[0]),
         _ => None,
     }
 }
@@ -165,7 +159,7 @@ fn child_stack(number: i64, args: &[u64; 6]) -> Option<u64> {
     const STACK: u64 = 40;
     const STACK_SIZE: u64 = 48;
     let stack = match number {
-        libc::SYS_clone3 => word(args[0] + STACK)? + word(args[0] + STACK_SIZE)?,
+        libc::SYS_clone3 => read_word(args[0] + STACK)? + read_word(args[0] + STACK_SIZE)?,
         _ => args[1],
     };
     (stack != 0).then_some(stack)
