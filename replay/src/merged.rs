@@ -119,7 +119,7 @@ pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedR
         used = used.and(&Used::of(&interval, &code));
     })?;
     let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
-    let outlines = threads.threads.iter().zip(intervals).zip(unknown_from(&threads, &order));
+    let outlines = threads.threads.iter().zip(intervals).zip(unknown_from(&threads));
     let outlines: Vec<_> = outlines
         .map(|((thread, intervals), unknown_from)| Outline { tid: thread.id.tid, unknown_from, intervals })
         .collect();

@@ -19,6 +19,8 @@ impl fmt::Display for Cycle {
 struct Scheduler<'a> {
     threads: &'a [OrderedThread],
     at: Vec<u64>,
+    /// How far each thread may go for now.
+    limits: Vec<u64>,
     /// Index of the first dependency of each thread that is not known to be satisfied.
     next: Vec<usize>,
     segments: Vec<Segment>,
@@ -29,30 +31,41 @@ struct Scheduler<'a> {
 /// Each thread runs as far as its dependencies let it, and then the one for which it waits. As a dependency only asks
 /// that another thread has come far enough, running ahead never stands in anyone's way.
 ///
+/// What comes after instructions that a log, having been cut off, does not hold ([`unknown_from`]) stands at the end: such an
+/// instruction may be ordered behind others by the lost ones alone. What is known never waits for it.
+///
 /// # Errors
 /// There is no such order.
 pub fn schedule(threads: &Threads) -> Result<Vec<Segment>, Cycle> {
+    let limits = unknown_from(threads);
     let threads = &threads.threads;
     let at = threads.iter().map(OrderedThread::first).collect();
-    let mut scheduler = Scheduler { threads, at, next: vec![0; threads.len()], segments: Vec::new() };
+    let mut scheduler = Scheduler { threads, at, limits, next: vec![0; threads.len()], segments: Vec::new() };
+    for thread in 0..threads.len() {
+        scheduler.finish(thread)?;
+    }
+    scheduler.limits.fill(u64::MAX);
     for thread in 0..threads.len() {
         scheduler.finish(thread)?;
     }
     Ok(scheduler.segments)
 }
 
-/// For each thread, in an order that [`schedule`] has made, the instruction count from which on it comes after instructions of
-/// another thread that the log, having been cut off, does not hold; `u64::MAX` if it never does.
+/// For each thread, the instruction count from which on it comes after instructions of another thread that the log, having
+/// been cut off, does not hold; `u64::MAX` if it never does.
 #[must_use]
-pub fn unknown_from(threads: &Threads, order: &[Segment]) -> Vec<u64> {
+pub fn unknown_from(threads: &Threads) -> Vec<u64> {
     let threads = &threads.threads;
-    let (mut unknown, mut next) = (vec![u64::MAX; threads.len()], vec![0; threads.len()]);
-    for segment in order {
-        let (thread, next) = (&threads[segment.thread], &mut next[segment.thread]);
-        while let Some(wait) = thread.waits.get(*next).filter(|wait| wait.at < segment.until) {
-            *next += 1;
-            if wait.cut_off || unknown[wait.other] < wait.until {
-                unknown[segment.thread] = unknown[segment.thread].min(wait.at);
+    let mut unknown: Vec<u64> = threads.iter().map(|thread| thread.lost_from).collect();
+    // One that became unknown makes those unknown that come after it, until nothing changes.
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (index, thread) in threads.iter().enumerate() {
+            let known = thread.waits.iter().take_while(|wait| wait.at < unknown[index]);
+            let first = known.into_iter().find(|wait| wait.cut_off || unknown[wait.other] < wait.until);
+            if let Some(at) = first.map(|wait| wait.at) {
+                (unknown[index], changed) = (at, true);
             }
         }
     }
@@ -60,7 +73,7 @@ pub fn unknown_from(threads: &Threads, order: &[Segment]) -> Vec<u64> {
 }
 
 impl Scheduler<'_> {
-    /// Runs a thread to its end, and others as far as it needs them.
+    /// Runs a thread to its limit, and others as far as it needs them.
     fn finish(&mut self, thread: usize) -> Result<(), Cycle> {
         // Each waits for the one behind it.
         let mut chain: Vec<(usize, Wait)> = Vec::new();
@@ -76,23 +89,24 @@ impl Scheduler<'_> {
                 chain.push((running, wait));
                 running = wait.other;
             } else {
-                // Nobody waits for it, so the chain is empty, and it is `thread` that has come to its end.
+                // Nobody waits for it, so the chain is empty, and it is `thread` that has come to its limit.
                 return Ok(());
             }
         }
     }
 
-    /// Runs a thread as far as it can; returns what it waits for, or nothing at its end.
+    /// Runs a thread as far as it can; returns what it waits for, or nothing at its limit.
     fn run(&mut self, index: usize) -> Option<Wait> {
-        let thread = &self.threads[index];
+        let (thread, limit) = (&self.threads[index], self.limits[index]);
         let blocked = loop {
-            let Some(wait) = thread.waits.get(self.next[index]) else { break None };
+            let wait = thread.waits.get(self.next[index]).filter(|wait| wait.at < limit);
+            let Some(wait) = wait else { break None };
             if self.at[wait.other] < wait.until {
                 break Some(*wait);
             }
             self.next[index] += 1;
         };
-        let until = blocked.map_or(u64::MAX, |wait| wait.at);
+        let until = blocked.map_or(limit, |wait| wait.at);
         if until > self.at[index] {
             self.at[index] = until;
             match self.segments.last_mut().filter(|last| last.thread == index) {

@@ -15,6 +15,7 @@ fn threads(lengths: &[u64]) -> Threads {
         waits: Vec::new(),
         implied: 0,
         outside: 0,
+        lost_from: u64::MAX,
         end: None,
     };
     Threads { threads: lengths.iter().enumerate().map(thread).collect() }
@@ -110,7 +111,20 @@ fn what_comes_after_a_cut_end_is_known_to() {
     wait(&mut threads, 2, 25, 1, 14);
     wait(&mut threads, 3, 2, 1, 11);
     wait(&mut threads, 0, 7, 2, 20);
+    assert_order(&threads, &schedule(&threads).unwrap());
+    assert_eq!(unknown_from(&threads), [u64::MAX, 12, 25, u64::MAX]);
+}
+
+/// The lost instructions may be all that orders it behind what the others did.
+#[test]
+fn what_comes_after_a_cut_end_comes_last() {
+    let mut threads = threads(&[30, 20, 30, 10]);
+    wait(&mut threads, 0, 4, 2, 6);
+    threads.threads[0].waits[0].cut_off = true;
+    threads.threads[3].lost_from = 5;
+    wait(&mut threads, 1, 9, 2, 12);
     let order = schedule(&threads).unwrap();
     assert_order(&threads, &order);
-    assert_eq!(unknown_from(&threads, &order), [u64::MAX, 12, 25, u64::MAX]);
+    let expected = [(0, 4), (1, 9), (2, u64::MAX), (1, u64::MAX), (3, 5), (0, u64::MAX), (3, u64::MAX)];
+    assert_eq!(order.iter().map(|s| (s.thread, s.until)).collect::<Vec<_>>(), expected);
 }

@@ -27,6 +27,9 @@ pub struct OrderedThread {
     pub implied: u64,
     /// Dependencies on threads or intervals that the log does not hold.
     pub outside: u64,
+    /// The instruction count from which on it comes after a thread of which nothing was written before the log was cut off;
+    /// `u64::MAX` if it never does.
+    pub lost_from: u64,
     /// How it ended, if its log was not cut off.
     pub end: Option<EndReason>,
 }
@@ -68,6 +71,16 @@ pub struct Wait {
 }
 
 impl OrderedThread {
+    fn new(id: ThreadId) -> Self {
+        Self { id, intervals: Vec::new(), waits: Vec::new(), implied: 0, outside: 0, lost_from: u64::MAX, end: None }
+    }
+
+    /// Whether its log does not hold its last instructions: the next interval should follow a full one.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        matches!(self.end, None | Some(EndReason::Full))
+    }
+
     /// Instructions that it had executed where the log of it begins.
     #[must_use]
     pub fn first(&self) -> u64 {
@@ -88,8 +101,12 @@ impl OrderedThread {
         (interval.number, Position(at.saturating_sub(interval.before)))
     }
 
-    /// Instruction count at a place of the thread; `None` if the log does not hold the interval.
+    /// Instruction count at a place of the thread; `u64::MAX` behind its last interval, `None` if the log does not hold the
+    /// interval otherwise.
     fn at(&self, interval: IntervalNo, position: Position) -> Option<u64> {
+        if self.intervals.last().is_some_and(|last| last.number < interval) {
+            return Some(u64::MAX);
+        }
         let index = self.intervals.binary_search_by_key(&interval, |interval| interval.number).ok()?;
         Some(self.intervals[index].before.saturating_add(position.0))
     }
@@ -123,8 +140,7 @@ impl Threads {
             if log.intervals(id)?.is_empty() {
                 continue;
             }
-            let mut thread =
-                OrderedThread { id, intervals: Vec::new(), waits: Vec::new(), implied: 0, outside: 0, end: None };
+            let mut thread = OrderedThread::new(id);
             let mut dependencies = Vec::new();
             for &number in log.intervals(id)? {
                 let interval = log.interval(IntervalId { thread: id, interval: number })?;
@@ -138,20 +154,28 @@ impl Threads {
             return Err(ReplayError::OutOfRange(format!("the log holds no thread of process {pid}")));
         }
         let index: BTreeMap<ThreadId, usize> = threads.iter().enumerate().map(|(i, thread)| (thread.id, i)).collect();
+        // Where all threads are there from their first intervals on, one that is not there has not been written yet.
+        let is_cut_off = threads.iter().any(OrderedThread::is_cut_off)
+            && threads.iter().all(|thread| thread.intervals[0].number == IntervalNo(0));
         for (i, dependencies) in recorded.into_iter().enumerate() {
             for dependency in dependencies {
-                let (other, interval, position) = dependency.record;
-                let found = index.get(&other).and_then(|&other| Some((other, threads[other].at(interval, position)?)));
-                let Some((other, until)) = found else {
+                let Recorded { at, kind, block, record: (other, interval, position) } = dependency;
+                let Some(&other) = index.get(&other) else {
+                    if is_cut_off {
+                        threads[i].lost_from = threads[i].lost_from.min(at);
+                    }
+                    threads[i].outside += 1;
+                    continue;
+                };
+                let Some(until) = threads[other].at(interval, position) else {
                     threads[i].outside += 1;
                     continue;
                 };
                 // A parent's system call is what its child's birth waits for.
-                let until = until.saturating_add(u64::from(dependency.kind == DependencyKind::Birth));
+                let until = until.saturating_add(u64::from(kind == DependencyKind::Birth));
                 // A log that was cut off can be behind what others saw of its thread.
-                let cut_off = until > threads[other].last() && threads[other].end.is_none();
+                let cut_off = until > threads[other].last() && threads[other].is_cut_off();
                 let until = until.min(threads[other].last());
-                let Recorded { at, kind, block, .. } = dependency;
                 threads[i].waits.push(Wait { at, other, until, kind, block, cut_off });
             }
         }
