@@ -6,7 +6,7 @@ use crate::find_log::{find_log, tools};
 use crate::processes::selected;
 use crate::replay::exit_code;
 use crate::terminal::output;
-use bugnet_format::complete::{Gap, Gaps};
+use bugnet_format::complete::{Gap, Gaps, Mentions};
 use bugnet_format::merged::Segment;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
@@ -81,7 +81,7 @@ impl Shown {
         &self,
         json: bool,
         mut show: impl FnMut(ProcessId) -> Result<u8, Failure>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<u8, Failure> {
         let mut worst = 0;
         self.each(json, |pid| {
             let status = match show(pid) {
@@ -94,7 +94,15 @@ impl Shown {
             worst = worse(worst, status);
             Ok(())
         })?;
-        Ok(ExitCode::from(worst))
+        Ok(worst)
+    }
+
+    /// What the log lacks of the selected processes that have nothing to show, by what the others mention.
+    fn gaps_of_others(&self, process: &ProcessArg, mentions: &Mentions) -> Result<Vec<Gap>, Failure> {
+        let selection = Selection { processes: selected(&self.log, process)?, ..Selection::default() };
+        let mut gaps = selection.gaps(&self.log, mentions)?;
+        gaps.retain(|gap| !self.processes.contains(&gap.process));
+        Ok(gaps)
     }
 }
 
@@ -113,20 +121,22 @@ fn ordered(log: &Log, pid: ProcessId) -> Result<(Threads, Vec<Segment>), ReplayE
 /// Prints one order of all threads: a stretch of one thread a line.
 pub fn order(args: &OrderArgs) -> Result<ExitCode, Failure> {
     let shown = Shown::open(&args.log, &args.process)?;
-    shown.each_with_status(args.json, |pid| {
-        let (threads, order) = ordered(&shown.log, pid)?;
-        let mut out = output(args.json);
-        for stretch in stretches(&threads, &order) {
-            if args.json {
-                print_json(&mut out, pid, &stretch)?;
-            } else {
-                let (tid, interval, from, to) = (stretch.tid, stretch.interval, stretch.from, stretch.to);
-                writeln!(out, "thread {tid} interval {interval}: instructions {from} to {to}")?;
+    shown
+        .each_with_status(args.json, |pid| {
+            let (threads, order) = ordered(&shown.log, pid)?;
+            let mut out = output(args.json);
+            for stretch in stretches(&threads, &order) {
+                if args.json {
+                    print_json(&mut out, pid, &stretch)?;
+                } else {
+                    let (tid, interval, from, to) = (stretch.tid, stretch.interval, stretch.from, stretch.to);
+                    writeln!(out, "thread {tid} interval {interval}: instructions {from} to {to}")?;
+                }
             }
-        }
-        out.flush()?;
-        Ok(0)
-    })
+            out.flush()?;
+            Ok(0)
+        })
+        .map(ExitCode::from)
 }
 
 /// Prints all dependencies in the merged order, one a line.
@@ -208,10 +218,13 @@ struct Merged<'a> {
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let shown = Shown::open(&args.log, &args.process)?;
     let tools = tools(&args.time)?;
-    shown.each_with_status(args.json, |pid| {
+    let mut mentions = Mentions::default();
+    let replayed = shown.each_with_status(args.json, |pid| {
         let report = replay_merged(&tools, &shown.log, pid)?;
         let selection = Selection { processes: Some(vec![pid]), ..Selection::default() };
-        let (unfinished, gaps) = survey(&shown.log, &selection)?;
+        let (unfinished, mentioned) = survey(&shown.log, &selection)?;
+        let gaps = selection.gaps(&shown.log, &mentioned)?;
+        mentions.add(mentioned);
         let mut out = output(args.json);
         if args.json {
             let json = Merged { report: &report, unfinished: &unfinished, gaps: &gaps };
@@ -226,5 +239,15 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
             return Ok(EXIT_WRONG);
         }
         Ok(exit_code(unfinished.iter().filter(|interval| !interval.outcome.is_exact()), &gaps))
-    })
+    })?;
+    let unseen = shown.gaps_of_others(&args.process, &mentions)?;
+    let mut out = output(args.json);
+    if args.json && !unseen.is_empty() {
+        serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "gaps": unseen })).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", Gaps(&unseen))?;
+    }
+    out.flush()?;
+    Ok(ExitCode::from(worse(replayed, exit_code(std::iter::empty(), &unseen))))
 }

@@ -19,10 +19,10 @@ use std::process::ExitCode;
 
 /// Replays; the exit status says whether all of it was exact.
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
-    if args.merged {
+    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    if args.merged && !log.is_empty() {
         return order::replay(args);
     }
-    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
     let tools = tools(&args.time)?;
     let processes = selected(&log, &args.process)?;
     let selection = Selection { processes, tid: args.thread, intervals: args.intervals.clone() };

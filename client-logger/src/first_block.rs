@@ -5,6 +5,7 @@ use crate::fs_base::Guard;
 use crate::process;
 use crate::signals;
 use crate::thread;
+use crate::timers;
 use bugnet_dr::ir::{Block, Gpr, Instr};
 use bugnet_dr::{context, sys};
 
@@ -21,6 +22,7 @@ unsafe extern "C" fn begin(_nothing: *const ()) {
         return;
     }
     signals::begin();
+    timers::begin();
     environment::hide(context::register_file(&machine).gpr[usize::from(Gpr::RSP.0)]);
     // SAFETY: asks for the calling thread's context.
     if let Some(thread) = thread::of(unsafe { sys::dr_get_current_drcontext() }) {

@@ -94,6 +94,7 @@ mod stuck;
 mod substitute;
 mod syscall;
 mod thread;
+mod timers;
 mod writable_code;
 mod writer;
 

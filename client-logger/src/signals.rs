@@ -13,6 +13,7 @@
 //! - what the program ignores, or what is ignored or stops by default, the kernel does by itself.
 
 mod held;
+mod left;
 mod unborn;
 
 use crate::code::{read_memory, read_word, write_memory};
@@ -309,7 +310,9 @@ pub fn start() {
         lock(&PROGRAMS)[signal as usize] = Some(Action { handler: IGNORE, ..Action::default() });
         held::follow(signal, IGNORE);
     }
-    INHERITED.store(kernels_mask(), Ordering::Relaxed);
+    let blocked = kernels_mask();
+    INHERITED.store(blocked, Ordering::Relaxed);
+    left::take(blocked & !NEVER_BLOCKED);
 }
 
 /// How many signals have come to the process, other than faults.
@@ -349,6 +352,8 @@ pub fn begin() {
         }
         in_front.push(action);
     }
+    set(INHERITED.load(Ordering::Relaxed));
+    left::give_back();
 }
 
 /// A thread's mask.

@@ -15,6 +15,7 @@ use crate::retry::Retry;
 use crate::streams::Streams;
 use crate::substitute::{Substitution, highest_descriptor};
 use crate::thread::{self, Thread};
+use crate::timers;
 use crate::writable_code;
 use crate::writer;
 use bugnet_dr::ir::Segment;
@@ -224,6 +225,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     let instead =
         set_gs_base(thread, number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
     let instead = instead.or_else(|| limits::instead(thread, number, &args));
+    let instead = instead.or_else(|| timers::instead(number, &args));
     let instead = instead.or_else(|| answers::in_the_way(thread, number, &args));
     if shares_memory(number, &args) {
         process::get().share_blocks();

@@ -23,6 +23,7 @@ use crate::signals::{self, Mask, Sent};
 use crate::site::{Kind, Site};
 use crate::stack_move;
 use crate::syscall::SyscallState;
+use crate::timers;
 use crate::writer::Writer;
 use bugnet_dr::access::RegisterValues;
 use bugnet_dr::ir::{Gpr, Segment};
@@ -504,6 +505,7 @@ impl Thread {
     fn prepare_start(&mut self, process: &Process) {
         let rsp = &mut self.saved.gpr[usize::from(Gpr::RSP.0)];
         signals::begin();
+        timers::begin();
         environment::hide(*rsp);
         if process.stack_moves() {
             *rsp = stack_move::relocate(*rsp, self.shadow);

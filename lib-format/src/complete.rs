@@ -291,7 +291,8 @@ impl Look<'_> {
             && gaps.is_new(pid.into(), None)
         {
             let nothing = self.killed() && self.processes.is_empty();
-            gaps.add(pid.into(), format!("process {pid}, the first one"), nothing);
+            let so_far = if nothing { ": nothing of it was written yet" } else { "" };
+            gaps.add(pid.into(), format!("process {pid}, the first one{so_far}"), nothing);
         }
         for (&id, info) in &self.processes {
             // It is there before the first thread is.

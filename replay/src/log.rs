@@ -116,6 +116,12 @@ impl Log {
         self.threads.iter().map(|t| ThreadId { pid: t.pid, tid: t.tid })
     }
 
+    /// Whether it holds no interval at all: it was cut off before the first checkpoint.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.threads().all(|thread| self.intervals(thread).is_ok_and(<[_]>::is_empty))
+    }
+
     /// The intervals of a thread that the log holds, ascending without gaps; empty if it has none.
     ///
     /// # Errors
@@ -224,8 +230,7 @@ impl Selection {
         }
         // A recorder that was killed before its first checkpoint leaves a log with nothing in it: that is all of it.
         let everything = self.processes.is_none() && self.tid.is_none() && self.intervals.is_none();
-        let empty = log.threads().all(|thread| log.intervals(thread).is_ok_and(<[_]>::is_empty));
-        if selected.is_empty() && !(everything && empty) {
+        if selected.is_empty() && !(everything && log.is_empty()) {
             return Err(self.nothing(log));
         }
         Ok(selected)

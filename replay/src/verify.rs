@@ -218,11 +218,11 @@ pub fn verify(
 }
 
 /// What there is to say of the selected intervals without replaying them: those that were cut off or are damaged, and what
-/// the log lacks.
+/// they mention, for [`Selection::gaps`].
 ///
 /// # Errors
 /// Nothing is selected, or the system does not let the log be read.
-pub fn survey(log: &Log, selection: &Selection) -> Result<(Vec<IntervalReport>, Vec<Gap>)> {
+pub fn survey(log: &Log, selection: &Selection) -> Result<(Vec<IntervalReport>, Mentions)> {
     let (mut unfinished, mut mentions) = (Vec::new(), Mentions::default());
     for id in selection.intervals_of(log)? {
         let interval = log.interval(id)?;
@@ -239,8 +239,7 @@ pub fn survey(log: &Log, selection: &Selection) -> Result<(Vec<IntervalReport>, 
             unfinished.push(IntervalReport { id, outcome, counts: Counts::default() });
         }
     }
-    let gaps = selection.gaps(log, &mentions)?;
-    Ok((unfinished, gaps))
+    Ok((unfinished, mentions))
 }
 
 /// Verifies an interval. `last` is the session of the one before and becomes that of this one.

@@ -15,8 +15,9 @@ fn record(place: &Place, options: &[&str], script: &str) -> PathBuf {
 
 #[track_caller]
 fn says(place: &Place, status: i32, words: &[&str]) {
-    for command in ["replay", "check"] {
-        let output = place.run(&[command, "log"]);
+    for command in ["replay", "replay --merged", "check"] {
+        let args: Vec<_> = command.split(' ').chain(["log"]).collect();
+        let output = place.run(&args);
         let text = stdout(&output) + &stderr(&output);
         assert_eq!(output.status.code(), Some(status), "{command}: {text}");
         for word in words {

@@ -1,0 +1,181 @@
+//! What people do to programs that wait, at random moments of their lives: Ctrl-C, `kill`, a terminal that is closed,
+//! `kill -9`. All of it replays, thread by thread and merged.
+
+use anyhow::{Context, Result, bail, ensure};
+use bugnet_tests::bugnet::{INCOMPLETE, Job, Workshop, must_end_with, must_pass, printed, source_tree};
+use bugnet_tests::small::{Header, build};
+use fastrand::Rng;
+use libtest_mimic::{Arguments, Failed, Trial};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGKILL];
+/// `bugnet record` could not begin: the program was killed before its first instruction.
+const FAILED: i32 = 125;
+
+/// A program that waits for good.
+#[derive(Clone, Copy)]
+struct Program {
+    name: &'static str,
+    /// A first word that is no path names a program of the tests.
+    command: &'static [&'static str],
+    /// It does what it does for good by then, nearly always.
+    life: Duration,
+}
+
+const PROGRAMS: [Program; 6] = [
+    Program { name: "cat", command: &["/bin/cat"], life: Duration::from_millis(200) },
+    Program {
+        name: "pipe",
+        command: &["/bin/bash", "-c", "/bin/sleep 1000 | /bin/cat; echo over"],
+        life: Duration::from_millis(600),
+    },
+    Program { name: "deadlock", command: &["waits", "mutex", "threads"], life: Duration::from_millis(300) },
+    Program { name: "accept", command: &["waits", "accept", "alone"], life: Duration::from_millis(300) },
+    Program {
+        name: "http_server",
+        command: &["/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", "0"],
+        life: Duration::from_secs(4),
+    },
+    Program {
+        name: "redis",
+        command: &["/usr/bin/redis-server", "--port", "0", "--unixsocket", "socket", "--save", ""],
+        life: Duration::from_secs(2),
+    },
+];
+
+/// Whom a signal hits.
+#[derive(Clone, Copy, Debug)]
+enum Whom {
+    /// Everything that the terminal started, with `bugnet record`.
+    Group,
+    /// The recorded program.
+    Program,
+}
+
+impl Program {
+    fn job(&self, dir: &Path) -> Result<Job> {
+        let (first, rest) = self.command.split_first().context("no command")?;
+        if first.starts_with('/') {
+            return Ok(Job::new(dir, self.command.iter().copied()));
+        }
+        let source = source_tree().join(format!("tests/programs/waits/{first}.c"));
+        let binary = build(&source, &Header { flags: vec!["-pthread".into()], ..Header::default() }, dir)?;
+        Ok(Job::new(dir, [binary.to_string_lossy().as_ref()].iter().chain(rest).copied()))
+    }
+
+    /// Records it so often with each signal.
+    fn end(&self, title: &str, count: u32) -> Result<()> {
+        let workshop = Workshop::new(title)?;
+        let job = self.job(&workshop.path)?;
+        let mut rng = Rng::with_seed(14);
+        for number in 0..count {
+            for signal in SIGNALS {
+                let whom = if rng.bool() { Whom::Group } else { Whom::Program };
+                let moment = self.life.mul_f64(rng.f64());
+                let log = workshop.path.join(format!("log-{number}-{signal}"));
+                self.end_one(&job, &log, signal, whom, moment).with_context(|| {
+                    format!("recording {number}: {signal} to {whom:?} {moment:?} after the log was there")
+                })?;
+            }
+        }
+        workshop.done()
+    }
+
+    fn end_one(&self, job: &Job, log: &Path, signal: Signal, whom: Whom, moment: Duration) -> Result<()> {
+        let mut command = job.recorded(log, &["--check-every", "10k"])?;
+        // Standard input stays open, and has nothing.
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn()?;
+        let group = Pid::from_raw(child.id().cast_signed());
+        while !log.join("recording.json").exists() {
+            if let Some(status) = child.try_wait()? {
+                bail!("bugnet record ended with {status} without a log");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(moment);
+        match whom {
+            Whom::Group => killpg(group, signal)?,
+            // It may have ended by itself, which it should not have done, or not have begun.
+            Whom::Program => program_of(&child).into_iter().try_for_each(|pid| kill(pid, signal))?,
+        }
+        let status = match end_of(&mut child, Duration::from_secs(3))? {
+            Some(status) => status,
+            // The signal does not end this program: redis does not heed SIGHUP, nor bash while a child of its runs.
+            None => {
+                killpg(group, Signal::SIGKILL)?;
+                end_of(&mut child, Duration::from_secs(60))?.context("the recording goes on after SIGKILL")?
+            }
+        };
+        // Programs may outlive bugnet for a moment; a group without members cannot be signalled.
+        while killpg(group, Signal::SIGKILL).is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if !log.exists() {
+            ensure!(status.code() == Some(FAILED), "there is no log, but bugnet record ended with {status}");
+            return Ok(());
+        }
+        let output = child.wait_with_output()?;
+        let replays = || -> Result<()> {
+            if !began(log)? {
+                must_end_with(INCOMPLETE, &["check"], log)?;
+                return Ok(());
+            }
+            must_pass(&["check"], log)?;
+            must_pass(&["replay"], log)?;
+            must_pass(&["replay", "--merged"], log)?;
+            Ok(())
+        };
+        replays().with_context(|| format!("recorded: {status}\n{}", printed(&output)))?;
+        fs::remove_dir_all(log).context("removing the log")
+    }
+}
+
+/// Whether the program had come to its first instruction.
+fn began(log: &Path) -> Result<bool> {
+    for process in fs::read_dir(log)? {
+        let process = process?;
+        if process.file_name().as_bytes().starts_with(b"p") && fs::read_dir(process.path())?.next().is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn end_of(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let end = Instant::now() + limit;
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || Instant::now() > end {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The process that `bugnet record` waits for.
+fn program_of(bugnet: &Child) -> Option<Pid> {
+    let pid = bugnet.id();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    Some(Pid::from_raw(children.split_whitespace().next()?.parse().ok()?))
+}
+
+fn main() {
+    let trial = |program: Program, (title, count, usual): (&str, u32, bool)| {
+        let title = format!("{}_{title}", program.name);
+        let workshop = format!("ended-by-people-{title}");
+        let test = move || program.end(&workshop, count).map_err(|e| Failed::from(format!("{e:?}")));
+        Trial::test(title, test).with_ignored_flag(!usual)
+    };
+    // The many take minutes: make soak.
+    let trials = [("once", 1, true), ("often", 25, false)].into_iter();
+    let trials = trials.flat_map(|how| PROGRAMS.into_iter().map(move |program| trial(program, how)));
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit()
+}
