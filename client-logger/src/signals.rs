@@ -367,6 +367,8 @@ pub struct Mask {
     interrupted: Option<u64>,
     /// Whether a handler runs that ended such a wait, whose mask DynamoRIO does not know.
     in_wait: bool,
+    /// What DynamoRIO takes for blocked in such a handler: it has to wait in the kernel, too, where the next wait finds it.
+    before_wait: u64,
 }
 
 /// Sets the calling thread's mask in the kernel.
@@ -414,12 +416,12 @@ impl Mask {
     /// That of a thread that begins.
     pub fn inherited() -> Self {
         let blocked = INHERITED.load(Ordering::Relaxed);
-        Self { blocked, copy: 0, during: blocked, interrupted: None, in_wait: false }
+        Self { blocked, copy: 0, during: blocked, interrupted: None, in_wait: false, before_wait: 0 }
     }
 
     /// The kernel's mask becomes this one.
     pub fn apply(&self) {
-        set(self.blocked);
+        set(if self.in_wait { self.blocked | self.before_wait } else { self.blocked });
     }
 
     /// The thread exists, and is about to be made ready to begin.
@@ -510,11 +512,13 @@ impl Mask {
             libc::SYS_sigaltstack if result == 0 && args[1] != 0 => show_stack_in_use(args[1], stack),
             libc::SYS_rt_sigprocmask if args[1] != 0 && (result == 0 || result == -i64::from(libc::EFAULT)) => {
                 let Some(set) = read_word(args[1]) else { return };
-                self.blocked = match args[0] as i32 {
-                    libc::SIG_BLOCK => self.blocked | set,
-                    libc::SIG_UNBLOCK => self.blocked & !set,
+                let change = |mask: u64| match args[0] as i32 {
+                    libc::SIG_BLOCK => mask | set,
+                    libc::SIG_UNBLOCK => mask & !set,
                     _ => set,
-                } & !UNBLOCKABLE;
+                };
+                self.blocked = change(self.blocked) & !UNBLOCKABLE;
+                self.before_wait = change(self.before_wait);
                 self.apply();
             }
             libc::SYS_rt_sigaction if result == 0 && args[1] != 0 => {
@@ -532,13 +536,14 @@ impl Mask {
         }
     }
 
-    /// A handler of the program's begins.
+    /// A handler of the program's is about to begin. What else waits natively interrupts it before its first instruction, so the kernel's
+    /// mask stays as it is until the thread is there.
     pub fn delivered(&mut self, signal: i32) {
         const NODEFER: u64 = libc::SA_NODEFER as u64;
         const RESETHAND: u64 = 0x8000_0000;
         if let Some(mask) = self.interrupted.take() {
+            (self.before_wait, self.in_wait) = (self.blocked, true);
             self.blocked = mask & !UNBLOCKABLE;
-            self.in_wait = true;
         }
         let programs = &mut lock(&PROGRAMS)[(signal & 127).min(SIGNALS) as usize];
         if let Some(action) = *programs {
@@ -548,7 +553,6 @@ impl Mask {
                 *programs = None;
             }
         }
-        self.apply();
     }
 }
 

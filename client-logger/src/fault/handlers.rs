@@ -83,6 +83,8 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
         thread.follow_end();
     }
     if !thread.recording() {
+        // Nothing looks where the handler begins.
+        thread.mask.apply();
         return;
     }
     let step = match info.type_ {

@@ -48,7 +48,8 @@ impl Stretch {
 impl Thread {
     /// A block of `back` instructions begins that reaches over the threshold.
     pub(super) fn limit(&mut self, site: &Site, flags: u64) {
-        if std::mem::take(&mut self.handler_begins) {
+        let handler_begins = std::mem::take(&mut self.handler_begins);
+        if handler_begins {
             fpu::restore(&RegisterFile::default());
         }
         if by_rip::is_possible() {
@@ -57,7 +58,7 @@ impl Thread {
             self.stretch.adapt(found);
         }
         self.threshold_reached(site, flags);
-        if self.leave.is_due() {
+        if self.leave.is_due() || handler_begins {
             if !self.ended {
                 // The block will be counted when it begins again.
                 self.recount(self.counted() - site.back);
