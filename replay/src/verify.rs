@@ -2,7 +2,7 @@
 
 use crate::describe;
 use crate::error::{ReplayError, Result};
-use crate::log::{IntervalId, Log, Selection};
+use crate::log::{IntervalId, Log, Selection, ThreadId};
 use crate::pool;
 use crate::session::{Counts, Session, Stop};
 use crate::signal;
@@ -12,7 +12,7 @@ use bugnet_format::folder::Ending;
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{RegisterDifference, RegisterFile};
-use bugnet_format::types::Position;
+use bugnet_format::types::{Position, ProcessId};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fmt;
@@ -301,6 +301,11 @@ pub(crate) fn cut_off(log: &Log, id: IntervalId, interval: &Interval, position: 
 
 /// What is known of why a log was cut off.
 fn why_cut_off(log: &Log, id: IntervalId) -> Result<String> {
+    let ThreadId { pid, .. } = id.thread;
+    let next = ProcessId { program: pid.program.saturating_add(1), ..pid };
+    if log.threads().any(|thread| thread.pid == next) {
+        return Ok("another thread executed a program, which ends all others".to_owned());
+    }
     if log.last_of_first_process()? != Some(id.thread.pid) {
         return Ok("the process was still running, or killed from outside".to_owned());
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::alike::{Place, namespace};
-use bugnet_tests::bugnet::{Workshop, printed, run};
+use bugnet_tests::bugnet::{Workshop, must_pass, printed, run};
 use object::Object;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,9 @@ fn ends_that_are_no_failures() -> Result<()> {
     ensure!(built.status.success(), "{}", printed(&built));
     let text = said(&place, "./program")?;
     ensure!(!text.contains("warning") && !text.contains("failed"), "execve by a thread: {text}");
+    let replayed = must_pass(&["replay"], &place.log)?;
+    let text = String::from_utf8_lossy(&replayed.stdout);
+    ensure!(text.matches("another thread executed a program, which ends all others").count() == 2, "{text}");
     workshop.done()
 }
 
