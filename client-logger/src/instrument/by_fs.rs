@@ -10,8 +10,9 @@
 //!
 //! The shadow has its bytes at the same alignment as memory has them.
 
+use super::Rewriter;
+use super::forms::{pieces, plain_load, reads_once};
 use super::machine::{self, Condition, FS, Op};
-use super::{Rewriter, pieces, plain_load, reads_once};
 use crate::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};

@@ -9,7 +9,8 @@
 //!     cmp  rax, [s] ; jne DIFFERS
 //! ```
 
-use super::{Rewriter, Scratch, machine, pieces, plain_load, reads_once};
+use super::forms::{pieces, plain_load, reads_once};
+use super::{Rewriter, Scratch, machine};
 use crate::callout::Slot;
 use crate::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};

@@ -10,7 +10,8 @@
 //!             if the outcome is not 0, callout SharedStored
 //! ```
 
-use super::{Rewriter, stores_as_is};
+use super::Rewriter;
+use super::forms::stores_as_is;
 use crate::callout::Slot;
 use crate::process;
 use crate::site::Kind;
