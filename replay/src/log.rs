@@ -250,14 +250,20 @@ impl Selection {
     }
 
     fn nothing(&self, log: &Log) -> ReplayError {
+        /// As many threads are named.
+        const MOST: usize = 10;
         let mut there: Vec<String> = Vec::new();
-        for thread in log.threads() {
+        for thread in log.threads().take(MOST) {
             let range = match log.intervals(thread) {
                 Ok([first, .., last]) => format!("{thread} with intervals {first} to {last}"),
                 Ok([only]) => format!("{thread} with interval {only}"),
                 _ => format!("{thread} without intervals"),
             };
             there.push(range);
+        }
+        let more = log.threads().count().saturating_sub(MOST);
+        if more > 0 {
+            there.push(format!("{more} more (`bugnet info --threads` has all)"));
         }
         let there = if there.is_empty() { "no thread at all".to_owned() } else { there.join(", ") };
         ReplayError::OutOfRange(format!("nothing to replay: {} holds {there}", log.path().display()))
