@@ -460,9 +460,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let Some(machine) = context::current() else { return };
     let after = context::register_file(&machine);
     let result = after.gpr[RAX].cast_signed();
-    // A child of vfork has signal handlers of its own.
-    let own_handlers = thread.syscall.own_streams.is_some();
-    thread.mask.after(number, &args, result, before.gpr[RSP], own_handlers);
+    thread.mask.after(number, &args, result, before.gpr[RSP]);
     if forks(number, &args) && result != 0 {
         process::get().code().after_fork();
     }

@@ -207,7 +207,7 @@ impl Thread {
             reached: Vec::new(),
             leave: Leave::new(),
             handler_begins: false,
-            mask: Mask::inherited(),
+            mask: Mask::inherited(foreign),
             paused: false,
             ended: foreign || process.over(),
             interval: IntervalNo(0),
@@ -312,9 +312,9 @@ impl Thread {
 
     /// The thread goes on in a forked child: its log so far is the parent's.
     pub fn forked(context: *mut c_void) {
-        Mask::forked();
-        let recorded = process::forked();
         let Some(thread) = of(context) else { return };
+        thread.mask.forked();
+        let recorded = process::forked();
         if let Some(log) = thread.log.take() {
             log.abandon();
         }
@@ -331,6 +331,11 @@ impl Thread {
         thread.share_anew();
         // The next block calls out, and recording begins.
         thread.set_counter(0, 0, 0);
+    }
+
+    /// Whether this is a child of `vfork`, in its parent's memory.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
     }
 
     /// Whether the thread's execution goes into a log.
