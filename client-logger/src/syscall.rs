@@ -207,7 +207,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         && let Some(pc) = syscall_pc.filter(|pc| compat::is_interrupt(*pc))
     {
         regs.rip = pc;
-        return compat::before(thread, number, regs);
+        return compat::before(drcontext, thread, number, regs);
     }
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
     process::get().protections.follow(number, &args);
@@ -256,14 +256,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     match number {
         libc::SYS_exit | libc::SYS_exit_group => {
-            if number == libc::SYS_exit_group {
-                thread.end_others();
-            }
-            thread.leave(position);
-            thread.stop(position, EndReason::Exit { status: args[0] as i32 }, *regs);
-            if number == libc::SYS_exit_group && alone() {
-                end_process(args[0]);
-            }
+            end(thread, number, args[0], position, *regs);
             return 1;
         }
         libc::SYS_execve | libc::SYS_execveat => {
@@ -309,6 +302,18 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
 /// Whether the process has one thread only, or cannot have another.
 fn alone() -> bool {
     !process::get().threaded() || CLONE_FAILED.load(Ordering::Relaxed)
+}
+
+/// Before a call of `exit` or `exit_group`, which is its `number`, by a thread that is recorded.
+fn end(thread: &mut Thread, number: i64, status: u64, position: u64, regs: RegisterFile) {
+    if number == libc::SYS_exit_group {
+        thread.end_others();
+    }
+    thread.leave(position);
+    thread.stop(position, EndReason::Exit { status: status as i32 }, regs);
+    if number == libc::SYS_exit_group && alone() {
+        end_process(status);
+    }
 }
 
 /// Ends the process, as `exit_group` does.
