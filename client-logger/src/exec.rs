@@ -126,6 +126,9 @@ fn plan(process: &Process, path: PathBuf) -> Plan {
             return Plan::Unrecorded { why: format!("{} is {found}", path.display()), warn };
         }
         Err(ProgramError::Privileged { path, what }) => return unrecorded(format!("{} is {what}", path.display())),
+        Err(ProgramError::Unreadable { path, .. }) if path.starts_with("/proc/self/fd") && may(&path, libc::X_OK) => {
+            return unrecorded("it has no path: it is in memory only, or deleted, or not mounted".into());
+        }
         Err(ProgramError::Unreadable { path, source }) if may(&path, libc::X_OK) => {
             return unrecorded(format!("{} cannot be read: {source}", path.display()));
         }

@@ -59,6 +59,7 @@ mod code;
 mod coherence;
 mod density;
 mod descriptor_limit;
+mod descriptor_list;
 mod environment;
 mod exchange;
 mod exec;

@@ -5,6 +5,7 @@ mod compat;
 use crate::answers;
 use crate::callout::Slot;
 use crate::code::{read_memory, read_word};
+use crate::descriptor_list;
 use crate::exec::Exec;
 use crate::fault;
 use crate::fs_base::Guard;
@@ -446,6 +447,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     }
     if thread.syscall.by_interrupt.is_none() {
         follow(thread, i64::from(number));
+        hide_descriptors(drcontext, i64::from(number));
     }
     let Some(before) = thread.syscall.before.take() else { return };
     let by_interrupt = thread.syscall.by_interrupt.take();
@@ -556,6 +558,20 @@ fn mapped(number: i64, args: &[u64; 6], result: i64) -> Option<(u64, u64)> {
         libc::SYS_brk => Some(program_break::heap()).map(|heap| (heap.start, heap.end - heap.start)),
         libc::SYS_shmat => Some((result, 1)),
         _ => None,
+    }
+}
+
+/// Leaves the recorder's descriptors out of a list that the program has just read; in the post-syscall event.
+fn hide_descriptors(drcontext: *mut c_void, number: i64) {
+    if number != libc::SYS_getdents64 {
+        return;
+    }
+    let Some(machine) = context::current() else { return };
+    let regs = context::register_file(&machine);
+    let [fd, address, ..] = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    if let Some(len) = descriptor_list::filter(fd, address, regs.gpr[RAX].cast_signed()) {
+        // SAFETY: in the event.
+        unsafe { sys::dr_syscall_set_result(drcontext, len) };
     }
 }
 
