@@ -73,6 +73,7 @@ mod kept;
 mod leave;
 mod limits;
 mod made_ahead;
+mod mapping_limit;
 mod maps;
 mod memory_limit;
 mod modules;

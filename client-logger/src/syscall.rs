@@ -10,6 +10,7 @@ use crate::exec::Exec;
 use crate::fault;
 use crate::fs_base::Guard;
 use crate::limits::{self, Limits};
+use crate::mapping_limit;
 use crate::process;
 use crate::program_break::{self, Step};
 use crate::retry::Retry;
@@ -224,7 +225,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     // SAFETY: in the event.
     let instead =
         set_gs_base(thread, number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
-    let instead = instead.or_else(|| limits::instead(thread, number, &args));
+    let instead = instead.or_else(|| limits::instead(thread, number, &args)).or_else(|| mapping_limit::meets(number));
     let instead = instead.or_else(|| answers::in_the_way(thread, number, &args));
     if shares_memory(number, &args) {
         process::get().share_blocks();
