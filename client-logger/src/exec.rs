@@ -5,7 +5,7 @@
 //! (it gains rights, it is for another processor), it runs without being recorded, and the log and a message say so.
 
 use crate::capabilities::as_once_executed;
-use crate::code::read_word;
+use crate::code::{read_memory, read_word};
 use crate::limits::{self, Limits};
 use crate::origin;
 use crate::process::{self, Process};
@@ -13,7 +13,9 @@ use crate::streams::Streams;
 use crate::substitute::Substitution;
 use crate::syscall::string;
 use crate::thread::Thread;
+use bugnet_format::folder::process_folder;
 use bugnet_format::process::ProcessInfo;
+use bugnet_format::types::{Pid, ProcessId};
 use bugnet_launch::{Program, ProgramError, obstacle, variables};
 use std::ffi::{CString, OsStr, OsString, c_void};
 use std::io::Read;
@@ -46,6 +48,24 @@ enum Plan {
     Record(Program),
     /// The program runs unrecorded, for this reason. It may also fail.
     Unrecorded { why: String, warn: bool },
+}
+
+impl Plan {
+    /// What Valgrind executes, with these variables, to run a program is not recorded: it wants the whole address space and all
+    /// descriptors for itself, as the recorder does.
+    fn but_for_valgrind(self, envp: u64) -> Self {
+        const VARIABLE: &[u8] = b"VALGRIND_LAUNCHER=";
+        let is_it = |variable: &u64| {
+            let mut name = [0; VARIABLE.len()];
+            read_memory(*variable, &mut name) && name == VARIABLE
+        };
+        match self {
+            Self::Record(_) if pointers(envp).is_some_and(|all| all.iter().any(is_it)) => {
+                Self::Unrecorded { why: "Valgrind, which runs programs itself, cannot be recorded".into(), warn: true }
+            }
+            plan => plan,
+        }
+    }
 }
 
 /// A null-terminated array of pointers in the program's memory, without the null.
@@ -106,6 +126,9 @@ fn plan(process: &Process, path: PathBuf) -> Plan {
             return Plan::Unrecorded { why: format!("{} is {found}", path.display()), warn };
         }
         Err(ProgramError::Privileged { path, what }) => return unrecorded(format!("{} is {what}", path.display())),
+        Err(ProgramError::Unreadable { path, .. }) if path.starts_with("/proc/self/fd") && may(&path, libc::X_OK) => {
+            return unrecorded("it has no path: it is in memory only, or deleted, or not mounted".into());
+        }
         Err(ProgramError::Unreadable { path, source }) if may(&path, libc::X_OK) => {
             return unrecorded(format!("{} cannot be read: {source}", path.display()));
         }
@@ -115,7 +138,7 @@ fn plan(process: &Process, path: PathBuf) -> Plan {
     if program.elf == beginning.dynamorio {
         return unrecorded("it is another recording".into());
     }
-    match as_once_executed(|| out_of_reach(process, &program.elf)).or_else(obstacle) {
+    match as_once_executed(|| out_of_reach(process, &program.elf)).or_else(obstacle).or_else(|| traced(process)) {
         Some(why) => unrecorded(why),
         None => Plan::Record(program),
     }
@@ -131,6 +154,16 @@ fn out_of_reach(process: &Process, program: &Path) -> Option<String> {
         return Some(format!("the log in {} cannot be written from here", log.display()));
     }
     (!may(program, libc::R_OK)).then(|| format!("{} cannot be read", program.display()))
+}
+
+/// Who among those that are recorded traces this process, if somebody does: what a tracer finds and changes in a process that is
+/// recorded is DynamoRIO's, and not the program's.
+fn traced(process: &Process) -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?.trim().parse().ok()?;
+    let id = ProcessId { pid: Pid(tracer), program: 0 };
+    let recorded = tracer != 0 && process.options.log.join(process_folder(id)).exists();
+    recorded.then(|| format!("process {tracer}, which is recorded itself, traces it"))
 }
 
 fn c_string(bytes: impl AsRef<OsStr>) -> CString {
@@ -167,7 +200,7 @@ impl Exec {
             path = PathBuf::from(process.beginning.program());
         }
         let (argv, envp) = if number == libc::SYS_execve { (args[1], args[2]) } else { (args[2], args[3]) };
-        match plan(process, path.clone()) {
+        match plan(process, path.clone()).but_for_valgrind(envp) {
             Plan::Fails => Ok(None),
             _ if pointers(argv).is_none() || pointers(envp).is_none() => Err(fault),
             Plan::Unrecorded { why, warn } => {
@@ -208,7 +241,7 @@ impl Exec {
         exec.envp = pointers(envp)?;
         exec.envp.retain(|variable| {
             let mut name = [0; variables::PREFIX.len()];
-            !crate::code::read_memory(*variable, &mut name) || name != variables::PREFIX
+            !read_memory(*variable, &mut name) || name != variables::PREFIX
         });
         Some(exec)
     }

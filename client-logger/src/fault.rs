@@ -305,13 +305,17 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
     name_limits(thread, info);
     let to_nowhere = info.sig == libc::SIGSEGV && found.is_none() && undo_branch_to_nowhere(thread, info);
     let fault = is_fault(info.sig);
-    let handler = signals::handler(info.sig);
+    let handler = thread.mask.handler(info.sig);
     // A fault cannot wait, and cannot be ignored.
     let fatal = if fault && info.raw_mcontext_valid != 0 { handler <= 1 || info.blocked != 0 } else { handler == 0 };
     if fatal && kills(info.sig) {
         if thread.recording() {
             let (position, regs) = interrupted(thread, info, found.as_ref());
             end(thread, info, to_nowhere, position, regs);
+        }
+        if thread.is_foreign() {
+            // DynamoRIO would take apart what is the parent's, and wait for that, which waits for this process.
+            signals::die_by(info.sig);
         }
         if fault && (handler != 0 || info.sig == libc::SIGTRAP) {
             // DynamoRIO would deliver it for ever, or fail.
@@ -510,7 +514,9 @@ pub fn die(thread: &mut Thread, sent: &Sent, position: u64, regs: RegisterFile) 
         let (signo, code, addr) = (sent.signal as u32, sent.code, Addr(0));
         thread.stop(position, EndReason::Signal { signo, code, addr }, regs);
     }
-    process::finish();
+    if !thread.is_foreign() {
+        process::finish();
+    }
     signals::die_by(sent.signal)
 }
 

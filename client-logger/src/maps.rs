@@ -82,6 +82,11 @@ fn parse(line: &str) -> Option<Region> {
     Some(Region { range: number(start)?..number(end)?, protection, stack: line.ends_with("[stack]"), shared })
 }
 
+/// How many mappings there are.
+pub fn count() -> u64 {
+    text().lines().count() as u64
+}
+
 /// All regions, ascending.
 pub fn all() -> Vec<Region> {
     text().lines().filter_map(parse).collect()

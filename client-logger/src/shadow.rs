@@ -108,6 +108,12 @@ const MOST_KEPT_EACH: usize = 8 << 20;
 /// Bytes of a table.
 pub const TABLE: usize = 1 << UNIT_SHIFT;
 
+/// A core that the kernel writes is to hold nothing of this memory, which is much and not the program's.
+fn leave_out_of_cores(at: *mut libc::c_void, len: usize) {
+    // SAFETY: memory that was just mapped; what it holds and who may access it stays as it is.
+    unsafe { libc::madvise(at, len, libc::MADV_DONTDUMP) };
+}
+
 /// Address space for a table of [`TABLE`] bytes, of which what is used takes up memory, zero at first.
 pub fn map_table() -> *mut u8 {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -121,6 +127,7 @@ pub fn map_table() -> *mut u8 {
             // SAFETY: a new mapping that replaces nothing.
             let got = unsafe { libc::mmap(at, TABLE, protection, flags, -1, 0) };
             if got == at {
+                leave_out_of_cores(at, TABLE);
                 all.tables.insert(unit);
                 return at.cast();
             }
@@ -443,6 +450,7 @@ impl Shadow {
                 }
                 return false;
             }
+            leave_out_of_cores(at, len);
             all.granules.insert(start, self.mapping);
             true
         })

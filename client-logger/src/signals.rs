@@ -117,8 +117,10 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 static SENT_FAULTS: AtomicU64 = AtomicU64::new(0);
 /// DynamoRIO's disposition of each signal; its handler is the one in front.
 static IN_FRONT: Mutex<Vec<Action>> = Mutex::new(Vec::new());
+/// What is set for each signal.
+type Actions = [Option<Action>; SIGNALS as usize + 1];
 /// What the program has set.
-static PROGRAMS: Mutex<[Option<Action>; SIGNALS as usize + 1]> = Mutex::new([None; SIGNALS as usize + 1]);
+static PROGRAMS: Mutex<Actions> = Mutex::new([None; SIGNALS as usize + 1]);
 /// The mask with which the next thread begins: its creator's.
 static INHERITED: AtomicU64 = AtomicU64::new(0);
 
@@ -369,6 +371,8 @@ pub struct Mask {
     in_wait: bool,
     /// What DynamoRIO takes for blocked in such a handler: it has to wait in the kernel, too, where the next wait finds it.
     before_wait: u64,
+    /// What a child of `vfork` has set, which has its parent's memory, but signal handlers of its own.
+    own: Option<Box<Actions>>,
 }
 
 /// Sets the calling thread's mask in the kernel.
@@ -413,10 +417,19 @@ fn creates(number: i64) -> bool {
 }
 
 impl Mask {
-    /// That of a thread that begins.
-    pub fn inherited() -> Self {
+    /// That of a thread that begins; `foreign` for a child of `vfork`.
+    pub fn inherited(foreign: bool) -> Self {
         let blocked = INHERITED.load(Ordering::Relaxed);
-        Self { blocked, copy: 0, during: blocked, interrupted: None, in_wait: false, before_wait: 0 }
+        let own = foreign.then(|| Box::new(*lock(&PROGRAMS)));
+        Self { blocked, copy: 0, during: blocked, interrupted: None, in_wait: false, before_wait: 0, own }
+    }
+
+    /// What is set for a signal, as `sigaction` numbers it: 0 the default, 1 to ignore it, otherwise the handler's address.
+    pub fn handler(&self, signal: i32) -> u64 {
+        match &self.own {
+            Some(own) => own[place(signal)].map_or(0, |action| action.handler),
+            None => handler(signal),
+        }
     }
 
     /// The kernel's mask becomes this one.
@@ -442,9 +455,12 @@ impl Mask {
         unborn::begin();
     }
 
-    /// The calling thread is a forked child's only one.
-    pub fn forked() {
+    /// The calling thread, whose mask this is, is a forked child's only one.
+    pub fn forked(&mut self) {
         unborn::forget();
+        if let Some(own) = self.own.take() {
+            *lock(&PROGRAMS) = *own;
+        }
     }
 
     /// The thread is about to leave the code cache, in a callout: what waits is let in, and is delivered by then.
@@ -452,7 +468,7 @@ impl Mask {
     #[must_use]
     pub fn open(&self) -> Option<Sent> {
         self.apply();
-        held::let_in()
+        held::let_in(self)
     }
 
     /// Before a system call with these registers. DynamoRIO takes bits out of the sets that it is given, and shows those
@@ -503,8 +519,8 @@ impl Mask {
         self.during != all && kernels_mask() & all == all
     }
 
-    /// After it; `stack` is the stack pointer. A process with `own_handlers` has this process's memory, but not its handlers.
-    pub fn after(&mut self, number: i64, args: &[u64; 6], result: i64, stack: u64, own_handlers: bool) {
+    /// After it; `stack` is the stack pointer.
+    pub fn after(&mut self, number: i64, args: &[u64; 6], result: i64, stack: u64) {
         if number == libc::SYS_rt_sigprocmask && self.in_wait && result == 0 && args[2] != 0 {
             write_memory(args[2], &self.blocked.to_le_bytes());
         }
@@ -523,7 +539,7 @@ impl Mask {
             }
             libc::SYS_rt_sigaction if result == 0 && args[1] != 0 => {
                 if let Some(action) = Action::read(args[1]) {
-                    follow(args[0] as i32, action, own_handlers);
+                    follow(args[0] as i32, action, self.own.as_deref_mut());
                 }
             }
             _ => {
@@ -545,23 +561,33 @@ impl Mask {
             (self.before_wait, self.in_wait) = (self.blocked, true);
             self.blocked = mask & !UNBLOCKABLE;
         }
-        let programs = &mut lock(&PROGRAMS)[(signal & 127).min(SIGNALS) as usize];
-        if let Some(action) = *programs {
+        let mut programs;
+        let actions = match self.own.as_deref_mut() {
+            Some(own) => own,
+            None => {
+                programs = lock(&PROGRAMS);
+                &mut *programs
+            }
+        };
+        let set = &mut actions[place(signal)];
+        if let Some(action) = *set {
             let own = if action.flags & NODEFER == 0 { bit(signal) } else { 0 };
             self.blocked |= (action.mask | own) & !UNBLOCKABLE;
             if action.flags & RESETHAND != 0 {
-                *programs = None;
+                *set = None;
             }
         }
     }
 }
 
-/// The program, or a process that has its memory but handlers of its own, has set the disposition of a signal.
-fn follow(signal: i32, action: Action, own_handlers: bool) {
+/// The program, or a child of `vfork` with actions of its `own`, has set the disposition of a signal.
+fn follow(signal: i32, action: Action, own: Option<&mut Actions>) {
     if !(1..=SIGNALS).contains(&signal) {
         return;
     }
-    if !own_handlers {
+    if let Some(own) = own {
+        own[signal as usize] = Some(action);
+    } else {
         lock(&PROGRAMS)[signal as usize] = Some(action);
         held::follow(signal, action.handler);
     }
@@ -580,10 +606,14 @@ fn follow(signal: i32, action: Action, own_handlers: bool) {
     }
 }
 
-/// What the program has set for a signal, as `sigaction` numbers it: 0 the default, 1 to ignore it, otherwise the
-/// handler's address.
-pub fn handler(signal: i32) -> u64 {
-    lock(&PROGRAMS)[(signal & 127).min(SIGNALS) as usize].map_or(0, |action| action.handler)
+/// Where the actions have that of a signal.
+fn place(signal: i32) -> usize {
+    (signal & 127).min(SIGNALS) as usize
+}
+
+/// What the program has set for a signal: see [`Mask::handler`].
+fn handler(signal: i32) -> u64 {
+    lock(&PROGRAMS)[place(signal)].map_or(0, |action| action.handler)
 }
 
 /// Ends the process by a signal, as the signal would without DynamoRIO.

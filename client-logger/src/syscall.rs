@@ -5,10 +5,12 @@ mod compat;
 use crate::answers;
 use crate::callout::Slot;
 use crate::code::{read_memory, read_word};
+use crate::descriptor_list;
 use crate::exec::Exec;
 use crate::fault;
 use crate::fs_base::Guard;
 use crate::limits::{self, Limits};
+use crate::mapping_limit;
 use crate::process;
 use crate::program_break::{self, Step};
 use crate::retry::Retry;
@@ -208,7 +210,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         && let Some(pc) = syscall_pc.filter(|pc| compat::is_interrupt(*pc))
     {
         regs.rip = pc;
-        return compat::before(thread, number, regs);
+        return compat::before(drcontext, thread, number, regs);
     }
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
     process::get().protections.follow(number, &args);
@@ -226,6 +228,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         set_gs_base(thread, number, &args).or_else(|| unsafe { answers::instead(drcontext, thread, number, &args) });
     let instead = instead.or_else(|| limits::instead(thread, number, &args));
     let instead = instead.or_else(|| timers::instead(number, &args));
+    let instead = instead.or_else(|| mapping_limit::meets(number));
     let instead = instead.or_else(|| answers::in_the_way(thread, number, &args));
     if shares_memory(number, &args) {
         process::get().share_blocks();
@@ -258,14 +261,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     }
     match number {
         libc::SYS_exit | libc::SYS_exit_group => {
-            if number == libc::SYS_exit_group {
-                thread.end_others();
-            }
-            thread.leave(position);
-            thread.stop(position, EndReason::Exit { status: args[0] as i32 }, *regs);
-            if number == libc::SYS_exit_group && alone() {
-                end_process(args[0]);
-            }
+            end(thread, number, args[0], position, *regs);
             return 1;
         }
         libc::SYS_execve | libc::SYS_execveat => {
@@ -311,6 +307,18 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
 /// Whether the process has one thread only, or cannot have another.
 fn alone() -> bool {
     !process::get().threaded() || CLONE_FAILED.load(Ordering::Relaxed)
+}
+
+/// Before a call of `exit` or `exit_group`, which is its `number`, by a thread that is recorded.
+fn end(thread: &mut Thread, number: i64, status: u64, position: u64, regs: RegisterFile) {
+    if number == libc::SYS_exit_group {
+        thread.end_others();
+    }
+    thread.leave(position);
+    thread.stop(position, EndReason::Exit { status: status as i32 }, regs);
+    if number == libc::SYS_exit_group && alone() {
+        end_process(status);
+    }
 }
 
 /// Ends the process, as `exit_group` does.
@@ -443,6 +451,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     }
     if thread.syscall.by_interrupt.is_none() {
         follow(thread, i64::from(number));
+        hide_descriptors(drcontext, i64::from(number));
     }
     let Some(before) = thread.syscall.before.take() else { return };
     let by_interrupt = thread.syscall.by_interrupt.take();
@@ -462,9 +471,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let Some(machine) = context::current() else { return };
     let after = context::register_file(&machine);
     let result = after.gpr[RAX].cast_signed();
-    // A child of vfork has signal handlers of its own.
-    let own_handlers = thread.syscall.own_streams.is_some();
-    thread.mask.after(number, &args, result, before.gpr[RSP], own_handlers);
+    thread.mask.after(number, &args, result, before.gpr[RSP]);
     if forks(number, &args) && result != 0 {
         process::get().code().after_fork();
     }
@@ -555,6 +562,20 @@ fn mapped(number: i64, args: &[u64; 6], result: i64) -> Option<(u64, u64)> {
         libc::SYS_brk => Some(program_break::heap()).map(|heap| (heap.start, heap.end - heap.start)),
         libc::SYS_shmat => Some((result, 1)),
         _ => None,
+    }
+}
+
+/// Leaves the recorder's descriptors out of a list that the program has just read; in the post-syscall event.
+fn hide_descriptors(drcontext: *mut c_void, number: i64) {
+    if number != libc::SYS_getdents64 {
+        return;
+    }
+    let Some(machine) = context::current() else { return };
+    let regs = context::register_file(&machine);
+    let [fd, address, ..] = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    if let Some(len) = descriptor_list::filter(fd, address, regs.gpr[RAX].cast_signed()) {
+        // SAFETY: in the event.
+        unsafe { sys::dr_syscall_set_result(drcontext, len) };
     }
 }
 

@@ -90,8 +90,8 @@ pub struct Thread {
     handler_begins: bool,
     /// Which signals the program blocks.
     pub mask: Mask,
-    /// Whether the log is between two intervals.
-    paused: bool,
+    /// The registers with which the last interval ended, if the log is between two.
+    paused: Option<Box<RegisterFile>>,
     /// Whether recording has ended, and must not begin again.
     ended: bool,
     interval: IntervalNo,
@@ -208,8 +208,8 @@ impl Thread {
             reached: Vec::new(),
             leave: Leave::new(),
             handler_begins: false,
-            mask: Mask::inherited(),
-            paused: false,
+            mask: Mask::inherited(foreign),
+            paused: None,
             ended: foreign || process.over(),
             interval: IntervalNo(0),
             instructions_before: 0,
@@ -283,7 +283,7 @@ impl Thread {
     /// The thread was ended by another one, or by a signal that another one got: its log ends at the system call in which
     /// it was; else as far as it is known to have come, which is before the block of code in which it was at the latest.
     fn cut_off(&mut self) {
-        if self.paused {
+        if self.paused.is_some() {
             return;
         }
         match self.syscall.before.take() {
@@ -313,9 +313,9 @@ impl Thread {
 
     /// The thread goes on in a forked child: its log so far is the parent's.
     pub fn forked(context: *mut c_void) {
-        Mask::forked();
-        let recorded = process::forked();
         let Some(thread) = of(context) else { return };
+        thread.mask.forked();
+        let recorded = process::forked();
         if let Some(log) = thread.log.take() {
             log.abandon();
         }
@@ -325,7 +325,7 @@ impl Thread {
         }
         thread.syscall.own_streams = None;
         thread.syscall.own_limits = None;
-        thread.paused = false;
+        thread.paused = None;
         thread.interval = IntervalNo(0);
         thread.instructions_before = 0;
         thread.foreign = false;
@@ -334,9 +334,14 @@ impl Thread {
         thread.set_counter(0, 0, 0);
     }
 
+    /// Whether this is a child of `vfork`, in its parent's memory.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
+    }
+
     /// Whether the thread's execution goes into a log.
     pub fn recording(&self) -> bool {
-        self.log.is_some() && !self.paused
+        self.log.is_some() && self.paused.is_none()
     }
 
     /// Instructions that the counter says have been executed since the interval's start; in the middle of a block,
@@ -435,7 +440,7 @@ impl Thread {
 
     /// Recording has ended in another thread, and this one's instrumentation is being taken away.
     pub fn follow_end(&mut self) {
-        if !self.ended && !self.paused {
+        if !self.ended && self.paused.is_none() {
             let why = process::get().why_over();
             self.stop_where_known(EndReason::Unsupported { why });
         }
@@ -447,15 +452,30 @@ impl Thread {
     pub fn pause(&mut self, position: u64, reason: EndReason, regs: RegisterFile) {
         let reach = self.reach();
         let Some(log) = &mut self.log else { return };
-        if let Err(why) = log.end(position, reason, regs, &reach) {
+        if let Err(why) = log.end(position, reason, regs.clone(), &reach) {
             self.give_up(&why);
             return;
         }
         log.rest();
-        self.paused = true;
+        self.paused = Some(Box::new(regs));
         self.instructions_before += position + 1;
         self.interval.0 += 1;
         self.set_counter(0, 0, 0);
+    }
+
+    /// Begins the next interval behind [`Self::pause`] without a block, if none has begun. `now`: the registers but for those of
+    /// the x87 and vector units, which the call has left as they were.
+    pub fn resume(&mut self, now: &RegisterFile) {
+        let Some(before) = self.paused.take() else { return };
+        let mut regs = RegisterFile { gpr: now.gpr, rip: now.rip, rflags: now.rflags, ..*before };
+        regs.rflags = regs.rflags & COMPARED_FLAGS | 0x202;
+        if let Err(why) = self.checkpoint(process::get(), regs) {
+            self.give_up(&why);
+            return;
+        }
+        self.next_check = process::get().options.check_every;
+        // Nothing is left of the call.
+        self.syscall.before = None;
     }
 
     /// The thread is about to forbid itself system calls: nothing of its log is handed over then.

@@ -31,5 +31,12 @@ pub fn obstacle() -> Option<String> {
             return Some(format!("there can be no more than {most} bytes of {what}, and the recorder needs more"));
         }
     }
-    (!Path::new(MAPS).exists()).then(|| format!("there is no {MAPS}, which the recorder needs: is /proc mounted?"))
+    if !Path::new(MAPS).exists() {
+        return Some(format!("there is no {MAPS}, which the recorder needs: is /proc mounted?"));
+    }
+    // DynamoRIO asks by its number, as which it would see another process, or none.
+    let own = std::fs::read_link("/proc/self").unwrap_or_default();
+    let is_own = own == Path::new(&std::process::id().to_string());
+    (!is_own)
+        .then(|| "/proc belongs to another process id namespace, and the recorder needs the program's own".to_owned())
 }

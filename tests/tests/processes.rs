@@ -2,7 +2,9 @@
 //! processes of a recording.
 
 use anyhow::{Context, Result, ensure};
+use bugnet_tests::alike::{Place, namespace};
 use bugnet_tests::bugnet::{Job, Workshop, binary, bugnet, must_pass, printed, run, same_bytes, source_tree};
+use bugnet_tests::small::{self, Header};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -98,6 +100,17 @@ fn a_program_behind_a_chroot_runs_natively() -> Result<()> {
     if let Some(said) = start(&workshop, &[Path::new("/hello"), &root])? {
         ensure!(said.contains("not recorded"), "{said}");
     }
+    workshop.done()
+}
+
+#[test]
+fn programs_without_a_path_run_natively() -> Result<()> {
+    let workshop = Workshop::new("processes-nameless")?;
+    let program = small::build(&source("nameless.c"), &Header::default(), &workshop.path)?;
+    let place = Place::new(&workshop)?;
+    let recorded =
+        place.alike(&format!("rm -rf folder; exec timeout -k 5 60 {} $RECORD {}", namespace(), program.display()))?;
+    place.is_unrecorded(&recorded, "it has no path")?;
     workshop.done()
 }
 

@@ -82,6 +82,13 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     if process::get().over() {
         thread.follow_end();
     }
+    if info.type_ == sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY
+        // SAFETY: null or the event's context of the program.
+        && let Some(source) = unsafe { info.source_mcontext.as_ref() }
+    {
+        // The signal has come in an `execve` that has failed, or before one.
+        thread.resume(&context::register_file(source));
+    }
     if !thread.recording() {
         // Nothing looks where the handler begins.
         thread.mask.apply();

@@ -5,7 +5,7 @@
 //! SIGSEGV and SIGBUS DynamoRIO does not take from there either. If they kill, the thread dies of them by itself; those for which
 //! there is a handler are left to DynamoRIO where they arrive.
 
-use super::{SENT_FAULTS, TAKEN, bit, handler, is_in_call, over, send_to_this_thread, this_thread};
+use super::{Mask, SENT_FAULTS, TAKEN, bit, is_in_call, over, send_to_this_thread, this_thread};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -92,9 +92,9 @@ pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *con
     true
 }
 
-/// The calling thread is where it can take signals: it gets those that are held for it. Returns the signal that kills it right there,
+/// The calling thread, whose mask this is, is where it can take signals: it gets those that are held for it. Returns the signal that kills it right there,
 /// if one does, and its code.
-pub(super) fn let_in() -> Option<Sent> {
+pub(super) fn let_in(mask: &Mask) -> Option<Sent> {
     if HELD.load(Ordering::Acquire) == 0 {
         return None;
     }
@@ -107,7 +107,7 @@ pub(super) fn let_in() -> Option<Sent> {
         HELD.fetch_sub(1, Ordering::Release);
         if bit(signal) & NOT_TAKEN != 0 {
             let code = i32::from_ne_bytes([info[8], info[9], info[10], info[11]]);
-            match handler(signal) {
+            match mask.handler(signal) {
                 0 => return Some(Sent { signal, code }),
                 // It has been ignored since.
                 _ => continue,

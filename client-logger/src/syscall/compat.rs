@@ -1,14 +1,15 @@
 //! System calls by `int 0x80`: the 32-bit ones, which have other numbers and other registers for their arguments.
 //!
-//! DynamoRIO takes their numbers for those of 64-bit calls, and so would everything here. The end of a process with one thread is
+//! DynamoRIO takes their numbers for those of 64-bit calls, and so would everything here. The end of a thread or process is
 //! recorded, and so are calls that ask for a number and change nothing. With any other the log ends.
 
-use super::{alone, end_process};
+use super::end;
 use crate::code::read_memory;
 use crate::thread::Thread;
 use bugnet_dr::{context, sys};
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates};
 use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
+use std::ffi::c_void;
 
 const EXIT: i64 = 1;
 const EXIT_GROUP: i64 = 252;
@@ -35,8 +36,17 @@ fn asks(number: i64) -> Option<i64> {
     })
 }
 
-/// Before such a call, in a thread that is recorded; what the pre-syscall event returns.
-pub fn before(thread: &mut Thread, number: i64, regs: Box<RegisterFile>) -> sys::bool_ {
+/// The 64-bit number of a call that ends a thread or the process.
+fn ends(number: i64) -> Option<i64> {
+    match number {
+        EXIT => Some(libc::SYS_exit),
+        EXIT_GROUP => Some(libc::SYS_exit_group),
+        _ => None,
+    }
+}
+
+/// Before such a call, in a thread that is recorded; what the pre-syscall event, in which this is, returns.
+pub fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64, regs: Box<RegisterFile>) -> sys::bool_ {
     let position = thread.counted() - 1;
     let status = regs.gpr[RBX] & 0xffff_ffff;
     if let Some(number) = asks(number) {
@@ -45,10 +55,14 @@ pub fn before(thread: &mut Thread, number: i64, regs: Box<RegisterFile>) -> sys:
         thread.syscall.before = Some(regs);
         return 1;
     }
-    if matches!(number, EXIT | EXIT_GROUP) && alone() {
-        thread.leave(position);
-        thread.stop(position, EndReason::Exit { status: status as i32 }, *regs);
-        end_process(status);
+    if let Some(number) = ends(number) {
+        // DynamoRIO makes the 64-bit call in its place.
+        // SAFETY: in the event.
+        unsafe {
+            sys::dr_syscall_set_sysnum(drcontext, number as i32);
+            sys::dr_syscall_set_param(drcontext, 0, status);
+        }
+        end(thread, number, status, position, *regs);
         return 1;
     }
     let why = format!("the program makes the 32-bit system call {number} (int 0x80) at {:#x}", regs.rip);

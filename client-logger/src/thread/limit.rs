@@ -86,8 +86,8 @@ impl Thread {
         let position = self.counted() - site.back;
         let options = &process.options;
         // Also where nothing has been executed since: there may be records.
-        let full = !self.paused && (self.moved || position > 0 && position + site.back > options.interval);
-        let mut begin = self.log.is_none() || self.paused;
+        let full = self.paused.is_none() && (self.moved || position > 0 && position + site.back > options.interval);
+        let mut begin = self.log.is_none() || self.paused.is_some();
         let regs = self.registers(site.pc, flags);
         let mut position = position;
         let reach = if full { self.reach() } else { Vec::new() };
@@ -112,7 +112,7 @@ impl Thread {
                 self.give_up(&why);
                 return;
             }
-            self.paused = false;
+            self.paused = None;
             position = 0;
             self.next_check = options.check_every;
         } else if options.check_every > 0 && position + site.back > self.next_check {
