@@ -2,6 +2,7 @@
 //! holds; and death by a signal.
 
 mod handlers;
+pub mod last_program;
 
 use crate::branches;
 use crate::by_rip;
@@ -315,6 +316,9 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
         }
         if thread.is_foreign() {
             // DynamoRIO would take apart what is the parent's, and wait for that, which waits for this process.
+            if last_program::go(thread, info) {
+                return sys::dr_signal_action_t_DR_SIGNAL_REDIRECT;
+            }
             signals::die_by(info.sig);
         }
         if fault && (handler != 0 || info.sig == libc::SIGTRAP) {

@@ -616,6 +616,18 @@ fn handler(signal: i32) -> u64 {
     lock(&PROGRAMS)[place(signal)].map_or(0, |action| action.handler)
 }
 
+/// Sends the calling thread a signal that kills it as soon as it is not blocked any more, which it is, as all are.
+pub fn leave_pending(signal: i32) {
+    Action::default().set(signal);
+    let all = u64::MAX;
+    // SAFETY: the program does not come to run again.
+    unsafe {
+        let none = std::ptr::null_mut::<u64>();
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, none, SET_BYTES);
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal);
+    }
+}
+
 /// Ends the process by a signal, as the signal would without DynamoRIO.
 pub fn die_by(signal: i32) -> ! {
     Action::default().set(signal);

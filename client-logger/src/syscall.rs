@@ -7,7 +7,8 @@ use crate::callout::Slot;
 use crate::code::{read_memory, read_word};
 use crate::descriptor_list;
 use crate::exec::Exec;
-use crate::fault;
+use crate::fault::last_program::LastProgram;
+use crate::fault::{self, last_program};
 use crate::fs_base::Guard;
 use crate::limits::{self, Limits};
 use crate::mapping_limit;
@@ -56,6 +57,8 @@ pub struct SyscallState {
     pub writable_code: bool,
     /// What descriptors refer to in a child of `vfork`, which has its parent's memory, but descriptors of its own.
     pub own_streams: Option<Streams>,
+    /// What a child of `vfork` executes because a signal kills it.
+    pub last_program: Option<LastProgram>,
     /// The limit of descriptors of a child of `vfork`.
     pub own_limits: Option<Limits>,
 }
@@ -196,6 +199,10 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     let _own = Guard::between();
     let Some(thread) = thread::of(drcontext) else { return 1 };
     let syscall_pc = take_pending_pc();
+    if let Some(last) = &thread.syscall.last_program {
+        last.before();
+        return 1;
+    }
     if thread.syscall.retry.repeats() && syscall_pc.is_none() {
         return 1;
     }
@@ -274,6 +281,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     let borrows = clone_flags(number, &args).is_some_and(|flags| flags & BORROWS == BORROWS);
     if borrows || number == libc::SYS_vfork {
         process.make_room_for_child(true);
+        last_program::note_vfork(regs.rip);
     }
     if let Some(flags) = clone_flags(number, &args)
         && flags & libc::CLONE_VM as u64 != 0
@@ -436,6 +444,11 @@ fn set_gs_base(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64>
 pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let _own = Guard::between();
     let Some(thread) = thread::of(drcontext) else { return };
+    if let Some(last) = &thread.syscall.last_program
+        && i64::from(number) == libc::SYS_execve
+    {
+        last.after();
+    }
     // SAFETY: in the event.
     if unsafe { again(thread, drcontext) } {
         return;
