@@ -121,6 +121,7 @@ pub fn map_table() -> *mut u8 {
             // SAFETY: a new mapping that replaces nothing.
             let got = unsafe { libc::mmap(at, TABLE, protection, flags, -1, 0) };
             if got == at {
+                leave_out_of_children(at, TABLE);
                 all.tables.insert(unit);
                 return at.cast();
             }
@@ -131,6 +132,13 @@ pub fn map_table() -> *mut u8 {
         }
         die("there is no address space left for another thread")
     })
+}
+
+/// A forked child finds zeros here, with which it begins anyway: neither does the fork copy what the kernel knows of these pages, of
+/// which all threads may have many, nor do the parent's next stores copy the pages. Where the kernel does not know this, it does.
+fn leave_out_of_children(start: *mut libc::c_void, len: usize) {
+    // SAFETY: a private, anonymous mapping that was just made; nothing in it changes.
+    unsafe { libc::madvise(start, len, libc::MADV_WIPEONFORK) };
 }
 
 /// Gives a table back.
@@ -443,6 +451,7 @@ impl Shadow {
                 }
                 return false;
             }
+            leave_out_of_children(at, len);
             all.granules.insert(start, self.mapping);
             true
         })
