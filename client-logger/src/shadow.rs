@@ -108,10 +108,15 @@ const MOST_KEPT_EACH: usize = 8 << 20;
 /// Bytes of a table.
 pub const TABLE: usize = 1 << UNIT_SHIFT;
 
-/// A core that the kernel writes is to hold nothing of this memory, which is much and not the program's.
-fn leave_out_of_cores(at: *mut libc::c_void, len: usize) {
-    // SAFETY: memory that was just mapped; what it holds and who may access it stays as it is.
-    unsafe { libc::madvise(at, len, libc::MADV_DONTDUMP) };
+/// This memory is much, and not the program's. A core that the kernel writes holds nothing of it. A forked child finds zeros here,
+/// with which it begins anyway: neither does the fork copy what the kernel knows of these pages, of which all threads may have many,
+/// nor do the parent's next stores copy the pages. Where the kernel does not know one of these, it does.
+fn keep_to_itself(at: *mut libc::c_void, len: usize) {
+    // SAFETY: a private, anonymous mapping that was just made; nothing in it changes, nor who may access it.
+    unsafe {
+        libc::madvise(at, len, libc::MADV_DONTDUMP);
+        libc::madvise(at, len, libc::MADV_WIPEONFORK);
+    }
 }
 
 /// Address space for a table of [`TABLE`] bytes, of which what is used takes up memory, zero at first.
@@ -127,7 +132,7 @@ pub fn map_table() -> *mut u8 {
             // SAFETY: a new mapping that replaces nothing.
             let got = unsafe { libc::mmap(at, TABLE, protection, flags, -1, 0) };
             if got == at {
-                leave_out_of_cores(at, TABLE);
+                keep_to_itself(at, TABLE);
                 all.tables.insert(unit);
                 return at.cast();
             }
@@ -450,7 +455,7 @@ impl Shadow {
                 }
                 return false;
             }
-            leave_out_of_cores(at, len);
+            keep_to_itself(at, len);
             all.granules.insert(start, self.mapping);
             true
         })

@@ -4,11 +4,24 @@
 //! time (`-sandbox_writable`), which takes as long as hundreds of instructions. Here, blocks in such memory begin with a check
 //! of their own ([`crate::instrument`]), and DynamoRIO takes the memory for such that cannot be written to. Where that is
 //! not known in time (a program's own segments, its stack), it compares, too.
+//!
+//! Where code has changed, the blocks that were built of it are thrown away, and with them all others of what DynamoRIO
+//! takes for one area of code. So it is told of pieces. It would make one area of those that touch, so one byte is left out behind
+//! each:
+//!
+//! ```text
+//!     | piece, less its last byte |1| piece, less its last byte |1| ...
+//! ```
+//!
+//! What ends in such a byte is a block of one instruction, which DynamoRIO compares, since it takes the byte for writable.
 
 use crate::maps;
 use crate::process;
 use bugnet_dr::sys;
 use bugnet_format::types::Addr;
+
+/// Memory is cut into at most twice so many pieces: DynamoRIO goes through a list of all of them.
+const PIECES: u64 = 1024;
 
 const ACCESS: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 
@@ -38,24 +51,37 @@ pub fn before(number: i64, args: &[u64; 6]) -> bool {
     !maps::all().iter().any(accessible)
 }
 
-/// A system call has made memory writable and executable: tells DynamoRIO that it is executable only, and gives it back the
-/// protection that the program wants.
+/// A system call has made memory writable and executable: tells DynamoRIO that its pieces are executable only, and gives it back
+/// the protection that the program wants.
 pub fn after(number: i64, args: &[u64; 6], result: u64) {
     let Some((start, len, protection)) = asked_for(number, args) else { return };
     let start = if number == libc::SYS_mmap { result } else { start };
     if len == 0 {
         return;
     }
-    let len = len.next_multiple_of(Addr::PAGE) as usize;
-    let without_writing = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC;
-    // If DynamoRIO cannot be told, it compares, which is slow and nothing else.
-    // SAFETY: memory of the program's, which gets its protection back before the program goes on.
-    let restored = unsafe {
-        sys::dr_memory_protect(start as *mut _, len, without_writing);
-        libc::mprotect(start as *mut _, len, protection)
-    };
+    let len = len.next_multiple_of(Addr::PAGE);
+    let size = piece(len);
+    for piece in (start..start + len).step_by(size as usize) {
+        let last = (piece + size).min(start + len) - 1;
+        tell(piece, last - piece, sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC);
+        // Of the byte's page, DynamoRIO remembers this for when it finds code there that is in no area. The areas stay.
+        tell(last, 1, sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC);
+    }
+    // SAFETY: memory of the program's, which gets the protection that it has asked for.
+    let restored = unsafe { libc::mprotect(start as *mut _, len as usize, protection) };
     if restored != 0 {
         let why = std::io::Error::last_os_error();
         crate::die(&format!("the program's code at {start:#x} cannot be made writable again: {why}"));
     }
+}
+
+/// Tells DynamoRIO what the program may do with memory. If it cannot be told, it compares, which is slow and nothing else.
+fn tell(start: u64, len: u64, protection: u32) {
+    // SAFETY: memory of the program's, which gets its own protection back before the program goes on.
+    unsafe { sys::dr_memory_protect(start as *mut _, len as usize, protection) };
+}
+
+/// Bytes of a piece of so much memory.
+fn piece(len: u64) -> u64 {
+    (len / PIECES).next_power_of_two().max(Addr::PAGE)
 }

@@ -31,14 +31,15 @@ const MAX_OPTIONS: usize = 2047;
 /// `-vmheap_size`: DynamoRIO's heap comes from a reservation that begins with the slots of the first thread. With less than the
 /// usual 8 GB, the code cache above it mostly reaches them (`by_rip` in the logger). What does not fit comes from elsewhere.
 /// (With `-reachable_heap` it always would, but all threads' stacks would have to fit beside the code.) `-no_enable_reset`:
-/// where a reservation is used up, DynamoRIO takes more, instead of throwing away what it has.
+/// where a reservation is used up, DynamoRIO takes more, instead of throwing away what it has. `-protect_mask 0`: it would make
+/// code of its own writable and read-only again for each change of the program's code, and look for it in `/proc/self/maps`.
 ///
 /// `-disable_traces`: traces cost more than twice the time to translate, and take long to save it. Made late, of hot
 /// code only, they save up to a third. But blocks must be reachable by indirect branches meanwhile (`-bb_ibl_targets`),
 /// and with that, DynamoRIO crashes when it throws traces away, or, if threads share the look-up tables of traces, too
 /// (`-shared_trace_ibt_tables`), never gets over a jump to address 0.
 const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq \
-    -max_bb_instrs 100 -disable_traces -inline_bb_ibl -no_follow_children -vmheap_size 768M -no_enable_reset -heap_commit_increment 64K -cache_commit_increment 64K";
+    -max_bb_instrs 100 -disable_traces -inline_bb_ibl -no_follow_children -vmheap_size 768M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K";
 
 /// What the logger is told.
 #[derive(Clone, Copy, Debug)]
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(
             options_for("/opt/my tools/liblogger.so").unwrap(),
             "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -max_bb_instrs 100 \
-             -disable_traces -inline_bb_ibl -no_follow_children -vmheap_size 768M -no_enable_reset -heap_commit_increment 64K -cache_commit_increment 64K \
+             -disable_traces -inline_bb_ibl -no_follow_children -vmheap_size 768M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K \
              -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host -follow 1'"
         );
     }
