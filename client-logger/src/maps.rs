@@ -103,7 +103,13 @@ pub fn region_of(address: u64) -> Option<Region> {
     let protection = allows(sys::DR_MEMPROT_READ, libc::PROT_READ)
         | allows(sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE, libc::PROT_WRITE)
         | allows(sys::DR_MEMPROT_EXEC, libc::PROT_EXEC);
-    Some(Region { range: base as u64..base as u64 + size as u64, protection, stack: false, shared: false, named: false })
+    Some(Region {
+        range: base as u64..base as u64 + size as u64,
+        protection,
+        stack: false,
+        shared: false,
+        named: false,
+    })
 }
 
 #[cfg(test)]
@@ -120,7 +126,10 @@ mod tests {
         );
         let line = "00400000-00401000 --xp 00001000 fe:00 99   /home/rw/program";
         let protection = libc::PROT_EXEC;
-        assert_eq!(parse(line), Some(Region { range: 0x40_0000..0x40_1000, protection, stack: false, shared: false, named: true }));
+        assert_eq!(
+            parse(line),
+            Some(Region { range: 0x40_0000..0x40_1000, protection, stack: false, shared: false, named: true })
+        );
         assert_eq!(parse("nonsense"), None);
     }
 }

@@ -239,8 +239,7 @@ impl Peer {
             return false;
         }
         // What the other one has learned later than that it cannot pass on.
-        let learned: SmallVec<[(Index, Moment); 8]> =
-            other.state().known.before(moment).collect();
+        let learned: SmallVec<[(Index, Moment); 8]> = other.state().known.before(moment).collect();
         let mut state = self.state();
         for (index, moment) in learned.into_iter().chain([(other.index, moment)]) {
             if index != self.index {

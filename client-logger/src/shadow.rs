@@ -406,7 +406,9 @@ impl Shadow {
 
     fn reserve_granule(self, start: u64) -> bool {
         shadows(|all| {
-            if let Some(owner) = all.granules.get(&start).or_else(|| all.claims.get(&start).filter(|o| **o != self.mapping)) {
+            if let Some(owner) =
+                all.granules.get(&start).or_else(|| all.claims.get(&start).filter(|o| **o != self.mapping))
+            {
                 return *owner == self.mapping;
             }
             let range = extent(start);

@@ -13,6 +13,10 @@ use crate::stack_move;
 use hashbrown::HashSet;
 use std::ops::Range;
 
+/// Distances from 2 to the power of this on are far.
+const FAR: u32 = 45;
+/// Those below 2 to the power of this are near: in the usual layout of a process, memory that is mapped later comes to lie there.
+const NEAR: u32 = 38;
 /// How far the initial stack grows, usually.
 const STACK_GROWTH: u64 = 8 << 20;
 /// Units that are left free on both sides of the first shadow: its thread usually accesses what all the others have.
@@ -130,23 +134,26 @@ impl Layout {
     fn distances(&self, steps: Steps) -> impl Iterator<Item = Mapping> + use<> {
         let lowest = self.program.iter().map(|range| range.start).min().unwrap_or_default();
         let highest = self.program.iter().map(|range| range.end).max().unwrap_or_default();
-        // From 2^45 on, where the usual layout of a process leaves most room; then below.
-        let stepping = move |shift: u32| {
-            let all = 1..1u64 << (ADDRESS_BITS - shift);
-            let first = 1u64 << (45 - shift);
-            let distances = (first..all.end).chain(all.start..first).map(move |n| (n << shift) + COLOUR);
+        let stepping = move |shift: u32, bits: Range<u32>| {
+            let steps = (1u64 << bits.start.saturating_sub(shift))..1u64 << (bits.end - shift);
+            let far = bits.start == FAR;
+            let distances = steps.clone().map(move |n| if far { n } else { steps.end - 1 - (n - steps.start) });
+            let distances = distances.map(move |n| (n << shift) + COLOUR);
             let upwards = distances.clone().filter(move |by| (highest + by + GRANULE) >> ADDRESS_BITS == 0);
             let downwards = distances.filter(move |by| lowest >= by + LOWEST).map(u64::wrapping_neg);
             upwards.chain(downwards).map(Mapping::Plus)
         };
-        let narrow = (steps == Steps::Any).then(|| stepping(UNIT_SHIFT));
-        stepping(STEP_SHIFT).chain(narrow.into_iter().flatten())
+        // Those of 2^45 and more first, where the usual layout of a process leaves most room; last those where memory grows.
+        let shifts = if steps == Steps::Any { &[STEP_SHIFT, UNIT_SHIFT][..] } else { &[STEP_SHIFT] };
+        let far = shifts.iter().flat_map(|shift| [(*shift, FAR..ADDRESS_BITS), (*shift, NEAR..FAR)]);
+        let near = shifts.iter().map(|shift| (*shift, 0..NEAR));
+        far.chain(near).flat_map(move |(shift, bits)| stepping(shift, bits))
     }
 
     /// Mappings with a key.
     fn keys() -> impl Iterator<Item = Mapping> {
         // Those first between which mappings can grow.
-        let all = || (UNITS / 4..UNITS).chain(1..UNITS / 4);
+        let all = || (UNITS / 4..UNITS).chain((1..UNITS / 4).rev());
         let far = 1 << (STEP_SHIFT - UNIT_SHIFT);
         all().filter(move |n| n % far == 0).chain(all()).map(|n| Mapping::Xor(n << UNIT_SHIFT))
     }
@@ -224,10 +231,11 @@ impl Room {
     fn next(&mut self, all: &Shadows, needs: &[Range<u64>]) -> Option<Mapping> {
         self.left = self.left.saturating_sub(1);
         let layout = &mut self.layout;
-        if let Some(mapping) = self.whole.find(|mapping| layout.fits(*mapping)) {
+        let is_new = |mapping: &Mapping| !all.all.contains_key(mapping);
+        if let Some(mapping) = self.whole.find(|mapping| is_new(mapping) && layout.fits(*mapping)) {
             layout.taken.extend(layout.program.iter().filter_map(|range| mapping.units_of(range)).flatten());
             return Some(mapping);
         }
-        self.part.find(|mapping| layout.fits_in_part(all, *mapping, needs))
+        self.part.find(|mapping| is_new(mapping) && layout.fits_in_part(all, *mapping, needs))
     }
 }
