@@ -338,7 +338,10 @@ impl Process {
             return;
         }
         let room = match stack {
-            Some(stack) => Shadow::prepare(self.at_distance(), &[stack - 1..stack]),
+            Some(stack) => {
+                let last = stack.saturating_sub(1);
+                Shadow::prepare(self.at_distance(), std::slice::from_ref(&(last..last + 1)))
+            }
             None => {
                 let shadow = Shadow::at_distance(self.stack_moves(), Steps::Any, None, false);
                 shadow.inspect(|shadow| shadow.release()).is_some()
