@@ -7,7 +7,7 @@
 
 use crate::fs_base;
 use crate::kept;
-use crate::memory_limit;
+use crate::pages::Pages;
 use crate::site::{Kind, Site};
 use crate::thread::{Saved, Thread};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
@@ -184,32 +184,18 @@ pub fn start() {
 const STACK: usize = 256 << 10;
 
 /// A thread's stack for callouts.
-pub struct Stack(*mut libc::c_void);
+pub struct Stack(Pages<u8>);
 
 impl Stack {
     /// A stack of which only what is used takes up memory.
     pub fn new() -> Self {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping that replaces nothing.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), STACK, protection, flags, -1, 0) };
-        if memory == libc::MAP_FAILED {
-            crate::die("there is no memory for another thread's callouts");
-        }
-        memory_limit::mapped(memory, STACK);
-        Self(memory)
+        // SAFETY: bytes.
+        Self(unsafe { Pages::zeroed(STACK) })
     }
 
     /// Its end, from which it grows.
     pub fn top(&self) -> u64 {
-        self.0 as u64 + STACK as u64
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        memory_limit::unmapped(self.0);
-        // SAFETY: the mapping is ours, and the thread that ran on it is gone.
-        unsafe { libc::munmap(self.0, STACK) };
+        self.0.as_ptr_range().end as u64
     }
 }
 

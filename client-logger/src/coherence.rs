@@ -33,6 +33,7 @@ use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
 use table::Table;
 use wants::Want;
 pub use wants::Wants;
@@ -234,16 +235,20 @@ fn stripe_of(group: u32) -> usize {
 
 /// So often a thread looks at what it waits for, without anything else.
 const SPINS: u32 = 100;
-/// So often it lets other threads go first, and then sleeps.
-const YIELDS: u32 = 900;
+/// So often it lets other threads go first, before it sleeps.
+const YIELDS: u32 = 100;
+/// So long it then sleeps at a time, and asks whether there is any use in waiting.
+const SLEEP: Duration = Duration::from_millis(10);
 
-/// So often it sleeps, and then asks whether there is any use in waiting.
-const SLEEPS: u32 = 100;
-
-/// Waits for something, which `test` finds without any lock but those of the directory, nor memory that is allocated:
-/// DynamoRIO may suspend the thread meanwhile. It does not while `rarely` is asked, which is done after some milliseconds, again
-/// and again, and may do both.
-fn until<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>, mut rarely: impl FnMut() -> Option<T>) -> T {
+/// Waits for something, which `test` finds without any lock but those of the directory, nor memory that is allocated, and so does
+/// `sleep`, which waits a while: DynamoRIO may suspend the thread meanwhile. It does not while `rarely` is asked, which is done
+/// after some milliseconds, again and again, and may do both.
+fn until<T>(
+    context: *mut c_void,
+    mut test: impl FnMut() -> Option<T>,
+    mut sleep: impl FnMut() -> Option<T>,
+    mut rarely: impl FnMut() -> Option<T>,
+) -> T {
     for _ in 0..SPINS {
         if let Some(found) = test() {
             return found;
@@ -262,34 +267,34 @@ fn until<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>, mut rarel
             break found;
         }
         turns += 1;
-        // SAFETY: they wait.
-        unsafe {
-            if turns < YIELDS {
-                libc::sched_yield()
-            } else {
-                libc::usleep(100)
-            };
+        if turns < YIELDS {
+            // SAFETY: lets others go first.
+            unsafe { libc::sched_yield() };
+            continue;
         }
-        if turns == YIELDS + SLEEPS {
-            turns = YIELDS;
-            suspendable(false);
-            if let Some(found) = rarely() {
-                return found;
-            }
-            suspendable(true);
+        if let Some(found) = sleep() {
+            break found;
         }
+        suspendable(false);
+        if let Some(found) = rarely() {
+            return found;
+        }
+        suspendable(true);
     };
     suspendable(false);
     found
 }
 
 fn lock(stripe: usize, context: *mut c_void) -> MutexGuard<'static, Stripe> {
-    let free = || match directory()[stripe].try_lock() {
+    let stripe = &directory()[stripe];
+    let free = || match stripe.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     };
-    until(context, free, || None)
+    // Whoever has it waits for nobody who waits for it, and many may wait.
+    let sleep = || Some(stripe.lock().unwrap_or_else(|e| e.into_inner()));
+    until(context, free, sleep, || None)
 }
 
 /// Why recording ends where nothing else would.
@@ -367,7 +372,11 @@ impl Revoked {
                         false
                     })
                 };
-                let departed = until(context, departed, stuck);
+                let sleep = || {
+                    awaited.sleep(SLEEP);
+                    None
+                };
+                let departed = until(context, departed, sleep, stuck);
                 departed.then(|| awaited.departed_at()).ok_or(())
             });
             match moment {

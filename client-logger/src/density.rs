@@ -1,6 +1,7 @@
 //! Where first loads crowd, what lies around them is logged before it is loaded: one record of many bytes instead of
 //! many records, and one visit to the slow path instead of many.
 
+use crate::pages::Pages;
 use std::ops::Range;
 
 /// Bytes of a line.
@@ -20,11 +21,12 @@ pub struct Density {
 }
 
 /// 2 to the power of `SHIFT` counts, with numbers of what they count, cut short.
-struct Counts<const SHIFT: u32>(Vec<(u32, u8)>);
+struct Counts<const SHIFT: u32>(Pages<(u32, u8)>);
 
 impl<const SHIFT: u32> Counts<SHIFT> {
     fn new() -> Self {
-        Self(vec![(0, 0); 1 << SHIFT])
+        // SAFETY: numbers.
+        Self(unsafe { Pages::zeroed(1 << SHIFT) })
     }
 
     fn count(&mut self, number: u64) -> u8 {

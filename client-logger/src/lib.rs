@@ -7,6 +7,7 @@
 //! | `density` | where first loads crowd |
 //! | `fs_base` | the FS base, which leads to the shadow |
 //! | `callout` | from the code cache into Rust and back |
+//! | `pages` | memory of threads that comes straight from the system
 //! | `stack_move` | moves the initial stack |
 //! | `apart` | slow paths that lie apart from their blocks |
 //! | `by_rip` | blocks that run often address slots relative to RIP |
@@ -79,6 +80,7 @@ mod memory_limit;
 mod modules;
 mod options;
 mod origin;
+mod pages;
 mod peer;
 mod process;
 mod program_break;

@@ -4,6 +4,7 @@
 //! takes what was read, it makes a page, and interrupts all processors that run threads of the program. So where first loads
 //! come from several pages of a chunk, the rest of its pages is made at once.
 
+use crate::pages::Pages;
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
@@ -22,13 +23,14 @@ const CHUNKS: u64 = 2048;
 pub struct MadeAhead {
     last: u64,
     /// Number of a chunk, cut short, and its pages as bits.
-    chunks: Vec<(u32, u16)>,
+    chunks: Pages<(u32, u16)>,
 }
 
 impl MadeAhead {
     /// No first loads yet.
     pub fn new() -> Self {
-        Self { last: 0, chunks: vec![(0, 0); CHUNKS as usize] }
+        // SAFETY: numbers.
+        Self { last: 0, chunks: unsafe { Pages::zeroed(CHUNKS as usize) } }
     }
 
     fn entry(&mut self, chunk: u64) -> &mut (u32, u16) {

@@ -19,6 +19,8 @@ pub struct Region {
     pub stack: bool,
     /// Whether stores to it are for others, too.
     pub shared: bool,
+    /// Whether it is a part of a file, or of what the kernel has a name for.
+    pub named: bool,
 }
 
 /// The folder `/proc`, on a descriptor that DynamoRIO hides from the program.
@@ -79,7 +81,8 @@ fn parse(line: &str) -> Option<Region> {
     let allows = |letter, protection| if rest[..rest.len().min(4)].contains(letter) { protection } else { 0 };
     let protection = allows('r', libc::PROT_READ) | allows('w', libc::PROT_WRITE) | allows('x', libc::PROT_EXEC);
     let shared = rest.as_bytes().get(3) == Some(&b's');
-    Some(Region { range: number(start)?..number(end)?, protection, stack: line.ends_with("[stack]"), shared })
+    let (stack, named) = (line.ends_with("[stack]"), line.contains(['/', '[']));
+    Some(Region { range: number(start)?..number(end)?, protection, stack, shared, named })
 }
 
 /// How many mappings there are.
@@ -105,7 +108,13 @@ pub fn region_of(address: u64) -> Option<Region> {
     let protection = allows(sys::DR_MEMPROT_READ, libc::PROT_READ)
         | allows(sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE, libc::PROT_WRITE)
         | allows(sys::DR_MEMPROT_EXEC, libc::PROT_EXEC);
-    Some(Region { range: base as u64..base as u64 + size as u64, protection, stack: false, shared: false })
+    Some(Region {
+        range: base as u64..base as u64 + size as u64,
+        protection,
+        stack: false,
+        shared: false,
+        named: false,
+    })
 }
 
 #[cfg(test)]
@@ -118,11 +127,14 @@ mod tests {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         assert_eq!(
             parse(line),
-            Some(Region { range: 0x7ffd_1000..0x7ffd_3000, protection, stack: true, shared: false })
+            Some(Region { range: 0x7ffd_1000..0x7ffd_3000, protection, stack: true, shared: false, named: true })
         );
         let line = "00400000-00401000 --xp 00001000 fe:00 99   /home/rw/program";
         let protection = libc::PROT_EXEC;
-        assert_eq!(parse(line), Some(Region { range: 0x40_0000..0x40_1000, protection, stack: false, shared: false }));
+        assert_eq!(
+            parse(line),
+            Some(Region { range: 0x40_0000..0x40_1000, protection, stack: false, shared: false, named: true })
+        );
         assert_eq!(parse("nonsense"), None);
     }
 }

@@ -10,14 +10,19 @@
 //!
 //! [`Slot::CodeSeq`]: crate::callout::Slot::CodeSeq
 
+mod known;
+
 use crate::coherence::Blocks;
 use crate::coherence::table::Table;
 use crate::shadow;
 use bugnet_format::types::Tid;
-use hashbrown::HashMap;
+use bugnet_handover::futex;
+use known::Known;
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::Duration;
 
 /// A number for each thread that the process ever had; never used twice.
 pub type Index = u32;
@@ -29,13 +34,6 @@ pub struct Moment {
     pub interval: u64,
     /// Instructions executed in it.
     pub position: u64,
-}
-
-/// A moment of another thread that a thread is ordered behind, and since when.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    moment: Moment,
-    since: Moment,
 }
 
 /// Words that blocks compare at their start with what they need: one for each kind of blocks. 4 bytes each.
@@ -65,7 +63,7 @@ struct State {
     outside: bool,
     /// Where it was when it last departed: all that comes before has been executed.
     departed_at: Moment,
-    known: HashMap<Index, Known>,
+    known: Known,
 }
 
 impl State {
@@ -86,12 +84,18 @@ pub struct Peer {
     pub index: Index,
     /// Its id.
     pub tid: Tid,
-    /// How often it has departed. Changed under the lock.
-    departures: AtomicU64,
+    /// How often it has departed. Changed under the lock. Whoever has called the thread may wait for a change.
+    departures: AtomicU32,
     state: Mutex<State>,
 }
 
 static PEERS: RwLock<Vec<Arc<Peer>>> = RwLock::new(Vec::new());
+
+/// Threads that have ended, of which it is remembered what they knew.
+static ENDED: Mutex<VecDeque<Arc<Peer>>> = Mutex::new(VecDeque::new());
+
+/// So many are.
+const MOST_ENDED: usize = 64;
 
 /// The thread with this number.
 pub fn get(index: Index) -> Option<Arc<Peer>> {
@@ -101,6 +105,7 @@ pub fn get(index: Index) -> Option<Arc<Peer>> {
 /// In a forked child: there are no threads.
 pub fn forget() {
     PEERS.write().unwrap_or_else(|e| e.into_inner()).clear();
+    ENDED.lock().unwrap_or_else(|e| e.into_inner()).clear();
 }
 
 /// All threads.
@@ -111,7 +116,7 @@ pub fn all() -> Vec<Arc<Peer>> {
 /// A thread that another one waits for.
 pub struct Awaited {
     peer: Arc<Peer>,
-    departures: u64,
+    departures: u32,
 }
 
 impl Peer {
@@ -125,10 +130,10 @@ impl Peer {
             called: false,
             outside: false,
             departed_at: Moment::default(),
-            known: HashMap::new(),
+            known: Known::default(),
         };
         let index = peers.len() as Index;
-        let peer = Arc::new(Self { index, tid, departures: AtomicU64::new(0), state: Mutex::new(state) });
+        let peer = Arc::new(Self { index, tid, departures: AtomicU32::new(0), state: Mutex::new(state) });
         peers.push(Arc::clone(&peer));
         peer
     }
@@ -147,6 +152,9 @@ impl Peer {
     fn depart(&self, state: &mut State, now: Moment) {
         state.departed_at = now;
         self.departures.fetch_add(1, Ordering::SeqCst);
+        if state.called {
+            futex::wake(&self.departures, i32::MAX);
+        }
     }
 
     /// The thread itself is at the start of a block, or goes on elsewhere than in the block in which it was. `true` if it was
@@ -184,12 +192,20 @@ impl Peer {
     }
 
     /// The thread has ended here.
-    pub fn end(&self, now: Moment) {
+    pub fn end(self: &Arc<Self>, now: Moment) {
         let mut state = self.state();
         state.bells = None;
         state.permissions = None;
         state.outside = true;
         self.depart(&mut state, now);
+        drop(state);
+        let mut ended = ENDED.lock().unwrap_or_else(|e| e.into_inner());
+        ended.push_back(Arc::clone(self));
+        if ended.len() > MOST_ENDED
+            && let Some(first) = ended.pop_front()
+        {
+            first.state().known = Known::default();
+        }
     }
 
     /// Takes all permissions from the thread.
@@ -223,19 +239,18 @@ impl Peer {
             return false;
         }
         // What the other one has learned later than that it cannot pass on.
-        let learned: SmallVec<[(Index, Moment); 8]> =
-            other.state().known.iter().filter(|(_, k)| k.since < moment).map(|(i, k)| (*i, k.moment)).collect();
+        let learned: SmallVec<[(Index, Moment); 8]> = other.state().known.before(moment).collect();
         let mut state = self.state();
         for (index, moment) in learned.into_iter().chain([(other.index, moment)]) {
-            if index != self.index && state.known.get(&index).is_none_or(|known| known.moment < moment) {
-                state.known.insert(index, Known { moment, since: now });
+            if index != self.index {
+                state.known.add(index, moment, now);
             }
         }
         true
     }
 
     fn knows(&self, other: Index, moment: Moment) -> bool {
-        self.state().known.get(&other).is_some_and(|known| moment <= known.moment)
+        self.state().known.has(other, moment)
     }
 }
 
@@ -248,6 +263,11 @@ impl Awaited {
     /// Whether the thread has departed since it was called.
     pub fn has_departed(&self) -> bool {
         self.peer.departures.load(Ordering::SeqCst) != self.departures
+    }
+
+    /// Sleeps until it has, for a moment at most.
+    pub fn sleep(&self, most: Duration) {
+        futex::wait(&self.peer.departures, self.departures, Some(most));
     }
 
     /// Where the thread was when it last departed.

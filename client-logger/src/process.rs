@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::origin::{self, Beginning};
 use crate::peer;
 use crate::protections::Protections;
-use crate::shadow::{Shadow, Steps};
+use crate::shadow::{Kind, Shadow, Steps};
 use crate::shared_code::SharedMappings;
 use crate::stack_move;
 use crate::streams::Streams;
@@ -20,6 +20,7 @@ use bugnet_format::types::{Pid, ProcessId, Tid};
 use bugnet_handover::Handover;
 use hashbrown::HashMap;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -261,17 +262,19 @@ impl Process {
 
     /// Finds room for the shadow of a thread that begins, or of a process that shares the program's memory.
     pub fn first_shadow(&self, foreign: bool) -> Shadow {
-        let lazy = self.threaded() && !foreign;
         if self.over() {
             return Shadow::none();
         }
+        if self.threaded() && !foreign {
+            return self.lazy_shadow(&[]).unwrap_or_else(|| self.no_room_for_thread());
+        }
         if self.by_fs() {
             let steps = if self.has_begun() { Steps::Any } else { Steps::Wide };
-            if let Some(shadow) = Shadow::at_distance(self.stack_moves(), steps, None, lazy) {
+            if let Some(shadow) = Shadow::at_distance(self.stack_moves(), steps, None, false) {
                 return shadow;
             }
             if self.threaded() {
-                return self.shadow_with_key(lazy);
+                return self.shadow_with_key();
             }
             if let Some(shadow) = Shadow::at_distance(true, Steps::Any, None, false) {
                 self.stack_moves.store(true, Ordering::Relaxed);
@@ -284,15 +287,33 @@ impl Process {
             // No block has been built yet.
             self.by_fs.store(false, Ordering::SeqCst);
         }
-        self.shadow_with_key(lazy)
+        self.shadow_with_key()
     }
 
-    fn shadow_with_key(&self, lazy: bool) -> Shadow {
+    fn shadow_with_key(&self) -> Shadow {
         self.leave_fs();
-        Shadow::with_key(None, lazy).unwrap_or_else(|| {
-            self.end("there is no address space left for the shadow of another thread");
-            Shadow::none()
-        })
+        Shadow::with_key(None, false).unwrap_or_else(|| self.no_room_for_thread())
+    }
+
+    fn no_room_for_thread(&self) -> Shadow {
+        self.end("there is no address space left for the shadow of another thread");
+        Shadow::none()
+    }
+
+    /// Finds room for the shadow of a thread among others, which is going to access these ranges, and asks for the room of
+    /// others before it accesses them.
+    fn lazy_shadow(&self, needs: &[Range<u64>]) -> Option<Shadow> {
+        if self.by_fs()
+            && let Some(shadow) = Shadow::lazy(self.at_distance(), needs)
+        {
+            return Some(shadow);
+        }
+        self.leave_fs();
+        Shadow::lazy(Kind::Key, needs)
+    }
+
+    fn at_distance(&self) -> Kind {
+        Kind::Distance { stack_moves: self.stack_moves() }
     }
 
     /// Blocks that are built from now on expect no shadow at a distance. With threads, each of those that are there asks
@@ -309,21 +330,26 @@ impl Process {
         }
     }
 
-    /// The calling thread is about to start another one, or a process that shares its memory, in a system call. If there is
-    /// no room at a distance for the shadow of that, blocks expect none there any more.
-    pub fn make_room_for_child(&self, foreign: bool) {
+    /// The calling thread is about to start another one, which begins with this stack pointer, or, without one, a process that
+    /// shares its memory, in a system call. If there is no room at a distance for the shadow of that, blocks expect none there any
+    /// more.
+    pub fn make_room_for_child(&self, stack: Option<u64>) {
         if !self.by_fs() {
             return;
         }
-        let lazy = self.threaded() && !foreign;
-        if lazy && Shadow::one_waits_at_distance() {
-            return;
+        let room = match stack {
+            Some(stack) => {
+                let last = stack.saturating_sub(1);
+                Shadow::prepare(self.at_distance(), std::slice::from_ref(&(last..last + 1)))
+            }
+            None => {
+                let shadow = Shadow::at_distance(self.stack_moves(), Steps::Any, None, false);
+                shadow.inspect(|shadow| shadow.release()).is_some()
+            }
+        };
+        if !room {
+            self.leave_fs_in_call();
         }
-        if let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any, None, lazy) {
-            shadow.release();
-            return;
-        }
-        self.leave_fs_in_call();
     }
 
     /// Whether the initial stack is moved before the program's first instruction.
@@ -331,9 +357,12 @@ impl Process {
         self.stack_moves.load(Ordering::Relaxed)
     }
 
-    /// Finds other room for a thread's shadow, also for when what is about to come is there. None if there is no room. The
-    /// thread is in a system call, or, if there are others, not going to return to its block of code.
-    pub fn place_shadow(&self, coming: Option<&Claim>) -> Option<Shadow> {
+    /// Finds other room for a thread's shadow, also for when what is about to come is there, and for what the thread `needs`. None
+    /// if there is no room. The thread is in a system call, or, if there are others, not going to return to its block of code.
+    pub fn place_shadow(&self, coming: Option<&Claim>, needs: &[Range<u64>]) -> Option<Shadow> {
+        if self.threaded() && coming.is_none() {
+            return self.lazy_shadow(needs);
+        }
         if self.by_fs()
             && let Some(shadow) = Shadow::at_distance(self.stack_moves(), Steps::Any, coming, self.threaded())
         {

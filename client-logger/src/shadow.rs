@@ -4,20 +4,23 @@
 //! the picture wants it. Granules of address space are reserved when the program maps memory, or when the first access
 //! to one faults. Where something else lies already, the thread gets another shadow, and a new interval.
 
+mod layout;
+
 use crate::claims::Claim;
 use crate::die;
 use crate::fs_base;
-use crate::maps;
-use crate::stack_move;
+use crate::process;
 use bugnet_dr::zeroing;
 use bugnet_format::cache::Picture;
 use bugnet_format::types::{Addr, IntervalNo};
 use hashbrown::{HashMap, HashSet};
+pub use layout::{Kind, mapping_of};
+use layout::{Layout, Room};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-const GRANULE: u64 = 1 << 30;
+pub const GRANULE: u64 = 1 << 30;
 /// Shadows are moved by multiples of 2 to the power of this: the program's memory is assumed to lie in few parts of this size.
 const UNIT_SHIFT: u32 = 32;
 /// Distances are multiples of 2 to the power of this, but for [`COLOUR`], as long as there is room between them: so that
@@ -30,8 +33,6 @@ const LOWEST: u64 = 0x1_0000;
 /// Memory and its shadow are used together. Some processors look for a line in their first cache by a few bits of its
 /// address, in which the two must therefore differ. (Not so with a key: an access may cross from page to page.)
 const COLOUR: u64 = 0x5000;
-/// How far the initial stack grows, usually.
-const STACK_GROWTH: u64 = 8 << 20;
 
 /// How the address of memory becomes that of its shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,24 +59,80 @@ pub struct Shadow {
     pub mapping: Mapping,
 }
 
+/// Granules of a shadow.
+#[derive(Default)]
+struct Own {
+    reserved: Vec<u64>,
+    claimed: Vec<u64>,
+}
+
 /// The shadows of all threads.
 #[derive(Default)]
 struct Shadows {
     /// The granules that are reserved: start, and whose they are.
     granules: HashMap<u64, Mapping>,
-    /// The shadows of all threads.
-    mappings: HashSet<Mapping>,
-    /// Units that hold other things of ours.
+    /// Those that are kept free for a shadow, to be reserved by it only.
+    claims: HashMap<u64, Mapping>,
+    /// All shadows, with what they have of both.
+    all: HashMap<Mapping, Own>,
+    /// The shadow that was there first.
+    first: Option<Mapping>,
+    /// Units that hold other things of ours, and below which unit all do.
     tables: HashSet<u64>,
+    tables_end: u64,
     /// Those of threads that have ended, whose granules wait for other threads.
     free: Vec<Mapping>,
+    /// Where shadows of further threads are to be.
+    room: Option<Room>,
 }
 
 impl Shadows {
     /// Whose granules overlap a range.
-    fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = Mapping> {
-        let all = self.granules.iter().filter(|(start, _)| **start < range.end && range.start < **start + GRANULE);
-        all.map(|(_, owner)| *owner)
+    fn overlapping(&self, range: &Range<u64>) -> HashSet<Mapping> {
+        let starts = Shadow::granule(range.start)..range.end;
+        if starts.end.saturating_sub(starts.start) / GRANULE < self.granules.len() as u64 {
+            starts.step_by(GRANULE as usize).filter_map(|start| self.granules.get(&start).copied()).collect()
+        } else {
+            self.granules.iter().filter(|(start, _)| starts.contains(*start)).map(|(_, owner)| *owner).collect()
+        }
+    }
+
+    /// Whether an address lies in what is reserved for shadows and tables.
+    fn has(&self, address: u64) -> bool {
+        self.granules.contains_key(&Shadow::granule(address)) || self.tables.contains(&(address >> UNIT_SHIFT))
+    }
+
+    /// Units in which further tables are going to be: as many as there are, and some.
+    fn coming_tables(&self) -> Range<u64> {
+        let end = self.tables_end.max(TABLES >> UNIT_SHIFT);
+        end..end + self.tables.len().max(64) as u64
+    }
+
+    /// Whether the granule of an address is a shadow's, or can be.
+    fn can_have(&self, mapping: Mapping, address: u64) -> bool {
+        let start = Shadow::granule(address);
+        match self.granules.get(&start).or_else(|| self.claims.get(&start)) {
+            Some(owner) => *owner == mapping,
+            // Nothing can be mapped at the very bottom.
+            None => start != 0 && start >> ADDRESS_BITS == 0 && !self.has(start),
+        }
+    }
+
+    /// Keeps the granules free that the shadow of these ranges takes up, as far as they are.
+    fn claim<'a>(&mut self, mapping: Mapping, ranges: impl IntoIterator<Item = &'a Range<u64>>) {
+        for start in ranges.into_iter().flat_map(|range| mapping.granules_of(range)) {
+            let is_new = !self.granules.contains_key(&start) && !self.claims.contains_key(&start);
+            if is_new && self.can_have(mapping, start) {
+                self.claims.insert(start, mapping);
+                self.all.entry(mapping).or_default().claimed.push(start);
+            }
+        }
+    }
+
+    /// Whether a mapping that waits for a thread will do.
+    fn waits(&self, mapping: Mapping, kind: Kind, needs: &[Range<u64>]) -> bool {
+        let mut granules = needs.iter().flat_map(|range| mapping.granules_of(range));
+        mapping.is_plus() == (kind != Kind::Key) && granules.all(|start| self.can_have(mapping, start))
     }
 }
 
@@ -83,18 +140,16 @@ impl Shadows {
 /// left there.
 pub fn make_room(range: &Range<u64>) -> bool {
     let waiting = shadows(|all| {
-        let there: HashSet<Mapping> = all.overlapping(range).collect();
+        let there = all.overlapping(range);
         all.free.extract_if(.., |mapping| there.contains(mapping)).collect::<Vec<_>>()
     });
     waiting.into_iter().for_each(|mapping| Shadow { mapping }.unmap());
-    shadows(|all| all.overlapping(range).next().is_none() && !units(range).any(|unit| all.tables.contains(&unit)))
+    shadows(|all| all.overlapping(range).is_empty() && !units(range).any(|unit| all.tables.contains(&unit)))
 }
 
 /// Whether an address lies in what is reserved for shadows and tables.
 pub fn is_ours(address: u64) -> bool {
-    shadows(|all| {
-        all.granules.contains_key(&(address & !(GRANULE - 1))) || all.tables.contains(&(address >> UNIT_SHIFT))
-    })
+    shadows(|all| all.has(address))
 }
 
 /// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
@@ -124,8 +179,9 @@ pub fn map_table() -> *mut u8 {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     shadows(|all| {
-        for unit in (TABLES..1 << ADDRESS_BITS).step_by(TABLE).map(|start| start >> UNIT_SHIFT) {
-            if all.tables.contains(&unit) {
+        for unit in all.tables_end.max(TABLES >> UNIT_SHIFT)..UNITS {
+            let mut granules = (unit << UNIT_SHIFT..(unit + 1) << UNIT_SHIFT).step_by(GRANULE as usize);
+            if all.tables.contains(&unit) || granules.any(|start| all.claims.contains_key(&start)) {
                 continue;
             }
             let at = (unit << UNIT_SHIFT) as *mut libc::c_void;
@@ -134,6 +190,7 @@ pub fn map_table() -> *mut u8 {
             if got == at {
                 keep_to_itself(at, TABLE);
                 all.tables.insert(unit);
+                all.tables_end = unit + 1;
                 return at.cast();
             }
             if got != libc::MAP_FAILED {
@@ -153,7 +210,9 @@ pub unsafe fn unmap_table(table: *mut u8) {
     shadows(|all| {
         // SAFETY: the caller's promise.
         unsafe { libc::munmap(table.cast(), TABLE) };
-        all.tables.remove(&(table as u64 >> UNIT_SHIFT));
+        let unit = table as u64 >> UNIT_SHIFT;
+        all.tables.remove(&unit);
+        all.tables_end = all.tables_end.min(unit);
     });
 }
 
@@ -175,51 +234,12 @@ fn shadows<R>(f: impl FnOnce(&mut Shadows) -> R) -> R {
     f(lock.get_or_insert_default())
 }
 
-fn extent(start: u64) -> Range<u64> {
-    start..start + GRANULE
-}
-
-/// Memory of the process, as `/proc/self/maps` has it.
-struct Mapped {
-    range: Range<u64>,
-    stack: bool,
-    /// Whether it can be accessed at all.
-    accessible: bool,
-}
-
-/// The mapping that an address is in.
-pub fn mapping_of(address: u64) -> Option<Range<u64>> {
-    mapped().into_iter().map(|m| m.range).find(|range| range.contains(&address))
-}
-
-fn mapped() -> Vec<Mapped> {
-    let inside = |range: &Range<u64>| range.start >> ADDRESS_BITS == 0;
-    let regions = maps::all().into_iter().filter(|region| inside(&region.range));
-    regions
-        .map(|region| Mapped {
-            range: region.range,
-            stack: region.stack,
-            accessible: region.protection != libc::PROT_NONE,
-        })
-        .collect()
-}
-
-/// Those of the ranges joined that come one after the other and lie in the same unit.
-fn join(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if (last.end - 1) >> UNIT_SHIFT == range.start >> UNIT_SHIFT => {
-                *last = last.start.min(range.start)..last.end.max(range.end);
-            }
-            _ => joined.push(range),
-        }
-    }
-    joined
-}
-
 fn units(range: &Range<u64>) -> Range<u64> {
     range.start >> UNIT_SHIFT..((range.end - 1) >> UNIT_SHIFT) + 1
+}
+
+fn extent(start: u64) -> Range<u64> {
+    start..start + GRANULE
 }
 
 impl Mapping {
@@ -239,6 +259,17 @@ impl Mapping {
         }
     }
 
+    fn is_plus(self) -> bool {
+        matches!(self, Self::Plus(_))
+    }
+
+    /// Where the granules begin that the shadow of a range takes up; maybe not in the address space.
+    fn granules_of(self, range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
+        // The last byte may lie in one granule more than the steps meet.
+        let addresses = range.clone().step_by(GRANULE as usize).chain([range.end - 1]);
+        addresses.map(move |address| Shadow::granule(self.of(address)))
+    }
+
     /// The units that the shadow of a range may take up; `None` if it has no place in the address space.
     fn units_of(self, range: &Range<u64>) -> Option<Vec<u64>> {
         match self {
@@ -253,77 +284,6 @@ impl Mapping {
     }
 }
 
-/// The address space as it is when a shadow is to be placed.
-struct Layout {
-    /// Units in which there is something, or in which the shadow of another thread may grow.
-    taken: HashSet<u64>,
-    /// What needs a shadow, joined.
-    program: Vec<Range<u64>>,
-    /// The same, piece by piece, and where the stack may grow to.
-    pieces: Vec<Range<u64>>,
-}
-
-impl Layout {
-    /// With `stack_moves`, the initial stack is looked at where [`stack_move::place`] puts it. What is about to come is looked
-    /// at as if it were there.
-    fn now(all: &Shadows, stack_moves: bool, coming: Option<&Claim>) -> Self {
-        let mut memory = mapped();
-        for memory in memory.iter_mut().filter(|m| m.stack) {
-            if stack_moves {
-                memory.range = stack_move::place(&memory.range);
-            }
-            memory.range.start = memory.range.start.saturating_sub(STACK_GROWTH);
-        }
-        if let Some(claim) = coming {
-            let range = claim.range.start..claim.range.end.min(1 << ADDRESS_BITS);
-            memory.extend((!range.is_empty()).then_some(Mapped { range, stack: false, accessible: claim.accessible }));
-        }
-        memory.sort_by_key(|memory| memory.range.start);
-        let mut taken: HashSet<u64> = memory.iter().flat_map(|m| units(&m.range)).collect();
-        let shadow = |start: u64| {
-            all.granules.contains_key(&(start & !(GRANULE - 1))) || all.tables.contains(&(start >> UNIT_SHIFT))
-        };
-        // Programs reserve terabytes, of which they make little accessible.
-        let accessed = memory.into_iter().filter(|m| m.accessible && !shadow(m.range.start));
-        let pieces: Vec<Range<u64>> = accessed.map(|m| m.range).collect();
-        let program = join(pieces.clone());
-        for mapping in all.mappings.iter().chain(&all.free) {
-            taken.extend(program.iter().filter_map(|range| mapping.units_of(range)).flatten());
-        }
-        Self { taken, program, pieces }
-    }
-
-    /// Whether there is room for the shadow of everything.
-    fn fits(&self, mapping: Mapping) -> bool {
-        // Nothing can be mapped at the very bottom.
-        let free = |units: Vec<u64>| units.iter().all(|unit| *unit != 0 && !self.taken.contains(unit));
-        self.program.iter().all(|range| mapping.units_of(range).is_some_and(free))
-    }
-
-    fn plus(&self, steps: Steps) -> Option<Mapping> {
-        let lowest = self.program.iter().map(|range| range.start).min()?;
-        let highest = self.program.iter().map(|range| range.end).max()?;
-        // From 2^45 on, where the usual layout of a process leaves most room; then below.
-        let stepping = |shift: u32| {
-            let steps = 1..1u64 << (ADDRESS_BITS - shift);
-            let (near, far): (Vec<u64>, Vec<u64>) = steps.map(|n| n << shift).partition(|by| by >> 45 == 0);
-            let distances = far.into_iter().chain(near).map(|by| by + COLOUR);
-            let upwards = distances.clone().filter(|by| (highest + by + GRANULE) >> ADDRESS_BITS == 0);
-            let downwards = distances.filter(|by| lowest >= by + LOWEST).map(u64::wrapping_neg);
-            upwards.chain(downwards).map(Mapping::Plus).find(|mapping| self.fits(*mapping))
-        };
-        stepping(STEP_SHIFT).or_else(|| (steps == Steps::Any).then(|| stepping(UNIT_SHIFT))?)
-    }
-
-    fn xor(&self) -> Option<Mapping> {
-        // Those first between which mappings can grow.
-        let all = || (UNITS / 4..UNITS).chain(1..UNITS / 4);
-        let far = 1 << (STEP_SHIFT - UNIT_SHIFT);
-        let mut keys = all().filter(|n| n % far == 0).chain(all()).map(|n| n << UNIT_SHIFT);
-        keys.find_map(|key| Some(Mapping::Xor(key)).filter(|mapping| self.fits(*mapping)))
-    }
-}
-
 impl Shadow {
     /// A shadow at a distance, if there is room for one, also behind what is about to come. With `stack_moves` the initial
     /// stack is going to be moved. `lazy`: whether the thread asks, before it accesses memory for the first time, whether the
@@ -333,26 +293,41 @@ impl Shadow {
             return None;
         }
         let layout = |all: &Shadows| Layout::now(all, stack_moves, coming);
-        while let Some(waiting) = Self::take(|mapping| matches!(mapping, Mapping::Plus(_)), |_| None) {
-            if lazy && coming.is_none() || waiting.reserve_all(&shadows(|all| layout(all))) {
+        while let Some(waiting) = Self::take(|_, mapping| mapping.is_plus(), |_| None) {
+            if waiting.reserve_all(&shadows(|all| layout(all))) {
                 return Some(waiting);
             }
         }
-        let shadow = Self::take(|_| false, |all| layout(all).plus(steps))?;
+        let shadow = Self::take(|_, _| false, |all| layout(all).plus(steps))?;
         (lazy || shadow.reserve_all(&shadows(|all| layout(all)))).then_some(shadow)
-    }
-
-    /// Whether a shadow at a distance waits for another thread.
-    pub fn one_waits_at_distance() -> bool {
-        shadows(|all| all.free.iter().any(|mapping| matches!(mapping, Mapping::Plus(_))))
     }
 
     /// A shadow at `address xor key`, if there is room for one, also behind what is about to come. `lazy`: whether the thread
     /// asks, before it accesses memory for the first time, whether the shadow of that is there.
     pub fn with_key(coming: Option<&Claim>, lazy: bool) -> Option<Self> {
         let layout = |all: &Shadows| Layout::now(all, false, coming);
-        let shadow = Self::take(|mapping| matches!(mapping, Mapping::Xor(_)), |all| layout(all).xor())?;
+        let shadow = Self::take(|_, mapping| !mapping.is_plus(), |all| layout(all).xor())?;
         (lazy || shadow.reserve_all(&shadows(|all| layout(all)))).then_some(shadow)
+    }
+
+    /// A shadow for a thread that is going to access these ranges, and that asks, before it accesses memory for the first time,
+    /// whether the shadow of that is there.
+    pub fn lazy(kind: Kind, needs: &[Range<u64>]) -> Option<Self> {
+        let shadow = Self::take(|all, mapping| all.waits(mapping, kind, needs), |all| Room::place(all, kind, needs))?;
+        shadows(|all| all.claim(shadow.mapping, needs));
+        Some(shadow)
+    }
+
+    /// Sees to it that such a shadow waits for a thread. `false` if there is no room.
+    pub fn prepare(kind: Kind, needs: &[Range<u64>]) -> bool {
+        shadows(|all| {
+            if all.free.iter().any(|mapping| all.waits(*mapping, kind, needs)) {
+                return true;
+            }
+            let placed = Room::place(all, kind, needs);
+            all.free.extend(placed);
+            placed.is_some()
+        })
     }
 
     /// Reserves the shadow of all that needs one, or gives it up.
@@ -365,14 +340,18 @@ impl Shadow {
     }
 
     /// A shadow that waits for another thread, or a new one.
-    fn take(fits: impl Fn(&Mapping) -> bool, new: impl FnOnce(&Shadows) -> Option<Mapping>) -> Option<Self> {
+    fn take(
+        fits: impl Fn(&Shadows, Mapping) -> bool,
+        new: impl FnOnce(&mut Shadows) -> Option<Mapping>,
+    ) -> Option<Self> {
         let (shadow, used) = shadows(|all| {
-            let waiting = all.free.iter().position(fits);
+            let waiting = all.free.iter().rposition(|mapping| fits(all, *mapping));
             let mapping = match waiting {
                 Some(at) => all.free.swap_remove(at),
                 None => new(all)?,
             };
-            all.mappings.insert(mapping);
+            all.all.entry(mapping).or_default();
+            all.first.get_or_insert(mapping);
             Some((Self { mapping }, waiting.is_some()))
         })?;
         if used {
@@ -389,7 +368,7 @@ impl Shadow {
 
     /// Whether it is at a distance.
     pub fn is_at_distance(self) -> bool {
-        matches!(self.mapping, Mapping::Plus(_))
+        self.mapping.is_plus()
     }
 
     fn is_none(self) -> bool {
@@ -439,7 +418,9 @@ impl Shadow {
 
     fn reserve_granule(self, start: u64) -> bool {
         shadows(|all| {
-            if let Some(owner) = all.granules.get(&start) {
+            if let Some(owner) =
+                all.granules.get(&start).or_else(|| all.claims.get(&start).filter(|o| **o != self.mapping))
+            {
                 return *owner == self.mapping;
             }
             let range = extent(start);
@@ -457,6 +438,8 @@ impl Shadow {
             }
             keep_to_itself(at, len);
             all.granules.insert(start, self.mapping);
+            all.all.entry(self.mapping).or_default().reserved.push(start);
+            all.claims.remove(&start);
             true
         })
     }
@@ -468,7 +451,7 @@ impl Shadow {
     }
 
     fn own_granules(self) -> Vec<u64> {
-        shadows(|all| all.granules.iter().filter(|(_, owner)| **owner == self.mapping).map(|(at, _)| *at).collect())
+        shadows(|all| all.all.get(&self.mapping).map(|own| own.reserved.clone()).unwrap_or_default())
     }
 
     /// The parts of the address space that have a shadow: whatever the program has accessed is in one of them.
@@ -530,7 +513,7 @@ impl Shadow {
     /// The thread has ended.
     pub fn release(self) {
         let kept = shadows(|all| {
-            all.mappings.remove(&self.mapping);
+            all.first.take_if(|first| *first == self.mapping);
             let room = all.free.len() < MOST_FREE && !self.is_none();
             if room {
                 all.free.push(self.mapping);
@@ -545,23 +528,29 @@ impl Shadow {
     /// Gives the address space back: there was something else in the way.
     pub fn discard(self) {
         self.unmap();
-        shadows(|all| all.mappings.remove(&self.mapping));
     }
 
     fn unmap(self) {
         forget_known();
-        for start in self.own_granules() {
-            let range = extent(start);
-            let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
-            // SAFETY: a mapping of ours, to which no reference is held, and whose thread is gone.
-            unsafe { libc::munmap(at, len) };
-            shadows(|all| all.granules.remove(&start));
-        }
+        shadows(|all| {
+            all.first.take_if(|first| *first == self.mapping);
+            let Own { reserved, claimed } = all.all.remove(&self.mapping).unwrap_or_default();
+            for start in claimed {
+                if all.claims.get(&start) == Some(&self.mapping) {
+                    all.claims.remove(&start);
+                }
+            }
+            for start in reserved {
+                // SAFETY: a mapping of ours, to which no reference is held, and whose thread is gone.
+                unsafe { libc::munmap(start as *mut libc::c_void, GRANULE as usize) };
+                all.granules.remove(&start);
+            }
+        });
     }
 
     /// Whether any of it lies in a range.
     pub fn overlaps(self, range: &Range<u64>) -> bool {
-        shadows(|all| all.overlapping(range).any(|owner| owner == self.mapping))
+        shadows(|all| all.overlapping(range).contains(&self.mapping))
     }
 
     /// Calls `f(offset, shadow, length)` on the pieces of a range that lie in one granule each, reserved.
@@ -571,7 +560,8 @@ impl Shadow {
             let at = self.of(address + done as u64);
             let piece = ((GRANULE - (at & (GRANULE - 1))) as usize).min(len - done);
             if !self.reserve(at) {
-                die(&format!("no room for the shadow of the program's memory at {:#x}", self.address(at)));
+                process::get().end(&format!("no room for the shadow of the memory at {:#x}", self.address(at)));
+                return;
             }
             f(done, at as *mut u8, piece);
             done += piece;

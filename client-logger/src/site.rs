@@ -65,7 +65,7 @@ pub enum Kind {
     /// those that write.
     Own(Box<[(Access, bool)]>, Held),
     /// Before a `rep` string instruction, if there are threads; `true` if it goes on while elements differ.
-    OwnRepeat(RepString, bool),
+    OwnRepeat(RepString, bool, Held),
     /// In place of an instruction that reads and changes these bytes, which other processes may change, too; if so, sets
     /// [`crate::callout::Slot::Outcome`].
     Exchange(Access, Routine),

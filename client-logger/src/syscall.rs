@@ -280,7 +280,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
     const BORROWS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     let borrows = clone_flags(number, &args).is_some_and(|flags| flags & BORROWS == BORROWS);
     if borrows || number == libc::SYS_vfork {
-        process.make_room_for_child(true);
+        process.make_room_for_child(None);
         last_program::note_vfork(regs.rip);
     }
     if let Some(flags) = clone_flags(number, &args)
@@ -296,8 +296,9 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
         }
         thread.share();
         process.become_threaded();
-        process.make_room_for_child(false);
-        thread.announce_birth(child_stack(number, &args).unwrap_or(regs.gpr[RSP]), position);
+        let stack = child_stack(number, &args).unwrap_or(regs.gpr[RSP]);
+        process.make_room_for_child(Some(stack));
+        thread.announce_birth(stack, position);
     }
     if forks(number, &args) {
         if clone_flags(number, &args).is_some_and(|flags| flags & libc::CLONE_FILES as u64 != 0) {

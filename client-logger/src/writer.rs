@@ -114,7 +114,7 @@ impl Writer {
             last: 0,
             executed: 0,
             interrupted: None,
-            scratch: Vec::with_capacity(CHUNK),
+            scratch: Vec::new(),
         };
         writer.begin(header, checkpoint)?;
         Ok(writer)

@@ -18,7 +18,7 @@
 //! taken the frame back while they were read, so they are the frame's. From there on both sides may write the frame: the
 //! same bytes to the same place.
 
-mod futex;
+pub mod futex;
 
 use bugnet_format::types::{IntervalNo, Pid, ProcessId, Tid};
 use std::fs::{File, OpenOptions};

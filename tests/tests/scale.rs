@@ -1,8 +1,9 @@
 //! What must not grow: memory and disk of a recording that keeps only its last intervals, however long the program runs
-//! and however much code it makes, loads and drops. And a thousand forks. With `--include-ignored`, at full length.
+//! and however much code it makes, loads and drops. And a thousand forks, and thousands of threads. With `--include-ignored`, at full length.
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_behaviour, source_tree, verify_log};
+use bugnet_tests::threaded::programs;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs;
@@ -125,4 +126,44 @@ fn a_program_that_uses_up_its_descriptors_goes_on() -> Result<()> {
     same_behaviour(&native, &limited(&job.recorded(&log, &["--interval", "1M"])?)?)?;
     verify_log(&log, &native)?;
     workshop.done()
+}
+
+/// Records so many threads at the same time, and so many one after the other, of which each may take 2 MB.
+fn threads(test: &str, live: u32, sequence: u32, patience: Duration, checks: &[&[&str]]) -> Result<()> {
+    let workshop = Workshop::new(test)?;
+    let programs = programs()?;
+    let program = programs.iter().find(|program| program.name == "threads_by_the_thousand");
+    let program = program.context("no such program")?.build("O2", &workshop.path)?;
+    let job = Job::new(&workshop.path, [&program.to_string_lossy(), &*live.to_string(), &*sequence.to_string()]);
+    let native = run(&mut job.native()?)?;
+    let log = workshop.path.join("log");
+    let recorded = job.recorded(&log, &[])?;
+    let mut timed = Command::new("timeout");
+    timed.args(["--kill-after=5", &patience.as_secs().to_string()]).arg(recorded.get_program());
+    timed.args(recorded.get_args()).current_dir(&workshop.path);
+    timed.env_clear().envs(recorded.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    same_behaviour(&native, &run(&mut timed)?)?;
+    for command in checks {
+        must_pass(command, &log)?;
+    }
+    workshop.done()
+}
+
+#[test]
+fn fifteen_hundred_threads_at_once() -> Result<()> {
+    threads("scale-threads-live", 1500, 0, Duration::from_secs(120), &[&["check"], &["replay", "--merged"]])
+}
+
+#[test]
+fn five_thousand_threads_one_after_the_other() -> Result<()> {
+    let checks: [&[&str]; 3] = [&["check"], &["replay"], &["replay", "--merged"]];
+    threads("scale-threads-sequence", 0, 5000, Duration::from_secs(120), &checks)
+}
+
+#[test]
+#[ignore = "takes many minutes: make soak"]
+fn five_thousand_threads_at_once_and_a_hundred_thousand_one_after_the_other() -> Result<()> {
+    let checks: [&[&str]; 3] = [&["check"], &["replay"], &["replay", "--merged"]];
+    threads("scale-threads-live-long", 5000, 0, Duration::from_secs(3600), &checks)?;
+    threads("scale-threads-sequence-long", 0, 100_000, Duration::from_secs(3600), &checks)
 }

@@ -38,8 +38,8 @@ const MAX_OPTIONS: usize = 2047;
 /// code only, they save up to a third. But blocks must be reachable by indirect branches meanwhile (`-bb_ibl_targets`),
 /// and with that, DynamoRIO crashes when it throws traces away, or, if threads share the look-up tables of traces, too
 /// (`-shared_trace_ibt_tables`), never gets over a jump to address 0.
-const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq \
-    -max_bb_instrs 100 -disable_traces -inline_bb_ibl -no_follow_children -vmheap_size 768M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K";
+const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 128K -signal_stack_size 64K -sandbox_writable -disable_rseq \
+    -max_bb_instrs 100 -disable_traces -inline_bb_ibl -no_follow_children -no_guard_pages -vmheap_size 1792M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K";
 
 /// What the logger is told.
 #[derive(Clone, Copy, Debug)]
@@ -270,8 +270,8 @@ mod tests {
     fn options() {
         assert_eq!(
             options_for("/opt/my tools/liblogger.so").unwrap(),
-            "-code_api -stack_size 256K -signal_stack_size 256K -sandbox_writable -disable_rseq -max_bb_instrs 100 \
-             -disable_traces -inline_bb_ibl -no_follow_children -vmheap_size 768M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K \
+            "-code_api -stack_size 128K -signal_stack_size 64K -sandbox_writable -disable_rseq -max_bb_instrs 100 \
+             -disable_traces -inline_bb_ibl -no_follow_children -no_guard_pages -vmheap_size 1792M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K \
              -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host -follow 1'"
         );
     }

@@ -53,7 +53,8 @@ impl Rewriter<'_> {
             Action::Repeat(op) => {
                 self.program_flags(Some(instr), self.live[i]);
                 let repne = matches!(instr.opcode(), sys::OP_repne_cmps | sys::OP_repne_scas);
-                self.callout(Some(instr), i, Kind::OwnRepeat(*op, repne));
+                let held = self.held(i, 0);
+                self.callout(Some(instr), i, Kind::OwnRepeat(*op, repne, held));
             }
             Action::OpaqueStore { target, .. } => {
                 self.program_flags(Some(instr), self.live[i]);

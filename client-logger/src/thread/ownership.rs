@@ -8,6 +8,7 @@ use crate::code::read_memory;
 use crate::coherence::{self, BLOCK_SHIFT, Dependency, Permissions, SHARED, Wants};
 use crate::peer::{self, Moment, Peer};
 use crate::process;
+use crate::site::{Held, Site};
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::sys;
@@ -211,19 +212,33 @@ impl Thread {
         start.max(range.start)..end.min(range.end).max(start)
     }
 
+    /// Before a `rep` string instruction: sees to it that there is room for the shadow of the ranges that it accesses.
+    pub(super) fn make_room_for_repeat(&mut self, site: &Site, held: Held, op: RepString, while_different: bool) {
+        self.begin_repeat();
+        let count = self.repeat_extent(op, while_different);
+        for span in self.repeat_spans(op, count).into_iter().filter(|span| span.len > 0) {
+            self.make_room(site, held, span.address..span.address.saturating_add(span.len));
+        }
+    }
+
+    /// The ranges that a `rep` string instruction accesses, up to so many elements.
+    fn repeat_spans(&self, op: RepString, count: u64) -> SmallVec<[Span; 2]> {
+        let reads = op.kind.reads().iter().map(|reg| (*reg, false));
+        let accesses = reads.chain(op.kind.writes().then_some((Gpr::RDI, true)));
+        accesses
+            .map(|(reg, writes)| {
+                let (address, len) = self.repeat_range(op, self.gpr(reg), count);
+                Span { address, len: self.accessible(address, len), writes }
+            })
+            .collect()
+    }
+
     /// Before a `rep` string instruction: gets hold of the ranges that it accesses.
     pub(super) fn own_repeat(&mut self, position: u64, op: RepString, while_different: bool) {
         self.begin_repeat();
         let mut count = self.repeat_extent(op, while_different);
         loop {
-            let mut spans: SmallVec<[Span; 2]> = SmallVec::new();
-            for (reg, writes) in
-                op.kind.reads().iter().map(|reg| (*reg, false)).chain(op.kind.writes().then_some((Gpr::RDI, true)))
-            {
-                let (address, len) = self.repeat_range(op, self.gpr(reg), count);
-                spans.push(Span { address, len: self.accessible(address, len), writes });
-            }
-            self.own_spans(position, &spans);
+            self.own_spans(position, &self.repeat_spans(op, count));
             // It may go further than it would have gone before the thread had hold of the range.
             let now = self.repeat_extent(op, while_different);
             if now <= count {

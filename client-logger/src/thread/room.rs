@@ -29,7 +29,7 @@ impl Thread {
         claims::of(number, args).into_iter().all(|claim| {
             if self.shadow.overlaps(&claim.range) {
                 let position = self.counted() - 1;
-                self.move_shadow(position, position, Some(&claim));
+                self.move_shadow(position, position, Some(&claim), None);
             }
             shadow::make_room(&claim.range) || claim.yields
         })
@@ -39,19 +39,24 @@ impl Thread {
     pub fn mapped(&mut self, address: u64, len: u64) {
         if !self.shadow.reserve_range(address, len) {
             let counted = self.counted();
-            self.move_shadow(counted - 1, counted, None);
+            self.move_shadow(counted - 1, counted, None, Some(address..address.saturating_add(len)));
         }
     }
 
-    /// Another shadow takes the place of the thread's, out of the way of what is about to come. The picture is empty from here
-    /// on, and a new interval begins before anything is compared with it. All before `position` has been executed, and
+    /// Another shadow takes the place of the thread's, out of the way of what is about to come, with room for what the interval has
+    /// accessed, and for a range that it is going to access. The picture is empty from here on, and a new interval begins before anything is compared with it. All before `position` has been executed, and
     /// if there is no room, recording ends at `end`.
-    fn move_shadow(&mut self, position: u64, end: u64, coming: Option<&Claim>) {
+    fn move_shadow(&mut self, position: u64, end: u64, coming: Option<&Claim>, wanted: Option<Range<u64>>) {
         self.reached.extend(self.shadow.reach());
+        let needs: Vec<Range<u64>> = self.reached.iter().cloned().chain(wanted).collect();
         self.shadow.discard();
         self.room.clear();
+        // For whatever it accesses, the thread asks for room once more.
+        if let Some(peer) = self.peer() {
+            peer.revoke();
+        }
         let counted = self.counted();
-        match process::get().place_shadow(coming) {
+        match process::get().place_shadow(coming, &needs) {
             Some(shadow) => {
                 self.use_shadow(shadow);
                 self.moved = true;
@@ -65,29 +70,37 @@ impl Thread {
         }
     }
 
-    /// Whether there is, or now is made, room for the shadow of accesses. Another thread may have mapped their memory.
-    pub(super) fn has_room(&mut self, accesses: &[(Access, bool)]) -> bool {
-        if !self.recording() {
-            return true;
-        }
+    /// Sees to it that there is room for the shadow of accesses: another thread may have mapped their memory. The caller's frame
+    /// is not returned to if the thread has to get another shadow for that.
+    pub(super) fn make_room_for(&mut self, site: &Site, held: Held, accesses: &[(Access, bool)]) {
         let addresses: SmallVec<[u64; 4]> = accesses.iter().filter_map(|(access, _)| access.address(self)).collect();
-        addresses.into_iter().all(|address| {
+        for address in addresses {
+            self.make_room(site, held, address..address + 1);
+        }
+    }
+
+    /// The same for a range.
+    pub(super) fn make_room(&mut self, site: &Site, held: Held, range: Range<u64>) {
+        if !self.recording() {
+            return;
+        }
+        for address in range.clone().step_by(shadow::GRANULE as usize).chain([range.end - 1]) {
             let granule = Shadow::granule(self.shadow.of(address));
             if self.room.contains(&granule) {
-                return true;
+                continue;
             }
-            let room = self.shadow.reserve(self.shadow.of(address));
-            if room {
+            if self.shadow.reserve(granule) {
                 self.room.push(granule);
+            } else if read_memory(address, &mut [0; 1]) {
+                self.begin_elsewhere(site, held, range);
             }
-            // An access to what is not there faults anyway.
-            room || !read_memory(address, &mut [0; 1])
-        })
+            // Otherwise, an access to what is not there faults anyway.
+        }
     }
 
     /// Gets another shadow, in a callout before an instruction, with which a new interval begins. The caller's frame is never
     /// returned to.
-    pub(super) fn begin_elsewhere(&mut self, site: &Site, held: Held) -> ! {
+    fn begin_elsewhere(&mut self, site: &Site, held: Held, wanted: Range<u64>) -> ! {
         for n in (0..16).filter(|n| held.spilled >> n & 1 != 0) {
             self.saved.gpr[n] = Slot::Spill(Gpr(n as u8)).read();
         }
@@ -102,7 +115,7 @@ impl Thread {
             self.record(position, |delta| Record::Registers { delta, updates: RegisterUpdates { values } });
         }
         self.recount(position);
-        self.move_shadow(position, position, None);
+        self.move_shadow(position, position, None, Some(wanted));
         self.leave.go(&self.saved, site.pc)
     }
 

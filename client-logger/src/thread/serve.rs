@@ -130,13 +130,12 @@ impl Thread {
                 return;
             }
             Kind::Own(accesses, held) => {
-                if !self.has_room(accesses) {
-                    self.begin_elsewhere(site, *held);
-                }
+                self.make_room_for(site, *held, accesses);
                 self.own(self.counted().wrapping_sub(site.back), accesses);
                 return;
             }
-            Kind::OwnRepeat(op, while_different) => {
+            Kind::OwnRepeat(op, while_different, held) => {
+                self.make_room_for_repeat(site, *held, *op, *while_different);
                 self.own_repeat(self.counted().wrapping_sub(site.back), *op, *while_different);
                 return;
             }
