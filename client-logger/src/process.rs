@@ -452,7 +452,7 @@ pub fn forked() -> bool {
         streams: Mutex::new(parent.streams().clone()),
         by_fs: AtomicBool::new(parent.by_fs()),
         stack_moves: AtomicBool::new(parent.stack_moves()),
-        protections: Protections::default(),
+        protections: parent.protections.fork(),
         shared: parent.shared.fork(),
     });
     recorded

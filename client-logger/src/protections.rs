@@ -18,6 +18,11 @@ impl Protections {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Those of a forked child, whose memory is the same.
+    pub fn fork(&self) -> Self {
+        Self(Mutex::new(self.executable().clone()))
+    }
+
     /// What the program may do with the page of an address: bits of `PROT_*`.
     pub fn of(&self, address: u64) -> i32 {
         if let Some(protection) = self.executable().get(&address) {
