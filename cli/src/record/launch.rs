@@ -29,7 +29,10 @@ const MAX_OPTIONS: usize = 2047;
 /// processor predicts it. It needs the logger's help: see `Block::save_for_look_up`.
 ///
 /// `-vmheap_size`: DynamoRIO's heap comes from a reservation that begins with the slots of the first thread. With less than the
-/// usual 8 GB, the code cache above it mostly reaches them (`by_rip` in the logger). What does not fit comes from elsewhere.
+/// usual 8 GB, the code cache above it mostly reaches them (`by_rip` in the logger). It has room for 5,000 threads, whose stacks are
+/// no larger than need be for that: what does not fit comes from elsewhere, and costs time that grows with the square of their number.
+/// `-no_guard_pages`: guards around each piece of the heap, not those of stacks, make three times as many mappings, of which a process
+/// can have 65,530.
 /// (With `-reachable_heap` it always would, but all threads' stacks would have to fit beside the code.) `-no_enable_reset`:
 /// where a reservation is used up, DynamoRIO takes more, instead of throwing away what it has. `-protect_mask 0`: it would make
 /// code of its own writable and read-only again for each change of the program's code, and look for it in `/proc/self/maps`.
