@@ -39,6 +39,8 @@ const SYSCALL_BYTES: u64 = 2;
 /// What a thread remembers between the two halves of a system call.
 #[derive(Default)]
 pub struct SyscallState {
+    /// Whether it is in one of the program's, and not in one that the logger makes before or behind it.
+    pub made: bool,
     /// The number that a call by `int 0x80` has as a 64-bit one.
     pub by_interrupt: Option<i64>,
     /// Registers before the call; none outside of one.
@@ -198,6 +200,15 @@ fn take_pending_pc() -> Option<u64> {
 pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys::bool_ {
     let _own = Guard::between();
     let Some(thread) = thread::of(drcontext) else { return 1 };
+    // SAFETY: in the event.
+    let make = unsafe { before(drcontext, thread, number) };
+    thread.syscall.made = make != 0;
+    make
+}
+
+/// # Safety
+/// In the pre-syscall event.
+unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> sys::bool_ {
     let syscall_pc = take_pending_pc();
     if let Some(last) = &thread.syscall.last_program {
         last.before();

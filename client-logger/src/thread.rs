@@ -144,6 +144,14 @@ impl RegisterValues for Thread {
     }
 }
 
+/// Whether the calling thread, which a signal has interrupted in a system call, is in one of the logger's or of DynamoRIO's, and not of
+/// the program's; for a signal handler.
+pub fn is_in_own_call() -> bool {
+    let thread = Slot::Thread.read() as *const Thread;
+    // SAFETY: the thread's structure lives as long as the slot refers to it; this byte is read alone.
+    !thread.is_null() && unsafe { !(&raw const (*thread).syscall.made).read() }
+}
+
 /// The thread that DynamoRIO's context is of.
 pub fn of<'a>(context: *mut c_void) -> Option<&'a mut Thread> {
     // SAFETY: the field holds null or what `Thread::start` put there, and is used on its own thread only.

@@ -79,6 +79,8 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     if info.type_ == sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY {
         thread.mask.delivered(info.sig);
     }
+    // A return from a handler has no second half.
+    thread.syscall.made = false;
     if process::get().over() {
         thread.follow_end();
     }

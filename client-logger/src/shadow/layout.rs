@@ -172,7 +172,7 @@ impl Layout {
 pub enum Kind {
     /// At a distance; whether the initial stack is going to be moved.
     Distance {
-        /// See [`Shadow::at_distance`].
+        /// See [`Shadow::at_distance`](super::Shadow::at_distance).
         stack_moves: bool,
     },
     /// With a key.

@@ -6,6 +6,7 @@
 //! there is a handler are left to DynamoRIO where they arrive.
 
 use super::{Mask, SENT_FAULTS, TAKEN, bit, is_in_call, over, send_to_this_thread, this_thread};
+use crate::thread;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -63,8 +64,8 @@ unsafe fn is_dynamorios(signal: i32, info: *const u8) -> bool {
     signal == libc::SIGILL && code == libc::SI_QUEUE && errno != 0
 }
 
-/// A signal that looks like a fault, but was sent, has come. Unless it has interrupted a system call, it is held. Returns whether
-/// it is.
+/// A signal that looks like a fault, but was sent, has come. Unless it has interrupted a system call of the program's, it is held.
+/// Returns whether it is.
 ///
 /// # Safety
 /// In the signal's handler, with the kernel's pointers.
@@ -76,10 +77,13 @@ pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *con
     TAKEN.fetch_add(1, Ordering::Relaxed);
     SENT_FAULTS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: as above.
-    if unsafe { is_in_call(context) } || over() {
+    let in_call = unsafe { is_in_call(context) };
+    let not_taken = bit(signal) & NOT_TAKEN != 0;
+    // What DynamoRIO does not take in a client's code it does not take in a client's system call either.
+    if over() || in_call && !(not_taken && thread::is_in_own_call()) {
         return false;
     }
-    if bit(signal) & NOT_TAKEN != 0 && !KILLS.load(Ordering::Relaxed) & bit(signal) != 0 {
+    if not_taken && !KILLS.load(Ordering::Relaxed) & bit(signal) != 0 {
         return false;
     }
     let take = |place: &&Place| place.tid.compare_exchange(0, FILLING, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -92,8 +96,8 @@ pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *con
     true
 }
 
-/// The calling thread, whose mask this is, is where it can take signals: it gets those that are held for it. Returns the signal that kills it right there,
-/// if one does, and its code.
+/// The calling thread, whose mask this is, is where it can take signals: it gets those that are held for it. Returns the signal
+/// that kills it right there, if one does, and its code.
 pub(super) fn let_in(mask: &Mask) -> Option<Sent> {
     if HELD.load(Ordering::Acquire) == 0 {
         return None;
