@@ -216,6 +216,9 @@ pub unsafe fn unmap_table(table: *mut u8) {
     });
 }
 
+/// So many places are tried for a shadow whose place turns out to be taken.
+const MOST_TRIED: usize = 100;
+
 /// Most shadows that wait for other threads.
 const MOST_FREE: usize = 16;
 
@@ -313,21 +316,38 @@ impl Shadow {
     /// A shadow for a thread that is going to access these ranges, and that asks, before it accesses memory for the first time,
     /// whether the shadow of that is there.
     pub fn lazy(kind: Kind, needs: &[Range<u64>]) -> Option<Self> {
-        let shadow = Self::take(|all, mapping| all.waits(mapping, kind, needs), |all| Room::place(all, kind, needs))?;
-        shadows(|all| all.claim(shadow.mapping, needs));
-        Some(shadow)
+        // What was known of the address space may be out of date.
+        for _ in 0..MOST_TRIED {
+            let shadow =
+                Self::take(|all, mapping| all.waits(mapping, kind, needs), |all| Room::place(all, kind, needs))?;
+            if shadow.reserve_claims(needs) {
+                return Some(shadow);
+            }
+        }
+        None
     }
 
     /// Sees to it that such a shadow waits for a thread. `false` if there is no room.
     pub fn prepare(kind: Kind, needs: &[Range<u64>]) -> bool {
-        shadows(|all| {
-            if all.free.iter().any(|mapping| all.waits(*mapping, kind, needs)) {
-                return true;
-            }
-            let placed = Room::place(all, kind, needs);
-            all.free.extend(placed);
-            placed.is_some()
-        })
+        if shadows(|all| all.free.iter().any(|mapping| all.waits(*mapping, kind, needs))) {
+            return true;
+        }
+        let shadow = Self::lazy(kind, needs);
+        shadow.inspect(|shadow| shadow.release()).is_some()
+    }
+
+    /// Reserves the shadow of what any thread accesses, the code first of all, and of these ranges, or gives it up: the program's
+    /// memory may have grown there.
+    fn reserve_claims(self, needs: &[Range<u64>]) -> bool {
+        let claimed = shadows(|all| {
+            all.claim(self.mapping, needs);
+            all.all.get(&self.mapping).map_or_else(Vec::new, |own| own.claimed.clone())
+        });
+        let all = claimed.into_iter().all(|start| self.reserve(start));
+        if !all {
+            self.discard();
+        }
+        all
     }
 
     /// Reserves the shadow of all that needs one, or gives it up.
