@@ -44,6 +44,12 @@ impl Density {
         Self { lines: Counts::new(), pages: Counts::new() }
     }
 
+    /// An interval begins.
+    pub fn clear(&mut self) {
+        self.lines.0.clear();
+        self.pages.0.clear();
+    }
+
     /// There is a first load at this address: the addresses around it that are to be logged along with it.
     pub fn note(&mut self, address: u64) -> Option<Range<u64>> {
         if self.lines.count(address / LINE) < CROWD {

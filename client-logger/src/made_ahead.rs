@@ -33,6 +33,12 @@ impl MadeAhead {
         Self { last: 0, chunks: unsafe { Pages::zeroed(CHUNKS as usize) } }
     }
 
+    /// An interval begins.
+    pub fn clear(&mut self) {
+        self.last = 0;
+        self.chunks.clear();
+    }
+
     fn entry(&mut self, chunk: u64) -> &mut (u32, u16) {
         &mut self.chunks[(chunk % CHUNKS) as usize]
     }

@@ -24,6 +24,15 @@ impl<T> Pages<T> {
         memory_limit::mapped(memory, bytes);
         Self { start: memory.cast(), len }
     }
+
+    /// All of them become zero bytes again, where they are: other memory would change where the program's comes to lie.
+    pub fn clear(&mut self) {
+        let bytes = self.len * size_of::<T>();
+        // SAFETY: a private, anonymous mapping of ours, whose pages the kernel replaces by zeros, which are values of the type.
+        if unsafe { libc::madvise(self.start.cast(), bytes, libc::MADV_DONTNEED) } != 0 {
+            crate::die("the recorder's memory cannot be cleared");
+        }
+    }
 }
 
 impl<T> Drop for Pages<T> {

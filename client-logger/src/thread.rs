@@ -496,8 +496,8 @@ impl Thread {
 
     fn checkpoint(&mut self, process: &Process, regs: RegisterFile) -> Result<(), String> {
         self.shadow.clear_for(self.interval, process.threaded());
-        self.density = Density::new();
-        self.made_ahead = MadeAhead::new();
+        self.density.clear();
+        self.made_ahead.clear();
         let code = process.code();
         for (address, bytes) in code.pages() {
             self.shadow.write(Addr(address), bytes);
