@@ -25,6 +25,11 @@ const fn error(number: i32) -> Option<i64> {
     Some(-(number as i64))
 }
 
+/// The kernel's answer to a system call of the program's that was made here, as libc returns it.
+pub fn made(result: i64) -> Option<i64> {
+    if result < 0 { error(std::io::Error::last_os_error().raw_os_error()?) } else { Some(result) }
+}
+
 /// The result of a system call that is not to be made; none if it is to be made, with the arguments that it has by then.
 ///
 /// # Safety
@@ -60,8 +65,7 @@ pub unsafe fn instead(context: *mut c_void, thread: &mut Thread, number: i64, ar
                 return error(libc::EINVAL);
             }
             // SAFETY: the program's own call; the kernel checks the pointer.
-            let result = unsafe { libc::syscall(libc::SYS_signalfd4, args[0], args[1], SET_BYTES, flags) };
-            if result < 0 { error(std::io::Error::last_os_error().raw_os_error()?) } else { Some(result) }
+            made(unsafe { libc::syscall(libc::SYS_signalfd4, args[0], args[1], SET_BYTES, flags) })
         }
         libc::SYS_prctl if args[0] as i32 == libc::PR_SET_TSC && args[1] as i32 == libc::PR_TSC_SIGSEGV => {
             warn_once(

@@ -2,6 +2,7 @@
 //! down the new time before it says what was left of the old one, and a timer from before an `execve` has to run twice. No client of
 //! ours has one, so the program gets the kernel's own.
 
+use crate::answers;
 use bugnet_dr::sys;
 
 /// `ITIMER_REAL`, `ITIMER_VIRTUAL` and `ITIMER_PROF`.
@@ -13,8 +14,7 @@ pub fn instead(number: i64, args: &[u64; 6]) -> Option<i64> {
         return None;
     }
     // SAFETY: the program's own call; the kernel checks the pointers.
-    let result = unsafe { libc::syscall(number, args[0], args[1], args[2]) };
-    if result < 0 { Some(-i64::from(std::io::Error::last_os_error().raw_os_error()?)) } else { Some(result) }
+    answers::made(unsafe { libc::syscall(number, args[0], args[1], args[2]) })
 }
 
 /// The program is about to begin: DynamoRIO, which has looked at the timers that there were before, passes on when one is over.

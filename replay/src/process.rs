@@ -199,9 +199,9 @@ impl std::fmt::Debug for Process {
 fn close_others_on_exec(command: &mut Command) {
     let close = || {
         let (first, last) = (CONTROL_FD.cast_unsigned() + 1, u32::MAX);
+        // Kernels before 5.11 do not know this flag. They keep the descriptors open, which harms nothing but tidiness.
         // SAFETY: a system call on numbers only; with this flag it closes nothing yet, so that the descriptor by
         // which the standard library learns of a failed exec stays open until then.
-        // Kernels before 5.11 do not know it. They keep the descriptors open, which harms nothing but tidiness.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC) };
         Ok(())
     };

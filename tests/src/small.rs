@@ -12,7 +12,7 @@
 //! | `message: ...` | text of the warning with which exact replay ends early, or a limit is named; without it, none |
 //! | `intervals: no` | only the default interval is tried |
 
-use crate::bugnet::run;
+use crate::bugnet::{run, source_tree};
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -61,6 +61,15 @@ impl Header {
         }
         Ok(header)
     }
+}
+
+/// Builds a program of `tests/programs`, with these flags.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_named(name: &str, flags: &[&str], folder: &Path) -> Result<PathBuf> {
+    let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    build(&source_tree().join("tests/programs").join(name), &Header { flags, ..Header::default() }, folder)
 }
 
 /// Builds a program: C against libc, assembly without it.

@@ -2,8 +2,8 @@
 //! `kill -9`. All of it replays, thread by thread and merged.
 
 use anyhow::{Context, Result, bail, ensure};
-use bugnet_tests::bugnet::{INCOMPLETE, Job, Workshop, must_end_with, must_pass, printed, source_tree};
-use bugnet_tests::small::{Header, build};
+use bugnet_tests::bugnet::{INCOMPLETE, Job, Workshop, must_end_with, must_pass, printed};
+use bugnet_tests::small::build_named;
 use fastrand::Rng;
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -65,8 +65,7 @@ impl Program {
         if first.starts_with('/') {
             return Ok(Job::new(dir, self.command.iter().copied()));
         }
-        let source = source_tree().join(format!("tests/programs/waits/{first}.c"));
-        let binary = build(&source, &Header { flags: vec!["-pthread".into()], ..Header::default() }, dir)?;
+        let binary = build_named(&format!("waits/{first}.c"), &["-pthread"], dir)?;
         Ok(Job::new(dir, [binary.to_string_lossy().as_ref()].iter().chain(rest).copied()))
     }
 

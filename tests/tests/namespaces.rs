@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::alike::{Place, namespace};
-use bugnet_tests::bugnet::{Workshop, source_tree};
-use bugnet_tests::small::{Header, build};
+use bugnet_tests::bugnet::Workshop;
+use bugnet_tests::small::build_named;
 
 /// What hangs is ended, and then is not as natively.
 const PATIENTLY: &str = "exec timeout -k 5 60";
@@ -49,9 +49,7 @@ fn with_a_proc_of_its_own() -> Result<()> {
 fn the_end_of_a_namespace_cuts_logs_off() -> Result<()> {
     let workshop = Workshop::new("namespaces-end")?;
     let place = Place::new(&workshop)?;
-    let source = source_tree().join("tests/programs/processes/namespace_ends.c");
-    let header = Header { flags: vec!["-pthread".into()], ..Header::default() };
-    let program = build(&source, &header, &workshop.path)?;
+    let program = build_named("processes/namespace_ends.c", &["-pthread"], &workshop.path)?;
     place.alike(&format!("{PATIENTLY} $RECORD {}", program.display()))?;
     let check = place.bugnet("check")?;
     ensure!(check.contains("cut off, sound up to there"), "{check}");

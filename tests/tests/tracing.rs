@@ -2,25 +2,17 @@
 
 use anyhow::Result;
 use bugnet_tests::alike::Place;
-use bugnet_tests::bugnet::{Workshop, source_tree};
-use bugnet_tests::small::{Header, build};
-use std::process::Command;
+use bugnet_tests::bugnet::Workshop;
+use bugnet_tests::small::build_named;
 
 /// What hangs is ended, and then is not as natively.
 const PATIENTLY: &str = "exec timeout -k 5 120";
-
-/// Whether a program can be started.
-fn is_there(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
 
 #[test]
 fn breakpoints() -> Result<()> {
     let workshop = Workshop::new("tracing-breakpoints")?;
     let place = Place::new(&workshop)?;
-    let source = source_tree().join("tests/programs/processes/tracer.c");
-    let header = Header { flags: vec!["-no-pie".into()], ..Header::default() };
-    let program = build(&source, &header, &workshop.path)?;
+    let program = build_named("processes/tracer.c", &["-no-pie"], &workshop.path)?;
     let recorded = place.alike(&format!("{PATIENTLY} $RECORD {}", program.display()))?;
     place.is_unrecorded(&recorded, "traces it")?;
     workshop.done()
@@ -28,14 +20,9 @@ fn breakpoints() -> Result<()> {
 
 #[test]
 fn gdb() -> Result<()> {
-    if !is_there("gdb") {
-        return Ok(());
-    }
     let workshop = Workshop::new("tracing-gdb")?;
     let place = Place::new(&workshop)?;
-    let source = source_tree().join("tests/programs/processes/tracer.c");
-    let header = Header { flags: vec!["-no-pie".into()], ..Header::default() };
-    let program = build(&source, &header, &workshop.path)?;
+    let program = build_named("processes/tracer.c", &["-no-pie"], &workshop.path)?;
     let commands = "-ex 'break triple' -ex 'run traced' -ex backtrace -ex 'print x' -ex continue";
     // One line names the process by its number.
     let line = format!(
@@ -49,9 +36,6 @@ fn gdb() -> Result<()> {
 
 #[test]
 fn strace() -> Result<()> {
-    if !is_there("strace") {
-        return Ok(());
-    }
     let workshop = Workshop::new("tracing-strace")?;
     let place = Place::new(&workshop)?;
     let line = "timeout -k 5 120 $RECORD strace -f -o calls -e trace=execve,exit_group sh -c '/bin/echo text; exit 5'; \
@@ -63,9 +47,6 @@ fn strace() -> Result<()> {
 
 #[test]
 fn valgrind() -> Result<()> {
-    if !is_there("valgrind") {
-        return Ok(());
-    }
     let workshop = Workshop::new("tracing-valgrind")?;
     let place = Place::new(&workshop)?;
     let recorded = place.alike(&format!("{PATIENTLY} $RECORD valgrind -q sh -c '/bin/echo text; exit 5'"))?;
