@@ -9,15 +9,14 @@ use std::ops::Range;
 const WORD: u64 = 8;
 const WORDS: usize = (Addr::PAGE / WORD) as usize;
 
-/// Layout of an entry: a bit that says that more than one thread has stored here, 16 bits of thread (see below), and 47
-/// of its instruction count.
-const SEVERAL: u64 = 1 << 63;
-const THREAD_SHIFT: u32 = 47;
-const AT: u64 = (1 << THREAD_SHIFT) - 1;
+/// In what is known of a word's writer: a bit that says that more than one thread has stored there.
+const SEVERAL: u32 = 1 << 31;
+/// The other bits: the thread's index and one, or one of the following two.
+const THREAD: u32 = SEVERAL - 1;
 /// No thread has written here.
-const NOBODY: u64 = 0;
+const NOBODY: u32 = 0;
 /// Memory was changed by a system call since a thread wrote here.
-const SYSTEM: u64 = 0xffff;
+const SYSTEM: u32 = THREAD;
 /// Most threads.
 pub const MAX_THREADS: usize = SYSTEM as usize - 1;
 
@@ -41,7 +40,10 @@ pub enum Origin {
 
 /// A page.
 struct Page {
-    words: [u64; WORDS],
+    /// For each word, who stored there last.
+    writers: [u32; WORDS],
+    /// For each word, how many instructions that thread had executed.
+    at: [u64; WORDS],
     /// For each word, a bit for each of its bytes that a thread has stored.
     stored: [u8; WORDS],
 }
@@ -69,15 +71,16 @@ fn words(range: Range<usize>) -> impl Iterator<Item = (usize, u8)> {
 impl Origins {
     /// A thread stored there, after `at` instructions.
     pub fn store(&mut self, addr: u64, len: u64, thread: usize, at: u64) {
-        let new = (thread as u64 + 1) << THREAD_SHIFT | at & AT;
+        let new = thread as u32 + 1;
         for (page, range) in pieces(addr, len) {
-            let empty = || Box::new(Page { words: [NOBODY; WORDS], stored: [0; WORDS] });
+            let empty = || Box::new(Page { writers: [NOBODY; WORDS], at: [0; WORDS], stored: [0; WORDS] });
             let page = self.pages.get_or_insert(page, empty);
             for (word, bytes) in words(range) {
-                let entry = &mut page.words[word];
-                let old = *entry >> THREAD_SHIFT & SYSTEM;
-                let other = old != NOBODY && old != SYSTEM && old != thread as u64 + 1;
-                *entry = new | *entry & SEVERAL | if other { SEVERAL } else { 0 };
+                let writer = &mut page.writers[word];
+                let old = *writer & THREAD;
+                let other = old != NOBODY && old != SYSTEM && old != new;
+                *writer = new | *writer & SEVERAL | if other { SEVERAL } else { 0 };
+                page.at[word] = at;
                 page.stored[word] |= bytes;
             }
         }
@@ -89,7 +92,7 @@ impl Origins {
             for (word, bytes) in words(range) {
                 page.stored[word] &= !bytes;
                 if page.stored[word] == 0 {
-                    page.words[word] = SYSTEM << THREAD_SHIFT;
+                    page.writers[word] = SYSTEM;
                 }
             }
         };
@@ -131,18 +134,18 @@ impl Origins {
     pub fn of(&self, addr: u64, reader: usize) -> Origin {
         let (word, byte) = ((addr % Addr::PAGE / WORD) as usize, addr % WORD);
         let page = self.pages.get(addr & !(Addr::PAGE - 1));
-        let (entry, stored) =
-            page.map_or((NOBODY, false), |page| (page.words[word], page.stored[word] >> byte & 1 == 1));
-        let thread = entry >> THREAD_SHIFT & SYSTEM;
+        let (entry, at, stored) = page
+            .map_or((NOBODY, 0, false), |page| (page.writers[word], page.at[word], page.stored[word] >> byte & 1 == 1));
+        let thread = entry & THREAD;
         let system = thread == SYSTEM || self.kernel_words.contains(&(addr / WORD));
         if system || self.shared.iter().any(|range| range.contains(&addr)) {
             Origin::System
         } else if thread == NOBODY || !stored {
             Origin::Unwritten
-        } else if thread == reader as u64 + 1 && entry & SEVERAL == 0 {
+        } else if thread == reader as u32 + 1 && entry & SEVERAL == 0 {
             Origin::Outside
         } else {
-            Origin::Thread { writer: thread as usize - 1, at: entry & AT }
+            Origin::Thread { writer: thread as usize - 1, at }
         }
     }
 }
