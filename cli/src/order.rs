@@ -7,7 +7,7 @@ use crate::processes::selected;
 use crate::replay::exit_code;
 use crate::terminal::output;
 use bugnet_format::complete::{Gap, Gaps, Mentions};
-use bugnet_format::merged::Segment;
+use bugnet_format::package::Segment;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
 use bugnet_replay::describe;

@@ -573,19 +573,36 @@ impl Shadow {
         shadows(|all| all.overlapping(range).contains(&self.mapping))
     }
 
-    /// Calls `f(offset, shadow, length)` on the pieces of a range that lie in one granule each, reserved.
-    fn pieces(self, address: u64, len: usize, mut f: impl FnMut(usize, *mut u8, usize)) {
+    /// Calls `f(offset, shadow, length)` on the pieces of a range that lie in one granule each, reserved. The address for whose
+    /// shadow there is no room, if there is none.
+    fn try_pieces(self, address: u64, len: usize, mut f: impl FnMut(usize, *mut u8, usize)) -> Result<(), u64> {
         let mut done = 0;
         while done < len && !self.is_none() {
             let at = self.of(address + done as u64);
             let piece = ((GRANULE - (at & (GRANULE - 1))) as usize).min(len - done);
             if !self.reserve(at) {
-                process::get().end(&format!("no room for the shadow of the memory at {:#x}", self.address(at)));
-                return;
+                return Err(self.address(at));
             }
             f(done, at as *mut u8, piece);
             done += piece;
         }
+        Ok(())
+    }
+
+    /// The same; recording ends where there is no room.
+    fn pieces(self, address: u64, len: usize, f: impl FnMut(usize, *mut u8, usize)) {
+        if let Err(at) = self.try_pieces(address, len, f) {
+            process::get().end(&format!("no room for the shadow of the memory at {at:#x}"));
+        }
+    }
+
+    /// Puts bytes into the picture. `false` if there is no room for all of them.
+    pub fn try_write(self, address: u64, bytes: &[u8]) -> bool {
+        let written = self.try_pieces(address, bytes.len(), |done, shadow, len| {
+            // SAFETY: reserved shadow memory of a thread that does not run meanwhile.
+            unsafe { std::ptr::copy_nonoverlapping(bytes[done..].as_ptr(), shadow, len) };
+        });
+        written.is_ok()
     }
 
     /// Reserves the shadow of a range. `false` if something else lies there.

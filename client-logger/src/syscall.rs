@@ -270,6 +270,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
     let process = process::get();
     if process.stream(args[0]) != OutputStream::None {
         for (address, len) in output_buffers(number, &args) {
+            thread.make_room_in_call(address, len);
             thread.supply(position, address, len);
         }
     }

@@ -28,12 +28,11 @@ use crate::writer::Writer;
 use bugnet_dr::access::RegisterValues;
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{context, fpu, sys};
-use bugnet_format::cache::Picture;
 use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{ALIGNMENT_CHECK, ARITHMETIC_FLAGS, COMPARED_FLAGS, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Tid};
+use bugnet_format::types::{CodeSeq, IntervalNo, Tid};
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -498,10 +497,10 @@ impl Thread {
         self.shadow.clear_for(self.interval, process.threaded());
         self.density.clear();
         self.made_ahead.clear();
-        let code = process.code();
-        for (address, bytes) in code.pages() {
-            self.shadow.write(Addr(address), bytes);
+        if !self.picture_code() {
+            return Err(room::TOO_FAR_APART.to_owned());
         }
+        let code = process.code();
         let header = IntervalHeader {
             pid: process.id.pid,
             tid: self.tid,

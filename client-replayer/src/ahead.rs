@@ -3,10 +3,10 @@
 //! What is found there holds as long as the code does: the block has to go when one of the pages that were looked at
 //! changes.
 
+use crate::code::Code;
 use crate::instruction;
-use crate::memory::Memory;
 use bugnet_dr::access::classify;
-use bugnet_dr::decode::{Decoder, MAX_LEN};
+use bugnet_dr::decode::Decoder;
 use bugnet_dr::ir::{ARITHMETIC, Block, Instr};
 use bugnet_dr::liveness;
 use bugnet_format::types::Addr;
@@ -32,7 +32,7 @@ impl Ways {
 
 /// Flags, bits of [`ARITHMETIC`], that may be read behind a block that ends with `last`, and the pages whose code says
 /// that others are not.
-pub fn live_behind(block: &Block, last: Instr, memory: &Memory) -> (u32, Vec<u64>) {
+pub fn live_behind(block: &Block, last: Instr, code: &Code) -> (u32, Vec<u64>) {
     let next = last.pc() + last.len(block);
     let Ways(ways) = Ways::behind(last, next);
     if ways.is_empty() {
@@ -41,19 +41,19 @@ pub fn live_behind(block: &Block, last: Instr, memory: &Memory) -> (u32, Vec<u64
     // SAFETY: the thread's own context, in an event of DynamoRIO's.
     let mut decoder = unsafe { Decoder::new(block.context) };
     let mut pages = Vec::new();
-    let live = ways.into_iter().fold(0, |live, way| live | live_at(&mut decoder, way, memory, &mut pages));
+    let live = ways.into_iter().fold(0, |live, way| live | live_at(&mut decoder, way, code, &mut pages));
     (live, pages)
 }
 
-fn live_at(decoder: &mut Decoder, start: u64, memory: &Memory, pages: &mut Vec<u64>) -> u32 {
+fn live_at(decoder: &mut Decoder, start: u64, code: &Code, pages: &mut Vec<u64>) -> u32 {
     let (mut pc, mut live, mut open) = (start, 0, ARITHMETIC);
     for _ in 0..STEPS {
         if open == 0 {
             return live;
         }
-        let Some((instr, len)) = decoder.decode(pc, &memory.read(pc, MAX_LEN as u64)) else { break };
+        let Some((instr, len)) = decoder.decode(pc, &code.instruction(pc)) else { break };
         let len = len as u64;
-        if !memory.is_code(pc, len) || !instruction::runs(&classify(instr)) {
+        if !code.has(pc, len) || !instruction::runs(&classify(instr)) {
             break;
         }
         for at in [pc, pc + len - 1].map(|at| Addr(at).page().0) {

@@ -26,38 +26,45 @@
 //! While such code runs, `left` is in a register, see [`crate::counter`]. `sub` counts where the program overwrites all
 //! arithmetic flags before it reads one; elsewhere, `lea` counts and `jecxz` tests, with RCX in a slot meanwhile. Whoever
 //! looks at the registers between must not rely on such flags ([`crate::site::Span::unknown_flags`]), or have all of them
-//! kept (`exact_flags` in [`Replay`]). They are kept, too, where code changes: it might read them then. An instruction that
+//! kept (`exact_flags` in [`Engine`]). They are kept, too, where code changes: it might read them then. An instruction that
 //! replay does not execute (a system call, `rdtsc`...), or of which the log has no code, ends its block: the client is
-//! called instead of it.
+//! called instead of it. Where reads are compared, the client is also called before each instruction that accesses memory.
+//!
+//! Instructions come from the code picture of the thread that runs. What DynamoRIO finds in memory may be something else,
+//! which threads have stored there since, or before.
 
 use crate::ahead;
+use crate::code::Code;
 use crate::counter::Lending;
-use crate::instruction;
-use crate::memory::Memory;
-use crate::replay::Replay;
-use crate::site::{Built, Site, Sites, SpanId, Split, SplitId};
+use crate::engine::Engine;
+use crate::instruction::{self, Instruction};
+use crate::site::{Access, Built, Site, SpanId, Split, SplitId};
 use crate::state;
 use crate::stub::Stub;
 use crate::tags;
 use crate::watch;
-use bugnet_dr::access::classify;
+use bugnet_dr::access::{Action, classify};
+use bugnet_dr::decode::MAX_LEN;
 use bugnet_dr::ir::{ARITHMETIC, Block, Gpr, Instr, Instrs, Opnd};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Most instructions of a block that is made from a copy.
+const LONGEST_COPY: usize = 64;
+
 /// Cuts the program's instructions behind the first that replay does not execute; whether there is such a one.
-fn cut(block: &Block, instrs: &mut Instrs, memory: &Memory) -> bool {
-    let end = instrs.iter().position(|instr| !runs(block, *instr, memory));
+fn cut(block: &Block, instrs: &mut Instrs, code: &Code) -> bool {
+    let end = instrs.iter().position(|instr| !runs(block, *instr, code));
     let Some(end) = end else { return false };
     instrs.drain(end + 1..).for_each(|instr| block.remove(instr));
     true
 }
 
 /// Whether replay executes the instruction.
-fn runs(block: &Block, instr: Instr, memory: &Memory) -> bool {
-    memory.is_code(instr.pc(), instr.len(block)) && instruction::runs(&classify(instr))
+fn runs(block: &Block, instr: Instr, code: &Code) -> bool {
+    code.has(instr.pc(), instr.len(block)) && instruction::runs(&classify(instr))
 }
 
 /// DynamoRIO's event for each block that it builds.
@@ -74,97 +81,162 @@ pub unsafe extern "C" fn on_block(
     // Translations are stored, since the program's code may have changed by the time that one is asked for.
     const FLAGS: sys::dr_emit_flags_t = sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS;
     // SAFETY: an event of the only thread; not during a clean call, as that returns to the dispatcher before.
-    let replay = unsafe { state::replay() };
-    replay.stub.prepare(context);
+    let engine = unsafe { state::engine() };
+    engine.hide_code();
+    engine.stub.prepare(context);
     // SAFETY: the pointers of the event; the block is dropped when it returns.
     let block = unsafe { Block::new(context, list) };
     let start = tag as u64;
     block.restore_requests();
-    let mut instrs = block.app_instrs();
+    let instrs = block.app_instrs();
     let Some(first) = instrs.first().copied() else { return FLAGS };
 
-    if replay.is_gate(start) {
-        let site = replay.sites.add(Site::Instead(start));
-        call(&block, &replay.stub, Some(first), site);
+    if engine.is_gate(start) {
+        let site = engine.sites.add(Site::Instead(start));
+        call(&block, &engine.stub, Some(first), site);
         return FLAGS;
     }
-    if let Some(Built::Split(split)) = replay.sites.built(start) {
-        let copies = copy_span(&block, replay.sites.split(split).span, &replay.sites);
+    if let Some(Built::Split(split)) = engine.sites.built(start) {
         instrs.into_iter().for_each(|instr| block.remove(instr));
-        instrument_split(&block, replay, split, &copies);
+        let copies = copy_span(&block, engine, split);
+        instrument_split(&block, engine, split, &copies);
         return FLAGS;
     }
-    if replay.memory.is_own(start) {
+    if engine.memory.is_own(start) {
         return FLAGS;
     }
 
-    let opaque = cut(&block, &mut instrs, &replay.memory);
+    let Own { mut instrs, is_none } = own_instructions(&block, engine, instrs);
+    let opaque = is_none || cut(&block, &mut instrs, &engine.code);
     let count = instrs.len() - usize::from(opaque);
     let last = instrs.last().map_or(start, |last| last.pc() + last.len(&block) - 1);
-    let span = replay.sites.add_block(start, last, count as u32, opaque);
+    let span = engine.sites.add_block(start, last, count as u32, opaque);
     let program = &instrs[..count];
-    let watched = replay.memory.watch.is_some();
-    let lending = Lending::begin(&block, &replay.stub, program, |_| watched, instrs.get(count).copied());
+    let called = calls(engine, program);
+    let lending = Lending::begin(&block, &engine.stub, program, |index| called[index], instrs.get(count).copied());
     if count > 0 {
-        count_down(&block, replay, program, span, opaque, last);
+        count_down(&block, engine, program, span, opaque, last);
     }
     if opaque {
-        instead(&block, replay, instrs[count]);
+        instead(&block, engine, instrs[count]);
     }
-    if let Some(watch) = &replay.memory.watch {
-        let ahead = (0..count as i64).map(|index| index - count as i64);
-        watch::instrument(&block, &replay.stub, watch, program.iter().copied().zip(ahead));
-    }
-    replay.sites.span_mut(span).borrowed = lending.end(&block, &replay.stub);
+    observe(&block, engine, program, |index| index as i64 - count as i64);
+    engine.sites.span_mut(span).borrowed = lending.end(&block, &engine.stub);
     FLAGS
 }
 
+/// The instructions of a block.
+struct Own {
+    instrs: Instrs,
+    /// There is one, which stands for what is none.
+    is_none: bool,
+}
+
+/// The instructions of a block that begins, which DynamoRIO has found in memory: those of the running thread.
+fn own_instructions(block: &Block, engine: &mut Engine, mut instrs: Instrs) -> Own {
+    let Engine { code, memory, copy, .. } = engine;
+    let start = instrs[0].pc();
+    // As far as the picture reaches: behind it, memory may hold anything.
+    let known = instrs.iter().take_while(|instr| code.has(instr.pc(), instr.len(block))).count();
+    let end = instrs[..known].last().map_or(start, |last| last.pc() + last.len(block));
+    let is_own = known > 0 && code.read(start, (end - start) as usize) == memory.read(start, end - start);
+    if is_own || !code.has(start, 1) {
+        return Own { instrs, is_none: false };
+    }
+    if Instruction::decode(start, code).is_none() {
+        instrs.drain(1..).for_each(|instr| block.remove(instr));
+        return Own { instrs, is_none: true };
+    }
+    instrs.iter().for_each(|instr| block.remove(*instr));
+    *copy = code.read(start, LONGEST_COPY * MAX_LEN);
+    // SAFETY: the copy stays until the next block begins.
+    let instrs = unsafe { block.decode_apps(start, copy, |instr| runs(block, instr, code)) };
+    Own { instrs, is_none: false }
+}
+
+/// Whether the client is called before each instruction of a block, for what observes it.
+fn calls(engine: &Engine, instrs: &[Instr]) -> Vec<bool> {
+    let watched = engine.memory.watch.is_some();
+    let compared = engine.compare.is_some();
+    instrs.iter().map(|instr| watched || compared && accesses(*instr)).collect()
+}
+
+/// Whether the instruction reads or writes memory.
+fn accesses(instr: Instr) -> bool {
+    match classify(instr) {
+        Action::Execute { reads, writes } => !(reads.is_empty() && writes.is_empty()),
+        Action::Repeat(_) => true,
+        _ => false,
+    }
+}
+
+/// Calls the client before the instructions that are observed; `ahead` says how far the position of each is ahead of the counter.
+///
+/// R11 counts where the client is called.
+fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], ahead: impl Fn(usize) -> i64) {
+    if engine.compare.is_some() {
+        for (index, instr) in instrs.iter().enumerate().filter(|(_, instr)| accesses(**instr)) {
+            let (pc, ahead) = (instr.pc(), ahead(index));
+            let Some(instruction) = Instruction::decode(pc, &engine.code) else { continue };
+            let repeats = matches!(instruction.action(), Action::Repeat(_));
+            let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
+            let access = engine.sites.add_access(Access { pc, ahead, instruction, bytes });
+            let site = engine.sites.add(Site::Access(access));
+            call(block, &engine.stub, Some(*instr), site);
+        }
+    }
+    if let Some(watch) = &engine.memory.watch {
+        let ahead = (0..instrs.len()).map(ahead);
+        watch::instrument(block, &engine.stub, watch, instrs.iter().copied().zip(ahead));
+    }
+}
+
 /// Whether all flags are dead at the start of a block, so that counting may change them.
-fn flags_dead(block: &Block, replay: &mut Replay, instrs: &[Instr], span: SpanId, opaque: bool, last: u64) -> bool {
+fn flags_dead(block: &Block, engine: &mut Engine, instrs: &[Instr], span: SpanId, opaque: bool, last: u64) -> bool {
     let (Some(first), Some(final_one)) = (instrs.first(), instrs.last()) else { return false };
-    if replay.keeps_flags(&[first.pc(), last]) {
+    if engine.keeps_flags(&[first.pc(), last]) {
         return false;
     }
     let behind = liveness::flags_before(instrs, ARITHMETIC);
     if behind == 0 || opaque || liveness::flags_before(instrs, 0) != 0 {
         return behind == 0;
     }
-    let (live, pages) = ahead::live_behind(block, *final_one, &replay.memory);
-    if liveness::flags_before(instrs, live) != 0 || replay.keeps_flags(&pages) {
+    let (live, pages) = ahead::live_behind(block, *final_one, &engine.code);
+    if liveness::flags_before(instrs, live) != 0 || engine.keeps_flags(&pages) {
         return false;
     }
-    replay.sites.depends_on(span, &pages);
+    engine.sites.depends_on(span, &pages);
     true
 }
 
 /// The start of a block, of which `last` is the address of the last byte: subtracts its `instrs` from `left`, and calls the
 /// client if that is negative then.
-fn count_down(block: &Block, replay: &mut Replay, instrs: &[Instr], span: SpanId, opaque: bool, last: u64) {
+fn count_down(block: &Block, engine: &mut Engine, instrs: &[Instr], span: SpanId, opaque: bool, last: u64) {
     let first = instrs[0];
-    let site = replay.sites.add(Site::Crossing(span));
+    let site = engine.sites.add(Site::Crossing(span));
     let count = instrs.len() as u32;
-    let loud = flags_dead(block, replay, instrs, span, opaque, last);
-    let crossing = replay.stub.crossing(site, !loud);
+    let loud = flags_dead(block, engine, instrs, span, opaque, last);
+    let crossing = engine.stub.crossing(site, !loud);
     // SAFETY: makes a value from an address.
     let target = Opnd(unsafe { sys::opnd_create_pc(crossing) });
     if loud {
-        replay.sites.span_mut(span).unknown_flags = ARITHMETIC;
+        engine.sites.span_mut(span).unknown_flags = ARITHMETIC;
         block.meta(Some(first), block.raw(&Stub::count_down(count)));
         block.meta(Some(first), block.make(sys::OP_js, &[], &[target]));
         return;
     }
-    block.meta(Some(first), block.raw(&replay.stub.count_down_quietly(count)));
+    block.meta(Some(first), block.raw(&engine.stub.count_down_quietly(count)));
     block.meta(Some(first), block.make(sys::OP_jmp, &[], &[target]));
     if liveness::analyse(instrs)[0].gprs & Gpr::RCX.bit() != 0 {
-        block.meta(Some(first), block.raw(&replay.stub.restore_rcx()));
+        block.meta(Some(first), block.raw(&engine.stub.restore_rcx()));
     }
 }
 
 /// Calls the client instead of the block's last instruction.
-fn instead(block: &Block, replay: &mut Replay, last: Instr) {
+fn instead(block: &Block, engine: &mut Engine, last: Instr) {
     let pc = last.pc();
-    let site = replay.sites.add(Site::Instead(pc));
-    call(block, &replay.stub, Some(last), site);
+    let site = engine.sites.add(Site::Instead(pc));
+    call(block, &engine.stub, Some(last), site);
     // Executed only once there is code that replay executes.
     // SAFETY: makes a value from an address.
     let target = Opnd(unsafe { sys::opnd_create_pc(pc as sys::app_pc) });
@@ -172,74 +244,58 @@ fn instead(block: &Block, replay: &mut Replay, last: Instr) {
     block.remove(last);
 }
 
-/// The copies of a span's instructions.
-struct Copies {
-    instrs: Vec<Instr>,
-    /// Where they end early, if they do.
-    cut: Option<u64>,
-}
-
 fn call(block: &Block, stub: &Stub, at: Option<Instr>, site: u32) {
     block.meta(at, block.raw(&stub.call(site)));
 }
 
-/// Puts copies of a span's instructions into a block, the one that replay does not execute included.
-///
-/// The plain block was built from these bytes. Where stores of the program's have changed some since, a `CODE` record is due
-/// before they are executed: what is there now is copied only as far as it makes a block.
-fn copy_span(block: &Block, span: SpanId, sites: &Sites) -> Copies {
+/// Fills the empty block with the instructions of the span of which it is a split copy, the one that replay does not execute
+/// included.
+fn copy_span(block: &Block, engine: &mut Engine, split: SplitId) -> Instrs {
+    let span = engine.sites.split(split).span;
+    let Engine { code, sites, copy, .. } = engine;
     let span = sites.span(span);
-    let total = span.count + u32::from(span.opaque);
-    let mut pc = span.start;
-    let mut instrs = Vec::new();
-    for number in 1..=total {
-        // SAFETY: code of the program's, which is never unmapped.
-        let copy = unsafe { block.decode_app(pc) };
-        if !copy.is_valid() || (number < total && (copy.is_cti() || copy.is_syscall())) {
-            block.remove(copy);
-            return Copies { instrs, cut: Some(pc) };
-        }
-        pc += copy.len(block);
-        instrs.push(copy);
+    let (start, opaque, total) = (span.start, span.opaque, span.count + u32::from(span.opaque));
+    *copy = code.read(start, total as usize * MAX_LEN);
+    let mut number = 0;
+    let goes_on = |_| {
+        number += 1;
+        number < total
+    };
+    // SAFETY: the copy stays until the next block begins.
+    let instrs = unsafe { block.decode_apps(start, copy, goes_on) };
+    if instrs.len() != total as usize {
+        state::die("a piece of code is not what it was");
     }
-    Copies { instrs, cut: None }
+    if let Some(last) = instrs.last()
+        && !last.is_cti()
+        && !opaque
+    {
+        block.app(None, block.leave(last.pc() + last.len(block)), last.pc());
+    }
+    instrs
 }
 
 /// A split copy, see the module's page; the instructions stand in it already.
-fn instrument_split(block: &Block, replay: &mut Replay, split: SplitId, copies: &Copies) {
-    let instrs = &copies.instrs[..];
-    let (entry, due) = (replay.sites.add(Site::Entry(split)), replay.sites.add(Site::Due(split)));
-    let Split { span, before, rest, .. } = *replay.sites.split(split);
+fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: &[Instr]) {
+    let (entry, due) = (engine.sites.add(Site::Entry(split)), engine.sites.add(Site::Due(split)));
+    let Split { span, before, rest, .. } = *engine.sites.split(split);
     let before = before as usize;
     let overwritten = instrs.iter().take(before).fold(0, |flags, instr| flags | overwritten_flags(*instr));
-    replay.sites.span_mut(rest).unknown_flags &= !overwritten;
-    let whole = copies.cut.is_none();
-    let opaque = whole && replay.sites.span(span).opaque;
+    engine.sites.span_mut(rest).unknown_flags &= !overwritten;
+    let opaque = engine.sites.span(span).opaque;
     let program = &instrs[..instrs.len() - usize::from(opaque)];
-    let watched = replay.memory.watch.is_some();
+    let called = calls(engine, program);
     let behind = instrs.get(program.len()).copied();
-    let lending = Lending::begin(block, &replay.stub, program, |index| watched || index == before, behind);
-    call(block, &replay.stub, instrs.first().copied(), entry);
-    call(block, &replay.stub, instrs.get(before).copied(), due);
-    if let Some(pc) = copies.cut {
-        // Something is due before that; else the recorded code is not what ran.
-        let site = replay.sites.add(Site::Instead(pc));
-        call(block, &replay.stub, None, site);
-        // SAFETY: makes a value from an address.
-        let target = Opnd(unsafe { sys::opnd_create_pc(pc as sys::app_pc) });
-        block.app(None, block.make(sys::OP_jmp, &[], &[target]), pc);
-    } else {
-        if opaque {
-            instead(block, replay, instrs[program.len()]);
-        }
-        if let Some(watch) = &replay.memory.watch {
-            // Up to the call, the counter counts from the copy's start.
-            let count = program.len();
-            let ahead = (0..count).map(|index| if index < before { index as i64 } else { index as i64 - count as i64 });
-            watch::instrument(block, &replay.stub, watch, program.iter().copied().zip(ahead));
-        }
+    let lending = Lending::begin(block, &engine.stub, program, |index| called[index] || index == before, behind);
+    call(block, &engine.stub, instrs.first().copied(), entry);
+    call(block, &engine.stub, instrs.get(before).copied(), due);
+    if opaque {
+        instead(block, engine, instrs[program.len()]);
     }
-    replay.sites.split(split).borrowed = lending.end(block, &replay.stub);
+    // Up to the call, the counter counts from the copy's start.
+    let count = program.len() as i64;
+    observe(block, engine, program, |index| if index < before { index as i64 } else { index as i64 - count });
+    engine.sites.split(split).borrowed = lending.end(block, &engine.stub);
 }
 
 /// Arithmetic flags that the instruction overwrites, whatever happens.

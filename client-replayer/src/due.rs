@@ -4,13 +4,13 @@
 //! not fit, is left to the clean call.
 
 use crate::block;
+use crate::engine::{Engine, Wanted};
 use crate::instruction::Instruction;
 use crate::light;
-use crate::replay::{Replay, Wanted};
 use crate::site::{Built, Site, Span, SpanId, SplitId};
 use bugnet_format::record::Record;
 
-impl Replay {
+impl Engine {
     /// Called from the code cache, with the registers saved; returns where in it, or in the clean call, to go on.
     pub fn called(&mut self) -> u64 {
         let (site, resume) = (self.stub.shared().site, self.stub.shared().resume);
@@ -30,6 +30,7 @@ impl Replay {
                 self.unknown_flags = self.sites.span(rest).unknown_flags;
                 self.position = self.due;
                 self.stub.shared().left = 0;
+                self.note_stored();
                 if self.apply_data(split) {
                     self.run_on(rest, resume)
                 } else {
@@ -37,6 +38,14 @@ impl Replay {
                     self.clean_call(Wanted::Event(pc))
                 }
             }
+            Site::Access(id) => match self.note_access(id) {
+                Ok(()) => resume,
+                Err(trouble) => {
+                    self.trouble = Some(trouble);
+                    let pc = self.sites.access(id).pc;
+                    self.clean_call(Wanted::Event(pc))
+                }
+            },
             // There was no code when the block was built, and now there is: behind the call, the block goes on to it.
             Site::Instead(pc) if self.stub.shared().left != 0 && self.executes(pc) => resume,
             Site::Instead(pc) => {
@@ -96,10 +105,10 @@ impl Replay {
         let Span { start, .. } = *self.sites.span(span);
         let mut pc = start;
         for _ in 0..before {
-            pc += Instruction::decode(pc, &self.memory)?.len();
+            pc += Instruction::decode(pc, &self.code)?.len();
         }
         let split = self.sites.add_split(span, before, tag, pc);
-        let instruction = Instruction::decode(pc, &self.memory);
+        let instruction = Instruction::decode(pc, &self.code);
         let description = self.sites.split(split);
         description.plain_read = instruction.as_ref().and_then(Instruction::plain_read);
         description.instruction = instruction;
@@ -109,7 +118,11 @@ impl Replay {
     /// Applies the `LOAD` and `MEMORY` records of the position, and arms `left`; `false` if there is anything else to do,
     /// all of which is left as it is.
     fn apply_data(&mut self, split: SplitId) -> bool {
-        while let Some(next) = self.next.take_if(|next| next.position.0 <= self.position) {
+        let position = self.position;
+        if position >= self.until {
+            return false;
+        }
+        while let Some(next) = self.context().due(position) {
             let written = match &next.record {
                 Record::Load { ordinal, offset, value, .. } => {
                     let (regs, len) = (light::saved(), value.len() as u64);
@@ -120,19 +133,20 @@ impl Replay {
                         }
                         _ => split.instruction.as_ref().and_then(|i| i.read_address(*ordinal, *offset, len, regs)),
                     };
-                    addr.is_some_and(|addr| self.write_value(addr, value).is_ok())
+                    addr.is_some_and(|addr| self.load(addr, value).is_ok())
                 }
-                Record::Memory { addr, bytes, .. } => self.memory.write(addr.0, bytes).is_ok(),
+                Record::Memory { addr, bytes, .. } => self.put(addr.0, bytes).is_ok(),
                 _ => false,
             };
+            let context = self.context();
             if !written {
-                self.next = Some(next);
+                context.next = Some(next);
                 return false;
             }
-            self.counts.loads += u64::from(matches!(next.record, Record::Load { .. }));
-            self.read_record();
+            context.read();
         }
-        if self.next.is_none() || self.position >= self.target || self.code_behind_this().is_some() {
+        let context = self.context();
+        if context.next.is_none() || context.code_behind(position).is_some() || self.is_target() {
             return false;
         }
         self.arm();

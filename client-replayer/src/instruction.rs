@@ -1,6 +1,6 @@
 //! Where an instruction reads memory: the place of a `LOAD` record's value.
 
-use crate::memory::Memory;
+use crate::code::Code;
 use bugnet_dr::access::{Access, Action, FpuEffect, Place, RegisterValues, RepString};
 use bugnet_dr::decode::{self, Decoded};
 use bugnet_dr::ir::{Gpr, MemoryParts};
@@ -16,18 +16,13 @@ pub trait Registers: RegisterValues {
 pub struct Instruction(Decoded);
 
 impl Instruction {
-    /// Decodes the instruction at `pc`; `None` if the code picture has none there.
-    pub fn decode(pc: u64, memory: &Memory) -> Option<Self> {
-        if !memory.is_code(pc, 1) {
+    /// Decodes the instruction at `pc`; `None` if the code picture in force has none there.
+    pub fn decode(pc: u64, code: &Code) -> Option<Self> {
+        if !code.has(pc, 1) {
             return None;
         }
-        Self::of(pc, &memory.read(pc, decode::MAX_LEN as u64), memory)
-    }
-
-    /// Decodes the instruction at `pc` that begins with these bytes; `None` if they are none, or there is no code.
-    pub fn of(pc: u64, bytes: &[u8], memory: &Memory) -> Option<Self> {
         // SAFETY: only the replayed thread gets here, in events and clean calls.
-        unsafe { decode::decode(pc, bytes) }.filter(|decoded| memory.is_code(pc, decoded.len)).map(Self)
+        unsafe { decode::decode(pc, &code.instruction(pc)) }.filter(|decoded| code.has(pc, decoded.len)).map(Self)
     }
 
     /// Length in bytes.

@@ -3,38 +3,41 @@
 //! [`bugnet_format::package`] comes in as a descriptor, [`bugnet_format::control`] goes over another one, and nothing
 //! else comes from outside. The parts:
 //!
-//! - `block`: instruments blocks so that `replay::Replay` is called at each position at which something is due
+//! - `block`: instruments blocks so that `engine::Engine` is called at each position at which something is due
 //! - `stub`: how blocks call the client; `light`: how such a call saves the registers; `slots`: thread-local words that the two share
 //! - `counter`: how blocks count in a register that the program may use, too; `ahead`: where they may change flags
 //! - `site`: the places in blocks from which they call; `tags`: names for copies of blocks
 //! - `due`: what is due at most positions, `LOAD` records, without DynamoRIO's help
-//! - `replay`: what else is due: applies records, stops, answers requests
+//! - `engine`: what else is due: applies records, changes threads, stops, answers requests
+//! - `context`: a recorded thread: its records, and where it is in them
 //! - `loaded`: the package
 //! - `machine`: the registers, in DynamoRIO's form and in the log's
-//! - `memory`: the recorded program's memory
+//! - `memory`: the recorded program's memory; `code`: its code, in all versions
 //! - `instruction`: where an instruction reads, so that a `LOAD` record finds its place
 //! - `signal`: faults: memory on demand, and those that mean divergence
 //! - `output`: what a system call wrote
 //! - `watch`: what was run at an address, and what wrote it
 //! - `confine`: the system calls that the process keeps
-//! - `merged`: another kind of replay: all threads of a process, in one order
+//! - `compare`: whether the memory of all threads explains what each of them read
 //!
-//! One thread is replayed, in a process of its own. All state is in one `replay::Replay`, which the events reach
-//! through `state`.
+//! The threads of a package, one or all of a process, run one after the other on the one thread of the replay process. All
+//! state is in one `engine::Engine`, which the events reach through `state`.
 
 mod ahead;
 mod block;
+mod code;
+mod compare;
 mod confine;
+mod context;
 mod counter;
 mod due;
+mod engine;
 mod instruction;
 mod light;
 mod loaded;
 mod machine;
 mod memory;
-mod merged;
 mod output;
-mod replay;
 mod signal;
 mod site;
 mod slots;

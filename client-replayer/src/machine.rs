@@ -28,7 +28,6 @@ pub struct Machine {
     /// Base of GS as the program sees it.
     pub gs_base: u64,
     complete: bool,
-    changed: bool,
 }
 
 impl Machine {
@@ -38,7 +37,7 @@ impl Machine {
         let mut context: Box<Aligned> = unsafe { Box::new_zeroed().assume_init() };
         context.0.size = size_of::<sys::dr_mcontext_t>();
         context.0.flags = sys::dr_mcontext_flags_t::DR_MC_ALL;
-        Self { context, pc: 0, fs_base: 0, gs_base: 0, complete: true, changed: false }
+        Self { context, pc: 0, fs_base: 0, gs_base: 0, complete: true }
     }
 
     fn fetch_flags(&mut self, flags: sys::dr_mcontext_flags_t) {
@@ -54,7 +53,6 @@ impl Machine {
         self.fetch_flags(sys::dr_mcontext_flags_t(quick));
         self.pc = pc;
         self.complete = false;
-        self.changed = false;
         self.set_alignment_check(light::hidden_flags());
     }
 
@@ -75,12 +73,6 @@ impl Machine {
         // SAFETY: both members of the union are the same integer.
         self.pc = unsafe { self.context.0.__bindgen_anon_10.pc } as u64;
         self.complete = true;
-        self.changed = true;
-    }
-
-    /// Whether the registers differ from DynamoRIO's, so that execution has to be redirected.
-    pub fn changed(&self) -> bool {
-        self.changed
     }
 
     /// Index of a general purpose register in DynamoRIO's order, which is RDI RSI RBP RSP RBX RDX RCX RAX R8 to R15.
@@ -100,7 +92,6 @@ impl Machine {
     /// Sets a general purpose register, by the processor's numbering.
     pub fn set(&mut self, number: usize, value: u64) {
         self.complete();
-        self.changed = true;
         // SAFETY: see `slot`; the context is ours to write.
         unsafe { self.slot(number).cast_mut().write(value) };
     }
@@ -114,7 +105,6 @@ impl Machine {
     /// Sets the flags that count; the alignment check remains what it is.
     pub fn set_flags(&mut self, flags: u64) {
         self.complete();
-        self.changed = true;
         let other = FIXED_FLAGS | self.alignment_check();
         self.context.0.__bindgen_anon_9.xflags = (flags & COMPARED_FLAGS | other) as sys::reg_t;
     }
@@ -130,14 +120,12 @@ impl Machine {
             let other = self.flags() & !ALIGNMENT_CHECK;
             self.context.0.__bindgen_anon_9.xflags = (other | flag) as sys::reg_t;
             self.complete();
-            self.changed = true;
         }
     }
 
     /// Sets the address of the next instruction.
     pub fn jump(&mut self, pc: u64) {
         self.complete();
-        self.changed = true;
         self.pc = pc;
     }
 

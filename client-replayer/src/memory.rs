@@ -7,11 +7,11 @@
 //! is told of a code page once (readable, executable), and when the program stores to such a page, the page is made
 //! writable without its knowledge.
 
+use crate::code::Code;
 use crate::watch::Watch;
 use bugnet_dr::sys;
 use bugnet_dr::zeroing;
-use bugnet_format::package::PageRef;
-use bugnet_format::types::Addr;
+use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashMap;
 use rustix::mm::{MprotectFlags, mprotect};
 use std::ffi::c_void;
@@ -32,6 +32,16 @@ const MOST_KEPT: usize = 128 << 20;
 const USER_START: u64 = 0x1_0000;
 /// End of the addresses of user mode.
 const USER_END: u64 = (1 << 47) - PAGE;
+
+/// A page of code that is put in place.
+pub struct CodePage<'a> {
+    /// Its address.
+    pub addr: u64,
+    /// Its version.
+    pub seq: CodeSeq,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
 
 /// Why memory of the recorded program cannot be had.
 #[derive(Debug)]
@@ -70,8 +80,8 @@ pub struct Memory {
     window: Range<u64>,
     /// Writable pages that were written to lately, by the lowest bits of their numbers.
     recent: [u64; RECENT],
-    /// The code pages as they were put in place.
-    code: HashMap<u64, Box<[u8]>>,
+    /// Which version of each code page was put in place last.
+    installed: HashMap<u64, CodeSeq>,
     /// How often [`Memory::reset`] was called.
     resets: u64,
 }
@@ -100,7 +110,14 @@ fn runs(chunk: u64, mut bits: u16) -> impl Iterator<Item = Range<u64>> {
 impl Memory {
     /// Nothing is mapped; `window` is the replay process's own.
     pub fn new(window: Range<u64>) -> Self {
-        Self { chunks: HashMap::new(), watch: None, window, recent: [NO_PAGE; RECENT], code: HashMap::new(), resets: 0 }
+        Self {
+            chunks: HashMap::new(),
+            watch: None,
+            window,
+            recent: [NO_PAGE; RECENT],
+            installed: HashMap::new(),
+            resets: 0,
+        }
     }
 
     fn check(&self, addr: u64, len: u64) -> Result<Range<u64>, MemoryError> {
@@ -220,14 +237,6 @@ impl Memory {
         out
     }
 
-    /// Whether the code picture has all of these bytes (of one instruction, so at most two pages).
-    pub fn is_code(&self, addr: u64, len: u64) -> bool {
-        [addr, addr.wrapping_add(len.saturating_sub(1))].into_iter().all(|at| {
-            let chunk = at - at % CHUNK;
-            self.check(at, 1).is_ok() && self.chunk(chunk).code & bits(chunk, at, at + 1) != 0
-        })
-    }
-
     /// Makes sure that the bytes can be read.
     pub fn ensure_readable(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
         if !self.is_recent(addr, len) && self.readable(addr, len) < len {
@@ -260,34 +269,39 @@ impl Memory {
         Ok(())
     }
 
-    /// Puts pages of code in place. Runs of pages that follow each other are mapped as one.
-    pub fn install_code(&mut self, pages: &[PageRef<'_>]) -> Result<(), MemoryError> {
-        for run in pages.chunk_by(|a, b| a.addr.0.checked_add(PAGE) == Some(b.addr.0)) {
+    /// Whether a page was code, or is.
+    fn was_code(&self, page: u64) -> bool {
+        let chunk = page - page % CHUNK;
+        self.chunk(chunk).code & bits(chunk, page, page + 1) != 0
+    }
+
+    /// Puts pages of code in place, which ascend. Runs of pages that follow each other are mapped as one.
+    pub fn install_code(&mut self, pages: &[CodePage<'_>]) -> Result<(), MemoryError> {
+        for run in pages.chunk_by(|a, b| a.addr.checked_add(PAGE) == Some(b.addr)) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-            let start = first.addr.page().0;
-            let known = run.iter().all(|page| self.is_code(page.addr.0, 1));
+            let start = first.addr;
+            let known = run.iter().all(|page| self.was_code(page.addr));
             for page in run {
-                self.write(page.addr.page().0, page.bytes)?;
-                self.code.insert(page.addr.page().0, page.bytes.into());
+                self.write(page.addr, page.bytes)?;
+                self.installed.insert(page.addr, page.seq);
             }
             if known {
                 continue;
             }
-            let len = last.addr.page().0 - start + PAGE;
+            let len = last.addr - start + PAGE;
             // DynamoRIO decodes on into the next page before the block event can end the block: let it read zeros.
             let _ = self.ensure_readable(start + len, 1);
             self.make_executable(start, len)?;
             for page in run {
-                let at = page.addr.page().0;
-                let chunk = self.chunks.entry(at - at % CHUNK).or_default();
-                chunk.code |= bits(at - at % CHUNK, at, at + 1);
+                let chunk = self.chunks.entry(page.addr - page.addr % CHUNK).or_default();
+                chunk.code |= bits(page.addr - page.addr % CHUNK, page.addr, page.addr + 1);
             }
         }
         Ok(())
     }
 
-    /// Makes memory what it is at an interval's start: code as it was put in place last, zeros elsewhere.
-    pub fn reset(&mut self) -> Result<(), MemoryError> {
+    /// Makes memory what it is at a package's start: the picture `seq` of the code, zeros elsewhere.
+    pub fn reset(&mut self, code: &Code, seq: CodeSeq) -> Result<(), MemoryError> {
         let mut chunks: Vec<_> = self.chunks.iter().map(|(at, chunk)| (*at, *chunk)).collect();
         chunks.sort_unstable_by_key(|(at, _)| *at);
         let mut pages: Vec<Range<u64>> = Vec::new();
@@ -298,23 +312,39 @@ impl Memory {
                     _ => pages.push(run),
                 }
             }
-            for run in runs(at, chunk.code & chunk.writable) {
-                self.restore_code(run);
-            }
         }
         self.resets += 1;
         // SAFETY: the pages are the recorded program's, mapped by this type, private and without a file; no reference to them
         // is held, and the only thread that uses them waits.
         let zeroed = unsafe { zeroing::zero_again(pages, self.resets, MOST_KEPT) };
-        zeroed.map_err(|at| MemoryError::System(at, rustix::io::Errno::INVAL))
+        zeroed.map_err(|at| MemoryError::System(at, rustix::io::Errno::INVAL))?;
+        self.show_picture(code, seq)
     }
 
-    fn restore_code(&self, pages: Range<u64>) {
-        for page in pages.step_by(PAGE as usize) {
-            if let Some(bytes) = self.code.get(&page) {
-                // SAFETY: the page is the recorded program's and writable; the only thread that uses it waits.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), page as *mut u8, bytes.len()) };
+    /// Puts the picture `seq` in place, as far as it is not there.
+    pub fn show_picture(&mut self, code: &Code, seq: CodeSeq) -> Result<(), MemoryError> {
+        let is_written = |memory: &Self, page: u64| {
+            let chunk = page - page % CHUNK;
+            let Chunk { writable, code, .. } = memory.chunk(chunk);
+            writable & code & bits(chunk, page, page + 1) != 0
+        };
+        let mut pages: Vec<u64> = code.all_pages().collect();
+        pages.sort_unstable();
+        let mut new = Vec::new();
+        for addr in pages {
+            let (wanted, found) = (code.page_seq(addr, seq), self.installed.get(&addr).copied());
+            match code.page(addr, seq).zip(wanted) {
+                Some((bytes, seq)) if wanted != found || is_written(self, addr) => {
+                    new.push(CodePage { addr, seq, bytes });
+                }
+                None if found.is_some() => {
+                    // It becomes code later again.
+                    self.write(addr, &[0; PAGE as usize])?;
+                    self.installed.remove(&addr);
+                }
+                _ => {}
             }
         }
+        self.install_code(&new)
     }
 }

@@ -5,8 +5,8 @@
 //! client decides which.
 
 use crate::counter::COUNTER;
+use crate::engine::Engine;
 use crate::instruction::Instruction;
-use crate::replay::Replay;
 use crate::site::{Built, Span};
 use crate::state;
 use bugnet_dr::sys;
@@ -21,48 +21,48 @@ const SIGSEGV: i32 = 11;
 /// DynamoRIO's contract for the event.
 pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut sys::dr_siginfo_t) -> sys::dr_signal_action_t {
     // SAFETY: an event of the only thread; the client itself raises no signals. The pointer is valid for the event.
-    let (replay, info) = unsafe { (state::replay(), &mut *info) };
+    let (engine, info) = unsafe { (state::engine(), &mut *info) };
     // SAFETY: DynamoRIO fills in the program's registers for every signal.
     let context = unsafe { &mut *info.mcontext };
     let memory_fault = info.sig == SIGSEGV || info.sig == SIGBUS;
-    replay.machine.copy(context);
-    let pc = replay.machine.pc;
-    if memory_fault && replay.memory.is_code(pc, 1) && provide(replay, info.access_address as u64) {
+    engine.machine.copy(context);
+    let pc = engine.machine.pc;
+    if memory_fault && engine.code.has(pc, 1) && provide(engine, info.access_address as u64) {
         return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
     }
     let what = match info.sig {
-        SIGSEGV | SIGBUS if !replay.memory.is_code(pc, 1) => {
+        SIGSEGV | SIGBUS if !engine.code.has(pc, 1) => {
             format!("execution reached {pc:#x}, of which the log has no code")
         }
         SIGSEGV | SIGBUS => format!("the instruction at {pc:#x} accesses {:#x}", info.access_address as u64),
         signal => format!("signal {signal} at {pc:#x}"),
     };
-    let place = Place::of(replay, info, pc);
-    let shared = replay.stub.shared();
+    let place = Place::of(engine, info, pc);
+    let shared = engine.stub.shared();
     if place.r11_is_counter {
         shared.left = context.r11;
     } else {
         shared.lent = context.r11;
     }
-    replay.machine.correct(COUNTER.0.into(), shared.lent);
+    engine.machine.correct(COUNTER.0.into(), shared.lent);
     context.r11 = shared.left;
-    replay.unknown_flags = place.unknown_flags;
-    let position = replay.due.wrapping_sub(replay.stub.shared().left).wrapping_add_signed(place.ahead);
-    let gate = replay.trap(what, position);
+    engine.unknown_flags = place.unknown_flags;
+    let position = engine.due.wrapping_sub(engine.stub.shared().left).wrapping_add_signed(place.ahead);
+    let gate = engine.trap(what, position);
     context.__bindgen_anon_10.pc = gate as sys::app_pc;
     sys::dr_signal_action_t_DR_SIGNAL_REDIRECT
 }
 
 /// Maps what the instruction needs; whether that changed anything.
-fn provide(replay: &mut Replay, address: u64) -> bool {
-    if replay.memory.ensure_writable(address, 1).unwrap_or(false) {
+fn provide(engine: &mut Engine, address: u64) -> bool {
+    if engine.memory.ensure_writable(address, 1).unwrap_or(false) {
         return true;
     }
     // DynamoRIO's address is not the whole truth for instructions that access several places.
-    let Some(instruction) = Instruction::decode(replay.machine.pc, &replay.memory) else { return false };
+    let Some(instruction) = Instruction::decode(engine.machine.pc, &engine.code) else { return false };
     let mut news = false;
-    for (address, len) in instruction.touches(&replay.machine) {
-        news |= replay.memory.ensure_writable(address, len).unwrap_or(false);
+    for (address, len) in instruction.touches(&engine.machine) {
+        news |= engine.memory.ensure_writable(address, len).unwrap_or(false);
     }
     news
 }
@@ -78,29 +78,29 @@ struct Place {
 }
 
 impl Place {
-    fn of(replay: &mut Replay, info: &sys::dr_siginfo_t, pc: u64) -> Self {
+    fn of(engine: &mut Engine, info: &sys::dr_siginfo_t, pc: u64) -> Self {
         let outside = Self { ahead: 0, unknown_flags: 0, r11_is_counter: true };
         let fragment = info.fault_fragment_info;
         if fragment.cache_start_pc.is_null() {
             return outside;
         }
-        let (span, counted_from, split) = match replay.sites.built(fragment.tag as u64) {
+        let (span, counted_from, split) = match engine.sites.built(fragment.tag as u64) {
             Some(Built::Plain(span)) => (span, 0, None),
             Some(Built::Split(id)) => {
-                let split = replay.sites.split(id);
+                let split = engine.sites.split(id);
                 (split.span, split.before, Some(split.borrowed.clone()))
             }
             None => return outside,
         };
-        let Span { start, count, mut unknown_flags, .. } = *replay.sites.span(span);
+        let Span { start, count, mut unknown_flags, .. } = *engine.sites.span(span);
         let (mut at, mut executed) = (start, 0);
         while at != pc && executed < count {
-            let Some(instruction) = Instruction::decode(at, &replay.memory) else { break };
+            let Some(instruction) = Instruction::decode(at, &engine.code) else { break };
             unknown_flags &= !instruction.overwritten_flags();
             at += instruction.len();
             executed += 1;
         }
-        let borrowed = split.as_ref().unwrap_or(&replay.sites.span(span).borrowed);
+        let borrowed = split.as_ref().unwrap_or(&engine.sites.span(span).borrowed);
         let r11_is_counter = !borrowed.contains(executed as usize);
         // Before the call of a copy, the counter still counts from the span's start.
         let ahead = if executed < counted_from { i64::from(executed) } else { -i64::from(count - executed) };

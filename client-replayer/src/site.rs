@@ -5,6 +5,9 @@ use crate::instruction::Instruction;
 use bugnet_dr::ir::MemoryParts;
 use bugnet_format::types::Addr;
 use hashbrown::HashMap;
+use std::ops::Range;
+
+const PAGE: usize = Addr::PAGE as usize;
 
 /// A place in the code cache from which the client is called; blocks name it by its index in [`Sites`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub enum Site {
     Entry(SplitId),
     /// In a split copy, where something is due.
     Due(SplitId),
+    /// Before an instruction that accesses memory.
+    Access(AccessId),
     /// Instead of the instruction at this address, which replay does not execute or of which the log has no code.
     Instead(u64),
 }
@@ -26,6 +31,29 @@ pub struct SpanId(u32);
 /// Index of a [`Split`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitId(u32);
+
+/// Index of an [`Access`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessId(u32);
+
+/// An instruction that accesses memory, before which the client is called.
+pub struct Access {
+    /// Its address.
+    pub pc: u64,
+    /// What its position is ahead of what the counter says there.
+    pub ahead: i64,
+    /// The instruction.
+    pub instruction: Instruction,
+    /// Its bytes, where a prefix matters that the decoder does not tell.
+    pub bytes: Vec<u8>,
+}
+
+/// A block with bytes on a page, or one that was built as it was because of code there.
+struct OnPage {
+    tag: u64,
+    /// The block's bytes there; where it is about other code, all of the page.
+    bytes: Range<usize>,
+}
 
 /// Instructions that follow each other, up to the end of a block.
 pub struct Span {
@@ -79,10 +107,11 @@ pub struct Sites {
     sites: Vec<Site>,
     spans: Vec<Span>,
     splits: Vec<Split>,
+    accesses: Vec<Access>,
     /// By DynamoRIO's tag: the program's address, or that of a split copy.
     built: HashMap<u64, Built>,
-    /// Tags of the plain blocks with bytes on a page, by the page's address. Some may be gone.
-    on_page: HashMap<u64, Vec<u64>>,
+    /// The plain blocks on a page, by the page's address. Some may be gone.
+    on_page: HashMap<u64, Vec<OnPage>>,
 }
 
 impl Sites {
@@ -108,10 +137,13 @@ impl Sites {
     pub fn add_block(&mut self, tag: u64, last: u64, count: u32, opaque: bool) -> SpanId {
         let span = self.add_span(tag, count, opaque);
         self.built.insert(tag, Built::Plain(span));
-        let (first, last) = (Addr(tag).page().0, Addr(last).page().0);
-        self.on_page.entry(first).or_default().push(tag);
-        if last != first {
-            self.on_page.entry(last).or_default().push(tag);
+        let (first, behind) = (Addr(tag).page().0, Addr(last).page().0);
+        let (start, end) = ((tag - first) as usize, (last - behind) as usize + 1);
+        if first == behind {
+            self.on_page.entry(first).or_default().push(OnPage { tag, bytes: start..end });
+        } else {
+            self.on_page.entry(first).or_default().push(OnPage { tag, bytes: start..PAGE });
+            self.on_page.entry(behind).or_default().push(OnPage { tag, bytes: 0..end });
         }
         span
     }
@@ -120,9 +152,9 @@ impl Sites {
     pub fn depends_on(&mut self, span: SpanId, pages: &[u64]) {
         let tag = self.span(span).start;
         for page in pages {
-            let tags = self.on_page.entry(*page).or_default();
-            if tags.last() != Some(&tag) {
-                tags.push(tag);
+            let blocks = self.on_page.entry(*page).or_default();
+            if blocks.last().is_none_or(|last| last.tag != tag || last.bytes != (0..PAGE)) {
+                blocks.push(OnPage { tag, bytes: 0..PAGE });
             }
         }
     }
@@ -132,9 +164,21 @@ impl Sites {
         self.built.is_empty()
     }
 
-    /// Takes the plain blocks with bytes on a page off the list.
-    pub fn take_blocks(&mut self, page: u64) -> Vec<u64> {
-        self.on_page.remove(&page).unwrap_or_default()
+    /// Takes those plain blocks off a page's list for whose bytes there `stale` says yes: their tags.
+    pub fn take_blocks(&mut self, page: u64, stale: impl Fn(Range<usize>) -> bool) -> Vec<u64> {
+        let Some(blocks) = self.on_page.get_mut(&page) else { return Vec::new() };
+        blocks.extract_if(.., |block| stale(block.bytes.clone())).map(|block| block.tag).collect()
+    }
+
+    /// Makes a description of an access.
+    pub fn add_access(&mut self, access: Access) -> AccessId {
+        self.accesses.push(access);
+        AccessId((self.accesses.len() - 1) as u32)
+    }
+
+    /// The access with this number.
+    pub fn access(&self, id: AccessId) -> &Access {
+        &self.accesses[id.0 as usize]
     }
 
     /// Tags of all plain blocks.

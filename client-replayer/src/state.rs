@@ -1,13 +1,12 @@
-//! The one [`Replay`] of the process, and how it begins.
+//! The one [`Engine`] of the process, and how it begins.
 
+use crate::block;
+use crate::engine::Engine;
 use crate::loaded::Loaded;
-use crate::replay::Replay;
 use crate::signal;
 use crate::stub::{Handlers, Stub};
-use crate::{block, merged};
 use bugnet_dr::sys;
 use bugnet_format::control::CONTROL_FD;
-use bugnet_format::merged::MERGED_MAGIC;
 use std::fs::File;
 use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -17,16 +16,16 @@ const WINDOW_SIZE: u64 = 1 << 35;
 /// From the host's entry point to its gate.
 const GATE: u64 = 2;
 
-static REPLAY: AtomicPtr<Replay> = AtomicPtr::new(std::ptr::null_mut());
+static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The replay. It exists from [`start`] on and as long as the process.
+/// The engine. It exists from [`start`] on and as long as the process.
 ///
 /// # Safety
 /// Only from DynamoRIO's events and clean calls of the one thread, each of which calls this once: they do not nest,
 /// since the client's own code neither runs in the code cache nor raises signals that are handed to it.
-pub unsafe fn replay() -> &'static mut Replay {
+pub unsafe fn engine() -> &'static mut Engine {
     // SAFETY: `start` stores a leaked allocation before it registers any event; exclusive by the caller's promise.
-    unsafe { &mut *REPLAY.load(Ordering::Relaxed) }
+    unsafe { &mut *ENGINE.load(Ordering::Relaxed) }
 }
 
 /// Ends the process with a message on standard error, without unwinding or destructors.
@@ -54,17 +53,17 @@ const HANDLERS: Handlers = Handlers { light: on_light, clean: on_event };
 /// Called from the code cache, by way of the clean call.
 unsafe extern "C" fn on_event() {
     // SAFETY: a clean call of the only thread.
-    let replay = unsafe { replay() };
-    replay.event().go_on();
+    let engine = unsafe { engine() };
+    engine.event().go_on();
 }
 
 /// Called from the code cache, with the registers saved; returns where to go on.
 unsafe extern "C" fn on_light() -> u64 {
     // SAFETY: called from the code cache, like a clean call.
-    let replay = unsafe { replay() };
-    replay.stub.take_over();
-    let target = replay.called();
-    replay.stub.hand_over();
+    let engine = unsafe { engine() };
+    engine.stub.take_over();
+    let target = engine.called();
+    engine.stub.hand_over();
     target
 }
 
@@ -74,11 +73,8 @@ pub fn start(window: u64) -> Result<(), String> {
     // SAFETY: the descriptor is inherited by contract, and nobody else in the process owns it.
     let control = unsafe { File::from_raw_fd(CONTROL_FD) };
     let window = window..window + WINDOW_SIZE;
-    if package.bytes().starts_with(&MERGED_MAGIC) {
-        return merged::state::start(package.bytes(), control, window, find_gate());
-    }
-    let replay = Replay::new(package, control, window, find_gate(), Stub::new(HANDLERS)?);
-    REPLAY.store(Box::into_raw(Box::new(replay)), Ordering::Relaxed);
+    let engine = Engine::new(package, control, window, find_gate(), Stub::new(HANDLERS)?);
+    ENGINE.store(Box::into_raw(Box::new(engine)), Ordering::Relaxed);
     // SAFETY: the functions have the signatures that DynamoRIO expects, and last as long as the process.
     unsafe {
         sys::dr_register_bb_event(Some(block::on_block));

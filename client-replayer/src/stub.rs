@@ -148,20 +148,6 @@ impl Stub {
         [STORE_RCX, &rcx, PLACE_IN_RCX, &behind, STORE_RCX, &resume, &jump].concat()
     }
 
-    /// Machine code that calls the client for `site` as long as something is due, and then counts one instruction.
-    pub fn check(&self, site: u32) -> Vec<u8> {
-        let [left, rcx, resume] =
-            [offset_of!(Shared, left), offset_of!(Shared, rcx), offset_of!(Shared, resume)].map(|f| self.slots.at(f));
-        let jump = self.jump(site);
-        // From behind the `lea` back to the start: two instructions, four bytes, and the `lea`.
-        let start = STORE_RCX.len() + rcx.len() + LOAD_RCX.len() + left.len() + 4 + PLACE_IN_RCX.len() + 4;
-        let start = (start as i32).wrapping_neg().to_le_bytes();
-        let call = [PLACE_IN_RCX, &start, STORE_RCX, &resume, &jump].concat();
-        let due: &[u8] = &[0xe3, 2, 0xeb, call.len() as u8]; // jrcxz to the call; jmp behind it
-        let one_less: &[u8] = &[0x48, 0x8d, 0x49, 0xff]; // lea rcx, [rcx - 1]
-        [STORE_RCX, &rcx, LOAD_RCX, &left, due, &call, one_less, STORE_RCX, &left, LOAD_RCX, &rcx].concat()
-    }
-
     /// Machine code that calls the client for `site`, RCX and perhaps the place to go on being in their slots.
     fn jump(&self, site: u32) -> Vec<u8> {
         let [number, call] = [self.slots.at(offset_of!(Shared, site)), self.slots.at(offset_of!(Shared, call))];

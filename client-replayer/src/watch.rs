@@ -4,6 +4,7 @@
 //! is asked for it has to bear it. Bytes that a record puts into memory have been written from outside of the thread, if
 //! they differ from what the thread had there.
 
+use crate::code::Code;
 use crate::instruction::Instruction;
 use crate::memory::Memory;
 use crate::state;
@@ -33,9 +34,9 @@ struct Spot {
 
 impl Watch {
     /// A watch over `len` bytes from `at` on, at an interval's start.
-    pub fn new(at: u64, len: u64, memory: &Memory) -> Self {
+    pub fn new(at: u64, len: u64, code: &Code) -> Self {
         let range = at..at.saturating_add(len);
-        let known = range.clone().map(|at| memory.is_code(at, 1)).collect::<Vec<_>>();
+        let known = range.clone().map(|at| code.has(at, 1)).collect::<Vec<_>>();
         Self { ran: None, writers: vec![LastWriter::Unknown; known.len()], known, range }
     }
 
@@ -109,24 +110,24 @@ pub fn instrument(block: &Block, stub: &Stub, watch: &Watch, instrs: impl Iterat
 
 unsafe extern "C" fn on_run(spot: *const Spot) {
     // SAFETY: a clean call of the only thread, with the leaked argument.
-    let (replay, spot) = unsafe { (state::replay(), &*spot) };
-    let position = replay.position_ahead(spot.ahead);
-    replay.watch_run(spot.pc, position);
+    let (engine, spot) = unsafe { (state::engine(), &*spot) };
+    let position = engine.position_ahead(spot.ahead);
+    engine.watch_run(spot.pc, position);
 }
 
 /// The instruction at `pc` is run; the report that is due if it is watched and its bytes are not those of the last time.
-pub fn run(memory: &mut Memory, pc: u64, position: u64, seq: CodeSeq) -> Option<Ran> {
+pub fn run(memory: &mut Memory, code: &Code, pc: u64, position: u64) -> Option<Ran> {
     let range = memory.watch.as_ref().filter(|watch| watch.range.start == pc)?.range.clone();
-    let bytes = memory.read(range.start, certain(&range, memory) - range.start);
-    memory.watch.as_mut()?.runs(position, seq, bytes)
+    let bytes = code.read(range.start, (certain(&range, code) - range.start) as usize);
+    memory.watch.as_mut()?.runs(position, code.seq(), bytes)
 }
 
-/// Up to where, from the start of a range on, memory holds what the recorded program had there: to the end of the
+/// Up to where, from the start of a range on, the code picture holds what the recorded program had there: to the end of the
 /// instructions that are executed next, whatever they do. Other code may have changed since the log had it last.
-fn certain(range: &Range<u64>, memory: &Memory) -> u64 {
+fn certain(range: &Range<u64>, code: &Code) -> u64 {
     let mut end = range.start;
     while end < range.end && Addr(end).page() == Addr(range.start).page() {
-        let Some(instruction) = Instruction::decode(end, memory) else { break };
+        let Some(instruction) = Instruction::decode(end, code) else { break };
         end += instruction.len();
         if !instruction.goes_straight_on() {
             break;
@@ -137,14 +138,15 @@ fn certain(range: &Range<u64>, memory: &Memory) -> u64 {
 
 unsafe extern "C" fn on_store(spot: *const Spot) {
     // SAFETY: a clean call of the only thread, with the leaked argument.
-    let (replay, spot) = unsafe { (state::replay(), &*spot) };
-    let position = replay.position_ahead(spot.ahead);
-    replay.fetch(spot.pc);
-    let Some(instruction) = Instruction::decode(spot.pc, &replay.memory) else { return };
-    let stores = instruction.stores(&replay.machine);
-    if let Some(watch) = &mut replay.memory.watch {
+    let (engine, spot) = unsafe { (state::engine(), &*spot) };
+    let position = engine.position_ahead(spot.ahead);
+    engine.fetch(spot.pc);
+    let Some(instruction) = Instruction::decode(spot.pc, &engine.code) else { return };
+    let stores = instruction.stores(&engine.machine);
+    let seq = engine.code.seq();
+    if let Some(watch) = &mut engine.memory.watch {
         for (at, len) in stores {
-            watch.stored(at, len, LastWriter::Store { position, pc: spot.pc, seq: replay.code_seq });
+            watch.stored(at, len, LastWriter::Store { position, pc: spot.pc, seq });
         }
     }
 }

@@ -26,10 +26,13 @@ pub const MAX_READ: u64 = 1 << 20;
 /// From the library to the replay process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Execute up to this position (not beyond the interval's end): the instruction with this number is next.
+    /// Execute up to this place: the thread's instruction with this number is the next one to be executed. Ends earlier
+    /// where the package does.
     RunTo {
-        /// Instructions since the interval's start; `u64::MAX` for its end.
-        position: u64,
+        /// Index of the thread in the package.
+        thread: u32,
+        /// Instructions since the thread's recording began; `u64::MAX` for the end of all.
+        at: u64,
         /// Send what the program writes to standard output and error as [`Response::Output`].
         output: bool,
     },
@@ -40,8 +43,11 @@ pub enum Request {
         /// Bytes, at most [`MAX_READ`].
         len: u64,
     },
-    /// Run all threads of a [merged package](crate::merged) to their ends, in its order.
-    RunMerged,
+    /// Compare what each thread reads with the memory of all threads, from the start on: answered by [`Response::Ready`],
+    /// and allowed before the first [`Request::RunTo`] only. Such a replay is slow.
+    Compare,
+    /// What was compared so far: answered by [`Response::Compared`].
+    Compared,
     /// Watch a piece of code from the interval's start on: answered by [`Response::Watching`], and allowed before the
     /// first [`Request::RunTo`] only. The instruction at its first byte is reported whenever it is run with other bytes
     /// than the last time ([`Response::Ran`]). Such a replay is slow.
@@ -53,9 +59,9 @@ pub enum Request {
     },
     /// What wrote the watched bytes last: answered by [`Response::Writers`].
     Writers,
-    /// Take up another interval of the same recorded process, at position 0. Its package follows the message, as so many
-    /// bytes, and lacks the code pages that the packages before had already. Answered by [`Response::Ready`]. Memory
-    /// that an earlier interval has touched is zero again, but readable.
+    /// Take up another package of the same recorded process, at its start. It follows the message, as so many bytes, and
+    /// lacks the code pages that the packages before had already. Answered by [`Response::Ready`]. Memory that an earlier one
+    /// has touched is zero again, but readable.
     Next {
         /// Bytes of the package.
         len: u64,
@@ -101,9 +107,9 @@ pub struct Ran {
 pub enum Stop {
     /// The asked-for position.
     Reached,
-    /// The interval's end, and its recorded end state fits.
+    /// The package's end, and the recorded end states of all its intervals fit.
     End,
-    /// The log was cut off here; all that it holds was replayed.
+    /// The same, but the log of a thread was cut off; all that it holds was replayed.
     CutOff,
     /// Replay went another way than the recording.
     Divergence {
@@ -121,24 +127,18 @@ pub struct Counts {
     pub instructions: u64,
     /// `LOAD` records injected.
     pub loads: u64,
-    /// `CHECK` and `END` records compared.
+    /// `CHECK` and `END` records compared, and `CHECKPOINT`s of intervals that follow another.
     pub checks: u64,
 }
 
-/// What a merged replay has counted.
+/// What was found by comparing each read with the memory of all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MergedCounts {
-    /// Instructions executed, by all threads.
-    pub instructions: u64,
+pub struct CompareCounts {
     /// Segments run.
     pub segments: u64,
-    /// `CHECK` and `END` records, and `CHECKPOINT`s of intervals that follow another, that were compared.
-    pub checks: u64,
     /// Reads of memory, each of which was compared with the memory of all threads.
     pub reads: u64,
-    /// `LOAD` records.
-    pub loads: u64,
-    /// Of these, the ones whose value the memory of all threads held already.
+    /// `LOAD` records whose value the memory of all threads held already.
     pub explained: u64,
     /// Reads that found other bytes than that memory held, where no thread had written since the first interval.
     pub unwritten: u64,
@@ -172,39 +172,22 @@ pub struct Conflict {
     pub writer_at: u64,
 }
 
-/// Why a merged replay did not reach its end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MergedFailure {
-    /// Index of the thread that could not go on.
-    pub thread: usize,
-    /// Instructions that it had executed since its recording began.
-    pub at: u64,
-    /// What is wrong, for people.
-    pub what: String,
-    /// The recorded registers, where a record has them.
-    pub expected: Option<Box<RegisterFile>>,
-    /// The thread's registers.
-    pub regs: Box<RegisterFile>,
-}
-
-/// What came of a merged replay.
+/// What was compared so far, see [`Request::Compare`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MergedResult {
+pub struct Comparison {
     /// Counters.
-    pub counts: MergedCounts,
+    pub counts: CompareCounts,
     /// The first conflicts, at most [`MAX_CONFLICTS`].
     pub conflicts: Vec<Conflict>,
-    /// Why it ended early, if it did.
-    pub failure: Option<MergedFailure>,
 }
 
-/// Most conflicts that a [`MergedResult`] lists.
+/// Most conflicts that a [`Comparison`] lists.
 pub const MAX_CONFLICTS: usize = 1000;
 
 /// From the replay process to the library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Response {
-    /// The interval is set up at position 0.
+    /// The package is set up, at its start; what was asked for is prepared.
     Ready,
     /// It cannot be set up or go on, and it is not the log's fault: what is wrong, for people.
     Failed(String),
@@ -212,15 +195,19 @@ pub enum Response {
     Stopped {
         /// Why.
         stop: Stop,
-        /// Where.
-        position: u64,
-        /// Every register there.
+        /// Index of the thread that is there.
+        thread: u32,
+        /// Instructions of that thread since its recording began.
+        at: u64,
+        /// Its registers.
         regs: Box<RegisterFile>,
         /// Counters.
         counts: Counts,
     },
-    /// Answer to [`Request::RunMerged`]: what came of it.
-    Merged(Box<MergedResult>),
+    /// Answer to [`Request::Compared`].
+    Compared(Box<Comparison>),
+    /// What was asked for is not possible, for this reason; everything is as it was.
+    Refused(String),
     /// Answer to [`Request::ReadMemory`]: the bytes from the address up to the first that replay has no page for.
     Memory(Vec<u8>),
     /// Answer to [`Request::Watch`].

@@ -30,7 +30,6 @@ pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod hash;
-pub mod merged;
 pub mod package;
 pub mod process;
 pub mod record;

@@ -2,6 +2,7 @@
 
 mod common;
 
+use bugnet_format::FORMAT_VERSION;
 use bugnet_format::check::Invariant;
 use bugnet_format::code::{self, CODE_PAGE_SIZE, CodeStore, PAGE};
 use bugnet_format::control::{MAX_MESSAGE, MAX_READ};
@@ -11,7 +12,7 @@ use bugnet_format::frame::{
     FRAME_HEADER_SIZE, HEADER_SIZE, Interval, IntervalHeader, MAX_FRAME, MAX_INTERVAL_STREAM, MAX_PACKED_FRAME,
     TAIL_HEADER_SIZE, TailHeader,
 };
-use bugnet_format::merged::{self, Segment};
+use bugnet_format::package::{self, Segment};
 use bugnet_format::process::Origin;
 use bugnet_format::record::{
     EndReason, LOAD_FORMS, LOAD_GENERAL, MAX_ORDINAL, MAX_TEXT, MAX_VALUE, OutputStream, Record, Records,
@@ -19,7 +20,6 @@ use bugnet_format::record::{
 };
 use bugnet_format::regs::{COMPARED_FLAGS, FPU_UNKNOWN, GPR_NAMES, NOTHING_KNOWN, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, ProcessId, Tid};
-use bugnet_format::{FORMAT_VERSION, package};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -159,31 +159,20 @@ fn headers() {
     let file = common::interval_file(&made.header, &made.frames);
     let interval = Interval::decode(&file, common::NO_TAILS, Path::new("interval")).unwrap();
     let store = CodeStore::decode(&common::code_file(&log.code), Vec::new(), Path::new("code")).unwrap();
-    let bytes = package::encode(&interval, &store);
-    let expected = [
-        ("magic", b"BUGNETPK".to_vec()),
-        version(),
-        ("pages", le(3, 4)),
-        ("code_seq", le(2, 8)),
-        ("stream", le(interval.stream.len() as u64, 8)),
-    ];
-    compare(&page, "Package header", &bytes[..32], &expected);
-    assert_eq!(bytes.len(), 32 + 3 * CODE_PAGE_SIZE + interval.stream.len());
-
     let stream = interval.stream.len();
     let segments = [Segment { thread: 0, until: 7 }, Segment { thread: 0, until: u64::MAX }];
-    let bytes = common::merged_package(&[(Tid(9), vec![interval])], &store, &segments);
+    let bytes = common::package(&[(Tid(9), vec![interval])], &store, &segments);
     let expected = [
-        ("magic", b"BUGNETMG".to_vec()),
+        ("magic", b"BUGNETPK".to_vec()),
         version(),
         ("pages", le(3, 4)),
         ("threads", le(1, 4)),
         ("intervals", le(1, 4)),
         ("segments", le(2, 8)),
     ];
-    compare(&page, "Merged package header", &bytes[..merged::HEADER], &expected);
-    let parts = [3 * CODE_PAGE_SIZE, merged::THREAD, merged::INTERVAL, 2 * merged::SEGMENT, stream];
-    assert_eq!(bytes.len(), merged::HEADER + parts.iter().sum::<usize>());
+    compare(&page, "Package header", &bytes[..package::HEADER], &expected);
+    let parts = [3 * CODE_PAGE_SIZE, package::THREAD, package::INTERVAL, 2 * package::SEGMENT, stream];
+    assert_eq!(bytes.len(), package::HEADER + parts.iter().sum::<usize>());
 }
 
 #[test]

@@ -10,8 +10,7 @@ use bugnet_format::frame::{
     FRAME_HEADER_SIZE, FRAME_MAGIC, FrameFault, HEADER_SIZE, Interval, IntervalHeader, MAX_FRAME, read_frames,
     read_tail,
 };
-use bugnet_format::merged::{Merged, Segment};
-use bugnet_format::package::{self, Package};
+use bugnet_format::package::{self, Package, Segment};
 use bugnet_format::record::Records;
 use bugnet_format::types::Tid;
 use peak_alloc::PeakAlloc;
@@ -115,7 +114,7 @@ fn read_as_everything(bytes: &[u8], tail: &[u8]) {
     let _ = Interval::has_begun(bytes, &[tail], path);
     if let Ok(interval) = Interval::decode(bytes, &[tail], path) {
         assert!(interval.records().all(|placed| placed.is_ok()), "a decoded interval's records can be read");
-        let _ = package::encode(&interval, &CodeStore::default());
+        let _ = package::encode(Tid(1), &interval, &CodeStore::default());
     }
     if let Ok((_, records)) = read_tail(bytes, path) {
         assert!(Records::new(records).all(|placed| placed.is_ok()));
@@ -125,9 +124,6 @@ fn read_as_everything(bytes: &[u8], tail: &[u8]) {
     }
     if let Some(package) = Package::decode(bytes) {
         assert!(package.pages().all(|page| page.bytes.len() == 4096));
-        read_records(package.stream);
-    }
-    if let Some(package) = Merged::decode(bytes) {
         assert!(package.segments().all(|segment| segment.thread < package.threads.len()));
         package.threads.iter().flat_map(|thread| &thread.intervals).for_each(|interval| {
             let _ = interval.records().count();
@@ -153,8 +149,8 @@ fn files() -> Vec<(usize, Vec<u8>)> {
         (0, decoded.stream.clone()),
         (HEADER_SIZE, file),
         (16, code),
-        (0, package::encode(&decoded, &store)),
-        (0, common::merged_package(&[(Tid(1), vec![decoded.clone()])], &store, &[Segment { thread: 0, until: 1 }])),
+        (0, package::encode(Tid(1), &decoded, &store)),
+        (0, common::package(&[(Tid(1), vec![decoded.clone()])], &store, &[Segment { thread: 0, until: 1 }])),
         (0, common::tail_file(tail, &records)),
         (0, message),
     ]

@@ -5,8 +5,7 @@ mod common;
 use bugnet_format::code::{CodeStore, PAGE, encode_header, encode_page};
 use bugnet_format::control::{self, Counts, Request, Response, Stop};
 use bugnet_format::frame::{Interval, IntervalHeader, TAIL_HEADER_SIZE, TailHeader, encode_frame, read_tail};
-use bugnet_format::merged::{Merged, Segment};
-use bugnet_format::package::{self, Package};
+use bugnet_format::package::{self, Package, Segment};
 use bugnet_format::record::{
     DependencyKind, EndReason, LOAD_FORMS, LoadValue, MAX_ORDINAL, OutputStream, Record, Records, RegisterUpdates,
     SignalStep, SpecialKind, register_number,
@@ -314,7 +313,7 @@ proptest! {
         let responses = [
             Response::Ready,
             Response::Failed(what),
-            Response::Stopped { stop, position: n[3], regs, counts },
+            Response::Stopped { stop, thread: n[2] as u32, at: n[3], regs, counts },
             Response::Memory(bytes.clone()),
             Response::Output { stream: OutputStream::Stderr, bytes },
         ];
@@ -326,7 +325,7 @@ proptest! {
         for response in &responses {
             prop_assert_eq!(&control::receive::<Response>(&mut from).unwrap(), response);
         }
-        for request in [Request::RunTo { position: n[0], output: true }, Request::ReadMemory { addr: n[1], len: n[2] }, Request::Quit] {
+        for request in [Request::RunTo { thread: n[1] as u32, at: n[0], output: true }, Request::ReadMemory { addr: n[1], len: n[2] }, Request::Quit] {
             let mut wire = Vec::new();
             control::send(&mut wire, &request).unwrap();
             prop_assert_eq!(control::receive::<Request>(&mut wire.as_slice()).unwrap(), request);
@@ -372,11 +371,13 @@ fn code_pictures_and_packages() {
     for made in &log.threads[0].intervals {
         let file = common::interval_file(&made.header, &made.frames);
         let interval = Interval::decode(&file, common::NO_TAILS, Path::new("interval")).unwrap();
-        let bytes = package::encode(&interval, &store);
+        let bytes = package::encode(log.threads[0].tid, &interval, &store);
         let package = Package::decode(&bytes).unwrap();
-        assert_eq!(package.code_seq, made.header.code_seq);
-        assert_eq!(package.stream, interval.stream);
-        assert_eq!(package.records().count(), made.frames.concat().len());
+        let [thread] = &package.threads[..] else { panic!("{} threads", package.threads.len()) };
+        let [read] = &thread.intervals[..] else { panic!("{} intervals", thread.intervals.len()) };
+        assert_eq!((thread.tid, read.code_seq), (log.threads[0].tid, made.header.code_seq));
+        assert_eq!(package.segments().collect::<Vec<_>>(), [Segment { thread: 0, until: u64::MAX }]);
+        assert_eq!(read.records().count(), made.frames.concat().len());
         let last = interval.last_code_seq();
         let pages: Vec<_> = package.pages().map(|page| page.seq.0).collect();
         assert_eq!(pages, (1..=last.0).collect::<Vec<_>>());
@@ -418,7 +419,7 @@ fn a_code_store_without_pages_that_nobody_needs() {
 }
 
 #[test]
-fn merged_packages() {
+fn packages_of_threads() {
     let log = common::sample();
     let store = CodeStore::decode(&common::code_file(&log.code), Vec::new(), Path::new("code")).unwrap();
     let threads: Vec<_> = log
@@ -437,8 +438,8 @@ fn merged_packages() {
         })
         .collect();
     let segments = [Segment { thread: 1, until: 5 }, Segment { thread: 0, until: u64::MAX }];
-    let bytes = common::merged_package(&threads, &store, &segments);
-    let package = Merged::decode(&bytes).unwrap();
+    let bytes = common::package(&threads, &store, &segments);
+    let package = Package::decode(&bytes).unwrap();
     assert_eq!(package.segments().collect::<Vec<_>>(), segments);
     assert_eq!(package.pages().map(|page| page.seq.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(package.threads.len(), threads.len());
@@ -457,8 +458,8 @@ fn merged_packages() {
         }
     }
     for len in 0..bytes.len() {
-        assert!(Merged::decode(&bytes[..len]).is_none(), "cut to {len} bytes");
+        assert!(Package::decode(&bytes[..len]).is_none(), "cut to {len} bytes");
     }
-    let wrong = common::merged_package(&threads, &store, &[Segment { thread: threads.len(), until: 5 }]);
-    assert!(Merged::decode(&wrong).is_none(), "a segment of a thread that there is not");
+    let wrong = common::package(&threads, &store, &[Segment { thread: threads.len(), until: 5 }]);
+    assert!(Package::decode(&wrong).is_none(), "a segment of a thread that there is not");
 }

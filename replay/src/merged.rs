@@ -10,10 +10,10 @@ use crate::process::Process;
 use crate::tools::Tools;
 use crate::window::Used;
 use bugnet_format::code::CodeStore;
-use bugnet_format::control::{MergedCounts, Request, Response};
-use bugnet_format::merged::{self, IntervalOutline, Outline, Segment};
+use bugnet_format::control::{CompareCounts, Comparison, Counts, Request, Response, Stop};
+use bugnet_format::package::{self, IntervalOutline, Outline, Segment};
 use bugnet_format::regs::RegisterDifference;
-use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
+use bugnet_format::types::{CodeSeq, IntervalNo, Position, ProcessId, Tid};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,9 +30,12 @@ pub struct MergedReport {
     pub pid: ProcessId,
     /// Its threads.
     pub threads: usize,
-    /// Counters.
-    #[serde(with = "CountsDef")]
-    pub counts: MergedCounts,
+    /// What was executed.
+    #[serde(flatten, with = "CountsDef")]
+    pub executed: Counts,
+    /// What was compared.
+    #[serde(with = "CompareCountsDef")]
+    pub counts: CompareCounts,
     /// Reads that the order does not explain.
     pub conflicts: Vec<ConflictReport>,
     /// Why it ended early, if it did.
@@ -40,13 +43,18 @@ pub struct MergedReport {
 }
 
 #[derive(Serialize)]
-#[serde(remote = "MergedCounts")]
+#[serde(remote = "Counts")]
 struct CountsDef {
     instructions: u64,
-    segments: u64,
-    checks: u64,
-    reads: u64,
     loads: u64,
+    checks: u64,
+}
+
+#[derive(Serialize)]
+#[serde(remote = "CompareCounts")]
+struct CompareCountsDef {
+    segments: u64,
+    reads: u64,
     explained: u64,
     unwritten: u64,
     system: u64,
@@ -125,46 +133,82 @@ pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedR
         .collect();
     let first = &threads.threads[0];
     let id = IntervalId { thread: first.id, interval: first.place(0).0 };
-    let package = package(log, &threads, &outlines, &code, &order)?;
+    let package = pack(log, &threads, &outlines, &code, &order)?;
     let mut process = Process::start(tools, id, package, used.window())?;
-    process.send(&Request::RunMerged)?;
-    let result = match process.receive()? {
-        Response::Merged(result) => *result,
-        other => return Err(process.unexpected(&other)),
-    };
+    let Run { executed, comparison, failure } = run(&mut process)?;
     drop(process);
     let thread = |index: usize| threads.threads.get(index).unwrap_or(first);
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
-    let conflicts = result.conflicts.iter().map(|conflict| ConflictReport {
+    let conflicts = comparison.conflicts.iter().map(|conflict| ConflictReport {
         addr: conflict.addr,
         recorded: hex(&conflict.recorded),
         found: hex(&conflict.found),
         reader: place(thread(conflict.reader), conflict.reader_at),
         writer: place(thread(conflict.writer), conflict.writer_at),
     });
-    let failure = result.failure.as_ref().map(|failure| FailureReport {
-        place: place(thread(failure.thread), failure.at),
-        what: failure.what.clone(),
-        differences: failure.expected.as_ref().map(|regs| regs.differences(&failure.regs)).unwrap_or_default(),
+    let failure = failure.map(|Failure { thread: index, at, what, differences }| FailureReport {
+        place: place(thread(index), at),
+        what,
+        differences,
     });
     let (mut conflicts, threads): (Vec<_>, _) = (conflicts.collect(), threads.threads.len());
     places::name(tools, log, pid, &mut conflicts)?;
-    Ok(MergedReport { pid, threads, counts: result.counts, conflicts, failure })
+    Ok(MergedReport { pid, threads, executed, counts: comparison.counts, conflicts, failure })
+}
+
+/// What came of a run of all threads.
+struct Run {
+    executed: Counts,
+    comparison: Comparison,
+    failure: Option<Failure>,
+}
+
+/// Why a run ended early.
+struct Failure {
+    /// Index of the thread that could not go on.
+    thread: usize,
+    /// Instructions that it had executed since its recording began.
+    at: u64,
+    what: String,
+    differences: Vec<RegisterDifference>,
+}
+
+/// Runs all threads to their ends, and compares what each of them reads.
+fn run(process: &mut Process) -> Result<Run> {
+    process.send(&Request::Compare)?;
+    match process.receive()? {
+        Response::Ready => {}
+        other => return Err(process.unexpected(&other)),
+    }
+    process.send(&Request::RunTo { thread: 0, at: u64::MAX, output: false })?;
+    let (executed, failure) = match process.receive()? {
+        Response::Stopped { stop: Stop::Divergence { what, expected }, thread, at, regs, counts } => {
+            let differences = expected.map(|expected| expected.differences(&regs)).unwrap_or_default();
+            (counts, Some(Failure { thread: thread as usize, at, what, differences }))
+        }
+        Response::Stopped { stop: Stop::End | Stop::CutOff, counts, .. } => (counts, None),
+        other => return Err(process.unexpected(&other)),
+    };
+    process.send(&Request::Compared)?;
+    match process.receive()? {
+        Response::Compared(comparison) => Ok(Run { executed, comparison: *comparison, failure }),
+        other => Err(process.unexpected(&other)),
+    }
 }
 
 /// The package, whose streams are read and written one after the other.
-fn package(log: &Log, threads: &Threads, outlines: &[Outline], code: &CodeStore, order: &[Segment]) -> Result<Package> {
+fn pack(log: &Log, threads: &Threads, outlines: &[Outline], code: &CodeStore, order: &[Segment]) -> Result<Package> {
     let failed = || ReplayError::system("hand the log to the replay process");
     let streams: u64 = outlines.iter().flat_map(|thread| &thread.intervals).map(IntervalOutline::stream).sum();
-    let mut package = PackageWriter::new(streams).map_err(failed())?;
-    merged::write_head(&mut package, outlines, code, order).map_err(failed())?;
+    let mut writer = PackageWriter::new(streams).map_err(failed())?;
+    package::write_head(&mut writer, outlines, code, CodeSeq(0), order).map_err(failed())?;
     for thread in &threads.threads {
         for interval in &thread.intervals {
             let id = IntervalId { thread: thread.id, interval: interval.number };
-            package.write_all(&log.interval(id)?.stream).map_err(failed())?;
+            writer.write_all(&log.interval(id)?.stream).map_err(failed())?;
         }
     }
-    package.finish().map_err(failed())
+    writer.finish().map_err(failed())
 }
 
 fn place(thread: &OrderedThread, at: u64) -> Place {
@@ -197,19 +241,8 @@ impl fmt::Display for MergedReport {
         if let Some(FailureReport { place, what, .. }) = &self.failure {
             writeln!(f, "divergence: {place}: {what}")?;
         }
-        let MergedCounts {
-            instructions,
-            segments,
-            reads,
-            loads,
-            explained,
-            unwritten,
-            system,
-            outside,
-            unknown,
-            conflicts,
-            ..
-        } = self.counts;
+        let Counts { instructions, loads, .. } = self.executed;
+        let CompareCounts { segments, reads, explained, unwritten, system, outside, unknown, conflicts } = self.counts;
         let threads = self.threads;
         writeln!(f, "{threads} threads, {instructions} instructions in {segments} segments, {reads} reads compared")?;
         writeln!(f, "{loads} recorded loads, {explained} of them found in the memory of all threads")?;

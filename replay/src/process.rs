@@ -123,6 +123,7 @@ impl Process {
         }
         match received {
             Ok(Response::Failed(message)) => Err(ReplayError::ProcessFailed { interval: self.interval, message }),
+            Ok(Response::Refused(why)) => Err(ReplayError::OutOfRange(format!("{}: {why}", self.interval))),
             Ok(response) => Ok(response),
             Err(e) => Err(self.lost(&e)),
         }
@@ -135,7 +136,8 @@ impl Process {
             Response::Failed(_) => "Failed",
             Response::Stopped { .. } => "Stopped",
             Response::Memory(_) => "Memory",
-            Response::Merged(_) => "Merged",
+            Response::Compared(_) => "Compared",
+            Response::Refused(_) => "Refused",
             Response::Watching => "Watching",
             Response::Ran(_) => "Ran",
             Response::Writers(_) => "Writers",

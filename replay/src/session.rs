@@ -29,6 +29,8 @@ pub struct Session {
     /// What this interval uses of the address space, and those before it that came from the same caller.
     used: Used,
     position: Position,
+    /// Instructions of the thread before the interval.
+    before: u64,
     regs: RegisterFile,
     counts: Counts,
     stop: Option<Stop>,
@@ -65,7 +67,7 @@ impl Session {
         used: Used,
     ) -> Result<Self> {
         let code = log.code(id.thread.pid)?;
-        let head = package::encode_head(interval, &code, CodeSeq(0));
+        let head = package::encode_head(id.thread.tid, interval, &code, CodeSeq(0));
         let process = Process::start(tools, id, Package::of(&[&head, &interval.stream])?, window)?;
         Ok(Self::at_start(process, id, interval, window, used))
     }
@@ -88,7 +90,7 @@ impl Session {
         let all = used.and(&before.used);
         if before.leaves_process_for(id, interval) && used.leaves(before.window) {
             let Self { mut process, code: known, window, .. } = before;
-            let head = package::encode_head(interval, &*log.code(id.thread.pid)?, known);
+            let head = package::encode_head(id.thread.tid, interval, &*log.code(id.thread.pid)?, known);
             // Whatever the interval before has done to the process, this one is not to suffer.
             if process.next(id, &[&head, &interval.stream]).is_ok() {
                 return Ok(Self::at_start(process, id, interval, window, all));
@@ -116,7 +118,21 @@ impl Session {
             _ => None,
         });
         let (counts, snapshots, code) = (Counts::default(), Snapshots::of(interval), interval.last_code_seq());
-        Self { id, process, window, used, position: Position(0), regs, counts, stop: None, code, end, snapshots }
+        let before = interval.header.instructions_before;
+        Self {
+            id,
+            process,
+            window,
+            used,
+            position: Position(0),
+            before,
+            regs,
+            counts,
+            stop: None,
+            code,
+            end,
+            snapshots,
+        }
     }
 
     /// Which interval this is.
@@ -205,7 +221,7 @@ impl Session {
     pub fn writers(&mut self) -> Result<Vec<LastWriter>> {
         self.process.send(&Request::Writers)?;
         match self.process.receive()? {
-            Response::Writers(writers) => Ok(writers),
+            Response::Writers(writers) => Ok(writers.into_iter().map(|writer| self.writer(writer)).collect()),
             other => Err(self.process.unexpected(&other)),
         }
     }
@@ -230,7 +246,8 @@ impl Session {
             let now = self.position;
             return Err(ReplayError::OutOfRange(format!("{}: at {now}, cannot run back to {position}", self.id)));
         }
-        self.process.send(&Request::RunTo { position, output: sink.is_some() })?;
+        let at = position.saturating_add(self.before);
+        self.process.send(&Request::RunTo { thread: 0, at, output: sink.is_some() })?;
         loop {
             match self.process.receive()? {
                 Response::Output { stream, bytes } => {
@@ -238,9 +255,9 @@ impl Session {
                         sink(stream, &bytes);
                     }
                 }
-                Response::Ran(run) => ran(run),
-                Response::Stopped { stop, position, regs, counts } => {
-                    self.position = Position(position);
+                Response::Ran(run) => ran(self.ran(run)),
+                Response::Stopped { stop, at, regs, counts, .. } => {
+                    self.position = self.position_of(at);
                     self.regs = *regs;
                     self.counts = counts;
                     self.stop = Some(stop.clone());
@@ -249,6 +266,25 @@ impl Session {
                 other => return Err(self.process.unexpected(&other)),
             }
         }
+    }
+
+    /// A thread's instruction count as a position in this interval.
+    fn position_of(&self, at: u64) -> Position {
+        Position(at.saturating_sub(self.before))
+    }
+
+    fn writer(&self, writer: LastWriter) -> LastWriter {
+        match writer {
+            LastWriter::Store { position, pc, seq } => {
+                LastWriter::Store { position: self.position_of(position).0, pc, seq }
+            }
+            other => other,
+        }
+    }
+
+    fn ran(&self, run: Ran) -> Ran {
+        let writers = run.writers.into_iter().map(|writer| self.writer(writer)).collect();
+        Ran { position: self.position_of(run.position).0, writers, ..run }
     }
 
     /// The error for a divergence at [`Self::position`].
@@ -319,11 +355,11 @@ mod tests {
 
     fn stopped(stop: Stop, position: u64) -> Response {
         let regs = Box::new(RegisterFile { rip: 0x1234, ..RegisterFile::default() });
-        Response::Stopped { stop, position, regs, counts: Counts::default() }
+        Response::Stopped { stop, thread: 0, at: position, regs, counts: Counts::default() }
     }
 
-    /// Reads a request of `RunTo { u64::MAX, .. }`: 4 bytes of length, a tag, a varint of 10 bytes, a bool.
-    const TAKE_RUN: &str = "head -c 16 <&4 >/dev/null";
+    /// Reads a request of `RunTo { u64::MAX, .. }`: 4 bytes of length, a tag, the thread, a varint of 10 bytes, a bool.
+    const TAKE_RUN: &str = "head -c 17 <&4 >/dev/null";
     /// Reads a request of `ReadMemory` at a 2-byte address with a 1-byte length.
     const TAKE_READ: &str = "head -c 8 <&4 >/dev/null";
 

@@ -2,14 +2,14 @@
 //! where another thread makes this one come out of the code cache: see [`crate::peer`].
 
 use super::Thread;
+use super::room::TOO_FAR_APART;
 use crate::callout::Slot;
 use crate::peer::Bells;
 use crate::process;
 use crate::site::Site;
-use bugnet_format::cache::Picture;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{Addr, CodeSeq};
+use bugnet_format::types::CodeSeq;
 
 /// No block asks for a later one.
 pub(super) const ANY: CodeSeq = CodeSeq(u32::MAX as u64);
@@ -53,11 +53,17 @@ impl Thread {
     fn catch_up(&mut self, position: u64) {
         let process = process::get();
         let code = process.code();
-        for (address, bytes) in code.pages_since(self.code_seq) {
-            self.shadow.write(Addr(address), bytes);
-        }
+        let fits = code.pages_since(self.code_seq).all(|(address, bytes)| self.shadow.try_write(address, bytes));
         let seq = code.seq();
         drop(code);
+        if !fits && process.threaded() {
+            self.make_room_for_code(position);
+        } else if !fits {
+            process.end(TOO_FAR_APART);
+        }
+        if !self.recording() {
+            return self.set_code_seq(ANY);
+        }
         self.set_code_seq(seq);
         self.record(position, |delta| Record::Code { delta, seq });
     }

@@ -52,7 +52,7 @@ impl Piece {
 
 /// Reads the program's memory from `address` on, up to the first page that is not readable or to `len`, and calls
 /// `f(offset, bytes)` on one piece after the other.
-fn for_readable(buffer: &mut Vec<u8>, address: u64, len: u64, mut f: impl FnMut(u64, &[u8])) {
+pub(super) fn for_readable(buffer: &mut Vec<u8>, address: u64, len: u64, mut f: impl FnMut(u64, &[u8])) {
     let mut at = 0;
     let mut limit = CHUNK as u64;
     while at < len {

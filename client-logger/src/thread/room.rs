@@ -1,6 +1,7 @@
 //! The thread's shadow: where it is, and what it does when it has to make way.
 
 use super::Thread;
+use super::memory::for_readable;
 use crate::callout::Slot;
 use crate::claims::{self, Claim};
 use crate::code::read_memory;
@@ -14,6 +15,14 @@ use bugnet_format::record::{EndReason, Record, RegisterUpdates};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, RegisterFile};
 use smallvec::SmallVec;
 use std::ops::Range;
+
+/// Why recording ends where there is no room for a shadow.
+pub(super) const TOO_FAR_APART: &str = "the program's memory lies too far apart for the shadow of this thread";
+
+/// The pages of code of the process.
+fn all_code() -> Vec<Range<u64>> {
+    process::get().code().pages().map(|(address, bytes)| address..address + bytes.len() as u64).collect()
+}
 
 impl Thread {
     /// The parts of the address space in which the interval may have accessed memory.
@@ -46,27 +55,64 @@ impl Thread {
     /// Another shadow takes the place of the thread's, out of the way of what is about to come, with room for what the interval has
     /// accessed, and for a range that it is going to access. The picture is empty from here on, and a new interval begins before anything is compared with it. All before `position` has been executed, and
     /// if there is no room, recording ends at `end`.
-    fn move_shadow(&mut self, position: u64, end: u64, coming: Option<&Claim>, wanted: Option<Range<u64>>) {
+    fn move_shadow(
+        &mut self,
+        position: u64,
+        end: u64,
+        coming: Option<&Claim>,
+        wanted: impl IntoIterator<Item = Range<u64>>,
+    ) {
         self.reached.extend(self.shadow.reach());
         let needs: Vec<Range<u64>> = self.reached.iter().cloned().chain(wanted).collect();
+        let counted = self.counted();
+        if self.replace_shadow(coming, &needs) {
+            self.moved = true;
+            self.set_counter(position, counted, 0);
+        } else {
+            self.stop(end, EndReason::Unsupported { why: TOO_FAR_APART.to_owned() }, RegisterFile::unknown());
+        }
+    }
+
+    /// Another shadow, with room for what is needed, takes the place of the thread's. `false` if there is no room.
+    fn replace_shadow(&mut self, coming: Option<&Claim>, needs: &[Range<u64>]) -> bool {
         self.shadow.discard();
         self.room.clear();
         // For whatever it accesses, the thread asks for room once more.
         if let Some(peer) = self.peer() {
             peer.revoke();
         }
-        let counted = self.counted();
-        match process::get().place_shadow(coming, &needs) {
-            Some(shadow) => {
-                self.use_shadow(shadow);
-                self.moved = true;
-                self.set_counter(position, counted, 0);
-            }
-            None => {
-                self.use_shadow(Shadow::none());
-                let why = "the program's memory lies too far apart for the shadow of this thread".to_owned();
-                self.stop(end, EndReason::Unsupported { why }, RegisterFile::unknown());
-            }
+        let shadow = process::get().place_shadow(coming, needs);
+        self.use_shadow(shadow.unwrap_or(Shadow::none()));
+        shadow.is_some()
+    }
+
+    /// The picture has no room for code that has come: the thread gets another shadow, and an interval begins before it executes
+    /// anything. Only where there are other threads, whose shadows may be in the way.
+    pub(super) fn make_room_for_code(&mut self, position: u64) {
+        self.move_shadow(position, position, None, all_code());
+    }
+
+    /// An interval begins, with the code in its picture. `false` if there is no room for it, also at another place.
+    pub(super) fn picture_code(&mut self) -> bool {
+        let written =
+            |shadow: &mut Shadow| process::get().code().pages().all(|(at, bytes)| shadow.try_write(at, bytes));
+        written(&mut self.shadow)
+            || process::get().threaded() && self.replace_shadow(None, &all_code()) && written(&mut self.shadow)
+    }
+
+    /// In a system call, which is not over: the shadow is to have room for what the call is going to read.
+    pub fn make_room_in_call(&mut self, address: u64, len: u64) {
+        if self.shadow.reserve_range(address, len) {
+            return;
+        }
+        // What is not there needs no room.
+        let mut readable = Vec::new();
+        for_readable(&mut Vec::new(), address, len, |at, now| {
+            readable.push(address + at..address + at + now.len() as u64);
+        });
+        if !readable.iter().all(|range| self.shadow.reserve_range(range.start, range.end - range.start)) {
+            let position = self.counted() - 1;
+            self.move_shadow(position, position, None, readable);
         }
     }
 

@@ -12,7 +12,7 @@ fn addresses_of_our_own_are_refused() {
     let mut regs = start();
     regs.gpr[RBX] = window + 0x1000_0000;
     let mut replay = Interval::new(&code, &regs).load(0, 0, &[1; 8]).replay();
-    replay.send(&Request::RunTo { position: u64::MAX, output: false });
+    replay.send(&Request::RunTo { thread: 0, at: u64::MAX, output: false });
     let Response::Failed(why) = replay.receive() else { panic!("accepted") };
     assert!(why.contains("0x300010000000 collides"), "{why}");
     // A program that goes astray finds nothing of ours to read.
@@ -55,8 +55,12 @@ fn one_interval_after_another() {
             a.nop()
         })
     };
-    let mut regs = start();
-    regs.gpr[RBX] = DATA;
+    let with_rbx = |value| {
+        let mut regs = start();
+        regs.gpr[RBX] = value;
+        regs
+    };
+    let regs = with_rbx(DATA);
     let expect = |code: &[u8], sum, other| {
         let mut end = behind(code, &regs);
         (end.gpr[RAX], end.gpr[RCX]) = (sum, other);
@@ -80,16 +84,20 @@ fn one_interval_after_another() {
     replay.next(interval.clone().end(4, &expect(&code, 5, 0)));
     assert_eq!(replay.run_to(2).stop, Stop::Reached);
     let code = program(60);
-    replay.next(Interval::new(&code, &regs).end(4, &expect(&code, 60, 0)));
+    replay.next(Interval::new(&code, &regs).numbered_behind(1).end(4, &expect(&code, 60, 0)));
     assert_end(&replay.run());
     // An interval that stores to its code page: the next has the code as it was.
     let sum = u64::from_le_bytes([0xcc; 8]).wrapping_add(60);
     let (mut regs, mut end) = (regs.clone(), expect(&code, sum, 0));
     (regs.gpr[RBX], end.gpr[RBX]) = (CODE + 0x800, CODE + 0x800);
     for _ in 0..2 {
-        replay.next(Interval::new(&code, &regs).end(4, &end));
+        replay.next(Interval::new(&code, &regs).numbered_behind(1).end(4, &end));
         assert_end(&replay.run());
     }
+    // Back to the code before.
+    let (code, regs) = (program(5), with_rbx(DATA));
+    replay.next(Interval::new(&code, &regs).end(4, &expect(&code, 5, 0)));
+    assert_end(&replay.run());
 }
 
 #[test]
@@ -117,7 +125,7 @@ fn hostile_packages_do_no_harm() {
         altered[i] ^= 0x81;
         let mut replay = Replay::start(&altered);
         if replay.receive() == Response::Ready {
-            replay.send(&Request::RunTo { position: u64::MAX, output: true });
+            replay.send(&Request::RunTo { thread: 0, at: u64::MAX, output: true });
             let answer = replay.receive();
             assert!(matches!(answer, Response::Stopped { .. } | Response::Failed(_)), "byte {i}: {answer:?}");
         }

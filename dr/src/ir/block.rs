@@ -126,7 +126,7 @@ impl Block {
     ///
     /// # Safety
     /// The copy stays as it is until DynamoRIO has made the block.
-    pub unsafe fn decode_apps(&self, pc: u64, copy: &[u8], goes_on: impl Fn(Instr) -> bool) -> Instrs {
+    pub unsafe fn decode_apps(&self, pc: u64, copy: &[u8], mut goes_on: impl FnMut(Instr) -> bool) -> Instrs {
         let mut instrs = Instrs::new();
         let mut at = 0;
         while at + MAX_LEN <= copy.len() {

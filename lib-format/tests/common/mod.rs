@@ -6,7 +6,7 @@ use bugnet_format::code::{self, CodeStore, PAGE};
 use bugnet_format::folder::{self, Ending, Machine, Meta, Module};
 use bugnet_format::frame::Interval as Decoded;
 use bugnet_format::frame::{IntervalHeader, TailHeader, encode_frame};
-use bugnet_format::merged::{IntervalOutline, Outline, Segment, write_head};
+use bugnet_format::package::{IntervalOutline, Outline, Segment, write_head};
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::{
     DependencyKind, EndReason, LoadValue, OutputStream, Record, RegisterUpdates, SignalStep, SpecialKind, encode_load,
@@ -284,15 +284,15 @@ pub fn load_bytes(delta: u64, ordinal: u8, offset: u64, value: &[u8]) -> Vec<u8>
     out
 }
 
-/// A merged package of these threads' intervals.
-pub fn merged_package(threads: &[(Tid, Vec<Decoded>)], code: &CodeStore, segments: &[Segment]) -> Vec<u8> {
+/// A package of these threads' intervals.
+pub fn package(threads: &[(Tid, Vec<Decoded>)], code: &CodeStore, segments: &[Segment]) -> Vec<u8> {
     let outline = |(tid, intervals): &(Tid, Vec<Decoded>)| Outline {
         tid: *tid,
         unknown_from: u64::from(tid.0) + 1000,
         intervals: intervals.iter().map(IntervalOutline::of).collect(),
     };
     let mut out = Vec::new();
-    write_head(&mut out, &threads.iter().map(outline).collect::<Vec<_>>(), code, segments).unwrap();
+    write_head(&mut out, &threads.iter().map(outline).collect::<Vec<_>>(), code, CodeSeq(0), segments).unwrap();
     threads.iter().flat_map(|(_, intervals)| intervals).for_each(|interval| out.extend_from_slice(&interval.stream));
     out
 }

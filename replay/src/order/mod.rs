@@ -12,7 +12,7 @@ pub use schedule::{Cycle, schedule, unknown_from};
 pub use summary::{OrderedDependency, ThreadSummary, WaitedFor, in_order, per_million, summaries};
 pub use threads::{OrderedInterval, OrderedThread, Threads, Wait};
 
-use bugnet_format::merged::Segment;
+use bugnet_format::package::Segment;
 use bugnet_format::types::{IntervalNo, Position, Tid};
 use serde::Serialize;
 

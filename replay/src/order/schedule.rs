@@ -1,7 +1,7 @@
 //! From a partial order to a total one.
 
 use super::threads::{OrderedThread, Threads, Wait};
-use bugnet_format::merged::Segment;
+use bugnet_format::package::Segment;
 use std::fmt;
 
 /// Threads that wait for each other: each for the next, and the last for the first.

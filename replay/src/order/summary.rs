@@ -1,7 +1,7 @@
 //! Threads and their dependencies in numbers, and in the merged order.
 
 use super::threads::{OrderedThread, Threads};
-use bugnet_format::merged::Segment;
+use bugnet_format::package::Segment;
 use bugnet_format::record::{DependencyKind, EndReason};
 use bugnet_format::types::{Addr, IntervalNo, Position, Tid};
 use serde::Serialize;

@@ -21,8 +21,9 @@ fn log() -> LogBuilder {
         .interval(&regs(0x2000), &[load, end(4, EndReason::Exit { status: 0 })])
 }
 
-fn stopped(stop: Stop, position: u64, counts: Counts) -> String {
-    say(&Response::Stopped { stop, position, regs: Box::new(regs(0x1004)), counts })
+/// `at` counts from the thread's start; the second interval begins behind 1000 instructions.
+fn stopped(stop: Stop, at: u64, counts: Counts) -> String {
+    say(&Response::Stopped { stop, thread: 0, at, regs: Box::new(regs(0x1004)), counts })
 }
 
 fn jobs() -> NonZeroUsize {
@@ -33,7 +34,7 @@ fn jobs() -> NonZeroUsize {
 fn run(builder: &LogBuilder, selection: &Selection, first: &str, second: &str) -> (Report, Vec<Progress>) {
     let log = builder.open();
     let code = log.code(id(0).thread.pid).unwrap();
-    let first_length = bugnet_format::package::encode(&log.interval(id(0)).unwrap(), &code).len();
+    let first_length = bugnet_format::package::encode(id(0).thread.tid, &log.interval(id(0)).unwrap(), &code).len();
     let script = format!(
         "{}\nhead -c 16 <&4 >/dev/null\nif [ $(wc -c <&3) = {first_length} ]; then {first}; else {second}; fi\nexec sleep 9",
         say(&Response::Ready)
@@ -48,7 +49,7 @@ fn run(builder: &LogBuilder, selection: &Selection, first: &str, second: &str) -
 #[test]
 fn exact_intervals_add_up() {
     let counts = |instructions| Counts { instructions, loads: 1, checks: 2 };
-    let (first, second) = (stopped(Stop::End, 5, counts(5)), stopped(Stop::End, 7, counts(7)));
+    let (first, second) = (stopped(Stop::End, 5, counts(5)), stopped(Stop::End, 1007, counts(7)));
     let (report, seen) = run(&log(), &Selection::default(), &first, &second);
     assert!(report.is_exact(), "{report}");
     assert_eq!(report.counts, Counts { instructions: 12, loads: 2, checks: 4 });
@@ -61,7 +62,7 @@ fn exact_intervals_add_up() {
 fn a_divergence_is_reported_with_all_that_helps() {
     let expected = Some(Box::new(RegisterFile { mxcsr: 0x1fa0, ..regs(0x1004) }));
     let stop = Stop::Divergence { what: "the registers differ".into(), expected };
-    let (first, second) = (stopped(Stop::End, 5, Counts::default()), stopped(stop, 4, Counts::default()));
+    let (first, second) = (stopped(Stop::End, 5, Counts::default()), stopped(stop, 1004, Counts::default()));
     let builder = log();
     let (report, _) = run(&builder, &Selection::default(), &first, &second);
     assert!(!report.is_exact());
@@ -87,7 +88,7 @@ fn a_divergence_is_reported_with_all_that_helps() {
 
 #[test]
 fn a_lost_process_or_a_false_end_fails_only_its_interval() {
-    let false_end = stopped(Stop::End, 6, Counts::default());
+    let false_end = stopped(Stop::End, 1006, Counts::default());
     let (report, _) = run(&log(), &Selection::default(), "kill -KILL $$", &false_end);
     assert!(!report.is_exact());
     let errors: Vec<String> = report
@@ -105,7 +106,7 @@ fn a_lost_process_or_a_false_end_fails_only_its_interval() {
 #[test]
 fn a_cut_off_log_is_exact_only_where_it_may_be_cut_off() {
     let cut = LogBuilder::new().interval(&regs(0x1000), &[end(5, EndReason::Full)]).interval(&regs(0x2000), &[]);
-    let (first, second) = (stopped(Stop::End, 5, Counts::default()), stopped(Stop::CutOff, 0, Counts::default()));
+    let (first, second) = (stopped(Stop::End, 5, Counts::default()), stopped(Stop::CutOff, 1000, Counts::default()));
     let outcome = |builder: &LogBuilder, first: &str| {
         let (mut report, _) = run(builder, &Selection::default(), first, &second);
         (report.is_exact(), report.to_string(), report.intervals.remove(1).outcome)
@@ -129,7 +130,7 @@ fn a_cut_off_log_is_exact_only_where_it_may_be_cut_off() {
 #[test]
 fn selections_choose() {
     let only = Selection { intervals: Some(1..9), ..Selection::default() };
-    let (report, seen) = run(&log(), &only, "exit 1", &stopped(Stop::End, 7, Counts::default()));
+    let (report, seen) = run(&log(), &only, "exit 1", &stopped(Stop::End, 1007, Counts::default()));
     assert!(report.is_exact(), "{report}");
     assert_eq!((report.intervals[0].id, seen.len()), (id(1), 2));
     let builder = log();

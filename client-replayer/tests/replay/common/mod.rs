@@ -49,6 +49,8 @@ fn tools() -> &'static [PathBuf; 3] {
 /// An interval in the making.
 #[derive(Clone)]
 pub struct Interval {
+    /// Code pictures before it.
+    pictures: u64,
     first: Vec<(u64, Vec<u8>)>,
     later: Vec<(u64, Vec<u8>)>,
     stream: Vec<u8>,
@@ -88,10 +90,16 @@ fn pages(at: u64, code: &[u8]) -> impl Iterator<Item = (u64, Vec<u8>)> {
 impl Interval {
     /// Code at [`CODE`], and the registers at the start.
     pub fn new(code: &[u8], regs: &RegisterFile) -> Self {
-        let mut interval = Self { first: Vec::new(), later: Vec::new(), stream: Vec::new(), position: 0 };
+        let mut interval = Self { pictures: 0, first: Vec::new(), later: Vec::new(), stream: Vec::new(), position: 0 };
         interval.code(CODE, code);
         Record::Checkpoint { tsc: 1, unix_nanos: 2, regs: Box::new(regs.clone()) }.encode(&mut interval.stream);
         interval
+    }
+
+    /// Code pages are numbered from this one on; all code has to be stated behind this.
+    pub fn numbered_behind(mut self, pictures: u64) -> Self {
+        self.pictures = pictures;
+        self
     }
 
     /// Code that is in the picture from the start on.
@@ -158,7 +166,7 @@ impl Interval {
     /// From here on, this many pages of [`Self::later_code`] are in force. All code has to be stated before.
     pub fn new_code(&mut self, position: u64, pages: u64) -> &mut Self {
         let delta = self.delta(position);
-        let seq = CodeSeq(self.first.len() as u64 + pages);
+        let seq = CodeSeq(self.pictures + self.first.len() as u64 + pages);
         self.put(&Record::Code { delta, seq })
     }
 
@@ -179,13 +187,22 @@ impl Interval {
         stream.push(tag::END_OF_STREAM);
         let mut out = PACKAGE_MAGIC.to_vec();
         out.extend_from_slice(&bugnet_format::FORMAT_VERSION.to_le_bytes());
-        out.extend_from_slice(&((self.first.len() + self.later.len()) as u32).to_le_bytes());
-        out.extend_from_slice(&(self.first.len() as u64).to_le_bytes());
-        out.extend_from_slice(&(stream.len() as u64).to_le_bytes());
+        // Pages, threads, intervals; segments.
+        for count in [(self.first.len() + self.later.len()) as u32, 1, 1] {
+            out.extend_from_slice(&count.to_le_bytes());
+        }
+        out.extend_from_slice(&1u64.to_le_bytes());
         for (i, (at, bytes)) in self.first.iter().chain(&self.later).enumerate() {
-            out.extend_from_slice(&(i as u64 + 1).to_le_bytes());
+            out.extend_from_slice(&(self.pictures + i as u64 + 1).to_le_bytes());
             out.extend_from_slice(&at.to_le_bytes());
             out.extend_from_slice(bytes);
+        }
+        // A thread with one interval; this interval; a segment.
+        for number in [41, 1] {
+            out.extend_from_slice(&u32::to_le_bytes(number));
+        }
+        for number in [u64::MAX, 0, self.pictures + self.first.len() as u64, 0, stream.len() as u64, 0, u64::MAX] {
+            out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&stream);
         out
@@ -272,12 +289,12 @@ impl Replay {
     }
 
     pub fn run_to(&mut self, position: u64) -> Stopped {
-        self.send(&Request::RunTo { position, output: true });
+        self.send(&Request::RunTo { thread: 0, at: position, output: true });
         let mut output = Vec::new();
         loop {
             match self.receive() {
                 Response::Output { stream, bytes } => output.push((stream, bytes)),
-                Response::Stopped { stop, position, regs, counts } => {
+                Response::Stopped { stop, at: position, regs, counts, .. } => {
                     return Stopped { stop, position, regs: *regs, counts, output };
                 }
                 other => panic!("unexpected response {other:?}"),

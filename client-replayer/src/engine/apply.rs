@@ -1,32 +1,29 @@
 //! What each kind of record does.
 
-use super::{Replay, Trouble, divergence};
+use super::{Engine, Trouble, divergence};
 use crate::instruction::Instruction;
 use crate::output;
 use bugnet_dr::{fpu, liveness};
 use bugnet_format::control::{self, Response, Stop};
 use bugnet_format::record::{LoadValue, OutputStream, Placed, Record, SignalStep};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::CodeSeq;
 
-impl Replay {
-    /// Does what a record says.
+impl Engine {
+    /// Does what a record of the running thread says, and reads the next one.
     pub(super) fn apply(&mut self, placed: &Placed<'static>) -> Result<(), Trouble> {
-        let offset = placed.offset;
-        let memory_trouble = |e: crate::memory::MemoryError| match e {
-            crate::memory::MemoryError::Range(_) => divergence(format!("record at byte {offset}: {e}")),
-            _ => Trouble::Failed(e.to_string()),
-        };
         match &placed.record {
             Record::Load { ordinal, offset, value, .. } => {
                 let addr = self.load_address(*ordinal, *offset, value.len() as u64)?;
-                self.write_value(addr, value).map_err(memory_trouble)?;
-                self.counts.loads += 1;
+                self.load(addr, value)?;
             }
-            Record::Memory { addr, bytes, .. } => self.memory.write(addr.0, bytes).map_err(memory_trouble)?,
-            Record::Code { seq, .. } => self.change_code(*seq).map_err(memory_trouble)?,
-            Record::Registers { updates, .. } => self.machine.update(updates),
+            Record::Memory { addr, bytes, .. } => self.put(addr.0, bytes)?,
+            Record::Code { seq, .. } => self.take_code(*seq)?,
+            Record::Registers { updates, .. } => {
+                self.note_recorded_stores()?;
+                self.machine.update(updates);
+            }
             Record::Signal { step, regs, .. } => {
+                self.note_signal(*step, regs);
                 self.machine.load(regs);
                 self.unknown_flags = 0;
                 self.position += u64::from(*step == SignalStep::Return);
@@ -36,6 +33,7 @@ impl Replay {
                 let next = pc.wrapping_add(self.instruction(pc)?.len());
                 self.watch_run(pc, self.position);
                 self.write_output(*stream, *number, args, *result)?;
+                self.note_call(*number, args, *result);
                 self.machine.return_from_call(*result, next, updates);
                 self.position += 1;
             }
@@ -44,6 +42,7 @@ impl Replay {
                 let instruction = self.instruction(pc)?;
                 let (next, effect) = (pc.wrapping_add(instruction.len()), instruction.fpu_effect());
                 self.watch_run(pc, self.position);
+                self.note_recorded_stores()?;
                 self.machine.jump(next);
                 self.machine.update(updates);
                 fpu::apply(effect);
@@ -55,12 +54,9 @@ impl Replay {
                     return Err(divergence("the registers differ from the recorded ones (hash of a check)"));
                 }
             }
-            Record::End { regs, .. } => {
-                self.counts.checks += 1;
-                return Err(self.compare_end(regs).into());
-            }
+            Record::End { regs, .. } => return self.interval_ends(regs),
             Record::Checkpoint { .. } => {
-                return Err(divergence(format!("record at byte {offset}: a second checkpoint")));
+                return Err(divergence(format!("record at byte {}: a second checkpoint", placed.offset)));
             }
             Record::Dependency { .. }
             | Record::SyscallData { .. }
@@ -68,15 +64,39 @@ impl Replay {
             | Record::Reach { .. }
             | Record::Note { .. } => {}
         }
+        self.context().read();
         Ok(())
     }
 
-    fn compare_end(&mut self, expected: &RegisterFile) -> Stop {
-        if expected.differences(&self.registers()).is_empty() {
-            return Stop::End;
+    /// Compares the registers at an interval's end, and goes over to the thread's next one, if there is one.
+    fn interval_ends(&mut self, expected: &RegisterFile) -> Result<(), Trouble> {
+        self.same(expected, "the interval ends with other registers than recorded")?;
+        let position = self.position;
+        let context = self.context();
+        context.at = position;
+        let Some(next) = context.begin().map_err(divergence)? else {
+            self.note_end();
+            self.context().over = true;
+            return Ok(());
+        };
+        self.position = self.context().at;
+        self.note_interval();
+        self.show_picture(next.code_seq)?;
+        self.fit_blocks(next.code_seq);
+        // Behind an `execve` that failed, registers are as the call left them.
+        if self.machine.pc == next.regs.rip {
+            return self.same(&next.regs, "the next interval begins with other registers");
         }
-        let what = "the interval ends with other registers than recorded".into();
-        Stop::Divergence { what, expected: Some(Box::new(expected.clone())) }
+        self.machine.load(&next.regs);
+        Ok(())
+    }
+
+    fn same(&mut self, expected: &RegisterFile, what: &str) -> Result<(), Trouble> {
+        self.counts.checks += 1;
+        if expected.differences(&self.registers()).is_empty() {
+            return Ok(());
+        }
+        Err(Stop::Divergence { what: what.into(), expected: Some(Box::new(expected.clone())) }.into())
     }
 
     /// Whether the registers have this hash. Of flags that are not known, any will do.
@@ -100,12 +120,14 @@ impl Replay {
 
     /// The instruction at `pc`, decoded once.
     pub(super) fn instruction(&mut self, pc: u64) -> Result<&Instruction, Trouble> {
-        if !self.instructions.contains_key(&pc) {
-            let found = Instruction::decode(pc, &self.memory)
-                .ok_or_else(|| divergence(format!("the log has no instruction at {pc:#x}")))?;
-            self.instructions.insert(pc, found);
+        let Self { instructions, code, .. } = self;
+        match instructions.entry(pc) {
+            hashbrown::hash_map::Entry::Occupied(known) => Ok(known.into_mut()),
+            hashbrown::hash_map::Entry::Vacant(place) => match Instruction::decode(pc, code) {
+                Some(found) => Ok(place.insert(found)),
+                None => Err(divergence(format!("the log has no instruction at {pc:#x}"))),
+            },
         }
-        self.instructions.get(&pc).ok_or_else(|| divergence("no instruction"))
     }
 
     fn load_address(&mut self, ordinal: u8, offset: u64, len: u64) -> Result<u64, Trouble> {
@@ -121,30 +143,34 @@ impl Replay {
         })
     }
 
-    /// Puts a record's value into memory. Sizes are constants where they can be: DynamoRIO's `memcpy` is a slow one.
-    pub fn write_value(&mut self, addr: u64, value: &LoadValue<'_>) -> Result<(), crate::memory::MemoryError> {
+    /// The value of a `LOAD` record. Sizes are constants where they can be: DynamoRIO's `memcpy` is a slow one.
+    #[inline]
+    pub fn load(&mut self, addr: u64, value: &LoadValue<'_>) -> Result<(), Trouble> {
+        self.counts.loads += 1;
         match value.len() {
-            1 => self.memory.write(addr, &value.to_array::<1>()),
-            2 => self.memory.write(addr, &value.to_array::<2>()),
-            4 => self.memory.write(addr, &value.to_array::<4>()),
-            8 => self.memory.write(addr, &value.to_array::<8>()),
-            _ => self.memory.write(addr, &value.to_vec()),
+            1 => self.put_load(addr, &value.to_array::<1>()),
+            2 => self.put_load(addr, &value.to_array::<2>()),
+            4 => self.put_load(addr, &value.to_array::<4>()),
+            8 => self.put_load(addr, &value.to_array::<8>()),
+            _ => self.put_load(addr, &value.to_vec()),
         }
     }
 
-    /// Puts the code pages up to `seq` into memory and drops what was translated from their bytes before.
-    pub(super) fn change_code(&mut self, seq: CodeSeq) -> Result<(), crate::memory::MemoryError> {
-        while let Some(page) = self.pages.get(self.pages_used).filter(|page| page.seq <= seq).copied() {
-            self.pages_used += 1;
-            let start = page.addr.page().0;
-            let known = self.memory.is_code(start, 1);
-            self.memory.install_code(&[page])?;
-            if known {
-                self.drop_blocks(start);
-            }
+    #[inline]
+    fn put_load(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Trouble> {
+        if self.compare.is_some() {
+            self.note_load(addr, bytes)?;
         }
-        self.code_seq = seq;
-        self.instructions.clear();
+        self.put(addr, bytes)
+    }
+
+    /// The thread finds these bytes in memory: what reads are compared with, if they are compared; else memory.
+    #[inline]
+    pub fn put(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Trouble> {
+        match &mut self.compare {
+            Some(compare) => compare.put(&self.code, self.running, addr, bytes),
+            None => self.memory.write(addr, bytes)?,
+        }
         Ok(())
     }
 

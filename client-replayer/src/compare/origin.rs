@@ -17,7 +17,7 @@ const THREAD: u32 = SEVERAL - 1;
 const NOBODY: u32 = 0;
 /// Memory was changed by a system call since a thread wrote here.
 const SYSTEM: u32 = THREAD;
-/// Most threads.
+/// Most threads that are told apart.
 pub const MAX_THREADS: usize = SYSTEM as usize - 1;
 
 /// Where bytes can come from that a read found in its recording, but not in the memory of all threads.

@@ -1,6 +1,5 @@
 //! What the next instruction is going to read and write: ranges of memory.
 
-use super::picture::Picture;
 use crate::instruction::{Instruction, Registers, range};
 use bugnet_dr::access::{Access, Action, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
@@ -17,13 +16,14 @@ pub struct Accesses {
 const DIRECTION: u64 = 0x400;
 
 impl Accesses {
-    /// Fills in what `instruction` does with these registers; `code` are its bytes. False if its ranges make no sense.
+    /// Fills in what `instruction` does with these registers; `code` are its bytes, and `element`
+    /// says what the thread finds in so many bytes at an address. False if its ranges make no sense.
     pub fn find(
         &mut self,
         instruction: &Instruction,
         code: &[u8],
         regs: &impl Registers,
-        picture: &mut Picture,
+        element: &mut impl FnMut(u64, u32) -> u64,
     ) -> bool {
         self.reads.clear();
         self.writes.clear();
@@ -34,14 +34,20 @@ impl Accesses {
                 self.writes.extend(writes.iter().filter_map(at));
                 true
             }
-            Action::Repeat(op) => self.string(*op, code, regs, picture).is_some(),
+            Action::Repeat(op) => self.string(*op, code, regs, element).is_some(),
             _ => true,
         }
     }
 
-    fn string(&mut self, op: RepString, code: &[u8], regs: &impl Registers, picture: &mut Picture) -> Option<()> {
+    fn string(
+        &mut self,
+        op: RepString,
+        code: &[u8],
+        regs: &impl Registers,
+        element: &mut impl FnMut(u64, u32) -> u64,
+    ) -> Option<()> {
         let count = match op.kind {
-            StringKind::Compare | StringKind::Scan => scanned(op, code, regs, picture),
+            StringKind::Compare | StringKind::Scan => scanned(op, code, regs, element),
             _ => regs.gpr(Gpr::RCX),
         };
         for pointer in op.kind.reads() {
@@ -55,21 +61,21 @@ impl Accesses {
 }
 
 /// How many elements `rep cmps` or `rep scas` goes over before it stops.
-fn scanned(op: RepString, code: &[u8], regs: &impl Registers, picture: &mut Picture) -> u64 {
+fn scanned(op: RepString, code: &[u8], regs: &impl Registers, element: &mut impl FnMut(u64, u32) -> u64) -> u64 {
     const REPNE: u8 = 0xf2;
     const REPE: u8 = 0xf3;
     let stops_at_equal = code.iter().find(|byte| matches!(**byte, REPNE | REPE)) == Some(&REPNE);
-    let element = u64::from(op.element);
-    let step = if regs.flags() & DIRECTION == 0 { element } else { element.wrapping_neg() };
+    let size = u64::from(op.element);
+    let step = if regs.flags() & DIRECTION == 0 { size } else { size.wrapping_neg() };
     let (mut rsi, mut rdi) = (regs.gpr(Gpr::RSI), regs.gpr(Gpr::RDI));
     let mask = if op.element == 8 { u64::MAX } else { (1 << (8 * op.element)) - 1 };
     let count = regs.gpr(Gpr::RCX);
     for done in 0..count {
         let left = match op.kind {
-            StringKind::Compare => picture.element(rsi, op.element),
+            StringKind::Compare => element(rsi, op.element),
             _ => regs.gpr(Gpr::RAX) & mask,
         };
-        if (left == picture.element(rdi, op.element)) == stops_at_equal {
+        if (left == element(rdi, op.element)) == stops_at_equal {
             return done + 1;
         }
         rsi = rsi.wrapping_add(step);

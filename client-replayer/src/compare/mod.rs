@@ -1,0 +1,273 @@
+//! Comparing what threads read with the memory of all threads.
+//!
+//! Memory, at its own addresses, is what the threads' stores have made of it in the order in which they run. Each thread has
+//! its *picture* beside it, which its own records and stores alone determine, just as when it is replayed alone. Before an
+//! instruction reads, the two are compared. Where they are the same, the order explains what the thread read. Where
+//! not, the thread gets what its picture says, which is what it read when it was recorded; and if nothing from outside
+//! of the process can have written there, that is a conflict: the order is not the one of the recording.
+//!
+//! So the threads themselves always run as recorded, and their registers are compared as in any replay.
+//!
+//! - `access`: what an instruction is going to read and write
+//! - `notes`: what the engine tells of records, stores and changes of threads
+//! - `picture`: what a thread knows of memory; `pages`: where its pages are
+//! - `origin`: who wrote what memory holds
+//! - `system`: what system calls may have changed
+//! - `requests`: what the kernel may have changed later, because it was asked to
+//! - `robust`: what it changes when a thread ends
+
+mod access;
+mod notes;
+mod origin;
+mod pages;
+mod picture;
+mod requests;
+mod robust;
+mod system;
+
+pub use origin::MAX_THREADS;
+
+use crate::code::Code;
+use crate::context::Context;
+use crate::instruction::{Instruction, Registers};
+use crate::memory::{Memory, MemoryError};
+use access::Accesses;
+use bugnet_format::control::{CompareCounts, Comparison, Conflict, MAX_CONFLICTS};
+use bugnet_format::types::{Addr, Tid};
+use origin::{Origin, Origins};
+use picture::{Picture, pieces};
+use requests::Buffer;
+use system::System;
+
+/// Longest range that one instruction is believed to touch.
+const MAX_RANGE: u64 = 1 << 40;
+/// Most bytes of a conflict that are reported.
+const SHOWN: usize = 32;
+
+/// Whether pieces of memory of the same length are the same; fast where they are as long as a register.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    fn word<const LEN: usize>(a: &[u8], b: &[u8]) -> bool {
+        <[u8; LEN]>::try_from(a).ok() == <[u8; LEN]>::try_from(b).ok()
+    }
+    match a.len() {
+        8 => word::<8>(a, b),
+        4 => word::<4>(a, b),
+        1 => word::<1>(a, b),
+        16 => word::<16>(a, b),
+        32 => word::<32>(a, b),
+        _ => a == b,
+    }
+}
+
+/// What is known of a thread beside its context.
+struct Known {
+    tid: Tid,
+    picture: Picture,
+    /// From so many instructions on, it may have seen what the log does not hold.
+    unknown_from: u64,
+    /// The system call that is due, if it has begun: which memory it may have changed.
+    call: Option<Vec<Buffer>>,
+    /// Address of the head of its list of robust futexes; 0 if it has none.
+    robust: u64,
+}
+
+/// The comparison.
+pub struct Compare {
+    threads: Vec<Known>,
+    origins: Origins,
+    system: System,
+    accesses: Accesses,
+    /// Position of the instruction whose accesses these are.
+    accessed_at: u64,
+    found: Comparison,
+}
+
+impl Compare {
+    /// At the start of these threads.
+    pub fn new(contexts: &[Context]) -> Self {
+        let known = |context: &Context| Known {
+            tid: context.tid,
+            picture: Picture::new(context.code_seq),
+            unknown_from: context.unknown_from,
+            call: None,
+            robust: 0,
+        };
+        Self {
+            threads: contexts.iter().map(known).collect(),
+            origins: Origins::default(),
+            system: System::default(),
+            accesses: Accesses::default(),
+            accessed_at: 0,
+            // The first segment has begun.
+            found: Comparison {
+                counts: CompareCounts { segments: 1, ..CompareCounts::default() },
+                conflicts: Vec::new(),
+            },
+        }
+    }
+
+    /// What was found so far.
+    pub fn found(&self) -> &Comparison {
+        &self.found
+    }
+
+    /// A segment begins.
+    pub fn count_segment(&mut self) {
+        self.found.counts.segments += 1;
+    }
+
+    /// Records put these bytes into a thread's picture.
+    pub fn put(&mut self, code: &Code, thread: usize, addr: u64, bytes: &[u8]) {
+        self.threads[thread].picture.write(code, addr, bytes);
+    }
+
+    /// A version of a page of code is about to be put into memory. It was taken while other threads may have been writing there,
+    /// and nothing orders it with what they wrote: where it changes what they have stored, it says nothing about what others
+    /// are to find.
+    pub fn code_comes(&mut self, memory: &mut Memory, page: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        memory.ensure_readable(page, Addr::PAGE)?;
+        let before = memory.read(page, Addr::PAGE);
+        for (at, _) in (page..).zip(before.iter().zip(bytes)).filter(|(_, (old, new))| old != new) {
+            self.origins.system(at, 1);
+        }
+        Ok(())
+    }
+
+    /// An instruction of a thread is next, behind `at` others: compares what it reads, and takes note of what it is going to
+    /// write. `bytes` are its bytes. The error says what is wrong with the instruction.
+    pub fn access(
+        &mut self,
+        memory: &mut Memory,
+        code: &Code,
+        (instruction, bytes): (&Instruction, &[u8]),
+        regs: &impl Registers,
+        (thread, at): (usize, u64),
+    ) -> Result<(), AccessError> {
+        let mut picture = |addr, len| self.threads[thread].picture.element(code, addr, len);
+        let makes_sense = self.accesses.find(instruction, bytes, regs, &mut picture);
+        let Accesses { reads, writes } = &self.accesses;
+        if !(makes_sense && reads.iter().chain(writes).all(|(_, len)| *len < MAX_RANGE)) {
+            return Err(AccessError::Senseless);
+        }
+        self.accessed_at = at;
+        for read in 0..self.accesses.reads.len() {
+            let (addr, len) = self.accesses.reads[read];
+            self.compare(memory, code, (thread, at), addr, len)?;
+        }
+        for &(addr, len) in &self.accesses.writes {
+            memory.ensure_writable(addr, len)?;
+        }
+        Ok(())
+    }
+
+    /// Compares memory with what the thread read there, and gives it that.
+    fn compare(
+        &mut self,
+        memory: &mut Memory,
+        code: &Code,
+        (thread, at): (usize, u64),
+        addr: u64,
+        len: u64,
+    ) -> Result<(), MemoryError> {
+        self.found.counts.reads += 1;
+        let mut worst: Option<(Origin, u64)> = None;
+        for (page, range) in pieces(addr, len) {
+            let start = page + range.start as u64;
+            memory.ensure_readable(start, range.len() as u64)?;
+            let recorded = &self.threads[thread].picture.page(code, page)[range];
+            // SAFETY: the bytes are the recorded program's, were just made readable, and nobody writes meanwhile.
+            let found = unsafe { std::slice::from_raw_parts(start as *const u8, recorded.len()) };
+            if same(recorded, found) {
+                continue;
+            }
+            let recorded = &recorded.to_vec();
+            self.find_given_up(memory, start, recorded, found);
+            for (i, _) in recorded.iter().zip(found).enumerate().filter(|(_, (a, b))| a != b) {
+                let origin = self.origins.of(start + i as u64, thread);
+                if worst.is_none_or(|(other, _)| other < origin) {
+                    worst = Some((origin, start + i as u64));
+                }
+            }
+            if let Some((Origin::Thread { writer, at: writer_at }, addr)) = worst
+                && at < self.threads[thread].unknown_from
+                && addr >= start
+                && self.found.conflicts.len() < MAX_CONFLICTS
+            {
+                let from = (addr - start) as usize;
+                let piece = |bytes: &[u8]| bytes[from..].iter().copied().take(SHOWN).collect();
+                let (recorded, found) = (piece(recorded), piece(found));
+                self.found.conflicts.push(Conflict {
+                    reader: thread,
+                    reader_at: at,
+                    addr,
+                    recorded,
+                    found,
+                    writer,
+                    writer_at,
+                });
+            }
+            memory.write(start, recorded)?;
+        }
+        let counts = &mut self.found.counts;
+        match worst.map(|(origin, _)| origin) {
+            None => {}
+            Some(Origin::Unwritten) => counts.unwritten += 1,
+            Some(Origin::System) => counts.system += 1,
+            Some(Origin::Outside) => counts.outside += 1,
+            Some(Origin::Thread { .. }) if at >= self.threads[thread].unknown_from => counts.unknown += 1,
+            Some(Origin::Thread { .. }) => counts.conflicts += 1,
+        }
+        Ok(())
+    }
+
+    /// Robust futexes among these bytes that the kernel has given up for a thread that ended.
+    fn find_given_up(&mut self, memory: &Memory, at: u64, recorded: &[u8], found: &[u8]) {
+        for (futex, owner) in robust::given_up(at, recorded, found) {
+            let holds = |thread: &Known| {
+                thread.tid.id() == owner.id() && robust::held(memory, thread.robust, owner).contains(&futex)
+            };
+            if self.threads.iter().any(holds) {
+                self.origins.system(futex, robust::FUTEX_BYTES);
+            }
+        }
+    }
+
+    /// The instruction of the thread that was given to [`Self::access`] last is over, if there is one: its picture takes what is
+    /// in memory now.
+    pub fn stored(&mut self, code: &Code, thread: usize) {
+        let picture = &mut self.threads[thread].picture;
+        for (addr, len) in self.accesses.writes.drain(..) {
+            for (page, range) in pieces(addr, len) {
+                let at = page + range.start as u64;
+                // SAFETY: the bytes are the recorded program's, were made writable before the instruction, and nobody
+                // writes meanwhile.
+                let now = unsafe { std::slice::from_raw_parts(at as *const u8, range.len()) };
+                picture.page(code, page)[range].copy_from_slice(now);
+            }
+            self.origins.store(addr, len, thread, self.accessed_at);
+        }
+        self.accesses.reads.clear();
+    }
+
+    /// As [`Self::stored`], but the instruction is not over if it is the one that is next behind `at` others.
+    pub fn stored_before(&mut self, code: &Code, thread: usize, at: u64) {
+        if self.accessed_at == at {
+            self.accesses.writes.clear();
+        }
+        self.stored(code, thread);
+    }
+}
+
+/// Why an instruction's accesses cannot be compared.
+pub enum AccessError {
+    /// It goes over more memory than there can be.
+    Senseless,
+    /// There is no memory.
+    Memory(MemoryError),
+}
+
+impl From<MemoryError> for AccessError {
+    fn from(error: MemoryError) -> Self {
+        Self::Memory(error)
+    }
+}

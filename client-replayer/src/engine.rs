@@ -1,0 +1,444 @@
+//! The engine: threads on one memory, one after the other in the package's order, and what is due at a position.
+//!
+//! The code cache counts `left` down (see [`crate::block`]); at zero, or where execution cannot go on, it calls
+//! [`Engine::event`], which does everything that is due at the position (applies records, compares registers, changes
+//! threads, stops where asked to), sets `left` to the distance to the next thing that will be due, and goes on.
+
+mod apply;
+mod package;
+mod serve;
+
+use crate::code::Code;
+use crate::compare::Compare;
+use crate::context::Context;
+use crate::counter::COUNTER;
+use crate::instruction::Instruction;
+use crate::loaded::Loaded;
+use crate::machine::Machine;
+use crate::memory::{Memory, MemoryError};
+use crate::site::Sites;
+use crate::state::die;
+use crate::stub::Stub;
+use crate::tags::Tags;
+use crate::watch;
+use bugnet_dr::ir::Segment as Base;
+use bugnet_dr::{fpu, sys};
+use bugnet_format::control::{Counts, Response, Stop};
+use bugnet_format::package::Segment;
+use bugnet_format::record::{Record, SignalStep};
+use bugnet_format::types::{Addr, CodeSeq};
+use hashbrown::{HashMap, HashSet};
+use std::ffi::c_void;
+use std::fs::File;
+use std::ops::Range;
+
+/// Largest value of `left`: the code cache takes one with a bit of the upper half set for negative.
+const MAX_LEFT: u64 = 1 << 31;
+
+/// What the host program's gate is being used for.
+enum Errand {
+    /// The process has just started.
+    Begin,
+    /// A signal stopped execution in the recorded program; [`Engine::machine`] holds the registers.
+    Trap(String),
+}
+
+/// What the clean call is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted {
+    /// Something is due, or execution cannot go on, at this address.
+    Event(u64),
+    /// A split copy with this tag is to be made and gone on in.
+    Split(u64),
+}
+
+/// Why execution does not go on at a position.
+pub enum Trouble {
+    /// Execution stops here.
+    Stop(Box<Stop>),
+    /// It cannot, which is neither the log's fault nor the replay's outcome.
+    Failed(String),
+}
+
+impl From<Stop> for Trouble {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(Box::new(stop))
+    }
+}
+
+impl From<MemoryError> for Trouble {
+    fn from(error: MemoryError) -> Self {
+        match error {
+            MemoryError::Range(_) => divergence(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Replay goes another way than the recording.
+pub fn divergence(what: impl Into<String>) -> Trouble {
+    Stop::Divergence { what: what.into(), expected: None }.into()
+}
+
+/// Makes DynamoRIO forget a block. A flush of its code would take along whatever lies near.
+fn drop_block(tag: u64) {
+    // SAFETY: within a clean call, holding no lock, in the only thread, whose blocks are its own (`-thread_private`).
+    // The block in which it was called may be the one; it is not returned to, since a clean call ends in a redirection.
+    unsafe { sys::dr_delete_fragment(sys::dr_get_current_drcontext(), tag as *mut c_void) };
+}
+
+/// The replay of a package.
+pub struct Engine {
+    control: File,
+    package: Loaded,
+    /// The threads.
+    pub contexts: Vec<Context>,
+    /// Index of the thread that runs.
+    pub running: usize,
+    /// Instruction count up to which it runs before another one does.
+    pub until: u64,
+    segments: Box<dyn Iterator<Item = Segment>>,
+    /// The code.
+    pub code: Code,
+    /// The code picture that memory has.
+    memory_seq: CodeSeq,
+    /// The registers of the thread that runs, during an event.
+    pub machine: Machine,
+    /// The memory of all threads.
+    pub memory: Memory,
+    instructions: HashMap<u64, Instruction>,
+    /// How the code cache and this share the count.
+    pub stub: Stub,
+    /// From where the code cache calls.
+    pub sites: Sites,
+    /// Names for split copies.
+    pub tags: Tags,
+    /// What the clean call is for.
+    pub wanted: Wanted,
+    /// What a light call found, and at which position, for the clean call behind it.
+    pub trouble: Option<(u64, Trouble)>,
+    gate: u64,
+    errand: Errand,
+    /// Position at which `left` is zero.
+    pub due: u64,
+    /// Instructions that the running thread has executed at the event that is being handled.
+    pub position: u64,
+    /// Arithmetic flags, bits of [`bugnet_dr::ir::ARITHMETIC`], that may not be the program's there.
+    pub unknown_flags: u32,
+    /// Whether all flags have to be the program's everywhere: execution may stop at any instruction, or go over to another
+    /// thread.
+    exact_flags: bool,
+    /// Code pages that change in the package.
+    changing: HashSet<u64>,
+    /// The x87 status word before an instruction behind which DynamoRIO may find no code, although some is due.
+    x87_status: u16,
+    /// Code that was put over what memory holds until DynamoRIO has seen it, and what memory holds.
+    shown: Option<(u64, Vec<u8>)>,
+    /// Thread and instruction count where execution is to stop.
+    target: (usize, u64),
+    output: bool,
+    /// Counters, but for the instructions.
+    pub counts: Counts,
+    /// Whether the log of a thread was cut off.
+    cut_off: bool,
+    /// Why execution cannot go on, once it cannot.
+    over: Option<Stop>,
+    /// What is compared, if that was asked for.
+    pub compare: Option<Box<Compare>>,
+    /// What [`Self::code`] was copied to for a block that DynamoRIO makes.
+    pub copy: Vec<u8>,
+}
+
+impl Engine {
+    /// A replay of the package, which is not looked at before control comes to the gate.
+    pub fn new(package: Loaded, control: File, window: Range<u64>, gate: u64, stub: Stub) -> Self {
+        Self {
+            control,
+            package,
+            contexts: Vec::new(),
+            running: 0,
+            until: 0,
+            segments: Box::new(std::iter::empty()),
+            code: Code::default(),
+            memory_seq: CodeSeq(0),
+            machine: Machine::new(),
+            memory: Memory::new(window),
+            instructions: HashMap::new(),
+            stub,
+            sites: Sites::default(),
+            tags: Tags::default(),
+            wanted: Wanted::Event(0),
+            trouble: None,
+            gate,
+            errand: Errand::Begin,
+            due: 0,
+            position: 0,
+            unknown_flags: 0,
+            exact_flags: false,
+            changing: HashSet::new(),
+            x87_status: 0,
+            shown: None,
+            target: (0, 0),
+            output: false,
+            counts: Counts::default(),
+            cut_off: false,
+            over: None,
+            compare: None,
+            copy: Vec::new(),
+        }
+    }
+
+    /// The thread that runs.
+    pub fn context(&mut self) -> &mut Context {
+        &mut self.contexts[self.running]
+    }
+
+    /// The clean call.
+    pub fn event(&mut self) -> &mut Self {
+        let Wanted::Event(pc) = self.wanted else { return self };
+        if pc == self.gate {
+            self.arrive();
+            return self;
+        }
+        self.fetch(pc);
+        let left = self.stub.shared().left;
+        self.position = self.due.wrapping_sub(left);
+        let reached = match self.trouble.take() {
+            Some((position, trouble)) => {
+                self.position = position;
+                Err(trouble)
+            }
+            None => {
+                self.note_stored();
+                if left == 0 { self.advance() } else { self.unexpected() }
+            }
+        };
+        self.settle(reached);
+        self
+    }
+
+    /// Takes the registers from DynamoRIO.
+    pub fn fetch(&mut self, pc: u64) {
+        self.machine.fetch(pc);
+        self.machine.correct(COUNTER.0.into(), self.stub.shared().lent);
+    }
+
+    /// Whether counting must leave all flags as they are where code at these addresses is what makes them dead.
+    pub fn keeps_flags(&self, code: &[u64]) -> bool {
+        self.exact_flags || code.iter().any(|at| self.changing.contains(&Addr(*at).page().0))
+    }
+
+    /// A block was built when the instruction could not be executed, and no record is due.
+    fn unexpected(&mut self) -> Result<(), Trouble> {
+        let pc = self.machine.pc;
+        if !self.code.has(pc, 1) {
+            return Err(divergence(format!("execution reached {pc:#x}, of which the log has no code")));
+        }
+        let instruction = self.instruction(pc)?;
+        if instruction.runs() {
+            // Its page, or that of its second part, came later than the block.
+            drop_block(pc);
+            return Ok(());
+        }
+        Err(divergence(format!("the log has no record for the instruction at {pc:#x}, which replay does not execute")))
+    }
+
+    /// Control came to the gate.
+    fn arrive(&mut self) {
+        let reached = match std::mem::replace(&mut self.errand, Errand::Begin) {
+            Errand::Begin => return self.begin(),
+            Errand::Trap(what) => self.resolve(what),
+        };
+        self.settle(reached);
+    }
+
+    /// A signal came: DynamoRIO has found no code where something is due, or where the thread has some, or it is a divergence.
+    fn resolve(&mut self, what: String) -> Result<(), Trouble> {
+        if self.position == self.due {
+            // On its way here, DynamoRIO has cleared the exception flags.
+            fpu::raise_flags(std::mem::take(&mut self.x87_status));
+            return self.advance();
+        }
+        if self.show_code()? { Ok(()) } else { Err(divergence(what)) }
+    }
+
+    /// Puts the instruction that the running thread comes to into memory, where threads have stored something else that
+    /// DynamoRIO takes for none, up to the next block event. `false` if it is there, or the thread has none.
+    fn show_code(&mut self) -> Result<bool, Trouble> {
+        let pc = self.machine.pc;
+        let Some(len) = Instruction::decode(pc, &self.code).map(|instruction| instruction.len()) else {
+            return Ok(false);
+        };
+        let (own, found) = (self.code.read(pc, len as usize), self.memory.read(pc, len));
+        if own == found {
+            return Ok(false);
+        }
+        self.memory.write(pc, &own)?;
+        self.shown = Some((pc, found));
+        Ok(true)
+    }
+
+    /// DynamoRIO has seen the code that [`Self::show_code`] has put into memory.
+    pub fn hide_code(&mut self) {
+        if let Some((pc, bytes)) = self.shown.take()
+            && let Err(why) = self.memory.write(pc, &bytes)
+        {
+            die(&why.to_string());
+        }
+    }
+
+    /// From here on, all flags are the program's at each instruction.
+    fn keep_flags(&mut self) {
+        if !std::mem::replace(&mut self.exact_flags, true) {
+            self.sites.plain_blocks().into_iter().for_each(drop_block);
+        }
+    }
+
+    /// Whether execution is to stop where it is.
+    pub fn is_target(&self) -> bool {
+        self.target.0 == self.running && self.position >= self.target.1
+    }
+
+    /// Does everything that is due at the position, and arms `left` for what is due next.
+    fn advance(&mut self) -> Result<(), Trouble> {
+        loop {
+            let position = self.position;
+            let is_target = self.is_target();
+            let until = self.until;
+            let context = self.context();
+            if context.over || position >= until {
+                self.change_thread()?;
+            } else if let Some(next) = context.due(position) {
+                let skips = matches!(
+                    next.record,
+                    Record::Syscall { .. } | Record::Special { .. } | Record::Signal { step: SignalStep::Return, .. }
+                );
+                if skips && is_target {
+                    context.next = Some(next);
+                    return Err(Stop::Reached.into());
+                }
+                self.apply(&next)?;
+            } else if context.next.is_none() {
+                if let Some(damage) = context.damage.clone() {
+                    return Err(divergence(damage));
+                }
+                (context.over, self.cut_off) = (true, true);
+            } else if is_target {
+                return Err(Stop::Reached.into());
+            } else if !self.take_code_early()? {
+                self.arm();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the code that comes behind the next instruction, if that has nothing to do with it; see [`Context::code_behind`].
+    fn take_code_early(&mut self) -> Result<bool, Trouble> {
+        let position = self.position;
+        let Some(seq) = self.context().code_behind(position) else { return Ok(false) };
+        if !self.leaves_code_alone(seq) {
+            self.x87_status = fpu::status();
+            return Ok(false);
+        }
+        self.take_code(seq)?;
+        self.context().read();
+        Ok(true)
+    }
+
+    /// Whether the next instruction has nothing to do with the code pages that the running thread or memory take with `seq`.
+    fn leaves_code_alone(&mut self, seq: CodeSeq) -> bool {
+        let pc = self.machine.pc;
+        let Some(instruction) = Instruction::decode(pc, &self.code) else { return false };
+        self.machine.complete();
+        let pages = self.code.between(self.code.seq().min(self.memory_seq), seq);
+        instruction.leaves_alone(pc, pages, &self.machine)
+    }
+
+    /// Goes over to the thread of the next segment.
+    fn change_thread(&mut self) -> Result<(), Trouble> {
+        self.note_waiting();
+        let position = self.position;
+        self.context().at = position;
+        loop {
+            let Some(next) = self.segments.next() else {
+                return Err(if self.cut_off { Stop::CutOff } else { Stop::End }.into());
+            };
+            if let Some(compare) = &mut self.compare {
+                compare.count_segment();
+            }
+            if self.contexts[next.thread].over {
+                continue;
+            }
+            self.until = next.until;
+            if next.thread != self.running {
+                self.context().regs = self.machine.registers();
+                self.run(next.thread)?;
+            }
+            return Ok(());
+        }
+    }
+
+    /// The thread with this index runs from here on.
+    fn run(&mut self, thread: usize) -> Result<(), Trouble> {
+        self.running = thread;
+        let Context { at, code_seq, .. } = self.contexts[thread];
+        self.position = at;
+        self.machine.load(&self.contexts[thread].regs);
+        // It may begin with code that nobody else has executed in this order up to now.
+        self.show_picture(code_seq)?;
+        self.fit_blocks(code_seq);
+        Ok(())
+    }
+
+    /// Sets `left` to the distance to the next thing that will be due.
+    pub fn arm(&mut self) {
+        let position = self.position;
+        let next = self.context().wanted_at(position);
+        let target = if self.target.0 == self.running { self.target.1 } else { u64::MAX };
+        self.due = next.min(target).min(self.until).min(position.saturating_add(MAX_LEFT));
+        self.stub.shared().left = self.due - position;
+    }
+
+    /// The instruction at `pc` is run: says so if it is watched, and has other bytes than the last time.
+    pub fn watch_run(&mut self, pc: u64, position: u64) {
+        if let Some(ran) = watch::run(&mut self.memory, &self.code, pc, position) {
+            self.send(&Response::Ran(ran));
+        }
+    }
+
+    /// The position of an instruction that is so far ahead of what the counter says.
+    pub fn position_ahead(&self, ahead: i64) -> u64 {
+        self.due.wrapping_sub(self.stub.shared().left).wrapping_add_signed(ahead)
+    }
+
+    /// Takes note of a signal that replay cannot resolve. [`Self::machine`] holds the recorded program's registers, and
+    /// execution is at `position`. Returns the address at which execution
+    /// must go on: the gate.
+    pub fn trap(&mut self, what: String, position: u64) -> u64 {
+        self.position = position;
+        self.note_stored_before(position);
+        self.errand = Errand::Trap(what);
+        self.gate
+    }
+
+    /// Whether this is the instruction of the host program at which the client gets control.
+    pub fn is_gate(&self, pc: u64) -> bool {
+        pc == self.gate
+    }
+
+    /// Goes on behind the clean call.
+    pub fn go_on(&mut self) -> ! {
+        if let Wanted::Split(tag) = self.wanted {
+            // With the count in R11, where it is.
+            self.machine.fetch(tag);
+            self.machine.redirect(tag);
+        }
+        self.stub.set_segment_base(Base::Fs, self.machine.fs_base);
+        self.stub.set_segment_base(Base::Gs, self.machine.gs_base);
+        let shared = self.stub.shared();
+        shared.lent = self.machine.get(COUNTER.0.into());
+        self.machine.complete();
+        self.machine.correct(COUNTER.0.into(), shared.left);
+        self.machine.redirect(self.machine.pc)
+    }
+}

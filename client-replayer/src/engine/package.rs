@@ -1,0 +1,115 @@
+//! A package is opened, or takes the place of another one; and which code is in force.
+
+use super::{Engine, Trouble, drop_block};
+use crate::compare::MAX_THREADS;
+use crate::context::Context;
+use crate::memory::CodePage;
+use bugnet_format::control::Counts;
+use bugnet_format::package::Package;
+use bugnet_format::types::{Addr, CodeSeq};
+use hashbrown::HashSet;
+
+impl Engine {
+    /// Reads the package, puts the code in place, and loads the registers.
+    pub(super) fn open(&mut self) -> Result<(), String> {
+        let package = Package::decode(self.package.bytes()).ok_or("the package is damaged, or of another version")?;
+        if package.threads.is_empty() || package.threads.len() > MAX_THREADS {
+            return Err(format!("a package of {} threads cannot be replayed", package.threads.len()));
+        }
+        self.code.add(package.pages());
+        self.segments = Box::new(package.segments());
+        self.contexts = package.threads.into_iter().map(Context::new).collect::<Result<_, _>>()?;
+        if self.contexts.len() > 1 {
+            self.keep_flags();
+        }
+        let first = self.contexts.iter().map(|context| context.code_seq).min().unwrap_or_default();
+        self.fit_blocks(first);
+        self.memory.reset(&self.code, first).map_err(|e| e.to_string())?;
+        self.memory_seq = first;
+        let later: Vec<u64> = self.code.between(first, CodeSeq(u64::MAX)).collect();
+        let mut new = HashSet::new();
+        let changes = |page: &u64| !new.insert(*page) || self.code.page(*page, first).is_some();
+        self.changing = later.iter().copied().filter(changes).collect();
+        // Those were built as if it did not change.
+        self.changing.clone().into_iter().for_each(|page| self.drop_blocks(page, |_| true));
+        for page in later {
+            self.memory.anticipate_code(page).map_err(|e| e.to_string())?;
+        }
+        let Some(segment) = self.segments.next() else { return Err("a package without segments".into()) };
+        self.until = segment.until;
+        self.unknown_flags = 0;
+        self.run(segment.thread).map_err(|trouble| match trouble {
+            Trouble::Failed(why) => why,
+            Trouble::Stop(stop) => format!("the package cannot begin: {stop:?}"),
+        })
+    }
+
+    /// Takes up another package, of `len` bytes, which follows on the socket.
+    pub(super) fn take_up(&mut self, len: u64) -> Result<(), String> {
+        // What refers to the package.
+        self.contexts.clear();
+        self.segments = Box::new(std::iter::empty());
+        self.instructions.clear();
+        (self.running, self.until, self.due, self.position, self.target) = (0, 0, 0, 0, (0, 0));
+        (self.counts, self.over, self.cut_off, self.compare) = (Counts::default(), None, false, None);
+        // SAFETY: nothing refers to the package any more: contexts and segments did.
+        unsafe { self.package.replace(&mut self.control, len)? };
+        self.open()
+    }
+
+    /// The code picture `seq` comes into force for the running thread.
+    pub(super) fn take_code(&mut self, seq: CodeSeq) -> Result<(), Trouble> {
+        let context = self.context();
+        context.code_seq = context.code_seq.max(seq);
+        let seq = context.code_seq;
+        self.note_code(seq);
+        self.show_picture(seq)?;
+        self.fit_blocks(seq);
+        Ok(())
+    }
+
+    /// Puts the code pages up to `seq` into memory, unless they are.
+    pub(super) fn show_picture(&mut self, seq: CodeSeq) -> Result<(), Trouble> {
+        if seq <= self.memory_seq {
+            return Ok(());
+        }
+        let Self { code, memory, compare, memory_seq, .. } = self;
+        let mut pages: Vec<u64> = code.between(*memory_seq, seq).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        for addr in pages {
+            let (Some(bytes), Some(seq)) = (code.page(addr, seq), code.page_seq(addr, seq)) else { continue };
+            if let Some(compare) = compare {
+                compare.code_comes(memory, addr, bytes)?;
+            }
+            memory.install_code(&[CodePage { addr, seq, bytes }])?;
+        }
+        self.memory_seq = seq;
+        Ok(())
+    }
+
+    /// The code picture `seq` is in force: drops the blocks that were made from other code.
+    pub(super) fn fit_blocks(&mut self, seq: CodeSeq) {
+        let old = self.code.set_seq(seq);
+        let mut pages: Vec<u64> = self.code.between(old.min(seq), old.max(seq)).collect();
+        if pages.is_empty() {
+            return;
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        for page in pages {
+            let Self { code, sites, .. } = self;
+            let changed = |bytes: std::ops::Range<usize>| match (code.page(page, old), code.page(page, seq)) {
+                (Some(old), Some(new)) => old[bytes.clone()] != new[bytes],
+                _ => true,
+            };
+            sites.take_blocks(page, changed).into_iter().for_each(drop_block);
+        }
+        self.instructions.clear();
+    }
+
+    /// Makes DynamoRIO forget the blocks that have these bytes on a page.
+    fn drop_blocks(&mut self, page: u64, bytes: impl Fn(std::ops::Range<usize>) -> bool) {
+        self.sites.take_blocks(Addr(page).page().0, bytes).into_iter().for_each(drop_block);
+    }
+}

@@ -1,0 +1,158 @@
+//! Requests, and the answers to them.
+
+use super::{Engine, Stop, Trouble};
+use crate::compare::Compare;
+use crate::confine;
+use crate::state::die;
+use crate::watch::Watch;
+use bugnet_dr::{liveness, sys};
+use bugnet_format::control::{self, Request, Response};
+use bugnet_format::regs::RegisterFile;
+
+impl Engine {
+    pub(super) fn begin(&mut self) {
+        if let Err(why) = self.open().and_then(|()| confine::confine()) {
+            self.fail(why);
+        }
+        self.send(&Response::Ready);
+        self.serve();
+    }
+
+    fn end(&self) -> ! {
+        // SAFETY: ends the process.
+        unsafe { sys::dr_abort_with_code(0) };
+        die("the process did not end")
+    }
+
+    /// Reports why there is no going on, and ends the process.
+    fn fail(&mut self, why: String) -> ! {
+        self.send(&Response::Failed(why));
+        self.end()
+    }
+
+    pub(super) fn send(&mut self, response: &Response) {
+        if control::send(&mut self.control, response).is_err() {
+            die("the other side of the control socket is gone");
+        }
+    }
+
+    /// Handles the outcome of [`Self::advance`]: answers, and serves requests, until there is something to execute.
+    pub(super) fn settle(&mut self, reached: Result<(), Trouble>) {
+        if !self.goes_on(reached) {
+            self.serve();
+        }
+    }
+
+    fn goes_on(&mut self, reached: Result<(), Trouble>) -> bool {
+        match reached {
+            Ok(()) => return true,
+            Err(Trouble::Failed(why)) => self.fail(why),
+            Err(Trouble::Stop(stop)) => self.report(*stop),
+        }
+        false
+    }
+
+    fn report(&mut self, stop: Stop) {
+        if stop != Stop::Reached {
+            self.over = Some(stop.clone());
+        }
+        let position = self.position;
+        self.context().at = position;
+        self.counts.instructions = self.contexts.iter().map(|context| context.at - context.start).sum();
+        let regs = Box::new(self.registers());
+        let (thread, counts) = (self.running as u32, self.counts);
+        self.send(&Response::Stopped { stop, thread, at: position, regs, counts });
+    }
+
+    /// Every register, as far as it is known.
+    pub(super) fn registers(&mut self) -> RegisterFile {
+        let mut regs = self.machine.registers();
+        regs.rflags_known &= !liveness::rflags_bits(self.unknown_flags);
+        regs
+    }
+
+    /// Answers requests until one makes execution go on.
+    fn serve(&mut self) {
+        loop {
+            let Ok(request) = control::receive(&mut self.control) else {
+                // The other side has gone: nobody wants to know any more.
+                self.end()
+            };
+            match self.answer(request) {
+                Ok(Some(response)) => self.send(&response),
+                Ok(None) => return,
+                Err(Refusal::Refused(why)) => self.send(&Response::Refused(why)),
+                Err(Refusal::Answered) => {}
+            }
+        }
+    }
+
+    /// What is answered; `None` where execution goes on.
+    fn answer(&mut self, request: Request) -> Result<Option<Response>, Refusal> {
+        Ok(Some(match request {
+            Request::Quit => self.end(),
+            Request::Next { len } => match self.take_up(len) {
+                Ok(()) => Response::Ready,
+                Err(why) => self.fail(why),
+            },
+            Request::ReadMemory { addr, len } => Response::Memory(self.memory.read(addr, len.min(control::MAX_READ))),
+            Request::Watch { addr, len } => {
+                self.must_be_new("what is watched")?;
+                self.memory.watch = Some(Watch::new(addr, len.min(control::MAX_WATCH), &self.code));
+                Response::Watching
+            }
+            Request::Writers => {
+                Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
+            }
+            Request::Compare => {
+                self.must_be_new("that reads are compared")?;
+                self.compare = Some(Box::new(Compare::new(&self.contexts)));
+                Response::Ready
+            }
+            Request::Compared => match &mut self.compare {
+                Some(compare) => Response::Compared(Box::new(compare.found().clone())),
+                None => return Err(Refusal::Refused("nothing was compared".into())),
+            },
+            Request::RunTo { thread, at, output } => {
+                let reached = self.run_to(thread as usize, at, output)?;
+                return if self.goes_on(reached) { Ok(None) } else { Err(Refusal::Answered) };
+            }
+        }))
+    }
+
+    fn must_be_new(&self, what: &str) -> Result<(), Refusal> {
+        if self.sites.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::Refused(format!("{what} must be said before anything is run")))
+    }
+
+    fn run_to(&mut self, thread: usize, at: u64, output: bool) -> Result<Result<(), Trouble>, Refusal> {
+        let position = self.position;
+        self.context().at = position;
+        let Some(context) = self.contexts.get(thread) else {
+            return Err(Refusal::Refused(format!("there is no thread {thread}")));
+        };
+        if let Some(stop) = self.over.clone() {
+            return Ok(Err(stop.into()));
+        }
+        if at < context.at {
+            let now = context.at;
+            return Err(Refusal::Refused(format!("cannot run to instruction {at}: the thread is at {now} already")));
+        }
+        if at != u64::MAX {
+            self.keep_flags();
+        }
+        self.target = (thread, at);
+        self.output = output;
+        Ok(self.advance())
+    }
+}
+
+/// Why a request is not answered in the usual way.
+enum Refusal {
+    /// It cannot be done.
+    Refused(String),
+    /// It was answered already.
+    Answered,
+}
