@@ -156,9 +156,9 @@ fn own_instructions(block: &Block, engine: &mut Engine, mut instrs: Instrs) -> O
 
 /// Whether the client is called before each instruction of a block, for what observes it.
 fn calls(engine: &Engine, instrs: &[Instr]) -> Vec<bool> {
-    let watched = engine.memory.watch.is_some();
-    let compared = engine.compare.is_some();
-    instrs.iter().map(|instr| watched || compared && accesses(*instr)).collect()
+    let (watched, observed) = (engine.memory.watch.is_some(), engine.observes_accesses());
+    let called = |instr: &Instr| watched || observed && accesses(*instr) || engine.watching.has_address(instr.pc());
+    instrs.iter().map(called).collect()
 }
 
 /// Whether the instruction reads or writes memory.
@@ -174,7 +174,12 @@ fn accesses(instr: Instr) -> bool {
 ///
 /// R11 counts where the client is called.
 fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], ahead: impl Fn(usize) -> i64) {
-    if engine.compare.is_some() {
+    for (index, instr) in instrs.iter().enumerate().filter(|(_, instr)| engine.watching.has_address(instr.pc())) {
+        let address = engine.sites.add_address(instr.pc(), ahead(index));
+        let site = engine.sites.add(Site::Address(address));
+        call(block, &engine.stub, Some(*instr), site);
+    }
+    if engine.observes_accesses() {
         for (index, instr) in instrs.iter().enumerate().filter(|(_, instr)| accesses(**instr)) {
             let (pc, ahead) = (instr.pc(), ahead(index));
             let Some(instruction) = Instruction::decode(pc, &engine.code) else { continue };

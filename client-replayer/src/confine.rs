@@ -36,9 +36,18 @@ const ALLOWED: [i64; 18] = [
     334, // rseq
 ];
 
-/// System calls that are allowed with a descriptor of these as the argument of this index: number, index, descriptors.
+/// System calls that are allowed with one of these as the argument of this index: number, index, values, most of them descriptors.
 /// Memory is mapped without a descriptor, which is -1.
-const RESTRICTED: [(i64, u8, &[i32]); 3] = [(0, 0, &[CONTROL_FD]), (1, 0, &[CONTROL_FD, STDERR]), (9, 4, &[-1])];
+const RESTRICTED: [(i64, u8, &[i32]); 7] = [
+    (0, 0, &[CONTROL_FD]),         // read
+    (1, 0, &[CONTROL_FD, STDERR]), // write
+    (9, 4, &[-1]),                 // mmap
+    // What `fork` needs: a copy of the whole process, and the socket that the other side sends for it.
+    (33, 1, &[CONTROL_FD]), // dup2
+    (47, 0, &[CONTROL_FD]), // recvmsg
+    (56, 0, &[0]),          // clone, with these flags
+    (61, 0, &[-1]),         // wait4
+];
 
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();

@@ -4,7 +4,7 @@
 //! not fit, is left to the clean call.
 
 use crate::block;
-use crate::engine::{Engine, Wanted};
+use crate::engine::{Engine, Trouble, Wanted};
 use crate::instruction::Instruction;
 use crate::light;
 use crate::site::{Built, Site, Span, SpanId, SplitId};
@@ -38,14 +38,18 @@ impl Engine {
                     self.clean_call(Wanted::Event(pc))
                 }
             }
-            Site::Access(id) => match self.note_access(id) {
-                Ok(()) => resume,
-                Err(trouble) => {
-                    self.trouble = Some(trouble);
-                    let pc = self.sites.access(id).pc;
-                    self.clean_call(Wanted::Event(pc))
-                }
-            },
+            Site::Access(id) => {
+                let met = match self.note_access(id) {
+                    Ok(()) if self.watching.has_ranges() => self.meet_access(id),
+                    noted => noted,
+                };
+                let pc = self.sites.access(id).pc;
+                self.go_on_unless(met, pc, resume)
+            }
+            Site::Address(id) => {
+                let (met, (pc, _)) = (self.meet_address(id), self.sites.address(id));
+                self.go_on_unless(met, pc, resume)
+            }
             // There was no code when the block was built, and now there is: behind the call, the block goes on to it.
             Site::Instead(pc) if self.stub.shared().left != 0 && self.executes(pc) => resume,
             Site::Instead(pc) => {
@@ -61,6 +65,17 @@ impl Engine {
         match self.sites.built(pc) {
             Some(Built::Plain(span)) => self.sites.span(span).count > 0,
             _ => false,
+        }
+    }
+
+    /// Goes on at `resume`, or does what is to be done instead before the instruction at `pc`.
+    fn go_on_unless(&mut self, met: Result<(), (u64, Trouble)>, pc: u64, resume: u64) -> u64 {
+        match met {
+            Ok(()) => resume,
+            Err(trouble) => {
+                self.trouble = Some(trouble);
+                self.clean_call(Wanted::Event(pc))
+            }
         }
     }
 
@@ -146,7 +161,8 @@ impl Engine {
             context.read();
         }
         let context = self.context();
-        if context.next.is_none() || context.code_behind(position).is_some() || self.is_target() {
+        let other = context.next.is_none() || context.code_behind(position).is_some();
+        if other || self.is_target() || self.stops() || self.looks() {
             return false;
         }
         self.arm();

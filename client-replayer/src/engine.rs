@@ -10,8 +10,10 @@ mod serve;
 
 use crate::code::Code;
 use crate::compare::Compare;
+use crate::conditions::Watching;
 use crate::context::Context;
 use crate::counter::COUNTER;
+use crate::fork::{self, LOOK_EVERY};
 use crate::instruction::Instruction;
 use crate::loaded::Loaded;
 use crate::machine::Machine;
@@ -23,7 +25,7 @@ use crate::tags::Tags;
 use crate::watch;
 use bugnet_dr::ir::Segment as Base;
 use bugnet_dr::{fpu, sys};
-use bugnet_format::control::{Counts, Response, Stop};
+use bugnet_format::control::{Counts, Response, Stop, Target};
 use bugnet_format::package::Segment;
 use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::types::{Addr, CodeSeq};
@@ -32,8 +34,8 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::ops::Range;
 
-/// Largest value of `left`: the code cache takes one with a bit of the upper half set for negative.
-const MAX_LEFT: u64 = 1 << 31;
+/// Largest value of `left`. The code cache takes one with a bit of the upper half set for negative.
+const MAX_LEFT: u64 = LOOK_EVERY;
 
 /// What the host program's gate is being used for.
 enum Errand {
@@ -56,6 +58,8 @@ pub enum Wanted {
 pub enum Trouble {
     /// Execution stops here.
     Stop(Box<Stop>),
+    /// It does, but something new is due soon.
+    Rearm,
     /// It cannot, which is neither the log's fault nor the replay's outcome.
     Failed(String),
 }
@@ -134,8 +138,14 @@ pub struct Engine {
     x87_status: u16,
     /// Code that was put over what memory holds until DynamoRIO has seen it, and what memory holds.
     shown: Option<(u64, Vec<u8>)>,
-    /// Thread and instruction count where execution is to stop.
-    target: (usize, u64),
+    /// Where execution is to stop.
+    target: Target,
+    /// What has to be added to the running thread's instruction count for that of all threads in the package.
+    time_base: u64,
+    /// The time at which the control socket was looked at.
+    looked: u64,
+    /// What the execution is watched for.
+    pub watching: Watching,
     output: bool,
     /// Counters, but for the instructions.
     pub counts: Counts,
@@ -178,7 +188,10 @@ impl Engine {
             changing: HashSet::new(),
             x87_status: 0,
             shown: None,
-            target: (0, 0),
+            target: Target::End,
+            time_base: 0,
+            looked: 0,
+            watching: Watching::default(),
             output: false,
             counts: Counts::default(),
             cut_off: false,
@@ -206,7 +219,7 @@ impl Engine {
         let reached = match self.trouble.take() {
             Some((position, trouble)) => {
                 self.position = position;
-                Err(trouble)
+                if matches!(trouble, Trouble::Rearm) { self.advance() } else { Err(trouble) }
             }
             None => {
                 self.note_stored();
@@ -287,22 +300,40 @@ impl Engine {
         }
     }
 
+    /// Whether the client is called before each instruction that accesses memory.
+    pub fn observes_accesses(&self) -> bool {
+        self.compare.is_some() || self.watching.has_ranges()
+    }
+
     /// From here on, all flags are the program's at each instruction.
     fn keep_flags(&mut self) {
         if !std::mem::replace(&mut self.exact_flags, true) {
-            self.sites.plain_blocks().into_iter().for_each(drop_block);
+            self.drop_all_blocks();
         }
     }
 
     /// Whether execution is to stop where it is.
     pub fn is_target(&self) -> bool {
-        self.target.0 == self.running && self.position >= self.target.1
+        match self.target {
+            Target::Place { thread, at } => thread as usize == self.running && self.position >= at,
+            Target::Time(time) => self.time_at(self.position) >= time,
+            Target::End => false,
+        }
+    }
+
+    /// Whether execution is to stop where it is for a condition that was met.
+    pub fn stops(&self) -> bool {
+        self.watching.stop == Some((self.running, self.position))
     }
 
     /// Does everything that is due at the position, and arms `left` for what is due next.
     fn advance(&mut self) -> Result<(), Trouble> {
         loop {
             let position = self.position;
+            if self.stops() {
+                self.watching.stop = None;
+                return Err(Stop::Hit.into());
+            }
             let is_target = self.is_target();
             let until = self.until;
             let context = self.context();
@@ -317,6 +348,10 @@ impl Engine {
                     context.next = Some(next);
                     return Err(Stop::Reached.into());
                 }
+                if let Err(stop) = self.meet_record(&next) {
+                    self.context().next = Some(next);
+                    return Err(stop);
+                }
                 self.apply(&next)?;
             } else if context.next.is_none() {
                 if let Some(damage) = context.damage.clone() {
@@ -326,10 +361,37 @@ impl Engine {
             } else if is_target {
                 return Err(Stop::Reached.into());
             } else if !self.take_code_early()? {
+                self.look()?;
                 self.arm();
                 return Ok(());
             }
         }
+    }
+
+    /// Whether it is time to look whether the other side wants execution to stop.
+    pub fn looks(&self) -> bool {
+        self.time_at(self.position).wrapping_sub(self.looked) >= LOOK_EVERY
+    }
+
+    /// Looks now and then.
+    fn look(&mut self) -> Result<(), Trouble> {
+        if !self.looks() {
+            return Ok(());
+        }
+        self.looked = self.time_at(self.position);
+        if fork::is_called() { self.take_interrupt() } else { Ok(()) }
+    }
+
+    /// Instructions that all threads have executed of the package, when the running one has executed so many.
+    pub fn time_at(&self, at: u64) -> u64 {
+        at.wrapping_add(self.time_base)
+    }
+
+    /// The running thread's instruction count is this, without an instruction being executed.
+    pub fn move_to(&mut self, at: u64) {
+        let time = self.time_at(self.position);
+        self.position = at;
+        self.time_base = time.wrapping_sub(at);
     }
 
     /// Takes the code that comes behind the next instruction, if that has nothing to do with it; see [`Context::code_behind`].
@@ -373,6 +435,7 @@ impl Engine {
             if next.thread != self.running {
                 self.context().regs = self.machine.registers();
                 self.run(next.thread)?;
+                self.meet_thread()?;
             }
             return Ok(());
         }
@@ -382,7 +445,7 @@ impl Engine {
     fn run(&mut self, thread: usize) -> Result<(), Trouble> {
         self.running = thread;
         let Context { at, code_seq, .. } = self.contexts[thread];
-        self.position = at;
+        self.move_to(at);
         self.machine.load(&self.contexts[thread].regs);
         // It may begin with code that nobody else has executed in this order up to now.
         self.show_picture(code_seq)?;
@@ -394,8 +457,13 @@ impl Engine {
     pub fn arm(&mut self) {
         let position = self.position;
         let next = self.context().wanted_at(position);
-        let target = if self.target.0 == self.running { self.target.1 } else { u64::MAX };
-        self.due = next.min(target).min(self.until).min(position.saturating_add(MAX_LEFT));
+        let target = match self.target {
+            Target::Place { thread, at } if thread as usize == self.running => at,
+            Target::Time(time) => position.saturating_add(time.saturating_sub(self.time_at(position))),
+            _ => u64::MAX,
+        };
+        let stop = self.watching.stop.filter(|(thread, _)| *thread == self.running).map_or(u64::MAX, |(_, at)| at);
+        self.due = next.min(target).min(stop).min(self.until).min(position.saturating_add(MAX_LEFT));
         self.stub.shared().left = self.due - position;
     }
 

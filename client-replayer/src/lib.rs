@@ -17,21 +17,26 @@
 //! - `signal`: faults: memory on demand, and those that mean divergence
 //! - `output`: what a system call wrote
 //! - `watch`: what was run at an address, and what wrote it
+//! - `accesses`: what an instruction is going to read and write
+//! - `conditions`: what an execution is watched for; `fork`: copies of the process, to go back to
 //! - `confine`: the system calls that the process keeps
 //! - `compare`: whether the memory of all threads explains what each of them read
 //!
 //! The threads of a package, one or all of a process, run one after the other on the one thread of the replay process. All
 //! state is in one `engine::Engine`, which the events reach through `state`.
 
+mod accesses;
 mod ahead;
 mod block;
 mod code;
 mod compare;
+mod conditions;
 mod confine;
 mod context;
 mod counter;
 mod due;
 mod engine;
+mod fork;
 mod instruction;
 mod light;
 mod loaded;

@@ -20,6 +20,8 @@ pub enum Site {
     Due(SplitId),
     /// Before an instruction that accesses memory.
     Access(AccessId),
+    /// Before an instruction at a watched address.
+    Address(AddressId),
     /// Instead of the instruction at this address, which replay does not execute or of which the log has no code.
     Instead(u64),
 }
@@ -35,6 +37,10 @@ pub struct SplitId(u32);
 /// Index of an [`Access`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessId(u32);
+
+/// Index of an instruction at a watched address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressId(u32);
 
 /// An instruction that accesses memory, before which the client is called.
 pub struct Access {
@@ -108,6 +114,8 @@ pub struct Sites {
     spans: Vec<Span>,
     splits: Vec<Split>,
     accesses: Vec<Access>,
+    /// Watched instructions: address, and what the position is ahead of what the counter says there.
+    addresses: Vec<(u64, i64)>,
     /// By DynamoRIO's tag: the program's address, or that of a split copy.
     built: HashMap<u64, Built>,
     /// The plain blocks on a page, by the page's address. Some may be gone.
@@ -168,6 +176,17 @@ impl Sites {
     pub fn take_blocks(&mut self, page: u64, stale: impl Fn(Range<usize>) -> bool) -> Vec<u64> {
         let Some(blocks) = self.on_page.get_mut(&page) else { return Vec::new() };
         blocks.extract_if(.., |block| stale(block.bytes.clone())).map(|block| block.tag).collect()
+    }
+
+    /// Takes note of a watched instruction.
+    pub fn add_address(&mut self, pc: u64, ahead: i64) -> AddressId {
+        self.addresses.push((pc, ahead));
+        AddressId((self.addresses.len() - 1) as u32)
+    }
+
+    /// What [`Self::add_address`] was told.
+    pub fn address(&self, id: AddressId) -> (u64, i64) {
+        self.addresses[id.0 as usize]
     }
 
     /// Makes a description of an access.

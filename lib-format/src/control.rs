@@ -23,18 +23,138 @@ pub const MAX_WATCH: u64 = 256;
 /// Most bytes that one [`Request::ReadMemory`] may ask for.
 pub const MAX_READ: u64 = 1 << 20;
 
+/// Most conditions of each kind.
+pub const MAX_CONDITIONS: usize = 4096;
+
+/// Where execution is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Target {
+    /// Where a thread's instruction with this number is the next one to be executed.
+    Place {
+        /// Index of the thread in the package.
+        thread: u32,
+        /// Instructions since the thread's recording began.
+        at: u64,
+    },
+    /// Where all threads together have executed so many instructions of the package.
+    Time(u64),
+    /// The end of all.
+    End,
+}
+
+/// What to do where a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hits {
+    /// Nothing.
+    Ignore,
+    /// Stop there: before the instruction, but behind one that accesses a watched range.
+    Stop,
+    /// Go on, and report the last one.
+    Last,
+}
+
+/// What an execution is watched for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// Instructions at these addresses are executed.
+    pub addresses: Vec<u64>,
+    /// Memory is accessed.
+    pub ranges: Vec<WatchedRange>,
+    /// System calls with these numbers.
+    pub calls: Vec<u64>,
+    /// Any system call.
+    pub all_calls: bool,
+    /// A signal's handler begins.
+    pub signals: bool,
+    /// Another thread goes on.
+    pub threads: bool,
+}
+
+/// Memory whose accesses are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedRange {
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Whether reads count.
+    pub reads: bool,
+    /// Whether writes count, also those of system calls as far as a thread has noticed them.
+    pub writes: bool,
+}
+
+/// A condition that held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hit {
+    /// Index of the thread.
+    pub thread: u32,
+    /// The thread's instruction at which it held.
+    pub at: u64,
+    /// Instructions that all threads together had executed of the package.
+    pub time: u64,
+    /// Which one.
+    pub what: Event,
+}
+
+/// What happened where a condition held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// The instruction at this address is executed.
+    Address(u64),
+    /// The instruction reads from a watched range, or writes to it.
+    Access {
+        /// Index of the range in [`Conditions::ranges`].
+        range: u32,
+        /// First byte that is accessed.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// Whether it writes.
+        write: bool,
+    },
+    /// What a record brought has come from outside of the thread, into a watched range; the instruction is the first that can
+    /// see it.
+    Outside {
+        /// Index of the range.
+        range: u32,
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// A system call of this number.
+    Call(u64),
+    /// A signal's handler begins behind this.
+    Signal,
+    /// The thread goes on behind another one.
+    Thread,
+}
+
 /// From the library to the replay process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Execute up to this place: the thread's instruction with this number is the next one to be executed. Ends earlier
-    /// where the package does.
+    /// Execute up to a place. Ends earlier where the package does, and, if asked to, at what [`Request::Conditions`] says.
     RunTo {
-        /// Index of the thread in the package.
-        thread: u32,
-        /// Instructions since the thread's recording began; `u64::MAX` for the end of all.
-        at: u64,
+        /// The place.
+        target: Target,
+        /// What to do where a condition holds.
+        hits: Hits,
         /// Send what the program writes to standard output and error as [`Response::Output`].
         output: bool,
+    },
+    /// Stop running: answered by the [`Response::Stopped`] of the [`Request::RunTo`] that is being served; without one, not
+    /// answered.
+    Interrupt,
+    /// What executions are watched for from here on, in place of what was said before: answered by [`Response::Ready`].
+    Conditions(Conditions),
+    /// Make a copy of the process that is where this one is. A message of one byte follows, with which a descriptor comes: the copy's
+    /// end of a socket like this one, on which it sends [`Response::Ready`] and takes requests. This one answers
+    /// [`Response::Forked`].
+    Fork,
+    /// The registers of a thread as it is now: answered by [`Response::Registers`].
+    Registers {
+        /// Index of the thread in the package.
+        thread: u32,
     },
     /// Read the program's memory as it is now.
     ReadMemory {
@@ -107,6 +227,10 @@ pub struct Ran {
 pub enum Stop {
     /// The asked-for position.
     Reached,
+    /// A condition holds here.
+    Hit,
+    /// [`Request::Interrupt`] has come.
+    Interrupted,
     /// The package's end, and the recorded end states of all its intervals fit.
     End,
     /// The same, but the log of a thread was cut off; all that it holds was replayed.
@@ -199,10 +323,25 @@ pub enum Response {
         thread: u32,
         /// Instructions of that thread since its recording began.
         at: u64,
+        /// Instructions that all threads together have executed of the package.
+        time: u64,
+        /// The condition that holds here; where the last one was asked for, that one.
+        hit: Option<Hit>,
         /// Its registers.
         regs: Box<RegisterFile>,
         /// Counters.
         counts: Counts,
+    },
+    /// Answer to [`Request::Fork`].
+    Forked,
+    /// Answer to [`Request::Registers`].
+    Registers {
+        /// Instructions of the thread since its recording began.
+        at: u64,
+        /// Whether it has ended, or its log has.
+        over: bool,
+        /// Its registers.
+        regs: Box<RegisterFile>,
     },
     /// Answer to [`Request::Compared`].
     Compared(Box<Comparison>),

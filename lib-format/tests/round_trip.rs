@@ -3,7 +3,7 @@
 mod common;
 
 use bugnet_format::code::{CodeStore, PAGE, encode_header, encode_page};
-use bugnet_format::control::{self, Counts, Request, Response, Stop};
+use bugnet_format::control::{self, Counts, Event, Hit, Hits, Request, Response, Stop, Target};
 use bugnet_format::frame::{Interval, IntervalHeader, TAIL_HEADER_SIZE, TailHeader, encode_frame, read_tail};
 use bugnet_format::package::{self, Package, Segment};
 use bugnet_format::record::{
@@ -310,10 +310,11 @@ proptest! {
     fn control_messages(regs in registers(), what in ".{0,40}", bytes in bytes(), n in any::<[u64; 4]>()) {
         let stop = Stop::Divergence { what: what.clone(), expected: Some(regs.clone()) };
         let counts = Counts { instructions: n[0], loads: n[1], checks: n[2] };
+        let hit = Hit { thread: n[0] as u32, at: n[1], time: n[2], what: Event::Call(n[3]) };
         let responses = [
             Response::Ready,
             Response::Failed(what),
-            Response::Stopped { stop, thread: n[2] as u32, at: n[3], regs, counts },
+            Response::Stopped { stop, thread: n[2] as u32, at: n[3], time: n[1], hit: Some(hit), regs, counts },
             Response::Memory(bytes.clone()),
             Response::Output { stream: OutputStream::Stderr, bytes },
         ];
@@ -325,7 +326,7 @@ proptest! {
         for response in &responses {
             prop_assert_eq!(&control::receive::<Response>(&mut from).unwrap(), response);
         }
-        for request in [Request::RunTo { thread: n[1] as u32, at: n[0], output: true }, Request::ReadMemory { addr: n[1], len: n[2] }, Request::Quit] {
+        for request in [Request::RunTo { target: Target::Place { thread: n[1] as u32, at: n[0] }, hits: Hits::Last, output: true }, Request::ReadMemory { addr: n[1], len: n[2] }, Request::Quit] {
             let mut wire = Vec::new();
             control::send(&mut wire, &request).unwrap();
             prop_assert_eq!(control::receive::<Request>(&mut wire.as_slice()).unwrap(), request);

@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::tools::Tools;
 use crate::window::Used;
 use bugnet_format::code::CodeStore;
-use bugnet_format::control::{CompareCounts, Comparison, Counts, Request, Response, Stop};
+use bugnet_format::control::{CompareCounts, Comparison, Counts, Hits, Request, Response, Stop, Target};
 use bugnet_format::package::{self, IntervalOutline, Outline, Segment};
 use bugnet_format::regs::RegisterDifference;
 use bugnet_format::types::{CodeSeq, IntervalNo, Position, ProcessId, Tid};
@@ -180,9 +180,9 @@ fn run(process: &mut Process) -> Result<Run> {
         Response::Ready => {}
         other => return Err(process.unexpected(&other)),
     }
-    process.send(&Request::RunTo { thread: 0, at: u64::MAX, output: false })?;
+    process.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: false })?;
     let (executed, failure) = match process.receive()? {
-        Response::Stopped { stop: Stop::Divergence { what, expected }, thread, at, regs, counts } => {
+        Response::Stopped { stop: Stop::Divergence { what, expected }, thread, at, regs, counts, .. } => {
             let differences = expected.map(|expected| expected.differences(&regs)).unwrap_or_default();
             (counts, Some(Failure { thread: thread as usize, at, what, differences }))
         }

@@ -172,8 +172,8 @@ fn collect(
     };
     let stop = session.run_to_with_output(Position(last.0 + 1), &mut sink)?;
     match stop {
-        Stop::Reached | Stop::End | Stop::CutOff => Ok(damage),
         Stop::Divergence { what, expected } => diverged(log, session, what, expected).map(Some),
+        _ => Ok(damage),
     }
 }
 

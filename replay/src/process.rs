@@ -136,6 +136,8 @@ impl Process {
             Response::Failed(_) => "Failed",
             Response::Stopped { .. } => "Stopped",
             Response::Memory(_) => "Memory",
+            Response::Forked => "Forked",
+            Response::Registers { .. } => "Registers",
             Response::Compared(_) => "Compared",
             Response::Refused(_) => "Refused",
             Response::Watching => "Watching",

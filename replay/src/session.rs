@@ -7,7 +7,7 @@ use crate::package::Package;
 use crate::process::Process;
 use crate::tools::Tools;
 use crate::window::Used;
-use bugnet_format::control::{MAX_READ, MAX_WATCH, Request, Response};
+use bugnet_format::control::{Hits, MAX_READ, MAX_WATCH, Request, Response, Target};
 use bugnet_format::frame::Interval;
 use bugnet_format::package;
 use bugnet_format::record::{EndReason, OutputStream, Placed, Record};
@@ -246,8 +246,11 @@ impl Session {
             let now = self.position;
             return Err(ReplayError::OutOfRange(format!("{}: at {now}, cannot run back to {position}", self.id)));
         }
-        let at = position.saturating_add(self.before);
-        self.process.send(&Request::RunTo { thread: 0, at, output: sink.is_some() })?;
+        let target = match position {
+            u64::MAX => Target::End,
+            position => Target::Place { thread: 0, at: position.saturating_add(self.before) },
+        };
+        self.process.send(&Request::RunTo { target, hits: Hits::Ignore, output: sink.is_some() })?;
         loop {
             match self.process.receive()? {
                 Response::Output { stream, bytes } => {
@@ -355,11 +358,11 @@ mod tests {
 
     fn stopped(stop: Stop, position: u64) -> Response {
         let regs = Box::new(RegisterFile { rip: 0x1234, ..RegisterFile::default() });
-        Response::Stopped { stop, thread: 0, at: position, regs, counts: Counts::default() }
+        Response::Stopped { stop, thread: 0, at: position, time: position, hit: None, regs, counts: Counts::default() }
     }
 
-    /// Reads a request of `RunTo { u64::MAX, .. }`: 4 bytes of length, a tag, the thread, a varint of 10 bytes, a bool.
-    const TAKE_RUN: &str = "head -c 17 <&4 >/dev/null";
+    /// Reads a request of `RunTo { Target::End, .. }`: 4 bytes of length, three tags and a bool.
+    const TAKE_RUN: &str = "head -c 8 <&4 >/dev/null";
     /// Reads a request of `ReadMemory` at a 2-byte address with a 1-byte length.
     const TAKE_READ: &str = "head -c 8 <&4 >/dev/null";
 

@@ -265,7 +265,9 @@ fn verify_interval(
         },
         Stop::CutOff => cut_off(log, id, &interval, position)?,
         Stop::Divergence { what, expected } => diverged(log, session, what, expected)?,
-        Stop::Reached => Outcome::Failed { error: format!("{id}: replay stops at {position}, before its end") },
+        Stop::Reached | Stop::Hit | Stop::Interrupted => {
+            Outcome::Failed { error: format!("{id}: replay stops at {position}, before its end") }
+        }
     };
     Ok((outcome, session.counts(), Mentions::of(id.thread.pid, &interval)))
 }

@@ -8,7 +8,6 @@
 //!
 //! So the threads themselves always run as recorded, and their registers are compared as in any replay.
 //!
-//! - `access`: what an instruction is going to read and write
 //! - `notes`: what the engine tells of records, stores and changes of threads
 //! - `picture`: what a thread knows of memory; `pages`: where its pages are
 //! - `origin`: who wrote what memory holds
@@ -16,7 +15,6 @@
 //! - `requests`: what the kernel may have changed later, because it was asked to
 //! - `robust`: what it changes when a thread ends
 
-mod access;
 mod notes;
 mod origin;
 mod pages;
@@ -27,11 +25,11 @@ mod system;
 
 pub use origin::MAX_THREADS;
 
+use crate::accesses::Accesses;
 use crate::code::Code;
 use crate::context::Context;
 use crate::instruction::{Instruction, Registers};
 use crate::memory::{Memory, MemoryError};
-use access::Accesses;
 use bugnet_format::control::{CompareCounts, Comparison, Conflict, MAX_CONFLICTS};
 use bugnet_format::types::{Addr, Tid};
 use origin::{Origin, Origins};

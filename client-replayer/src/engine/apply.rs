@@ -79,7 +79,8 @@ impl Engine {
             self.context().over = true;
             return Ok(());
         };
-        self.position = self.context().at;
+        let at = self.context().at;
+        self.move_to(at);
         self.note_interval();
         self.show_picture(next.code_seq)?;
         self.fit_blocks(next.code_seq);
@@ -167,6 +168,9 @@ impl Engine {
     /// The thread finds these bytes in memory: what reads are compared with, if they are compared; else memory.
     #[inline]
     pub fn put(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Trouble> {
+        if self.watching.has_ranges() {
+            self.meet_bytes(addr, bytes);
+        }
         match &mut self.compare {
             Some(compare) => compare.put(&self.code, self.running, addr, bytes),
             None => self.memory.write(addr, bytes)?,

@@ -8,6 +8,7 @@ use bugnet_format::control::Counts;
 use bugnet_format::package::Package;
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashSet;
+use std::ops::Range;
 
 impl Engine {
     /// Reads the package, puts the code in place, and loads the registers.
@@ -38,9 +39,10 @@ impl Engine {
         let Some(segment) = self.segments.next() else { return Err("a package without segments".into()) };
         self.until = segment.until;
         self.unknown_flags = 0;
+        (self.position, self.time_base) = (0, 0);
         self.run(segment.thread).map_err(|trouble| match trouble {
             Trouble::Failed(why) => why,
-            Trouble::Stop(stop) => format!("the package cannot begin: {stop:?}"),
+            _ => "the package cannot begin".into(),
         })
     }
 
@@ -50,7 +52,7 @@ impl Engine {
         self.contexts.clear();
         self.segments = Box::new(std::iter::empty());
         self.instructions.clear();
-        (self.running, self.until, self.due, self.position, self.target) = (0, 0, 0, 0, (0, 0));
+        (self.running, self.until, self.due, self.position) = (0, 0, 0, 0);
         (self.counts, self.over, self.cut_off, self.compare) = (Counts::default(), None, false, None);
         // SAFETY: nothing refers to the package any more: contexts and segments did.
         unsafe { self.package.replace(&mut self.control, len)? };
@@ -99,7 +101,7 @@ impl Engine {
         pages.dedup();
         for page in pages {
             let Self { code, sites, .. } = self;
-            let changed = |bytes: std::ops::Range<usize>| match (code.page(page, old), code.page(page, seq)) {
+            let changed = |bytes: Range<usize>| match (code.page(page, old), code.page(page, seq)) {
                 (Some(old), Some(new)) => old[bytes.clone()] != new[bytes],
                 _ => true,
             };
@@ -109,7 +111,18 @@ impl Engine {
     }
 
     /// Makes DynamoRIO forget the blocks that have these bytes on a page.
-    fn drop_blocks(&mut self, page: u64, bytes: impl Fn(std::ops::Range<usize>) -> bool) {
-        self.sites.take_blocks(Addr(page).page().0, bytes).into_iter().for_each(drop_block);
+    fn drop_blocks(&mut self, page: u64, bytes: impl Fn(Range<usize>) -> bool) {
+        self.sites.take_blocks(page, bytes).into_iter().for_each(drop_block);
+    }
+
+    /// The same for blocks with the instruction at `pc`.
+    pub(crate) fn drop_blocks_with(&mut self, pc: u64) {
+        let page = Addr(pc).page().0;
+        self.drop_blocks(page, |bytes| bytes.contains(&((pc - page) as usize)));
+    }
+
+    /// The same for all blocks.
+    pub(crate) fn drop_all_blocks(&mut self) {
+        self.sites.plain_blocks().into_iter().for_each(drop_block);
     }
 }

@@ -3,10 +3,11 @@
 use super::{Engine, Stop, Trouble};
 use crate::compare::Compare;
 use crate::confine;
+use crate::fork::{self, Forked};
 use crate::state::die;
 use crate::watch::Watch;
 use bugnet_dr::{liveness, sys};
-use bugnet_format::control::{self, Request, Response};
+use bugnet_format::control::{self, Hits, Request, Response, Target};
 use bugnet_format::regs::RegisterFile;
 
 impl Engine {
@@ -46,6 +47,7 @@ impl Engine {
     fn goes_on(&mut self, reached: Result<(), Trouble>) -> bool {
         match reached {
             Ok(()) => return true,
+            Err(Trouble::Rearm) => return true,
             Err(Trouble::Failed(why)) => self.fail(why),
             Err(Trouble::Stop(stop)) => self.report(*stop),
         }
@@ -53,15 +55,15 @@ impl Engine {
     }
 
     fn report(&mut self, stop: Stop) {
-        if stop != Stop::Reached {
+        if !matches!(stop, Stop::Reached | Stop::Hit | Stop::Interrupted) {
             self.over = Some(stop.clone());
         }
         let position = self.position;
         self.context().at = position;
         self.counts.instructions = self.contexts.iter().map(|context| context.at - context.start).sum();
         let regs = Box::new(self.registers());
-        let (thread, counts) = (self.running as u32, self.counts);
-        self.send(&Response::Stopped { stop, thread, at: position, regs, counts });
+        let (thread, time, hit, counts) = (self.running as u32, self.time_at(position), self.watching.hit, self.counts);
+        self.send(&Response::Stopped { stop, thread, at: position, time, hit, regs, counts });
     }
 
     /// Every register, as far as it is known.
@@ -82,7 +84,7 @@ impl Engine {
                 Ok(Some(response)) => self.send(&response),
                 Ok(None) => return,
                 Err(Refusal::Refused(why)) => self.send(&Response::Refused(why)),
-                Err(Refusal::Answered) => {}
+                Err(Refusal::NoAnswer) => {}
             }
         }
     }
@@ -113,9 +115,19 @@ impl Engine {
                 Some(compare) => Response::Compared(Box::new(compare.found().clone())),
                 None => return Err(Refusal::Refused("nothing was compared".into())),
             },
-            Request::RunTo { thread, at, output } => {
-                let reached = self.run_to(thread as usize, at, output)?;
-                return if self.goes_on(reached) { Ok(None) } else { Err(Refusal::Answered) };
+            Request::Conditions(conditions) => {
+                self.set_conditions(conditions).map_err(Refusal::Refused)?;
+                Response::Ready
+            }
+            Request::Fork => match fork::fork(&self.control).map_err(Refusal::Refused)? {
+                Forked::Parent => Response::Forked,
+                Forked::Copy => Response::Ready,
+            },
+            Request::Registers { thread } => self.registers_of(thread as usize)?,
+            Request::Interrupt => return Err(Refusal::NoAnswer),
+            Request::RunTo { target, hits, output } => {
+                let reached = self.run_to(target, hits, output)?;
+                return if self.goes_on(reached) { Ok(None) } else { Err(Refusal::NoAnswer) };
             }
         }))
     }
@@ -127,32 +139,60 @@ impl Engine {
         Err(Refusal::Refused(format!("{what} must be said before anything is run")))
     }
 
-    fn run_to(&mut self, thread: usize, at: u64, output: bool) -> Result<Result<(), Trouble>, Refusal> {
-        let position = self.position;
+    fn registers_of(&mut self, thread: usize) -> Result<Response, Refusal> {
+        let (running, position) = (self.running, self.position);
+        let regs = self.registers();
+        let Some(context) = self.contexts.get(thread) else { return Err(no_thread(thread)) };
+        let (at, regs) = if thread == running { (position, regs) } else { (context.at, context.regs.clone()) };
+        Ok(Response::Registers { at, over: context.over, regs: Box::new(regs) })
+    }
+
+    fn run_to(&mut self, target: Target, hits: Hits, output: bool) -> Result<Result<(), Trouble>, Refusal> {
+        let (running, position, time) = (self.running, self.position, self.time_at(self.position));
         self.context().at = position;
-        let Some(context) = self.contexts.get(thread) else {
-            return Err(Refusal::Refused(format!("there is no thread {thread}")));
+        let passed = match target {
+            Target::Place { thread, at } => {
+                let context = self.contexts.get(thread as usize).ok_or_else(|| no_thread(thread as usize))?;
+                (at < context.at).then(|| format!("instruction {at}: the thread is at {} already", context.at))
+            }
+            Target::Time(asked) => {
+                (asked < time).then(|| format!("instruction {asked} of all: it is at {time} already"))
+            }
+            Target::End => None,
         };
         if let Some(stop) = self.over.clone() {
             return Ok(Err(stop.into()));
         }
-        if at < context.at {
-            let now = context.at;
-            return Err(Refusal::Refused(format!("cannot run to instruction {at}: the thread is at {now} already")));
+        if let Some(passed) = passed {
+            return Err(Refusal::Refused(format!("cannot run to {passed}")));
         }
-        if at != u64::MAX {
+        if target != Target::End || hits != Hits::Ignore {
             self.keep_flags();
         }
-        self.target = (thread, at);
-        self.output = output;
+        (self.target, self.output, self.looked) = (target, output, time);
+        self.watching.begin(hits, running, position);
         Ok(self.advance())
     }
+
+    /// Something comes on the control socket while the program runs.
+    pub(super) fn take_interrupt(&mut self) -> Result<(), Trouble> {
+        match control::receive(&mut self.control) {
+            Ok(Request::Interrupt) => Err(Stop::Interrupted.into()),
+            Ok(_) => Err(Trouble::Failed("a request came while another one was being served".into())),
+            // Nobody wants to know any more.
+            Err(_) => self.end(),
+        }
+    }
+}
+
+fn no_thread(thread: usize) -> Refusal {
+    Refusal::Refused(format!("there is no thread {thread}"))
 }
 
 /// Why a request is not answered in the usual way.
 enum Refusal {
     /// It cannot be done.
     Refused(String),
-    /// It was answered already.
-    Answered,
+    /// It was answered already, or wants no answer.
+    NoAnswer,
 }

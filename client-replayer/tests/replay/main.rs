@@ -6,6 +6,7 @@ mod ends;
 mod loads;
 mod process;
 mod registers;
+mod travel;
 
 use bugnet_format::control::Stop;
 use bugnet_format::regs::RegisterFile;

@@ -2,7 +2,7 @@
 
 use crate::common::{CODE, DATA, Interval, Replay, assemble, start};
 use crate::{RAX, RBX, RCX, assert_end, behind};
-use bugnet_format::control::{Request, Response, Stop};
+use bugnet_format::control::{Hits, Request, Response, Stop, Target};
 use iced_x86::code_asm::*;
 
 #[test]
@@ -12,7 +12,7 @@ fn addresses_of_our_own_are_refused() {
     let mut regs = start();
     regs.gpr[RBX] = window + 0x1000_0000;
     let mut replay = Interval::new(&code, &regs).load(0, 0, &[1; 8]).replay();
-    replay.send(&Request::RunTo { thread: 0, at: u64::MAX, output: false });
+    replay.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: false });
     let Response::Failed(why) = replay.receive() else { panic!("accepted") };
     assert!(why.contains("0x300010000000 collides"), "{why}");
     // A program that goes astray finds nothing of ours to read.
@@ -125,7 +125,7 @@ fn hostile_packages_do_no_harm() {
         altered[i] ^= 0x81;
         let mut replay = Replay::start(&altered);
         if replay.receive() == Response::Ready {
-            replay.send(&Request::RunTo { thread: 0, at: u64::MAX, output: true });
+            replay.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: true });
             let answer = replay.receive();
             assert!(matches!(answer, Response::Stopped { .. } | Response::Failed(_)), "byte {i}: {answer:?}");
         }

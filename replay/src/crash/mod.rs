@@ -235,7 +235,7 @@ fn replay_to_end(tools: &Tools, log: &Log, id: IntervalId) -> Result<Session> {
     match session.run_to_end()? {
         Stop::End => Ok(session),
         Stop::Divergence { what, .. } => Err(session.diverged(what)),
-        Stop::Reached | Stop::CutOff => Err(session.diverged("it stops before the recorded end".into())),
+        _ => Err(session.diverged("it stops before the recorded end".into())),
     }
 }
 

@@ -83,7 +83,15 @@ fn output_comes_from_replay() {
     let builder = log(fault());
     let output = |stream, text: &str| say(&Response::Output { stream, bytes: text.into() });
     let stop = Stop::End;
-    let stopped = Response::Stopped { stop, thread: 0, at: 23, regs: Box::new(regs()), counts: Counts::default() };
+    let stopped = Response::Stopped {
+        stop,
+        thread: 0,
+        at: 23,
+        time: 23,
+        hit: None,
+        regs: Box::new(regs()),
+        counts: Counts::default(),
+    };
     // Each process answers its first request with both kinds of output; 7 bytes are the shortest request to run.
     let script = [
         say(&Response::Ready),

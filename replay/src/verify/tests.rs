@@ -23,7 +23,7 @@ fn log() -> LogBuilder {
 
 /// `at` counts from the thread's start; the second interval begins behind 1000 instructions.
 fn stopped(stop: Stop, at: u64, counts: Counts) -> String {
-    say(&Response::Stopped { stop, thread: 0, at, regs: Box::new(regs(0x1004)), counts })
+    say(&Response::Stopped { stop, thread: 0, at, time: at, hit: None, regs: Box::new(regs(0x1004)), counts })
 }
 
 fn jobs() -> NonZeroUsize {
@@ -36,7 +36,7 @@ fn run(builder: &LogBuilder, selection: &Selection, first: &str, second: &str) -
     let code = log.code(id(0).thread.pid).unwrap();
     let first_length = bugnet_format::package::encode(id(0).thread.tid, &log.interval(id(0)).unwrap(), &code).len();
     let script = format!(
-        "{}\nhead -c 16 <&4 >/dev/null\nif [ $(wc -c <&3) = {first_length} ]; then {first}; else {second}; fi\nexec sleep 9",
+        "{}\nhead -c 8 <&4 >/dev/null\nif [ $(wc -c <&3) = {first_length} ]; then {first}; else {second}; fi\nexec sleep 9",
         say(&Response::Ready)
     );
     let folder = tempfile::tempdir().unwrap();

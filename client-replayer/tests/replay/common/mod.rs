@@ -1,14 +1,15 @@
 //! Hand-made intervals, and a replay process for each.
 
-use bugnet_format::control::{self, CONTROL_FD, PACKAGE_FD, Request, Response, Stop};
+use bugnet_format::control::{self, CONTROL_FD, Hit, Hits, PACKAGE_FD, Request, Response, Stop, Target};
 use bugnet_format::package::PACKAGE_MAGIC;
 use bugnet_format::record::{EndReason, LoadValue, OutputStream, Record, RegisterUpdates, SpecialKind, tag};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, CodeSeq};
 use iced_x86::code_asm::CodeAssembler;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
-use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::io::{IoSlice, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -183,28 +184,38 @@ impl Interval {
 
     /// The package's bytes.
     pub fn package(&self) -> Vec<u8> {
-        let mut stream = self.stream.clone();
-        stream.push(tag::END_OF_STREAM);
+        Self::package_of(&[self], &[(0, u64::MAX)])
+    }
+
+    /// A package of several threads with the same code, which run in turn: index of the thread, and up to where.
+    pub fn package_of(threads: &[&Self], segments: &[(u64, u64)]) -> Vec<u8> {
+        let Self { first, later, pictures, .. } = threads[0];
+        let streams: Vec<Vec<u8>> =
+            threads.iter().map(|thread| [&thread.stream[..], &[tag::END_OF_STREAM]].concat()).collect();
         let mut out = PACKAGE_MAGIC.to_vec();
         out.extend_from_slice(&bugnet_format::FORMAT_VERSION.to_le_bytes());
-        // Pages, threads, intervals; segments.
-        for count in [(self.first.len() + self.later.len()) as u32, 1, 1] {
-            out.extend_from_slice(&count.to_le_bytes());
+        for count in [first.len() + later.len(), threads.len(), threads.len()] {
+            out.extend_from_slice(&(count as u32).to_le_bytes());
         }
-        out.extend_from_slice(&1u64.to_le_bytes());
-        for (i, (at, bytes)) in self.first.iter().chain(&self.later).enumerate() {
-            out.extend_from_slice(&(self.pictures + i as u64 + 1).to_le_bytes());
+        out.extend_from_slice(&(segments.len() as u64).to_le_bytes());
+        for (i, (at, bytes)) in first.iter().chain(later).enumerate() {
+            out.extend_from_slice(&(pictures + i as u64 + 1).to_le_bytes());
             out.extend_from_slice(&at.to_le_bytes());
             out.extend_from_slice(bytes);
         }
-        // A thread with one interval; this interval; a segment.
-        for number in [41, 1] {
-            out.extend_from_slice(&u32::to_le_bytes(number));
+        for tid in 41..41 + threads.len() as u32 {
+            // With one interval.
+            [tid, 1].iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+            out.extend_from_slice(&u64::MAX.to_le_bytes());
         }
-        for number in [u64::MAX, 0, self.pictures + self.first.len() as u64, 0, stream.len() as u64, 0, u64::MAX] {
-            out.extend_from_slice(&number.to_le_bytes());
+        for stream in &streams {
+            let interval = [0, pictures + first.len() as u64, 0, stream.len() as u64];
+            interval.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
         }
-        out.extend_from_slice(&stream);
+        for (thread, until) in segments {
+            [thread, until].iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+        }
+        streams.iter().for_each(|stream| out.extend_from_slice(stream));
         out
     }
 
@@ -216,9 +227,15 @@ impl Interval {
     }
 }
 
+/// A position of the only thread; `u64::MAX` for the end.
+pub fn target(at: u64) -> Target {
+    if at == u64::MAX { Target::End } else { Target::Place { thread: 0, at } }
+}
+
 /// A replay process.
 pub struct Replay {
-    child: Child,
+    /// None for a copy of another one.
+    child: Option<Child>,
     control: UnixStream,
 }
 
@@ -226,7 +243,10 @@ pub struct Replay {
 #[derive(Debug)]
 pub struct Stopped {
     pub stop: Stop,
+    pub thread: u32,
     pub position: u64,
+    pub time: u64,
+    pub hit: Option<Hit>,
     pub regs: RegisterFile,
     pub counts: control::Counts,
     pub output: Vec<(OutputStream, Vec<u8>)>,
@@ -261,18 +281,18 @@ impl Replay {
             });
         }
         let child = command.spawn().expect("replay-host starts");
-        Self { child, control }
+        Self { child: Some(child), control }
     }
 
     /// Process id.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().expect("a process of ours").id()
     }
 
     pub fn receive(&mut self) -> Response {
         match control::receive(&mut self.control) {
             Ok(response) => response,
-            Err(e) => panic!("replay process hung up ({e}): {:?}", self.child.wait()),
+            Err(e) => panic!("replay process hung up ({e}): {:?}", self.child.as_mut().map(Child::wait)),
         }
     }
 
@@ -289,17 +309,47 @@ impl Replay {
     }
 
     pub fn run_to(&mut self, position: u64) -> Stopped {
-        self.send(&Request::RunTo { thread: 0, at: position, output: true });
+        self.run_until(target(position), Hits::Ignore)
+    }
+
+    pub fn run_until(&mut self, target: Target, hits: Hits) -> Stopped {
+        self.send(&Request::RunTo { target, hits, output: true });
+        self.stopped()
+    }
+
+    /// What answers a request to run.
+    pub fn stopped(&mut self) -> Stopped {
         let mut output = Vec::new();
         loop {
             match self.receive() {
                 Response::Output { stream, bytes } => output.push((stream, bytes)),
-                Response::Stopped { stop, at: position, regs, counts, .. } => {
-                    return Stopped { stop, position, regs: *regs, counts, output };
+                Response::Stopped { stop, thread, at: position, time, hit, regs, counts } => {
+                    return Stopped { stop, thread, position, time, hit, regs: *regs, counts, output };
                 }
                 other => panic!("unexpected response {other:?}"),
             }
         }
+    }
+
+    /// A copy of the process.
+    pub fn fork(&mut self) -> Self {
+        let (control, theirs) = UnixStream::pair().expect("socket pair");
+        self.send(&Request::Fork);
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [theirs.as_fd()];
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        sendmsg(&self.control, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::empty()).expect("takes a socket");
+        drop(theirs);
+        assert_eq!(self.receive(), Response::Forked);
+        let mut copy = Self { child: None, control };
+        assert_eq!(copy.receive(), Response::Ready);
+        copy
+    }
+
+    /// Another end of the socket, for another thread.
+    pub fn control(&self) -> UnixStream {
+        self.control.try_clone().expect("another descriptor")
     }
 
     pub fn run(&mut self) -> Stopped {
@@ -317,7 +367,9 @@ impl Replay {
 
 impl Drop for Replay {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }

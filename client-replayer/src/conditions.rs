@@ -1,0 +1,204 @@
+//! What an execution is watched for, and what happens where it is met.
+//!
+//! Instructions at watched addresses, and, where memory is watched, those that access any, call the client from their blocks; system
+//! calls, signals and changes of threads are noticed where their records are applied.
+
+use crate::accesses::Accesses;
+use crate::engine::{Engine, Trouble};
+use crate::light;
+use crate::site::{AccessId, AddressId};
+use bugnet_format::control::{Conditions, Event, Hit, Hits, MAX_CONDITIONS, Stop, WatchedRange};
+use bugnet_format::record::{Placed, Record, SignalStep};
+use hashbrown::HashSet;
+
+/// The conditions, and what has become of them in the present run.
+#[derive(Default)]
+pub struct Watching {
+    conditions: Conditions,
+    addresses: HashSet<u64>,
+    mode: Mode,
+    /// Where the run began: the conditions of this instruction have been met.
+    start: (usize, u64),
+    /// The record, by thread, instruction count and offset, that stopped the run before.
+    reported: Option<(usize, u64, usize)>,
+    /// The condition that was met last.
+    pub hit: Option<Hit>,
+    /// Where to stop for a condition that was met by the instruction before.
+    pub stop: Option<(usize, u64)>,
+    accesses: Accesses,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Ignore,
+    Stop,
+    Last,
+}
+
+impl Watching {
+    /// Whether the instruction at this address is watched.
+    pub fn has_address(&self, pc: u64) -> bool {
+        self.addresses.contains(&pc)
+    }
+
+    /// Whether accesses to memory are.
+    pub fn has_ranges(&self) -> bool {
+        !self.conditions.ranges.is_empty()
+    }
+
+    /// A run begins.
+    pub fn begin(&mut self, hits: Hits, thread: usize, at: u64) {
+        self.mode = match hits {
+            Hits::Ignore => Mode::Ignore,
+            Hits::Stop => Mode::Stop,
+            Hits::Last => Mode::Last,
+        };
+        (self.start, self.hit, self.stop) = ((thread, at), None, None);
+    }
+
+    /// The first watched range that an access meets.
+    fn meets(&self, addr: u64, len: u64, counts: impl Fn(&WatchedRange) -> bool) -> Option<u32> {
+        let overlaps =
+            |range: &WatchedRange| addr < range.addr.saturating_add(range.len) && range.addr < addr.saturating_add(len);
+        let found = self.conditions.ranges.iter().position(|range| counts(range) && overlaps(range))?;
+        Some(found as u32)
+    }
+
+    /// What of the accesses of an instruction is watched.
+    fn accessed(&self) -> Option<Event> {
+        let event = |ranges: &[(u64, u64)], write: bool| {
+            ranges.iter().find_map(|&(addr, len)| {
+                let range = self.meets(addr, len, |range| if write { range.writes } else { range.reads })?;
+                Some(Event::Access { range, addr, len, write })
+            })
+        };
+        event(&self.accesses.writes, true).or_else(|| event(&self.accesses.reads, false))
+    }
+}
+
+impl Engine {
+    /// These are the conditions from here on.
+    ///
+    /// # Errors
+    /// Too many.
+    pub fn set_conditions(&mut self, conditions: Conditions) -> Result<(), String> {
+        let most = [conditions.addresses.len(), conditions.ranges.len(), conditions.calls.len()].into_iter().max();
+        if most > Some(MAX_CONDITIONS) {
+            return Err(format!("more than {MAX_CONDITIONS} conditions of a kind cannot be watched for"));
+        }
+        let had_ranges = self.watching.has_ranges();
+        let addresses: HashSet<u64> = conditions.addresses.iter().copied().collect();
+        let changed: Vec<u64> = self.watching.addresses.symmetric_difference(&addresses).copied().collect();
+        (self.watching.addresses, self.watching.conditions) = (addresses, conditions);
+        if had_ranges == self.watching.has_ranges() {
+            changed.into_iter().for_each(|pc| self.drop_blocks_with(pc));
+        } else {
+            self.drop_all_blocks();
+        }
+        Ok(())
+    }
+
+    /// Called before an instruction at a watched address.
+    pub fn meet_address(&mut self, id: AddressId) -> Result<(), (u64, Trouble)> {
+        let (pc, ahead) = self.sites.address(id);
+        let at = self.position_ahead(ahead);
+        if !self.watching.has_address(pc) || self.watching.start == (self.running, at) {
+            return Ok(());
+        }
+        self.note_stored();
+        self.meet(at, Event::Address(pc)).map_err(|trouble| (at, trouble))
+    }
+
+    /// Called before an instruction that accesses memory. Where that is watched, and the run is to stop, it stops behind the
+    /// instruction.
+    pub fn meet_access(&mut self, id: AccessId) -> Result<(), (u64, Trouble)> {
+        let site = self.sites.access(id);
+        let at = self.position_ahead(site.ahead);
+        let Self { watching, memory, .. } = self;
+        if watching.mode == Mode::Ignore || watching.stop == Some((self.running, at + 1)) {
+            return Ok(());
+        }
+        let mut element = |addr, len: u32| {
+            memory.read(addr, len.into()).iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+        };
+        let Watching { accesses, .. } = watching;
+        // What makes no sense is found out when it is executed.
+        accesses.find(&site.instruction, &site.bytes, light::saved(), &mut element);
+        let Some(event) = watching.accessed() else { return Ok(()) };
+        let hit = self.hit_at(at, event);
+        self.watching.hit = Some(hit);
+        if self.watching.mode == Mode::Stop {
+            self.watching.stop = Some((self.running, at + 1));
+            return Err((at, Trouble::Rearm));
+        }
+        Ok(())
+    }
+
+    /// A record of the running thread is about to be applied.
+    ///
+    /// # Errors
+    /// Execution stops before it.
+    pub(crate) fn meet_record(&mut self, placed: &Placed<'_>) -> Result<(), Trouble> {
+        if self.watching.mode == Mode::Ignore {
+            return Ok(());
+        }
+        let Conditions { calls, all_calls, signals, .. } = &self.watching.conditions;
+        let event = match &placed.record {
+            Record::Syscall { number, .. } if *all_calls || calls.contains(number) => Event::Call(*number),
+            Record::Signal { step: SignalStep::Delivery, .. } if *signals => Event::Signal,
+            _ => return Ok(()),
+        };
+        let record = Some((self.running, self.position, placed.offset));
+        if self.watching.mode == Mode::Stop {
+            if self.watching.reported == record {
+                return Ok(());
+            }
+            self.watching.reported = record;
+        }
+        self.meet(self.position, event)
+    }
+
+    /// Records put other bytes into memory than were there.
+    pub(crate) fn meet_bytes(&mut self, addr: u64, bytes: &[u8]) {
+        let len = bytes.len() as u64;
+        if self.watching.mode == Mode::Ignore || self.memory.read(addr, len) == bytes {
+            return;
+        }
+        if let Some(range) = self.watching.meets(addr, len, |range| range.writes) {
+            let hit = self.hit_at(self.position, Event::Outside { range, addr, len });
+            self.watching.hit = Some(hit);
+            if self.watching.mode == Mode::Stop {
+                self.watching.stop = Some((self.running, self.position));
+            }
+        }
+    }
+
+    /// Another thread goes on.
+    ///
+    /// # Errors
+    /// Execution stops here.
+    pub(crate) fn meet_thread(&mut self) -> Result<(), Trouble> {
+        if self.watching.conditions.threads { self.meet(self.position, Event::Thread) } else { Ok(()) }
+    }
+
+    fn hit_at(&self, at: u64, what: Event) -> Hit {
+        Hit { thread: self.running as u32, at, time: self.time_at(at), what }
+    }
+
+    /// A condition is met before the instruction that is next behind `at` others.
+    fn meet(&mut self, at: u64, what: Event) -> Result<(), Trouble> {
+        let hit = self.hit_at(at, what);
+        match self.watching.mode {
+            Mode::Ignore => Ok(()),
+            Mode::Last => {
+                self.watching.hit = Some(hit);
+                Ok(())
+            }
+            Mode::Stop => {
+                self.watching.hit = Some(hit);
+                Err(Stop::Hit.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Copies of the process, conditions, several threads, and interrupts.
+
+use crate::common::{CODE, DATA, Interval, Replay, Stopped, assemble, start, target};
+use crate::{RAX, RBX, RCX, RDX, assert_end};
+use bugnet_format::control::{self, Conditions, Event, Hit, Hits, Request, Response, Stop, Target, WatchedRange};
+use bugnet_format::record::OutputStream;
+use bugnet_format::regs::RegisterFile;
+use iced_x86::code_asm::*;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Rounds of [`looping`].
+const ROUNDS: u64 = 300;
+
+/// Counts in memory, and leaves a trail there: code, registers at the start, and positions.
+fn looping() -> (Vec<u8>, RegisterFile, u64) {
+    let code = assemble(CODE, |a| {
+        let mut again = a.create_label();
+        a.mov(rcx, ROUNDS)?;
+        a.set_label(&mut again)?;
+        a.inc(qword_ptr(rbx))?;
+        a.mov(qword_ptr(rbx + rcx * 8 + 64), rcx)?;
+        a.lea(r11, qword_ptr(r11 + rcx))?;
+        a.dec(rcx)?;
+        a.jnz(again)?;
+        a.nop()
+    });
+    let mut regs = start();
+    regs.gpr[RBX] = DATA;
+    (code, regs, 2 + 5 * ROUNDS)
+}
+
+fn open(package: &[u8]) -> Replay {
+    let mut replay = Replay::start(package);
+    assert_eq!(replay.receive(), Response::Ready);
+    replay
+}
+
+/// A looping interval without an end.
+fn loops() -> (Replay, u64) {
+    let (code, regs, positions) = looping();
+    let mut interval = Interval::new(&code, &regs);
+    (open(&interval.syscall(positions, 39, 1, [0; 6], OutputStream::None, &[]).package()), positions)
+}
+
+fn watch(replay: &mut Replay, conditions: Conditions) {
+    replay.send(&Request::Conditions(conditions));
+    assert_eq!(replay.receive(), Response::Ready);
+}
+
+/// What a debugger sees.
+fn state(replay: &mut Replay, run: &Stopped) -> (u64, RegisterFile, Vec<u8>) {
+    (run.position, run.regs.clone(), replay.read(DATA, 64 + 8 * (ROUNDS + 1)))
+}
+
+#[test]
+fn copies_go_on_by_themselves_wherever_they_are_made() {
+    let (mut straight, positions) = loops();
+    let mut states = Vec::new();
+    for position in 0..positions {
+        let run = straight.run_to(position);
+        assert_eq!((&run.stop, run.position, run.time), (&Stop::Reached, position, position));
+        states.push(state(&mut straight, &run));
+    }
+    let mut first = loops().0;
+    first.run_to(0);
+    let mut copies = BTreeMap::from([(0, first)]);
+    let mut random = 12345_u64;
+    for _ in 0..300 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let position = (random >> 33) % positions;
+        let (at, nearest) = copies.range_mut(..=position).next_back().expect("the first one");
+        let mut copy = nearest.fork();
+        assert!(*at <= position);
+        let run = copy.run_to(position);
+        assert!(state(&mut copy, &run) == states[position as usize], "{run:?}");
+        // Copies of copies, a few of which stay.
+        if copies.len() < 20 {
+            copies.insert(position, copy);
+        }
+    }
+}
+
+#[test]
+fn watched_instructions_stop_a_run_or_say_where_they_were_last() {
+    let (mut replay, positions) = loops();
+    let decrement = CODE + 10 + 3 + 5 + 4;
+    watch(&mut replay, Conditions { addresses: vec![decrement, CODE + 3], ..Conditions::default() });
+    let mut copy = replay.fork();
+    for round in 0..3 {
+        let run = replay.run_until(Target::End, Hits::Stop);
+        let at = 4 + 5 * round;
+        assert_eq!((&run.stop, run.position, run.regs.rip), (&Stop::Hit, at, decrement));
+        assert_eq!(run.hit, Some(Hit { thread: 0, at, time: at, what: Event::Address(decrement) }));
+        assert_eq!(run.regs.gpr[RCX], ROUNDS - round);
+    }
+    // Up to, but not including.
+    for (until, last) in
+        [(0, None), (4, None), (5, Some(4)), (9, Some(4)), (10, Some(9)), (positions - 1, Some(positions - 3))]
+    {
+        let mut run = copy.fork();
+        let run = run.run_until(target(until), Hits::Last);
+        assert_eq!((&run.stop, run.position), (&Stop::Reached, until));
+        assert_eq!(run.hit.map(|hit| hit.at), last, "{until}");
+    }
+    // None any more.
+    watch(&mut replay, Conditions::default());
+    assert_eq!(replay.run_until(target(positions - 1), Hits::Stop).stop, Stop::Reached);
+}
+
+#[test]
+fn watched_memory_stops_a_run_behind_the_access() {
+    let (mut replay, positions) = loops();
+    // The trail's entry of the round with RCX 100, of which two bytes are watched, and the counter's reads.
+    let (entry, round) = (DATA + 64 + 800, ROUNDS - 100);
+    let range = |addr, reads, writes| WatchedRange { addr, len: 2, reads, writes };
+    watch(&mut replay, Conditions { ranges: vec![range(entry + 3, false, true)], ..Conditions::default() });
+    let mut copy = replay.fork();
+    let at = 1 + 5 * round + 1;
+    let hit = Hit { thread: 0, at, time: at, what: Event::Access { range: 0, addr: entry, len: 8, write: true } };
+    assert!(replay.read(entry, 8).iter().all(|byte| *byte == 0));
+    let run = replay.run_until(Target::End, Hits::Stop);
+    assert_eq!((&run.stop, run.position, run.hit), (&Stop::Hit, at + 1, Some(hit)));
+    assert_eq!(replay.read(entry, 8), 100_u64.to_le_bytes());
+    let run = replay.run_until(target(positions - 1), Hits::Stop);
+    assert_eq!((&run.stop, run.hit), (&Stop::Reached, None));
+    let run = copy.fork().run_until(target(positions - 1), Hits::Last);
+    assert_eq!((&run.stop, run.hit), (&Stop::Reached, Some(hit)));
+    assert_eq!(copy.fork().run_until(target(at), Hits::Last).hit, None);
+    // Reads, of what is read and written at once.
+    watch(&mut copy, Conditions { ranges: vec![range(DATA + 6, true, false)], ..Conditions::default() });
+    let run = copy.run_until(Target::End, Hits::Stop);
+    assert_eq!((&run.stop, run.position), (&Stop::Hit, 2));
+    let run = copy.run_until(target(20), Hits::Last);
+    assert_eq!((run.position, run.hit.map(|hit| hit.at)), (20, Some(16)));
+}
+
+#[test]
+fn what_comes_from_outside_into_watched_memory_is_seen() {
+    let code = assemble(CODE, |a| {
+        a.mov(qword_ptr(rbx), rcx)?;
+        a.mov(rax, qword_ptr(rbx))?;
+        a.mov(rdx, qword_ptr(rbx))?;
+        a.nop()
+    });
+    let mut regs = start();
+    (regs.gpr[RBX], regs.gpr[RCX]) = (DATA, 7);
+    let mut end = regs.clone();
+    (end.gpr[RAX], end.gpr[RDX], end.rip) = (7, 9, CODE + code.len() as u64);
+    let mut replay = open(&Interval::new(&code, &regs).load(2, 0, &9_u64.to_le_bytes()).end(4, &end).package());
+    let range = WatchedRange { addr: DATA, len: 1, reads: false, writes: true };
+    watch(&mut replay, Conditions { ranges: vec![range], ..Conditions::default() });
+    assert_eq!(replay.run_until(Target::End, Hits::Stop).position, 1);
+    let run = replay.run_until(Target::End, Hits::Stop);
+    assert_eq!((&run.stop, run.position), (&Stop::Hit, 2));
+    assert_eq!(run.hit.map(|hit| hit.what), Some(Event::Outside { range: 0, addr: DATA, len: 8 }));
+    assert_end(&replay.run());
+}
+
+#[test]
+fn system_calls_stop_a_run_before_they_are_made() {
+    let code = assemble(CODE, |a| {
+        a.syscall()?;
+        a.syscall()?;
+        a.syscall()
+    });
+    let regs = start();
+    let mut interval = Interval::new(&code, &regs);
+    for (position, number) in [(0, 39), (1, 1), (2, 39)] {
+        interval.syscall(position, number, 5, [0; 6], OutputStream::None, &[]);
+    }
+    let mut replay = open(&interval.package());
+    watch(&mut replay, Conditions { calls: vec![39], ..Conditions::default() });
+    for at in [0, 2] {
+        let run = replay.run_until(Target::End, Hits::Stop);
+        assert_eq!((&run.stop, run.position), (&Stop::Hit, at));
+        assert_eq!(run.hit.map(|hit| hit.what), Some(Event::Call(39)));
+        assert_eq!(run.regs.rip, CODE + 2 * at);
+    }
+    assert_eq!(replay.run_until(Target::End, Hits::Stop).stop, Stop::CutOff);
+}
+
+#[test]
+fn threads_run_in_their_order_on_one_memory() {
+    let code = assemble(CODE, |a| {
+        let mut again = a.create_label();
+        a.set_label(&mut again)?;
+        a.add(qword_ptr(rbx), rcx)?;
+        a.mov(rax, qword_ptr(rbx))?;
+        a.jmp(again)
+    });
+    let with = |value| {
+        let mut regs = start();
+        (regs.gpr[RBX], regs.gpr[RCX]) = (DATA, value);
+        regs
+    };
+    let ends = |value, sum| {
+        let mut regs = with(value);
+        regs.gpr[RAX] = sum;
+        regs.rflags_known = 0;
+        regs
+    };
+    let [mut one, mut ten] = [1, 10].map(|value| Interval::new(&code, &with(value)));
+    one.end(9, &ends(1, 23));
+    ten.end(6, &ends(10, 22));
+    let segments = [(0, 3), (1, 2), (0, 4), (1, 5), (0, 4), (0, 5), (1, u64::MAX), (0, u64::MAX)];
+    // 0: 1 1. 1: 11 11. 0: 12. 1: (loop) 22. 0: reads 22, not what it added.
+    let package = Interval::package_of(&[&one, &ten], &segments);
+    let mut replay = open(&package);
+    let run = replay.run_until(Target::Time(6), Hits::Ignore);
+    assert_eq!((run.thread, run.position, run.time), (1, 2, 6));
+    let Response::Registers { at, over, regs } = ({
+        replay.send(&Request::Registers { thread: 0 });
+        replay.receive()
+    }) else {
+        panic!("no registers")
+    };
+    assert_eq!((at, over, regs.gpr[RAX]), (4, false, 1));
+    assert_eq!(replay.read(DATA, 8), 12_u64.to_le_bytes());
+    let run = replay.run_until(Target::Place { thread: 0, at: 5 }, Hits::Ignore);
+    assert_eq!((run.thread, run.position, run.time, run.regs.gpr[RAX]), (0, 5, 11, 22));
+    replay.send(&Request::RunTo { target: Target::Place { thread: 1, at: 3 }, hits: Hits::Ignore, output: false });
+    let Response::Refused(why) = replay.receive() else { panic!("went back") };
+    assert!(why.contains("is at 6 already"), "{why}");
+    assert_end(&replay.run());
+
+    // Each change of threads.
+    let mut replay = open(&package);
+    watch(&mut replay, Conditions { threads: true, ..Conditions::default() });
+    let mut changes = Vec::new();
+    loop {
+        let run = replay.run_until(Target::End, Hits::Stop);
+        if run.stop == Stop::End {
+            break;
+        }
+        assert_eq!(run.hit.map(|hit| hit.what), Some(Event::Thread));
+        changes.push((run.thread, run.position, run.time));
+    }
+    assert_eq!(changes, [(1, 0, 3), (0, 3, 5), (1, 2, 6), (0, 4, 9), (1, 5, 10), (0, 5, 11)]);
+}
+
+#[test]
+fn a_long_run_can_be_interrupted_and_gone_on_with() {
+    let code = assemble(CODE, |a| {
+        let mut again = a.create_label();
+        a.set_label(&mut again)?;
+        a.inc(rcx)?;
+        a.jmp(again)
+    });
+    let mut replay = open(&Interval::new(&code, &start()).end(1 << 50, &start()).package());
+    let mut control = replay.control();
+    let caller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        control::send(&mut control, &Request::Interrupt).expect("takes requests");
+    });
+    let run = replay.run_until(Target::End, Hits::Stop);
+    caller.join().expect("no panic");
+    assert_eq!(run.stop, Stop::Interrupted);
+    // One that comes too late is no harm.
+    replay.send(&Request::Interrupt);
+    let next = replay.run_to(run.position + 1);
+    assert_eq!((&next.stop, next.position), (&Stop::Reached, run.position + 1));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let (mut replay, positions) = loops();
+    replay.run_to(10);
+    let refused = |replay: &mut Replay, request: &Request| {
+        replay.send(request);
+        let Response::Refused(why) = replay.receive() else { panic!("{request:?} is done") };
+        why
+    };
+    let run_to = |target| Request::RunTo { target, hits: Hits::Ignore, output: false };
+    assert!(refused(&mut replay, &run_to(target(9))).contains("is at 10 already"));
+    assert!(refused(&mut replay, &run_to(Target::Time(3))).contains("is at 10 already"));
+    assert!(refused(&mut replay, &run_to(Target::Place { thread: 1, at: 11 })).contains("no thread 1"));
+    assert!(refused(&mut replay, &Request::Registers { thread: 7 }).contains("no thread 7"));
+    assert!(refused(&mut replay, &Request::Compare).contains("before anything is run"));
+    assert!(refused(&mut replay, &Request::Compared).contains("nothing was compared"));
+    let addresses = vec![0; control::MAX_CONDITIONS + 1];
+    assert!(
+        refused(&mut replay, &Request::Conditions(Conditions { addresses, ..Conditions::default() }))
+            .contains("more than")
+    );
+    // And it lives on.
+    assert_eq!(replay.run_to(positions - 1).position, positions - 1);
+}
