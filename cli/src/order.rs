@@ -8,12 +8,12 @@ use crate::replay::exit_code;
 use crate::terminal::output;
 use bugnet_format::complete::{Gap, Gaps, Mentions};
 use bugnet_format::package::Segment;
-use bugnet_format::types::ProcessId;
+use bugnet_format::types::{Epoch, ProcessId};
 use bugnet_replay::ReplayError;
 use bugnet_replay::describe;
 use bugnet_replay::log::{Log, Selection, ThreadId};
 use bugnet_replay::merged::{MergedReport, replay_merged};
-use bugnet_replay::order::{ThreadSummary, Threads, in_order, per_million, schedule, stretches, summaries};
+use bugnet_replay::order::{ThreadSummary, Threads, Window, in_order, per_million, schedule, stretches, summaries};
 use bugnet_replay::tree;
 use bugnet_replay::verify::{IntervalReport, survey};
 use indicatif::HumanCount;
@@ -112,10 +112,11 @@ fn worse(a: u8, b: u8) -> u8 {
     by_rank.into_iter().find(|status| [a, b].contains(status)).unwrap_or(a.max(b))
 }
 
-fn ordered(log: &Log, pid: ProcessId) -> Result<(Threads, Vec<Segment>), ReplayError> {
-    let threads = Threads::read(log, pid)?;
+fn ordered(log: &Log, pid: ProcessId) -> Result<(Window, Threads, Vec<Segment>), ReplayError> {
+    let window = Window::of(log, pid)?;
+    let threads = Threads::read(log, pid, &window)?;
     let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
-    Ok((threads, order))
+    Ok((window, threads, order))
 }
 
 /// Prints one order of all threads: a stretch of one thread a line.
@@ -123,13 +124,21 @@ pub fn order(args: &OrderArgs) -> Result<ExitCode, Failure> {
     let shown = Shown::open(&args.log, &args.process)?;
     shown
         .each_with_status(args.json, |pid| {
-            let (threads, order) = ordered(&shown.log, pid)?;
+            let (window, threads, order) = ordered(&shown.log, pid)?;
             let mut out = output(args.json);
+            if !args.json {
+                write!(out, "{window}")?;
+            }
+            let mut epoch = window.first;
             for stretch in stretches(&threads, &order) {
                 if args.json {
                     print_json(&mut out, pid, &stretch)?;
                 } else {
                     let (tid, interval, from, to) = (stretch.tid, stretch.interval, stretch.from, stretch.to);
+                    if stretch.epoch > epoch {
+                        epoch = stretch.epoch;
+                        writeln!(out, "epoch {epoch}:")?;
+                    }
                     writeln!(out, "thread {tid} interval {interval}: instructions {from} to {to}")?;
                 }
             }
@@ -143,8 +152,11 @@ pub fn order(args: &OrderArgs) -> Result<ExitCode, Failure> {
 pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     let shown = Shown::open(&args.log, &args.process)?;
     shown.each(args.json, |pid| {
-        let (threads, order) = ordered(&shown.log, pid)?;
+        let (window, threads, order) = ordered(&shown.log, pid)?;
         let mut out = output(args.json);
+        if !args.json {
+            write!(out, "{window}")?;
+        }
         for dependency in in_order(&threads, &order) {
             if args.json {
                 print_json(&mut out, pid, &dependency)?;
@@ -166,7 +178,7 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
     let shown = Shown::open(&args.log, &args.process)?;
     let mut all = Vec::new();
     shown.each(args.json, |pid| {
-        let summaries = summaries(&Threads::read(&shown.log, pid)?);
+        let summaries = summaries(&Threads::read(&shown.log, pid, &Window::ALL)?);
         if args.json {
             all.push((pid, summaries));
             return Ok(());
@@ -188,7 +200,13 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
 fn print_thread(out: &mut impl Write, thread: &ThreadSummary) -> std::io::Result<()> {
     let ThreadSummary { tid, intervals, instructions, dependencies, before_reduction, outside, .. } = thread;
     let end = describe::thread_end(thread.end.as_ref());
-    let in_intervals = if *intervals == 1 { "1 interval".to_owned() } else { format!("{intervals} intervals") };
+    let mut in_intervals = if *intervals == 1 { "1 interval".to_owned() } else { format!("{intervals} intervals") };
+    let [first, last] = thread.epochs;
+    match (first, last) {
+        (Epoch(0), Epoch(0)) => {}
+        _ if first == last => in_intervals += &format!(", epoch {first}"),
+        _ => in_intervals += &format!(", epochs {first} to {last}"),
+    }
     writeln!(out, "thread {tid}: {} instructions in {in_intervals}; {end}", HumanCount(*instructions))?;
     let rate = |count: u64| per_million(count, *instructions);
     writeln!(

@@ -1,13 +1,13 @@
 //! The code picture: which pages of code the replayer has, and the code store that it gets them from.
 
-mod needed;
+pub mod needed;
 
 use crate::writer::LogFile;
 use bugnet_dr::sys;
 use bugnet_format::code::{self, CodePage, CodeStore, PAGE};
 use bugnet_format::folder::CODE_FILE;
 use bugnet_format::frame::{Packer, stored_frame};
-use bugnet_format::types::{Addr, CodeSeq, Tid};
+use bugnet_format::types::{Addr, CodeSeq, Epoch, Tid};
 use hashbrown::HashMap;
 use needed::Needed;
 use std::collections::VecDeque;
@@ -218,13 +218,13 @@ impl Code {
         Ok(needed)
     }
 
-    /// A thread has begun an interval with the code picture `seq`, and its oldest is gone if there were enough. Pages of
+    /// A thread has begun an interval of this epoch with the code picture `seq`, and those of epochs that are not kept are gone. Pages of
     /// which the log has no need any more leave the store now and then.
-    pub fn begin_interval(&mut self, tid: Tid, seq: CodeSeq) {
+    pub fn begin_interval(&mut self, tid: Tid, epoch: Epoch, seq: CodeSeq) {
         if self.needed.keep() == 0 || self.closed {
             return;
         }
-        self.needed.begin(tid, seq);
+        self.needed.begin(tid, epoch, seq);
         if let Some(oldest) = self.needed.oldest() {
             let old = oldest.0.saturating_sub(self.forgotten).min(self.history.len() as u64);
             self.history.drain(..old as usize);

@@ -26,14 +26,13 @@ use crate::peer::{self, Awaited, Index, Moment, Peer};
 use crate::process;
 use crate::shadow;
 use crate::stuck::Patience;
-use bugnet_dr::sys;
+use crate::waiting::{SLEEP, until};
 use bugnet_format::record::DependencyKind;
 use directory::{Entry, Group, Stripe, Taking, Visits};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::time::Duration;
 use table::Table;
 use wants::Want;
 pub use wants::Wants;
@@ -233,58 +232,6 @@ fn stripe_of(group: u32) -> usize {
     group as usize % STRIPES
 }
 
-/// So often a thread looks at what it waits for, without anything else.
-const SPINS: u32 = 100;
-/// So often it lets other threads go first, before it sleeps.
-const YIELDS: u32 = 100;
-/// So long it then sleeps at a time, and asks whether there is any use in waiting.
-const SLEEP: Duration = Duration::from_millis(10);
-
-/// Waits for something, which `test` finds without any lock but those of the directory, nor memory that is allocated, and so does
-/// `sleep`, which waits a while: DynamoRIO may suspend the thread meanwhile. It does not while `rarely` is asked, which is done
-/// after some milliseconds, again and again, and may do both.
-fn until<T>(
-    context: *mut c_void,
-    mut test: impl FnMut() -> Option<T>,
-    mut sleep: impl FnMut() -> Option<T>,
-    mut rarely: impl FnMut() -> Option<T>,
-) -> T {
-    for _ in 0..SPINS {
-        if let Some(found) = test() {
-            return found;
-        }
-        std::hint::spin_loop();
-    }
-    let suspendable = |yes: bool| {
-        // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and nobody waits for the locks that it holds
-        // without being in here.
-        unsafe { sys::dr_mark_safe_to_suspend(context, yes.into()) };
-    };
-    suspendable(true);
-    let mut turns = 0;
-    let found = loop {
-        if let Some(found) = test() {
-            break found;
-        }
-        turns += 1;
-        if turns < YIELDS {
-            // SAFETY: lets others go first.
-            unsafe { libc::sched_yield() };
-            continue;
-        }
-        if let Some(found) = sleep() {
-            break found;
-        }
-        suspendable(false);
-        if let Some(found) = rarely() {
-            return found;
-        }
-        suspendable(true);
-    };
-    suspendable(false);
-    found
-}
-
 fn lock(stripe: usize, context: *mut c_void) -> MutexGuard<'static, Stripe> {
     let stripe = &directory()[stripe];
     let free = || match stripe.try_lock() {
@@ -425,7 +372,7 @@ pub fn acquire(
     now: Moment,
     context: *mut c_void,
 ) -> Option<Vec<Dependency>> {
-    me.leave(now);
+    me.wait_within(now);
     let mut locked = Locked::new(wants.all(), context);
     let mut missing = std::mem::take(&mut permissions.missing);
     // Others have taken away what they wanted by now, and nobody can take more.

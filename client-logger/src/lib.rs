@@ -21,6 +21,8 @@
 //! | `writable_code` | code that the program may write to |
 //! | `coherence` | which thread may access what, and what that orders it behind |
 //! | `peer` | what a thread shows to the others |
+//! | `epochs` | all threads end their intervals together |
+//! | `waiting` | how a thread waits for another one |
 //! | `births` | what parents had done when they created threads |
 //! | `branches` | indirect branches, which may lead nowhere |
 //! | `special` | CPUID, RDTSC and their like |
@@ -62,6 +64,7 @@ mod density;
 mod descriptor_limit;
 mod descriptor_list;
 mod environment;
+mod epochs;
 mod exchange;
 mod exec;
 mod fault;
@@ -99,6 +102,7 @@ mod substitute;
 mod syscall;
 mod thread;
 mod timers;
+mod waiting;
 mod writable_code;
 mod writer;
 

@@ -6,6 +6,8 @@
 //! out of the code cache. A thread that is *outside* of every block, in a system call or waiting itself, has departed and need not
 //! be waited for; the first block that it then executes finds those words zeroed, too.
 //!
+//! A thread *stands* if it has departed to where it is not in the middle of a block: see [`crate::epochs`].
+//!
 //! All of this is told under a lock of the thread's, whose atomic instructions are barriers to its accesses.
 //!
 //! [`Slot::CodeSeq`]: crate::callout::Slot::CodeSeq
@@ -14,13 +16,14 @@ mod known;
 
 use crate::coherence::Blocks;
 use crate::coherence::table::Table;
+use crate::process;
 use crate::shadow;
-use bugnet_format::types::Tid;
+use bugnet_format::types::{Epoch, Tid};
 use bugnet_handover::futex;
 use known::Known;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
@@ -61,6 +64,8 @@ struct State {
     /// Whether another thread wants it to depart.
     called: bool,
     outside: bool,
+    /// The epoch of its interval; none while it has no log.
+    epoch: Option<Epoch>,
     /// Where it was when it last departed: all that comes before has been executed.
     departed_at: Moment,
     known: Known,
@@ -86,10 +91,40 @@ pub struct Peer {
     pub tid: Tid,
     /// How often it has departed. Changed under the lock. Whoever has called the thread may wait for a change.
     departures: AtomicU32,
+    /// Whether it stands. Changed under the lock.
+    standing: AtomicBool,
     state: Mutex<State>,
 }
 
+/// What comes of a thread that is at the start of a block, or goes on elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// Nobody has called it, and it was not outside.
+    Uncalled,
+    /// It goes on.
+    Called,
+    /// It stands, as it has to begin another interval first, or to wait for that.
+    Held,
+}
+
 static PEERS: RwLock<Vec<Arc<Peer>>> = RwLock::new(Vec::new());
+
+/// Threads that have not ended.
+static LIVING: Mutex<BTreeMap<Index, Arc<Peer>>> = Mutex::new(BTreeMap::new());
+
+fn living_peers() -> MutexGuard<'static, BTreeMap<Index, Arc<Peer>>> {
+    LIVING.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// How many threads have not ended.
+pub fn living_count() -> u64 {
+    living_peers().len() as u64
+}
+
+/// The threads that have not ended.
+pub fn living() -> Vec<Arc<Peer>> {
+    living_peers().values().cloned().collect()
+}
 
 /// Threads that have ended, of which it is remembered what they knew.
 static ENDED: Mutex<VecDeque<Arc<Peer>>> = Mutex::new(VecDeque::new());
@@ -106,6 +141,7 @@ pub fn get(index: Index) -> Option<Arc<Peer>> {
 pub fn forget() {
     PEERS.write().unwrap_or_else(|e| e.into_inner()).clear();
     ENDED.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    living_peers().clear();
 }
 
 /// All threads.
@@ -120,21 +156,24 @@ pub struct Awaited {
 }
 
 impl Peer {
-    /// The calling thread, whose bells and permissions these are, shows itself.
-    pub fn new(tid: Tid, bells: Bells, permissions: Table) -> Arc<Self> {
+    /// The calling thread, whose bells and permissions these are, shows itself. It stands. `epoch`: that of its interval.
+    pub fn new(tid: Tid, bells: Bells, permissions: Table, epoch: Option<Epoch>) -> Arc<Self> {
         let mut peers = PEERS.write().unwrap_or_else(|e| e.into_inner());
         let state = State {
             bells: Some(bells),
             shown: [0; 2],
             permissions: Some(permissions),
             called: false,
-            outside: false,
+            outside: true,
+            epoch,
             departed_at: Moment::default(),
             known: Known::default(),
         };
         let index = peers.len() as Index;
-        let peer = Arc::new(Self { index, tid, departures: AtomicU32::new(0), state: Mutex::new(state) });
+        let (departures, standing) = (AtomicU32::new(0), AtomicBool::new(true));
+        let peer = Arc::new(Self { index, tid, departures, standing, state: Mutex::new(state) });
         peers.push(Arc::clone(&peer));
+        living_peers().insert(index, Arc::clone(&peer));
         peer
     }
 
@@ -157,32 +196,87 @@ impl Peer {
         }
     }
 
-    /// The thread itself is at the start of a block, or goes on elsewhere than in the block in which it was. `true` if it was
-    /// called, or outside.
-    pub fn pass(&self, now: Moment) -> bool {
+    /// The thread itself is at the start of a block, or goes on elsewhere than in the block in which it was.
+    pub fn pass(&self, now: Moment) -> Passed {
         let mut state = self.state();
+        let (called, outside) = (state.called, state.outside);
+        let process = process::get();
+        // Before the look at who starts an epoch: that one looks at this, then.
+        self.standing.store(false, Ordering::SeqCst);
+        let admitted = state.epoch.is_none_or(|epoch| process.epochs.admits(epoch)) || process.over();
+        state.outside = !admitted;
+        self.standing.store(!admitted, Ordering::SeqCst);
         self.depart(&mut state, now);
-        let called = std::mem::take(&mut state.called);
-        let outside = std::mem::take(&mut state.outside);
-        if called || outside {
+        state.called = false;
+        if called || outside || !admitted {
             state.show();
         }
-        called || outside
+        match admitted {
+            false => Passed::Held,
+            true if called || outside => Passed::Called,
+            true => Passed::Uncalled,
+        }
     }
 
-    /// The thread itself accesses no memory until it executes another block, or [`Self::enter`].
+    /// The thread itself accesses no memory until it executes another block, or [`Self::enter`]; and until it executes another
+    /// block, it stands.
     pub fn leave(&self, now: Moment) {
+        self.go_outside(now, true);
+    }
+
+    /// The thread itself accesses no memory until [`Self::enter`], or another block, but does not stand: it is in the middle of
+    /// something.
+    pub fn wait_within(&self, now: Moment) {
+        self.go_outside(now, false);
+    }
+
+    fn go_outside(&self, now: Moment, stands: bool) {
         let mut state = self.state();
-        self.depart(&mut state, now);
         state.outside = true;
+        self.standing.store(stands, Ordering::SeqCst);
+        self.depart(&mut state, now);
         state.show();
     }
 
-    /// The thread itself is about to access memory again, and asks before whether it may.
+    /// The thread itself is about to access memory again, in the block in which it has waited, and asks before whether it may.
     pub fn enter(&self) {
         let mut state = self.state();
         state.outside = false;
         state.show();
+    }
+
+    /// The thread itself begins an interval of this epoch.
+    pub fn begin(&self, epoch: Epoch) {
+        self.state().epoch = Some(epoch);
+    }
+
+    /// The thread itself is not recorded any more, and belongs to no epoch.
+    pub fn excuse(&self) {
+        self.state().epoch = None;
+    }
+
+    /// Asks the thread to come to where it stands; whether it does already. To be called by one that starts an epoch.
+    pub fn call_to_stand(&self) -> bool {
+        let mut state = self.state();
+        let stands = self.stands();
+        if !stands {
+            state.called = true;
+            state.show();
+        }
+        stands
+    }
+
+    /// Whether it stands.
+    pub fn stands(&self) -> bool {
+        self.standing.load(Ordering::SeqCst)
+    }
+
+    /// Sleeps until the thread stands, or something else happens to it, for a moment at most.
+    pub fn sleep_unless_standing(&self, most: Duration) {
+        let departures = self.departures.load(Ordering::SeqCst);
+        if !self.stands() {
+            futex::wait(&self.departures, departures, Some(most));
+        }
     }
 
     /// Where the thread has last departed, if that was in this interval.
@@ -197,8 +291,10 @@ impl Peer {
         state.bells = None;
         state.permissions = None;
         state.outside = true;
+        self.standing.store(true, Ordering::SeqCst);
         self.depart(&mut state, now);
         drop(state);
+        living_peers().remove(&self.index);
         let mut ended = ENDED.lock().unwrap_or_else(|e| e.into_inner());
         ended.push_back(Arc::clone(self));
         if ended.len() > MOST_ENDED

@@ -3,6 +3,8 @@
 use crate::by_rip;
 use crate::claims::Claim;
 use crate::code::Code;
+use crate::code::needed::is_kept;
+use crate::epochs::Epochs;
 use crate::limits;
 use crate::maps;
 use crate::options::Options;
@@ -13,10 +15,11 @@ use crate::shadow::{Kind, Shadow, Steps};
 use crate::shared_code::SharedMappings;
 use crate::stack_move;
 use crate::streams::Streams;
+use crate::writer::Ended;
 use bugnet_dr::sys;
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::OutputStream;
-use bugnet_format::types::{Pid, ProcessId, Tid};
+use bugnet_format::types::{Epoch, Pid, ProcessId, Tid};
 use bugnet_handover::Handover;
 use hashbrown::HashMap;
 use std::ffi::c_void;
@@ -41,6 +44,10 @@ pub struct Process {
     pub beginning: Beginning,
     code: Mutex<Code>,
     checkpoints: AtomicU64,
+    /// The logs of threads that have ended, if only the last epochs are kept.
+    ended: Mutex<Vec<Ended>>,
+    /// The epochs in which its threads have their intervals.
+    pub epochs: Epochs,
     /// How many threads had an id so far.
     thread_ids: Mutex<HashMap<u32, u32>>,
     /// Whether the program's first instruction is still to come.
@@ -119,6 +126,8 @@ pub fn start(mut options: Options) {
         beginning,
         code: Mutex::new(code),
         checkpoints: AtomicU64::new(0),
+        ended: Mutex::default(),
+        epochs: Epochs::default(),
         thread_ids: Mutex::default(),
         new_program: AtomicBool::new(true),
         threaded: AtomicBool::new(false),
@@ -387,6 +396,26 @@ impl Process {
         })
     }
 
+    fn ended(&self) -> MutexGuard<'_, Vec<Ended>> {
+        self.ended.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// A thread has ended, of which there is this.
+    pub fn keep_for_now(&self, ended: Ended) {
+        if self.options.keep > 0 {
+            self.ended().push(ended);
+        }
+    }
+
+    /// An interval of this epoch has begun: takes away what there is of threads that ended before the epochs that are kept.
+    pub fn remove_ended(&self, now: Epoch) {
+        if self.options.keep > 0 {
+            let old = |ended: &mut Ended| !is_kept(ended.epoch, self.options.keep, now);
+            let old: Vec<Ended> = self.ended().extract_if(.., old).collect();
+            old.into_iter().for_each(Ended::remove);
+        }
+    }
+
     /// Number of the next checkpoint, counted over all threads.
     pub fn next_checkpoint(&self) -> u64 {
         self.checkpoints.fetch_add(1, Ordering::Relaxed)
@@ -441,6 +470,8 @@ pub fn forked() -> bool {
         beginning: parent.beginning.clone(),
         code: Mutex::new(code),
         checkpoints: AtomicU64::new(0),
+        ended: Mutex::default(),
+        epochs: Epochs::default(),
         thread_ids: Mutex::default(),
         new_program: AtomicBool::new(false),
         threaded: AtomicBool::new(parent.threaded()),

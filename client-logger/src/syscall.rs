@@ -262,18 +262,8 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
     }
     // The call is its block's last instruction, and counted.
     let position = thread.counted() - 1;
-    for &arg in path_arguments(number) {
-        if let Some(text) = string(args[arg]) {
-            thread.record(position, |_| Record::SyscallData { arg: arg as u8, bytes: &text });
-        }
-    }
+    describe(thread, number, &args, u64::MAX);
     let process = process::get();
-    if process.stream(args[0]) != OutputStream::None {
-        for (address, len) in output_buffers(number, &args) {
-            thread.make_room_in_call(address, len);
-            thread.supply(position, address, len);
-        }
-    }
     if let Some(result) = instead {
         answer(thread, drcontext, &regs, number, args, result);
         return 0;
@@ -310,7 +300,9 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         process.become_threaded();
         let stack = child_stack(number, &args).unwrap_or(regs.gpr[RSP]);
         process.make_room_for_child(Some(stack));
-        thread.announce_birth(stack, position);
+        thread.create(stack, position);
+    } else {
+        thread.leave(position);
     }
     if forks(number, &args) {
         if clone_flags(number, &args).is_some_and(|flags| flags & libc::CLONE_FILES as u64 != 0) {
@@ -318,11 +310,28 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         }
         process.code().before_fork();
     }
-    thread.leave(position);
     thread.syscall.retry.before(number, &args);
     thread.syscall.writable_code = writable_code::before(number, &args);
     thread.syscall.before = Some(regs);
     substitute(thread, drcontext, number)
+}
+
+/// Records what a system call, which is its block's last instruction, and counted, gets by its arguments: paths, and what it writes
+/// to standard output or error, where it writes no more than so many bytes.
+fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], written: u64) {
+    let position = thread.counted() - 1;
+    for &arg in path_arguments(number) {
+        if let Some(text) = string(args[arg]) {
+            thread.record(position, |_| Record::SyscallData { arg: arg as u8, bytes: &text });
+        }
+    }
+    if process::get().stream(args[0]) != OutputStream::None {
+        for (address, len) in output_buffers(number, args) {
+            let len = len.min(written);
+            thread.make_room_in_call(address, len);
+            thread.supply(position, address, len);
+        }
+    }
 }
 
 /// Whether the process has one thread only, or cannot have another.
@@ -533,6 +542,9 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
         }
     }
     process::get().protections.follow(number, &args);
+    if thread.split_call(&before) {
+        describe(thread, number, &args, u64::try_from(result).unwrap_or(0));
+    }
     let position = thread.counted() - 1;
     thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
     if shares_memory(number, &args) {

@@ -3,6 +3,7 @@
 mod code_seq;
 mod copies;
 mod emulate;
+mod epoch;
 mod exchange;
 mod limit;
 mod memory;
@@ -32,7 +33,7 @@ use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{ALIGNMENT_CHECK, ARITHMETIC_FLAGS, COMPARED_FLAGS, RegisterFile};
-use bugnet_format::types::{CodeSeq, IntervalNo, Tid};
+use bugnet_format::types::{CodeSeq, Epoch, IntervalNo, Tid};
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -94,7 +95,11 @@ pub struct Thread {
     /// Whether recording has ended, and must not begin again.
     ended: bool,
     interval: IntervalNo,
+    /// The epoch of its interval, or of the last one.
+    epoch: Epoch,
     instructions_before: u64,
+    /// Position up to which [`crate::epochs`] has been told what the thread executes.
+    noted: u64,
     /// Position at which recording ended.
     end: u64,
     /// Position up to which [`Slot::Left`] counts down.
@@ -219,7 +224,9 @@ impl Thread {
             paused: None,
             ended: foreign || process.over(),
             interval: IntervalNo(0),
+            epoch: Epoch(0),
             instructions_before: 0,
+            noted: 0,
             end: 0,
             threshold: 0,
             stretch: limit::Stretch::new(),
@@ -334,7 +341,9 @@ impl Thread {
         thread.syscall.own_limits = None;
         thread.paused = None;
         thread.interval = IntervalNo(0);
+        thread.epoch = Epoch(0);
         thread.instructions_before = 0;
+        thread.noted = 0;
         thread.foreign = false;
         thread.share_anew();
         // The next block calls out, and recording begins.
@@ -434,7 +443,7 @@ impl Thread {
         }
         // If this fails, the END is in the tail all the same.
         if log.end(position, reason, regs, &self.reach()).is_ok() {
-            log.finish();
+            process::get().keep_for_now(log.finish());
         }
     }
 
@@ -466,6 +475,7 @@ impl Thread {
         log.rest();
         self.paused = Some(Box::new(regs));
         self.instructions_before += position + 1;
+        self.noted = 0;
         self.interval.0 += 1;
         self.set_counter(0, 0, 0);
     }
@@ -500,6 +510,10 @@ impl Thread {
         if !self.picture_code() {
             return Err(room::TOO_FAR_APART.to_owned());
         }
+        let epoch = self.next_epoch();
+        if self.peer().is_none() && epoch != self.epoch {
+            process.epochs.advance();
+        }
         let code = process.code();
         let header = IntervalHeader {
             pid: process.id.pid,
@@ -508,8 +522,14 @@ impl Thread {
             sequence: process.next_checkpoint(),
             code_seq: code.seq(),
             instructions_before: self.instructions_before,
+            epoch,
+            epoch_before: if self.interval == IntervalNo(0) { epoch } else { self.epoch },
         };
         drop(code);
+        self.epoch = epoch;
+        if let Some(peer) = self.peer() {
+            peer.begin(epoch);
+        }
         self.set_code_seq(header.code_seq);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         // SAFETY: RDTSC is in every x86-64 processor.
@@ -524,8 +544,17 @@ impl Thread {
                 process.note_begun();
             }
         }
-        process.code().begin_interval(self.tid, header.code_seq);
+        process.code().begin_interval(self.tid, epoch, header.code_seq);
+        process.remove_ended(epoch);
         Ok(())
+    }
+
+    /// The epoch of an interval that would begin now. As long as there is one thread, each begins another one.
+    fn next_epoch(&self) -> Epoch {
+        match self.peer() {
+            None if self.log.is_some() => Epoch(self.epoch.0 + 1),
+            _ => process::get().epochs.now(),
+        }
     }
 
     /// The program is about to execute its first instruction.

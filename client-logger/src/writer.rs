@@ -7,15 +7,17 @@ mod file;
 mod frames;
 mod tail;
 
+use crate::code::needed::is_kept;
 use crate::files;
 use crate::process;
 use bugnet_format::folder::interval_file;
 use bugnet_format::frame::{IntervalHeader, TailHeader};
 use bugnet_format::record::{EndReason, Record, SignalStep, encode_load};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{Addr, IntervalNo, ProcessId, Tid};
+use bugnet_format::types::{Addr, Epoch, IntervalNo, ProcessId, Tid};
 use bugnet_handover::{Handover, Job, Settled, Ticket};
 use frames::Frames;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +54,10 @@ pub struct Writer {
     folder: PathBuf,
     keep: u64,
     interval: IntervalNo,
+    /// The interval's epoch.
+    epoch: Epoch,
+    /// The intervals that are there, with their epochs, if only the last epochs are kept.
+    kept: VecDeque<(IntervalNo, Epoch)>,
     frames: Frames,
     /// The next interval's file, if it is there already.
     next: Option<LogFile>,
@@ -72,6 +78,25 @@ pub struct Writer {
     /// The last record, if it is of a system call that a signal has interrupted.
     interrupted: Option<Interrupted>,
     scratch: Vec<u8>,
+}
+
+/// What there is of a thread that has ended.
+pub struct Ended {
+    folder: PathBuf,
+    /// Its intervals, if only the last epochs are kept.
+    intervals: Vec<IntervalNo>,
+    /// The epoch of the last one.
+    pub epoch: Epoch,
+}
+
+impl Ended {
+    /// Takes it away.
+    pub fn remove(self) {
+        for interval in self.intervals {
+            let _ = std::fs::remove_file(self.folder.join(interval_file(interval)));
+        }
+        let _ = std::fs::remove_dir(self.folder);
+    }
 }
 
 /// The record of a system call that a signal has interrupted, and what was before it.
@@ -103,6 +128,8 @@ impl Writer {
             folder,
             keep,
             interval: header.interval,
+            epoch: header.epoch,
+            kept: VecDeque::new(),
             frames: Frames::none(),
             next: None,
             frame: 0,
@@ -144,7 +171,7 @@ impl Writer {
     /// # Errors
     /// A sentence.
     pub fn begin(&mut self, header: &IntervalHeader, checkpoint: &Record<'_>) -> Result<(), String> {
-        self.interval = header.interval;
+        (self.interval, self.epoch) = (header.interval, header.epoch);
         self.frame = 0;
         self.last = 0;
         self.executed = 0;
@@ -166,9 +193,11 @@ impl Writer {
         }
         self.frames.begin(prepared, header)?;
         std::fs::rename(&new, &path).map_err(|e| format!("{}: {e}", path.display()))?;
-        if self.keep > 0 && header.interval.0 >= self.keep {
-            let old = self.folder.join(interval_file(IntervalNo(header.interval.0 - self.keep)));
-            let _ = std::fs::remove_file(old);
+        if self.keep > 0 {
+            while let Some((old, _)) = self.kept.pop_front_if(|(_, epoch)| !is_kept(*epoch, self.keep, header.epoch)) {
+                let _ = std::fs::remove_file(self.folder.join(interval_file(old)));
+            }
+            self.kept.push_back((header.interval, header.epoch));
         }
         Ok(())
     }
@@ -297,8 +326,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the interval, in which memory was accessed in these parts of the address space. Where another one is to follow, its
-    /// last frame may be handed over.
+    /// Ends the interval, in which memory was accessed in these parts of the address space, and which none follows, or one
+    /// behind an `execve` that fails.
     ///
     /// # Errors
     /// A sentence; the interval's records are in the tail nevertheless.
@@ -308,6 +337,33 @@ impl Writer {
         reason: EndReason,
         regs: RegisterFile,
         reach: &[Range<u64>],
+    ) -> Result<(), String> {
+        self.finish_interval(position, reason, regs, reach, false)
+    }
+
+    /// Ends the interval as [`Self::end`], where one of the epoch `next` is to follow. Its last frame may be handed over.
+    ///
+    /// # Errors
+    /// As [`Self::end`].
+    pub fn end_full(
+        &mut self,
+        position: u64,
+        regs: RegisterFile,
+        reach: &[Range<u64>],
+        next: Epoch,
+    ) -> Result<(), String> {
+        // What is about to be deleted is not handed over.
+        let may_wait = is_kept(self.epoch, self.keep, next);
+        self.finish_interval(position, EndReason::Full, regs, reach, may_wait)
+    }
+
+    fn finish_interval(
+        &mut self,
+        position: u64,
+        reason: EndReason,
+        regs: RegisterFile,
+        reach: &[Range<u64>],
+        may_wait: bool,
     ) -> Result<(), String> {
         let delta = position - self.last;
         self.scratch.clear();
@@ -322,8 +378,7 @@ impl Writer {
         end(reason, regs.clone()).encode(&mut self.scratch);
         let used = self.tail.used();
         self.tail.push(&self.scratch);
-        // What is about to be deleted is not handed over.
-        let may_wait = full && self.keep != 1 && self.tail.used() >= WORTH_IT;
+        let may_wait = may_wait && self.tail.used() >= WORTH_IT;
         let done = self.settle().and_then(|()| if may_wait && self.hand_over() { Ok(()) } else { self.write() });
         if let Err(why) = done {
             if full {
@@ -363,8 +418,10 @@ impl Writer {
     }
 
     /// The thread has ended and all is in its interval files.
-    pub fn finish(mut self) {
+    pub fn finish(mut self) -> Ended {
         self.tails().for_each(Tail::remove);
+        let intervals = self.kept.iter().map(|(interval, _)| *interval).collect();
+        Ended { folder: self.folder, intervals, epoch: self.epoch }
     }
 
     /// Lets go of everything without a trace in the log: this is a forked child's copy.

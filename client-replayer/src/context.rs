@@ -3,7 +3,7 @@
 use bugnet_format::package::{PackageInterval, PackageThread};
 use bugnet_format::record::{Placed, Record, Records};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{CodeSeq, Tid};
+use bugnet_format::types::{CodeSeq, Position, Tid};
 
 /// A thread. Counts of instructions are those since its recording began.
 pub struct Context {
@@ -84,6 +84,13 @@ impl Context {
         self.code_seq = interval.code_seq;
         self.read();
         Ok(Some(Beginning { regs: *regs, code_seq: interval.code_seq }))
+    }
+
+    /// The system call with which the next interval begins, if it does.
+    pub fn call_of_next_interval(&self) -> Option<Record<'static>> {
+        let records = self.intervals.as_slice().first()?.records().map_while(Result::ok);
+        let mut first = records.take_while(|placed| placed.position == Position(0)).map(|placed| placed.record);
+        first.find(|record| matches!(record, Record::Syscall { .. }))
     }
 
     /// Reads the next record.

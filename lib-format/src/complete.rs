@@ -5,10 +5,10 @@
 
 use crate::error::Result;
 use crate::folder::{Contents, Ending, META_FILE, Meta, PROCESS_FILE, Recording, ThreadFiles};
-use crate::frame::Interval;
+use crate::frame::{Interval, IntervalHeader};
 use crate::process::{Origin, ProcessInfo};
 use crate::record::{EndReason, Placed, Record};
-use crate::types::{IntervalNo, Pid, Position, ProcessId, Tid};
+use crate::types::{Epoch, IntervalNo, Pid, Position, ProcessId, Tid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -68,6 +68,10 @@ pub struct Mentions {
     threads: BTreeMap<Thread, Named>,
     /// The last record of each thread.
     ends: BTreeMap<Thread, Last>,
+    /// The first interval of each thread, and the epoch of the one before that.
+    firsts: BTreeMap<Thread, (IntervalNo, Epoch)>,
+    /// The last epoch of each process.
+    epochs: BTreeMap<ProcessId, Epoch>,
 }
 
 impl Mentions {
@@ -85,6 +89,7 @@ impl Mentions {
             }
         }
         mentions.end(pid, tid, number, position, end);
+        mentions.begin(pid, &interval.header);
         mentions
     }
 
@@ -114,6 +119,22 @@ impl Mentions {
         }
     }
 
+    /// Takes up what the header of an interval of the process says.
+    pub fn begin(&mut self, pid: ProcessId, header: &IntervalHeader) {
+        self.first((pid, header.tid), (header.interval, header.epoch_before));
+        self.epoch(pid, header.epoch);
+    }
+
+    fn first(&mut self, thread: Thread, first: (IntervalNo, Epoch)) {
+        let known = self.firsts.entry(thread).or_insert(first);
+        *known = (*known).min(first);
+    }
+
+    fn epoch(&mut self, pid: ProcessId, epoch: Epoch) {
+        let known = self.epochs.entry(pid).or_default();
+        *known = (*known).max(epoch);
+    }
+
     fn name(&mut self, thread: Thread, named: Named) {
         let known = self.threads.entry(thread).or_insert(named);
         if named.interval > known.interval {
@@ -130,6 +151,8 @@ impl Mentions {
         for ((pid, tid), Last { place, end }) in other.ends {
             self.end(pid, tid, place.interval, place.position, end);
         }
+        other.firsts.into_iter().for_each(|(thread, first)| self.first(thread, first));
+        other.epochs.into_iter().for_each(|(pid, epoch)| self.epoch(pid, epoch));
     }
 }
 
@@ -271,6 +294,12 @@ impl Look<'_> {
         matches!(self.meta.ending, Ending::Unknown | Ending::Killed { signal: SIGKILL })
     }
 
+    /// Whether threads of a process that have ended may be gone: not all epochs are kept.
+    fn may_be_gone(&self, pid: ProcessId) -> bool {
+        let last = self.mentions.epochs.get(&pid);
+        self.meta.keep > 0 && last.is_some_and(|last| last.0 >= self.meta.keep)
+    }
+
     /// Whether the thread's records have an end behind which nothing comes.
     fn has_end(&self, thread: Thread) -> bool {
         let end = self.mentions.ends.get(&thread).and_then(|last| last.end.as_ref());
@@ -354,6 +383,7 @@ impl Look<'_> {
     fn named_threads(&self, gaps: &mut Found) {
         for (&(pid, tid), &Named { interval, by, at }) in &self.mentions.threads {
             let what = match self.threads.get(&(pid, tid)) {
+                None if self.may_be_gone(pid) => continue,
                 None => name(pid, tid),
                 // Where it was cut off, its end says so.
                 Some(Some((_, last))) if *last < interval && self.has_end((pid, tid)) => {
@@ -424,6 +454,7 @@ impl Look<'_> {
                 let there = self.threads.get(&(pid, tid));
                 let next = there.copied().flatten().map_or(0, |(_, last)| last.0.saturating_add(1));
                 let what = match there {
+                    None if self.may_be_gone(pid) => continue,
                     None => name(pid, tid),
                     Some(_) if next < intervals => format!("{} of {}", numbers(next, intervals - 1), name(pid, tid)),
                     Some(_) => continue,
@@ -435,16 +466,22 @@ impl Look<'_> {
         }
     }
 
-    /// The first intervals: all of them, or as many of the last as are kept.
+    /// The first intervals: all of them, or those of the last epochs of the process.
     fn kept(&self, gaps: &mut Found) {
         let keep = self.meta.keep;
         for (&(pid, tid), intervals) in &self.threads {
-            let Some((first, last)) = intervals else { continue };
-            let oldest = if keep == 0 { 0 } else { last.0.saturating_add(1).saturating_sub(keep) };
-            if first.0 > oldest {
-                let what = format!("{} of {}", numbers(oldest, first.0 - 1), name(pid, tid));
-                let kept = if keep == 0 { "all".to_owned() } else { format!("the last {keep}") };
-                gaps.missing(pid, format!("{what}, of which {kept} were kept"));
+            let Some((IntervalNo(first @ 1..), _)) = *intervals else { continue };
+            if keep == 0 {
+                let what = format!("{} of {}", numbers(0, first - 1), name(pid, tid));
+                gaps.missing(pid, format!("{what}, of which all were kept"));
+                continue;
+            }
+            let (last, before) = (self.mentions.epochs.get(&pid), self.mentions.firsts.get(&(pid, tid)));
+            if let (Some(last), Some((_, before))) = (last, before)
+                && before.0.saturating_add(keep) > last.0
+            {
+                let what = format!("{} of {}, of epoch {before}", numbers(first - 1, first - 1), name(pid, tid));
+                gaps.missing(pid, format!("{what}; the last {keep} epochs, up to {last}, were kept"));
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::error::{FormatError, Result};
 use crate::record::{Record, Records};
-use crate::types::{CodeSeq, IntervalNo, Pid, Position, Tid};
+use crate::types::{CodeSeq, Epoch, IntervalNo, Pid, Position, Tid};
 use crate::wire::Reader;
 use std::path::Path;
 use zstd::bulk::{Compressor, Decompressor};
@@ -18,7 +18,7 @@ pub const FRAME_MAGIC: [u8; 4] = *b"BNFR";
 pub const TAIL_MAGIC: [u8; 8] = *b"BUGNETTL";
 
 /// Bytes of the header of an interval file.
-pub const HEADER_SIZE: usize = 64;
+pub const HEADER_SIZE: usize = 80;
 /// Bytes of the header of a frame.
 pub const FRAME_HEADER_SIZE: usize = 20;
 /// Bytes of the header of a tail.
@@ -49,6 +49,10 @@ pub struct IntervalHeader {
     pub code_seq: CodeSeq,
     /// Instructions that the thread had executed before this interval, since recording began.
     pub instructions_before: u64,
+    /// The epoch in which the interval begins.
+    pub epoch: Epoch,
+    /// The epoch of the thread's interval before; this one's in a first interval.
+    pub epoch_before: Epoch,
 }
 
 impl IntervalHeader {
@@ -65,6 +69,8 @@ impl IntervalHeader {
         out.extend_from_slice(&self.sequence.to_le_bytes());
         out.extend_from_slice(&self.code_seq.0.to_le_bytes());
         out.extend_from_slice(&self.instructions_before.to_le_bytes());
+        out.extend_from_slice(&self.epoch.0.to_le_bytes());
+        out.extend_from_slice(&self.epoch_before.0.to_le_bytes());
         out.resize(HEADER_SIZE - 4, 0);
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -96,6 +102,8 @@ impl IntervalHeader {
             sequence: r.u64().map_err(read)?,
             code_seq: CodeSeq(r.u64().map_err(read)?),
             instructions_before: r.u64().map_err(read)?,
+            epoch: Epoch(r.u64().map_err(read)?),
+            epoch_before: Epoch(r.u64().map_err(read)?),
         })
     }
 }

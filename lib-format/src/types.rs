@@ -37,6 +37,12 @@ number!(
     "{}"
 );
 number!(
+    /// Number of an epoch of a process, from 0. All threads of the process end their intervals where one begins: what any of
+    /// them does in an epoch comes after nothing that another one does in a later epoch.
+    Epoch(u64),
+    "{}"
+);
+number!(
     /// Process id in the recorded program's own pid namespace.
     Pid(u32),
     "{}"

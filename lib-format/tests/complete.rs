@@ -331,7 +331,7 @@ fn kept_intervals() {
         log.meta.keep = 2;
         log.threads[0].intervals.remove(0);
     };
-    lacks(keep, nothing, &["interval 0 of thread 4242, of which the last 2 were kept"], &[]);
+    lacks(keep, nothing, &["interval 0 of thread 4242, of epoch 0; the last 2 epochs, up to 1, were kept"], &[]);
     let all = |log: &mut Log| drop(log.threads[0].intervals.remove(0));
     lacks(all, nothing, &["interval 0 of thread 4242, of which all were kept"], &[]);
     let less = |log: &mut Log| {

@@ -19,7 +19,7 @@ use bugnet_format::record::{
     RegisterUpdates, SpecialKind, register_number,
 };
 use bugnet_format::regs::{COMPARED_FLAGS, FPU_UNKNOWN, GPR_NAMES, NOTHING_KNOWN, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, ProcessId, Tid};
+use bugnet_format::types::{Addr, CodeSeq, Epoch, IntervalNo, Pid, ProcessId, Tid};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -109,6 +109,8 @@ fn headers() {
         sequence: 0x3132_3334_3536_3738,
         code_seq: CodeSeq(0x4142_4344_4546_4748),
         instructions_before: 0x5152_5354_5556_5758,
+        epoch: Epoch(0x6162_6364_6566_6768),
+        epoch_before: Epoch(0x7172_7374_7576_7778),
     };
     let bytes = header.encode();
     assert_eq!(bytes.len(), HEADER_SIZE);
@@ -121,7 +123,9 @@ fn headers() {
         ("sequence", le(header.sequence, 8)),
         ("code_seq", le(header.code_seq.0, 8)),
         ("instructions_before", le(header.instructions_before, 8)),
-        ("crc", le(crc32fast::hash(&bytes[..60]).into(), 4)),
+        ("epoch", le(header.epoch.0, 8)),
+        ("epoch_before", le(header.epoch_before.0, 8)),
+        ("crc", le(crc32fast::hash(&bytes[..76]).into(), 4)),
     ];
     compare(&page, "Interval header", &bytes, &expected);
 

@@ -10,7 +10,7 @@ use bugnet_format::frame::{FRAME_HEADER_SIZE, HEADER_SIZE, TailHeader, encode_fr
 use bugnet_format::process::Origin;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, RAX, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, ProcessId, Tid};
+use bugnet_format::types::{Addr, CodeSeq, Epoch, IntervalNo, Pid, ProcessId, Tid};
 use common::{Log, Thread, checkpoint, encode, load};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn how_to_break(invariant: Invariant) -> Break {
         Invariant::HeaderWhole => Break::Files(|log| cut(log, FIRST, 10)),
         Invariant::HeaderMagic => Break::Files(|log| change(log, FIRST, |file| file[0] = b'X')),
         Invariant::HeaderVersion => Break::Files(|log| change(log, FIRST, |file| file[8] = 9)),
-        Invariant::HeaderChecksum => Break::Files(|log| change(log, FIRST, |file| file[60] ^= 1)),
+        Invariant::HeaderChecksum => Break::Files(|log| change(log, FIRST, |file| file[76] ^= 1)),
         Invariant::HeaderReserved => Break::Files(|log| change(log, CODE, |file| file[12] = 1)),
         Invariant::HeaderIdentity => Break::Log(|log| log.threads[0].intervals[0].header.tid = Tid(1)),
         Invariant::FrameWhole => Break::Files(|log| change(log, FIRST, |file| file.truncate(file.len() - 1))),
@@ -115,6 +115,14 @@ fn how_to_break(invariant: Invariant) -> Break {
         Invariant::IntervalContinuity => Break::Log(|log| records(log, 1, 0)[0] = checkpoint(9)),
         Invariant::InstructionCount => Break::Log(|log| log.threads[0].intervals[1].header.instructions_before += 1),
         Invariant::CheckpointSequence => Break::Log(|log| log.threads[0].intervals[1].header.sequence = 0),
+        Invariant::EpochAscending => Break::Log(|log| log.threads[0].intervals[1].header.epoch_before = Epoch(1)),
+        Invariant::EpochOrder => Break::Log(|log| {
+            let mut other = common::sample().threads.remove(1);
+            for interval in &mut other.intervals {
+                (interval.header.epoch, interval.header.epoch_before) = (Epoch(2), Epoch(2));
+            }
+            log.threads.push(other);
+        }),
         Invariant::EndingAgrees => Break::Log(|log| log.meta.ending = Ending::Exited { status: 0 }),
     }
 }
@@ -231,6 +239,7 @@ const MORE: &[Edit] = &[
         let mut third = intervals[1].clone();
         third.header.interval = IntervalNo(2);
         third.header.sequence = 5;
+        (third.header.epoch, third.header.epoch_before) = (Epoch(2), Epoch(1));
         third.header.instructions_before += 107;
         third.header.code_seq = CodeSeq(3);
         third.frames = vec![vec![checkpoint(3), last]];
@@ -238,6 +247,13 @@ const MORE: &[Edit] = &[
         // The last but one ends by the signal, the last because it is full.
         log.meta.ending = Ending::Unknown;
     }),
+    (Invariant::EpochAscending, |log| {
+        // Of intervals that fit together otherwise.
+        log.threads[0].intervals[0].header.epoch = Epoch(2);
+        log.threads[0].intervals[0].header.epoch_before = Epoch(2);
+        log.threads[0].intervals[1].header.epoch_before = Epoch(2);
+    }),
+    (Invariant::EpochAscending, |log| log.threads[0].intervals[0].header.epoch = Epoch(1)),
     (Invariant::EndingAgrees, |log| log.meta.ending = Ending::Killed { signal: 6 }),
     (Invariant::TailPlace, |log| {
         log.threads[0].tail = Some((TailHeader { interval: IntervalNo(2), frame: 1 }, vec![]));

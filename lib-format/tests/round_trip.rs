@@ -11,7 +11,7 @@ use bugnet_format::record::{
     SignalStep, SpecialKind, register_number,
 };
 use bugnet_format::regs::{NOTHING_KNOWN, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Position, Tid};
+use bugnet_format::types::{Addr, CodeSeq, Epoch, IntervalNo, Pid, Position, Tid};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -177,16 +177,18 @@ fn stream() -> impl Strategy<Value = Vec<Owned>> {
 }
 
 fn header() -> impl Strategy<Value = IntervalHeader> {
-    (any::<[u32; 2]>(), any::<[u64; 4]>()).prop_map(|([pid, tid], [interval, sequence, code_seq, before])| {
-        IntervalHeader {
+    (any::<[u32; 2]>(), any::<[u64; 6]>()).prop_map(
+        |([pid, tid], [interval, sequence, code_seq, before, epoch, epoch_before])| IntervalHeader {
             pid: Pid(pid),
             tid: Tid(tid),
             interval: IntervalNo(interval),
             sequence,
             code_seq: CodeSeq(code_seq),
             instructions_before: before,
-        }
-    })
+            epoch: Epoch(epoch),
+            epoch_before: Epoch(epoch_before),
+        },
+    )
 }
 
 fn read(stream: &[u8]) -> Vec<Record<'_>> {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use bugnet_format::FormatError;
 use bugnet_format::check::{Invariant, Severity, check};
 use bugnet_format::folder::Recording;
 use bugnet_format::record::Record;
@@ -9,8 +10,8 @@ use bugnet_format::types::{Pid, ProcessId};
 use std::path::Path;
 
 #[test]
-fn frozen_v1_reads_as_it_was_made() {
-    let recording = Recording::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/v1")).unwrap();
+fn frozen_v2_reads_as_it_was_made() {
+    let recording = Recording::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/v2")).unwrap();
     let made = common::sample();
     let pid = ProcessId::from(Pid(made.meta.pid.unwrap()));
     assert_eq!(recording.meta, made.meta);
@@ -45,11 +46,17 @@ fn frozen_v1_reads_as_it_was_made() {
 }
 
 #[test]
-fn frozen_v1_keeps_all_rules() {
-    let recording = Recording::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/v1")).unwrap();
+fn frozen_v2_keeps_all_rules() {
+    let recording = Recording::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/v2")).unwrap();
     let report = check(&recording).unwrap();
     assert!(report.is_sound(), "{:#?}", report.findings);
     let cut: Vec<_> = report.of(Severity::CutOff).map(|f| f.invariant).collect();
     assert_eq!(cut, [Invariant::EndPresent], "the second thread has no end");
     assert_eq!(report.intervals, 3);
+}
+
+#[test]
+fn frozen_v1_is_refused() {
+    let opened = Recording::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/v1"));
+    assert!(matches!(opened, Err(FormatError::Version { found: 1, expected: 2, .. })), "{opened:?}");
 }

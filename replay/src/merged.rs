@@ -4,7 +4,7 @@ mod places;
 
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
-use crate::order::{OrderedThread, Threads, schedule, unknown_from};
+use crate::order::{OrderedThread, Threads, Window, schedule, unknown_from};
 use crate::package::{Package, PackageWriter};
 use crate::process::Process;
 use crate::tools::Tools;
@@ -28,8 +28,10 @@ pub struct MergedReport {
     /// The process.
     #[serde(flatten)]
     pub pid: ProcessId,
-    /// Its threads.
+    /// Its threads, as far as they take part.
     pub threads: usize,
+    /// Where it began, and what it left out.
+    pub window: Window,
     /// What was executed.
     #[serde(flatten, with = "CountsDef")]
     pub executed: Counts,
@@ -111,7 +113,7 @@ impl MergedReport {
     }
 }
 
-/// Replays all threads of a process in one order.
+/// Replays all threads of a process in one order, from the first epoch on of which the log has all.
 ///
 /// # Errors
 /// The log does not hold the process, its dependencies contradict each other, or the replay process cannot be started or
@@ -119,7 +121,8 @@ impl MergedReport {
 pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedReport> {
     let code = log.code(pid)?;
     let (mut intervals, mut used): (Vec<Vec<IntervalOutline>>, _) = (Vec::new(), Used::default());
-    let threads = Threads::read_with(log, pid, |thread, interval| {
+    let window = Window::of(log, pid)?;
+    let threads = Threads::read_with(log, pid, &window, |thread, interval| {
         if intervals.len() <= thread {
             intervals.push(Vec::new());
         }
@@ -153,7 +156,7 @@ pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedR
     });
     let (mut conflicts, threads): (Vec<_>, _) = (conflicts.collect(), threads.threads.len());
     places::name(tools, log, pid, &mut conflicts)?;
-    Ok(MergedReport { pid, threads, executed, counts: comparison.counts, conflicts, failure })
+    Ok(MergedReport { pid, threads, window, executed, counts: comparison.counts, conflicts, failure })
 }
 
 /// What came of a run of all threads.
@@ -243,7 +246,8 @@ impl fmt::Display for MergedReport {
         }
         let Counts { instructions, loads, .. } = self.executed;
         let CompareCounts { segments, reads, explained, unwritten, system, outside, unknown, conflicts } = self.counts;
-        let threads = self.threads;
+        let (threads, window) = (self.threads, self.window);
+        write!(f, "{window}")?;
         writeln!(f, "{threads} threads, {instructions} instructions in {segments} segments, {reads} reads compared")?;
         writeln!(f, "{loads} recorded loads, {explained} of them found in the memory of all threads")?;
         writeln!(

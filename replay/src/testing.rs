@@ -10,7 +10,7 @@ use bugnet_format::frame::{IntervalHeader, encode_frame};
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::Record;
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, ProcessId, Tid};
+use bugnet_format::types::{Addr, CodeSeq, Epoch, IntervalNo, Pid, ProcessId, Tid};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -79,6 +79,8 @@ impl LogBuilder {
             sequence: self.intervals,
             code_seq: CodeSeq(1),
             instructions_before: 1000 * self.intervals,
+            epoch: Epoch(self.intervals),
+            epoch_before: Epoch(self.intervals.saturating_sub(1)),
         };
         let mut file = header.encode().to_vec();
         encode_frame(0, &stream, 1, &mut file).unwrap();

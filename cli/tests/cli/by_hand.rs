@@ -6,7 +6,7 @@ use bugnet_format::frame::{IntervalHeader, encode_frame};
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{COMPARED_FLAGS, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Tid};
+use bugnet_format::types::{Addr, CodeSeq, Epoch, IntervalNo, Pid, Tid};
 use std::fs;
 use std::path::Path;
 
@@ -76,6 +76,8 @@ pub fn write(log: &Path, meta: &Meta, info: &ProcessInfo, code: &[u8], threads: 
             sequence: sequence as u64,
             code_seq: CodeSeq(1),
             instructions_before: 0,
+            epoch: Epoch(0),
+            epoch_before: Epoch(0),
         };
         let mut file = header.encode().to_vec();
         encode_frame(0, &stream, 1, &mut file).unwrap();

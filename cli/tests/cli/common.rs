@@ -50,7 +50,7 @@ impl Place {
 
 /// A small recording that the format crate keeps.
 pub fn sample() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lib-format/tests/data/v1")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lib-format/tests/data/v2")
 }
 
 pub fn stdout(output: &Output) -> String {

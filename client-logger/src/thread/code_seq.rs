@@ -87,7 +87,7 @@ impl Thread {
     /// block compares again behind this.
     pub(super) fn stopped_at_start(&mut self, site: &Site, by_fs: bool, saved: bool) {
         let position = self.counted().wrapping_sub(site.back);
-        let called = self.pass(position);
+        let called = self.pass_at_start(site, saved);
         if by_fs && !self.shadow.is_at_distance() {
             self.begin_by_key(site, saved);
         }

@@ -7,7 +7,7 @@ use crate::process;
 use crate::site::Site;
 use bugnet_dr::fpu;
 use bugnet_dr::ir::Gpr;
-use bugnet_format::record::{EndReason, Record};
+use bugnet_format::record::Record;
 use bugnet_format::regs::RegisterFile;
 
 /// Most instructions between two thresholds: after so many, a thread looks whether to leave the code cache. (The
@@ -83,26 +83,21 @@ impl Thread {
             self.set_counter(self.end, self.threshold, STRETCH as i64);
             return;
         }
-        let position = self.counted() - site.back;
+        let mut position = self.counted() - site.back;
         let options = &process.options;
-        // Also where nothing has been executed since: there may be records.
-        let full = self.paused.is_none() && (self.moved || position > 0 && position + site.back > options.interval);
         let mut begin = self.log.is_none() || self.paused.is_some();
+        self.note_executed(position);
+        let over = self.epoch_is_over(position);
+        let full = !begin && position > 0 && position + site.back > options.interval;
+        if full && !over {
+            self.start_epoch(position);
+        }
         let regs = self.registers(site.pc, flags);
-        let mut position = position;
-        let reach = if full { self.reach() } else { Vec::new() };
-        if full && let Some(log) = &mut self.log {
-            let next = log.prepare_next();
-            if let Err(why) = next {
-                self.stop(position, EndReason::LogStopped { why }, regs);
+        // Also where nothing has been executed since: there may be records.
+        if !begin && (full || over || self.moved) {
+            if !self.end_interval(position, regs.clone()) {
                 return;
             }
-            if let Err(why) = log.end(position, EndReason::Full, regs.clone(), &reach) {
-                self.give_up(&why);
-                return;
-            }
-            self.instructions_before += position;
-            self.interval.0 += 1;
             begin = true;
         }
         self.moved = false;
@@ -115,19 +110,31 @@ impl Thread {
             self.paused = None;
             position = 0;
             self.next_check = options.check_every;
-        } else if options.check_every > 0 && position + site.back > self.next_check {
-            let (rflags_known, hash) = (regs.rflags_known, regs.hash(regs.rflags_known));
-            self.record(position, |delta| Record::Check { delta, rflags_known, hash });
-            self.next_check = position + options.check_every;
+        } else {
+            self.check_if_due(position, position + site.back, &regs);
         }
-        let mut threshold = options.interval.min(position + self.stretch.next());
-        if options.check_every > 0 {
-            threshold = threshold.min(self.next_check);
-        }
+        let threshold = self.next_threshold(position);
         self.set_counter(position, threshold, threshold as i64 - (position + site.back) as i64);
         if birth {
             self.mask.begin();
             self.be_born(self.saved.gpr[usize::from(Gpr::RSP.0)]);
+        }
+    }
+
+    /// Where the next threshold is.
+    pub(super) fn next_threshold(&mut self, position: u64) -> u64 {
+        let options = &process::get().options;
+        let threshold = options.interval.min(position + self.stretch.next());
+        if options.check_every > 0 { threshold.min(self.next_check) } else { threshold }
+    }
+
+    /// A `CHECK`, if one is due before a block that ends at `end`.
+    fn check_if_due(&mut self, position: u64, end: u64, regs: &RegisterFile) {
+        let every = process::get().options.check_every;
+        if every > 0 && end > self.next_check {
+            let (rflags_known, hash) = (regs.rflags_known, regs.hash(regs.rflags_known));
+            self.record(position, |delta| Record::Check { delta, rflags_known, hash });
+            self.next_check = position + every;
         }
     }
 

@@ -6,7 +6,7 @@ use crate::births;
 use crate::callout::Slot;
 use crate::code::read_memory;
 use crate::coherence::{self, BLOCK_SHIFT, Dependency, Permissions, SHARED, Wants};
-use crate::peer::{self, Moment, Peer};
+use crate::peer::{self, Moment, Passed, Peer};
 use crate::process;
 use crate::site::{Held, Site};
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
@@ -47,7 +47,8 @@ impl Thread {
         let permissions = Permissions::new();
         // SAFETY: the calling thread's own slot.
         unsafe { *Slot::Permissions.address() = permissions.table().address() as u64 };
-        let peer = (!self.foreign).then(|| Peer::new(self.tid, bells(), permissions.table()));
+        let epoch = self.log.is_some().then_some(self.epoch);
+        let peer = (!self.foreign).then(|| Peer::new(self.tid, bells(), permissions.table(), epoch));
         self.ownership = Some(Ownership { permissions, peer, implied: 0 });
         self.show_code_seq();
     }
@@ -79,16 +80,17 @@ impl Thread {
         }
     }
 
-    /// The thread is at the start of a block, or not going to return to its block, at this position. `true` if others have asked
-    /// it to say so.
-    pub(super) fn pass(&self, position: u64) -> bool {
-        self.peer().is_some_and(|peer| peer.pass(self.moment(position)))
+    /// The thread is at the start of a block, or not going to return to its block, at this position.
+    pub(super) fn pass(&self, position: u64) -> Passed {
+        self.peer().map_or(Passed::Uncalled, |peer| peer.pass(self.moment(position)))
     }
 
-    /// The thread is about to create another one, which begins with this stack pointer.
-    pub fn announce_birth(&self, stack: u64, position: u64) {
+    /// The thread is about to create another one, which begins with this stack pointer, in a system call at this position. As the other
+    /// one comes behind the call, no epoch begins in it.
+    pub fn create(&self, stack: u64, position: u64) {
         if let Some(peer) = self.peer() {
             births::announce(stack, peer.index, self.moment(position));
+            peer.wait_within(self.moment(position));
         }
     }
 

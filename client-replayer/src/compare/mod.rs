@@ -72,6 +72,8 @@ struct Known {
 /// The comparison.
 pub struct Compare {
     threads: Vec<Known>,
+    /// Whether a part of what the threads did comes before all of this.
+    begins_late: bool,
     origins: Origins,
     system: System,
     accesses: Accesses,
@@ -92,6 +94,7 @@ impl Compare {
         };
         Self {
             threads: contexts.iter().map(known).collect(),
+            begins_late: contexts.iter().any(|context| context.start > 0),
             origins: Origins::default(),
             system: System::default(),
             accesses: Accesses::default(),
@@ -221,9 +224,9 @@ impl Compare {
     /// Robust futexes among these bytes that the kernel has given up for a thread that ended.
     fn find_given_up(&mut self, memory: &Memory, at: u64, recorded: &[u8], found: &[u8]) {
         for (futex, owner) in robust::given_up(at, recorded, found) {
-            let holds = |thread: &Known| {
-                thread.tid.id() == owner.id() && robust::held(memory, thread.robust, owner).contains(&futex)
-            };
+            // What a thread has in its list may stand there from before.
+            let listed = |thread: &Known| robust::held(memory, thread.robust, owner).contains(&futex);
+            let holds = |thread: &Known| thread.tid.id() == owner.id() && (self.begins_late || listed(thread));
             if self.threads.iter().any(holds) {
                 self.origins.system(futex, robust::FUTEX_BYTES);
             }

@@ -104,6 +104,12 @@ impl Engine {
             Some(Record::End { reason: EndReason::Exit { .. }, .. }) => {
                 compare.release_futexes(&self.memory, self.running);
             }
+            // An epoch has begun meanwhile, and the interval ends before the call.
+            Some(Record::End { reason: EndReason::Full, .. }) => {
+                if let Some(Record::Syscall { number, args, result, .. }) = context.call_of_next_interval() {
+                    compare.call_begins(&self.memory, self.running, number, &args, result);
+                }
+            }
             _ => {}
         }
     }

@@ -168,8 +168,8 @@ pub fn message(memory: &Memory, at: u64) -> Vec<Buffer> {
 /// What has to be known of earlier calls.
 #[derive(Default)]
 pub struct System {
-    /// The end of the heap, which `brk` moves.
-    heap: u64,
+    /// The end of the heap, which `brk` moves; none before the first one.
+    heap: Option<u64>,
     rings: Rings,
 }
 
@@ -223,7 +223,7 @@ impl System {
             MUNMAP | MADVISE => changed.push((args[0], pages(args[1]))),
             MREMAP => changed.extend([(args[0], pages(args[1])), (result, pages(args[2]))]),
             BRK => {
-                let old = std::mem::replace(&mut self.heap, result);
+                let old = self.heap.replace(result).unwrap_or(result);
                 changed.push((old.min(result), old.abs_diff(result)));
             }
             CLONE => threads(origins, args[0], args[2], args[3]),

@@ -1,5 +1,6 @@
 //! The rules for files, and for how the intervals of a thread follow each other.
 
+use super::epochs::Epochs;
 use super::records::{Stream, check_stream};
 use super::{Invariant, Report, Severity};
 use crate::code::{CODE_HEADER_SIZE, CODE_MAGIC, decode_pages, encode_header};
@@ -57,10 +58,12 @@ pub(super) fn check_recording(
             known,
             sequences: HashSet::new(),
             mentions: &mut mentions,
+            epochs: Epochs::default(),
         };
         for thread in threads {
             ends.push((pid, process.check_thread(thread, report)?));
         }
+        process.epochs.check(report);
     }
     of_wanted.gaps = gaps(recording, &mentions, &wanted)?;
     if last_of_first.is_none_or(wanted) {
@@ -211,6 +214,8 @@ struct Process<'a> {
     sequences: HashSet<u64>,
     /// What the records of all processes so far say of other parts of the log.
     mentions: &'a mut Mentions,
+    /// In which epochs its threads do what.
+    epochs: Epochs,
 }
 
 impl Process<'_> {
@@ -275,6 +280,9 @@ impl Process<'_> {
             if !bytes.is_empty() {
                 let end = stream.end.as_ref().map(|(reason, _)| reason.clone());
                 self.mentions.end(thread.pid, thread.tid, *interval, stream.position, end);
+                self.mentions.begin(thread.pid, &header);
+                let behind = std::mem::take(&mut stream.behind);
+                self.epochs.add(thread.tid, *interval, header.epoch, stream.position, behind, &path);
             }
             reason = stream.end.as_ref().map(|(reason, _)| reason.clone());
             before = Some((header, stream));
@@ -311,7 +319,7 @@ impl Process<'_> {
             }
         };
         check_reserved(&file[12..16], 12, path, report);
-        check_reserved(&file[56..60], 56, path, report);
+        check_reserved(&file[72..76], 72, path, report);
         if (header.pid, header.tid, header.interval) != (thread.pid.pid, thread.tid, interval) {
             let IntervalHeader { pid, tid, interval, .. } = header;
             let detail = format!("it names interval {interval} of thread {tid} of process {pid}");
@@ -320,6 +328,11 @@ impl Process<'_> {
         if header.code_seq > self.known {
             let detail = format!("begins with {}, the store ends with {}", header.code_seq, self.known);
             report.error(Invariant::CodeKnown, path, 40, detail);
+        }
+        let first = header.interval == IntervalNo(0);
+        if header.epoch_before > header.epoch || first && header.epoch_before != header.epoch {
+            let detail = format!("epoch {} behind epoch {}", header.epoch, header.epoch_before);
+            report.error(Invariant::EpochAscending, path, 56, detail);
         }
         if !self.sequences.insert(header.sequence) {
             report.error(Invariant::CheckpointSequence, path, 32, format!("{} is there twice", header.sequence));
@@ -398,6 +411,10 @@ fn check_continuity(
             let detail = format!("begins at instruction {}, not {expected}", header.instructions_before);
             report.error(Invariant::InstructionCount, path, 48, detail);
         }
+    }
+    if header.epoch_before != before_header.epoch {
+        let detail = format!("it names epoch {}, that is {}", header.epoch_before, before_header.epoch);
+        report.error(Invariant::EpochAscending, path, 64, detail);
     }
     if header.code_seq < before.code_seq {
         let detail = format!("begins with {} where {} was in force", header.code_seq, before.code_seq);

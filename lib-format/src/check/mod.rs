@@ -3,6 +3,7 @@
 //! It reads everything, goes on behind what is wrong as far as that can be read, and tells damage from what a kill
 //! leaves behind legitimately. It does not execute: that the values are right, only a replay can tell.
 
+mod epochs;
 mod files;
 mod records;
 
@@ -81,6 +82,8 @@ invariants! {
     IntervalContinuity "interval-continuity" "an interval begins with the registers with which the one before ended, but for what a failed exec changes",
     InstructionCount "instruction-count" "an interval begins at the instruction at which the one before ended, or behind a failed exec",
     CheckpointSequence "checkpoint-sequence" "checkpoint numbers ascend in a thread and differ in a process",
+    EpochAscending "epoch-ascending" "epochs do not descend in a thread, and each interval names that of the one before",
+    EpochOrder "epoch-order" "nothing of an epoch is ordered behind what another thread did in a later one",
     EndingAgrees "ending-agrees" "recording.json and the threads' last records say the same about the ending; SIGKILL may come behind them",
 }
 

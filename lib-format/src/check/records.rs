@@ -1,5 +1,6 @@
 //! The rules for the records of an interval, one after the other.
 
+use super::epochs::Behind;
 use super::{Invariant, Report};
 use crate::complete::Mentions;
 use crate::record::{EndReason, Placed, Record, Records, SignalStep};
@@ -22,6 +23,8 @@ pub(super) struct Stream {
     pub whole: bool,
     /// What they say of other parts of the log.
     pub mentions: Mentions,
+    /// What other threads did before.
+    pub behind: Behind,
 }
 
 /// What the rules need to know of the records before.
@@ -66,6 +69,7 @@ pub(super) fn check_stream(
         stream.position = placed.position;
         check_record(&placed, &mut before, file, report);
         stream.mentions.take(process, thread, interval, &placed);
+        stream.behind.take(&placed);
         match placed.record {
             Record::Checkpoint { regs, .. } if at == 0 => {
                 check_known(&regs, at, file, report);

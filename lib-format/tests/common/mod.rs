@@ -13,7 +13,7 @@ use bugnet_format::record::{
     register_number,
 };
 use bugnet_format::regs::{RAX, RCX, RSP, RegisterFile};
-use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Pid, Position, Tid};
+use bugnet_format::types::{Addr, CodeSeq, Epoch, IntervalNo, Pid, Position, Tid};
 use std::path::Path;
 
 /// For an interval without tails.
@@ -151,6 +151,8 @@ pub fn sample() -> Log {
         sequence,
         code_seq: CodeSeq(code_seq),
         instructions_before,
+        epoch: Epoch(interval),
+        epoch_before: Epoch(interval.saturating_sub(1)),
     };
     let check = registers(77);
     let check = Record::Check { delta: 10, rflags_known: check.rflags_known, hash: check.hash(check.rflags_known) };

@@ -2,18 +2,21 @@
 //!
 //! A thread's `DEPENDENCY` records say how far other threads had come before it went on ([`Threads::read`]). They are a
 //! partial order of all instructions; [`schedule()`] makes a total one of it that changes threads seldom, or finds the
-//! cycle that makes the log contradict itself.
+//! cycle that makes the log contradict itself. Where only the last epochs are kept, it begins with the first of which the log
+//! has all ([`Window`]).
 
 mod schedule;
 mod summary;
 mod threads;
+mod window;
 
 pub use schedule::{Cycle, schedule, unknown_from};
 pub use summary::{OrderedDependency, ThreadSummary, WaitedFor, in_order, per_million, summaries};
 pub use threads::{OrderedInterval, OrderedThread, Threads, Wait};
+pub use window::Window;
 
 use bugnet_format::package::Segment;
-use bugnet_format::types::{IntervalNo, Position, Tid};
+use bugnet_format::types::{Epoch, IntervalNo, Position, Tid};
 use serde::Serialize;
 
 /// A stretch of one thread within one interval, in the total order.
@@ -23,6 +26,8 @@ pub struct Stretch {
     pub tid: Tid,
     /// The interval.
     pub interval: IntervalNo,
+    /// The epoch in which that lies.
+    pub epoch: Epoch,
     /// The first instruction.
     pub from: Position,
     /// The instruction behind the last.
@@ -41,8 +46,9 @@ pub fn stretches(threads: &Threads, order: &[Segment]) -> Vec<Stretch> {
             let (start, end) = (at[segment.thread].max(interval.before), until.min(interval.end()));
             if start < end {
                 let position = |at: u64| Position(at - interval.before);
-                let stretch =
-                    Stretch { tid: thread.id.tid, interval: interval.number, from: position(start), to: position(end) };
+                let (tid, epoch) = (thread.id.tid, interval.epoch);
+                let (from, to) = (position(start), position(end));
+                let stretch = Stretch { tid, interval: interval.number, epoch, from, to };
                 out.push(stretch);
             }
         }

@@ -2,6 +2,8 @@
 
 use super::threads::{OrderedThread, Threads, Wait};
 use bugnet_format::package::Segment;
+use bugnet_format::types::Epoch;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Threads that wait for each other: each for the next, and the last for the first.
@@ -29,7 +31,7 @@ struct Scheduler<'a> {
 /// Makes a total order: runs of one thread each, the last run of each to its end.
 ///
 /// Each thread runs as far as its dependencies let it, and then the one for which it waits. As a dependency only asks
-/// that another thread has come far enough, running ahead never stands in anyone's way.
+/// that another thread has come far enough, running ahead never stands in anyone's way. It goes epoch by epoch.
 ///
 /// What comes after instructions that a log, having been cut off, does not hold ([`unknown_from`]) stands at the end: such an
 /// instruction may be ordered behind others by the lost ones alone. What is known never waits for it.
@@ -40,7 +42,19 @@ pub fn schedule(threads: &Threads) -> Result<Vec<Segment>, Cycle> {
     let limits = unknown_from(threads);
     let threads = &threads.threads;
     let at = threads.iter().map(OrderedThread::first).collect();
-    let mut scheduler = Scheduler { threads, at, limits, next: vec![0; threads.len()], segments: Vec::new() };
+    let (known, next) = (limits.clone(), vec![0; threads.len()]);
+    let mut scheduler = Scheduler { threads, at, limits, next, segments: Vec::new() };
+    let epochs: BTreeSet<Epoch> =
+        threads.iter().flat_map(|thread| &thread.intervals).map(|interval| interval.epoch).collect();
+    for epoch in epochs.range(..epochs.last().copied().unwrap_or_default()) {
+        for (thread, known) in known.iter().enumerate() {
+            scheduler.limits[thread] = threads[thread].end_of(*epoch).min(*known);
+        }
+        for thread in 0..threads.len() {
+            scheduler.finish(thread)?;
+        }
+    }
+    scheduler.limits = known;
     for thread in 0..threads.len() {
         scheduler.finish(thread)?;
     }
@@ -89,7 +103,8 @@ impl Scheduler<'_> {
                 chain.push((running, wait));
                 running = wait.other;
             } else {
-                // Nobody waits for it, so the chain is empty, and it is `thread` that has come to its limit.
+                // Nobody waits for it, so the chain is empty, and it is `thread` that has come to its limit. Or its limit is an
+                // epoch's end, and the log breaks the rule that nobody waits for what is beyond.
                 return Ok(());
             }
         }

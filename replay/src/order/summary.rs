@@ -3,7 +3,7 @@
 use super::threads::{OrderedThread, Threads};
 use bugnet_format::package::Segment;
 use bugnet_format::record::{DependencyKind, EndReason};
-use bugnet_format::types::{Addr, IntervalNo, Position, Tid};
+use bugnet_format::types::{Addr, Epoch, IntervalNo, Position, Tid};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +15,8 @@ pub struct ThreadSummary {
     pub tid: Tid,
     /// How many intervals the log holds.
     pub intervals: usize,
+    /// The epochs of the first and the last of them.
+    pub epochs: [Epoch; 2],
     /// Instructions in them.
     pub instructions: u64,
     /// Dependencies in the log.
@@ -69,6 +71,8 @@ pub fn summaries(threads: &Threads) -> Vec<ThreadSummary> {
         ThreadSummary {
             tid: thread.id.tid,
             intervals: thread.intervals.len(),
+            epochs: [thread.intervals.first(), thread.intervals.last()]
+                .map(|interval| interval.map_or(Epoch(0), |interval| interval.epoch)),
             instructions: thread.intervals.iter().map(|interval| interval.instructions).sum(),
             dependencies,
             before_reduction: dependencies.saturating_add(thread.implied),

@@ -3,14 +3,17 @@
 use super::*;
 use crate::log::ThreadId;
 use bugnet_format::record::DependencyKind;
-use bugnet_format::types::{Addr, Pid};
+use bugnet_format::types::{Addr, Epoch, Pid};
 
 /// Threads of so many instructions, in intervals of 10.
 fn threads(lengths: &[u64]) -> Threads {
     let thread = |(i, length): (usize, &u64)| OrderedThread {
         id: ThreadId { pid: Pid(1).into(), tid: Tid(1 + i as u32) },
         intervals: (0..length.div_ceil(10))
-            .map(|n| OrderedInterval { number: IntervalNo(n), before: 10 * n, instructions: 10.min(length - 10 * n) })
+            .map(|n| {
+                let (number, instructions) = (IntervalNo(n), 10.min(length - 10 * n));
+                OrderedInterval { number, epoch: Epoch(0), before: 10 * n, instructions }
+            })
             .collect(),
         waits: Vec::new(),
         implied: 0,
@@ -127,4 +130,32 @@ fn what_comes_after_a_cut_end_comes_last() {
     assert_order(&threads, &order);
     let expected = [(0, 4), (1, 9), (2, u64::MAX), (1, u64::MAX), (3, 5), (0, u64::MAX), (3, u64::MAX)];
     assert_eq!(order.iter().map(|s| (s.thread, s.until)).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn an_order_goes_epoch_by_epoch() {
+    let mut threads = threads(&[30, 20, 20]);
+    // The third thread is idle in epoch 1.
+    for (thread, epochs) in threads.threads.iter_mut().zip([&[0, 1, 2][..], &[0, 2], &[0, 2]]) {
+        for (interval, epoch) in thread.intervals.iter_mut().zip(epochs) {
+            interval.epoch = Epoch(*epoch);
+        }
+    }
+    wait(&mut threads, 0, 4, 1, 6);
+    let order = schedule(&threads).unwrap();
+    assert_order(&threads, &order);
+    let places: Vec<_> = stretches(&threads, &order).iter().map(|s| (s.epoch.0, s.tid.0, s.from.0, s.to.0)).collect();
+    let (first, second) = ([(0, 1, 0, 4), (0, 2, 0, 10), (0, 1, 4, 10), (0, 3, 0, 10)], [(1, 1, 0, 10)]);
+    assert_eq!(places, [&first[..], &second, &[(2, 1, 0, 10), (2, 2, 0, 10), (2, 3, 0, 10)]].concat());
+}
+
+/// An order goes by the dependencies first: a log that breaks the rule of epochs has one all the same.
+#[test]
+fn dependencies_count_more_than_epochs() {
+    let mut threads = threads(&[20, 20]);
+    for thread in &mut threads.threads {
+        thread.intervals[1].epoch = Epoch(1);
+    }
+    wait(&mut threads, 0, 4, 1, 16);
+    assert_order(&threads, &schedule(&threads).unwrap());
 }

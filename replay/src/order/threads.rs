@@ -1,10 +1,11 @@
 //! What the records of a process say about the order of its threads.
 
+use super::window::Window;
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, ThreadId};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{DependencyKind, EndReason, Record};
-use bugnet_format::types::{Addr, IntervalNo, Position, ProcessId};
+use bugnet_format::types::{Addr, Epoch, IntervalNo, Position, ProcessId};
 use std::collections::BTreeMap;
 
 /// The threads of a process.
@@ -19,13 +20,13 @@ pub struct Threads {
 pub struct OrderedThread {
     /// Which one.
     pub id: ThreadId,
-    /// Its intervals, ascending; at least one.
+    /// Its intervals in the window, ascending; at least one.
     pub intervals: Vec<OrderedInterval>,
     /// Its dependencies, ascending by [`Wait::at`].
     pub waits: Vec<Wait>,
     /// Dependencies that the logger left out, as others imply them.
     pub implied: u64,
-    /// Dependencies on threads or intervals that the log does not hold.
+    /// Dependencies on threads or intervals that the log does not hold, or that are left out.
     pub outside: u64,
     /// The instruction count from which on it comes after a thread of which nothing was written before the log was cut off;
     /// `u64::MAX` if it never does.
@@ -39,6 +40,8 @@ pub struct OrderedThread {
 pub struct OrderedInterval {
     /// Its number.
     pub number: IntervalNo,
+    /// The epoch in which it lies.
+    pub epoch: Epoch,
     /// Instructions that the thread had executed before it.
     pub before: u64,
     /// Instructions in it.
@@ -93,6 +96,13 @@ impl OrderedThread {
         self.intervals.last().map_or(0, OrderedInterval::end)
     }
 
+    /// Instructions that it had executed at the end of an epoch.
+    #[must_use]
+    pub fn end_of(&self, epoch: Epoch) -> u64 {
+        let behind = self.intervals.partition_point(|interval| interval.epoch <= epoch);
+        behind.checked_sub(1).map_or(self.first(), |last| self.intervals[last].end())
+    }
+
     /// The interval in which it executes its instruction number `at`, and the position; at the end, those of the end.
     #[must_use]
     pub fn place(&self, at: u64) -> (IntervalNo, Position) {
@@ -121,28 +131,34 @@ struct Recorded {
 }
 
 impl Threads {
-    /// Reads all threads of a process, one interval at a time.
+    /// Reads what all threads of a process did in a window, one interval at a time.
     ///
     /// # Errors
     /// No such process in the log, or an interval cannot be read.
-    pub fn read(log: &Log, pid: ProcessId) -> Result<Self> {
-        Self::read_with(log, pid, |_, _| {})
+    pub fn read(log: &Log, pid: ProcessId, window: &Window) -> Result<Self> {
+        Self::read_with(log, pid, window, |_, _| {})
     }
 
     /// As [`Self::read`]; `keep` gets every interval with its thread's index.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn read_with(log: &Log, pid: ProcessId, mut keep: impl FnMut(usize, Interval)) -> Result<Self> {
+    pub fn read_with(
+        log: &Log,
+        pid: ProcessId,
+        window: &Window,
+        mut keep: impl FnMut(usize, Interval),
+    ) -> Result<Self> {
         let mut threads = Vec::new();
         let mut recorded = Vec::new();
         for id in log.threads().filter(|thread| thread.pid == pid) {
-            if log.intervals(id)?.is_empty() {
+            let intervals = window.intervals(log, id)?;
+            if intervals.is_empty() {
                 continue;
             }
             let mut thread = OrderedThread::new(id);
             let mut dependencies = Vec::new();
-            for &number in log.intervals(id)? {
+            for &number in intervals {
                 let interval = log.interval(IntervalId { thread: id, interval: number })?;
                 thread.take(&interval, &mut dependencies);
                 keep(threads.len(), interval);
@@ -155,7 +171,8 @@ impl Threads {
         }
         let index: BTreeMap<ThreadId, usize> = threads.iter().enumerate().map(|(i, thread)| (thread.id, i)).collect();
         // Where all threads are there from their first intervals on, one that is not there has not been written yet.
-        let is_cut_off = threads.iter().any(OrderedThread::is_cut_off)
+        let is_cut_off = !window.leaves_out()
+            && threads.iter().any(OrderedThread::is_cut_off)
             && threads.iter().all(|thread| thread.intervals[0].number == IntervalNo(0));
         for (i, dependencies) in recorded.into_iter().enumerate() {
             for dependency in dependencies {
@@ -201,7 +218,7 @@ impl OrderedThread {
                 _ => {}
             }
         }
-        let before = header.instructions_before;
-        self.intervals.push(OrderedInterval { number: header.interval, before, instructions });
+        let (before, epoch) = (header.instructions_before, header.epoch);
+        self.intervals.push(OrderedInterval { number: header.interval, epoch, before, instructions });
     }
 }

@@ -3,7 +3,7 @@
 use super::{Piece, written};
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, ThreadId};
-use crate::order::{OrderedThread, Threads, schedule};
+use crate::order::{OrderedThread, Threads, Window, schedule};
 use bugnet_format::types::ProcessId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -74,7 +74,7 @@ impl Turns {
 /// thread did.
 fn calls(log: &Log, pid: ProcessId, selected: &[IntervalId]) -> Result<Option<VecDeque<(ThreadId, u64)>>> {
     let mut writes: Vec<VecDeque<u64>> = Vec::new();
-    let threads = Threads::read_with(log, pid, |thread, interval| {
+    let threads = Threads::read_with(log, pid, &Window::ALL, |thread, interval| {
         if writes.len() <= thread {
             writes.resize_with(thread + 1, VecDeque::new);
         }

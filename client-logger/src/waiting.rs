@@ -1,0 +1,57 @@
+//! How a thread waits for another one in a callout, while DynamoRIO may suspend it.
+
+use bugnet_dr::sys;
+use std::ffi::c_void;
+use std::time::Duration;
+
+/// So often a thread looks at what it waits for, without anything else.
+const SPINS: u32 = 100;
+/// So often it lets other threads go first, before it sleeps.
+const YIELDS: u32 = 100;
+/// So long it then sleeps at a time, and asks whether there is any use in waiting.
+pub const SLEEP: Duration = Duration::from_millis(10);
+
+/// Waits for something, which `test` finds without any lock but those of the directory, nor memory that is allocated, and so does
+/// `sleep`, which waits a while: DynamoRIO may suspend the thread meanwhile. It does not while `rarely` is asked, which is done
+/// after some milliseconds, again and again, and may do both.
+pub fn until<T>(
+    context: *mut c_void,
+    mut test: impl FnMut() -> Option<T>,
+    mut sleep: impl FnMut() -> Option<T>,
+    mut rarely: impl FnMut() -> Option<T>,
+) -> T {
+    for _ in 0..SPINS {
+        if let Some(found) = test() {
+            return found;
+        }
+        std::hint::spin_loop();
+    }
+    let suspendable = |yes: bool| {
+        // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and nobody waits for the locks that it holds
+        // without being in here.
+        unsafe { sys::dr_mark_safe_to_suspend(context, yes.into()) };
+    };
+    suspendable(true);
+    let mut turns = 0;
+    let found = loop {
+        if let Some(found) = test() {
+            break found;
+        }
+        turns += 1;
+        if turns < YIELDS {
+            // SAFETY: lets others go first.
+            unsafe { libc::sched_yield() };
+            continue;
+        }
+        if let Some(found) = sleep() {
+            break found;
+        }
+        suspendable(false);
+        if let Some(found) = rarely() {
+            return found;
+        }
+        suspendable(true);
+    };
+    suspendable(false);
+    found
+}
