@@ -71,7 +71,7 @@ pub struct RecordArgs {
     /// Instructions of a checkpoint interval
     #[arg(long, value_name = "N", default_value = "100M", value_parser = number::positive)]
     pub interval: u64,
-    /// Keep only the last N intervals of each thread; 0 for all
+    /// Keep only the last N intervals, with threads what all of them did in the last N epochs; 0 for all
     #[arg(long, value_name = "N", default_value = "0", value_parser = number::count)]
     pub keep: u64,
     /// Record a hash of all registers every N instructions, which replay compares; 0 for none
