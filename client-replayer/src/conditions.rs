@@ -54,7 +54,9 @@ impl Watching {
             Hits::Stop => Mode::Stop,
             Hits::Last => Mode::Last,
         };
-        (self.start, self.hit, self.stop) = ((thread, at), None, None);
+        // Where a run stops at the first one, that is the one behind the present place.
+        let start = if self.mode == Mode::Stop { (thread, at) } else { (usize::MAX, 0) };
+        (self.start, self.hit, self.stop) = (start, None, None);
     }
 
     /// The first watched range that an access meets.

@@ -7,6 +7,7 @@
 //! | find the programs and libraries that replay needs | [`tools::Tools`] |
 //! | run one interval, look at registers and memory | [`session::Session`] |
 //! | go to any position of a thread, forwards or backwards | [`timeline::Timeline`] |
+//! | go anywhere in the execution of all threads of a process, both ways, and look | [`cursor::Cursor`] |
 //! | replay everything and check it | [`verify::verify`] |
 //! | one order of all threads | [`order`] |
 //! | replay all threads in it, on one memory | [`merged::replay_merged`] |
@@ -23,6 +24,7 @@
 pub mod backtrace;
 pub mod code_history;
 pub mod crash;
+pub mod cursor;
 pub mod describe;
 pub mod disassembly;
 pub mod error;
@@ -38,6 +40,7 @@ mod process;
 pub mod session;
 pub mod signal;
 mod starter;
+mod stretch;
 pub mod symbols;
 pub mod syscall;
 #[cfg(test)]

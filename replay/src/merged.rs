@@ -2,22 +2,18 @@
 
 mod places;
 
-use crate::error::{ReplayError, Result};
-use crate::log::{IntervalId, Log};
-use crate::order::{OrderedThread, Threads, Window, schedule, unknown_from};
-use crate::package::{Package, PackageWriter};
+use crate::error::Result;
+use crate::log::Log;
+use crate::order::{OrderedThread, Window};
 use crate::process::Process;
+use crate::stretch::Stretch;
 use crate::tools::Tools;
-use crate::window::Used;
-use bugnet_format::code::CodeStore;
 use bugnet_format::control::{CompareCounts, Comparison, Counts, Hits, Request, Response, Stop, Target};
-use bugnet_format::package::{self, IntervalOutline, Outline, Segment};
 use bugnet_format::regs::RegisterDifference;
-use bugnet_format::types::{CodeSeq, IntervalNo, Position, ProcessId, Tid};
+use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::Write;
 
 /// Most conflicts that are printed.
 const SHOWN: usize = 16;
@@ -119,25 +115,11 @@ impl MergedReport {
 /// The log does not hold the process, its dependencies contradict each other, or the replay process cannot be started or
 /// is lost.
 pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedReport> {
-    let code = log.code(pid)?;
-    let (mut intervals, mut used): (Vec<Vec<IntervalOutline>>, _) = (Vec::new(), Used::default());
     let window = Window::of(log, pid)?;
-    let threads = Threads::read_with(log, pid, &window, |thread, interval| {
-        if intervals.len() <= thread {
-            intervals.push(Vec::new());
-        }
-        intervals[thread].push(IntervalOutline::of(&interval));
-        used = used.and(&Used::of(&interval, &code));
-    })?;
-    let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
-    let outlines = threads.threads.iter().zip(intervals).zip(unknown_from(&threads));
-    let outlines: Vec<_> = outlines
-        .map(|((thread, intervals), unknown_from)| Outline { tid: thread.id.tid, unknown_from, intervals })
-        .collect();
+    let stretch = Stretch::read(log, pid, &window)?;
+    let mut process = stretch.start(tools, log)?;
+    let threads = stretch.threads;
     let first = &threads.threads[0];
-    let id = IntervalId { thread: first.id, interval: first.place(0).0 };
-    let package = pack(log, &threads, &outlines, &code, &order)?;
-    let mut process = Process::start(tools, id, package, used.window())?;
     let Run { executed, comparison, failure } = run(&mut process)?;
     drop(process);
     let thread = |index: usize| threads.threads.get(index).unwrap_or(first);
@@ -197,21 +179,6 @@ fn run(process: &mut Process) -> Result<Run> {
         Response::Compared(comparison) => Ok(Run { executed, comparison: *comparison, failure }),
         other => Err(process.unexpected(&other)),
     }
-}
-
-/// The package, whose streams are read and written one after the other.
-fn pack(log: &Log, threads: &Threads, outlines: &[Outline], code: &CodeStore, order: &[Segment]) -> Result<Package> {
-    let failed = || ReplayError::system("hand the log to the replay process");
-    let streams: u64 = outlines.iter().flat_map(|thread| &thread.intervals).map(IntervalOutline::stream).sum();
-    let mut writer = PackageWriter::new(streams).map_err(failed())?;
-    package::write_head(&mut writer, outlines, code, CodeSeq(0), order).map_err(failed())?;
-    for thread in &threads.threads {
-        for interval in &thread.intervals {
-            let id = IntervalId { thread: thread.id, interval: interval.number };
-            writer.write_all(&log.interval(id)?.stream).map_err(failed())?;
-        }
-    }
-    writer.finish().map_err(failed())
 }
 
 fn place(thread: &OrderedThread, at: u64) -> Place {

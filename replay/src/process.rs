@@ -13,9 +13,10 @@ use command_fds::{CommandFdExt, FdMapping};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -38,7 +39,8 @@ pub(crate) struct Process {
     interval: IntervalId,
     /// Intervals that it was given.
     intervals: u32,
-    child: Child,
+    /// None for a copy of another replay process, which ends when its socket is closed.
+    child: Option<Child>,
     socket: UnixStream,
     stderr: File,
     /// How long an interval may take.
@@ -75,7 +77,7 @@ impl Process {
         close_others_on_exec(&mut command);
         let child = starter::start(command).map_err(ReplayError::system(format!("start {}", host.display())))?;
         let (limit, since) = (tools.time_limit, Instant::now());
-        let mut process = Self { interval, intervals: 1, child, socket, stderr, limit, since };
+        let mut process = Self { interval, intervals: 1, child: Some(child), socket, stderr, limit, since };
         match process.receive()? {
             Response::Ready => Ok(process),
             other => Err(process.unexpected(&other)),
@@ -102,6 +104,39 @@ impl Process {
         }
     }
 
+    /// A copy of the process, which is where this one is.
+    pub fn fork(&mut self) -> Result<Self> {
+        let (socket, theirs) = UnixStream::pair().map_err(ReplayError::system("connect to a replay process"))?;
+        socket.set_read_timeout(Some(PATIENCE)).map_err(ReplayError::system("connect to a replay process"))?;
+        let stderr = self.stderr.try_clone().map_err(ReplayError::system("connect to a replay process"))?;
+        self.send(&Request::Fork)?;
+        let descriptors = [theirs.as_raw_fd()];
+        let with = [ControlMessage::ScmRights(&descriptors)];
+        sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(&[0])], &with, MsgFlags::MSG_NOSIGNAL, None)
+            .map_err(|e| self.lost(&e.into()))?;
+        drop(theirs);
+        match self.receive()? {
+            Response::Forked => {}
+            other => return Err(self.unexpected(&other)),
+        }
+        let (interval, limit, since) = (self.interval, self.limit, Instant::now());
+        let mut copy = Self { interval, intervals: 1, child: None, socket, stderr, limit, since };
+        match copy.receive()? {
+            Response::Ready => Ok(copy),
+            other => Err(copy.unexpected(&other)),
+        }
+    }
+
+    /// Another handle of the socket, by which a run can be interrupted.
+    pub fn socket(&self) -> Result<UnixStream> {
+        self.socket.try_clone().map_err(ReplayError::system("connect to a replay process"))
+    }
+
+    /// Begins another piece of work, of which each has the time limit anew.
+    pub fn begin(&mut self) {
+        self.since = Instant::now();
+    }
+
     /// Sends a request.
     pub fn send(&mut self, request: &Request) -> Result<()> {
         control::send(&mut self.socket, request).map_err(|e| self.lost(&e))
@@ -109,7 +144,7 @@ impl Process {
 
     /// Receives the next response; [`Response::Failed`] becomes an error.
     pub fn receive(&mut self) -> Result<Response> {
-        let pid = self.child.id();
+        let pid = self.child.as_ref().map(Child::id);
         // A limit that no clock reaches is none.
         let until = self.limit.and_then(|limit| self.since.checked_add(limit));
         let mut patient = Patient { socket: &self.socket, pid, until, idle: 0, ticks: None };
@@ -118,7 +153,7 @@ impl Process {
         let is_done = received.as_ref().is_ok_and(|r| !matches!(r, Response::Output { .. } | Response::Ran(_)));
         if let (Some(limit), true) = (self.limit, !is_done && patient.is_overdue()) {
             // It fails only if it is gone already.
-            let _ = self.child.kill();
+            let _ = self.child.as_mut().map(Child::kill);
             return Err(ReplayError::Overdue { interval: self.interval, limit });
         }
         match received {
@@ -151,7 +186,7 @@ impl Process {
     /// Process id, for tests that kill it.
     #[cfg(test)]
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().map_or(0, Child::id)
     }
 
     fn lost(&mut self, error: &io::Error) -> ReplayError {
@@ -167,8 +202,9 @@ impl Process {
 
     /// The exit status, if the process ends by itself within a moment.
     fn wait_briefly(&mut self) -> Option<ExitStatus> {
+        let child = self.child.as_mut()?;
         for _ in 0..50 {
-            if let Ok(Some(status)) = self.child.try_wait() {
+            if let Ok(Some(status)) = child.try_wait() {
                 return Some(status);
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -187,15 +223,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if it is gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            // Both fail only if it is gone already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
 impl std::fmt::Debug for Process {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Process {{ {}, pid {} }}", self.interval, self.child.id())
+        write!(f, "Process {{ {}, pid {} }}", self.interval, self.child.as_ref().map_or(0, Child::id))
     }
 }
 
@@ -235,7 +273,8 @@ fn bounded_sink() -> io::Result<(File, File)> {
 /// Reads from the socket for as long as the process at its other end does anything.
 struct Patient<'a> {
     socket: &'a UnixStream,
-    pid: u32,
+    /// Not known of a copy.
+    pid: Option<u32>,
     /// When it has to be done.
     until: Option<Instant>,
     /// Looks since the last sign of life.
@@ -256,7 +295,9 @@ impl Read for Patient<'_> {
             match self.socket.read(out) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock && self.is_overdue() => return Err(e),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    let (dead, ticks) = processor_time(self.pid);
+                    // A copy that is gone has closed its end.
+                    let Some(pid) = self.pid else { continue };
+                    let (dead, ticks) = processor_time(pid);
                     if dead {
                         return Ok(0);
                     }

@@ -17,7 +17,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-replay-host", &[]),
     ("bugnet-replay", &["bugnet-format"]),
     ("bugnet", &["bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"]),
-    ("bugnet-tests", &["bugnet-format"]),
+    ("bugnet-tests", &["bugnet-format", "bugnet-replay"]),
     ("spec-harness", &["bugnet-replay", "bugnet-tests"]),
 ];
 

@@ -11,6 +11,9 @@ use std::fmt;
 pub struct Window {
     /// The first of these epochs.
     pub first: Epoch,
+    /// The last of them.
+    #[serde(skip)]
+    pub last: Epoch,
     /// Intervals in the log of earlier ones, which are left out.
     pub left_out: usize,
     /// Threads that are left out as a whole: they did nothing in these epochs.
@@ -19,7 +22,7 @@ pub struct Window {
 
 impl Window {
     /// All, of whatever epoch.
-    pub const ALL: Self = Self { first: Epoch(0), left_out: 0, threads_left_out: 0 };
+    pub const ALL: Self = Self { first: Epoch(0), last: Epoch(u64::MAX), left_out: 0, threads_left_out: 0 };
 
     /// Looks at the headers of all intervals of a process.
     ///
@@ -50,6 +53,7 @@ impl Window {
         let gone = |thread: &&Vec<Epoch>| !thread.is_empty() && before(thread) == thread.len();
         let window = Self {
             first,
+            last: Epoch(u64::MAX),
             left_out: epochs.iter().map(before).sum(),
             threads_left_out: epochs.iter().filter(gone).count(),
         };
@@ -58,6 +62,12 @@ impl Window {
             return Err(ReplayError::OutOfRange(what));
         }
         Ok(window)
+    }
+
+    /// One epoch alone.
+    #[must_use]
+    pub fn only(epoch: Epoch) -> Self {
+        Self { first: epoch, last: epoch, ..Self::ALL }
     }
 
     /// The intervals of a thread that lie in it.
@@ -69,6 +79,12 @@ impl Window {
         while let [first, rest @ ..] = intervals
             && self.first > Epoch(0)
             && log.header(IntervalId { thread, interval: *first })?.epoch < self.first
+        {
+            intervals = rest;
+        }
+        while let [rest @ .., last] = intervals
+            && self.last < Epoch(u64::MAX)
+            && log.header(IntervalId { thread, interval: *last })?.epoch > self.last
         {
             intervals = rest;
         }
@@ -85,7 +101,7 @@ impl Window {
 impl fmt::Display for Window {
     /// A line about where it begins; nothing if that is the start.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { first, left_out, threads_left_out } = self;
+        let Self { first, left_out, threads_left_out, .. } = self;
         if *first == Epoch(0) {
             return Ok(());
         }

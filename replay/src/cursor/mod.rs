@@ -1,0 +1,487 @@
+//! A process at a moment of its recorded execution, movable to any other.
+//!
+//! Time is the number of instructions that all threads of the process have executed in the order in which they are replayed. The
+//! log is divided into epochs, each of which begins with memory of which nothing is known; within one, copies of the replay
+//! process are what a cursor goes back to.
+
+mod interrupt;
+mod outline;
+mod place;
+mod snapshots;
+
+pub use bugnet_format::control::{Conditions, Event, WatchedRange};
+pub use interrupt::Interrupter;
+pub use place::{Place, Seek};
+
+use crate::error::{ReplayError, Result};
+use crate::log::Log;
+use crate::memory::Memory;
+use crate::order::{OrderedThread, Window};
+use crate::process::Process;
+use crate::stretch::Stretch;
+use crate::tools::Tools;
+use bugnet_format::control::{Hit, Hits, MAX_READ, Request, Response, Stop, Target};
+use bugnet_format::package::Segment;
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::{Addr, ProcessId, Tid};
+use outline::Outline;
+use snapshots::Snapshots;
+
+/// Which way to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// As the program ran.
+    Forward,
+    /// Against it.
+    Backward,
+}
+
+/// Why a run stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It came to where it was sent.
+    There,
+    /// A condition holds.
+    Condition(Event),
+    /// The log begins here.
+    Start,
+    /// The log ends here.
+    End,
+    /// It was interrupted.
+    Interrupted,
+}
+
+/// What a thread is doing.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// Where it is.
+    pub place: Place,
+    /// Whether it has ended, or its log has.
+    pub over: bool,
+    /// Its registers.
+    pub regs: RegisterFile,
+}
+
+/// The replay of the epoch in which the cursor is.
+#[derive(Debug)]
+struct Open {
+    /// Index of the epoch.
+    index: usize,
+    /// The time at its start.
+    begin: u64,
+    threads: Vec<OrderedThread>,
+    runs: Vec<Run>,
+    process: Process,
+    interrupter: Interrupter,
+    snapshots: Snapshots,
+    /// Where the process is: time in the epoch, the running thread by index, its instruction count and registers.
+    time: u64,
+    thread: usize,
+    at: u64,
+    regs: RegisterFile,
+    /// The condition that the last run met.
+    hit: Option<Hit>,
+    /// Whether it is at the epoch's end.
+    over: bool,
+}
+
+/// A process at a moment. Cursors are independent of each other; several may look at one log.
+#[derive(Debug)]
+pub struct Cursor<'a> {
+    tools: &'a Tools,
+    log: &'a Log,
+    pid: ProcessId,
+    outline: Outline,
+    interrupter: Interrupter,
+    open: Open,
+}
+
+/// The last time before a place that a condition held.
+enum Last {
+    /// Here.
+    Hit(Hit),
+    /// It did not in the epoch.
+    None,
+    /// The search was interrupted.
+    Interrupted,
+}
+
+/// A piece of the order in which the threads run.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Index of the thread.
+    thread: usize,
+    /// Its instruction counts at the start and at the end.
+    from: u64,
+    until: u64,
+    /// The time in the epoch at the start.
+    time: u64,
+}
+
+/// When which thread runs.
+fn runs(threads: &[OrderedThread], order: &[Segment]) -> Vec<Run> {
+    let mut at: Vec<u64> = threads.iter().map(OrderedThread::first).collect();
+    let mut time = 0;
+    let run = |segment: &Segment| {
+        let thread = segment.thread;
+        let (from, until) = (at[thread], segment.until.min(threads[thread].last()).max(at[thread]));
+        let run = Run { thread, from, until, time };
+        at[thread] = until;
+        time += until - from;
+        run
+    };
+    order.iter().map(run).collect()
+}
+
+impl Open {
+    fn new(
+        tools: &Tools,
+        log: &Log,
+        pid: ProcessId,
+        outline: &Outline,
+        index: usize,
+        interrupter: Interrupter,
+    ) -> Result<Self> {
+        let Some((epoch, begin)) = outline.epoch(index) else {
+            return Err(ReplayError::OutOfRange(format!("process {pid} has no epoch with index {index}")));
+        };
+        let stretch = Stretch::read(log, pid, &Window::only(epoch))?;
+        let mut process = stretch.start(tools, log)?;
+        if stretch.threads.threads.len() > 1 {
+            // What one thread finds in memory need not be what another one left there: the kernel may have written between them.
+            process.send(&Request::Compare)?;
+            match process.receive()? {
+                Response::Ready => {}
+                other => return Err(process.unexpected(&other)),
+            }
+        }
+        let mut snapshots = Snapshots::default();
+        snapshots.add(0, process.fork()?, 0);
+        interrupter.follow(&process)?;
+        let mut open = Self {
+            index,
+            begin,
+            runs: runs(&stretch.threads.threads, stretch.order()),
+            threads: stretch.threads.threads,
+            process,
+            interrupter,
+            snapshots,
+            time: 0,
+            thread: 0,
+            at: 0,
+            regs: RegisterFile::default(),
+            hit: None,
+            over: false,
+        };
+        open.run(Target::Time(0), Hits::Ignore)?;
+        Ok(open)
+    }
+
+    /// Runs the process.
+    fn run(&mut self, target: Target, hits: Hits) -> Result<Stop> {
+        self.process.begin();
+        self.process.send(&Request::RunTo { target, hits, output: false })?;
+        match self.process.receive()? {
+            Response::Stopped { stop, thread, at, time, hit, regs, .. } => {
+                if thread as usize >= self.threads.len() {
+                    return Err(ReplayError::OutOfRange(format!("the replay process speaks of a thread {thread}")));
+                }
+                (self.time, self.thread, self.at, self.regs, self.hit) = (time, thread as usize, at, *regs, hit);
+                self.over = matches!(stop, Stop::End | Stop::CutOff);
+                if let Stop::Divergence { what, .. } = stop {
+                    let place = self.place();
+                    return Err(ReplayError::OutOfRange(format!(
+                        "replay goes another way than the recording at {place}: {what}"
+                    )));
+                }
+                Ok(stop)
+            }
+            other => Err(self.process.unexpected(&other)),
+        }
+    }
+
+    /// Where the running thread is.
+    fn place(&self) -> Place {
+        self.place_of(self.thread, self.at)
+    }
+
+    fn place_of(&self, thread: usize, at: u64) -> Place {
+        let thread = &self.threads[thread];
+        let (interval, position) = thread.place(at);
+        Place { tid: thread.id.tid, interval, position }
+    }
+
+    /// Makes the process one that is at a time or before it, the nearest there is.
+    fn go_back(&mut self, time: u64) -> Result<()> {
+        let known = self.snapshots.before(time);
+        if self.time <= time && known.as_ref().is_some_and(|(at, _)| *at <= self.time) {
+            return Ok(());
+        }
+        let Some((at, snapshot)) = known else {
+            return Err(ReplayError::OutOfRange("an epoch has lost its start".into()));
+        };
+        self.process = snapshot.fork()?;
+        (self.time, self.over) = (at, false);
+        self.interrupter.follow(&self.process)
+    }
+
+    /// Goes to a time of the epoch, and leaves copies on the way.
+    fn go_to(&mut self, time: u64) -> Result<Stop> {
+        self.go_back(time)?;
+        self.set_conditions(&Conditions::default())?;
+        for stop in Snapshots::on_the_way(self.time, time) {
+            if self.run(Target::Time(stop), Hits::Ignore)? != Stop::Reached {
+                break;
+            }
+            self.snapshots.add(stop, self.process.fork()?, time);
+        }
+        self.run(Target::Time(time), Hits::Ignore)
+    }
+
+    fn set_conditions(&mut self, conditions: &Conditions) -> Result<()> {
+        self.process.send(&Request::Conditions(conditions.clone()))?;
+        match self.process.receive()? {
+            Response::Ready => Ok(()),
+            other => Err(self.process.unexpected(&other)),
+        }
+    }
+
+    /// The last hit before a time of the epoch.
+    fn last_hit(&mut self, conditions: &Conditions, before: u64) -> Result<Last> {
+        let mut until = before;
+        while until > 0 {
+            let Some((from, snapshot)) = self.snapshots.before(until - 1) else { break };
+            self.process = snapshot.fork()?;
+            self.interrupter.follow(&self.process)?;
+            self.set_conditions(conditions)?;
+            let stop = self.run(Target::Time(until), Hits::Last)?;
+            if stop == Stop::Interrupted || self.interrupter.take() {
+                return Ok(Last::Interrupted);
+            }
+            match self.hit {
+                // What records bring at the very place from which the search began is there already.
+                Some(hit) if hit.time >= before => until = before - 1,
+                Some(hit) => return Ok(Last::Hit(hit)),
+                None => until = from,
+            }
+        }
+        Ok(Last::None)
+    }
+
+    /// The time in the epoch at which a thread executes its instruction number `at`, or comes to its end.
+    fn time_of(&self, thread: usize, at: u64) -> u64 {
+        let runs = || self.runs.iter().filter(|run| run.thread == thread);
+        let run = runs().find(|run| (run.from..run.until).contains(&at)).or_else(|| runs().next_back());
+        run.map_or(0, |run| run.time + at.clamp(run.from, run.until) - run.from)
+    }
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at the start of a process, or where the log begins to have all of it.
+    ///
+    /// # Errors
+    /// The log does not hold the process, or the replay process cannot be started.
+    pub fn open(tools: &'a Tools, log: &'a Log, pid: ProcessId) -> Result<Self> {
+        let outline = Outline::of(log, pid)?;
+        let interrupter = Interrupter::default();
+        let open = Open::new(tools, log, pid, &outline, 0, interrupter.clone())?;
+        Ok(Self { tools, log, pid, outline, interrupter, open })
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn pid(&self) -> ProcessId {
+        self.pid
+    }
+
+    /// Instructions that all threads have executed.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.open.begin.saturating_add(self.open.time)
+    }
+
+    /// The time at the end.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.outline.end
+    }
+
+    /// Where the thread is that executes the next instruction.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.open.place()
+    }
+
+    /// Its registers.
+    #[must_use]
+    pub fn regs(&self) -> &RegisterFile {
+        &self.open.regs
+    }
+
+    /// The threads that do something in the present epoch, as they are now.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn threads(&mut self) -> Result<Vec<Thread>> {
+        let mut threads = Vec::new();
+        for index in 0..self.open.threads.len() {
+            self.open.process.send(&Request::Registers { thread: index as u32 })?;
+            match self.open.process.receive()? {
+                Response::Registers { at, over, regs } => {
+                    threads.push(Thread { place: self.open.place_of(index, at), over, regs: *regs });
+                }
+                other => return Err(self.open.process.unexpected(&other)),
+            }
+        }
+        Ok(threads)
+    }
+
+    /// All threads that the log has, with their intervals.
+    pub fn all_threads(&self) -> impl Iterator<Item = (Tid, std::ops::RangeInclusive<u64>)> {
+        self.outline.threads()
+    }
+
+    /// By which runs of this cursor can be interrupted.
+    #[must_use]
+    pub fn interrupter(&self) -> Interrupter {
+        self.interrupter.clone()
+    }
+
+    fn enter(&mut self, index: usize) -> Result<()> {
+        if index != self.open.index {
+            self.open = Open::new(self.tools, self.log, self.pid, &self.outline, index, self.interrupter.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Goes somewhere. A time or a position behind the end of all means the end.
+    ///
+    /// # Errors
+    /// The log does not hold the place, or the replay process is lost.
+    pub fn seek(&mut self, to: Seek) -> Result<Stopped> {
+        match to {
+            Seek::Start => self.go_to_time(0),
+            Seek::End => self.go_to_time(self.outline.end),
+            Seek::Time(time) => self.go_to_time(time),
+            Seek::Place(place) => self.go_to_place(place),
+        }
+    }
+
+    fn go_to_time(&mut self, time: u64) -> Result<Stopped> {
+        let time = time.min(self.outline.end);
+        self.enter(self.outline.at(time))?;
+        self.open.go_to(time - self.open.begin.min(time))?;
+        Ok(if time == self.outline.end { Stopped::End } else { Stopped::There })
+    }
+
+    fn go_to_place(&mut self, place: Place) -> Result<Stopped> {
+        let Some((index, before)) = self.outline.of_interval(place.tid, place.interval) else {
+            let holds: Vec<_> = self
+                .outline
+                .threads()
+                .map(|(tid, parts)| format!("{tid}/{}..{}", parts.start(), parts.end()))
+                .collect();
+            let holds = holds.join(", ");
+            return Err(ReplayError::OutOfRange(format!("the log does not hold {place}; it holds {holds}")));
+        };
+        self.enter(index)?;
+        let Some(thread) = self.open.threads.iter().position(|thread| thread.id.tid == place.tid) else {
+            return Err(ReplayError::OutOfRange(format!("the log does not hold {place}")));
+        };
+        let time = self.open.time_of(thread, before.saturating_add(place.position.0));
+        self.go_to_time(self.open.begin.saturating_add(time))
+    }
+
+    /// Executes one instruction, or goes back by one.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn step(&mut self, direction: Direction) -> Result<Stopped> {
+        let now = self.time();
+        match direction {
+            Direction::Forward if now >= self.outline.end => Ok(Stopped::End),
+            Direction::Forward => self.go_to_time(now + 1),
+            Direction::Backward if now == 0 => Ok(Stopped::Start),
+            Direction::Backward => self.go_to_time(now - 1),
+        }
+    }
+
+    /// Runs until a condition holds. Forwards, it stops before the instruction, but behind one that accesses watched memory;
+    /// backwards, always before it.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn run(&mut self, direction: Direction, conditions: &Conditions) -> Result<Stopped> {
+        // What was asked for before this run is none of its business.
+        self.interrupter.take();
+        match direction {
+            Direction::Forward => self.run_forward(conditions),
+            Direction::Backward => self.run_backward(conditions),
+        }
+    }
+
+    fn run_forward(&mut self, conditions: &Conditions) -> Result<Stopped> {
+        loop {
+            self.open.set_conditions(conditions)?;
+            match self.open.run(Target::End, Hits::Stop)? {
+                Stop::Hit => {
+                    if let Some(hit) = self.open.hit {
+                        return Ok(Stopped::Condition(hit.what));
+                    }
+                }
+                Stop::Interrupted => return Ok(Stopped::Interrupted),
+                _ if self.interrupter.take() => return Ok(Stopped::Interrupted),
+                _ if self.outline.epoch(self.open.index + 1).is_none() => return Ok(Stopped::End),
+                _ => {
+                    self.enter(self.open.index + 1)?;
+                    // A run begins behind its first instruction's conditions.
+                    if conditions.addresses.contains(&self.open.regs.rip) {
+                        return Ok(Stopped::Condition(Event::Address(self.open.regs.rip)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn run_backward(&mut self, conditions: &Conditions) -> Result<Stopped> {
+        let mut before = self.open.time;
+        loop {
+            match self.open.last_hit(conditions, before)? {
+                Last::Hit(hit) => {
+                    self.open.go_to(hit.time)?;
+                    return Ok(Stopped::Condition(hit.what));
+                }
+                Last::None => {}
+                Last::Interrupted => return Ok(Stopped::Interrupted),
+            }
+            let Some(index) = self.open.index.checked_sub(1) else {
+                self.open.go_to(0)?;
+                return Ok(Stopped::Start);
+            };
+            let end = self.open.begin;
+            self.enter(index)?;
+            before = end - self.open.begin;
+        }
+    }
+}
+
+impl Memory for Cursor<'_> {
+    fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        while (out.len() as u64) < len {
+            let ask = (len - out.len() as u64).min(MAX_READ);
+            let Some(at) = addr.0.checked_add(out.len() as u64) else { break };
+            self.open.process.send(&Request::ReadMemory { addr: at, len: ask })?;
+            match self.open.process.receive()? {
+                Response::Memory(bytes) if bytes.len() as u64 <= ask => {
+                    out.extend_from_slice(&bytes);
+                    if (bytes.len() as u64) < ask {
+                        break;
+                    }
+                }
+                other => return Err(self.open.process.unexpected(&other)),
+            }
+        }
+        Ok(out)
+    }
+}

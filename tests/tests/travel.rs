@@ -1,0 +1,173 @@
+//! Going through recorded executions in both directions: wherever one goes, and from wherever, registers and memory are those of a
+//! straight run.
+
+use anyhow::{Context, Result, bail, ensure};
+use bugnet_format::regs::{RSP, RegisterFile};
+use bugnet_format::types::Addr;
+use bugnet_replay::cursor::{Conditions, Cursor, Direction, Event, Place, Seek, Stopped, WatchedRange};
+use bugnet_replay::log::Log;
+use bugnet_replay::memory::Memory;
+use bugnet_replay::tools::Tools;
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run};
+use bugnet_tests::threaded::programs;
+use std::collections::BTreeMap;
+
+/// Places of the straight run with which others are compared.
+const PLACES: usize = 60;
+/// Moves that are made between them.
+const MOVES: usize = 150;
+
+/// What there is to see at a time.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    place: Place,
+    regs: RegisterFile,
+    stack: Vec<u8>,
+    others: Vec<(Place, RegisterFile)>,
+}
+
+fn look(cursor: &mut Cursor<'_>) -> Result<Seen> {
+    let (place, regs) = (cursor.place(), cursor.regs().clone());
+    let stack = cursor.read_memory(Addr(regs.gpr[RSP] & !63), 256)?;
+    let mut others: Vec<_> = cursor.threads()?.into_iter().map(|thread| (thread.place, thread.regs)).collect();
+    others.retain(|(other, _)| other.tid != place.tid);
+    Ok(Seen { place, regs, stack, others })
+}
+
+/// Records a program, and opens its log.
+fn with_log(
+    name: &str,
+    command: impl FnOnce(&Workshop) -> Result<Vec<String>>,
+    options: &[&str],
+    check: impl FnOnce(&Tools, &Log) -> Result<()>,
+) -> Result<()> {
+    let workshop = Workshop::new(name)?;
+    let command = command(&workshop)?;
+    let path = workshop.path.join("log");
+    let recorded = run(&mut Job::new(&workshop.path, command.iter().map(String::as_str)).recorded(&path, options)?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let tools = Tools::locate_for(&binary()?, None)?;
+    check(&tools, &Log::open(&path)?)?;
+    workshop.done()
+}
+
+/// Random moves between places of a straight run, by time, by position and by single steps.
+fn moves_agree(tools: &Tools, log: &Log) -> Result<()> {
+    let pid = log.processes()?.last().context("no process")?.0;
+    let mut random = fastrand::Rng::with_seed(4711);
+    let mut cursor = Cursor::open(tools, log, pid)?;
+    let end = cursor.end();
+    ensure!(end > 10_000, "a program of {end} instructions");
+    let mut seen = BTreeMap::new();
+    let mut times: Vec<u64> = (0..PLACES).map(|_| random.u64(0..end)).chain([0, 1, end - 1, end]).collect();
+    // Neighbours, for steps.
+    times.extend(times.clone().iter().map(|time| (time + 1).min(end)));
+    times.sort_unstable();
+    times.dedup();
+    for time in &times {
+        cursor.seek(Seek::Time(*time))?;
+        ensure!(cursor.time() == *time, "asked for {time}, at {}", cursor.time());
+        seen.insert(*time, look(&mut cursor)?);
+    }
+    for number in 0..MOVES {
+        let time = times[random.usize(0..times.len())];
+        let wanted = &seen[&time];
+        let how = random.u8(0..4);
+        match how {
+            0 if time < end && seen.contains_key(&(time + 1)) => {
+                cursor.seek(Seek::Time(time + 1))?;
+                cursor.step(Direction::Backward)?;
+            }
+            1 if time > 0 && seen.contains_key(&(time - 1)) => {
+                cursor.seek(Seek::Time(time - 1))?;
+                cursor.step(Direction::Forward)?;
+            }
+            // Another thread may be the next one at the same position.
+            2 if time < end => {
+                cursor.seek(Seek::Place(wanted.place))?;
+            }
+            _ => {
+                cursor.seek(Seek::Time(time))?;
+            }
+        }
+        ensure!(cursor.time() == time, "move {number} ({how}) went to {} and not to {time}", cursor.time());
+        let found = look(&mut cursor)?;
+        ensure!(found == *wanted, "move {number} ({how}) to {time}: {found:#?}\nand not {wanted:#?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn moves_through_a_calculator_agree_with_a_straight_run() -> Result<()> {
+    let command = |workshop: &Workshop| {
+        std::fs::write(workshop.path.join("sums.bc"), "for (i = 0; i < 300; i++) s += i ^ 3 / 7\ns\n")?;
+        Ok(["/usr/bin/bc", "sums.bc"].map(str::to_owned).to_vec())
+    };
+    with_log("travel-bc", command, &["--interval", "100k"], moves_agree)
+}
+
+#[test]
+fn moves_through_threads_agree_with_a_straight_run() -> Result<()> {
+    for (name, args) in [("barriers", "20"), ("lock_ping_pong", "200")] {
+        let command = |workshop: &Workshop| {
+            let programs = programs()?;
+            let program = programs.iter().find(|program| program.name == name).context("no such program")?;
+            let binary = program.build("O1", &workshop.path)?;
+            Ok(vec![binary.to_string_lossy().into_owned(), args.to_owned()])
+        };
+        with_log(&format!("travel-{name}"), command, &["--interval", "50k"], moves_agree)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_met_forwards_is_met_backwards() -> Result<()> {
+    let command = |workshop: &Workshop| {
+        std::fs::write(workshop.path.join("sums.bc"), "for (i = 0; i < 60; i++) s += i ^ 3 / 7\ns\n")?;
+        Ok(["/usr/bin/bc", "sums.bc"].map(str::to_owned).to_vec())
+    };
+    with_log("travel-conditions", command, &["--interval", "100k"], |tools, log| {
+        let pid = log.processes()?.last().context("no process")?.0;
+        let mut cursor = Cursor::open(tools, log, pid)?;
+        let end = cursor.end();
+        // An instruction in the middle, and a word on the stack there.
+        cursor.seek(Seek::Time(end / 2))?;
+        let (rip, rsp) = (cursor.regs().rip, cursor.regs().gpr[RSP]);
+        let range = WatchedRange { addr: rsp, len: 8, reads: false, writes: true };
+        let conditions = [
+            Conditions { addresses: vec![rip], ..Conditions::default() },
+            Conditions { ranges: vec![range], ..Conditions::default() },
+            Conditions { all_calls: true, ..Conditions::default() },
+        ];
+        for conditions in conditions {
+            let is_access = !conditions.ranges.is_empty();
+            let mut forwards = Vec::new();
+            cursor.seek(Seek::Start)?;
+            loop {
+                match cursor.run(Direction::Forward, &conditions)? {
+                    Stopped::Condition(Event::Outside { .. }) => {}
+                    Stopped::Condition(_) => forwards.push(cursor.time() - u64::from(is_access)),
+                    Stopped::End => break,
+                    other => bail!("forwards: {other:?}"),
+                }
+                ensure!(forwards.len() < 100_000, "no end");
+            }
+            ensure!(!forwards.is_empty(), "{conditions:?} never held");
+            let mut backwards = Vec::new();
+            cursor.seek(Seek::End)?;
+            // Of many, the last ones.
+            while backwards.len() < 60 {
+                match cursor.run(Direction::Backward, &conditions)? {
+                    Stopped::Condition(Event::Outside { .. }) => {}
+                    Stopped::Condition(_) => backwards.push(cursor.time()),
+                    Stopped::Start => break,
+                    other => bail!("backwards: {other:?}"),
+                }
+            }
+            forwards.reverse();
+            forwards.truncate(backwards.len());
+            ensure!(forwards == backwards, "{conditions:?}: {forwards:?} and {backwards:?}");
+        }
+        Ok(())
+    })
+}
