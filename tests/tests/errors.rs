@@ -100,8 +100,9 @@ fn another_version() -> Result<()> {
     fs::write(&interval, whole)?;
     let meta = log.join("recording.json");
     let json = fs::read_to_string(&meta)?;
-    let changed = json.replace("\"format_version\": 1", "\"format_version\": 999");
-    ensure!(changed != json, "recording.json has no format_version 1");
+    let changed =
+        json.replace(&format!("\"format_version\": {}", bugnet_format::FORMAT_VERSION), "\"format_version\": 999");
+    ensure!(changed != json, "recording.json has no format_version");
     fs::write(&meta, changed)?;
     for command in ["replay", "info", "dump", "check"] {
         must_fail(command, &log, BAD_LOG, &["version 999", "use the bugnet that made it"])?;

@@ -103,7 +103,8 @@ fn bad_logs() {
     }
     let meta = place.path("log/recording.json");
     let json = fs::read_to_string(&meta).unwrap();
-    fs::write(&meta, json.replace("\"format_version\": 1", "\"format_version\": 99")).unwrap();
+    let version = format!("\"format_version\": {}", bugnet_format::FORMAT_VERSION);
+    fs::write(&meta, json.replace(&version, "\"format_version\": 99")).unwrap();
     for command in ["replay", "info", "dump", "check"] {
         assert_fails(&place.run(&[command]), 3, &["version 99"]);
     }
