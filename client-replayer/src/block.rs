@@ -120,6 +120,7 @@ pub unsafe extern "C" fn on_block(
     if opaque {
         instead(&block, engine, instrs[count]);
     }
+    note_x87_status(&block, engine, program, instrs.get(count).copied());
     observe(&block, engine, program, |index| index as i64 - count as i64);
     engine.sites.span_mut(span).borrowed = lending.end(&block, &engine.stub);
     FLAGS
@@ -152,6 +153,25 @@ fn own_instructions(block: &Block, engine: &mut Engine, mut instrs: Instrs) -> O
     // SAFETY: the copy stays until the next block begins.
     let instrs = unsafe { block.decode_apps(start, copy, |instr| runs(block, instr, code)) };
     Own { instrs, is_none: false }
+}
+
+/// Behind the last instruction of a block that may change x87 status, takes note of that; see [`crate::stub::Shared::x87_status`].
+/// `behind`: what stands behind these instructions.
+fn note_x87_status(block: &Block, engine: &Engine, instrs: &[Instr], behind: Option<Instr>) {
+    let Some(last) = instrs.iter().rposition(|instr| changes_x87_status(&engine.code.instruction(instr.pc()))) else {
+        return;
+    };
+    let next = instrs.get(last + 1).copied().or(behind);
+    block.meta(next, block.raw(&engine.stub.save_x87_status()));
+}
+
+/// Whether an instruction with these bytes may change the x87 status word: those that escape to the unit, and those that restore
+/// its state.
+fn changes_x87_status(bytes: &[u8]) -> bool {
+    let is_prefix =
+        |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3 | 0x9b);
+    let start = bytes.iter().take_while(|byte| is_prefix(byte)).count();
+    matches!(bytes[start..], [0xd8..=0xdf, ..] | [0x0f, 0xae | 0xc7, ..])
 }
 
 /// Whether the client is called before each instruction of a block, for what observes it.
@@ -297,6 +317,7 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     if opaque {
         instead(block, engine, instrs[program.len()]);
     }
+    note_x87_status(block, engine, program, behind);
     // Up to the call, the counter counts from the copy's start.
     let count = program.len() as i64;
     observe(block, engine, program, |index| if index < before { index as i64 } else { index as i64 - count });

@@ -134,8 +134,6 @@ pub struct Engine {
     exact_flags: bool,
     /// Code pages that change in the package.
     changing: HashSet<u64>,
-    /// The x87 status word before an instruction behind which DynamoRIO may find no code, although some is due.
-    x87_status: u16,
     /// Code that was put over what memory holds until DynamoRIO has seen it, and what memory holds.
     shown: Option<(u64, Vec<u8>)>,
     /// Where execution is to stop.
@@ -186,7 +184,6 @@ impl Engine {
             unknown_flags: 0,
             exact_flags: false,
             changing: HashSet::new(),
-            x87_status: 0,
             shown: None,
             target: Target::End,
             time_base: 0,
@@ -267,9 +264,9 @@ impl Engine {
 
     /// A signal came: DynamoRIO has found no code where something is due, or where the thread has some, or it is a divergence.
     fn resolve(&mut self, what: String) -> Result<(), Trouble> {
+        // On its way here, DynamoRIO has cleared the exception flags.
+        fpu::raise_flags(self.stub.shared().x87_status as u16);
         if self.position == self.due {
-            // On its way here, DynamoRIO has cleared the exception flags.
-            fpu::raise_flags(std::mem::take(&mut self.x87_status));
             return self.advance();
         }
         if self.show_code()? { Ok(()) } else { Err(divergence(what)) }
@@ -399,7 +396,6 @@ impl Engine {
         let position = self.position;
         let Some(seq) = self.context().code_behind(position) else { return Ok(false) };
         if !self.leaves_code_alone(seq) {
-            self.x87_status = fpu::status();
             return Ok(false);
         }
         self.take_code(seq)?;
@@ -505,6 +501,7 @@ impl Engine {
         self.stub.set_segment_base(Base::Gs, self.machine.gs_base);
         let shared = self.stub.shared();
         shared.lent = self.machine.get(COUNTER.0.into());
+        shared.x87_status = fpu::status().into();
         self.machine.complete();
         self.machine.correct(COUNTER.0.into(), shared.left);
         self.machine.redirect(self.machine.pc)

@@ -25,6 +25,9 @@ pub struct Shared {
     rcx: u64,
     /// Where the code cache goes on behind the call, except at [`crate::site::Site::Crossing`].
     pub resume: u64,
+    /// The x87 status word behind the last instruction that may have changed it: DynamoRIO clears the exception flags on the way
+    /// to a signal that it forges where it finds no code.
+    pub x87_status: u64,
     /// Number of the site that calls.
     pub site: u64,
     /// Address of the assembly of [`light`].
@@ -102,6 +105,12 @@ impl Stub {
         // `mov rcx, r11`. The upper half, in the lower one by `bswap rcx`, is zero if the number is not negative.
         let test: &[u8] = &[0x4c, 0x89, 0xd9, 0x48, 0x0f, 0xc9, 0x67, 0xe3, 5];
         [STORE_RCX, &rcx, lea, test].concat()
+    }
+
+    /// Machine code that puts the x87 status word into its slot.
+    pub fn save_x87_status(&self) -> Vec<u8> {
+        // `fnstsw gs:[slot]`
+        [&[0x65, 0xdd, 0x3c, 0x25][..], &self.slots.at(offset_of!(Shared, x87_status))].concat()
     }
 
     /// Machine code that puts the count into its slot.
