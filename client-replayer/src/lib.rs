@@ -19,6 +19,7 @@
 //! - `watch`: what was run at an address, and what wrote it
 //! - `accesses`: what an instruction is going to read and write
 //! - `conditions`: what an execution is watched for; `fork`: copies of the process, to go back to
+//! - `touched`: which bytes of memory are known
 //! - `confine`: the system calls that the process keeps
 //! - `compare`: whether the memory of all threads explains what each of them read
 //!
@@ -49,6 +50,7 @@ mod slots;
 mod state;
 mod stub;
 mod tags;
+mod touched;
 mod watch;
 
 use bugnet_dr::sys;

@@ -8,6 +8,7 @@
 //! writable without its knowledge.
 
 use crate::code::Code;
+use crate::touched::Touched;
 use crate::watch::Watch;
 use bugnet_dr::sys;
 use bugnet_dr::zeroing;
@@ -77,6 +78,8 @@ pub struct Memory {
     chunks: HashMap<u64, Chunk>,
     /// What is watched, if anything.
     pub watch: Option<Watch>,
+    /// Which bytes are known, if that is kept track of.
+    pub touched: Option<Touched>,
     window: Range<u64>,
     /// Writable pages that were written to lately, by the lowest bits of their numbers.
     recent: [u64; RECENT],
@@ -116,6 +119,7 @@ impl Memory {
             window,
             recent: [NO_PAGE; RECENT],
             installed: HashMap::new(),
+            touched: None,
             resets: 0,
         }
     }
@@ -198,6 +202,9 @@ impl Memory {
         if let Some(watch) = &mut self.watch {
             // SAFETY: the watch asks for bytes among those that are about to be written, see below.
             watch.put(addr, bytes, |at| unsafe { (at as *const u8).read() });
+        }
+        if let Some(touched) = &mut self.touched {
+            touched.know(addr, bytes.len() as u64);
         }
         // SAFETY: the bytes are the recorded program's and writable, as was just made sure; the only thread that uses
         // them waits for this call.
@@ -298,6 +305,11 @@ impl Memory {
             }
         }
         Ok(())
+    }
+
+    /// From here on, which bytes are known is kept track of; only at a package's start.
+    pub fn track(&mut self) {
+        self.touched = Some(Touched::new(self.installed.keys().copied()));
     }
 
     /// Makes memory what it is at a package's start: the picture `seq` of the code, zeros elsewhere.

@@ -177,6 +177,16 @@ pub enum Request {
         /// Bytes, at most [`MAX_WATCH`].
         len: u64,
     },
+    /// Keep track of which bytes of memory are known, from the interval's start on: answered by [`Response::Watching`], and allowed
+    /// before the first [`Request::RunTo`] only. Such a replay is slow.
+    Track,
+    /// As [`Request::ReadMemory`], with what is known of it; answered by [`Response::Known`].
+    ReadKnown {
+        /// First byte.
+        addr: u64,
+        /// Bytes, at most [`MAX_READ`].
+        len: u64,
+    },
     /// What wrote the watched bytes last: answered by [`Response::Writers`].
     Writers,
     /// Take up another package of the same recorded process, at its start. It follows the message, as so many bytes, and
@@ -349,7 +359,15 @@ pub enum Response {
     Refused(String),
     /// Answer to [`Request::ReadMemory`]: the bytes from the address up to the first that replay has no page for.
     Memory(Vec<u8>),
-    /// Answer to [`Request::Watch`].
+    /// Answer to [`Request::ReadKnown`].
+    Known {
+        /// As in [`Response::Memory`].
+        bytes: Vec<u8>,
+        /// A bit for each byte, the first one lowest: the interval's instructions or records have said what it is. Empty where nothing
+        /// keeps track of that.
+        known: Vec<u8>,
+    },
+    /// Answer to [`Request::Watch`] and [`Request::Track`].
     Watching,
     /// What is watched was run with new bytes; comes before the answer to a [`Request::RunTo`].
     Ran(Ran),

@@ -10,7 +10,7 @@
 //!     t<tid>[.<before>]/      one folder a thread
 //!       <interval>.bni        interval files, 8 digits or more
 //!       tail, tail2           records that wait for their frame; absent after a clean end
-//!   elf/<name>.zst            copies of ELF files, for symbols
+//!   elf/<name>.zst            copies of ELF files and of the files that hold their debug information, for symbols
 //! ```
 
 use crate::code::CodeStore;

@@ -16,12 +16,12 @@
 //! - `robust`: what it changes when a thread ends
 
 mod notes;
-mod origin;
+pub(crate) mod origin;
 mod pages;
 mod picture;
 mod requests;
 mod robust;
-mod system;
+pub(crate) mod system;
 
 pub use origin::MAX_THREADS;
 

@@ -103,6 +103,16 @@ impl Engine {
                 self.memory.watch = Some(Watch::new(addr, len.min(control::MAX_WATCH), &self.code));
                 Response::Watching
             }
+            Request::Track => {
+                self.must_be_new("what is to be kept track of")?;
+                self.memory.track();
+                Response::Watching
+            }
+            Request::ReadKnown { addr, len } => {
+                let bytes = self.memory.read(addr, len.min(control::MAX_READ));
+                let known = self.memory.touched.as_ref().map(|touched| touched.known(addr, bytes.len()));
+                Response::Known { bytes, known: known.unwrap_or_default() }
+            }
             Request::Writers => {
                 Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
             }
