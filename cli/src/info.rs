@@ -4,6 +4,7 @@ use crate::args::{InfoArgs, TimeArg};
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::handled::{self, Handled, Place};
+use crate::next;
 use crate::order;
 use crate::processes::{Table, end, quoted, selected};
 use crate::record::{describe_ending, size_of};
@@ -259,7 +260,14 @@ impl fmt::Display for Info {
                 writeln!(f, "\nprocess {id} ({name}) crashed: {}; bugnet info -p {id} says more", end(&process.end))?;
             }
         }
-        self.crashes.iter().try_for_each(|crash| write!(f, "\n{crash}"))
+        self.crashes.iter().try_for_each(|crash| write!(f, "\n{crash}"))?;
+        if let Some(crash) = self.crashes.first() {
+            writeln!(f, "\nnext:")?;
+            for step in next::steps(&self.path, crash) {
+                writeln!(f, "  {}\n      {}", one_line(&step.command), step.what)?;
+            }
+        }
+        Ok(())
     }
 }
 

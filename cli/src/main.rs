@@ -8,6 +8,7 @@ mod failure;
 mod find_log;
 mod handled;
 mod info;
+mod next;
 mod number;
 mod order;
 mod processes;

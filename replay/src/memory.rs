@@ -12,6 +12,14 @@ pub trait Memory {
     /// # Errors
     /// Whoever has the memory cannot be asked any more.
     fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>>;
+
+    /// `len` bytes from `addr` on, or fewer; `None` for each that is not known.
+    ///
+    /// # Errors
+    /// As for [`Self::read_memory`].
+    fn read_known(&mut self, addr: Addr, len: u64) -> Result<Vec<Option<u8>>> {
+        Ok(self.read_memory(addr, len)?.into_iter().map(Some).collect())
+    }
 }
 
 /// Memory as the log itself holds it for an interval's end: the stack of a crash.

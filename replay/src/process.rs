@@ -175,6 +175,7 @@ impl Process {
             Response::Registers { .. } => "Registers",
             Response::Compared(_) => "Compared",
             Response::Refused(_) => "Refused",
+            Response::Known { .. } => "Known",
             Response::Watching => "Watching",
             Response::Ran(_) => "Ran",
             Response::Writers(_) => "Writers",

@@ -206,6 +206,19 @@ impl Session {
         }
     }
 
+    /// Keeps track of which bytes of memory are known, so that [`Memory::read_known`] tells zeros that the program has seen from
+    /// bytes that it never looked at. Only at the interval's start; the replay becomes slow.
+    ///
+    /// # Errors
+    /// Instructions were executed already, or the replay process is lost.
+    pub fn track(&mut self) -> Result<()> {
+        self.process.send(&Request::Track)?;
+        match self.process.receive()? {
+            Response::Watching => Ok(()),
+            other => Err(self.process.unexpected(&other)),
+        }
+    }
+
     /// As [`Self::run_to`], and hands `sink` each run of the watched instruction with bytes other than at the last one.
     ///
     /// # Errors
@@ -333,7 +346,43 @@ impl Memory for Session {
         }
         Ok(out)
     }
+
+    /// Where nothing keeps track of what is known (see [`Session::track`]), a byte that is not zero is: memory begins as zero.
+    fn read_known(&mut self, addr: Addr, len: u64) -> Result<Vec<Option<u8>>> {
+        let mut out = Vec::new();
+        while (out.len() as u64) < len {
+            let left = len - out.len() as u64;
+            let Some(at) = addr.0.checked_add(out.len() as u64) else { break };
+            let mut ask = left.min(MAX_KNOWN);
+            if self.stop == Some(Stop::End) {
+                let known = self.snapshots.at(at);
+                if !known.is_empty() {
+                    let take = usize::try_from(left).map_or(known.len(), |left| left.min(known.len()));
+                    out.extend(known[..take].iter().copied().map(Some));
+                    continue;
+                }
+                ask = ask.min(self.snapshots.next_after(at).map_or(u64::MAX, |next| next - at));
+            }
+            self.process.send(&Request::ReadKnown { addr: at, len: ask })?;
+            match self.process.receive()? {
+                Response::Known { bytes, known } if bytes.len() as u64 <= ask => {
+                    let is_known = |number: usize, byte: u8| match known.get(number / 8) {
+                        Some(bits) => bits >> (number % 8) & 1 == 1,
+                        None => known.is_empty() && byte != 0,
+                    };
+                    out.extend(bytes.iter().enumerate().map(|(n, byte)| is_known(n, *byte).then_some(*byte)));
+                    // What replay has no page for is not known.
+                    out.extend(std::iter::repeat_n(None, (ask - bytes.len() as u64) as usize));
+                }
+                other => return Err(self.process.unexpected(&other)),
+            }
+        }
+        Ok(out)
+    }
 }
+
+/// Most bytes that are asked for with what is known of them, at a time.
+const MAX_KNOWN: u64 = 1 << 16;
 
 #[cfg(test)]
 mod tests {

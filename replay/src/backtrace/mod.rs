@@ -1,10 +1,12 @@
 //! Who called whom: unwinds a stopped thread from its registers and memory.
 
-mod cfi;
-
-use crate::error::Result;
+use crate::crash::Scope;
+use crate::error::{ReplayError, Result};
 use crate::memory::Memory;
 use crate::symbols::{Place, Symbolizer};
+use bugnet_debuginfo::frame::Frame as FrameState;
+use bugnet_debuginfo::memory::Memory as KnownMemory;
+use bugnet_debuginfo::registers::{GENERAL, RBP, RIP, RSP, Registers};
 use bugnet_format::code::CodeStore;
 use bugnet_format::regs::{GPR_NAMES, RegisterFile};
 use bugnet_format::types::Addr;
@@ -26,6 +28,9 @@ pub struct Frame {
     /// What code that is; for a return address, the place of the call.
     #[serde(flatten)]
     pub place: Place,
+    /// The functions of the frame, innermost first, with what is in scope; empty where that was not asked for or is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<Scope>,
 }
 
 /// How a frame was found.
@@ -42,29 +47,25 @@ pub enum Found {
     StackTop,
 }
 
-/// The registers of a frame as far as they are known, by DWARF's numbers: 0 to 15 general purpose, then RIP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Registers([Option<u64>; 17]);
-
 /// DWARF's numbers of the registers in the order of [`GPR_NAMES`].
 const DWARF_NUMBERS: [usize; GPR_NAMES.len()] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
-const RBP: usize = 6;
-const RSP: usize = 7;
-const RIP: usize = 16;
 
-impl Registers {
-    fn new(regs: &RegisterFile) -> Self {
-        let mut out = [None; 17];
-        for (value, number) in regs.gpr.iter().zip(DWARF_NUMBERS) {
-            out[number] = Some(*value);
-        }
-        out[RIP] = Some(regs.rip);
-        Self(out)
+fn registers(regs: &RegisterFile) -> Registers {
+    let mut general = [None; GENERAL];
+    for (value, number) in regs.gpr.iter().zip(DWARF_NUMBERS) {
+        general[number] = Some(*value);
     }
+    general[RIP] = Some(regs.rip);
+    Registers { general, vectors: Some(Box::new(regs.ymm)) }
+}
 
-    fn get(&self, number: usize) -> Option<u64> {
-        self.0.get(number).copied().flatten()
-    }
+/// A stack as it was unwound.
+#[derive(Clone, Debug)]
+pub struct Unwound {
+    /// The frames, for people.
+    pub frames: Vec<Frame>,
+    /// What is known of each: as many.
+    pub states: Vec<FrameState>,
 }
 
 /// The frame outside another one.
@@ -87,23 +88,42 @@ pub fn backtrace(
     symbols: &mut Symbolizer,
     code: &CodeStore,
 ) -> Result<Vec<Frame>> {
+    Ok(unwind(regs, memory, symbols, code)?.frames)
+}
+
+/// As [`backtrace`], with the registers of each frame as far as they are known.
+///
+/// # Errors
+/// As [`backtrace`].
+pub fn unwind(
+    regs: &RegisterFile,
+    memory: &mut dyn Memory,
+    symbols: &mut Symbolizer,
+    code: &CodeStore,
+) -> Result<Unwound> {
     let code_pages: HashSet<Addr> = code.pages.iter().map(|page| page.addr).collect();
-    let mut regs = Registers::new(regs);
+    let mut regs = registers(regs);
     let mut found = Found::Registers;
     let mut exact_pc = true;
-    let mut frames = Vec::new();
-    while let Some(pc) = regs.get(RIP).filter(|pc| *pc != 0 || frames.is_empty()) {
+    let mut out = Unwound { frames: Vec::new(), states: Vec::new() };
+    while let Some(pc) = regs.get(RIP).filter(|pc| *pc != 0 || out.frames.is_empty()) {
         // A call may be its function's last instruction: the return address then belongs to another one.
         let at = Addr(if exact_pc { pc } else { pc.wrapping_sub(1) });
-        frames.push(Frame { pc, found, place: symbols.lookup(at) });
+        out.frames.push(Frame { pc, found, place: symbols.lookup(at), scopes: Vec::new() });
+        let (image, address) = symbols.file_at(at).map_or((None, at.0), |(image, address)| (Some(image), address));
+        let bias = at.0.wrapping_sub(address);
+        out.states.push(FrameState { image, pc, address, bias, registers: regs.clone(), cfa: None });
         let is_code =
             |symbols: &Symbolizer, addr: Addr| symbols.module_at(addr).is_some() || code_pages.contains(&addr.page());
-        let caller = match by_tables(at, &regs, memory, symbols)? {
+        let caller = match by_tables(&out.states, memory)? {
             Some(caller) => Some(caller),
-            None if frames.len() == 1 && !is_code(symbols, at) => from_stack_top(&regs, memory)?,
+            None if out.frames.len() == 1 && !is_code(symbols, at) => from_stack_top(&regs, memory)?,
             None => by_frame_pointer(&regs, memory)?,
         };
-        let Some(caller) = caller.filter(|_| frames.len() < MAX_FRAMES) else { break };
+        if let (Some(Caller { found: Found::Tables, regs, .. }), Some(state)) = (&caller, out.states.last_mut()) {
+            state.cfa = regs.get(RSP);
+        }
+        let Some(caller) = caller.filter(|_| out.frames.len() < MAX_FRAMES) else { break };
         let guessed = caller.found != Found::Tables;
         let plausible = |pc: u64| is_code(symbols, Addr(pc.wrapping_sub(1)));
         // A caller's frame lies above the frame that it called, unless a signal changed the stack.
@@ -113,21 +133,36 @@ pub fn backtrace(
         }
         (regs, found, exact_pc) = (caller.regs, caller.found, caller.interrupted);
     }
-    Ok(frames)
+    Ok(out)
 }
 
-/// The caller by the module's tables, without RIP if they mark this frame as the outermost; `None` without tables.
-fn by_tables(at: Addr, regs: &Registers, memory: &mut dyn Memory, symbols: &mut Symbolizer) -> Result<Option<Caller>> {
-    let Some((file, address)) = symbols.file_at(at) else { return Ok(None) };
-    let bias = at.0.wrapping_sub(address);
-    let mut step = None;
-    if let Some((section, bases)) = file.eh_frame() {
-        step = cfi::step(section, bases, address, bias, regs, memory)?;
+/// Memory for the unwinder; remembers why it could not be read.
+struct Unwinding<'a> {
+    memory: &'a mut dyn Memory,
+    failed: Option<ReplayError>,
+}
+
+impl KnownMemory for Unwinding<'_> {
+    fn read(&mut self, addr: u64, len: usize) -> Vec<Option<u8>> {
+        match self.memory.read_memory(Addr(addr), len as u64) {
+            Ok(bytes) => bytes.into_iter().map(Some).collect(),
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                Vec::new()
+            }
+        }
     }
-    if let (None, Some((section, bases))) = (&step, file.debug_frame()) {
-        step = cfi::step(section, bases, address, bias, regs, memory)?;
+}
+
+/// The caller of the last frame by the module's tables, without RIP if they mark it as the outermost; `None` without tables.
+fn by_tables(states: &[FrameState], memory: &mut dyn Memory) -> Result<Option<Caller>> {
+    let Some(FrameState { image: Some(image), address, bias, registers, .. }) = states.last() else { return Ok(None) };
+    let mut memory = Unwinding { memory, failed: None };
+    let step = image.unwind(*address, *bias, registers, &mut memory);
+    if let Some(error) = memory.failed {
+        return Err(error);
     }
-    Ok(step.map(|step| Caller { regs: step.regs, found: Found::Tables, interrupted: step.signal_frame }))
+    Ok(step.map(|step| Caller { regs: step.registers, found: Found::Tables, interrupted: step.signal_frame }))
 }
 
 fn by_frame_pointer(regs: &Registers, memory: &mut dyn Memory) -> Result<Option<Caller>> {
@@ -136,15 +171,19 @@ fn by_frame_pointer(regs: &Registers, memory: &mut dyn Memory) -> Result<Option<
         return Ok(None);
     }
     let (outer, back) = (read_u64(memory, rbp)?, read_u64(memory, rbp.wrapping_add(8))?);
-    let mut next = [None; 17];
+    let mut next = [None; GENERAL];
     (next[RBP], next[RIP], next[RSP]) = (outer, back, rbp.checked_add(16));
-    Ok(Some(Caller { regs: Registers(next), found: Found::FramePointer, interrupted: false }))
+    Ok(Some(Caller {
+        regs: Registers { general: next, vectors: None },
+        found: Found::FramePointer,
+        interrupted: false,
+    }))
 }
 
 fn from_stack_top(regs: &Registers, memory: &mut dyn Memory) -> Result<Option<Caller>> {
     let Some(rsp) = regs.get(RSP) else { return Ok(None) };
     let mut next = regs.clone();
-    (next.0[RIP], next.0[RSP]) = (read_u64(memory, rsp)?, rsp.checked_add(8));
+    (next.general[RIP], next.general[RSP]) = (read_u64(memory, rsp)?, rsp.checked_add(8));
     Ok(Some(Caller { regs: next, found: Found::StackTop, interrupted: false }))
 }
 

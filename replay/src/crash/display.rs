@@ -1,6 +1,7 @@
 //! A crash report as text. Its form is stable: a golden file in the tests holds an example.
 
-use super::{CrashReport, Instruction, Output, Signal};
+use super::own::is_system;
+use super::{CrashReport, Instruction, Output, Scope, Signal, SourceText, Waiting, WaitingKind};
 use crate::backtrace::{Found, Frame};
 use crate::symbols::SourceFrame;
 use bugnet_format::record::OutputStream;
@@ -25,11 +26,33 @@ impl Display for CrashReport {
             Some(instruction) => write!(f, "\n{instruction}")?,
             None => writeln!(f, "\ninstruction:\n  {:#018x}  no code was executed here", report.registers.rip)?,
         }
+        if !report.before.is_empty() {
+            writeln!(f, "\nlast instructions before it:")?;
+        }
+        for one in &report.before {
+            let place = one.place.as_ref().map_or(String::new(), |place| format!("  in {place}"));
+            writeln!(f, "  {:#018x}  {}{place}", one.address, one.text)?;
+        }
         writeln!(f, "\nregisters:")?;
         registers(&report.registers, f)?;
         writeln!(f, "\nbacktrace:")?;
+        let own = report.own.as_ref().filter(|own| own.frame > 0);
         for (number, frame) in report.backtrace.iter().enumerate() {
-            self::frame(number, frame, f)?;
+            self::frame(number, frame, own.is_some_and(|own| own.frame == number), f)?;
+        }
+        if let Some(own) = own {
+            writeln!(f, "\n> the first frame of the user's own: in {}, {}", own.file, own.because)?;
+            writeln!(
+                f,
+                "  before it: {}",
+                if own.behind.is_empty() { "no known file".into() } else { own.behind.join(", ") }
+            )?;
+        }
+        if let Some(source) = &report.source {
+            self::source_text(source, f)?;
+        }
+        if let Some(waiting) = &report.waiting {
+            writeln!(f, "\nwaits for {waiting}")?;
         }
         writeln!(f, "\nlast system calls:")?;
         if report.calls.is_empty() {
@@ -43,8 +66,11 @@ impl Display for CrashReport {
             if let Some(call) = &other.call {
                 writeln!(f, "  {call} did not return")?;
             }
+            if let Some(waiting) = &other.waiting {
+                writeln!(f, "  waits for {waiting}")?;
+            }
             for (number, frame) in other.backtrace.iter().enumerate() {
-                self::frame(number, frame, f)?;
+                self::frame(number, frame, false, f)?;
             }
         }
         if !report.output.is_empty() {
@@ -104,28 +130,75 @@ fn registers(regs: &RegisterFile, f: &mut Formatter<'_>) -> Result {
     writeln!(f, "  fs_base {:016x}  gs_base {:016x}  mxcsr {:x}", regs.fs_base, regs.gs_base, regs.mxcsr)
 }
 
-fn frame(number: usize, frame: &Frame, f: &mut Formatter<'_>) -> Result {
+/// The source text around a line.
+fn source_text(source: &SourceText, f: &mut Formatter<'_>) -> Result {
+    let note = match source.same {
+        Some(true) => "",
+        Some(false) => " (not the file that was compiled: its checksum differs)",
+        None => " (as this machine has it: the program does not say which version it was compiled from)",
+    };
+    writeln!(f, "\n{}:{}{note}", source.file, source.line)?;
+    for (number, text) in (source.first..).zip(&source.text) {
+        let mark = if number == source.line { '>' } else { ' ' };
+        writeln!(f, "{mark} {number:>5}  {text}")?;
+    }
+    Ok(())
+}
+
+impl Display for Waiting {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{}", self.kind.words())?;
+        if let Some(name) = &self.name {
+            write!(f, " {name}")?;
+        }
+        write!(f, " at {:#x}", self.address)?;
+        match self.holder {
+            Some(holder) => write!(f, ", which thread {holder} holds"),
+            None if self.kind == WaitingKind::Mutex => write!(f, "; who holds it is not known"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn frame(number: usize, frame: &Frame, is_own: bool, f: &mut Formatter<'_>) -> Result {
     let guess = match frame.found {
         Found::Registers | Found::Tables => "",
         Found::FramePointer => " (by the frame pointer)",
         Found::StackTop => " (by the word at the stack's top)",
     };
+    let mark = if is_own { '>' } else { ' ' };
     let module = frame.place.module.as_ref();
+    let own_code = module.is_some_and(|module| !is_system(&module.path));
     let Some((outermost, inlined)) = frame.place.source.split_last() else {
         let what = match (&frame.place.symbol, module) {
             (Some(symbol), Some(module)) => format!("{}+{:#x} in {}", symbol.name, symbol.offset, module.path),
             (_, Some(module)) => format!("{}+{:#x}", module.path, module.offset),
             _ => "no known file".into(),
         };
-        return writeln!(f, "  #{number:<3} {:#018x}  {what}{guess}", frame.pc);
+        writeln!(f, "{mark} #{number:<3} {:#018x}  {what}{guess}", frame.pc)?;
+        return frame.scopes.iter().try_for_each(|scope| variables(scope, own_code, f));
     };
-    let mut lead = format!("#{number:<3} {:#018x}", frame.pc);
+    // What is in scope stands below its function.
+    let mut scopes = frame.scopes.iter();
+    let mut lead = format!("{mark} #{number:<3} {:#018x}", frame.pc);
     for source in inlined {
-        writeln!(f, "  {lead}  {}, inlined", self::source(source, None))?;
+        writeln!(f, "{lead}  {}, inlined", self::source(source, None))?;
+        scopes.next().map_or(Ok(()), |scope| variables(scope, own_code, f))?;
         lead = " ".repeat(lead.len());
     }
     let symbol = frame.place.symbol.as_ref().map(|symbol| symbol.name.as_str());
-    writeln!(f, "  {lead}  {}{guess}", self::source(outermost, symbol))
+    writeln!(f, "{lead}  {}{guess}", self::source(outermost, symbol))?;
+    scopes.next().map_or(Ok(()), |scope| variables(scope, own_code, f))
+}
+
+/// What is in scope of a function: arguments, then local variables; of a function of the system's libraries the arguments alone.
+fn variables(scope: &Scope, own_code: bool, f: &mut Formatter<'_>) -> Result {
+    for (what, list) in [("argument", &scope.arguments), ("local", &scope.locals)] {
+        for variable in list.iter().filter(|_| own_code || what == "argument") {
+            writeln!(f, "         {what:<8}  {} = {}", variable.name, variable.value)?;
+        }
+    }
+    Ok(())
 }
 
 fn source(frame: &SourceFrame, symbol: Option<&str>) -> String {

@@ -3,20 +3,30 @@
 mod display;
 mod headline;
 mod instruction;
+mod jump;
+mod locks;
+mod own;
+mod source;
+mod stacks;
 mod threads;
+mod variables;
 
 pub(crate) use instruction::code_bytes;
 pub use instruction::{Access, Instruction};
+pub use jump::Executed;
+pub use locks::{Kind as WaitingKind, Waiting};
+pub use own::OwnFrame;
+pub use source::SourceText;
 pub use threads::OtherThread;
+pub use variables::{Scope, Variable};
 
-use crate::backtrace::{Frame, backtrace};
+use crate::backtrace::Frame;
 use crate::error::Result;
 use crate::log::{IntervalId, Log, Selection, ThreadId};
-use crate::memory::{Memory, Snapshots};
+use crate::memory::Snapshots;
 use crate::output::{Piece, output_tail};
 use crate::session::{Session, Stop};
 use crate::signal;
-use crate::symbols::Symbolizer;
 use crate::syscall::{Call, last_calls};
 use crate::tools::Tools;
 use bugnet_format::frame::Interval;
@@ -24,6 +34,7 @@ use bugnet_format::record::{EndReason, OutputStream, Record};
 use bugnet_format::regs::{RSP, RegisterFile};
 use bugnet_format::types::{IntervalNo, Position};
 use serde::Serialize;
+use stacks::Stacks;
 
 /// How much a [`CrashReport`] holds.
 #[derive(Clone, Copy, Debug)]
@@ -34,11 +45,14 @@ pub struct Limits {
     pub output: usize,
     /// Other threads of the process.
     pub threads: usize,
+    /// Instructions of the longest interval of which it is kept track which bytes are known, which takes some 20 times longer. Of
+    /// others, zeros in memory beside the stack are not known.
+    pub tracked: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { calls: 10, output: 2048, threads: 8 }
+        Self { calls: 10, output: 2048, threads: 8, tracked: 100_000_000 }
     }
 }
 
@@ -66,6 +80,14 @@ pub struct CrashReport {
     pub registers: RegisterFile,
     /// The stack, innermost frame first.
     pub backtrace: Vec<Frame>,
+    /// The first frame in the user's own code.
+    pub own: Option<OwnFrame>,
+    /// The source text around that frame's line, if this machine has it.
+    pub source: Option<SourceText>,
+    /// Where control went to what is no code: the last instructions before that, oldest first.
+    pub before: Vec<Executed>,
+    /// What the thread waits for, if that is known to be a lock or its like.
+    pub waiting: Option<Waiting>,
     /// The last system calls, oldest first.
     pub calls: Vec<Call>,
     /// The process's other threads that had not ended.
@@ -93,6 +115,13 @@ pub struct Signal {
     pub address: Option<u64>,
 }
 
+impl Signal {
+    /// Whether somebody sent it, so that it is not about what the thread was doing.
+    fn is_sent(&self) -> bool {
+        self.code <= 0
+    }
+}
+
 /// A piece of output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Output {
@@ -102,16 +131,18 @@ pub struct Output {
     pub text: String,
 }
 
-/// The threads of the log that a signal killed.
+/// The threads of the log that a signal killed; of several ones of a process that somebody's signal killed together, the first.
 ///
 /// # Errors
 /// A thread's last interval cannot be read.
 pub fn crashes(log: &Log) -> Result<Vec<ThreadId>> {
     let mut crashed = Vec::new();
     for thread in log.threads() {
-        if End::of(log, thread)?.is_some() {
-            crashed.push(thread);
+        let Some(end) = End::of(log, thread)? else { continue };
+        if end.signal.is_sent() && threads::killed_before(log, thread, end.signal.number)? {
+            continue;
         }
+        crashed.push(thread);
     }
     Ok(crashed)
 }
@@ -127,16 +158,25 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
     let Some(mut end) = End::of(log, thread)? else { return Ok(None) };
     let id = IntervalId { thread, interval: end.interval };
     let code = log.code(thread.pid)?;
-    let mut symbols = Symbolizer::new(log, thread.pid)?;
+    let mut stacks = Stacks::new(log, thread.pid)?;
     let mut missing = Vec::new();
     let mut frames = None;
-    let (mut output, mut others) = (Vec::new(), Vec::new());
+    let (mut output, mut others, mut before) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(tools) = tools {
-        let replayed = replay_to_end(tools, log, id).and_then(|mut session| {
+        let threads = threads::ended_with(log, thread)?;
+        stacks.add_waiting(log, thread, end.interval)?;
+        for (thread, interval, _) in threads.iter().take(limits.threads) {
+            stacks.add_waiting(log, *thread, *interval)?;
+        }
+        let is_tracked = end.position.0 <= limits.tracked;
+        if !is_tracked {
+            missing
+                .push("zeros in memory beside the stack: the last interval is long, and these count as unknown".into());
+        }
+        let replayed = replay_to_end(tools, log, id, is_tracked).and_then(|mut session| {
             // Replay knows what the recorder could not where the signal struck: flags, x87 state, dead registers.
             let regs = session.regs().clone();
-            let memory: &mut dyn Memory = &mut session;
-            Ok((backtrace(&regs, memory, &mut symbols, &code)?, regs))
+            Ok((stacks.look(thread, &regs, &mut session)?, regs))
         });
         match replayed {
             Ok((found, regs)) => {
@@ -150,17 +190,37 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
             Ok(pieces) => output = join(pieces),
             Err(error) => missing.push(format!("the program's output: {error}")),
         }
-        others = threads::others(tools, log, thread, limits.threads, &mut missing)?;
+        others = threads::others(tools, log, &threads, limits, &mut stacks, &mut missing)?;
+        if !threads.is_empty() {
+            missing.push(
+                "whether other threads have changed memory since a thread last saw it: values beside its own stack are as \
+                 that thread saw them"
+                    .into(),
+            );
+        }
     } else {
         missing.push("memory beside the stack and the program's output, since nothing was replayed".into());
     }
     let frames = match frames {
         Some(frames) => frames,
-        None => backtrace(&end.regs, &mut end.snapshots.clone(), &mut symbols, &code)?,
+        None => stacks.look(thread, &end.regs, &mut end.snapshots.clone())?,
     };
-    let own = log.processes()?.into_iter().find(|(id, _)| *id == thread.pid).and_then(|(_, info)| info);
-    let command = own.map_or_else(|| log.meta().args.clone(), |info| info.args);
+    let mut waiting = locks::waiting(&frames, thread, &stacks);
+    for waiting in waiting.iter_mut().chain(others.iter_mut().filter_map(|other| other.waiting.as_mut())) {
+        waiting.holder = stacks.holders.get(&waiting.address).copied();
+    }
     let instruction = instruction::at(&end.regs, &code, end.code_seq);
+    if let (None, Some(tools)) = (&instruction, tools) {
+        match jump::last_instructions(tools, log, id, end.position, end.code_seq, &mut stacks.symbols) {
+            Ok(executed) => before = executed,
+            Err(error) => missing.push(format!("the last instructions: {error}")),
+        }
+    }
+    let own = log.processes()?.into_iter().find(|(id, _)| *id == thread.pid).and_then(|(_, info)| info);
+    let program = own.as_ref().map_or_else(|| log.meta().program.clone(), |info| info.program.clone());
+    let command = own.map_or_else(|| log.meta().args.clone(), |info| info.args);
+    let own = own::first(&frames, &program);
+    let source = own.as_ref().and_then(|own| source::around(own, &frames, &mut stacks.symbols));
     let facts = headline::Facts {
         signal: &end.signal,
         instruction: instruction.as_ref(),
@@ -179,6 +239,10 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
         instruction,
         registers: end.regs,
         backtrace: frames,
+        own,
+        source,
+        before,
+        waiting,
         calls: last_calls(log, thread, id.interval, limits.calls)?,
         others,
         output,
@@ -230,8 +294,11 @@ fn stack_at_start(interval: &Interval) -> u64 {
     }
 }
 
-fn replay_to_end(tools: &Tools, log: &Log, id: IntervalId) -> Result<Session> {
+fn replay_to_end(tools: &Tools, log: &Log, id: IntervalId, is_tracked: bool) -> Result<Session> {
     let mut session = Session::open(tools, log, id)?;
+    if is_tracked {
+        session.track()?;
+    }
     match session.run_to_end()? {
         Stop::End => Ok(session),
         Stop::Divergence { what, .. } => Err(session.diverged(what)),

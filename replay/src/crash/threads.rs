@@ -1,10 +1,10 @@
 //! Where the other threads of a process were when a signal killed one, and all with it.
 
-use super::replay_to_end;
-use crate::backtrace::{Frame, backtrace};
+use super::locks::{self, Waiting};
+use super::{Limits, Stacks, replay_to_end};
+use crate::backtrace::Frame;
 use crate::error::Result;
 use crate::log::{IntervalId, Log, ThreadId};
-use crate::symbols::Symbolizer;
 use crate::syscall::last_calls;
 use crate::tools::Tools;
 use bugnet_format::record::{EndReason, Record};
@@ -23,42 +23,55 @@ pub struct OtherThread {
     pub position: Position,
     /// The system call in which it was, if it was in one.
     pub call: Option<String>,
+    /// What it waits for, if that is known to be a lock or its like.
+    pub waiting: Option<Waiting>,
     /// Its stack, innermost frame first.
     pub backtrace: Vec<Frame>,
 }
 
-/// The other threads of a process that had not ended, at most `most` of them. What could not be found out is added to `missing`.
+/// The other threads of a process that had not ended, with the ends of their last intervals.
+///
+/// # Errors
+/// The log cannot be read.
+pub(super) fn ended_with(log: &Log, killed: ThreadId) -> Result<Vec<(ThreadId, IntervalNo, Position)>> {
+    let mut found = Vec::new();
+    for thread in log.threads().filter(|thread| thread.pid == killed.pid && *thread != killed) {
+        if let Some((interval, position)) = ended_with_another(log, thread)? {
+            found.push((thread, interval, position));
+        }
+    }
+    Ok(found)
+}
+
+/// These threads, as many as the limits say. What could not be found out is added to `missing`.
 ///
 /// # Errors
 /// The log cannot be read.
 pub(super) fn others(
     tools: &Tools,
     log: &Log,
-    killed: ThreadId,
-    most: usize,
+    threads: &[(ThreadId, IntervalNo, Position)],
+    limits: Limits,
+    stacks: &mut Stacks,
     missing: &mut Vec<String>,
 ) -> Result<Vec<OtherThread>> {
+    let most = limits.threads;
     let mut found = Vec::new();
-    let mut left_out = 0;
-    for thread in log.threads().filter(|thread| thread.pid == killed.pid && *thread != killed) {
-        let Some((interval, position)) = ended_with_another(log, thread)? else { continue };
-        if found.len() == most {
-            left_out += 1;
-            continue;
-        }
+    for &(thread, interval, position) in threads.iter().take(most) {
         let id = IntervalId { thread, interval };
-        let code = log.code(thread.pid)?;
-        let replayed = replay_to_end(tools, log, id).and_then(|mut session| {
+        let replayed = replay_to_end(tools, log, id, position.0 <= limits.tracked).and_then(|mut session| {
             let regs = session.regs().clone();
-            backtrace(&regs, &mut session, &mut Symbolizer::new(log, thread.pid)?, &code)
+            stacks.look(thread, &regs, &mut session)
         });
         let backtrace = replayed.unwrap_or_else(|error| {
             missing.push(format!("the stack of thread {}: {error}", thread.tid));
             Vec::new()
         });
         let call = last_calls(log, thread, interval, 1)?.pop().filter(|call| call.result.is_none());
-        found.push(OtherThread { thread, interval, position, call: call.map(|call| call.call), backtrace });
+        let waiting = locks::waiting(&backtrace, thread, stacks);
+        found.push(OtherThread { thread, interval, position, call: call.map(|call| call.call), waiting, backtrace });
     }
+    let left_out = threads.len().saturating_sub(most);
     if left_out > 0 {
         missing.push(format!("the stacks of {left_out} more threads, since only {most} are looked at"));
     }
@@ -72,6 +85,27 @@ fn ended_with_another(log: &Log, thread: ThreadId) -> Result<Option<(IntervalNo,
     let last = read.records().flatten().last();
     Ok(last.and_then(|placed| match placed.record {
         Record::End { reason: EndReason::Terminated, .. } => Some((interval, placed.position)),
+        // A signal that somebody sent kills all together.
+        Record::End { reason: EndReason::Signal { code, .. }, .. } if code <= 0 => Some((interval, placed.position)),
         _ => None,
     }))
+}
+
+/// Whether the same signal, sent by somebody, killed a thread of the process that comes before this one in the log.
+///
+/// # Errors
+/// The log cannot be read.
+pub(super) fn killed_before(log: &Log, thread: ThreadId, signal: i32) -> Result<bool> {
+    for other in log.threads().take_while(|other| *other != thread).filter(|other| other.pid == thread.pid) {
+        let Some(&interval) = log.intervals(other)?.last() else { continue };
+        let read = log.interval(IntervalId { thread: other, interval })?;
+        if let Some(Record::End { reason: EndReason::Signal { signo, code, .. }, .. }) =
+            read.records().flatten().last().map(|placed| placed.record)
+            && code <= 0
+            && signo.cast_signed() == signal
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

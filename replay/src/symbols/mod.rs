@@ -3,20 +3,20 @@
 //! Symbols come from the log's own copies of ELF files ([`pack_elf`]), else from files of this machine. A file of
 //! this machine counts only if its build id is the recorded one.
 
-mod elf;
+mod files;
 mod pack;
 
 pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
 
-pub(crate) use elf::{ElfFile, Reader};
-
 use crate::error::Result;
 use crate::log::Log;
+use bugnet_debuginfo::image::{Image, SourceLine};
 use bugnet_format::folder::Module;
 use bugnet_format::types::{Addr, ProcessId};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// What is at an address of the program's code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -83,13 +83,19 @@ pub struct SourceFrame {
     pub line: Option<u32>,
 }
 
+impl From<SourceLine> for SourceFrame {
+    fn from(SourceLine { function, file, line }: SourceLine) -> Self {
+        Self { function, file, line }
+    }
+}
+
 /// Answers what is at an address of one process.
 #[derive(Debug)]
 pub struct Symbolizer {
     log_folder: PathBuf,
     modules: Vec<Module>,
     /// By index into `modules`; `None` where no file can be had.
-    files: HashMap<usize, Option<ElfFile>>,
+    files: HashMap<usize, Option<Rc<Image>>>,
 }
 
 impl Symbolizer {
@@ -116,20 +122,26 @@ impl Symbolizer {
             ..Place::default()
         };
         if let Some((file, address)) = self.file_at(addr) {
-            place.symbol = file.symbol(address);
-            place.source = file.source(address);
+            place.symbol = file.function(address).map(|(name, offset)| Symbol { name, offset });
+            place.source = file.source(address).into_iter().map(SourceFrame::from).collect();
         }
         place
     }
 
     /// The ELF file that is mapped at `addr`, and the address in the file's own terms.
-    pub(crate) fn file_at(&mut self, addr: Addr) -> Option<(&ElfFile, u64)> {
+    pub(crate) fn file_at(&mut self, addr: Addr) -> Option<(Rc<Image>, u64)> {
         let index = self.index_at(addr)?;
         let module = &self.modules[index];
         let folder = &self.log_folder;
-        let file = self.files.entry(index).or_insert_with(|| ElfFile::find(folder, module)).as_ref()?;
+        let file = self.files.entry(index).or_insert_with(|| files::open(folder, module).map(Rc::new)).clone()?;
         let address = file.address(addr.0.wrapping_sub(module.base));
         Some((file, address))
+    }
+
+    /// The function or variable that holds an address.
+    pub(crate) fn name_at(&mut self, addr: Addr) -> Option<(String, u64)> {
+        let (file, address) = self.file_at(addr)?;
+        file.function(address).or_else(|| file.variable(address))
     }
 
     fn index_at(&self, addr: Addr) -> Option<usize> {

@@ -1,7 +1,8 @@
 //! Copies of the recorded program's ELF files in the log, so that symbols and unwinding need nothing else.
 
-use super::elf::build_id;
 use crate::error::Result;
+use bugnet_debuginfo::companions::{self, Kind};
+use bugnet_debuginfo::section::build_id;
 use bugnet_format::FormatError;
 use bugnet_format::folder::{ELF_FOLDER, Module};
 use std::cmp::Reverse;
@@ -66,7 +67,7 @@ pub fn pack_elf_below(root: &Path, folder: &Path, modules: &[Module]) -> Result<
     // The largest ones first: the others fit beside them.
     wanted.sort_by_key(|(module, _)| Reverse(module.size));
     let mut packed = Packed::default();
-    for ((module, _), done) in wanted.iter().zip(pack_all(root, &wanted)) {
+    for ((module, _), done) in wanted.iter().zip(pack_all(root, folder, &wanted)) {
         match done {
             Ok(bytes) => {
                 packed.copied += 1;
@@ -79,14 +80,14 @@ pub fn pack_elf_below(root: &Path, folder: &Path, modules: &[Module]) -> Result<
 }
 
 /// Copies files, several at a time; the results are in their order.
-fn pack_all(root: &Path, wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> {
+fn pack_all(root: &Path, folder: &Path, wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         while let Some((n, (module, copy))) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, wanted.get(n)?)))
         {
-            done.push((n, pack_one(root, module, copy)));
+            done.push((n, pack_one(root, folder, module, copy)));
         }
         done
     };
@@ -104,7 +105,7 @@ fn pack_all(root: &Path, wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> 
     done.into_iter().map(|(_, done)| done).collect()
 }
 
-fn pack_one(root: &Path, module: &Module, copy: &Path) -> io::Result<u64> {
+fn pack_one(root: &Path, folder: &Path, module: &Module, copy: &Path) -> io::Result<u64> {
     let path = root.join(module.path.trim_start_matches('/'));
     if !fs::metadata(&path)?.is_file() {
         return Err(io::Error::other("not a regular file"));
@@ -114,10 +115,30 @@ fn pack_one(root: &Path, module: &Module, copy: &Path) -> io::Result<u64> {
         // Replaced, or seen in another root folder.
         return Err(io::Error::other("the file of that name is another one: its build id differs"));
     }
-    // Only a whole copy gets its name.
-    let new = copy.with_extension("new");
+    let mut size = write_copy(copy, &bytes)?;
+    // Without them there are fewer names in reports: no reason to complain.
+    companions::find(root, Path::new(&module.path), &bytes, &mut |companion| {
+        let copy = match &companion.kind {
+            Kind::Debug => debug_copy(folder, module),
+            Kind::Shared { build_id } => shared_copy(folder, build_id),
+            Kind::Split { id } => split_copy(folder, *id),
+            Kind::Package => package_copy(folder, module),
+        };
+        if !copy.exists() {
+            size += write_copy(&copy, &companion.bytes).unwrap_or(0);
+        }
+    });
+    Ok(size)
+}
+
+/// Compresses `bytes` into a file; its size.
+fn write_copy(copy: &Path, bytes: &[u8]) -> io::Result<u64> {
+    // Only a whole copy gets its name. Several threads may make the same one: modules share debug information.
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let new = copy.with_extension(format!("{}.{number}.new", std::process::id()));
     let written = File::create(&new).and_then(|file| {
-        (&file).write_all(&zstd::bulk::compress(&bytes, LEVEL)?)?;
+        (&file).write_all(&zstd::bulk::compress(bytes, LEVEL)?)?;
         fs::rename(&new, copy)?;
         Ok(file.metadata()?.len())
     });
@@ -126,12 +147,33 @@ fn pack_one(root: &Path, module: &Module, copy: &Path) -> io::Result<u64> {
 
 /// Where the copy of a module's file lies: named by its build id, or if it has none by its path and size.
 pub(crate) fn copy_path(folder: &Path, module: &Module) -> PathBuf {
+    folder.join(ELF_FOLDER).join(format!("{}.zst", copy_name(module)))
+}
+
+fn copy_name(module: &Module) -> String {
     let id = &module.build_id;
-    let name = if !id.is_empty() && id.bytes().all(|b| b.is_ascii_hexdigit()) {
-        format!("{id}.zst")
-    } else {
-        let seed = module.size;
-        format!("path-{:016x}.zst", xxhash_rust::xxh3::xxh3_64_with_seed(module.path.as_bytes(), seed))
-    };
-    folder.join(ELF_FOLDER).join(name)
+    if !id.is_empty() && id.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return id.clone();
+    }
+    format!("path-{:016x}", xxhash_rust::xxh3::xxh3_64_with_seed(module.path.as_bytes(), module.size))
+}
+
+/// Where the copy of the file lies that was split off a module's, with its debug information.
+pub(super) fn debug_copy(folder: &Path, module: &Module) -> PathBuf {
+    folder.join(ELF_FOLDER).join(format!("{}.debug.zst", copy_name(module)))
+}
+
+/// Where the copy of the package of a module's split units lies.
+pub(super) fn package_copy(folder: &Path, module: &Module) -> PathBuf {
+    folder.join(ELF_FOLDER).join(format!("{}.dwp.zst", copy_name(module)))
+}
+
+/// Where the copy of a file lies that shares debug information with others: named by its own build id.
+pub(super) fn shared_copy(folder: &Path, build_id: &str) -> PathBuf {
+    folder.join(ELF_FOLDER).join(format!("{build_id}.zst"))
+}
+
+/// Where the copy of a split unit lies.
+pub(super) fn split_copy(folder: &Path, id: u64) -> PathBuf {
+    folder.join(ELF_FOLDER).join(format!("dwo-{id:016x}.zst"))
 }

@@ -22,7 +22,7 @@ fn compile(folder: &Path, flags: &[&str], base: u64) -> Module {
     assert!(gcc.status().expect("gcc is needed for this test").success());
     let bytes = fs::read(&program).unwrap();
     let path = program.to_str().unwrap().to_owned();
-    Module { base, size: bytes.len() as u64, path, build_id: elf::build_id(&bytes) }
+    Module { base, size: bytes.len() as u64, path, build_id: bugnet_debuginfo::section::build_id(&bytes) }
 }
 
 fn symbolizer(folder: &Path, module: &Module) -> Symbolizer {

@@ -1,0 +1,53 @@
+//! What to do next with a log that holds a crash: commands, ready to paste.
+
+use bugnet_replay::crash::CrashReport;
+use std::path::Path;
+
+/// A command with what it is for.
+pub struct Step {
+    /// As a shell takes it.
+    pub command: String,
+    /// What it is for.
+    pub what: &'static str,
+}
+
+/// What to do next about a crash of the log at this path. The one place to name a debugger in, once there is one.
+pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
+    let log = quoted(&log.display().to_string());
+    let (process, thread, interval) = (crash.thread.pid, crash.thread.tid, crash.interval);
+    let mut steps = vec![
+        Step { command: format!("bugnet replay -p {process} {log}"), what: "verify that it replays exactly" },
+        Step { command: format!("bugnet replay -p {process} --output {log}"), what: "all that it printed" },
+        Step {
+            command: format!("bugnet dump -p {process} --thread {thread} --interval {interval} {log}"),
+            what: "what it read last, record by record",
+        },
+    ];
+    if !crash.others.is_empty() {
+        let command = format!("bugnet info -p {process} --threads {log}");
+        steps.push(Step { command, what: "which thread waited for which" });
+    }
+    steps
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words() {
+        assert_eq!(quoted("/tmp/log-1"), "/tmp/log-1");
+        assert_eq!(quoted("my log"), "'my log'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

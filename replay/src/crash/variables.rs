@@ -1,0 +1,96 @@
+//! Arguments and local variables of the frames of a stack, as far as debug information and known memory tell them.
+
+use crate::backtrace::Unwound;
+use crate::memory::Memory;
+use crate::symbols::Symbolizer;
+use bugnet_debuginfo::Limits;
+use bugnet_debuginfo::frame::Stack;
+use bugnet_debuginfo::memory::Memory as KnownMemory;
+use bugnet_debuginfo::variable::Variable as Found;
+use bugnet_format::types::Addr;
+use serde::Serialize;
+
+/// Innermost frames of which variables are shown: an endless recursion has many that are alike.
+const FRAMES: usize = 12;
+/// Variables of a function that are shown.
+const VARIABLES: usize = 60;
+/// How much is shown of one.
+const LIMITS: Limits = Limits { elements: 100, depth: 6, length: 400 };
+
+/// A function of a frame, inlined or not, with what is in scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Scope {
+    /// Its name.
+    pub function: Option<String>,
+    /// Its parameters, in their order.
+    pub arguments: Vec<Variable>,
+    /// Its local variables, innermost block first.
+    pub locals: Vec<Variable>,
+}
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its type, as the source writes it.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Its value, as gdb prints it.
+    pub value: String,
+    /// Where it is, if it is in memory.
+    pub address: Option<u64>,
+}
+
+/// Memory of the process as it is known at a position, with names for addresses.
+pub(super) struct Seen<'a> {
+    pub memory: &'a mut dyn Memory,
+    pub symbols: &'a mut Symbolizer,
+}
+
+impl KnownMemory for Seen<'_> {
+    fn read(&mut self, addr: u64, len: usize) -> Vec<Option<u8>> {
+        // Whoever had the memory is gone: nothing of it is known any more.
+        let mut bytes = self.memory.read_known(Addr(addr), len as u64).unwrap_or_default();
+        bytes.resize(len, None);
+        // What nobody can write to is as it is in its file.
+        let mut at = 0;
+        while let Some(unknown) = bytes.get(at..).and_then(|rest| rest.iter().position(Option::is_none)) {
+            at += unknown;
+            let run = bytes[at..].iter().take_while(|byte| byte.is_none()).count();
+            let file = self.symbols.file_at(Addr(addr.wrapping_add(at as u64)));
+            let found = file.and_then(|(image, address)| image.read_only(address, run)).unwrap_or_default();
+            bytes[at..].iter_mut().zip(&found).for_each(|(byte, found)| *byte = Some(*found));
+            at += run;
+        }
+        bytes
+    }
+
+    fn symbol(&mut self, addr: u64) -> Option<(String, u64)> {
+        self.symbols.name_at(Addr(addr))
+    }
+}
+
+/// Adds to each frame of a stack what is in scope there.
+pub(super) fn add(unwound: &mut Unwound, fs_base: u64, memory: &mut dyn Memory, symbols: &mut Symbolizer) {
+    let mut seen = Seen { memory, symbols };
+    let stack = Stack { frames: &unwound.states, fs_base: Some(fs_base) };
+    for (number, frame) in unwound.frames.iter_mut().enumerate().take(FRAMES) {
+        let shown =
+            |list: Vec<Found>| -> Vec<Variable> { list.into_iter().take(VARIABLES).map(Variable::from).collect() };
+        let scopes = stack.scopes(number, &mut seen, LIMITS).into_iter();
+        frame.scopes = scopes
+            .map(|scope| Scope {
+                function: scope.function,
+                arguments: shown(scope.arguments),
+                locals: shown(scope.locals),
+            })
+            .collect();
+    }
+}
+
+impl From<Found> for Variable {
+    fn from(Found { name, type_name, value, address, .. }: Found) -> Self {
+        Self { name, type_name, value, address }
+    }
+}

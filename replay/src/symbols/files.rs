@@ -1,0 +1,97 @@
+//! The files of a module: from the log's own copies, else from this machine.
+
+use super::pack::{copy_path, debug_copy, package_copy, shared_copy, split_copy};
+use bugnet_debuginfo::companions::{self, Companion, Kind, read_regular};
+use bugnet_debuginfo::image::{Files, Image};
+use bugnet_debuginfo::section::{alternate_id, build_id};
+use bugnet_debuginfo::split::{SplitFiles, Wanted};
+use bugnet_format::files;
+use bugnet_format::folder::Module;
+use std::cell::OnceCell;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Largest ELF file that is read, in bytes; a log's copy could decompress to anything.
+const MAX_ELF: u64 = 4 << 30;
+
+/// The file of a module: the log's copy, else the file of the same path and build id on this machine; with it what holds its debug
+/// information.
+pub(super) fn open(log: &Path, module: &Module) -> Option<Image> {
+    let matching = |bytes: &Vec<u8>| build_id(bytes) == module.build_id;
+    // A copy of a file without build id was made by the recorder when it recorded; a file of this machine
+    // without one might be anything.
+    let main = read_copy(log, &copy_path(log, module)).filter(|bytes| matching(bytes) || module.build_id.is_empty());
+    let main = main.or_else(|| {
+        let own = (!module.build_id.is_empty()).then(|| read_regular(Path::new(&module.path)))?;
+        own.filter(matching)
+    })?;
+    let mut here = Here::default();
+    let debug = read_copy(log, &debug_copy(log, module)).filter(|bytes| matching(bytes) || build_id(bytes).is_empty());
+    let debug = debug.or_else(|| here.look(module, &main).debug.take());
+    let shared = alternate_id(debug.as_ref().unwrap_or(&main))
+        .and_then(|id| read_copy(log, &shared_copy(log, &id)).or_else(|| here.look(module, &main).shared.take()));
+    let split = Split { log: log.to_owned(), module: module.clone(), package: OnceCell::new() };
+    Image::parse(Files { main, debug, shared, split: Rc::new(split) })
+}
+
+/// What this machine has.
+#[derive(Default)]
+struct Here {
+    looked: bool,
+    debug: Option<Vec<u8>>,
+    shared: Option<Vec<u8>>,
+}
+
+impl Here {
+    fn look(&mut self, module: &Module, main: &[u8]) -> &mut Self {
+        if !std::mem::replace(&mut self.looked, true) && !module.build_id.is_empty() {
+            let mut take = |companion: Companion| match companion.kind {
+                Kind::Debug => self.debug = Some(companion.bytes),
+                Kind::Shared { .. } => self.shared = Some(companion.bytes),
+                Kind::Split { .. } | Kind::Package => {}
+            };
+            companions::find(Path::new("/"), Path::new(&module.path), main, &mut take);
+        }
+        self
+    }
+}
+
+/// The split units of a module.
+struct Split {
+    log: PathBuf,
+    module: Module,
+    package: OnceCell<Option<Arc<[u8]>>>,
+}
+
+impl SplitFiles for Split {
+    fn unit(&self, wanted: &Wanted) -> Option<Vec<u8>> {
+        read_copy(&self.log, &split_copy(&self.log, wanted.id)).or_else(|| {
+            // That it is the right one is checked by its id.
+            let name = wanted.name.as_ref()?;
+            read_regular(&wanted.folder.as_ref().map_or_else(|| name.into(), |folder| Path::new(folder).join(name)))
+        })
+    }
+
+    fn package(&self) -> Option<Arc<[u8]>> {
+        let read = || {
+            let beside = || read_regular(Path::new(&format!("{}.dwp", self.module.path)));
+            let copy = read_copy(&self.log, &package_copy(&self.log, &self.module));
+            copy.or_else(beside).map(Arc::from)
+        };
+        self.package.get_or_init(read).clone()
+    }
+}
+
+/// A compressed copy in the log.
+fn read_copy(log: &Path, path: &Path) -> Option<Vec<u8>> {
+    let file = files::open(log, path, MAX_ELF).ok()?;
+    read_bounded(zstd::Decoder::new(file).ok()?)
+}
+
+fn read_bounded(from: impl Read) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = from.take(MAX_ELF + 1).read_to_end(&mut bytes).ok()?;
+    (read as u64 <= MAX_ELF).then_some(bytes)
+}
