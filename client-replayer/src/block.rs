@@ -42,7 +42,6 @@ use crate::site::{Access, Built, Site, SpanId, Split, SplitId};
 use crate::state;
 use crate::stub::Stub;
 use crate::tags;
-use crate::touched;
 use crate::watch;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::decode::MAX_LEN;
@@ -177,8 +176,7 @@ fn changes_x87_status(bytes: &[u8]) -> bool {
 
 /// Whether the client is called before each instruction of a block, for what observes it.
 fn calls(engine: &Engine, instrs: &[Instr]) -> Vec<bool> {
-    let watched = engine.memory.watch.is_some() || engine.memory.touched.is_some();
-    let observed = engine.observes_accesses();
+    let (watched, observed) = (engine.memory.watch.is_some(), engine.observes_accesses());
     let called = |instr: &Instr| watched || observed && accesses(*instr) || engine.watching.has_address(instr.pc());
     instrs.iter().map(called).collect()
 }
@@ -215,9 +213,6 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], ahead: impl Fn(
     if let Some(watch) = &engine.memory.watch {
         let ahead = (0..instrs.len()).map(ahead);
         watch::instrument(block, &engine.stub, watch, instrs.iter().copied().zip(ahead));
-    }
-    if engine.memory.touched.is_some() {
-        touched::instrument(block, &engine.stub, &engine.code, instrs.iter().copied());
     }
 }
 

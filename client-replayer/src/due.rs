@@ -39,6 +39,10 @@ impl Engine {
                 }
             }
             Site::Access(id) => {
+                let Self { sites, memory, .. } = self;
+                if let Some(touched) = &mut memory.touched {
+                    touched.accessed(&sites.access(id).instruction, light::saved());
+                }
                 let met = match self.note_access(id) {
                     Ok(()) if self.watching.has_ranges() => self.meet_access(id),
                     noted => noted,

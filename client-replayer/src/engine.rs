@@ -299,7 +299,7 @@ impl Engine {
 
     /// Whether the client is called before each instruction that accesses memory.
     pub fn observes_accesses(&self) -> bool {
-        self.compare.is_some() || self.watching.has_ranges()
+        self.compare.is_some() || self.memory.touched.is_some() || self.watching.has_ranges()
     }
 
     /// From here on, all flags are the program's at each instruction.

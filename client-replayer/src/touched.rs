@@ -6,15 +6,12 @@
 //!
 //! What a system call may have changed is not known until it is read again.
 
-use crate::code::Code;
 use crate::compare::origin::Origins;
 use crate::compare::system::System;
 use crate::instruction::{Instruction, Registers, range};
 use crate::memory::Memory;
-use crate::state;
-use crate::stub::Stub;
-use bugnet_dr::access::{Action, Place, StringKind, classify};
-use bugnet_dr::ir::{Block, Gpr, Instr};
+use bugnet_dr::access::{Action, StringKind};
+use bugnet_dr::ir::Gpr;
 use bugnet_format::types::Addr;
 use hashbrown::HashMap;
 
@@ -30,12 +27,6 @@ type Bits = [u64; PAGE as usize / 64];
 pub struct Touched {
     pages: HashMap<u64, Box<Bits>>,
     system: System,
-}
-
-/// A place in a block from which an access is reported.
-struct Spot {
-    pc: u64,
-    instruction: Instruction,
 }
 
 impl Touched {
@@ -113,57 +104,32 @@ fn words(bits: &mut Bits, first: usize, end: usize) -> impl Iterator<Item = (&mu
     })
 }
 
-/// Adds to a block what reports its accesses.
-pub fn instrument(block: &Block, stub: &Stub, code: &Code, instrs: impl Iterator<Item = Instr>) {
-    for instr in instrs {
-        let accesses = match classify(instr) {
-            Action::Execute { reads, writes } => !(reads.is_empty() && writes.is_empty()),
-            Action::Repeat(_) => true,
-            _ => false,
-        };
-        let pc = instr.pc();
-        if let Some(instruction) = accesses.then(|| Instruction::decode(pc, code)).flatten() {
-            block.meta(Some(instr), block.raw(&stub.save_count()));
-            block.clean_call(Some(instr), on_access, Box::leak(Box::new(Spot { pc, instruction })));
-        }
-    }
-}
-
-unsafe extern "C" fn on_access(spot: *const Spot) {
-    // SAFETY: a clean call of the only thread, with the leaked argument.
-    let (engine, spot) = unsafe { (state::engine(), &*spot) };
-    engine.fetch(spot.pc);
-    let Some(touched) = &mut engine.memory.touched else { return };
-    let machine = &mut engine.machine;
-    match spot.instruction.action() {
-        Action::Execute { reads, writes } => {
+impl Touched {
+    /// An instruction is about to access memory.
+    pub fn accessed(&mut self, instruction: &Instruction, regs: &impl Registers) {
+        match instruction.action() {
             // Which bytes a mask lets through is not looked at: those stay as they were.
-            for access in reads.iter().chain(writes).filter(|access| !access.masked) {
-                if matches!(access.place, Place::Lane { .. }) {
-                    machine.complete();
-                }
-                if let Some(at) = access.address(machine) {
-                    touched.know(at, access.bytes.into());
-                }
-            }
-        }
-        Action::Repeat(op) => {
-            let count = match op.kind {
-                // How far these get depends on what they find: one element is certain.
-                StringKind::Compare | StringKind::Scan => machine_count(machine).min(1),
-                _ => machine_count(machine),
-            };
-            let pointers = op.kind.reads().iter().copied().chain(op.kind.writes().then_some(Gpr::RDI));
-            for pointer in pointers {
-                if let Some((at, len)) = range(*op, pointer, count, machine) {
-                    touched.know(at, len);
+            Action::Execute { reads, writes } => {
+                for access in reads.iter().chain(writes).filter(|access| !access.masked) {
+                    if let Some(at) = access.address(regs) {
+                        self.know(at, access.bytes.into());
+                    }
                 }
             }
+            Action::Repeat(op) => {
+                let count = match op.kind {
+                    // How far these get depends on what they find: one element is certain.
+                    StringKind::Compare | StringKind::Scan => regs.gpr(Gpr::RCX).min(1),
+                    _ => regs.gpr(Gpr::RCX),
+                };
+                let pointers = op.kind.reads().iter().copied().chain(op.kind.writes().then_some(Gpr::RDI));
+                for pointer in pointers {
+                    if let Some((at, len)) = range(*op, pointer, count, regs) {
+                        self.know(at, len);
+                    }
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
-}
-
-fn machine_count(registers: &impl Registers) -> u64 {
-    registers.gpr(Gpr::RCX)
 }

@@ -8,7 +8,7 @@ use crate::log::IntervalId;
 use crate::package::Package;
 use crate::starter;
 use crate::tools::{Tool, Tools};
-use bugnet_format::control::{self, CONTROL_FD, PACKAGE_FD, Request, Response};
+use bugnet_format::control::{self, CONTROL_FD, MAX_READ, PACKAGE_FD, Request, Response};
 use command_fds::{CommandFdExt, FdMapping};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -124,6 +124,36 @@ impl Process {
         match copy.receive()? {
             Response::Ready => Ok(copy),
             other => Err(copy.unexpected(&other)),
+        }
+    }
+
+    /// Lets it keep track of which bytes of memory are known; before anything is run.
+    pub fn track(&mut self) -> Result<()> {
+        self.send(&Request::Track)?;
+        match self.receive()? {
+            Response::Watching => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// `len` bytes of memory; `None` for each that is not known. Where it does not keep track of that, a byte that is not zero is
+    /// known: memory begins as zero.
+    pub fn read_known(&mut self, addr: u64, len: u64) -> Result<Vec<Option<u8>>> {
+        let len = len.min(MAX_READ);
+        self.send(&Request::ReadKnown { addr, len })?;
+        match self.receive()? {
+            Response::Known { bytes, known } if bytes.len() as u64 <= len => {
+                let is_known = |number: usize, byte: u8| match known.get(number / 8) {
+                    Some(bits) => bits >> (number % 8) & 1 == 1,
+                    None => known.is_empty() && byte != 0,
+                };
+                let mut out: Vec<_> =
+                    bytes.iter().enumerate().map(|(n, byte)| is_known(n, *byte).then_some(*byte)).collect();
+                // What replay has no page for is not known.
+                out.resize(len as usize, None);
+                Ok(out)
+            }
+            other => Err(self.unexpected(&other)),
         }
     }
 

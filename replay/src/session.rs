@@ -212,11 +212,7 @@ impl Session {
     /// # Errors
     /// Instructions were executed already, or the replay process is lost.
     pub fn track(&mut self) -> Result<()> {
-        self.process.send(&Request::Track)?;
-        match self.process.receive()? {
-            Response::Watching => Ok(()),
-            other => Err(self.process.unexpected(&other)),
-        }
+        self.process.track()
     }
 
     /// As [`Self::run_to`], and hands `sink` each run of the watched instruction with bytes other than at the last one.
@@ -353,7 +349,7 @@ impl Memory for Session {
         while (out.len() as u64) < len {
             let left = len - out.len() as u64;
             let Some(at) = addr.0.checked_add(out.len() as u64) else { break };
-            let mut ask = left.min(MAX_KNOWN);
+            let mut ask = left.min(MAX_READ);
             if self.stop == Some(Stop::End) {
                 let known = self.snapshots.at(at);
                 if !known.is_empty() {
@@ -363,26 +359,11 @@ impl Memory for Session {
                 }
                 ask = ask.min(self.snapshots.next_after(at).map_or(u64::MAX, |next| next - at));
             }
-            self.process.send(&Request::ReadKnown { addr: at, len: ask })?;
-            match self.process.receive()? {
-                Response::Known { bytes, known } if bytes.len() as u64 <= ask => {
-                    let is_known = |number: usize, byte: u8| match known.get(number / 8) {
-                        Some(bits) => bits >> (number % 8) & 1 == 1,
-                        None => known.is_empty() && byte != 0,
-                    };
-                    out.extend(bytes.iter().enumerate().map(|(n, byte)| is_known(n, *byte).then_some(*byte)));
-                    // What replay has no page for is not known.
-                    out.extend(std::iter::repeat_n(None, (ask - bytes.len() as u64) as usize));
-                }
-                other => return Err(self.process.unexpected(&other)),
-            }
+            out.extend(self.process.read_known(at, ask)?);
         }
         Ok(out)
     }
 }
-
-/// Most bytes that are asked for with what is known of them, at a time.
-const MAX_KNOWN: u64 = 1 << 16;
 
 #[cfg(test)]
 mod tests {

@@ -22,13 +22,14 @@ const MOVES: usize = 150;
 struct Seen {
     place: Place,
     regs: RegisterFile,
-    stack: Vec<u8>,
+    /// Nothing of a byte that is not known.
+    stack: Vec<Option<u8>>,
     others: Vec<(Place, RegisterFile)>,
 }
 
 fn look(cursor: &mut Cursor<'_>) -> Result<Seen> {
     let (place, regs) = (cursor.place(), cursor.regs().clone());
-    let stack = cursor.read_memory(Addr(regs.gpr[RSP] & !63), 256)?;
+    let stack = cursor.read_known(Addr(regs.gpr[RSP] & !63), 256)?;
     let mut others: Vec<_> = cursor.threads()?.into_iter().map(|thread| (thread.place, thread.regs)).collect();
     others.retain(|(other, _)| other.tid != place.tid);
     Ok(Seen { place, regs, stack, others })

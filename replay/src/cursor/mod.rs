@@ -20,7 +20,7 @@ use crate::order::{OrderedThread, Window};
 use crate::process::Process;
 use crate::stretch::Stretch;
 use crate::tools::Tools;
-use bugnet_format::control::{Hit, Hits, MAX_READ, Request, Response, Stop, Target};
+use bugnet_format::control::{Hit, Hits, Request, Response, Stop, Target};
 use bugnet_format::package::Segment;
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, ProcessId, Tid};
@@ -147,6 +147,7 @@ impl Open {
         };
         let stretch = Stretch::read(log, pid, &Window::only(epoch))?;
         let mut process = stretch.start(tools, log)?;
+        process.track()?;
         if stretch.threads.threads.len() > 1 {
             // What one thread finds in memory need not be what another one left there: the kernel may have written between them.
             process.send(&Request::Compare)?;
@@ -466,22 +467,17 @@ impl<'a> Cursor<'a> {
 }
 
 impl Memory for Cursor<'_> {
-    fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>> {
+    fn read_known(&mut self, addr: Addr, len: u64) -> Result<Vec<Option<u8>>> {
         let mut out = Vec::new();
         while (out.len() as u64) < len {
-            let ask = (len - out.len() as u64).min(MAX_READ);
             let Some(at) = addr.0.checked_add(out.len() as u64) else { break };
-            self.open.process.send(&Request::ReadMemory { addr: at, len: ask })?;
-            match self.open.process.receive()? {
-                Response::Memory(bytes) if bytes.len() as u64 <= ask => {
-                    out.extend_from_slice(&bytes);
-                    if (bytes.len() as u64) < ask {
-                        break;
-                    }
-                }
-                other => return Err(self.open.process.unexpected(&other)),
-            }
+            out.extend(self.open.process.read_known(at, len - out.len() as u64)?);
         }
         Ok(out)
+    }
+
+    /// Up to the first byte that is not known.
+    fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>> {
+        Ok(self.read_known(addr, len)?.into_iter().map_while(|byte| byte).collect())
     }
 }
