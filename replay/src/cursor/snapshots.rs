@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(way(0, 100), [84]);
         assert_eq!(way(0, 2000), [976, 1872, 1984]);
         assert_eq!(way(1900, 2000), [1984]);
-        assert_eq!(way(5, 5), []);
+        assert_eq!(way(5, 5), [] as [u64; 0]);
         assert_eq!(way(0, 1 << 30).len(), GAPS.len());
     }
 }
