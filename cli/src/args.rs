@@ -3,6 +3,7 @@
 use crate::number;
 use crate::record::CpuLevel;
 use bugnet_format::types::Tid;
+use bugnet_replay::cursor::Seek;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -47,6 +48,8 @@ pub enum Command {
     Info(InfoArgs),
     Dump(DumpArgs),
     Code(CodeArgs),
+    At(AtArgs),
+    LastWrite(LastWriteArgs),
     Check(CheckArgs),
     Order(OrderArgs),
     Ps(PsArgs),
@@ -246,6 +249,58 @@ pub struct CodeArgs {
     /// Intervals to replay at the same time [default: the number of processors]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Show what there is to see at a position: instructions, registers, the stack with variables, source text
+///
+/// A position is THREAD/INTERVAL/INSTRUCTION, as 4711/3/123, the instruction with this number being the next one; @TIME, the number
+/// of instructions that all threads of the process have executed; start; or end.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet at end                 where the process ended; of several, the one that crashed\n  \
+        bugnet at 4711/3/123\n  \
+        bugnet at @5000000 --json /tmp/log\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct AtArgs {
+    /// Where
+    #[arg(value_name = "POSITION")]
+    pub position: Seek,
+    #[command(flatten)]
+    pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Show what wrote some bytes of memory last
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet last-write 0x7ffd1000:8\n  \
+        bugnet last-write 0x7ffd1000 --before 4711/3/123 /tmp/log\n\n\
+        This replays backwards from there until something writes one of the bytes.\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct LastWriteArgs {
+    /// First byte, and how many bytes there are [default: 1 of them]
+    #[arg(value_name = "ADDR[:N]", value_parser = number::memory)]
+    pub range: (u64, u64),
+    #[command(flatten)]
+    pub log: LogArg,
+    /// Before this position, as `bugnet at` takes it [default: end]
+    #[arg(long, value_name = "POSITION")]
+    pub before: Option<Seek>,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

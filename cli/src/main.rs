@@ -1,6 +1,7 @@
 //! Records programs and replays them exactly.
 
 mod args;
+mod at;
 mod check;
 mod code;
 mod dump;
@@ -8,6 +9,7 @@ mod failure;
 mod find_log;
 mod handled;
 mod info;
+mod last_write;
 mod next;
 mod number;
 mod order;
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
         Command::Info(args) => info::info(args).map(done),
         Command::Dump(args) => dump::dump(args).map(done),
         Command::Code(args) => code::code(args).map(done),
+        Command::At(args) => at::at(args).map(done),
+        Command::LastWrite(args) => last_write::last_write(args).map(done),
         Command::Check(args) => check::check(args),
         Command::Order(args) => order::order(args),
         Command::Ps(args) => ps::ps(args).map(done),

@@ -8,9 +8,13 @@ use bugnet_replay::cursor::{Conditions, Cursor, Direction, Event, Place, Seek, S
 use bugnet_replay::log::Log;
 use bugnet_replay::memory::Memory;
 use bugnet_replay::tools::Tools;
-use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run};
+use bugnet_tests::bugnet::{Job, Workshop, binary, bugnet, printed, run, source_tree};
 use bugnet_tests::threaded::programs;
+use serde_json::Value;
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
 
 /// Places of the straight run with which others are compared.
 const PLACES: usize = 60;
@@ -134,7 +138,7 @@ fn what_is_met_forwards_is_met_backwards() -> Result<()> {
         // An instruction in the middle, and a word on the stack there.
         cursor.seek(Seek::Time(end / 2))?;
         let (rip, rsp) = (cursor.regs().rip, cursor.regs().gpr[RSP]);
-        let range = WatchedRange { addr: rsp, len: 8, reads: false, writes: true };
+        let range = WatchedRange { addr: rsp - 64, len: 72, reads: false, writes: true };
         let conditions = [
             Conditions { addresses: vec![rip], ..Conditions::default() },
             Conditions { ranges: vec![range], ..Conditions::default() },
@@ -171,4 +175,69 @@ fn what_is_met_forwards_is_met_backwards() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// What a command prints of a log.
+fn says(args: &[&str], log: &Path) -> Result<String> {
+    let output = bugnet(args.iter().map(Path::new).chain([log]))?;
+    ensure!(output.status.success(), "{args:?}: {}\n{}", output.status, printed(&output));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn from_a_crash_to_the_store_that_caused_it() -> Result<()> {
+    let workshop = Workshop::new("travel-crash")?;
+    let (source, program) = (source_tree().join("tests/programs/travel/overwritten.c"), workshop.path.join("program"));
+    let compiled = run(Command::new("gcc").args(["-g", "-O1", "-o"]).arg(&program).arg(&source))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    let log = workshop.path.join("log");
+    let recorded = run(&mut Job::new(&workshop.path, [&*program.to_string_lossy()]).recorded(&log, &[])?)?;
+    ensure!(recorded.status.signal() == Some(11), "{}", printed(&recorded));
+    std::fs::remove_file(&program)?;
+    // The developer knows neither the program nor its surroundings: only the log.
+    let at_end: Value = serde_json::from_str(&says(&["at", "end", "--json"], &log)?)?;
+    let regs = &at_end["registers"];
+    let wild = regs["gpr"].as_array().context("registers")?.iter().filter_map(Value::as_u64);
+    ensure!(wild.into_iter().any(|value| value == 0x4141_4141_4141_4141), "no wild pointer in {regs}");
+    let text = says(&["at", "end"], &log)?;
+    let argument = |name: &str, text: &str| -> Option<String> {
+        let line = text.lines().find(|line| line.contains(&format!(" {name} = 0x")))?;
+        Some(line.rsplit_once(' ')?.1.to_owned())
+    };
+    let first = argument("first", &text).with_context(|| text.clone())?;
+    let found = says(&["last-write", &format!("{first}:8")], &log)?;
+    ensure!(found.contains("make at"), "{found}");
+    let victim = argument("victim", &text).with_context(|| text.clone())?;
+    let found = says(&["last-write", &format!("{victim}:16")], &log)?;
+    ensure!(found.contains("overwrite at"), "{found}");
+    ensure!(found.contains("after   41 41 41 41 41 41 41 41 41 41 41 41 41 41 41 41"), "{found}");
+    let place = found.lines().next().context("no line")?;
+    // What was printed can be pasted.
+    let there = says(&["at", place], &log)?;
+    ensure!(there.starts_with(&format!("at {place} ")) && there.contains("overwrite at"), "{there}");
+    // The other half of it, and what was there before.
+    let half = says(&["last-write", &format!("{victim}:16"), "--before", place], &log)?;
+    ensure!(half.contains("overwrite at"), "{half}");
+    let place = half.lines().next().context("no line")?;
+    let before = says(&["last-write", &format!("{victim}:16"), "--before", place], &log)?;
+    ensure!(before.contains("make at"), "{before}");
+    let nothing = says(&["last-write", "0x10000:4"], &log)?;
+    ensure!(nothing.starts_with("Nothing in the recording wrote there"), "{nothing}");
+    workshop.done()
+}
+
+#[test]
+fn what_a_system_call_wrote_is_told_from_stores() -> Result<()> {
+    let workshop = Workshop::new("travel-outside")?;
+    let (source, program) = (source_tree().join("tests/programs/travel/read_over.c"), workshop.path.join("program"));
+    let compiled = run(Command::new("gcc").args(["-g", "-O1", "-o"]).arg(&program).arg(&source))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    let log = workshop.path.join("log");
+    let recorded = run(&mut Job::new(&workshop.path, [&*program.to_string_lossy()]).recorded(&log, &[])?)?;
+    let text = String::from_utf8_lossy(&recorded.stdout).into_owned();
+    let address = text.trim().split_once(' ').context("no address")?.0.to_owned();
+    let found = says(&["last-write", &format!("{address}:4")], &log)?;
+    ensure!(found.contains("Not an instruction of the process"), "{found}");
+    ensure!(found.contains("before  73 74 6f 72") && found.contains("after   72 65 61 64"), "{found}");
+    workshop.done()
 }

@@ -115,7 +115,7 @@ impl Display for Instruction {
     }
 }
 
-fn registers(regs: &RegisterFile, f: &mut Formatter<'_>) -> Result {
+pub(super) fn registers(regs: &RegisterFile, f: &mut Formatter<'_>) -> Result {
     for row in 0..4 {
         // Four columns, read downwards.
         for column in 0..4 {
@@ -131,7 +131,7 @@ fn registers(regs: &RegisterFile, f: &mut Formatter<'_>) -> Result {
 }
 
 /// The source text around a line.
-fn source_text(source: &SourceText, f: &mut Formatter<'_>) -> Result {
+pub(super) fn source_text(source: &SourceText, f: &mut Formatter<'_>) -> Result {
     let note = match source.same {
         Some(true) => "",
         Some(false) => " (not the file that was compiled: its checksum differs)",
@@ -160,7 +160,7 @@ impl Display for Waiting {
     }
 }
 
-fn frame(number: usize, frame: &Frame, is_own: bool, f: &mut Formatter<'_>) -> Result {
+pub(super) fn frame(number: usize, frame: &Frame, is_own: bool, f: &mut Formatter<'_>) -> Result {
     let guess = match frame.found {
         Found::Registers | Found::Tables => "",
         Found::FramePointer => " (by the frame pointer)",

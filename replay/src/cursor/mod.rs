@@ -8,10 +8,12 @@ mod interrupt;
 mod outline;
 mod place;
 mod snapshots;
+mod writes;
 
 pub use bugnet_format::control::{Conditions, Event, WatchedRange};
 pub use interrupt::Interrupter;
 pub use place::{Place, Seek};
+pub use writes::LastWrite;
 
 use crate::error::{ReplayError, Result};
 use crate::log::Log;
