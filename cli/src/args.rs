@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The exit status of the commands that read logs.
 const READER_EXIT_STATUS: &str = "\
@@ -53,6 +54,8 @@ pub enum Command {
     Check(CheckArgs),
     Order(OrderArgs),
     Ps(PsArgs),
+    Ls(LsArgs),
+    Rm(RmArgs),
 }
 
 /// Run a program and record it
@@ -63,6 +66,8 @@ pub enum Command {
         bugnet record --keep 10 ./long-running    keeps the last 10 intervals only\n  \
         bugnet record make                        records make and all that it starts\n\n\
         N may end in k, M or G.\n\n\
+        Where BUGNET_MAX_SIZE is set, to 20G for example, the oldest recordings in the default folder go until it is\n\
+        no larger than that.\n\n\
         Exit status: the program's; if a signal kills it, bugnet dies by the same signal.\n  \
         125  bugnet itself failed\n  \
         126  PROG was found but cannot be executed or recorded\n  \
@@ -100,9 +105,14 @@ pub struct RecordArgs {
 /// Which recording to look at.
 #[derive(Debug, Args)]
 pub struct LogArg {
-    /// The log's folder, or its name where logs lie by default [default: the latest]
+    /// The log's folder, a file that `bugnet pack` has made of it, or the name of either where logs lie by default [default: the latest]
     #[arg(value_name = "LOG")]
     pub log: Option<PathBuf>,
+    /// Open an encrypted file with an identity of this file: a key of age, or a private key of ssh
+    ///
+    /// [default: those of $BUGNET_IDENTITY, else of ~/.config/age/keys.txt and ~/.ssh/id_ed25519]
+    #[arg(long, value_name = "FILE")]
+    pub identity: Vec<PathBuf>,
 }
 
 /// Which of a recording's processes.
@@ -359,6 +369,53 @@ pub struct PsArgs {
     /// Print a JSON array
     #[arg(long)]
     pub json: bool,
+}
+
+/// List the recordings in the default folder, the newest first
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bugnet ls\n  \
+        bugnet ls --json | jq -r '.recordings[] | select(.ending.how == \"killed\") | .path'\n\n\
+        * marks the latest, which the other commands take when they are given none.\n\n\
+        Exit status:\n  \
+        0  done, also where there are none\n  \
+        4  it cannot be done here: the system refused something")]
+pub struct LsArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Remove recordings
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bugnet rm 20261122-190500.123-gzip     removes this one\n  \
+        bugnet rm --older-than 7d              removes those that began more than 7 days ago\n  \
+        bugnet rm --keep-last 10 --dry-run     says what it would remove but the newest 10\n\n\
+        What is still being recorded, or in use, is not removed, nor is a folder that holds anything that bugnet\n\
+        did not put there. BUGNET_MAX_SIZE=20G lets `bugnet record` remove old recordings by itself.\n\n\
+        Exit status:\n  \
+        0  all is removed\n  \
+        2  wrong use: an unknown option, or nothing to remove is named\n  \
+        3  what is named is not there, or no recording\n  \
+        4  it is in use, or the system refused something")]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+pub struct RmArgs {
+    /// Names of recordings in the default folder, or paths of recordings
+    #[arg(value_name = "RECORDING", group = "what", conflicts_with_all = ["older_than", "keep_last", "all"])]
+    pub recordings: Vec<PathBuf>,
+    /// All in the default folder that began longer ago than this: 90min, 12h, 7d
+    #[arg(long, value_name = "TIME", group = "what", value_parser = humantime::parse_duration)]
+    pub older_than: Option<Duration>,
+    /// All in the default folder but the newest N
+    #[arg(long, value_name = "N", group = "what")]
+    pub keep_last: Option<usize>,
+    /// All in the default folder
+    #[arg(long, group = "what", conflicts_with_all = ["older_than", "keep_last"])]
+    pub all: bool,
+    /// Say what would be removed, and remove nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
 }
 
 #[cfg(test)]

@@ -27,10 +27,10 @@ struct Json<'a> {
 
 /// Checks a log and prints what it finds.
 pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let recording = Recording::open(&find_log(args.log.log.as_deref())?)?;
+    let recording = Recording::open_source(find_log(&args.log)?)?;
     let report = match &args.process.process {
         Some(_) => {
-            let processes = selected(&Log::open(&recording.path)?, &args.process)?;
+            let processes = selected(&Log::open_source(recording.source.clone())?, &args.process)?;
             check_processes(&recording, &processes.unwrap_or_default())?
         }
         None => check_recording(&recording)?,

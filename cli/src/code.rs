@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 
 /// Lists the versions.
 pub fn code(args: &CodeArgs) -> Result<(), Failure> {
-    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     // Of several processes that fit, the last.
     let pid = selected(&log, &args.process)?.and_then(|selected| selected.last().copied());

@@ -17,7 +17,7 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     if args.order {
         return order::dump(args);
     }
-    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let log = Log::open_source(find_log(&args.log)?)?;
     let intervals = args.interval.map(|only| only..only.saturating_add(1));
     let selection = Selection { processes: selected(&log, &args.process)?, tid: args.thread, intervals };
     let mut out = output(args.json);

@@ -5,6 +5,7 @@ use crate::terminal;
 use bugnet_format::FormatError;
 use bugnet_replay::ReplayError;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Replay went another way than the recording, or a log breaks a rule.
@@ -33,12 +34,44 @@ pub enum Failure {
     /// The default place of logs is unknown.
     #[error("there is no default place for logs: set BUGNET_DIR or HOME, or name a log")]
     NoPlace,
+    /// No identity opens an encrypted file.
+    #[error(
+        "{} is encrypted, and {}; give one that opens it with --identity FILE",
+        .path.display(), none_fits(.tried, .unusable)
+    )]
+    NoIdentity {
+        /// The file.
+        path: PathBuf,
+        /// The files with identities that were tried.
+        tried: Vec<PathBuf>,
+        /// What is wrong with those that cannot be used.
+        unusable: Vec<String>,
+    },
+    /// What the user named as an identity is none.
+    #[error("the identity file {} {why}", .path.display())]
+    Identity {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The command line asks for something that cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// The system refused something.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The latest log was taken away.
     #[error("no log given, and the latest one, {}, is not there any more", .0.display())]
-    LatestGone(std::path::PathBuf),
+    LatestGone(PathBuf),
     /// There is no latest log.
     #[error("no log given, and none is in {}; record one with: bugnet record PROG", .0.display())]
-    NoLatest(std::path::PathBuf),
+    NoLatest(PathBuf),
 }
 
 impl Failure {
@@ -46,13 +79,20 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Replay(ReplayError::Diverged { .. } | ReplayError::Contradiction { .. }) => EXIT_WRONG,
-            Self::Replay(ReplayError::OutOfRange(_)) | Self::NoPlace => EXIT_USAGE,
+            Self::Replay(ReplayError::OutOfRange(_)) | Self::NoPlace | Self::Identity { .. } | Self::Usage(_) => {
+                EXIT_USAGE
+            }
             Self::Replay(ReplayError::Format(error)) | Self::Format(error) if error.is_refusal() => EXIT_IMPOSSIBLE,
             Self::Replay(ReplayError::Format(_)) | Self::Format(_) | Self::NoLatest(_) | Self::LatestGone(_) => {
                 EXIT_BAD_LOG
             }
             _ => EXIT_IMPOSSIBLE,
         }
+    }
+
+    /// Wraps the system's reason with what was tried.
+    pub fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what: what.into(), source }
     }
 
     /// Whether the reader of the result has gone away.
@@ -71,6 +111,17 @@ impl Failure {
         complain(self);
         ExitCode::from(self.exit_code())
     }
+}
+
+/// Why no identity opens a file.
+fn none_fits(tried: &[PathBuf], unusable: &[String]) -> String {
+    let tried: Vec<_> = tried.iter().map(|path| path.display().to_string()).collect();
+    let none = match &tried[..] {
+        [] => "there is no identity here (looked for $BUGNET_IDENTITY, ~/.config/age/keys.txt and ~/.ssh/id_ed25519)"
+            .into(),
+        tried => format!("no identity in {} opens it", tried.join(" or ")),
+    };
+    unusable.iter().fold(none, |none, why| format!("{none} ({why})"))
 }
 
 /// Prints a message to standard error. Unlike `eprintln!` it does not panic where that is not possible.

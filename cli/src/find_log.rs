@@ -1,13 +1,22 @@
 //! Finds the log that the user means, and the tools to replay it.
 
-use crate::args::TimeArg;
+use crate::args::{LogArg, TimeArg};
+use crate::encrypted::{decrypt, is_encrypted};
 use crate::failure::Failure;
-use crate::record::{LATEST, default_folder};
+use crate::recordings::{LATEST, default_folder, lock};
+use bugnet_format::FormatError;
 use bugnet_format::folder::META_FILE;
+use bugnet_format::pack::ReadAt;
+use bugnet_format::source::{Source, open_file};
 use bugnet_replay::ReplayError;
 use bugnet_replay::tools::Tools;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+/// So many bytes tell whether a file is encrypted.
+const START: u64 = 64;
 
 /// What replay needs, and how long it may take.
 pub fn tools(time: &TimeArg) -> Result<Tools, ReplayError> {
@@ -16,10 +25,19 @@ pub fn tools(time: &TimeArg) -> Result<Tools, ReplayError> {
     Ok(tools)
 }
 
-/// The folder of the log that `given` names: a path, or the name of a log where logs lie by default; without a name,
-/// the latest there.
-pub fn find_log(given: Option<&Path>) -> Result<PathBuf, Failure> {
-    find_in(given, default_folder(|name| std::env::var_os(name)))
+/// The log that the user means, opened: a folder or a packed file, by its path or its name where logs lie by default; without a
+/// name, the latest there. Until this process ends, nobody removes it.
+pub fn find_log(arg: &LogArg) -> Result<Source, Failure> {
+    let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
+    // Other than the path, the lock lasts as long as this process.
+    std::mem::forget(lock::using(&path));
+    let Some(mut file) = open_file(&path)? else { return Ok(path.as_path().into()) };
+    let mut start = Vec::new();
+    (&mut file).take(START).read_to_end(&mut start).map_err(FormatError::io(&path))?;
+    file.rewind().map_err(FormatError::io(&path))?;
+    let bytes: Arc<dyn ReadAt> =
+        if is_encrypted(&start) { Arc::new(decrypt(&path, file, &arg.identity)?) } else { Arc::new(file) };
+    Ok(Source::packed(&path, bytes)?)
 }
 
 fn find_in(given: Option<&Path>, default_folder: Option<PathBuf>) -> Result<PathBuf, Failure> {
@@ -34,7 +52,8 @@ fn find_in(given: Option<&Path>, default_folder: Option<PathBuf>) -> Result<Path
     };
     let is_name = given.file_name() == Some(given.as_os_str());
     if is_name && !given.exists() {
-        let named = default_folder.map(|folder| folder.join(given)).filter(|path| path.join(META_FILE).is_file());
+        let is_log = |path: &PathBuf| path.is_file() || path.join(META_FILE).is_file();
+        let named = default_folder.map(|folder| folder.join(given)).filter(is_log);
         if let Some(named) = named {
             return Ok(named);
         }

@@ -7,7 +7,7 @@ use crate::handled::{self, Handled, Place};
 use crate::next;
 use crate::order;
 use crate::processes::{Table, end, quoted, selected};
-use crate::record::{describe_ending, size_of};
+use crate::record::describe_ending;
 use crate::terminal::{one_line, output};
 use bugnet_format::folder::{CODE_FILE, ELF_FOLDER, Meta, process_folder};
 use bugnet_format::process::Origin;
@@ -96,7 +96,7 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
     if args.threads {
         return order::info(args);
     }
-    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let log = Log::open_source(find_log(&args.log)?)?;
     let info = Info::of(&log, selected(&log, &args.process)?, &args.time)?;
     let mut out = output(args.json);
     if args.json {
@@ -114,13 +114,13 @@ impl Info {
         let selected = |id: &ProcessId| only.as_ref().is_none_or(|only| only.contains(id));
         let mut processes = processes(log)?;
         processes.retain(|process| selected(&process.id));
-        let mut sizes =
-            Sizes { total: size_of(log.path()), elf: size_of(&log.path().join(ELF_FOLDER)), ..Sizes::default() };
+        let size = |path: &Path| log.source().size(path);
+        let mut sizes = Sizes { total: size(log.path()), elf: size(&log.path().join(ELF_FOLDER)), ..Sizes::default() };
         let mut threads = Vec::new();
         for id in log.threads().filter(|thread| selected(&thread.pid)) {
             threads.push(ThreadInfo::of(log, id)?);
         }
-        let code = |process: &Process| file_size(&log.path().join(process_folder(process.id)).join(CODE_FILE));
+        let code = |process: &Process| size(&log.path().join(process_folder(process.id)).join(CODE_FILE));
         sizes.code = processes.iter().map(code).sum();
         for interval in threads.iter().flat_map(|thread| &thread.intervals) {
             sizes.intervals += interval.size;
@@ -147,10 +147,6 @@ impl Info {
             crashes,
         })
     }
-}
-
-fn file_size(path: &Path) -> u64 {
-    path.symlink_metadata().map_or(0, |metadata| metadata.len())
 }
 
 impl ThreadInfo {

@@ -5,11 +5,13 @@ mod at;
 mod check;
 mod code;
 mod dump;
+mod encrypted;
 mod failure;
 mod find_log;
 mod handled;
 mod info;
 mod last_write;
+mod ls;
 mod next;
 mod number;
 mod order;
@@ -17,7 +19,9 @@ mod processes;
 mod ps;
 mod record;
 mod record_json;
+mod recordings;
 mod replay;
+mod rm;
 mod terminal;
 
 use args::{Cli, Command};
@@ -51,6 +55,8 @@ fn main() -> ExitCode {
         Command::Check(args) => check::check(args),
         Command::Order(args) => order::order(args),
         Command::Ps(args) => ps::ps(args).map(done),
+        Command::Ls(args) => ls::ls(args).map(done),
+        Command::Rm(args) => rm::rm(args),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

@@ -25,6 +25,21 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses a size in bytes with an optional suffix: `K`, `M`, `G` or `T`, which are powers of 1024, as those of `du` and `ls` are.
+pub fn size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        Some(b'T' | b't') => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err("expected a size in bytes, with K, M, G or T after it for larger ones, such as 20G".into());
+    }
+    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)).ok_or_else(|| "the size is too large".into())
+}
+
 /// Parses an address of a program: hexadecimal with or without `0x`.
 pub fn address(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
@@ -79,6 +94,17 @@ mod tests {
         assert_eq!(count("10k"), Ok(10_000));
         assert_eq!(count("100M"), Ok(100_000_000));
         assert_eq!(count("2G"), Ok(2_000_000_000));
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("0"), Ok(0));
+        assert_eq!(size("10K"), Ok(10 << 10));
+        assert_eq!(size("20G"), Ok(20 << 30));
+        assert_eq!(size("3T"), Ok(3 << 40));
+        for wrong in ["", "G", "-1", "+1", "1.5G", "1 G", "1GB", "99999999999T"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

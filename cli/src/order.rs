@@ -40,7 +40,7 @@ struct Of<'a, T> {
 
 impl Shown {
     fn open(log: &LogArg, process: &ProcessArg) -> Result<Self, Failure> {
-        let log = Log::open(&find_log(log.log.as_deref())?)?;
+        let log = Log::open_source(find_log(log)?)?;
         let selected = selected(&log, process)?;
         let wanted = |pid: &ProcessId| selected.as_ref().is_none_or(|selected| selected.contains(pid));
         let has_intervals = |thread: &ThreadId| log.intervals(*thread).is_ok_and(|intervals| !intervals.is_empty());

@@ -11,7 +11,7 @@ use std::io::Write;
 
 /// Prints the list.
 pub fn ps(args: &PsArgs) -> Result<(), Failure> {
-    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let log = Log::open_source(find_log(&args.log)?)?;
     let processes = processes(&log)?;
     let mut out = output(args.json);
     if args.json {

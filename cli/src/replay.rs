@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 /// Replays; the exit status says whether all of it was exact.
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
-    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let log = Log::open_source(find_log(&args.log)?)?;
     if args.merged && !log.is_empty() {
         return order::replay(args);
     }

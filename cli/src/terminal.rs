@@ -11,6 +11,12 @@ pub fn output(json: bool) -> Plain<BufWriter<StdoutLock<'static>>> {
     Plain { to: BufWriter::new(stdout().lock()), json }
 }
 
+/// Columns of the terminal to which standard output goes; none if it goes elsewhere. `$COLUMNS` has the last word.
+pub fn width() -> Option<usize> {
+    let wanted = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
+    wanted.or_else(|| Some(rustix::termios::tcgetwinsize(stdout()).ok()?.ws_col.into()).filter(|columns| *columns > 0))
+}
+
 /// What text is laid out with.
 const LAYOUT: [char; 2] = ['\n', '\t'];
 

@@ -11,6 +11,7 @@
 //!       <interval>.bni        interval files, 8 digits or more
 //!       tail, tail2           records that wait for their frame; absent after a clean end
 //!   elf/<name>.zst            copies of ELF files and of the files that hold their debug information, for symbols
+//!   sources/<path>            source files, by the paths that debug information has
 //! ```
 
 use crate::code::CodeStore;
@@ -18,6 +19,7 @@ use crate::error::{FormatError, Result};
 use crate::files::{self, MAX_BINARY_FILE, MAX_JSON_FILE, names};
 use crate::frame::Interval;
 use crate::process::{Origin, ProcessInfo};
+use crate::source::Source;
 use crate::types::{CodeSeq, IntervalNo, ProcessId, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,6 +41,10 @@ pub const MODULES_FILE: &str = "modules.jsonl";
 pub const TAIL_FILES: [&str; 2] = ["tail", "tail2"];
 /// Name of the folder of ELF copies.
 pub const ELF_FOLDER: &str = "elf";
+/// Name of the folder of copies of debug files.
+pub const DEBUG_FOLDER: &str = "debug";
+/// Name of the folder of source files.
+pub const SOURCES_FOLDER: &str = "sources";
 
 /// Folder name of a process.
 #[must_use]
@@ -159,11 +165,13 @@ pub(crate) fn module_lines(file: &[u8]) -> impl Iterator<Item = std::result::Res
     })
 }
 
-/// A recording's folder, opened for reading.
+/// A recording, opened for reading.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The folder.
+    /// Its folder, or the packed file.
     pub path: PathBuf,
+    /// Where its files are.
+    pub source: Source,
     /// `recording.json`.
     pub meta: Meta,
 }
@@ -175,8 +183,8 @@ pub struct ThreadFiles {
     pub pid: ProcessId,
     /// The thread.
     pub tid: Tid,
-    /// The log's folder.
-    pub log: PathBuf,
+    /// The log.
+    pub log: Source,
     /// Its own folder, in that.
     pub folder: PathBuf,
     /// Numbers of the intervals that are there, ascending without gaps.
@@ -216,16 +224,27 @@ impl Meta {
 }
 
 impl Recording {
-    /// Opens the folder of a recording: reads and checks `recording.json`.
+    /// Opens the folder of a recording, or the file into which it was packed: reads and checks `recording.json`.
     ///
     /// # Errors
     /// No such folder, not a log, or one of another version.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::open_source(Source::open(path)?)
+    }
+
+    /// Opens a recording whose files are here.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_source(source: Source) -> Result<Self> {
+        let path = source.path();
         let file = path.join(META_FILE);
         let not_a_log = |found: String| FormatError::NotALog { path: path.to_owned(), what: "log", found };
-        let json = files::read(path, &file, MAX_JSON_FILE).map_err(|error| match &error {
-            FormatError::Io { source, .. } => match source.kind() {
-                ErrorKind::NotFound if path.is_dir() => not_a_log(format!("there is no {META_FILE} in it")),
+        let json = files::read(&source, &file, MAX_JSON_FILE).map_err(|error| match &error {
+            FormatError::Io { source: reason, .. } => match reason.kind() {
+                ErrorKind::NotFound if path.is_dir() || source.pack().is_some() => {
+                    not_a_log(format!("there is no {META_FILE} in it"))
+                }
                 ErrorKind::NotFound => FormatError::Missing(format!("no log at {}", path.display())),
                 ErrorKind::NotADirectory if !path.is_dir() => not_a_log("it is no folder".to_owned()),
                 _ => error,
@@ -251,7 +270,7 @@ impl Recording {
             });
         }
         let meta = serde_json::from_slice(&json).map_err(no_json)?;
-        Ok(Self { path: path.to_owned(), meta })
+        Ok(Self { path: path.to_owned(), source, meta })
     }
 
     /// All threads of all processes, by process and thread id.
@@ -284,7 +303,7 @@ impl Recording {
     /// The folder cannot be read.
     pub fn processes(&self) -> Result<Vec<ProcessId>> {
         let id = |name: &OsString| name.to_str()?.strip_prefix('p')?.parse().ok();
-        let mut processes: Vec<_> = names(&self.path, &self.path)?.iter().filter_map(id).collect();
+        let mut processes: Vec<_> = names(&self.source, &self.path)?.iter().filter_map(id).collect();
         processes.sort_unstable();
         Ok(processes)
     }
@@ -328,7 +347,7 @@ impl Recording {
     /// # Errors
     /// The file is there, but cannot be read or is damaged.
     pub fn process(&self, process: ProcessId) -> Result<Option<ProcessInfo>> {
-        ProcessInfo::read(&self.path, &self.path.join(process_folder(process)))
+        ProcessInfo::read(&self.source, &self.path.join(process_folder(process)))
     }
 
     /// The folders of all threads and the interval files in them, as they are.
@@ -337,17 +356,17 @@ impl Recording {
         for pid in self.processes()? {
             let process = self.path.join(process_folder(pid));
             let tid = |name: &OsString| name.to_str()?.strip_prefix('t')?.parse().ok();
-            let mut tids: Vec<Tid> = names(&self.path, &process)?.iter().filter_map(tid).collect();
+            let mut tids: Vec<Tid> = names(&self.source, &process)?.iter().filter_map(tid).collect();
             tids.sort_unstable();
             for tid in tids {
                 let folder = process.join(thread_folder(tid));
-                let mut intervals: Vec<_> = names(&self.path, &folder)?
+                let mut intervals: Vec<_> = names(&self.source, &folder)?
                     .iter()
                     .filter_map(|n| numbered(n, "", ".bni"))
                     .map(IntervalNo)
                     .collect();
                 intervals.sort_unstable();
-                threads.push(ThreadFiles { pid, tid, log: self.path.clone(), folder, intervals });
+                threads.push(ThreadFiles { pid, tid, log: self.source.clone(), folder, intervals });
             }
         }
         Ok(threads)
@@ -362,7 +381,7 @@ impl Recording {
         let mut modules = Vec::new();
         for (ancestor, _) in self.forks(process)?.into_iter().rev() {
             let path = self.path.join(process_folder(ancestor)).join(MODULES_FILE);
-            if let Some(lines) = files::read_if_there(&self.path, &path, MAX_JSON_FILE)? {
+            if let Some(lines) = files::read_if_there(&self.source, &path, MAX_JSON_FILE)? {
                 modules.extend(module_lines(&lines).map_while(std::result::Result::ok));
             }
         }
@@ -392,7 +411,7 @@ impl Recording {
         let mut store = CodeStore::default();
         for (ancestor, inherits) in self.forks(process)?.into_iter().rev() {
             let path = self.path.join(process_folder(ancestor)).join(CODE_FILE);
-            let bytes = files::read(&self.path, &path, MAX_BINARY_FILE)?;
+            let bytes = files::read(&self.source, &path, MAX_BINARY_FILE)?;
             store = CodeStore::decode(&bytes, store.pages, &path)?;
             if let Some(inherits) = inherits {
                 if !store.covers(inherits) {

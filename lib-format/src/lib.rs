@@ -12,7 +12,8 @@
 //! | code pages | [`code`] |
 //! | invariants | [`check`] |
 //! | what a log lacks | [`complete`] |
-//! | opening a log's files | [`files`] |
+//! | opening a log's files | [`files`], [`source`] |
+//! | a log in one file | [`pack`] |
 //! | what the replay process is handed, and what it says | [`package`], [`control`] |
 //!
 //! [`cache`] and [`hash`] are UserMemCache and UserMemHash, the logger's picture of the replayer's memory.
@@ -30,10 +31,12 @@ pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod hash;
+pub mod pack;
 pub mod package;
 pub mod process;
 pub mod record;
 pub mod regs;
+pub mod source;
 pub mod types;
 mod wire;
 

@@ -3,6 +3,7 @@
 use crate::error::{FormatError, Result};
 use crate::files::{self, MAX_JSON_FILE};
 use crate::folder::{PROCESS_FILE, json, write_json};
+use crate::source::Source;
 use crate::types::ProcessId;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -82,7 +83,7 @@ impl ProcessInfo {
     ///
     /// # Errors
     /// It is there, but cannot be read or is damaged.
-    pub fn read(log: &Path, folder: &Path) -> Result<Option<Self>> {
+    pub fn read(log: &Source, folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(PROCESS_FILE);
         let Some(json) = files::read_if_there(log, &path, MAX_JSON_FILE)? else { return Ok(None) };
         serde_json::from_slice(&json).map(Some).map_err(|e| FormatError::NotALog {

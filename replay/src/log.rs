@@ -8,6 +8,7 @@ use bugnet_format::files;
 use bugnet_format::folder::{Ending, Meta, Module, Recording, ThreadFiles, interval_file};
 use bugnet_format::frame::{HEADER_SIZE, Interval, IntervalHeader};
 use bugnet_format::process::ProcessInfo;
+use bugnet_format::source::Source;
 use bugnet_format::types::{IntervalNo, Pid, ProcessId, Tid};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,20 +61,34 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log in the folder `path`.
+    /// Opens the log in the folder `path`, or that is packed into this file.
     ///
     /// # Errors
     /// No log there, one of another version, or one with an interval missing in the middle.
     pub fn open(path: &Path) -> Result<Self> {
-        let recording = Recording::open(path)?;
+        Self::open_source(Source::open(path)?)
+    }
+
+    /// Opens the log whose files are here.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_source(source: Source) -> Result<Self> {
+        let recording = Recording::open_source(source)?;
         let threads = recording.threads()?;
         Ok(Self { recording, threads, code: Mutex::default() })
     }
 
-    /// The log's folder, as it was given to [`Self::open`].
+    /// The log's folder, or the file into which it is packed, as it was given to [`Self::open`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.recording.path
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn source(&self) -> &Source {
+        &self.recording.source
     }
 
     /// What was recorded, how, and how it ended.

@@ -28,12 +28,13 @@ pub struct Copying {
 }
 
 impl Copying {
-    /// Begins, for the log in `folder`. The signals blocked now are blocked in the thread.
-    pub fn start(folder: &Path) -> Self {
+    /// Begins, for the log in `folder`, which shares copies in the folder `shared` with others. The signals blocked now are blocked
+    /// in the thread.
+    pub fn start(folder: &Path, shared: Option<PathBuf>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (folder, stopped) = (folder.to_owned(), Arc::clone(&stop));
         // Without a thread, all is copied in the end.
-        let thread = thread::Builder::new().spawn(move || copy(&folder, &stopped)).ok();
+        let thread = thread::Builder::new().spawn(move || copy(&folder, shared.as_deref(), &stopped)).ok();
         Self { stop, thread }
     }
 }
@@ -50,7 +51,7 @@ impl Drop for Copying {
 }
 
 /// Copies what is new, again and again.
-fn copy(folder: &Path, stop: &AtomicBool) {
+fn copy(folder: &Path, shared: Option<&Path>, stop: &AtomicBool) {
     // No less urgent than the program: whoever waits for its end waits for the copies, too.
     let begun = Instant::now();
     let mut seen = HashSet::new();
@@ -74,7 +75,7 @@ fn copy(folder: &Path, stop: &AtomicBool) {
                 // As the process sees it, which may have another root folder. It may have ended, too.
                 let root = PathBuf::from(format!("/proc/{}/root", process.pid));
                 let root = if root.exists() { root } else { PathBuf::from("/") };
-                let _ = pack_elf_below(&root, folder, from_ref(&module));
+                let _ = pack_elf_below(&root, folder, shared, from_ref(&module));
             }
         }
     }

@@ -103,6 +103,9 @@ pub enum RecordError {
     /// Parts of bugnet are missing.
     #[error(transparent)]
     Tools(#[from] bugnet_replay::ReplayError),
+    /// The limit of the default folder's size.
+    #[error(transparent)]
+    Limit(#[from] crate::recordings::WrongLimit),
     /// The log.
     #[error(transparent)]
     Format(#[from] FormatError),

@@ -1,29 +1,19 @@
-//! Where logs lie: `$BUGNET_DIR`, else the XDG data folder, one numbered folder a recording and a `latest` link.
+//! The folder of a new log: the one that the user names, or one in the default folder, named by the time and the program.
 
 use super::error::RecordError;
+use crate::recordings::lock::{self, Lock};
+use crate::recordings::{SHARED_ELF, mend_latest, name, set_latest};
 use bugnet_format::folder::{META_FILE, NEW_META_FILE};
 use nix::unistd::geteuid;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{OpenOptions, Permissions};
-use std::io::{Error, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// What may be done with the folder of a log: all, by its owner.
 const PRIVATE: u32 = 0o700;
-
-/// Name of the link to the newest recording.
-pub const LATEST: &str = "latest";
-
-/// The folder in which logs lie by default: `$BUGNET_DIR`, else `$XDG_DATA_HOME/bugnet`, else
-/// `~/.local/share/bugnet`. `None` if none of the three variables is set.
-pub fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("BUGNET_DIR")
-        // The XDG specification says that a relative path is to be ignored.
-        .or_else(|| set("XDG_DATA_HOME").filter(|path| path.is_absolute()).map(|path| path.join("bugnet")))
-        .or_else(|| set("HOME").map(|home| home.join(".local/share/bugnet")))
-}
 
 /// A folder for a new log. Unless it is [kept](LogFolder::keep), it is as it was before when this is dropped.
 #[derive(Debug)]
@@ -34,6 +24,8 @@ pub struct LogFolder {
     kept: bool,
     /// Where logs lie by default, with the `latest` link; none if that is not known.
     links: Option<PathBuf>,
+    /// Nobody removes it while this process lives.
+    _lock: Lock,
 }
 
 impl LogFolder {
@@ -47,29 +39,39 @@ impl LogFolder {
             Err(e) => return Err(fail(e)),
         };
         let path = path.canonicalize().map_err(fail)?;
-        Ok(Self { path, found, kept: false, links: default })
+        let lock = lock::using(&path);
+        Ok(Self { path, found, kept: false, links: default, _lock: lock })
     }
 
-    /// A new folder `<program>-<number>` below `parent`, which is made where it is missing.
-    pub fn numbered(parent: &Path, program: &OsStr) -> Result<Self, RecordError> {
+    /// A new folder below `parent`, which is made where it is missing, for a recording that begins at `time`.
+    pub fn dated(parent: &Path, program: &OsStr, mut time: SystemTime) -> Result<Self, RecordError> {
+        /// So that the next name is behind this one.
+        const STEP: Duration = Duration::from_millis(1);
         let fail = |source| RecordError::LogFolder { path: parent.to_owned(), source };
         std::fs::create_dir_all(parent).map_err(fail)?;
         let parent = parent.canonicalize().map_err(fail)?;
-        let mut prefix = program.to_owned();
-        prefix.push("-");
-        let first = next_number(&parent, &prefix).map_err(fail)?;
-        for number in first.. {
-            let mut name = prefix.clone();
-            name.push(number.to_string());
-            let path = parent.join(name);
+        loop {
+            let path = parent.join(name(program, time));
             match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path, found: None, kept: false, links: Some(parent) }),
+                Ok(()) => {
+                    let lock = lock::using(&path);
+                    return Ok(Self { path, found: None, kept: false, links: Some(parent), _lock: lock });
+                }
                 // Another recording was quicker.
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => time += STEP,
                 Err(source) => return Err(RecordError::LogFolder { path, source }),
             }
         }
-        Err(fail(Error::from(ErrorKind::QuotaExceeded)))
+    }
+
+    /// The default folder, if the log lies in it.
+    pub fn default_folder(&self) -> Option<&Path> {
+        self.links.as_deref().filter(|links| self.path.parent() == Some(links))
+    }
+
+    /// Where ELF files are that recordings share, for one in the default folder.
+    pub fn shared_elf(&self) -> Option<PathBuf> {
+        Some(self.default_folder()?.join(SHARED_ELF))
     }
 
     /// Absolute path, without symbolic links.
@@ -89,23 +91,11 @@ impl LogFolder {
         // A log beside the link can be moved along with it.
         let inside = self.path.parent() == Some(links);
         let target = self.path.file_name().filter(|_| inside).map_or(self.path.as_path(), Path::new);
-        match set_link(links, target) {
-            Err(_) if !inside && links.join(LATEST).symlink_metadata().is_err() => Ok(()),
+        match set_latest(links, target) {
+            Err(_) if !inside && links.join(crate::recordings::LATEST).symlink_metadata().is_err() => Ok(()),
             result => result.map_err(|source| RecordError::System { what: "set the link to the latest log", source }),
         }
     }
-}
-
-/// Sets the link in the folder `links`, which is made if it is missing, but not the home that it would be in.
-fn set_link(links: &Path, target: &Path) -> std::io::Result<()> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| links.starts_with(home));
-    if home.is_none_or(|home| home.is_dir()) {
-        std::fs::create_dir_all(links)?;
-    }
-    // A link cannot be overwritten, but a rename replaces one at once.
-    let new = links.join(format!(".{LATEST}-{}", std::process::id()));
-    std::os::unix::fs::symlink(target, &new)?;
-    std::fs::rename(&new, links.join(LATEST)).inspect_err(|_| drop(std::fs::remove_file(&new)))
 }
 
 impl Drop for LogFolder {
@@ -113,7 +103,12 @@ impl Drop for LogFolder {
         // Nothing better than leaving it can be done where it cannot be removed.
         match &self.found {
             _ if self.kept => {}
-            None => drop(std::fs::remove_dir_all(&self.path)),
+            None => {
+                let _ = std::fs::remove_dir_all(&self.path);
+                if let Some(links) = &self.links {
+                    let _ = mend_latest(links);
+                }
+            }
             Some(before) => {
                 for file in [META_FILE, NEW_META_FILE] {
                     let _ = std::fs::remove_file(self.path.join(file));
@@ -151,56 +146,29 @@ fn take_empty(path: &Path) -> Result<Permissions, RecordError> {
     Ok(metadata.permissions())
 }
 
-/// One above the highest number that follows `prefix` in the names below `parent`.
-fn next_number(parent: &Path, prefix: &OsStr) -> std::io::Result<u64> {
-    let mut next = 0;
-    for entry in std::fs::read_dir(parent)? {
-        let name = entry?.file_name();
-        let number = name
-            .as_encoded_bytes()
-            .strip_prefix(prefix.as_encoded_bytes())
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| digits.parse::<u64>().ok());
-        next = next.max(number.map_or(0, |n| n.saturating_add(1)));
-    }
-    Ok(next)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn folder_for(variables: &[(&str, &str)]) -> Option<PathBuf> {
-        default_folder(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
-    }
-
     #[test]
-    fn default_folders() {
-        let all = [("BUGNET_DIR", "/b"), ("XDG_DATA_HOME", "/x"), ("HOME", "/h")];
-        assert_eq!(folder_for(&all), Some("/b".into()));
-        assert_eq!(folder_for(&all[1..]), Some("/x/bugnet".into()));
-        assert_eq!(folder_for(&all[2..]), Some("/h/.local/share/bugnet".into()));
-        assert_eq!(folder_for(&[("XDG_DATA_HOME", "relative"), ("HOME", "/h")]), Some("/h/.local/share/bugnet".into()));
-        assert_eq!(folder_for(&[("BUGNET_DIR", ""), ("HOME", "/h")]), Some("/h/.local/share/bugnet".into()));
-        assert_eq!(folder_for(&[]), None);
-    }
-
-    #[test]
-    fn numbers_go_up_and_latest_follows() {
+    fn names_go_up_and_latest_follows() {
         let dir = tempfile::tempdir().unwrap();
-        let parent = dir.path().join("not/yet/there");
-        for expected in ["ls-0", "ls-1", "ls-2"] {
-            let mut folder = LogFolder::numbered(&parent, OsStr::new("ls")).unwrap();
+        let parent = dir.path().canonicalize().unwrap().join("not/yet/there");
+        let now = SystemTime::now();
+        let mut names = Vec::new();
+        // All in the same moment.
+        for program in ["zsh", "awk", "awk"] {
+            let mut folder = LogFolder::dated(&parent, OsStr::new(program), now).unwrap();
             folder.keep(true);
             folder.link_latest().unwrap();
-            assert!(folder.path().ends_with(expected));
-            assert_eq!(std::fs::read_link(parent.join(LATEST)).unwrap(), Path::new(expected));
+            let name = folder.path().file_name().unwrap().to_owned();
+            assert_eq!(std::fs::read_link(parent.join(crate::recordings::LATEST)).unwrap(), Path::new(&name));
+            assert_eq!(folder.default_folder(), Some(parent.as_path()));
+            assert!(lock::alone(folder.path()).is_none());
+            names.push(name);
         }
-        // Numbers are not used again while a later one is there.
-        std::fs::remove_dir(parent.join("ls-1")).unwrap();
-        let folder = LogFolder::numbered(&parent, OsStr::new("ls")).unwrap();
-        assert!(folder.path().ends_with("ls-3"));
-        assert!(LogFolder::numbered(&parent, OsStr::new("l")).unwrap().path().ends_with("l-0"));
+        assert!(names[1] < names[2], "{names:?}");
+        assert_eq!(LogFolder::named(&dir.path().join("log"), Some(parent)).unwrap().default_folder(), None);
     }
 
     #[test]

@@ -16,16 +16,17 @@ mod summary;
 mod wait;
 
 pub use error::{EXIT_FAILED, RecordError};
-pub use location::{LATEST, default_folder};
 pub use machine::CpuLevel;
-pub use summary::{describe_ending, signal_name, size_of};
+pub use summary::{describe_ending, signal_name};
 pub use wait::die_by;
 
 use crate::args::RecordArgs;
 use crate::failure::complain;
+use crate::recordings::lock::{self, Lock};
+use crate::recordings::{Limit, default_folder};
 use bugnet_format::folder::{Ending, Machine, Meta, Recording};
 use bugnet_launch::Program;
-use bugnet_replay::symbols::pack_elf;
+use bugnet_replay::symbols::pack_elf_below;
 use bugnet_replay::tools::{Tool, Tools};
 use copying::Copying;
 use inherited::Inherited;
@@ -40,6 +41,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Records a program. Its exit status is the result; where a signal killed it, this process dies by the same.
 pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
+    let limit = Limit::wanted(|name| std::env::var_os(name))?;
     let program = Program::find(&args.command, std::env::var_os("PATH").as_deref())?;
     let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;
     let mut meta = describe(args, &program);
@@ -72,10 +74,11 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     // Written anew at the end; without room for that, it is tried all the same.
     let _ = meta.write(folder.path());
     let _ = room::take(folder.path());
-    let copying = (!args.no_pack).then(|| Copying::start(folder.path()));
+    let shared = folder.shared_elf();
+    let copying = (!args.no_pack).then(|| Copying::start(folder.path(), shared.clone()));
     meta.ending = wait::wait(child).map_err(system("wait for the program"))?;
     let logger_came = packing.logger_came();
-    drop(packing);
+    drop((packing, recording.writing));
 
     if !logger_came && !summary::anything_recorded(folder.path()) {
         folder.keep(false);
@@ -100,14 +103,26 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     }
     drop(copying);
     if !args.no_pack
-        && let Err(error) = pack(folder.path(), args.quiet)
+        && let Err(error) = pack(folder.path(), shared.as_deref(), args.quiet)
     {
         complain(&format_args!("the log has no copies of ELF files, symbols need the originals: {error}"));
     }
     if !args.quiet {
         summary::print(folder.path(), &meta.ending);
     }
+    if let (Some(limit), Some(default)) = (limit, folder.default_folder()) {
+        make_room(limit, default, folder.path(), args.quiet);
+    }
     end_like(&meta.ending)
+}
+
+/// Removes old recordings, so that the default folder keeps to its limit, and says so.
+fn make_room(limit: Limit, default: &Path, newest: &Path, quiet: bool) {
+    match limit.keep(default, newest) {
+        Ok(trimmed) if !quiet => trimmed.message().iter().for_each(|message| complain(message)),
+        Ok(_) => {}
+        Err(error) => complain(&format_args!("cannot make room in {}: {error}", default.display())),
+    }
 }
 
 fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> RecordError {
@@ -117,6 +132,7 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> RecordError {
 /// What it takes to record a program.
 struct Prepared {
     packing: Packing,
+    writing: Lock,
     execution: Execution,
     logger: PathBuf,
 }
@@ -151,7 +167,7 @@ fn prepare(
         stack_limit: low_layout::wanted(&program.elf),
     };
     let execution = Execution::recorded(program, &dynamorio, &logger, &options, inherited.limits())?;
-    Ok(Ok(Prepared { packing, execution, logger }))
+    Ok(Ok(Prepared { packing, writing: lock::writing(log), execution, logger }))
 }
 
 /// Runs a program without recording it. The folder has room for a log that says so, if there is one.
@@ -190,14 +206,14 @@ fn run_natively(
     end_like(&ending)
 }
 
-/// The folder for the log: the one that the user named, or a numbered one where logs lie.
+/// The folder for the log: the one that the user named, or one named by the time where logs lie.
 fn make_folder(args: &RecordArgs, program: &Program) -> Result<LogFolder, RecordError> {
     let default = default_folder(|name| std::env::var_os(name));
     match &args.output {
         Some(path) => LogFolder::named(path, default),
         None => {
             let parent = default.ok_or(RecordError::NoPlace)?;
-            LogFolder::numbered(&parent, program.file.file_name().unwrap_or(program.file.as_os_str()))
+            LogFolder::dated(&parent, program.file.file_name().unwrap_or(program.file.as_os_str()), SystemTime::now())
         }
     }
 }
@@ -226,9 +242,9 @@ fn describe(args: &RecordArgs, program: &Program) -> Meta {
 }
 
 /// Puts copies of the ELF files that the program had mapped into its log, where they are not there yet.
-fn pack(log: &Path, quiet: bool) -> bugnet_replay::Result<()> {
+fn pack(log: &Path, shared: Option<&Path>, quiet: bool) -> bugnet_replay::Result<()> {
     let modules: Vec<_> = copying::modules(log)?.into_iter().map(|(_, module)| module).collect();
-    let packed = pack_elf(log, &modules)?;
+    let packed = pack_elf_below(Path::new("/"), log, shared, &modules)?;
     for skipped in packed.skipped.iter().filter(|_| !quiet) {
         complain(&format_args!("no copy of {} in the log, symbols need the original: {}", skipped.path, skipped.why));
     }

@@ -3,6 +3,7 @@
 use crate::failure::complain;
 use bugnet_format::folder::{Ending, Recording};
 use bugnet_format::record::{EndReason, Record};
+use bugnet_format::source::Source;
 use bugnet_format::types::Tid;
 use indicatif::{HumanBytes, HumanCount};
 use std::path::Path;
@@ -78,16 +79,6 @@ fn incomplete(tid: Tid, why: &str) -> String {
     format!("the log of thread {tid} ends before the thread did: {why}")
 }
 
-/// Bytes of all files below a folder; what cannot be read counts as nothing.
-pub fn size_of(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    entries
-        .flatten()
-        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
-        .map(|(path, metadata)| if metadata.is_dir() { size_of(&path) } else { metadata.len() })
-        .sum()
-}
-
 /// Prints the line to standard error.
 pub fn print(log: &Path, ending: &Ending) {
     let totals = Recording::open(log).and_then(|recording| Totals::of(&recording, ending));
@@ -98,7 +89,7 @@ pub fn print(log: &Path, ending: &Ending) {
     for why in &totals.incomplete {
         complain(&format_args!("warning: {why}"));
     }
-    complain(&line(log, ending, &totals, size_of(log)));
+    complain(&line(log, ending, &totals, Source::from(log).size(log)));
 }
 
 fn line(log: &Path, ending: &Ending, totals: &Totals, size: u64) -> String {

@@ -50,8 +50,9 @@ fn private_whatever_the_mask() {
 fn the_default_folder_is_private() {
     let place = Place::new();
     assert_eq!(place.run(&["record", "true"]).status.code(), Some(0));
-    let log = place.logs().join("true-0");
+    let log = place.logs().join("latest").canonicalize().unwrap();
     assert!(assert_private(&log) > 5);
+    assert!(assert_private(&place.logs().join(".elf")) > 1);
     assert_eq!(fs::metadata(place.logs()).unwrap().mode() & 0o7777, 0o700);
 }
 

@@ -4,6 +4,8 @@ mod by_hand;
 mod common;
 mod gaps;
 mod hostile;
+mod keeping;
+mod limit;
 mod log_folder;
 mod readers;
 mod record_errors;

@@ -1,25 +1,11 @@
 //! The commands that read logs, on the format crate's sample log and on bad ones. None of it needs DynamoRIO.
 
-use crate::common::{Place, assert_fails, sample, stderr, stdout};
+use crate::common::{Place, assert_fails, copy, sample, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::Stdio;
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
 
 /// A place with a copy of the sample in `log`, which is the latest.
 fn place_with_log() -> Place {

@@ -125,7 +125,7 @@ fn no_log_or_a_damaged_one() {
         let run = |log: &str| place.run(&[reader, &[log]].concat());
         assert_fails(&run("nowhere"), 3, &["no log at nowhere"]);
         assert_fails(&run("nowhere/else"), 3, &["no log at nowhere/else"]);
-        assert_fails(&run("file"), 3, &["file is not a bugnet log: it is no folder"]);
+        assert_fails(&run("file"), 3, &["file is not a bugnet log: it is neither a folder nor"]);
         assert_fails(&run("file/else"), 3, &["file/else"]);
         assert_fails(&run("empty"), 3, &["empty is not a bugnet log", "recording.json"]);
         assert_fails(&run("cut"), 3, &["recording.json"]);

@@ -16,6 +16,7 @@ use crate::frame::{
 };
 use crate::process::Origin;
 use crate::record::{EndReason, Records};
+use crate::source::Source;
 use crate::types::{CodeSeq, IntervalNo, ProcessId};
 use hashbrown::{HashMap, HashSet};
 use std::path::Path;
@@ -38,7 +39,7 @@ pub(super) fn check_recording(
         let is_wanted = wanted(pid);
         let report = if is_wanted { &mut *of_wanted } else { &mut of_others };
         let folder = recording.path.join(process_folder(pid));
-        check_modules(&recording.path, &folder, report)?;
+        check_modules(&recording.source, &folder, report)?;
         let mut threads = threads.iter().filter(|t| t.pid == pid).peekable();
         let begun = threads.peek().is_some();
         let inherited = check_process(recording, pid, begun, &code_pages, report)?;
@@ -47,7 +48,7 @@ pub(super) fn check_recording(
             code_pages.insert(pid, inherited);
             continue;
         }
-        let known = check_code(&recording.path, &folder, inherited, recording.meta.keep == 0, report)?;
+        let known = check_code(&recording.source, &folder, inherited, recording.meta.keep == 0, report)?;
         code_pages.insert(pid, known);
         if !is_wanted {
             continue;
@@ -126,7 +127,7 @@ fn check_process(
     Ok(CodeSeq(inherited.min(known.0)))
 }
 
-fn check_modules(log: &Path, folder: &Path, report: &mut Report) -> Result<()> {
+fn check_modules(log: &Source, folder: &Path, report: &mut Report) -> Result<()> {
     let path = folder.join(MODULES_FILE);
     let Some(file) = read_if_there(log, &path, MAX_JSON_FILE)? else { return Ok(()) };
     for (at, why) in module_lines(&file).filter_map(std::result::Result::err) {
@@ -176,7 +177,7 @@ fn check_frames(frames: &Frames, may_be_cut: bool, path: &Path, report: &mut Rep
 
 /// Checks a process's code store behind the pages that it inherits, which has all others if it is `whole`; returns the
 /// number of its last usable page.
-fn check_code(log: &Path, folder: &Path, inherited: CodeSeq, whole: bool, report: &mut Report) -> Result<CodeSeq> {
+fn check_code(log: &Source, folder: &Path, inherited: CodeSeq, whole: bool, report: &mut Report) -> Result<CodeSeq> {
     let path = folder.join(CODE_FILE);
     let Some(file) = read_if_there(log, &path, MAX_BINARY_FILE)? else {
         report.error(Invariant::HeaderWhole, &path, 0, "there is no code store");

@@ -7,9 +7,10 @@ use bugnet_debuginfo::section::{alternate_id, build_id};
 use bugnet_debuginfo::split::{SplitFiles, Wanted};
 use bugnet_format::files;
 use bugnet_format::folder::Module;
+use bugnet_format::source::Source;
 use std::cell::OnceCell;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,21 +19,21 @@ const MAX_ELF: u64 = 4 << 30;
 
 /// The file of a module: the log's copy, else the file of the same path and build id on this machine; with it what holds its debug
 /// information.
-pub(super) fn open(log: &Path, module: &Module) -> Option<Image> {
+pub(super) fn open(log: &Source, module: &Module) -> Option<Image> {
     let matching = |bytes: &Vec<u8>| build_id(bytes) == module.build_id;
     // A copy of a file without build id was made by the recorder when it recorded; a file of this machine
     // without one might be anything.
-    let main = read_copy(log, &copy_path(log, module)).filter(|bytes| matching(bytes) || module.build_id.is_empty());
+    let main = read_copy(log, &copy_path(log.path(), module)).filter(|bytes| matching(bytes) || module.build_id.is_empty());
     let main = main.or_else(|| {
         let own = (!module.build_id.is_empty()).then(|| read_regular(Path::new(&module.path)))?;
         own.filter(matching)
     })?;
     let mut here = Here::default();
-    let debug = read_copy(log, &debug_copy(log, module)).filter(|bytes| matching(bytes) || build_id(bytes).is_empty());
+    let debug = read_copy(log, &debug_copy(log.path(), module)).filter(|bytes| matching(bytes) || build_id(bytes).is_empty());
     let debug = debug.or_else(|| here.look(module, &main).debug.take());
     let shared = alternate_id(debug.as_ref().unwrap_or(&main))
-        .and_then(|id| read_copy(log, &shared_copy(log, &id)).or_else(|| here.look(module, &main).shared.take()));
-    let split = Split { log: log.to_owned(), module: module.clone(), package: OnceCell::new() };
+        .and_then(|id| read_copy(log, &shared_copy(log.path(), &id)).or_else(|| here.look(module, &main).shared.take()));
+    let split = Split { log: log.clone(), module: module.clone(), package: OnceCell::new() };
     Image::parse(Files { main, debug, shared, split: Rc::new(split) })
 }
 
@@ -60,14 +61,14 @@ impl Here {
 
 /// The split units of a module.
 struct Split {
-    log: PathBuf,
+    log: Source,
     module: Module,
     package: OnceCell<Option<Arc<[u8]>>>,
 }
 
 impl SplitFiles for Split {
     fn unit(&self, wanted: &Wanted) -> Option<Vec<u8>> {
-        read_copy(&self.log, &split_copy(&self.log, wanted.id)).or_else(|| {
+        read_copy(&self.log, &split_copy(self.log.path(), wanted.id)).or_else(|| {
             // That it is the right one is checked by its id.
             let name = wanted.name.as_ref()?;
             read_regular(&wanted.folder.as_ref().map_or_else(|| name.into(), |folder| Path::new(folder).join(name)))
@@ -77,7 +78,7 @@ impl SplitFiles for Split {
     fn package(&self) -> Option<Arc<[u8]>> {
         let read = || {
             let beside = || read_regular(Path::new(&format!("{}.dwp", self.module.path)));
-            let copy = read_copy(&self.log, &package_copy(&self.log, &self.module));
+            let copy = read_copy(&self.log, &package_copy(self.log.path(), &self.module));
             copy.or_else(beside).map(Arc::from)
         };
         self.package.get_or_init(read).clone()
@@ -85,7 +86,7 @@ impl SplitFiles for Split {
 }
 
 /// A compressed copy in the log.
-fn read_copy(log: &Path, path: &Path) -> Option<Vec<u8>> {
+fn read_copy(log: &Source, path: &Path) -> Option<Vec<u8>> {
     let file = files::open(log, path, MAX_ELF).ok()?;
     read_bounded(zstd::Decoder::new(file).ok()?)
 }

@@ -5,6 +5,7 @@
 
 mod files;
 mod pack;
+mod shared;
 
 pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
 
@@ -12,10 +13,10 @@ use crate::error::Result;
 use crate::log::Log;
 use bugnet_debuginfo::image::{Image, SourceLine};
 use bugnet_format::folder::Module;
+use bugnet_format::source::Source;
 use bugnet_format::types::{Addr, ProcessId};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 /// What is at an address of the program's code.
@@ -92,7 +93,7 @@ impl From<SourceLine> for SourceFrame {
 /// Answers what is at an address of one process.
 #[derive(Debug)]
 pub struct Symbolizer {
-    log_folder: PathBuf,
+    log: Source,
     modules: Vec<Module>,
     /// By index into `modules`; `None` where no file can be had.
     files: HashMap<usize, Option<Rc<Image>>>,
@@ -104,7 +105,7 @@ impl Symbolizer {
     /// # Errors
     /// The list of modules cannot be read.
     pub fn new(log: &Log, pid: ProcessId) -> Result<Self> {
-        Ok(Self { log_folder: log.path().to_owned(), modules: log.modules(pid)?, files: HashMap::new() })
+        Ok(Self { log: log.source().clone(), modules: log.modules(pid)?, files: HashMap::new() })
     }
 
     /// The module that holds an address. Where one was mapped in place of another, it is the later one.
@@ -132,8 +133,8 @@ impl Symbolizer {
     pub(crate) fn file_at(&mut self, addr: Addr) -> Option<(Rc<Image>, u64)> {
         let index = self.index_at(addr)?;
         let module = &self.modules[index];
-        let folder = &self.log_folder;
-        let file = self.files.entry(index).or_insert_with(|| files::open(folder, module).map(Rc::new)).clone()?;
+        let log = &self.log;
+        let file = self.files.entry(index).or_insert_with(|| files::open(log, module).map(Rc::new)).clone()?;
         let address = file.address(addr.0.wrapping_sub(module.base));
         Some((file, address))
     }

@@ -1,5 +1,6 @@
 //! Copies of the recorded program's ELF files in the log, so that symbols and unwinding need nothing else.
 
+use super::shared::Shared;
 use crate::error::Result;
 use bugnet_debuginfo::companions::{self, Kind};
 use bugnet_debuginfo::section::build_id;
@@ -47,14 +48,15 @@ pub struct Skipped {
 /// # Errors
 /// The folder for the copies cannot be made.
 pub fn pack_elf(folder: &Path, modules: &[Module]) -> Result<Packed> {
-    pack_elf_below(Path::new("/"), folder, modules)
+    pack_elf_below(Path::new("/"), folder, None, modules)
 }
 
-/// The same, with the modules' files below another root folder, as a process has it.
+/// The same, with the modules' files below another root folder, as a process has it. Where there is a folder of copies that logs
+/// share, a copy that is there gets a second name in the log, and a new one gets one there.
 ///
 /// # Errors
 /// As for [`pack_elf`].
-pub fn pack_elf_below(root: &Path, folder: &Path, modules: &[Module]) -> Result<Packed> {
+pub fn pack_elf_below(root: &Path, folder: &Path, shared: Option<&Path>, modules: &[Module]) -> Result<Packed> {
     let elf = folder.join(ELF_FOLDER);
     fs::create_dir_all(&elf).map_err(FormatError::io(&elf))?;
     let mut seen = HashSet::new();
@@ -67,7 +69,7 @@ pub fn pack_elf_below(root: &Path, folder: &Path, modules: &[Module]) -> Result<
     // The largest ones first: the others fit beside them.
     wanted.sort_by_key(|(module, _)| Reverse(module.size));
     let mut packed = Packed::default();
-    for ((module, _), done) in wanted.iter().zip(pack_all(root, folder, &wanted)) {
+    for ((module, _), done) in wanted.iter().zip(pack_all(root, folder, shared, &wanted)) {
         match done {
             Ok(bytes) => {
                 packed.copied += 1;
@@ -80,14 +82,19 @@ pub fn pack_elf_below(root: &Path, folder: &Path, modules: &[Module]) -> Result<
 }
 
 /// Copies files, several at a time; the results are in their order.
-fn pack_all(root: &Path, folder: &Path, wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> {
+fn pack_all(
+    root: &Path,
+    folder: &Path,
+    shared: Option<&Path>,
+    wanted: &[(&Module, PathBuf)],
+) -> Vec<io::Result<u64>> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         while let Some((n, (module, copy))) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, wanted.get(n)?)))
         {
-            done.push((n, pack_one(root, folder, module, copy)));
+            done.push((n, pack_one(root, folder, shared, module, copy)));
         }
         done
     };
@@ -105,7 +112,7 @@ fn pack_all(root: &Path, folder: &Path, wanted: &[(&Module, PathBuf)]) -> Vec<io
     done.into_iter().map(|(_, done)| done).collect()
 }
 
-fn pack_one(root: &Path, folder: &Path, module: &Module, copy: &Path) -> io::Result<u64> {
+fn pack_one(root: &Path, folder: &Path, shared: Option<&Path>, module: &Module, copy: &Path) -> io::Result<u64> {
     let path = root.join(module.path.trim_start_matches('/'));
     if !fs::metadata(&path)?.is_file() {
         return Err(io::Error::other("not a regular file"));
@@ -115,7 +122,7 @@ fn pack_one(root: &Path, folder: &Path, module: &Module, copy: &Path) -> io::Res
         // Replaced, or seen in another root folder.
         return Err(io::Error::other("the file of that name is another one: its build id differs"));
     }
-    let mut size = write_copy(copy, &bytes)?;
+    let mut size = write_copy(&bytes, &module.build_id, shared, copy)?;
     // Without them there are fewer names in reports: no reason to complain.
     companions::find(root, Path::new(&module.path), &bytes, &mut |companion| {
         let copy = match &companion.kind {
@@ -125,24 +132,43 @@ fn pack_one(root: &Path, folder: &Path, module: &Module, copy: &Path) -> io::Res
             Kind::Package => package_copy(folder, module),
         };
         if !copy.exists() {
-            size += write_copy(&copy, &companion.bytes).unwrap_or(0);
+            size += write_copy(&companion.bytes, &build_id(&companion.bytes), shared, &copy).unwrap_or(0);
         }
     });
     Ok(size)
 }
 
-/// Compresses `bytes` into a file; its size.
-fn write_copy(copy: &Path, bytes: &[u8]) -> io::Result<u64> {
-    // Only a whole copy gets its name. Several threads may make the same one: modules share debug information.
-    static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let new = copy.with_extension(format!("{}.{number}.new", std::process::id()));
+/// Makes the copy of a file with these bytes; how long that is, is the result.
+pub(super) fn write_copy(bytes: &[u8], build_id: &str, shared: Option<&Path>, copy: &Path) -> io::Result<u64> {
+    let shared = shared.map(|folder| Shared::of(folder, build_id, bytes));
+    if let Some(len) = shared.as_ref().and_then(|shared| shared.link_to(copy)) {
+        return Ok(len);
+    }
+    // Only a whole copy gets its name.
+    let new = new_name(copy);
     let written = File::create(&new).and_then(|file| {
-        (&file).write_all(&zstd::bulk::compress(bytes, LEVEL)?)?;
+        (&file).write_all(&compress(bytes)?)?;
         fs::rename(&new, copy)?;
         Ok(file.metadata()?.len())
     });
+    if let (Some(shared), Ok(_)) = (&shared, &written) {
+        shared.offer(copy);
+    }
     written.inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
+/// What a copy is called until it is whole: several threads may make the same one, since modules share debug information.
+pub(super) fn new_name(copy: &Path) -> PathBuf {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    copy.with_extension(format!("{}.{number}.new", std::process::id()))
+}
+
+/// One zstd stream, which ends with a checksum of the bytes.
+fn compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+    compressor.include_checksum(true)?;
+    compressor.compress(bytes)
 }
 
 /// Where the copy of a module's file lies: named by its build id, or if it has none by its path and size.

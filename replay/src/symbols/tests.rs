@@ -26,7 +26,7 @@ fn compile(folder: &Path, flags: &[&str], base: u64) -> Module {
 }
 
 fn symbolizer(folder: &Path, module: &Module) -> Symbolizer {
-    Symbolizer { log_folder: folder.into(), modules: vec![module.clone()], files: HashMap::new() }
+    Symbolizer { log: folder.into(), modules: vec![module.clone()], files: HashMap::new() }
 }
 
 /// Bytes from the module's base to the start of `outer_function`, as nm tells it.

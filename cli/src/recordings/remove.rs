@@ -1,0 +1,187 @@
+//! Removing recordings: those that nobody uses, and nothing else.
+
+use super::entry::{Contents, Entry, State};
+use super::{SHARED_ELF, lock, mend_latest};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{Error, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How the name of a folder begins that is being removed: what a kill leaves of one is removed the next time.
+const GOING: &str = ".removing-";
+
+/// Why a recording is not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Somebody writes it.
+    #[error("{path} is still being recorded; it can be removed when that is over")]
+    Recording { path: PathBuf },
+    /// Somebody reads it, or is just ending its recording.
+    #[error("{path} is in use by another bugnet; it can be removed when that has ended")]
+    InUse { path: PathBuf },
+    /// There is no such file or folder.
+    #[error("there is no recording at {path}; bugnet ls lists those that there are")]
+    Missing { path: PathBuf },
+    /// A link.
+    #[error("{path} is a symbolic link, and bugnet removes nothing that a link leads to; name the recording itself")]
+    Link { path: PathBuf },
+    /// Something else.
+    #[error("{path} is no recording of bugnet's; nothing was removed")]
+    Foreign { path: PathBuf },
+    /// There are other things in it.
+    #[error("{path} holds what bugnet did not put there ({what:?}); nothing was removed: take that away first")]
+    ForeignContents { path: PathBuf, what: OsString },
+    /// The system refused.
+    #[error("cannot remove {path}: {source}")]
+    System { path: PathBuf, source: Error },
+}
+
+/// Whether the recording that an entry describes can be removed now.
+pub fn check(entry: &Entry) -> Result<(), Refusal> {
+    let path = || entry.path.clone();
+    if entry.state == State::Recording {
+        return Err(Refusal::Recording { path: path() });
+    }
+    if !entry.packed {
+        let contents = Contents::of(&entry.path).map_err(|source| Refusal::System { path: path(), source })?;
+        if let Some(what) = contents.foreign.into_iter().next() {
+            return Err(Refusal::ForeignContents { path: path(), what });
+        }
+        if lock::alone(&entry.path).is_none() {
+            return Err(Refusal::InUse { path: path() });
+        }
+    }
+    Ok(())
+}
+
+/// Removes a recording. What was known of it is the result.
+pub fn remove(entry: Entry) -> Result<Entry, Refusal> {
+    check(&entry)?;
+    let fail = |source| Refusal::System { path: entry.path.clone(), source };
+    if entry.packed {
+        fs::remove_file(&entry.path).map_err(fail)?;
+        return Ok(entry);
+    }
+    // Held until it is gone: who wants to use it waits for that.
+    let Some(_lock) = lock::alone(&entry.path) else { return Err(Refusal::InUse { path: entry.path }) };
+    // It goes at once for all others, whatever happens here meanwhile.
+    let mut going = OsString::from(format!("{GOING}{}-", std::process::id()));
+    going.push(&entry.name);
+    going = shortened(going);
+    let going = entry.path.with_file_name(going);
+    fs::rename(&entry.path, &going).map_err(fail)?;
+    match fs::remove_dir_all(&going) {
+        // Another one, which found it left over, was quicker.
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(Refusal::System { path: going, source: error }),
+        Ok(()) => {}
+    }
+    Ok(entry)
+}
+
+/// What a file system takes for a name.
+fn shortened(name: OsString) -> OsString {
+    const MOST: usize = 255;
+    if name.len() > MOST { OsStr::from_bytes(&name.as_bytes()[..MOST]).to_owned() } else { name }
+}
+
+/// Takes away what removed recordings leave in the default folder: copies of ELF files that no recording has any more, what a kill
+/// has left of a removal, and a `latest` that leads nowhere.
+///
+/// # Errors
+/// The link to the latest recording cannot be set.
+pub fn tidy(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && entry.file_name().as_bytes().starts_with(GOING.as_bytes()) {
+            // Unless somebody is at it.
+            if let Some(_lock) = lock::alone(&entry.path()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+    let shared = folder.join(SHARED_ELF);
+    if shared.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        for entry in fs::read_dir(&shared).into_iter().flatten().flatten() {
+            // A recording that takes it in this moment keeps it: its own name stays.
+            if entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+    mend_latest(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LATEST, Writers, list, set_latest};
+    use super::*;
+
+    fn recording(folder: &Path, name: &str) -> PathBuf {
+        let path = folder.join(name);
+        fs::create_dir_all(path.join("p1/t1")).unwrap();
+        fs::write(path.join("p1/process.json"), "{}").unwrap();
+        fs::write(path.join("recording.json"), r#"{"format_version": 99}"#).unwrap();
+        path
+    }
+
+    fn entry(path: &Path) -> Entry {
+        Entry::at(path, &Writers::default()).unwrap()
+    }
+
+    #[test]
+    fn what_goes_and_what_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| recording(folder.path(), name));
+        let outside = folder.path().join("outside");
+        fs::write(&outside, "kept").unwrap();
+        std::os::unix::fs::symlink(&outside, one.join("p1/link")).unwrap();
+        set_latest(folder.path(), Path::new("one")).unwrap();
+        remove(entry(&one)).unwrap();
+        assert!(!one.exists() && outside.exists() && two.exists());
+        tidy(folder.path()).unwrap();
+        assert_eq!(fs::read_link(folder.path().join(LATEST)).unwrap(), Path::new("two"));
+
+        fs::write(two.join("notes.txt"), "mine").unwrap();
+        assert!(matches!(remove(entry(&two)), Err(Refusal::ForeignContents { what, .. }) if what == "notes.txt"));
+        assert!(two.join("p1/process.json").exists());
+        fs::remove_file(two.join("notes.txt")).unwrap();
+        let lock = lock::using(&two);
+        assert!(matches!(remove(entry(&two)), Err(Refusal::InUse { .. })));
+        drop(lock);
+        remove(entry(&two)).unwrap();
+        tidy(folder.path()).unwrap();
+        assert!(!folder.path().join(LATEST).is_symlink());
+        assert!(list(folder.path(), &Writers::default()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn leftovers_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let half = recording(folder.path(), ".removing-1-x");
+        let shared = folder.path().join(SHARED_ELF);
+        fs::create_dir(&shared).unwrap();
+        fs::write(shared.join("unused"), "").unwrap();
+        fs::write(shared.join("used"), "").unwrap();
+        let user = recording(folder.path(), "user");
+        fs::hard_link(shared.join("used"), user.join("copy")).unwrap();
+        tidy(folder.path()).unwrap();
+        assert!(!half.exists() && !shared.join("unused").exists() && shared.join("used").exists());
+    }
+
+    #[test]
+    fn foreign_folders_are_no_recordings() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("folder");
+        fs::create_dir(&path).unwrap();
+        let none = || Entry::at(&path, &Writers::default()).is_none();
+        assert!(none());
+        fs::write(path.join("recording.json"), r#"{"title": "a song"}"#).unwrap();
+        fs::create_dir(path.join("p1")).unwrap();
+        assert!(none());
+        fs::write(path.join("p1/code.bnc"), "").unwrap();
+        assert!(!none());
+    }
+}
