@@ -56,6 +56,8 @@ pub enum Command {
     Ps(PsArgs),
     Ls(LsArgs),
     Rm(RmArgs),
+    Pack(PackArgs),
+    Unpack(UnpackArgs),
 }
 
 /// Run a program and record it
@@ -416,6 +418,57 @@ pub struct RmArgs {
     /// Say what would be removed, and remove nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+}
+
+/// Pack a recording into one file, with all that it takes to look into it elsewhere
+///
+/// The file holds the log, and ELF and debug files of this machine of which the log has no copy. All commands take it in place of a
+/// folder, as it is.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bugnet pack -o crash.bugnet                            packs the latest recording\n  \
+        bugnet pack --sources -o crash.bugnet /tmp/log\n  \
+        bugnet pack --encrypt-to age1... -o crash.bugnet       for who has the key to open it\n  \
+        bugnet info crash.bugnet                               works on the file\n\n\
+        A log holds what the program read: passwords and keys, too. Encrypt what you send.\n\n\
+        Exit status:\n  \
+        0  done\n  \
+        2  wrong use: an unknown option, no such recipient, or the file is there already\n  \
+        3  no log, a damaged one, or one of another version\n  \
+        4  it cannot be done here: it is still being recorded, or the system refused something")]
+pub struct PackArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// The file to make
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Add the source files that debug information names and that are here
+    #[arg(long)]
+    pub sources: bool,
+    /// Encrypt the file: to an age recipient, a public key of ssh, or a file of such, one a line. Can be given several times
+    #[arg(long, value_name = "RECIPIENT")]
+    pub encrypt_to: Vec<String>,
+    /// Do not say what was packed
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Unpack a file that `bugnet pack` has made into the folder of a log
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bugnet unpack crash.bugnet -o crash\n\n\
+        There is seldom need to: all commands take the file as it is.\n\n\
+        Exit status:\n  \
+        0  done\n  \
+        2  wrong use: an unknown option, or the folder is there and not empty\n  \
+        3  no such file, or a damaged one\n  \
+        4  it cannot be done here: no identity opens it, or the system refused something")]
+pub struct UnpackArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// The folder, which must be new or empty
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
 }
 
 #[cfg(test)]

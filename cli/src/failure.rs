@@ -58,6 +58,9 @@ pub enum Failure {
     /// The command line asks for something that cannot be.
     #[error("{0}")]
     Usage(String),
+    /// A log is not yet what it will be.
+    #[error("{} is still being recorded; it can be packed when that is over", .0.display())]
+    BeingRecorded(PathBuf),
     /// The system refused something.
     #[error("cannot {what}: {source}")]
     System {

@@ -15,6 +15,7 @@ mod ls;
 mod next;
 mod number;
 mod order;
+mod pack;
 mod processes;
 mod ps;
 mod record;
@@ -57,6 +58,8 @@ fn main() -> ExitCode {
         Command::Ps(args) => ps::ps(args).map(done),
         Command::Ls(args) => ls::ls(args).map(done),
         Command::Rm(args) => rm::rm(args),
+        Command::Pack(args) => pack::pack(args).map(done),
+        Command::Unpack(args) => pack::unpack(args).map(done),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

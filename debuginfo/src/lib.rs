@@ -5,6 +5,7 @@
 //! | one ELF file with the files that hold its debug information | [`image::Image`] |
 //! | the files that belong to an ELF file, on the machine where it runs | [`companions`] |
 //! | the frames of a stack, and what is in scope in each | [`frame::Stack`] |
+//! | the source files that it names | [`sources`] |
 //! | memory, of which some may not be known | [`memory::Memory`] |
 //! | `name`, `name->field`, `name[3]`: an address with a type | [`expression`] |
 //!
@@ -26,6 +27,7 @@ mod print;
 pub mod registers;
 mod scope;
 pub mod section;
+pub mod sources;
 pub mod split;
 mod store;
 mod types;

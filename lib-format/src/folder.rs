@@ -41,8 +41,6 @@ pub const MODULES_FILE: &str = "modules.jsonl";
 pub const TAIL_FILES: [&str; 2] = ["tail", "tail2"];
 /// Name of the folder of ELF copies.
 pub const ELF_FOLDER: &str = "elf";
-/// Name of the folder of copies of debug files.
-pub const DEBUG_FOLDER: &str = "debug";
 /// Name of the folder of source files.
 pub const SOURCES_FOLDER: &str = "sources";
 

@@ -1,6 +1,7 @@
 //! A log, opened: threads, intervals and code stores, each read when first asked for.
 
 use crate::error::{ReplayError, Result};
+use crate::symbols::SourcePath;
 use bugnet_format::FormatError;
 use bugnet_format::code::CodeStore;
 use bugnet_format::complete::{self, Gap, Mentions};
@@ -15,6 +16,9 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Largest source file that is read, in bytes.
+pub const MAX_SOURCE: u64 = 64 << 20;
 
 /// A thread of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -205,6 +209,13 @@ impl Log {
     /// The list cannot be read.
     pub fn modules(&self, pid: ProcessId) -> Result<Vec<Module>> {
         Ok(self.recording.modules(pid)?)
+    }
+
+    /// A source file, by the path that debug information has for it, if it was packed together with the log.
+    #[must_use]
+    pub fn source_file(&self, path: &str) -> Option<Vec<u8>> {
+        let name = SourcePath::new(path)?.name_in_log();
+        files::read(self.source(), &self.path().join(name), MAX_SOURCE).ok()
     }
 
     fn files(&self, thread: ThreadId) -> Result<&ThreadFiles> {

@@ -6,9 +6,9 @@ use crate::recordings::{SHARED_ELF, mend_latest, name, set_latest};
 use bugnet_format::folder::{META_FILE, NEW_META_FILE};
 use nix::unistd::geteuid;
 use std::ffi::OsStr;
-use std::fs::{OpenOptions, Permissions};
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -33,7 +33,7 @@ impl LogFolder {
     /// where logs lie that are not named.
     pub fn named(path: &Path, default: Option<PathBuf>) -> Result<Self, RecordError> {
         let fail = |source| RecordError::LogFolder { path: path.to_owned(), source };
-        let found = match std::fs::create_dir(path) {
+        let found = match DirBuilder::new().mode(PRIVATE).create(path) {
             Ok(()) => None,
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Some(take_empty(path)?),
             Err(e) => return Err(fail(e)),
@@ -52,7 +52,7 @@ impl LogFolder {
         let parent = parent.canonicalize().map_err(fail)?;
         loop {
             let path = parent.join(name(program, time));
-            match std::fs::create_dir(&path) {
+            match DirBuilder::new().mode(PRIVATE).create(&path) {
                 Ok(()) => {
                     let lock = lock::using(&path);
                     return Ok(Self { path, found: None, kept: false, links: Some(parent), _lock: lock });

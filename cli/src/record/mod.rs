@@ -16,6 +16,7 @@ mod summary;
 mod wait;
 
 pub use error::{EXIT_FAILED, RecordError};
+pub use location::LogFolder;
 pub use machine::CpuLevel;
 pub use summary::{describe_ending, signal_name};
 pub use wait::die_by;
@@ -31,7 +32,6 @@ use bugnet_replay::tools::{Tool, Tools};
 use copying::Copying;
 use inherited::Inherited;
 use launch::{Execution, LoggerOptions};
-use location::LogFolder;
 use native::{Unrecorded, is_log};
 use packing::Packing;
 use std::ffi::OsString;

@@ -5,9 +5,7 @@ use super::lock;
 use super::name::is_name;
 use super::writers::{Writers, tails};
 use crate::encrypted::is_encrypted;
-use bugnet_format::folder::{
-    DEBUG_FOLDER, ELF_FOLDER, Ending, META_FILE, Meta, NEW_META_FILE, Recording, SOURCES_FOLDER,
-};
+use bugnet_format::folder::{ELF_FOLDER, Ending, META_FILE, Meta, NEW_META_FILE, Recording, SOURCES_FOLDER};
 use bugnet_format::pack::PACK_MAGIC;
 use bugnet_format::source::open_file;
 use bugnet_format::types::ProcessId;
@@ -128,7 +126,7 @@ pub struct Contents {
 impl Contents {
     /// Of this folder.
     pub fn of(folder: &Path) -> std::io::Result<Self> {
-        const OURS: [&str; 6] = [META_FILE, NEW_META_FILE, HANDOVER, ELF_FOLDER, DEBUG_FOLDER, SOURCES_FOLDER];
+        const OURS: [&str; 5] = [META_FILE, NEW_META_FILE, HANDOVER, ELF_FOLDER, SOURCES_FOLDER];
         let mut contents = Self::default();
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name();

@@ -36,6 +36,13 @@ pub fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<Pat
         .or_else(|| set("HOME").map(|home| home.join(".local/share/bugnet")))
 }
 
+/// Whether somebody still writes the recording at `path`.
+pub fn is_being_recorded(path: &Path) -> bool {
+    // However the path leads there.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    lock::is_written(&path) || Writers::default().write_any(&writers::tails(&path))
+}
+
 /// The recordings in a folder, the newest first. A folder that is not there holds none.
 ///
 /// # Errors

@@ -240,7 +240,7 @@ impl Read for PackedFile {
             Contents::Stored(part) => part.read(&mut buffer[..most])?,
             // What the decoder says of its own has no kind.
             Contents::Compressed(decoder) => decoder.read(&mut buffer[..most]).map_err(|error| match error.kind() {
-                ErrorKind::Other => invalid(format!("it does not decompress: {error}")),
+                ErrorKind::Other | ErrorKind::UnexpectedEof => invalid(format!("it does not decompress: {error}")),
                 _ => error,
             })?,
         };

@@ -23,16 +23,19 @@ pub(super) fn open(log: &Source, module: &Module) -> Option<Image> {
     let matching = |bytes: &Vec<u8>| build_id(bytes) == module.build_id;
     // A copy of a file without build id was made by the recorder when it recorded; a file of this machine
     // without one might be anything.
-    let main = read_copy(log, &copy_path(log.path(), module)).filter(|bytes| matching(bytes) || module.build_id.is_empty());
+    let main =
+        read_copy(log, &copy_path(log.path(), module)).filter(|bytes| matching(bytes) || module.build_id.is_empty());
     let main = main.or_else(|| {
         let own = (!module.build_id.is_empty()).then(|| read_regular(Path::new(&module.path)))?;
         own.filter(matching)
     })?;
     let mut here = Here::default();
-    let debug = read_copy(log, &debug_copy(log.path(), module)).filter(|bytes| matching(bytes) || build_id(bytes).is_empty());
+    let debug =
+        read_copy(log, &debug_copy(log.path(), module)).filter(|bytes| matching(bytes) || build_id(bytes).is_empty());
     let debug = debug.or_else(|| here.look(module, &main).debug.take());
-    let shared = alternate_id(debug.as_ref().unwrap_or(&main))
-        .and_then(|id| read_copy(log, &shared_copy(log.path(), &id)).or_else(|| here.look(module, &main).shared.take()));
+    let shared = alternate_id(debug.as_ref().unwrap_or(&main)).and_then(|id| {
+        read_copy(log, &shared_copy(log.path(), &id)).or_else(|| here.look(module, &main).shared.take())
+    });
     let split = Split { log: log.clone(), module: module.clone(), package: OnceCell::new() };
     Image::parse(Files { main, debug, shared, split: Rc::new(split) })
 }

@@ -6,8 +6,10 @@
 mod files;
 mod pack;
 mod shared;
+mod sources;
 
 pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
+pub use sources::{SourcePath, source_files};
 
 use crate::error::Result;
 use crate::log::Log;

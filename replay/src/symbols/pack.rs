@@ -82,12 +82,7 @@ pub fn pack_elf_below(root: &Path, folder: &Path, shared: Option<&Path>, modules
 }
 
 /// Copies files, several at a time; the results are in their order.
-fn pack_all(
-    root: &Path,
-    folder: &Path,
-    shared: Option<&Path>,
-    wanted: &[(&Module, PathBuf)],
-) -> Vec<io::Result<u64>> {
+fn pack_all(root: &Path, folder: &Path, shared: Option<&Path>, wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();

@@ -1,0 +1,63 @@
+//! The source files that the line tables of an ELF file name.
+
+use bugnet_debuginfo::sources;
+use bugnet_format::folder::SOURCES_FOLDER;
+use std::collections::BTreeSet;
+
+/// Most bytes of a path.
+const LONGEST: usize = 4000;
+
+/// The absolute path of a source file, without `.` and `..`: as it is written, since the links that it leads through are elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourcePath(String);
+
+impl SourcePath {
+    /// Of a path as debug information has it; none if that is not absolute, or no path.
+    #[must_use]
+    pub fn new(path: &str) -> Option<Self> {
+        let mut parts = Vec::new();
+        for part in path.strip_prefix('/')?.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        let path = format!("/{}", parts.join("/"));
+        (path.len() > 1 && path.len() <= LONGEST && !path.contains('\0')).then_some(Self(path))
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Where a log has the file.
+    #[must_use]
+    pub fn name_in_log(&self) -> String {
+        format!("{SOURCES_FOLDER}{}", self.0)
+    }
+}
+
+/// The source files that an ELF file's line tables name. `shared` gives the file with a build id with which this one shares debug
+/// information. What is damaged names none.
+pub fn source_files(elf: &[u8], shared: impl Fn(&str) -> Option<Vec<u8>>) -> BTreeSet<SourcePath> {
+    sources::source_files(elf, shared).iter().filter_map(|path| SourcePath::new(path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_down() {
+        let name = |path: &str| SourcePath::new(path).map(|path| path.name_in_log());
+        assert_eq!(name("/usr/src/x.c").as_deref(), Some("sources/usr/src/x.c"));
+        assert_eq!(name("/usr//src/./lib/../x.c").as_deref(), Some("sources/usr/src/x.c"));
+        assert_eq!(name("/../../etc/../x.c").as_deref(), Some("sources/x.c"));
+        for wrong in ["", "/", "x.c", "../x.c", "/..", "/a\0b"] {
+            assert_eq!(name(wrong), None, "{wrong}");
+        }
+    }
+}
