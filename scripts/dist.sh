@@ -21,12 +21,29 @@ dynamorio=$(sed -n '/"reason":"build-script-executed"/s/.*dynamorio-sys@.*"out_d
 $CARGO rustc --release --locked -p bugnet --bin bugnet -- -C target-feature=+crt-static -C strip=symbols
 
 rm -rf "dist/$name"
-mkdir -p "dist/$name"/{bin,lib/bugnet,licenses}
+mkdir -p "dist/$name"/{bin,lib/bugnet,licenses,share}
 cp "$built/bugnet" "dist/$name/bin/"
 cp "$built"/libbugnet_{logger,replayer}.so "$built/replay-host" "$dynamorio/build/lib64/release/libdynamorio.so" \
     "dist/$name/lib/bugnet/"
 strip --strip-unneeded "dist/$name/lib/bugnet"/*
-cp README.md ARCHITECTURE.md FORMAT.md LICENSE-MIT LICENSE-APACHE "dist/$name/"
+cp FORMAT.md LICENSE-MIT LICENSE-APACHE "dist/$name/"
+sed "s/VERSION/$version/" scripts/dist-README.md >"dist/$name/README.md"
+# What whoever uses it has to know of the whole README: these of its chapters.
+{
+    printf '# Exit statuses and limits of bugnet %s\n\n' "$version"
+    awk '/^## / { wanted = /^## (Exit status|Limits)$/ } wanted' README.md
+} >"dist/$name/LIMITS.md"
+
+# Man pages and completions, where shells and `man` look for them below the folder that bin/ lies in.
+pages=$(mktemp -d "${TMPDIR:-/tmp}/bugnet-dist.XXXXXX")
+trap 'rm -rf "$pages"' EXIT
+"dist/$name/bin/bugnet" generate "$pages"
+share=dist/$name/share
+mkdir -p "$share"/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+cp -r "$pages/man" "$share/"
+cp "$pages/completions/bugnet.bash" "$share/bash-completion/completions/bugnet"
+cp "$pages/completions/_bugnet" "$share/zsh/site-functions/"
+cp "$pages/completions/bugnet.fish" "$share/fish/vendor_completions.d/"
 scripts/collect-licenses.sh "dist/$name/licenses"
 
 # The same tree gives the same archive: names sorted, times those of the last commit.

@@ -8,6 +8,7 @@ mod dump;
 mod encrypted;
 mod failure;
 mod find_log;
+mod generate;
 mod handled;
 mod info;
 mod last_write;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Rm(args) => rm::rm(args),
         Command::Pack(args) => pack::pack(args).map(done),
         Command::Unpack(args) => pack::unpack(args).map(done),
+        Command::Generate(args) => generate::generate(args).map(done),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

@@ -12,6 +12,9 @@ use bugnet_format::frame::{
     FRAME_HEADER_SIZE, HEADER_SIZE, Interval, IntervalHeader, MAX_FRAME, MAX_INTERVAL_STREAM, MAX_PACKED_FRAME,
     TAIL_HEADER_SIZE, TailHeader,
 };
+use bugnet_format::pack::{
+    Kind, MAX_ENTRIES, MAX_INDEX, MAX_NAME, MAX_NAME_PART, PACK_HEADER_SIZE, PACK_TRAILER_SIZE, PACK_VERSION, Writer,
+};
 use bugnet_format::package::{self, Segment};
 use bugnet_format::process::Origin;
 use bugnet_format::record::{
@@ -177,6 +180,39 @@ fn headers() {
     compare(&page, "Package header", &bytes[..package::HEADER], &expected);
     let parts = [3 * CODE_PAGE_SIZE, package::THREAD, package::INTERVAL, 2 * package::SEGMENT, stream];
     assert_eq!(bytes.len(), package::HEADER + parts.iter().sum::<usize>());
+}
+
+#[test]
+fn packed_file() {
+    let page = page();
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.add("a/b", Kind::Stored, &b"contents"[..]).unwrap();
+    writer.add("c", Kind::Folder, std::io::empty()).unwrap();
+    let bytes = writer.finish().unwrap();
+    let header = &bytes[..PACK_HEADER_SIZE];
+    let version = ("version", le(PACK_VERSION.into(), 4));
+    compare(&page, "Packed file header", header, &[("magic", b"BUGNETPF".to_vec()), version]);
+    let mut index = Vec::new();
+    for (name, kind, contents) in [("a/b", Kind::Stored, &b"contents"[..]), ("c", Kind::Folder, b"")] {
+        index.push(name.len() as u8);
+        index.extend(name.as_bytes());
+        index.extend([kind as u8, contents.len() as u8, contents.len() as u8]);
+        index.extend(xxhash_rust::xxh3::xxh3_64(contents).to_le_bytes());
+    }
+    let trailer = bytes.len() - PACK_TRAILER_SIZE;
+    let packed = &bytes[PACK_HEADER_SIZE + b"contents".len()..trailer];
+    assert_eq!(zstd::decode_all(packed).unwrap(), index);
+    let expected = [
+        ("packed", le(packed.len() as u64, 8)),
+        ("raw", le(index.len() as u64, 8)),
+        ("checksum", le(xxhash_rust::xxh3::xxh3_64(packed), 8)),
+        ("magic", b"BUGNETPE".to_vec()),
+    ];
+    compare(&page, "Packed file trailer", &bytes[trailer..], &expected);
+    let kinds = rows(&page, "Kinds of entries");
+    let listed = kinds.iter().map(|row| (row[0].to_owned(), number(row[1])));
+    let in_code = Kind::ALL.iter().map(|kind| (format!("{kind:?}").to_lowercase(), *kind as u64));
+    assert_eq!(listed.collect::<Vec<_>>(), in_code.collect::<Vec<_>>());
 }
 
 #[test]
@@ -503,6 +539,10 @@ fn limits() {
         ("USER_END", Addr::USER_END),
         ("MAX_JSON_FILE", MAX_JSON_FILE),
         ("MAX_BINARY_FILE", MAX_BINARY_FILE),
+        ("MAX_INDEX", MAX_INDEX),
+        ("MAX_ENTRIES", MAX_ENTRIES),
+        ("MAX_NAME", MAX_NAME as u64),
+        ("MAX_NAME_PART", MAX_NAME_PART as u64),
         ("MAX_MESSAGE", MAX_MESSAGE as u64),
         ("MAX_READ", MAX_READ),
     ]);
