@@ -8,7 +8,7 @@ use crate::number;
 use crate::record::CpuLevel;
 use bugnet_format::types::Tid;
 use bugnet_replay::cursor::Seek;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -105,7 +105,7 @@ pub struct RecordArgs {
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROG", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 

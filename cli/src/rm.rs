@@ -32,7 +32,7 @@ pub fn rm(args: &RmArgs) -> Result<ExitCode, Failure> {
     let mut out = output(false);
     let mut gone = Vec::new();
     for entry in entries {
-        let done = if args.dry_run { check(&entry).map(|()| entry) } else { remove(entry) };
+        let done = if args.dry_run { check(&entry).map(|()| entry) } else { remove(entry, folder.as_deref()) };
         match done {
             Ok(entry) => {
                 let what = if args.dry_run { "would remove" } else { "removed" };

@@ -2,6 +2,7 @@
 
 mod contents;
 mod copies;
+mod output;
 mod recipients;
 mod sources;
 mod unpack;
@@ -18,11 +19,11 @@ use bugnet_format::pack::{Kind, Writer};
 use contents::{Contents, Place};
 use copies::Copies;
 use indicatif::HumanBytes;
+use output::Output;
 use recipients::recipients;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
-use tempfile::NamedTempFile;
 
 /// Packs a log.
 pub fn pack(args: &PackArgs) -> Result<(), Failure> {
@@ -40,30 +41,24 @@ pub fn pack(args: &PackArgs) -> Result<(), Failure> {
     let fail = |source| Failure::System { what: format!("write {}", output.display()), source };
     // In the same folder, so that only a whole file gets its name, at once.
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".bugnet-pack-").tempfile_in(folder).map_err(fail)?;
+    let file = Output::create(folder).map_err(fail)?;
     let packed = if recipients.is_empty() {
-        write(&recording, args.sources, BufWriter::new(file.as_file_mut()))?.1
+        write(&recording, args.sources, BufWriter::new(file.file()))?.1
     } else {
         let recipients = recipients.iter().map(|recipient| &**recipient as &dyn age::Recipient);
         let encryptor = age::Encryptor::with_recipients(recipients)
             .map_err(|error| Failure::Usage(format!("cannot encrypt to these recipients: {error}")))?;
-        let to = encryptor.wrap_output(BufWriter::new(file.as_file_mut())).map_err(fail)?;
+        let to = encryptor.wrap_output(BufWriter::new(file.file())).map_err(fail)?;
         let (to, packed) = write(&recording, args.sources, to)?;
         to.finish().and_then(|mut to| to.flush()).map_err(fail)?;
         packed
     };
-    let size = file.as_file().metadata().map_err(fail)?.len();
-    persist(file, output).map_err(fail)?;
+    let size = file.file().metadata().map_err(fail)?.len();
+    file.persist(output).map_err(fail)?;
     if !args.quiet {
         let encrypted = if recipients.is_empty() { "" } else { ", encrypted" };
         complain(&format_args!("{packed}: {}, {}{encrypted}", output.display(), HumanBytes(size)));
     }
-    Ok(())
-}
-
-/// Gives a whole file its name, unless there is something of that name by now.
-fn persist(file: NamedTempFile, output: &Path) -> io::Result<()> {
-    file.persist_noclobber(output)?;
     Ok(())
 }
 

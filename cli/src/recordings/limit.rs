@@ -91,7 +91,7 @@ impl Limit {
             if entry.packed || !has_ended || entry.path == newest {
                 continue;
             }
-            if let Ok(removed) = remove(entry.clone()) {
+            if let Ok(removed) = remove(entry.clone(), Some(folder)) {
                 trimmed.removed.push(removed.name);
                 left.remove(at);
             }

@@ -2,6 +2,7 @@
 
 use super::entry::{Contents, Entry, State};
 use super::{SHARED_ELF, lock, mend_latest};
+use nix::unistd::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{Error, ErrorKind};
@@ -56,8 +57,8 @@ pub fn check(entry: &Entry) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Removes a recording. What was known of it is the result.
-pub fn remove(entry: Entry) -> Result<Entry, Refusal> {
+/// Removes a recording. What was known of it is the result. `default` is the default folder.
+pub fn remove(entry: Entry, default: Option<&Path>) -> Result<Entry, Refusal> {
     check(&entry)?;
     let fail = |source| Refusal::System { path: entry.path.clone(), source };
     if entry.packed {
@@ -66,25 +67,35 @@ pub fn remove(entry: Entry) -> Result<Entry, Refusal> {
     }
     // Held until it is gone: who wants to use it waits for that.
     let Some(_lock) = lock::alone(&entry.path) else { return Err(Refusal::InUse { path: entry.path }) };
-    // It goes at once for all others, whatever happens here meanwhile.
-    let mut going = OsString::from(format!("{GOING}{}-", std::process::id()));
-    going.push(&entry.name);
-    going = shortened(going);
-    let going = entry.path.with_file_name(going);
-    fs::rename(&entry.path, &going).map_err(fail)?;
-    match fs::remove_dir_all(&going) {
+    let going = default.filter(|default| lies_in(&entry.path, default)).map(|_| going(&entry));
+    if let Some(going) = &going {
+        // It goes at once for all others, whatever happens here meanwhile.
+        fs::rename(&entry.path, going).map_err(fail)?;
+    }
+    let path = going.unwrap_or_else(|| entry.path.clone());
+    match fs::remove_dir_all(&path) {
         // Another one, which found it left over, was quicker.
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(Refusal::System { path: going, source: error }),
+        Err(source) => return Err(Refusal::System { path, source }),
         Ok(()) => {}
     }
     Ok(entry)
 }
 
-/// What a file system takes for a name.
-fn shortened(name: OsString) -> OsString {
+/// Whether a recording lies in the default folder, where what a kill leaves of it is found again.
+fn lies_in(path: &Path, default: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    folder.canonicalize().is_ok_and(|folder| default.canonicalize().is_ok_and(|default| default == folder))
+}
+
+/// What a recording is called while it is removed.
+fn going(entry: &Entry) -> PathBuf {
+    /// What a file system takes for a name.
     const MOST: usize = 255;
-    if name.len() > MOST { OsStr::from_bytes(&name.as_bytes()[..MOST]).to_owned() } else { name }
+    let mut name = OsString::from(format!("{GOING}{}-", std::process::id()));
+    name.push(&entry.name);
+    let bytes = name.as_bytes();
+    entry.path.with_file_name(OsStr::from_bytes(&bytes[..bytes.len().min(MOST)]))
 }
 
 /// Takes away what removed recordings leave in the default folder: copies of ELF files that no recording has any more, what a kill
@@ -103,10 +114,13 @@ pub fn tidy(folder: &Path) -> std::io::Result<()> {
         }
     }
     let shared = folder.join(SHARED_ELF);
-    if shared.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+    // Another user's could be exchanged for something else meanwhile.
+    let is_own = |metadata: fs::Metadata| metadata.is_dir() && metadata.uid() == geteuid().as_raw();
+    if shared.symlink_metadata().is_ok_and(is_own) {
         for entry in fs::read_dir(&shared).into_iter().flatten().flatten() {
+            let is_copy = entry.file_name().as_bytes().ends_with(b".zst");
             // A recording that takes it in this moment keeps it: its own name stays.
-            if entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1) {
+            if is_copy && entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1) {
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -139,19 +153,19 @@ mod tests {
         fs::write(&outside, "kept").unwrap();
         std::os::unix::fs::symlink(&outside, one.join("p1/link")).unwrap();
         set_latest(folder.path(), Path::new("one")).unwrap();
-        remove(entry(&one)).unwrap();
+        remove(entry(&one), Some(folder.path())).unwrap();
         assert!(!one.exists() && outside.exists() && two.exists());
         tidy(folder.path()).unwrap();
         assert_eq!(fs::read_link(folder.path().join(LATEST)).unwrap(), Path::new("two"));
 
         fs::write(two.join("notes.txt"), "mine").unwrap();
-        assert!(matches!(remove(entry(&two)), Err(Refusal::ForeignContents { what, .. }) if what == "notes.txt"));
+        assert!(matches!(remove(entry(&two), None), Err(Refusal::ForeignContents { what, .. }) if what == "notes.txt"));
         assert!(two.join("p1/process.json").exists());
         fs::remove_file(two.join("notes.txt")).unwrap();
         let lock = lock::using(&two);
-        assert!(matches!(remove(entry(&two)), Err(Refusal::InUse { .. })));
+        assert!(matches!(remove(entry(&two), None), Err(Refusal::InUse { .. })));
         drop(lock);
-        remove(entry(&two)).unwrap();
+        remove(entry(&two), None).unwrap();
         tidy(folder.path()).unwrap();
         assert!(!folder.path().join(LATEST).is_symlink());
         assert!(list(folder.path(), &Writers::default()).unwrap().is_empty());
@@ -163,12 +177,14 @@ mod tests {
         let half = recording(folder.path(), ".removing-1-x");
         let shared = folder.path().join(SHARED_ELF);
         fs::create_dir(&shared).unwrap();
-        fs::write(shared.join("unused"), "").unwrap();
-        fs::write(shared.join("used"), "").unwrap();
+        fs::write(shared.join("unused.zst"), "").unwrap();
+        fs::write(shared.join("notes"), "").unwrap();
+        fs::write(shared.join("used.zst"), "").unwrap();
         let user = recording(folder.path(), "user");
-        fs::hard_link(shared.join("used"), user.join("copy")).unwrap();
+        fs::hard_link(shared.join("used.zst"), user.join("copy")).unwrap();
         tidy(folder.path()).unwrap();
-        assert!(!half.exists() && !shared.join("unused").exists() && shared.join("used").exists());
+        let left = ["unused.zst", "used.zst", "notes"].map(|name| shared.join(name).exists());
+        assert_eq!((half.exists(), left), (false, [false, true, true]));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Shared {
             }
             // What lies there is damaged. Logs that have it keep it.
             None => {
-                let new = self.path.with_extension(std::process::id().to_string());
+                let new = self.path.with_extension(format!("{}.zst", std::process::id()));
                 let replaced = fs::hard_link(copy, &new).and_then(|()| fs::rename(&new, &self.path));
                 let _ = replaced.inspect_err(|_| drop(fs::remove_file(&new)));
             }
