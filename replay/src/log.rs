@@ -17,9 +17,6 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Largest source file that is read, in bytes.
-pub const MAX_SOURCE: u64 = 64 << 20;
-
 /// A thread of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct ThreadId {
@@ -214,8 +211,7 @@ impl Log {
     /// A source file, by the path that debug information has for it, if it was packed together with the log.
     #[must_use]
     pub fn source_file(&self, path: &str) -> Option<Vec<u8>> {
-        let name = SourcePath::new(path)?.name_in_log();
-        files::read(self.source(), &self.path().join(name), MAX_SOURCE).ok()
+        SourcePath::new(path)?.read(self.source())
     }
 
     fn files(&self, thread: ThreadId) -> Result<&ThreadFiles> {

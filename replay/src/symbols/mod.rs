@@ -9,7 +9,7 @@ mod shared;
 mod sources;
 
 pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
-pub use sources::{SourcePath, source_files};
+pub use sources::{MAX_SOURCE, SourcePath, source_files};
 
 use crate::error::Result;
 use crate::log::Log;

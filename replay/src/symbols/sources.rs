@@ -1,9 +1,13 @@
 //! The source files that the line tables of an ELF file name.
 
 use bugnet_debuginfo::sources;
+use bugnet_format::files;
 use bugnet_format::folder::SOURCES_FOLDER;
+use bugnet_format::source::Source;
 use std::collections::BTreeSet;
 
+/// Largest source file that is packed and read, in bytes.
+pub const MAX_SOURCE: u64 = 64 << 20;
 /// Most bytes of a path.
 const LONGEST: usize = 4000;
 
@@ -38,6 +42,12 @@ impl SourcePath {
     pub fn name_in_log(&self) -> String {
         format!("{SOURCES_FOLDER}{}", self.0)
     }
+
+    /// The file, if it was packed together with the log.
+    #[must_use]
+    pub fn read(&self, log: &Source) -> Option<Vec<u8>> {
+        files::read(log, &log.path().join(self.name_in_log()), MAX_SOURCE).ok()
+    }
 }
 
 /// The source files that an ELF file's line tables name. `shared` gives the file with a build id with which this one shares debug
@@ -49,6 +59,7 @@ pub fn source_files(elf: &[u8], shared: impl Fn(&str) -> Option<Vec<u8>>) -> BTr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn paths_lead_down() {
@@ -59,5 +70,18 @@ mod tests {
         for wrong in ["", "/", "x.c", "../x.c", "/..", "/a\0b"] {
             assert_eq!(name(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_was_packed_is_read() {
+        let log = tempfile::tempdir().unwrap();
+        let path = SourcePath::new("/build/lib/../main.c").unwrap();
+        assert_eq!(path.read(&log.path().into()), None);
+        fs::create_dir_all(log.path().join("sources/build")).unwrap();
+        fs::write(log.path().join("sources/build/main.c"), "int main;").unwrap();
+        assert_eq!(path.read(&log.path().into()).unwrap(), b"int main;");
+        // Not what a link in a log leads to.
+        std::os::unix::fs::symlink("/etc", log.path().join("sources/etc")).unwrap();
+        assert_eq!(SourcePath::new("/etc/passwd").unwrap().read(&log.path().into()), None);
     }
 }
