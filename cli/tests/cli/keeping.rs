@@ -78,7 +78,8 @@ fn nothing_is_hidden() {
     let meta = |name: &str| place.logs().join(name).join("recording.json");
     fs::write(meta("garbage"), "{").unwrap();
     let json = fs::read_to_string(meta("other-version")).unwrap();
-    fs::write(meta("other-version"), json.replace("\"format_version\":1", "\"format_version\":99")).unwrap();
+    let version = format!("\"format_version\":{}", bugnet_format::FORMAT_VERSION);
+    fs::write(meta("other-version"), json.replace(&version, "\"format_version\":99")).unwrap();
     let json = fs::read_to_string(meta("cut")).unwrap();
     let mut json: Value = serde_json::from_str(&json).unwrap();
     json["ending"] = serde_json::json!({"how": "unknown"});
