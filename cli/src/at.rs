@@ -14,7 +14,7 @@ use std::io::Write;
 
 /// Goes there and shows it.
 pub fn at(args: &AtArgs) -> Result<(), Failure> {
-    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     cursor.seek(args.position)?;

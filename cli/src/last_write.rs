@@ -28,7 +28,7 @@ fn hex(bytes: &[Option<u8>]) -> String {
 
 /// Looks for it and shows it.
 pub fn last_write(args: &LastWriteArgs) -> Result<(), Failure> {
-    let log = Log::open(&find_log(args.log.log.as_deref())?)?;
+    let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     cursor.seek(position(args.before))?;
