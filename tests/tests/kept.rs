@@ -147,7 +147,9 @@ fn one_file_is_all_it_takes() -> Result<()> {
     fs::create_dir(place.path("elsewhere"))?;
     fs::rename(place.path("crash.bugnet"), place.path("elsewhere/sent"))?;
     let sent = "elsewhere/sent";
-    assert_report(&place.passes(&["info", sent])?)?;
+    let report = place.passes(&["info", sent])?;
+    assert_report(&report)?;
+    ensure!(report.contains("return *p; /* line 3 */"), "the source text is not shown: {report}");
     for command in ["check", "replay", "ps", "dump", "order"] {
         place.passes(&[command, sent])?;
     }
@@ -166,10 +168,16 @@ fn one_file_is_all_it_takes() -> Result<()> {
 #[test]
 fn a_log_without_copies_gets_them_when_it_is_packed() -> Result<()> {
     let place = Place::new("kept-no-pack")?;
+    // Its debug information lies beside it.
+    let split = "objcopy --only-keep-debug crashes crashes.debug && strip --strip-debug crashes && \
+                 objcopy --add-gnu-debuglink=crashes.debug crashes";
+    let split = run(Command::new("sh").args(["-c", split]).current_dir(&place.workshop.path))?;
+    ensure!(split.status.success(), "{}", printed(&split));
     let output = place.bugnet(&["record", "--quiet", "--no-pack", "-o", "log", "./crashes"])?;
     ensure!(output.status.signal() == Some(11), "{}", printed(&output));
     place.passes(&["pack", "log", "-o", "packed"])?;
     fs::remove_file(&place.program)?;
+    fs::remove_file(place.path("crashes.debug"))?;
     assert_report(&place.passes(&["info", "packed"])?)?;
     ensure!(!place.path("log/elf").exists(), "packing has changed the log");
     place.workshop.done()

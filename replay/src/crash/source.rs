@@ -1,4 +1,4 @@
-//! The source text around a line, where this machine has the file.
+//! The source text around a line, where the log or this machine has the file.
 
 use super::own::OwnFrame;
 use crate::backtrace::Frame;
@@ -19,7 +19,7 @@ const MAX_LINE: usize = 90;
 /// Some lines of a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceText {
-    /// Its path, as the compiler names it and this machine has it.
+    /// Its path, as the compiler names it.
     pub file: String,
     /// The line.
     pub line: usize,
@@ -31,7 +31,7 @@ pub struct SourceText {
     pub same: Option<bool>,
 }
 
-/// The source text around the line of a frame; `None` if it is not known which, or this machine has no such file.
+/// The source text around the line of a frame; `None` if it is not known which, or there is no such file.
 pub(super) fn around(own: &OwnFrame, backtrace: &[Frame], symbols: &mut Symbolizer) -> Option<SourceText> {
     let frame = backtrace.get(own.frame)?;
     // Inlined functions of libraries may have sources that nobody has here.
@@ -39,7 +39,7 @@ pub(super) fn around(own: &OwnFrame, backtrace: &[Frame], symbols: &mut Symboliz
         let (file, line) = (source.file.clone()?, usize::try_from(source.line?).ok()?);
         // A path that is relative to a folder of the machine that compiled it means nothing here.
         let path = Path::new(&file).is_absolute().then(|| Path::new(&file))?;
-        let bytes = read_regular(path).filter(|bytes| bytes.len() <= MAX_SOURCE)?;
+        let bytes = symbols.packed_source(&file).or_else(|| read_regular(path)).filter(|b| b.len() <= MAX_SOURCE)?;
         Some((file, line, bytes))
     })?;
     let at = if own.frame == 0 { frame.pc } else { frame.pc.wrapping_sub(1) };

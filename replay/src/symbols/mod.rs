@@ -141,6 +141,11 @@ impl Symbolizer {
         Some((file, address))
     }
 
+    /// A source file that was packed together with the log, by the path that debug information has for it.
+    pub(crate) fn packed_source(&self, path: &str) -> Option<Vec<u8>> {
+        SourcePath::new(path)?.read(&self.log)
+    }
+
     /// The function or variable that holds an address.
     pub(crate) fn name_at(&mut self, addr: Addr) -> Option<(String, u64)> {
         let (file, address) = self.file_at(addr)?;
