@@ -98,29 +98,30 @@ pub unsafe extern "C" fn on_block(
     }
     if let Some(Built::Split(split)) = engine.sites.built(start) {
         instrs.into_iter().for_each(|instr| block.remove(instr));
-        let copies = copy_span(&block, engine, split);
-        instrument_split(&block, engine, split, &copies);
+        let (copies, leave) = copy_span(&block, engine, split);
+        instrument_split(&block, engine, split, &copies, leave);
         return FLAGS;
     }
     if engine.memory.is_own(start) {
         return FLAGS;
     }
 
-    let Own { mut instrs, is_none } = own_instructions(&block, engine, instrs);
+    let Own { mut instrs, leave, is_none } = own_instructions(&block, engine, instrs);
     let opaque = is_none || cut(&block, &mut instrs, &engine.code);
     let count = instrs.len() - usize::from(opaque);
     let last = instrs.last().map_or(start, |last| last.pc() + last.len(&block) - 1);
     let span = engine.sites.add_block(start, last, count as u32, opaque);
     let program = &instrs[..count];
     let called = calls(engine, program);
-    let lending = Lending::begin(&block, &engine.stub, program, |index| called[index], instrs.get(count).copied());
+    let behind = instrs.get(count).copied().or(leave);
+    let lending = Lending::begin(&block, &engine.stub, program, |index| called[index], behind);
     if count > 0 {
         count_down(&block, engine, program, span, opaque, last);
     }
     if opaque {
         instead(&block, engine, instrs[count]);
     }
-    note_x87_status(&block, engine, program, instrs.get(count).copied());
+    note_x87_status(&block, engine, program, behind);
     observe(&block, engine, program, |index| index as i64 - count as i64);
     engine.sites.span_mut(span).borrowed = lending.end(&block, &engine.stub);
     FLAGS
@@ -129,6 +130,8 @@ pub unsafe extern "C" fn on_block(
 /// The instructions of a block.
 struct Own {
     instrs: Instrs,
+    /// A jump behind them, if there is one.
+    leave: Option<Instr>,
     /// There is one, which stands for what is none.
     is_none: bool,
 }
@@ -142,17 +145,17 @@ fn own_instructions(block: &Block, engine: &mut Engine, mut instrs: Instrs) -> O
     let end = instrs[..known].last().map_or(start, |last| last.pc() + last.len(block));
     let is_own = known > 0 && code.read(start, (end - start) as usize) == memory.read(start, end - start);
     if is_own || !code.has(start, 1) {
-        return Own { instrs, is_none: false };
+        return Own { instrs, leave: None, is_none: false };
     }
     if Instruction::decode(start, code).is_none() {
         instrs.drain(1..).for_each(|instr| block.remove(instr));
-        return Own { instrs, is_none: true };
+        return Own { instrs, leave: None, is_none: true };
     }
     instrs.iter().for_each(|instr| block.remove(*instr));
     *copy = code.read(start, LONGEST_COPY * MAX_LEN);
     // SAFETY: the copy stays until the next block begins.
-    let instrs = unsafe { block.decode_apps(start, copy, |instr| runs(block, instr, code)) };
-    Own { instrs, is_none: false }
+    let (instrs, leave) = unsafe { block.decode_apps(start, copy, |instr| runs(block, instr, code)) };
+    Own { instrs, leave, is_none: false }
 }
 
 /// Behind the last instruction of a block that may change x87 status, takes note of that; see [`crate::stub::Shared::x87_status`].
@@ -274,8 +277,8 @@ fn call(block: &Block, stub: &Stub, at: Option<Instr>, site: u32) {
 }
 
 /// Fills the empty block with the instructions of the span of which it is a split copy, the one that replay does not execute
-/// included.
-fn copy_span(block: &Block, engine: &mut Engine, split: SplitId) -> Instrs {
+/// included; and a jump behind them, if there is one.
+fn copy_span(block: &Block, engine: &mut Engine, split: SplitId) -> (Instrs, Option<Instr>) {
     let span = engine.sites.split(split).span;
     let Engine { code, sites, copy, .. } = engine;
     let span = sites.span(span);
@@ -287,21 +290,17 @@ fn copy_span(block: &Block, engine: &mut Engine, split: SplitId) -> Instrs {
         number < total
     };
     // SAFETY: the copy stays until the next block begins.
-    let instrs = unsafe { block.decode_apps(start, copy, goes_on) };
+    let (instrs, leave) = unsafe { block.decode_apps(start, copy, goes_on) };
     if instrs.len() != total as usize {
         state::die("a piece of code is not what it was");
     }
-    if let Some(last) = instrs.last()
-        && !last.is_cti()
-        && !opaque
-    {
-        block.app(None, block.leave(last.pc() + last.len(block)), last.pc());
-    }
-    instrs
+    let last = instrs.last().copied().filter(|last| !opaque && !last.is_cti());
+    let leave = leave.or_else(|| last.map(|last| block.go_on_behind(last)));
+    (instrs, leave)
 }
 
 /// A split copy, see the module's page; the instructions stand in it already.
-fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: &[Instr]) {
+fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: &[Instr], leave: Option<Instr>) {
     let (entry, due) = (engine.sites.add(Site::Entry(split)), engine.sites.add(Site::Due(split)));
     let Split { span, before, rest, .. } = *engine.sites.split(split);
     let before = before as usize;
@@ -310,7 +309,7 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     let opaque = engine.sites.span(span).opaque;
     let program = &instrs[..instrs.len() - usize::from(opaque)];
     let called = calls(engine, program);
-    let behind = instrs.get(program.len()).copied();
+    let behind = instrs.get(program.len()).copied().or(leave);
     let lending = Lending::begin(block, &engine.stub, program, |index| called[index] || index == before, behind);
     call(block, &engine.stub, instrs.first().copied(), entry);
     call(block, &engine.stub, instrs.get(before).copied(), due);

@@ -199,3 +199,34 @@ fn registers_change_in_the_middle() {
         .run();
     assert_end(&run);
 }
+
+#[test]
+fn the_counter_is_back_behind_a_block_that_ends_with_its_register() {
+    // Blocks of 128 instructions, the last of which changes R11, whole and in copies that call.
+    let code = assemble(CODE, |a| {
+        for block in 0..4 {
+            for index in 0..127 {
+                match index {
+                    100 => a.mov(rax, qword_ptr(rbx + 8 * block))?,
+                    _ => a.nop()?,
+                }
+            }
+            a.add(r11, 5)?;
+        }
+        a.nop()
+    });
+    let mut regs = start();
+    regs.gpr[RBX] = DATA;
+    let mut end = behind(&code, &regs);
+    (end.gpr[RAX], end.gpr[R11]) = (4, regs.gpr[R11].wrapping_add(20));
+    let mut interval = Interval::new(&code, &regs);
+    for block in 0..4 {
+        interval.load(128 * block + 100, 0, &(block + 1).to_le_bytes());
+    }
+    assert_end(&interval.clone().end(513, &end).replay().run());
+    let mut replay = interval.end(513, &end).replay();
+    for position in [127, 128, 129, 383, 384] {
+        assert_eq!(replay.run_to(position).position, position);
+    }
+    assert_end(&replay.run());
+}

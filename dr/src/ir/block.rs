@@ -122,11 +122,16 @@ impl Block {
 
     /// Makes the empty block one of the program's instructions at `pc`, decoded from a copy of its code: as far as `goes_on`
     /// says, up to the first branch, or to where the copy may have but a part of an instruction. Where the block does not
-    /// end by itself, it goes on behind the last one.
+    /// end by itself, it goes on behind the last one, by a jump that comes second.
     ///
     /// # Safety
     /// The copy stays as it is until DynamoRIO has made the block.
-    pub unsafe fn decode_apps(&self, pc: u64, copy: &[u8], mut goes_on: impl FnMut(Instr) -> bool) -> Instrs {
+    pub unsafe fn decode_apps(
+        &self,
+        pc: u64,
+        copy: &[u8],
+        mut goes_on: impl FnMut(Instr) -> bool,
+    ) -> (Instrs, Option<Instr>) {
         let mut instrs = Instrs::new();
         let mut at = 0;
         while at + MAX_LEN <= copy.len() {
@@ -154,13 +159,18 @@ impl Block {
                 }
             }
             if !goes_on || instr.is_cti() {
-                return instrs;
+                return (instrs, None);
             }
         }
-        if let Some(last) = instrs.last() {
-            self.app(None, self.leave(pc + at as u64), last.pc());
-        }
-        instrs
+        let leave = instrs.last().map(|last| self.go_on_behind(*last));
+        (instrs, leave)
+    }
+
+    /// Ends the block with a jump to what comes behind its last instruction.
+    pub fn go_on_behind(&self, last: Instr) -> Instr {
+        let leave = self.leave(last.pc() + last.len(self));
+        self.app(None, leave, last.pc());
+        leave
     }
 
     /// Takes an instruction out of the block for good; the handle must not be used afterwards.
