@@ -2,7 +2,7 @@
 
 use super::shared::Shared;
 use crate::error::Result;
-use bugnet_debuginfo::companions::{self, Kind};
+use bugnet_debuginfo::companions::{self, Companion, Kind};
 use bugnet_debuginfo::section::build_id;
 use bugnet_format::FormatError;
 use bugnet_format::folder::{ELF_FOLDER, Module};
@@ -119,7 +119,7 @@ fn pack_one(root: &Path, folder: &Path, shared: Option<&Path>, module: &Module, 
     }
     let mut size = write_copy(&bytes, &module.build_id, shared, copy)?;
     // Without them there are fewer names in reports: no reason to complain.
-    companions::find(root, Path::new(&module.path), &bytes, &mut |companion| {
+    let mut keep = |companion: Companion| {
         let copy = match &companion.kind {
             Kind::Debug => debug_copy(folder, module),
             Kind::Shared { build_id } => shared_copy(folder, build_id),
@@ -129,7 +129,12 @@ fn pack_one(root: &Path, folder: &Path, shared: Option<&Path>, module: &Module, 
         if !copy.exists() {
             size += write_copy(&companion.bytes, &build_id(&companion.bytes), shared, &copy).unwrap_or(0);
         }
-    });
+    };
+    companions::find(root, Path::new(&module.path), &bytes, &mut keep);
+    if !root.exists() {
+        // That of a process, which has ended meanwhile: nothing is found below it any more.
+        companions::find(Path::new("/"), Path::new(&module.path), &bytes, &mut keep);
+    }
     Ok(size)
 }
 

@@ -58,14 +58,15 @@ impl Shared {
             // Another recording was quicker: this one shares its copy.
             Some(_) => {
                 let new = new_name(copy);
-                let replaced = fs::hard_link(&self.path, &new).and_then(|()| fs::rename(&new, copy));
-                let _ = replaced.inspect_err(|_| drop(fs::remove_file(&new)));
+                let _ = fs::hard_link(&self.path, &new).and_then(|()| fs::rename(&new, copy));
+                // Still there where it failed, and where both are names of one file by now.
+                let _ = fs::remove_file(&new);
             }
             // What lies there is damaged. Logs that have it keep it.
             None => {
                 let new = self.path.with_extension(format!("{}.zst", std::process::id()));
-                let replaced = fs::hard_link(copy, &new).and_then(|()| fs::rename(&new, &self.path));
-                let _ = replaced.inspect_err(|_| drop(fs::remove_file(&new)));
+                let _ = fs::hard_link(copy, &new).and_then(|()| fs::rename(&new, &self.path));
+                let _ = fs::remove_file(&new);
             }
         }
     }
