@@ -30,10 +30,9 @@ impl Ways {
     }
 }
 
-/// Flags, bits of [`ARITHMETIC`], that may be read behind a block that ends with `last`, and the pages whose code says
+/// Flags, bits of [`ARITHMETIC`], that may be read behind a block that ends with `last`, behind which `next` is, and the pages whose code says
 /// that others are not.
-pub fn live_behind(block: &Block, last: Instr, code: &Code) -> (u32, Vec<u64>) {
-    let next = last.pc() + last.len(block);
+pub fn live_behind(block: &Block, last: Instr, next: u64, code: &Code) -> (u32, Vec<u64>) {
     let Ways(ways) = Ways::behind(last, next);
     if ways.is_empty() {
         return (ARITHMETIC, Vec::new());

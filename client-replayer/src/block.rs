@@ -45,7 +45,7 @@ use crate::tags;
 use crate::watch;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::decode::MAX_LEN;
-use bugnet_dr::ir::{ARITHMETIC, Block, Gpr, Instr, Instrs, Opnd};
+use bugnet_dr::ir::{ARITHMETIC, Block, Copied, Gpr, Instr, Instrs, Opnd};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
 use std::ffi::{c_char, c_void};
@@ -106,10 +106,9 @@ pub unsafe extern "C" fn on_block(
         return FLAGS;
     }
 
-    let Own { mut instrs, leave, is_none } = own_instructions(&block, engine, instrs);
-    let opaque = is_none || cut(&block, &mut instrs, &engine.code);
+    let Own { instrs, leave, opaque, end } = own_instructions(&block, engine, instrs);
     let count = instrs.len() - usize::from(opaque);
-    let last = instrs.last().map_or(start, |last| last.pc() + last.len(&block) - 1);
+    let last = end - 1;
     let span = engine.sites.add_block(start, last, count as u32, opaque);
     let program = &instrs[..count];
     let called = calls(engine, program);
@@ -132,8 +131,10 @@ struct Own {
     instrs: Instrs,
     /// A jump behind them, if there is one.
     leave: Option<Instr>,
-    /// There is one, which stands for what is none.
-    is_none: bool,
+    /// Whether the last one is none that replay executes.
+    opaque: bool,
+    /// Address of the first byte behind them.
+    end: u64,
 }
 
 /// The instructions of a block that begins, which DynamoRIO has found in memory: those of the running thread.
@@ -145,17 +146,24 @@ fn own_instructions(block: &Block, engine: &mut Engine, mut instrs: Instrs) -> O
     let end = instrs[..known].last().map_or(start, |last| last.pc() + last.len(block));
     let is_own = known > 0 && code.read(start, (end - start) as usize) == memory.read(start, end - start);
     if is_own || !code.has(start, 1) {
-        return Own { instrs, leave: None, is_none: false };
+        let opaque = cut(block, &mut instrs, code);
+        let end = instrs.last().map_or(start + 1, |last| last.pc() + last.len(block));
+        return Own { instrs, leave: None, opaque, end };
     }
     if Instruction::decode(start, code).is_none() {
         instrs.drain(1..).for_each(|instr| block.remove(instr));
-        return Own { instrs, leave: None, is_none: true };
+        return Own { instrs, leave: None, opaque: true, end: start + 1 };
     }
     instrs.iter().for_each(|instr| block.remove(*instr));
     *copy = code.read(start, LONGEST_COPY * MAX_LEN);
+    let mut last_runs = true;
+    let goes_on = |instr| {
+        last_runs = runs(block, instr, code);
+        last_runs
+    };
     // SAFETY: the copy stays until the next block begins.
-    let (instrs, leave) = unsafe { block.decode_apps(start, copy, |instr| runs(block, instr, code)) };
-    Own { instrs, leave, is_none: false }
+    let Copied { instrs, leave, end } = unsafe { block.decode_apps(start, copy, goes_on) };
+    Own { instrs, leave, opaque: !last_runs, end }
 }
 
 /// Behind the last instruction of a block that may change x87 status, takes note of that; see [`crate::stub::Shared::x87_status`].
@@ -229,7 +237,7 @@ fn flags_dead(block: &Block, engine: &mut Engine, instrs: &[Instr], span: SpanId
     if behind == 0 || opaque || liveness::flags_before(instrs, 0) != 0 {
         return behind == 0;
     }
-    let (live, pages) = ahead::live_behind(block, *final_one, &engine.code);
+    let (live, pages) = ahead::live_behind(block, *final_one, last + 1, &engine.code);
     if liveness::flags_before(instrs, live) != 0 || engine.keeps_flags(&pages) {
         return false;
     }
@@ -290,12 +298,12 @@ fn copy_span(block: &Block, engine: &mut Engine, split: SplitId) -> (Instrs, Opt
         number < total
     };
     // SAFETY: the copy stays until the next block begins.
-    let (instrs, leave) = unsafe { block.decode_apps(start, copy, goes_on) };
+    let Copied { instrs, leave, end } = unsafe { block.decode_apps(start, copy, goes_on) };
     if instrs.len() != total as usize {
         state::die("a piece of code is not what it was");
     }
     let last = instrs.last().copied().filter(|last| !opaque && !last.is_cti());
-    let leave = leave.or_else(|| last.map(|last| block.go_on_behind(last)));
+    let leave = leave.or_else(|| last.map(|last| block.go_on_at(end, last)));
     (instrs, leave)
 }
 

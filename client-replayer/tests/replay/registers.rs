@@ -230,3 +230,30 @@ fn the_counter_is_back_behind_a_block_that_ends_with_its_register() {
     }
     assert_end(&replay.run());
 }
+
+#[test]
+fn a_copy_of_code_goes_on_behind_instructions_that_name_their_address() {
+    // A copy is made from the code's bytes, and those that depend on their address are encoded anew, perhaps longer.
+    let code = assemble(CODE, |a| {
+        let mut data = a.create_label();
+        for _ in 0..127 {
+            a.nop()?;
+        }
+        a.mov(rax, qword_ptr(data))?;
+        for _ in 0..127 {
+            a.nop()?;
+        }
+        a.lea(rcx, qword_ptr(data))?;
+        a.nop()?;
+        a.set_label(&mut data)?;
+        a.dq(&[7])
+    });
+    let (regs, data) = (start(), CODE + code.len() as u64 - 8);
+    let mut end = behind(&code, &regs);
+    (end.gpr[RAX], end.gpr[RCX], end.rip) = (7, data, data);
+    let mut replay = Interval::new(&code, &regs).end(257, &end).replay();
+    for position in [1, 120, 127, 128, 200, 255, 256] {
+        assert_eq!(replay.run_to(position).position, position);
+    }
+    assert_end(&replay.run());
+}

@@ -26,6 +26,17 @@ pub struct Block {
     list: *mut sys::instrlist_t,
 }
 
+/// Instructions that were decoded from a copy. Their lengths cannot be asked for: the bytes of those that depend on their
+/// address count for nothing.
+pub struct Copied {
+    /// The instructions.
+    pub instrs: Instrs,
+    /// The jump behind them, if there is one.
+    pub leave: Option<Instr>,
+    /// Address of the first byte behind the last one.
+    pub end: u64,
+}
+
 impl Block {
     /// # Safety
     /// The pointers are those of a block event, and neither the block nor anything taken from it is used after the
@@ -122,16 +133,11 @@ impl Block {
 
     /// Makes the empty block one of the program's instructions at `pc`, decoded from a copy of its code: as far as `goes_on`
     /// says, up to the first branch, or to where the copy may have but a part of an instruction. Where the block does not
-    /// end by itself, it goes on behind the last one, by a jump that comes second.
+    /// end by itself, it goes on behind the last one, by a jump.
     ///
     /// # Safety
     /// The copy stays as it is until DynamoRIO has made the block.
-    pub unsafe fn decode_apps(
-        &self,
-        pc: u64,
-        copy: &[u8],
-        mut goes_on: impl FnMut(Instr) -> bool,
-    ) -> (Instrs, Option<Instr>) {
+    pub unsafe fn decode_apps(&self, pc: u64, copy: &[u8], mut goes_on: impl FnMut(Instr) -> bool) -> Copied {
         let mut instrs = Instrs::new();
         let mut at = 0;
         while at + MAX_LEN <= copy.len() {
@@ -159,16 +165,17 @@ impl Block {
                 }
             }
             if !goes_on || instr.is_cti() {
-                return (instrs, None);
+                return Copied { instrs, leave: None, end: pc + at as u64 };
             }
         }
-        let leave = instrs.last().map(|last| self.go_on_behind(*last));
-        (instrs, leave)
+        let end = pc + at as u64;
+        let leave = instrs.last().map(|last| self.go_on_at(end, *last));
+        Copied { instrs, leave, end }
     }
 
     /// Ends the block with a jump to what comes behind its last instruction.
-    pub fn go_on_behind(&self, last: Instr) -> Instr {
-        let leave = self.leave(last.pc() + last.len(self));
+    pub fn go_on_at(&self, target: u64, last: Instr) -> Instr {
+        let leave = self.leave(target);
         self.app(None, leave, last.pc());
         leave
     }
