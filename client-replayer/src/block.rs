@@ -117,10 +117,10 @@ pub unsafe extern "C" fn on_block(
     if count > 0 {
         count_down(&block, engine, program, span, opaque, last);
     }
+    note_x87_status(&block, engine, program, behind);
     if opaque {
         instead(&block, engine, instrs[count]);
     }
-    note_x87_status(&block, engine, program, behind);
     observe(&block, engine, program, |index| index as i64 - count as i64);
     engine.sites.span_mut(span).borrowed = lending.end(&block, &engine.stub);
     FLAGS
@@ -321,10 +321,11 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     let lending = Lending::begin(block, &engine.stub, program, |index| called[index] || index == before, behind);
     call(block, &engine.stub, instrs.first().copied(), entry);
     call(block, &engine.stub, instrs.get(before).copied(), due);
+    // Before the instruction is gone that these stand before.
+    note_x87_status(block, engine, program, behind);
     if opaque {
         instead(block, engine, instrs[program.len()]);
     }
-    note_x87_status(block, engine, program, behind);
     // Up to the call, the counter counts from the copy's start.
     let count = program.len() as i64;
     observe(block, engine, program, |index| if index < before { index as i64 } else { index as i64 - count });
