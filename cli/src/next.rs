@@ -16,6 +16,7 @@ pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
     let log = quoted(&log.display().to_string());
     let (process, thread, interval) = (crash.thread.pid, crash.thread.tid, crash.interval);
     let mut steps = vec![
+        Step { command: format!("bugnet replay -p {process} {log}"), what: "verify that it replays exactly" },
         Step {
             command: format!("bugnet at end -p {process} {log}"),
             what: "look around there; other positions work, too",
@@ -24,7 +25,6 @@ pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
             command: format!("bugnet last-write ADDR:8 -p {process} {log}"),
             what: "which instruction wrote the 8 bytes at ADDR last",
         },
-        Step { command: format!("bugnet replay -p {process} {log}"), what: "verify that it replays exactly" },
         Step { command: format!("bugnet replay -p {process} --output {log}"), what: "all that it printed" },
         Step {
             command: format!("bugnet dump -p {process} --thread {thread} --interval {interval} {log}"),
