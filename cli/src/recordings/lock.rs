@@ -1,7 +1,7 @@
 //! Who uses a recording: whoever writes or reads one holds a lock on its folder, and whoever removes it holds it alone.
 //!
-//! A lock (flock) ends with the process that holds it, however that ends. Where the file system has none, or the folder cannot be
-//! opened, things are as without: nobody is kept from anything.
+//! A lock (flock) ends with the process that holds it, however that ends. Where the file system has none, the folder cannot be
+//! opened, or the process may open hardly another file, things are as without: nobody is kept from anything.
 
 use bugnet_handover::FILE as HANDOVER;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
@@ -13,9 +13,18 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "closed when it is dropped")] Option<OwnedFd>);
 
+/// Files that a process that holds a lock can open beside it.
+const ROOM: usize = 2;
+
+/// Whether the lock leaves its process room for others: recording under `ulimit -n 4` needs what there is.
+fn leaves_room(held: &OwnedFd) -> bool {
+    (0..ROOM).map(|_| held.try_clone()).collect::<Result<Vec<_>, _>>().is_ok()
+}
+
 /// Uses a recording, which nobody removes meanwhile. Waits for somebody who is just removing it.
 pub fn using(recording: &Path) -> Lock {
-    Lock(open_folder(recording).filter(|folder| flock(folder, FlockOperation::LockShared).is_ok()))
+    let locked = |folder: &OwnedFd| leaves_room(folder) && flock(folder, FlockOperation::LockShared).is_ok();
+    Lock(open_folder(recording).filter(locked))
 }
 
 /// Uses a recording alone; none if somebody else uses it.
@@ -29,8 +38,8 @@ pub fn alone(recording: &Path) -> Option<Lock> {
 
 /// Says that this process writes a recording, in which it has made the file that it shares with the recorded threads.
 pub fn writing(recording: &Path) -> Lock {
-    let file = open_handover(recording);
-    Lock(file.filter(|file| flock(file, FlockOperation::LockExclusive).is_ok()))
+    let locked = |file: &OwnedFd| leaves_room(file) && flock(file, FlockOperation::LockExclusive).is_ok();
+    Lock(open_handover(recording).filter(locked))
 }
 
 /// Whether a `bugnet record` that lives writes a recording.
