@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::processes::selected;
 use crate::terminal::output;
+use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
 use bugnet_replay::crash::{crashes, moment};
 use bugnet_replay::cursor::{Cursor, Seek};
@@ -30,8 +31,13 @@ pub fn at(args: &AtArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A cursor on a process: of several that fit, the last; without a choice, the one that crashed.
+/// A cursor on the [`chosen`] process.
 pub fn open<'a>(tools: &'a Tools, log: &'a Log, process: &ProcessArg) -> Result<Cursor<'a>, Failure> {
+    Ok(Cursor::open(tools, log, chosen(log, process)?)?)
+}
+
+/// The process to look at: of several that fit, the last; without a choice, the one that crashed.
+pub fn chosen(log: &Log, process: &ProcessArg) -> Result<ProcessId, Failure> {
     let chosen = selected(log, process)?.and_then(|selected| selected.last().copied());
     let crashed = || crashes(log).map(|crashed| crashed.last().map(|thread| thread.pid));
     let last = || log.threads().map(|thread| thread.pid).last();
@@ -40,7 +46,7 @@ pub fn open<'a>(tools: &'a Tools, log: &'a Log, process: &ProcessArg) -> Result<
         None => crashed()?.or_else(last),
     };
     let what = || ReplayError::OutOfRange(format!("{} holds no process", log.path().display()));
-    Ok(Cursor::open(tools, log, pid.ok_or_else(what)?)?)
+    Ok(pid.ok_or_else(what)?)
 }
 
 /// A position, if none is given the end.

@@ -2,6 +2,7 @@
 
 use crate::record;
 use crate::terminal;
+use bugnet_debugger::ServeError;
 use bugnet_format::FormatError;
 use bugnet_replay::ReplayError;
 use std::io;
@@ -28,6 +29,9 @@ pub enum Failure {
     /// The log.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// The session with gdb.
+    #[error(transparent)]
+    Debugger(#[from] ServeError),
     /// The result cannot be written.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),

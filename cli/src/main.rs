@@ -4,6 +4,7 @@ mod args;
 mod at;
 mod check;
 mod code;
+mod debug;
 mod dump;
 mod encrypted;
 mod failure;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::dump(args).map(done),
         Command::Code(args) => code::code(args).map(done),
         Command::At(args) => at::at(args).map(done),
+        Command::Debug(args) => debug::debug(args),
         Command::LastWrite(args) => last_write::last_write(args).map(done),
         Command::Check(args) => check::check(args),
         Command::Order(args) => order::order(args),

@@ -7,7 +7,7 @@ use crate::accesses::Accesses;
 use crate::engine::{Engine, Trouble};
 use crate::light;
 use crate::site::{AccessId, AddressId};
-use bugnet_format::control::{Conditions, Event, Hit, Hits, MAX_CONDITIONS, Stop, WatchedRange};
+use bugnet_format::control::{Conditions, Event, Hit, Hits, Leaving, MAX_CONDITIONS, Stop, WatchedRange};
 use bugnet_format::record::{Placed, Record, SignalStep};
 use hashbrown::HashSet;
 
@@ -39,7 +39,13 @@ enum Mode {
 impl Watching {
     /// Whether the instruction at this address is watched.
     pub fn has_address(&self, pc: u64) -> bool {
-        self.addresses.contains(&pc)
+        self.addresses.contains(&pc) || self.conditions.leaving.is_some_and(|leaving| leaving.is_outside(pc))
+    }
+
+    /// Whether it is watched of a thread.
+    fn has_address_for(&self, pc: u64, thread: usize) -> bool {
+        let leaves = |leaving: Leaving| leaving.thread as usize == thread && leaving.is_outside(pc);
+        self.addresses.contains(&pc) || self.conditions.leaving.is_some_and(leaves)
     }
 
     /// Whether accesses to memory are.
@@ -89,11 +95,11 @@ impl Engine {
         if most > Some(MAX_CONDITIONS) {
             return Err(format!("more than {MAX_CONDITIONS} conditions of a kind cannot be watched for"));
         }
-        let had_ranges = self.watching.has_ranges();
+        let (had_ranges, left) = (self.watching.has_ranges(), self.watching.conditions.leaving);
         let addresses: HashSet<u64> = conditions.addresses.iter().copied().collect();
         let changed: Vec<u64> = self.watching.addresses.symmetric_difference(&addresses).copied().collect();
         (self.watching.addresses, self.watching.conditions) = (addresses, conditions);
-        if had_ranges == self.watching.has_ranges() {
+        if had_ranges == self.watching.has_ranges() && left == self.watching.conditions.leaving {
             changed.into_iter().for_each(|pc| self.drop_blocks_with(pc));
         } else {
             self.drop_all_blocks();
@@ -105,7 +111,7 @@ impl Engine {
     pub fn meet_address(&mut self, id: AddressId) -> Result<(), (u64, Trouble)> {
         let (pc, ahead) = self.sites.address(id);
         let at = self.position_ahead(ahead);
-        if !self.watching.has_address(pc) || self.watching.start == (self.running, at) {
+        if !self.watching.has_address_for(pc, self.running) || self.watching.start == (self.running, at) {
             return Ok(());
         }
         self.note_stored();
@@ -148,7 +154,7 @@ impl Engine {
         let Conditions { calls, all_calls, signals, .. } = &self.watching.conditions;
         let event = match &placed.record {
             Record::Syscall { number, .. } if *all_calls || calls.contains(number) => Event::Call(*number),
-            Record::Signal { step: SignalStep::Delivery, .. } if *signals => Event::Signal,
+            Record::Signal { step: SignalStep::Delivery, number, .. } if *signals => Event::Signal(*number),
             _ => return Ok(()),
         };
         let record = Some((self.running, self.position, placed.offset));

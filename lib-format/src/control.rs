@@ -68,6 +68,27 @@ pub struct Conditions {
     pub signals: bool,
     /// Another thread goes on.
     pub threads: bool,
+    /// A thread leaves a piece of code.
+    pub leaving: Option<Leaving>,
+}
+
+/// A thread that is to execute an instruction outside of a piece of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaving {
+    /// Index of the thread.
+    pub thread: u32,
+    /// Address of the first instruction of the piece.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+}
+
+impl Leaving {
+    /// Whether the instruction at this address is outside.
+    #[must_use]
+    pub fn is_outside(&self, pc: u64) -> bool {
+        !(self.start..self.end).contains(&pc)
+    }
 }
 
 /// Memory whose accesses are watched.
@@ -124,8 +145,8 @@ pub enum Event {
     },
     /// A system call of this number.
     Call(u64),
-    /// A signal's handler begins behind this.
-    Signal,
+    /// The handler of a signal with this number begins behind this.
+    Signal(u64),
     /// The thread goes on behind another one.
     Thread,
 }

@@ -1,6 +1,8 @@
 //! Starting `bugnet`, and the folders in which tests work.
 
 use anyhow::{Context, Result, bail, ensure};
+use bugnet_format::folder::{Recording, interval_file};
+use bugnet_format::frame::IntervalHeader;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -264,4 +266,19 @@ pub fn verify_log(log: &Path, native: &Output) -> Result<()> {
     let replayed = must_pass(&["replay", "--output"], log)?;
     same_bytes("replayed standard error", &native.stderr, &replayed.stderr)?;
     same_bytes("replayed standard output", &native.stdout, &replayed.stdout)
+}
+
+/// The headers of all intervals of a log.
+///
+/// # Errors
+/// They cannot be read.
+pub fn headers(log: &Path) -> Result<Vec<IntervalHeader>> {
+    let mut headers = Vec::new();
+    for thread in Recording::open(log)?.threads()? {
+        for interval in &thread.intervals {
+            let path = thread.folder.join(interval_file(*interval));
+            headers.push(IntervalHeader::decode(&fs::read(&path)?, &path)?);
+        }
+    }
+    Ok(headers)
 }

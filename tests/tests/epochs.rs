@@ -3,9 +3,9 @@
 //! many runs with many lengths of intervals.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_format::folder::{Recording, interval_file};
+use bugnet_format::folder::Recording;
 use bugnet_format::frame::IntervalHeader;
-use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run};
+use bugnet_tests::bugnet::{Job, Workshop, binary, headers, must_pass, printed, run};
 use bugnet_tests::threaded::{Threaded, programs};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -54,18 +54,6 @@ fn verify(log: &Path) -> Result<String> {
     must_pass(&["replay"], log)?;
     must_pass(&["order"], log)?;
     Ok(String::from_utf8(must_pass(&["replay", "--merged"], log)?.stdout)?)
-}
-
-/// The headers of all intervals of a log.
-fn headers(log: &Path) -> Result<Vec<IntervalHeader>> {
-    let mut headers = Vec::new();
-    for thread in Recording::open(log)?.threads()? {
-        for interval in &thread.intervals {
-            let path = thread.folder.join(interval_file(*interval));
-            headers.push(IntervalHeader::decode(&fs::read(&path)?, &path)?);
-        }
-    }
-    Ok(headers)
 }
 
 /// Records programs with these options and verifies what is kept.

@@ -4,13 +4,15 @@
 //! log is divided into epochs, each of which begins with memory of which nothing is known; within one, copies of the replay
 //! process are what a cursor goes back to.
 
+mod alive;
 mod interrupt;
 mod outline;
 mod place;
 mod snapshots;
+mod steps;
 mod writes;
 
-pub use bugnet_format::control::{Conditions, Event, WatchedRange};
+pub use bugnet_format::control::{Conditions, Event, Leaving, WatchedRange};
 pub use interrupt::Interrupter;
 pub use place::{Place, Seek};
 pub use writes::LastWrite;
@@ -28,6 +30,7 @@ use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, ProcessId, Tid};
 use outline::Outline;
 use snapshots::Snapshots;
+use std::collections::HashMap;
 
 /// Which way to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +99,7 @@ pub struct Cursor<'a> {
     outline: Outline,
     interrupter: Interrupter,
     open: Open,
+    ends: HashMap<Tid, alive::End>,
 }
 
 /// The last time before a place that a condition held.
@@ -249,13 +253,17 @@ impl Open {
         }
     }
 
-    /// The last hit before a time of the epoch.
-    fn last_hit(&mut self, conditions: &Conditions, before: u64) -> Result<Last> {
+    /// The last hit in the epoch from one time on and before another.
+    fn last_hit(&mut self, conditions: &Conditions, first: u64, before: u64) -> Result<Last> {
         let mut until = before;
-        while until > 0 {
+        while until > first {
             let Some((from, snapshot)) = self.snapshots.before(until - 1) else { break };
             self.process = snapshot.fork()?;
             self.interrupter.follow(&self.process)?;
+            if from < first {
+                self.set_conditions(&Conditions::default())?;
+                self.run(Target::Time(first), Hits::Ignore)?;
+            }
             self.set_conditions(conditions)?;
             let stop = self.run(Target::Time(until), Hits::Last)?;
             if stop == Stop::Interrupted || self.interrupter.take() {
@@ -288,7 +296,7 @@ impl<'a> Cursor<'a> {
         let outline = Outline::of(log, pid)?;
         let interrupter = Interrupter::default();
         let open = Open::new(tools, log, pid, &outline, 0, interrupter.clone())?;
-        Ok(Self { tools, log, pid, outline, interrupter, open })
+        Ok(Self { tools, log, pid, outline, interrupter, open, ends: HashMap::new() })
     }
 
     /// The process.
@@ -415,25 +423,33 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// The replay process is lost.
     pub fn run(&mut self, direction: Direction, conditions: &Conditions) -> Result<Stopped> {
+        self.run_until(direction, conditions, None)
+    }
+
+    /// As [`Self::run`], but not beyond a time.
+    fn run_until(&mut self, direction: Direction, conditions: &Conditions, limit: Option<u64>) -> Result<Stopped> {
         // What was asked for before this run is none of its business.
         self.interrupter.take();
         match direction {
-            Direction::Forward => self.run_forward(conditions),
-            Direction::Backward => self.run_backward(conditions),
+            Direction::Forward => self.run_forward(conditions, limit),
+            Direction::Backward => self.run_backward(conditions, limit.unwrap_or(0)),
         }
     }
 
-    fn run_forward(&mut self, conditions: &Conditions) -> Result<Stopped> {
+    fn run_forward(&mut self, conditions: &Conditions, limit: Option<u64>) -> Result<Stopped> {
         loop {
             self.open.set_conditions(conditions)?;
-            match self.open.run(Target::End, Hits::Stop)? {
-                Stop::Hit => {
-                    if let Some(hit) = self.open.hit {
-                        return Ok(Stopped::Condition(hit.what));
-                    }
-                }
+            let end = self.outline.epoch(self.open.index + 1).map_or(self.outline.end, |(_, begin)| begin);
+            let limit_here = limit.filter(|limit| *limit <= end);
+            let target = limit_here.map_or(Target::End, |limit| Target::Time(limit.saturating_sub(self.open.begin)));
+            let stop = self.open.run(target, Hits::Stop)?;
+            if let Some(hit) = self.open.hit {
+                return Ok(Stopped::Condition(hit.what));
+            }
+            match stop {
                 Stop::Interrupted => return Ok(Stopped::Interrupted),
                 _ if self.interrupter.take() => return Ok(Stopped::Interrupted),
+                _ if limit_here.is_some() => return Ok(Stopped::There),
                 _ if self.outline.epoch(self.open.index + 1).is_none() => return Ok(Stopped::End),
                 _ => {
                     self.enter(self.open.index + 1)?;
@@ -446,16 +462,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn run_backward(&mut self, conditions: &Conditions) -> Result<Stopped> {
+    fn run_backward(&mut self, conditions: &Conditions, limit: u64) -> Result<Stopped> {
         let mut before = self.open.time;
         loop {
-            match self.open.last_hit(conditions, before)? {
+            let first = limit.saturating_sub(self.open.begin);
+            match self.open.last_hit(conditions, first, before)? {
                 Last::Hit(hit) => {
                     self.open.go_to(hit.time)?;
                     return Ok(Stopped::Condition(hit.what));
                 }
                 Last::None => {}
                 Last::Interrupted => return Ok(Stopped::Interrupted),
+            }
+            if limit > 0 && limit >= self.open.begin {
+                self.open.go_to(first)?;
+                return Ok(Stopped::There);
             }
             let Some(index) = self.open.index.checked_sub(1) else {
                 self.open.go_to(0)?;

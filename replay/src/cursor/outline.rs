@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 /// An interval, as its header has it.
 #[derive(Clone, Copy, Debug)]
-struct Part {
-    number: IntervalNo,
-    epoch: Epoch,
+pub(super) struct Part {
+    pub number: IntervalNo,
+    pub epoch: Epoch,
     /// Instructions of the thread before it.
     before: u64,
 }
@@ -80,6 +80,11 @@ impl Outline {
         let part = self.threads.get(&tid)?.iter().find(|part| part.number == number)?;
         let index = self.epochs.binary_search_by_key(&part.epoch, |(epoch, _)| *epoch).ok()?;
         Some((index, part.before))
+    }
+
+    /// The intervals of a thread.
+    pub fn parts(&self, tid: Tid) -> &[Part] {
+        self.threads.get(&tid).map_or(&[], Vec::as_slice)
     }
 
     /// The threads, and the intervals that there are of each.

@@ -17,9 +17,45 @@ use std::sync::Arc;
 /// Largest ELF file that is read, in bytes; a log's copy could decompress to anything.
 const MAX_ELF: u64 = 4 << 30;
 
-/// The file of a module: the log's copy, else the file of the same path and build id on this machine; with it what holds its debug
-/// information.
+/// Bytes at the start of an ELF file that are enough for its headers.
+const HEAD: u64 = 64 << 10;
+
+/// The ELF file of a module, and what else holds its debug information.
+#[derive(Debug)]
+pub struct ModuleFiles {
+    /// The file that was mapped.
+    pub main: Vec<u8>,
+    /// The file into which its debug information was split off.
+    pub debug: Option<Vec<u8>>,
+    /// What it shares with others (dwz), by its build id in lower-case hexadecimal.
+    pub shared: Option<(String, Vec<u8>)>,
+}
+
+/// The file of a module with its split units.
 pub(super) fn open(log: &Source, module: &Module) -> Option<Image> {
+    let ModuleFiles { main, debug, shared } = module_files(log, module)?;
+    let split = Split { log: log.clone(), module: module.clone(), package: OnceCell::new() };
+    Image::parse(Files { main, debug, shared: shared.map(|(_, bytes)| bytes), split: Rc::new(split) })
+}
+
+/// The first bytes of a module's ELF file, which hold its program headers.
+#[must_use]
+pub fn module_head(log: &Source, module: &Module) -> Option<Vec<u8>> {
+    let copy = files::open(log, &copy_path(log.path(), module), MAX_ELF).ok();
+    let mut head = Vec::new();
+    if let Some(file) = copy {
+        zstd::Decoder::new(file).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+        return Some(head);
+    }
+    let mut main = module_files(log, module)?.main;
+    main.truncate(HEAD as usize);
+    Some(main)
+}
+
+/// The files of a module: the log's copy, else the file of the same path and build id on this machine; with it what holds its debug
+/// information.
+#[must_use]
+pub fn module_files(log: &Source, module: &Module) -> Option<ModuleFiles> {
     let matching = |bytes: &Vec<u8>| build_id(bytes) == module.build_id;
     // A copy of a file without build id was made by the recorder when it recorded; a file of this machine
     // without one might be anything.
@@ -34,10 +70,10 @@ pub(super) fn open(log: &Source, module: &Module) -> Option<Image> {
         read_copy(log, &debug_copy(log.path(), module)).filter(|bytes| matching(bytes) || build_id(bytes).is_empty());
     let debug = debug.or_else(|| here.look(module, &main).debug.take());
     let shared = alternate_id(debug.as_ref().unwrap_or(&main)).and_then(|id| {
-        read_copy(log, &shared_copy(log.path(), &id)).or_else(|| here.look(module, &main).shared.take())
+        let copy = read_copy(log, &shared_copy(log.path(), &id));
+        copy.or_else(|| here.look(module, &main).shared.take()).map(|bytes| (id, bytes))
     });
-    let split = Split { log: log.clone(), module: module.clone(), package: OnceCell::new() };
-    Image::parse(Files { main, debug, shared, split: Rc::new(split) })
+    Some(ModuleFiles { main, debug, shared })
 }
 
 /// What this machine has.

@@ -8,6 +8,7 @@ mod pack;
 mod shared;
 mod sources;
 
+pub use files::{ModuleFiles, module_files, module_head};
 pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
 pub use sources::{MAX_SOURCE, SourcePath, source_files};
 

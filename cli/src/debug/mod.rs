@@ -1,0 +1,141 @@
+//! `bugnet debug`: gdb on a recorded execution.
+
+mod serving;
+mod sysroot;
+
+use crate::args::DebugArgs;
+use crate::at::chosen;
+use crate::failure::Failure;
+use crate::find_log::{find_log, tools};
+use bugnet_debugger::image::Image;
+use bugnet_debugger::{Client, Debuggee, serve};
+use bugnet_format::types::ProcessId;
+use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::log::Log;
+use bugnet_replay::tools::Tools;
+use std::io::ErrorKind;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode};
+use std::time::Duration;
+use sysroot::Sysroot;
+
+/// gdb's commands for going through time.
+const COMMANDS: &str = include_str!("bugnet.py");
+/// How long one look lasts whether gdb has come or gone.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Starts gdb, or waits for one.
+pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
+    let log = Log::open_source(find_log(&args.log)?)?;
+    let tools = tools(&args.time)?;
+    let pid = chosen(&log, &args.process)?;
+    if let Some(address) = &args.serve {
+        let mut debuggee = open(args, &tools, &log, pid)?;
+        return serving::serve_at(address, &mut debuggee).map(|()| ExitCode::SUCCESS);
+    }
+    let image = Image::of(&log, pid)?;
+    let program = image.program.clone();
+    let sysroot = Sysroot::of(&log, image)?;
+    let socket = sysroot.path("bugnet.socket");
+    let listener = UnixListener::bind(&socket).map_err(Failure::system("make a socket for gdb"))?;
+    listener.set_nonblocking(true).map_err(Failure::system("make a socket for gdb"))?;
+    std::fs::write(sysroot.path("bugnet.py"), COMMANDS).map_err(Failure::system("write gdb's commands"))?;
+    let mut commands = sysroot.commands();
+    commands.extend([
+        "set may-write-registers off".into(),
+        "set may-write-memory off".into(),
+        "set may-call-functions off".into(),
+        // Some answers take a while.
+        "set remotetimeout 3600".into(),
+    ]);
+    commands.extend(sysroot.file(&program).map(|file| format!("file {}", file.display())));
+    commands.push(format!("target remote {}", socket.display()));
+    commands.push(format!("source {}", sysroot.path("bugnet.py").display()));
+    commands.push("when".into());
+    // gdb takes a moment to start, in which the replay goes to where it is to begin.
+    let mut gdb = Gdb::start(args, &commands)?;
+    let mut debuggee = open(args, &tools, &log, pid)?;
+    while let Some(client) = gdb.comes(&listener)? {
+        serve(&mut debuggee, Client::Unix(client))?;
+    }
+    gdb.ended()
+}
+
+/// The process where gdb is to find it.
+fn open<'a>(args: &DebugArgs, tools: &'a Tools, log: &'a Log, pid: ProcessId) -> Result<Debuggee<'a>, Failure> {
+    let mut cursor = Cursor::open(tools, log, pid)?;
+    let start = args.start.then_some(Seek::Start);
+    cursor.seek(args.at.or(start).unwrap_or(Seek::End))?;
+    let mut debuggee = Debuggee::new(log, cursor)?;
+    if let Some(thread) = args.thread {
+        debuggee.select(thread)?;
+    }
+    Ok(debuggee)
+}
+
+/// A running gdb; killed when dropped.
+struct Gdb(Child);
+
+impl Gdb {
+    fn start(args: &DebugArgs, commands: &[String]) -> Result<Self, Failure> {
+        let mut command = Command::new(&args.gdb);
+        command.arg("-q");
+        commands.iter().for_each(|line| {
+            command.args(["-ex", line]);
+        });
+        command.args(&args.gdb_args);
+        // Ctrl-C is for gdb alone.
+        // SAFETY: these signals get no handlers.
+        let before = [libc::SIGINT, libc::SIGQUIT].map(|signal| (signal, unsafe { libc::signal(signal, libc::SIG_IGN) }));
+        let give_back = move || {
+            for (signal, handler) in before {
+                // SAFETY: a system call on numbers, which gives back what was there before.
+                unsafe { libc::signal(signal, handler) };
+            }
+            Ok(())
+        };
+        // SAFETY: `give_back` runs in the child between fork and exec. It makes system calls, allocates nothing and cannot panic.
+        unsafe { command.pre_exec(give_back) };
+        command.spawn().map(Self).map_err(|source| match source.kind() {
+            ErrorKind::NotFound => Failure::Usage(format!(
+                "there is no {}; install gdb (apt-get install gdb), or name one with --gdb",
+                args.gdb.display()
+            )),
+            _ => Failure::System { what: format!("start {}", args.gdb.display()), source },
+        })
+    }
+
+    /// Waits until gdb connects; none if it ends first.
+    fn comes(&mut self, listener: &UnixListener) -> Result<Option<UnixStream>, Failure> {
+        loop {
+            match listener.accept() {
+                Ok((client, _)) => {
+                    client.set_nonblocking(false).map_err(Failure::system("talk with gdb"))?;
+                    return Ok(Some(client));
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(e) => return Err(Failure::system("talk with gdb")(e)),
+            }
+            if self.0.try_wait().map_err(Failure::system("wait for gdb"))?.is_some() {
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Its exit status.
+    fn ended(mut self) -> Result<ExitCode, Failure> {
+        let status = self.0.wait().map_err(Failure::system("wait for gdb"))?;
+        let killed = || status.signal().map(|signal| 128 + signal);
+        Ok(ExitCode::from(status.code().or_else(killed).unwrap_or_default() as u8))
+    }
+}
+
+impl Drop for Gdb {
+    fn drop(&mut self) {
+        // Both fail only if it is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

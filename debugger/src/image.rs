@@ -1,0 +1,151 @@
+//! Where the program and its libraries lie.
+
+use bugnet_format::folder::Module;
+use bugnet_format::types::{Addr, ProcessId};
+use bugnet_replay::ReplayError;
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::module_head;
+use object::elf::{FileHeader64, PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, ProgramFlags, ProgramHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{LittleEndian, pod};
+use std::fmt::Write;
+
+type Header = FileHeader64<LittleEndian>;
+type Segment = ProgramHeader64<LittleEndian>;
+
+/// What gdb asks of a process's files.
+#[derive(Debug, Default)]
+pub struct Image {
+    /// Path of the ELF file that it executes.
+    pub program: String,
+    /// What is known of the auxiliary vector: where the program and the dynamic loader lie.
+    pub auxv: Vec<u8>,
+    /// gdb's list of libraries.
+    pub libraries: String,
+    /// As `/proc/PID/maps` has it, the parts of ELF files.
+    pub maps: String,
+    /// All ELF files that were mapped.
+    pub modules: Vec<Module>,
+    /// The dynamic loader.
+    pub loader: Option<Loader>,
+}
+
+/// The dynamic loader of a program.
+#[derive(Clone, Debug)]
+pub struct Loader {
+    /// By which path the program asks for it.
+    pub asked: String,
+    /// The path of the file that was mapped.
+    pub path: String,
+}
+
+/// The headers of an ELF file, as far as its first bytes hold them.
+struct Headers {
+    header: Header,
+    segments: Vec<Segment>,
+    /// Path of the dynamic loader.
+    interpreter: Option<String>,
+}
+
+impl Headers {
+    fn of(log: &Log, module: &Module) -> Option<Self> {
+        let head = module_head(log.source(), module)?;
+        let header = Header::parse(&*head).ok()?;
+        let segments = header.program_headers(LittleEndian, &*head).ok()?.to_vec();
+        let header = *pod::from_bytes::<Header>(&head).ok()?.0;
+        let path = segments.iter().find_map(|segment| segment.interpreter(LittleEndian, &*head).ok()?);
+        let interpreter = path.and_then(|path| String::from_utf8(path.to_vec()).ok());
+        Some(Self { header, segments, interpreter })
+    }
+
+    fn loaded(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.p_type(LittleEndian) == PT_LOAD)
+    }
+
+    /// What is added to the file's own addresses where file offset 0 is mapped at `base`.
+    fn bias(&self, base: u64) -> u64 {
+        let first = self.loaded().next();
+        let start = first.map_or(0, |s| s.p_vaddr(LittleEndian).wrapping_sub(s.p_offset(LittleEndian)));
+        base.wrapping_sub(start & !(Addr::PAGE - 1))
+    }
+
+    /// The dynamic section, in the file's own addresses.
+    fn dynamic(&self) -> Option<u64> {
+        let segment = self.segments.iter().find(|segment| segment.p_type(LittleEndian) == PT_DYNAMIC)?;
+        Some(segment.p_vaddr(LittleEndian))
+    }
+}
+
+/// The entries of the auxiliary vector that follow from where files are mapped.
+fn auxv(program: Option<(&Module, &Headers)>, loader: Option<&Module>) -> Vec<u8> {
+    let mut entries = vec![(libc::AT_PAGESZ, Addr::PAGE)];
+    if let Some((module, headers)) = program {
+        let header = &headers.header;
+        entries.extend([
+            (libc::AT_PHDR, module.base.wrapping_add(header.e_phoff(LittleEndian))),
+            (libc::AT_PHENT, header.e_phentsize(LittleEndian).into()),
+            (libc::AT_PHNUM, header.e_phnum(LittleEndian).into()),
+            (libc::AT_ENTRY, header.e_entry(LittleEndian).wrapping_add(headers.bias(module.base))),
+        ]);
+    }
+    entries.extend(loader.map(|module| (libc::AT_BASE, module.base)));
+    entries.push((libc::AT_NULL, 0));
+    entries.into_iter().flat_map(|(kind, value)| [kind.to_le_bytes(), value.to_le_bytes()]).flatten().collect()
+}
+
+/// What XML cannot have in an attribute, escaped.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}
+
+fn maps_of(module: &Module, headers: &Headers, out: &mut String) {
+    for segment in headers.loaded() {
+        let (at, len) = (segment.p_vaddr(LittleEndian), segment.p_memsz(LittleEndian));
+        let start = at.wrapping_add(headers.bias(module.base)) & !(Addr::PAGE - 1);
+        let end = at.wrapping_add(headers.bias(module.base)).wrapping_add(len).next_multiple_of(Addr::PAGE);
+        let flags = segment.p_flags(LittleEndian);
+        let flag = |bit: ProgramFlags, letter: char| if flags & bit == bit { letter } else { '-' };
+        let (r, w, x) = (flag(PF_R, 'r'), flag(PF_W, 'w'), flag(PF_X, 'x'));
+        let offset = segment.p_offset(LittleEndian) & !(Addr::PAGE - 1);
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{start:x}-{end:x} {r}{w}{x}p {offset:08x} 00:00 0    {}", module.path);
+    }
+}
+
+impl Image {
+    /// Of a process.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn of(log: &Log, pid: ProcessId) -> Result<Self, ReplayError> {
+        let modules = log.modules(pid)?;
+        let info = log.processes()?.into_iter().find(|(id, _)| *id == pid).and_then(|(_, info)| info);
+        let program = info.map_or_else(|| log.meta().program.clone(), |info| info.program);
+        let headers: Vec<Option<Headers>> = modules.iter().map(|module| Headers::of(log, module)).collect();
+        let with_headers = || modules.iter().zip(&headers).filter_map(|(m, h)| Some((m, h.as_ref()?)));
+        let main = with_headers().find(|(module, _)| module.path == program);
+        let asked = main.and_then(|(_, headers)| headers.interpreter.clone());
+        // The program asks for it by a path that may lead through links: the file's name tells which it is.
+        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let is_loader = |module: &&Module| asked.as_ref().is_some_and(|asked| name(asked) == name(&module.path));
+        let mapped = modules.iter().find(is_loader);
+        let (mut libraries, mut maps) = (String::from("<library-list-svr4 version=\"1.0\">"), String::new());
+        for (module, headers) in with_headers() {
+            maps_of(module, headers, &mut maps);
+            let bias = headers.bias(module.base);
+            let Some(dynamic) = headers.dynamic().filter(|_| module.path != program) else { continue };
+            // gdb tells libraries apart by the address of their link maps, which is not known: their own does as well.
+            let _ = write!(
+                libraries,
+                r#"<library name="{}" lm="{:#x}" l_addr="{bias:#x}" l_ld="{:#x}" lmid="0x0"/>"#,
+                escaped(&module.path),
+                module.base,
+                dynamic.wrapping_add(bias)
+            );
+        }
+        libraries.push_str("</library-list-svr4>");
+        let auxv = auxv(main, mapped);
+        let loader = asked.zip(mapped).map(|(asked, mapped)| Loader { asked, path: mapped.path.clone() });
+        Ok(Self { auxv, program, libraries, maps, modules, loader })
+    }
+}

@@ -1,0 +1,222 @@
+//! Talking with a gdb that is connected, until it goes.
+
+use crate::debuggee::Debuggee;
+use crate::resume::Reason;
+use bugnet_replay::ReplayError;
+use bugnet_replay::cursor::Interrupter;
+use gdbstub::common::Signal;
+use gdbstub::conn::{Connection, ConnectionExt};
+use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
+use gdbstub::stub::{GdbStubBuilder, GdbStubError};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::{self, ErrorKind, Read, Write};
+use std::marker::PhantomData;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+/// Longest packet, in bytes: files and memory come in pieces of this size.
+const PACKET: usize = 128 << 10;
+/// The byte by which gdb interrupts a run.
+const INTERRUPT: u8 = 3;
+/// How often a run that is to be interrupted is told so: between two pieces of it, it does not listen.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Why a session with gdb ended before gdb wanted it to.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The replay failed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The connection broke.
+    #[error("the connection with gdb broke: {0}")]
+    Connection(io::Error),
+    /// gdb said something that is not its protocol.
+    #[error("gdb said what cannot be understood: {0}")]
+    Protocol(String),
+}
+
+/// Where gdb is.
+#[derive(Debug)]
+pub enum Client {
+    /// On this machine.
+    Unix(UnixStream),
+    /// Anywhere.
+    Tcp(TcpStream),
+}
+
+impl Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+
+    fn receive(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => Read::read(stream, out),
+            Self::Tcp(stream) => Read::read(stream, out),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => Write::write_all(stream, bytes),
+            Self::Tcp(stream) => Write::write_all(stream, bytes),
+        }
+    }
+}
+
+/// A connection with what was received and not yet taken, and what is yet to be sent.
+struct Buffered {
+    client: Client,
+    received: Vec<u8>,
+    taken: usize,
+    unsent: Vec<u8>,
+}
+
+impl Buffered {
+    /// Receives more, and waits for it.
+    fn fill(&mut self) -> io::Result<()> {
+        self.received.resize(PACKET, 0);
+        self.taken = 0;
+        let len = loop {
+            match self.client.receive(&mut self.received) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                done => break done,
+            }
+        };
+        self.received.truncate(*len.as_ref().unwrap_or(&0));
+        match len? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn next(&self) -> Option<u8> {
+        self.received.get(self.taken).copied()
+    }
+}
+
+impl Connection for Buffered {
+    type Error = io::Error;
+
+    fn write(&mut self, byte: u8) -> io::Result<()> {
+        self.unsent.push(byte);
+        Ok(())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.unsent.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let sent = self.client.send(&self.unsent);
+        self.unsent.clear();
+        sent
+    }
+}
+
+impl ConnectionExt for Buffered {
+    fn read(&mut self) -> io::Result<u8> {
+        if self.next().is_none() {
+            self.fill()?;
+        }
+        self.taken += 1;
+        Ok(self.received[self.taken - 1])
+    }
+
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        Ok(self.next())
+    }
+}
+
+/// Interrupts a run when gdb asks for it, or is gone.
+fn watch(conn: &mut Buffered, over: &UnixStream, interrupter: &Interrupter) {
+    let mut asked = false;
+    loop {
+        let mut fds =
+            [PollFd::new(over.as_fd(), PollFlags::POLLIN), PollFd::new(conn.client.as_fd(), PollFlags::POLLIN)];
+        let waiting = if asked { &mut fds[..1] } else { &mut fds[..] };
+        let timeout = if asked { PollTimeout::from(AGAIN.as_millis() as u8) } else { PollTimeout::NONE };
+        // What cannot be waited for, by a signal for example, is waited for again.
+        let _ = poll(waiting, timeout);
+        let happened = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !events.is_empty());
+        if happened(&fds[0]) {
+            return;
+        }
+        if !asked && happened(&fds[1]) {
+            // gdb says nothing else while something runs; a connection that is broken will be noticed when it is next read.
+            let ended = conn.fill().is_err();
+            if conn.next() == Some(INTERRUPT) {
+                conn.taken += 1;
+            } else if !ended {
+                continue;
+            }
+            asked = true;
+        }
+        if asked {
+            interrupter.interrupt();
+        }
+    }
+}
+
+struct Loop<'a>(PhantomData<&'a ()>);
+
+impl<'a> BlockingEventLoop for Loop<'a> {
+    type Target = Debuggee<'a>;
+    type Connection = Buffered;
+    type StopReason = Reason;
+
+    fn wait_for_stop_reason(
+        target: &mut Debuggee<'a>,
+        conn: &mut Buffered,
+    ) -> Result<Event<Reason>, WaitForStopReasonError<ReplayError, io::Error>> {
+        let interrupter = target.interrupter();
+        let (running, over) = UnixStream::pair().map_err(WaitForStopReasonError::Connection)?;
+        let reason = thread::scope(|scope| {
+            scope.spawn(|| watch(conn, &over, &interrupter));
+            let reason = target.go();
+            drop(running);
+            reason
+        });
+        reason.map(Event::TargetStopped).map_err(WaitForStopReasonError::Target)
+    }
+
+    fn on_interrupt(_: &mut Debuggee<'a>) -> Result<Option<Reason>, ReplayError> {
+        Ok(Some(Reason::Signal(Signal::SIGINT)))
+    }
+}
+
+/// Serves a gdb until it detaches or is gone.
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn serve<'a>(debuggee: &mut Debuggee<'a>, client: Client) -> Result<(), ServeError> {
+    let conn = Buffered { client, received: Vec::new(), taken: 0, unsent: Vec::new() };
+    let stub = GdbStubBuilder::new(conn).packet_buffer_size(PACKET).build();
+    let stub = stub.map_err(|e| ServeError::Protocol(e.to_string()))?;
+    match stub.run_blocking::<Loop<'a>>(debuggee) {
+        Ok(_) => Ok(()),
+        Err(error) => ended(error),
+    }
+}
+
+fn ended(error: GdbStubError<ReplayError, io::Error>) -> Result<(), ServeError> {
+    if error.is_target_error() {
+        return error.into_target_error().map_or(Ok(()), |error| Err(error.into()));
+    }
+    if error.is_connection_error() {
+        return match error.into_connection_error() {
+            // A gdb that is killed says nothing.
+            Some((e, _)) if matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(()),
+            Some((e, _)) => Err(ServeError::Connection(e)),
+            None => Ok(()),
+        };
+    }
+    Err(ServeError::Protocol(error.to_string()))
+}
