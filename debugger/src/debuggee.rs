@@ -52,6 +52,13 @@ pub(crate) fn from_gdb(tid: GdbTid) -> Option<Tid> {
     u32::try_from(tid.get()).ok().map(Tid)
 }
 
+/// The thread that matters where a cursor is: the one that executes the next instruction, and where all is over, the one that a signal
+/// killed.
+fn focus(cursor: &mut Cursor<'_>) -> Result<Tid, ReplayError> {
+    let dead = if cursor.time() == cursor.end() { cursor.death()? } else { None };
+    Ok(dead.map_or_else(|| cursor.place().tid, |(dead, _)| dead))
+}
+
 /// Copies a part of an answer that gdb fetches piece by piece.
 pub(crate) fn piece(of: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> usize {
     let rest = usize::try_from(offset).ok().and_then(|offset| of.get(offset..)).unwrap_or_default();
@@ -65,10 +72,10 @@ impl<'a> Debuggee<'a> {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn new(log: &'a Log, cursor: Cursor<'a>) -> Result<Self, ReplayError> {
+    pub fn new(log: &'a Log, mut cursor: Cursor<'a>) -> Result<Self, ReplayError> {
         let image = Image::of(log, cursor.pid())?;
         let files = Files::new(log, cursor.pid(), &image)?;
-        let focus = cursor.place().tid;
+        let focus = focus(&mut cursor)?;
         let (stops, plan, later) = (Stops::default(), Plan::default(), Later::default());
         Ok(Self { cursor, image, files, focus, stops, plan, later, threads: None })
     }
@@ -105,13 +112,14 @@ impl<'a> Debuggee<'a> {
         let stopped = self.cursor.seek(to)?;
         self.later = Later::Nothing;
         self.moved();
-        if let Seek::Place(place) = to {
-            self.focus = place.tid;
-        }
+        self.focus = match to {
+            Seek::Place(place) => place.tid,
+            _ => focus(&mut self.cursor)?,
+        };
         Ok(stopped)
     }
 
-    /// The cursor is somewhere else.
+    /// The cursor is somewhere else, where a thread goes on.
     pub(crate) fn moved(&mut self) {
         self.threads = None;
         self.focus = self.cursor.place().tid;

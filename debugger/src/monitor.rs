@@ -39,9 +39,9 @@ impl MonitorCmd for Debuggee<'_> {
             ("when", "") => match self.cursor.death()? {
                 Some((dead, signal)) if self.cursor.time() == self.cursor.end() => {
                     let signal = name(signal.cast_signed());
-                    outputln!(out, "{}, where {signal} killed thread {dead}", self.here());
+                    outputln!(out, "{}, where {signal} killed thread {dead}", self.here()?);
                 }
-                _ => outputln!(out, "{}", self.here()),
+                _ => outputln!(out, "{}", self.here()?),
             },
             ("threads", "") => {
                 for thread in self.threads()? {
@@ -50,7 +50,7 @@ impl MonitorCmd for Debuggee<'_> {
             }
             ("seek", position) => match position.parse::<Seek>() {
                 Ok(seek) => match self.seek(seek) {
-                    Ok(_) => outputln!(out, "{}", self.here()),
+                    Ok(_) => outputln!(out, "{}", self.here()?),
                     Err(ReplayError::OutOfRange(why)) => outputln!(out, "{why}"),
                     Err(error) => return Err(error),
                 },
@@ -68,8 +68,11 @@ impl MonitorCmd for Debuggee<'_> {
 
 impl Debuggee<'_> {
     /// Where the thread in focus is, and the time.
-    fn here(&self) -> String {
-        format!("{} (time @{} of {})", self.cursor.place(), self.cursor.time(), self.cursor.end())
+    fn here(&mut self) -> Result<String, ReplayError> {
+        // The thread in focus is the first one.
+        let place = self.threads()?.first().map(|thread| thread.place);
+        let place = place.unwrap_or_else(|| self.cursor.place());
+        Ok(format!("{place} (time @{} of {})", self.cursor.time(), self.cursor.end()))
     }
 
     /// Says who wrote there last, and comes back.

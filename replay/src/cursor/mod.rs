@@ -245,6 +245,14 @@ impl Open {
         self.run(Target::Time(time), Hits::Ignore)
     }
 
+    /// Goes to where a condition was met: before a signal is delivered, although no time passes by that.
+    fn go_before(&mut self, hit: Hit) -> Result<()> {
+        let Event::Signal(_) = hit.what else { return self.go_to(hit.time).map(drop) };
+        self.go_to(hit.time.saturating_sub(1))?;
+        self.set_conditions(&Conditions { signals: true, ..Conditions::default() })?;
+        self.run(Target::Time(hit.time), Hits::Stop).map(drop)
+    }
+
     fn set_conditions(&mut self, conditions: &Conditions) -> Result<()> {
         self.process.send(&Request::Conditions(conditions.clone()))?;
         match self.process.receive()? {
@@ -468,7 +476,7 @@ impl<'a> Cursor<'a> {
             let first = limit.saturating_sub(self.open.begin);
             match self.open.last_hit(conditions, first, before)? {
                 Last::Hit(hit) => {
-                    self.open.go_to(hit.time)?;
+                    self.open.go_before(hit)?;
                     return Ok(Stopped::Condition(hit.what));
                 }
                 Last::None => {}
