@@ -26,6 +26,16 @@ pub struct Watching {
     /// Where to stop for a condition that was met by the instruction before.
     pub stop: Option<(usize, u64)>,
     accesses: Accesses,
+    /// Writes of the last instruction that accessed memory, which count if they change what was in their ranges.
+    unconfirmed: Vec<Unconfirmed>,
+}
+
+/// A write that counts if it changes something.
+struct Unconfirmed {
+    hit: Hit,
+    /// The watched range, and what was in it.
+    addr: u64,
+    before: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,26 +73,44 @@ impl Watching {
         // Where a run stops at the first one, that is the one behind the present place.
         let start = if self.mode == Mode::Stop { (thread, at) } else { (usize::MAX, 0) };
         (self.start, self.hit, self.stop) = (start, None, None);
+        self.unconfirmed.clear();
     }
 
     /// The first watched range that an access meets.
     fn meets(&self, addr: u64, len: u64, counts: impl Fn(&WatchedRange) -> bool) -> Option<u32> {
-        let overlaps =
-            |range: &WatchedRange| addr < range.addr.saturating_add(range.len) && range.addr < addr.saturating_add(len);
+        let overlaps = |range: &WatchedRange| overlap(range, addr, len).is_some();
         let found = self.conditions.ranges.iter().position(|range| counts(range) && overlaps(range))?;
         Some(found as u32)
     }
 
-    /// What of the accesses of an instruction is watched.
+    /// What of the accesses of an instruction is watched, whatever is written.
     fn accessed(&self) -> Option<Event> {
         let event = |ranges: &[(u64, u64)], write: bool| {
             ranges.iter().find_map(|&(addr, len)| {
-                let range = self.meets(addr, len, |range| if write { range.writes } else { range.reads })?;
+                let counts =
+                    |range: &WatchedRange| if write { range.writes && !range.changes } else { range.reads };
+                let range = self.meets(addr, len, counts)?;
                 Some(Event::Access { range, addr, len, write })
             })
         };
         event(&self.accesses.writes, true).or_else(|| event(&self.accesses.reads, false))
     }
+
+    /// The watched ranges that an instruction may change, each with what it writes.
+    fn may_change(&self) -> impl Iterator<Item = (WatchedRange, Event)> {
+        let ranges = self.conditions.ranges.iter().enumerate().filter(|(_, range)| range.writes && range.changes);
+        ranges.filter_map(|(number, range)| {
+            let overlaps = |(addr, len): &&(u64, u64)| overlap(range, *addr, *len).is_some();
+            let &(addr, len) = self.accesses.writes.iter().find(overlaps)?;
+            Some((*range, Event::Access { range: number as u32, addr, len, write: true }))
+        })
+    }
+}
+
+/// The part of a watched range that lies in another one, as start and end.
+fn overlap(range: &WatchedRange, addr: u64, len: u64) -> Option<(u64, u64)> {
+    let (start, end) = (range.addr.max(addr), range.addr.saturating_add(range.len).min(addr.saturating_add(len)));
+    (start < end).then_some((start, end))
 }
 
 impl Engine {
@@ -121,26 +149,61 @@ impl Engine {
     /// Called before an instruction that accesses memory. Where that is watched, and the run is to stop, it stops behind the
     /// instruction.
     pub fn meet_access(&mut self, id: AccessId) -> Result<(), (u64, Trouble)> {
-        let site = self.sites.access(id);
-        let at = self.position_ahead(site.ahead);
-        let Self { watching, memory, .. } = self;
-        if watching.mode == Mode::Ignore || watching.stop == Some((self.running, at + 1)) {
+        let at = self.position_ahead(self.sites.access(id).ahead);
+        if self.watching.mode == Mode::Ignore || self.watching.stop == Some((self.running, at + 1)) {
             return Ok(());
         }
+        self.confirm();
+        let Self { watching, memory, sites, .. } = self;
+        let site = sites.access(id);
         let mut element = |addr, len: u32| {
             memory.read(addr, len.into()).iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
         };
         let Watching { accesses, .. } = watching;
         // What makes no sense is found out when it is executed.
         accesses.find(&site.instruction, &site.bytes, light::saved(), &mut element);
-        let Some(event) = watching.accessed() else { return Ok(()) };
-        let hit = self.hit_at(at, event);
-        self.watching.hit = Some(hit);
+        match watching.accessed() {
+            Some(event) => {
+                let hit = self.hit_at(at, event);
+                self.watching.hit = Some(hit);
+            }
+            None => {
+                let found: Vec<_> = watching.may_change().collect();
+                if found.is_empty() {
+                    return Ok(());
+                }
+                for (range, event) in found {
+                    let (hit, before) = (self.hit_at(at, event), self.memory.read(range.addr, range.len));
+                    self.watching.unconfirmed.push(Unconfirmed { hit, addr: range.addr, before });
+                }
+            }
+        }
         if self.watching.mode == Mode::Stop {
             self.watching.stop = Some((self.running, at + 1));
             return Err((at, Trouble::Rearm));
         }
         Ok(())
+    }
+
+    /// The last instruction that accessed memory is over: its writes count if they have changed something.
+    fn confirm(&mut self) {
+        let pending = std::mem::take(&mut self.watching.unconfirmed);
+        let changed = |write: &Unconfirmed| self.memory.read(write.addr, write.before.len() as u64) != write.before;
+        if let Some(write) = pending.iter().find(|write| changed(write)) {
+            self.watching.hit = Some(write.hit);
+        }
+    }
+
+    /// Execution is where a condition may have been met by the instruction before; whether it was.
+    pub(crate) fn has_met(&mut self) -> bool {
+        self.confirm();
+        self.watching.stop = None;
+        self.watching.hit.is_some()
+    }
+
+    /// A run is over.
+    pub(crate) fn end_watching(&mut self) {
+        self.confirm();
     }
 
     /// A record of the running thread is about to be applied.
@@ -169,11 +232,18 @@ impl Engine {
 
     /// Records put other bytes into memory than were there.
     pub(crate) fn meet_bytes(&mut self, addr: u64, bytes: &[u8]) {
-        let len = bytes.len() as u64;
-        if self.watching.mode == Mode::Ignore || self.memory.read(addr, len) == bytes {
+        if self.watching.mode == Mode::Ignore {
             return;
         }
-        if let Some(range) = self.watching.meets(addr, len, |range| range.writes) {
+        self.confirm();
+        let len = bytes.len() as u64;
+        let Self { watching, memory, .. } = self;
+        let differs = |range: &WatchedRange| {
+            overlap(range, addr, len).is_some_and(|(start, end)| {
+                memory.read(start, end - start) != bytes[(start - addr) as usize..(end - addr) as usize]
+            })
+        };
+        if let Some(range) = watching.meets(addr, len, |range| range.writes && differs(range)) {
             let hit = self.hit_at(self.position, Event::Outside { range, addr, len });
             self.watching.hit = Some(hit);
             if self.watching.mode == Mode::Stop {
@@ -196,6 +266,7 @@ impl Engine {
 
     /// A condition is met before the instruction that is next behind `at` others.
     fn meet(&mut self, at: u64, what: Event) -> Result<(), Trouble> {
+        self.confirm();
         let hit = self.hit_at(at, what);
         match self.watching.mode {
             Mode::Ignore => Ok(()),

@@ -327,8 +327,7 @@ impl Engine {
     fn advance(&mut self) -> Result<(), Trouble> {
         loop {
             let position = self.position;
-            if self.stops() {
-                self.watching.stop = None;
+            if self.stops() && self.has_met() {
                 return Err(Stop::Hit.into());
             }
             let is_target = self.is_target();

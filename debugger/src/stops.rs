@@ -49,6 +49,8 @@ impl Stops {
             len: watch.len,
             reads: watch.kind != WatchKind::Write,
             writes: watch.kind != WatchKind::Read,
+            // gdb itself passes over writes that change nothing; to stop for each takes long.
+            changes: watch.kind == WatchKind::Write,
         };
         let calls = match &self.calls {
             Some(Calls::These(calls)) => calls.clone(),

@@ -102,6 +102,8 @@ pub struct WatchedRange {
     pub reads: bool,
     /// Whether writes count, also those of system calls as far as a thread has noticed them.
     pub writes: bool,
+    /// Whether they count only if they change what is there.
+    pub changes: bool,
 }
 
 /// A condition that held.

@@ -138,7 +138,7 @@ fn what_is_met_forwards_is_met_backwards() -> Result<()> {
         // An instruction in the middle, and a word on the stack there.
         cursor.seek(Seek::Time(end / 2))?;
         let (rip, rsp) = (cursor.regs().rip, cursor.regs().gpr[RSP]);
-        let range = WatchedRange { addr: rsp - 64, len: 72, reads: false, writes: true };
+        let range = WatchedRange { addr: rsp - 64, len: 72, reads: false, writes: true, changes: false };
         let conditions = [
             Conditions { addresses: vec![rip], ..Conditions::default() },
             Conditions { ranges: vec![range], ..Conditions::default() },

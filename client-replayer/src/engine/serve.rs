@@ -58,6 +58,7 @@ impl Engine {
         if !matches!(stop, Stop::Reached | Stop::Hit | Stop::Interrupted) {
             self.over = Some(stop.clone());
         }
+        self.end_watching();
         let position = self.position;
         self.context().at = position;
         self.counts.instructions = self.contexts.iter().map(|context| context.at - context.start).sum();

@@ -113,7 +113,7 @@ fn watched_memory_stops_a_run_behind_the_access() {
     let (mut replay, positions) = loops();
     // The trail's entry of the round with RCX 100, of which two bytes are watched, and the counter's reads.
     let (entry, round) = (DATA + 64 + 800, ROUNDS - 100);
-    let range = |addr, reads, writes| WatchedRange { addr, len: 2, reads, writes };
+    let range = |addr, reads, writes| WatchedRange { addr, len: 2, reads, writes, changes: false };
     watch(&mut replay, Conditions { ranges: vec![range(entry + 3, false, true)], ..Conditions::default() });
     let mut copy = replay.fork();
     let at = 1 + 5 * round + 1;
@@ -148,7 +148,7 @@ fn what_comes_from_outside_into_watched_memory_is_seen() {
     let mut end = regs.clone();
     (end.gpr[RAX], end.gpr[RDX], end.rip) = (7, 9, CODE + code.len() as u64);
     let mut replay = open(&Interval::new(&code, &regs).load(2, 0, &9_u64.to_le_bytes()).end(4, &end).package());
-    let range = WatchedRange { addr: DATA, len: 1, reads: false, writes: true };
+    let range = WatchedRange { addr: DATA, len: 1, reads: false, writes: true, changes: false };
     watch(&mut replay, Conditions { ranges: vec![range], ..Conditions::default() });
     assert_eq!(replay.run_until(Target::End, Hits::Stop).position, 1);
     let run = replay.run_until(Target::End, Hits::Stop);

@@ -58,7 +58,7 @@ impl Cursor<'_> {
     /// # Errors
     /// The replay process is lost.
     pub fn last_write(&mut self, addr: Addr, len: u64) -> Result<LastWrite> {
-        let range = WatchedRange { addr: addr.0, len, reads: false, writes: true };
+        let range = WatchedRange { addr: addr.0, len, reads: false, writes: true, changes: false };
         let conditions = Conditions { ranges: vec![range], ..Conditions::default() };
         let mut noticed: Option<Noticed> = None;
         loop {
