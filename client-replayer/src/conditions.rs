@@ -87,8 +87,7 @@ impl Watching {
     fn accessed(&self) -> Option<Event> {
         let event = |ranges: &[(u64, u64)], write: bool| {
             ranges.iter().find_map(|&(addr, len)| {
-                let counts =
-                    |range: &WatchedRange| if write { range.writes && !range.changes } else { range.reads };
+                let counts = |range: &WatchedRange| if write { range.writes && !range.changes } else { range.reads };
                 let range = self.meets(addr, len, counts)?;
                 Some(Event::Access { range, addr, len, write })
             })

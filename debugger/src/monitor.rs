@@ -84,7 +84,12 @@ impl Debuggee<'_> {
         self.focus = focus;
         match found {
             LastWrite::Instruction { place, before, after, .. } => {
-                outputln!(out, "{place}  the instruction at {rip:#x}\n  before  {}\n  after   {}", hex(&before), hex(&after));
+                outputln!(
+                    out,
+                    "{place}  the instruction at {rip:#x}\n  before  {}\n  after   {}",
+                    hex(&before),
+                    hex(&after)
+                );
             }
             LastWrite::Outside { place, before, after } => {
                 outputln!(

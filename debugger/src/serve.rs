@@ -213,7 +213,14 @@ fn ended(error: GdbStubError<ReplayError, io::Error>) -> Result<(), ServeError> 
     if error.is_connection_error() {
         return match error.into_connection_error() {
             // A gdb that is killed says nothing.
-            Some((e, _)) if matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(()),
+            Some((e, _))
+                if matches!(
+                    e.kind(),
+                    ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                ) =>
+            {
+                Ok(())
+            }
             Some((e, _)) => Err(ServeError::Connection(e)),
             None => Ok(()),
         };

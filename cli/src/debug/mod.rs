@@ -87,7 +87,8 @@ impl Gdb {
         command.args(&args.gdb_args);
         // Ctrl-C is for gdb alone.
         // SAFETY: these signals get no handlers.
-        let before = [libc::SIGINT, libc::SIGQUIT].map(|signal| (signal, unsafe { libc::signal(signal, libc::SIG_IGN) }));
+        let before =
+            [libc::SIGINT, libc::SIGQUIT].map(|signal| (signal, unsafe { libc::signal(signal, libc::SIG_IGN) }));
         let give_back = move || {
             for (signal, handler) in before {
                 // SAFETY: a system call on numbers, which gives back what was there before.

@@ -125,10 +125,8 @@ impl Sysroot {
     /// What makes gdb use it.
     pub fn commands(&self) -> Vec<String> {
         let root = self.folder.path().display();
-        let mut commands = vec![
-            format!("set sysroot {root}"),
-            format!("set debug-file-directory {root}/{DEBUG}:/{DEBUG}"),
-        ];
+        let mut commands =
+            vec![format!("set sysroot {root}"), format!("set debug-file-directory {root}/{DEBUG}:/{DEBUG}")];
         if self.has_sources {
             commands.push(format!("directory {root}/{SOURCES}"));
         }

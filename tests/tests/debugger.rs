@@ -1,0 +1,253 @@
+//! `bugnet debug` with the real gdb: from crashes to what caused them, backwards as forwards, on a machine that has neither the
+//! program nor its files.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The line of a test program that holds a text, from 1.
+fn line_with(source: &Path, text: &str) -> Result<usize> {
+    let lines = fs::read_to_string(source)?;
+    let line = lines.lines().position(|line| line.contains(text)).with_context(|| format!("no {text} in {lines}"))?;
+    Ok(line + 1)
+}
+
+fn source(name: &str) -> PathBuf {
+    source_tree().join(format!("tests/programs/debug/{name}.c"))
+}
+
+/// Records a test program and takes it away; the log is moved elsewhere.
+fn recorded(workshop: &Workshop, name: &str, options: &[&str]) -> Result<PathBuf> {
+    let (program, log) = (workshop.path.join("program"), workshop.path.join("log"));
+    let compiled = run(Command::new("gcc")
+        .args(["-g", "-O0", "-fno-stack-protector", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source(name)))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    run(&mut Job::new(&workshop.path, [&*program.to_string_lossy()]).recorded(&log, options)?)?;
+    fs::remove_file(&program)?;
+    let moved = workshop.path.join("elsewhere");
+    fs::rename(log, &moved)?;
+    Ok(moved)
+}
+
+/// What gdb prints for a script.
+fn session(workshop: &Workshop, log: &Path, options: &[&str], script: &[&str]) -> Result<String> {
+    let file = workshop.path.join("script");
+    fs::write(&file, script.join("\n"))?;
+    let mut command = Command::new(binary()?);
+    command.arg("debug").args(options).arg(log).args(["--", "-nx", "-batch", "-x"]).arg(&file);
+    let output = run(command.env("LC_ALL", "C").stdin(Stdio::null()))?;
+    Ok(format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+}
+
+/// From a crash, a watchpoint and one step back lead to the line that caused it.
+fn leads_to_cause(name: &str, watch: &str, function: &str) -> Result<()> {
+    let workshop = Workshop::new(&format!("debugger-{name}"))?;
+    let log = recorded(&workshop, name, &[])?;
+    let script = [&format!("watch -l {watch}"), "reverse-continue", "echo here:\\n", "frame", "when"];
+    let said = session(&workshop, &log, &[], &script)?;
+    let (before, after) = said.split_once("here:").with_context(|| said.clone())?;
+    ensure!(before.contains("where SIGSEGV killed thread"), "{said}");
+    let cause = format!("{name}.c:{}", line_with(&source(name), "CULPRIT")?);
+    ensure!(after.contains(&format!("{function} (")) && after.contains(&cause), "not {function} at {cause}:\n{said}");
+    // The position that it says is one for other commands.
+    let place = after.lines().find_map(|line| line.split_once(" (time")).context("no position")?.0;
+    let at = run(Command::new(binary()?).args(["at", place]).arg(&log))?;
+    ensure!(printed(&at).contains(&cause), "{}", printed(&at));
+    workshop.done()
+}
+
+#[test]
+fn a_heap_overflow() -> Result<()> {
+    leads_to_cause("heap_overflow", "entry->text", "fill")
+}
+
+#[test]
+fn a_use_after_free() -> Result<()> {
+    leads_to_cause("use_after_free", "list->next", "take")
+}
+
+#[test]
+fn a_smashed_stack() -> Result<()> {
+    leads_to_cause("stack_smash", "*(long *)$rsp", "fill")
+}
+
+#[test]
+fn a_data_race() -> Result<()> {
+    leads_to_cause("data_race", "shared", "clear")
+}
+
+#[test]
+fn a_pointer_that_was_never_set() -> Result<()> {
+    leads_to_cause("uninitialised", "pair->second", "before")
+}
+
+#[test]
+fn generated_code() -> Result<()> {
+    leads_to_cause("generated", "*(int *)($pc + 3)", "emit")
+}
+
+/// The lines of source text that gdb shows where it stops, by their numbers. One that is shown twice in a row counts once: where a
+/// line has several pieces of code, gdb stops at each on the way back.
+fn stops(said: &str, name: &str) -> Result<Vec<usize>> {
+    let text = fs::read_to_string(source(name))?;
+    let texts: Vec<&str> = text.lines().collect();
+    let number = |line: &str| {
+        let (number, shown) = line.split_once('\t')?;
+        let number: usize = number.parse().ok()?;
+        (texts.get(number - 1)? == &shown).then_some(number)
+    };
+    let mut stops: Vec<usize> = said.lines().filter_map(number).collect();
+    stops.dedup();
+    Ok(stops)
+}
+
+#[test]
+fn lines_go_by_backwards_as_forwards() -> Result<()> {
+    let workshop = Workshop::new("debugger-mirror")?;
+    let name = "there_and_back";
+    let log = recorded(&workshop, name, &[])?;
+    // Through recursion and over a signal.
+    let first = format!("break {}", line_with(&source(name), "signal(SIGUSR1")?);
+    let mut script = vec!["handle SIGUSR1 nostop noprint", &first, "continue", "delete", "echo forwards\\n"];
+    script.extend(["next"; 4]);
+    script.push("echo backwards\\n");
+    script.extend(["reverse-next"; 5]);
+    let said = session(&workshop, &log, &["--start"], &script)?;
+    let (_, said) = said.split_once("forwards").with_context(|| said.clone())?;
+    let (forwards, backwards) = said.split_once("backwards").context("no way back")?;
+    let (forwards, mut backwards) = (stops(forwards, name)?, stops(backwards, name)?);
+    let begin = line_with(&source(name), "signal(SIGUSR1")?;
+    ensure!(forwards == [begin + 1, begin + 2, begin + 3, begin + 4], "{forwards:?}: {said}");
+    backwards.reverse();
+    ensure!(backwards.ends_with(&[begin, begin + 1, begin + 2, begin + 3]), "{backwards:?}: {said}");
+    // In the middle of the recursion, over what is called there.
+    let inside = format!("break {} if n == 2", line_with(&source(name), "if (n < 2)")?);
+    let mut script = vec![&*inside, "continue", "delete", "echo forwards\\n"];
+    script.extend(["next"; 3]);
+    script.push("echo backwards\\n");
+    script.extend(["reverse-next"; 3]);
+    script.push("backtrace");
+    let said = session(&workshop, &log, &["--start"], &script)?;
+    let (_, said) = said.split_once("forwards").with_context(|| said.clone())?;
+    let (forwards, backwards) = said.split_once("backwards").context("no way back")?;
+    let (forwards, mut backwards) = (stops(forwards, name)?, stops(backwards, name)?);
+    backwards.reverse();
+    ensure!(forwards.len() == 3, "{forwards:?}: {said}");
+    ensure!(backwards.ends_with(&forwards[..forwards.len() - 1]), "{forwards:?} and {backwards:?}: {said}");
+    ensure!(said.contains("#3") && said.contains("factorial (n=5)"), "{said}");
+    workshop.done()
+}
+
+#[test]
+fn what_gdb_asks_for() -> Result<()> {
+    let workshop = Workshop::new("debugger-questions")?;
+    let log = recorded(&workshop, "there_and_back", &[])?;
+    let said = session(
+        &workshop,
+        &log,
+        &["--start"],
+        &[
+            "catch syscall getppid",
+            "continue",
+            "echo signal:\\n",
+            "info threads",
+            "continue",
+            "continue",
+            "delete",
+            "info proc mappings",
+            "info auxv",
+            "info sharedlibrary",
+            "print $xmm1",
+            "print $ymm1",
+            "info registers eflags cs fs_base mxcsr",
+            "up",
+            "last-write total",
+            "continue",
+            "stepi",
+            "reverse-stepi",
+            "seek @1000",
+            "seek end",
+            "seek nowhere",
+            "monitor threads",
+            "monitor",
+        ],
+    )?;
+    for wanted in [
+        "Program received signal SIGUSR1",
+        "(call to syscall getppid)",
+        "(returned from syscall getppid)",
+        "libc.so.6",
+        "AT_ENTRY",
+        "v4_float",
+        "v8_float",
+        "cs             0x33",
+        "the instruction at 0x",
+        "No more reverse-execution history.",
+        "(time @1000 of ",
+        "nowhere is no position",
+        "monitor last-write ADDRESS",
+    ] {
+        ensure!(said.contains(wanted), "no {wanted} in:\n{said}");
+    }
+    workshop.done()
+}
+
+#[test]
+fn nothing_can_be_changed() -> Result<()> {
+    let workshop = Workshop::new("debugger-changes")?;
+    let log = recorded(&workshop, "heap_overflow", &[])?;
+    let refused = [
+        ("print entry->text = 0", "Writing to memory is not allowed"),
+        ("print $rax = 1", "Writing to registers is not allowed"),
+        ("print fill(entry, entry->name)", "Cannot call functions in the program"),
+        ("print *entry->text", "Cannot access memory at address 0x4141414141414141"),
+        ("print nothing", "No symbol \"nothing\" in current context"),
+    ];
+    for (command, answer) in refused {
+        let said = session(&workshop, &log, &[], &[command])?;
+        ensure!(said.contains(answer), "{command}: {said}");
+    }
+    // What is wrong with the command itself.
+    for (options, answer) in [
+        (&["--at", "1/2/3"][..], "the log does not hold 1/2/3"),
+        (&["--thread", "1"], "there is no thread 1 at"),
+        (&["--gdb", "/nowhere/gdb"], "there is no /nowhere/gdb; install gdb"),
+    ] {
+        let output = run(Command::new(binary()?).arg("debug").args(options).arg(&log).stdin(Stdio::null()))?;
+        ensure!(!output.status.success() && printed(&output).contains(answer), "{options:?}: {}", printed(&output));
+    }
+    workshop.done()
+}
+
+#[test]
+fn another_gdb_over_a_socket() -> Result<()> {
+    let workshop = Workshop::new("debugger-serve")?;
+    let log = recorded(&workshop, "heap_overflow", &[])?;
+    let mut server =
+        Command::new(binary()?).args(["debug", "--serve", ":0"]).arg(&log).stderr(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().context("no stderr")?).read_line(&mut line)?;
+    let address = line.trim().rsplit(' ').next().context("no address")?.to_owned();
+    // One after another; the program's files come through the connection.
+    for _ in 0..2 {
+        let target = format!("target remote {address}");
+        let said = run(Command::new("gdb").args(["-nx", "-q", "-batch", "-ex", &target]).args([
+            "-ex",
+            "backtrace",
+            "-ex",
+            "info proc mappings",
+            "-ex",
+            "detach",
+        ]))?;
+        let said = printed(&said);
+        ensure!(said.contains("heap_overflow.c:21") && said.contains("libc.so.6"), "{said}");
+    }
+    server.kill()?;
+    server.wait()?;
+    workshop.done()
+}
