@@ -1,13 +1,16 @@
 //! The command line, declared.
 
+mod debug;
 mod keep;
+mod questions;
 
+pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
+pub use questions::{AtArgs, CodeArgs, LastWriteArgs};
 
 use crate::number;
 use crate::record::CpuLevel;
 use bugnet_format::types::Tid;
-use bugnet_replay::cursor::Seek;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -235,132 +238,6 @@ pub struct DumpArgs {
     #[arg(long, conflicts_with_all = ["thread", "interval"])]
     pub order: bool,
     /// Print a JSON object a line
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// List the versions of the code at an address: where each was first run, and what wrote it
-#[derive(Debug, Args)]
-#[command(after_help = format!("Examples:\n  \
-        bugnet code --at 0x7f3a20001000\n  \
-        bugnet code --at 0x7f3a20001000 --length 64 --json /tmp/log\n\n\
-        This replays the intervals that can have run code there, slowly.\n\n\
-        Exit status:\n  \
-        0  done\n  \
-        1  an interval went another way than recorded{READER_EXIT_STATUS}"))]
-pub struct CodeArgs {
-    #[command(flatten)]
-    pub log: LogArg,
-    /// Address of an instruction
-    #[arg(long, value_name = "ADDR", value_parser = number::address)]
-    pub at: u64,
-    /// Bytes from there on that make a version; fewer up to the end of an instruction that jumps or stores
-    #[arg(long, value_name = "N", default_value = "16", value_parser = number::positive)]
-    pub length: u64,
-    #[command(flatten)]
-    pub process: ProcessArg,
-    #[command(flatten)]
-    pub time: TimeArg,
-    /// Only as the thread with this id ran it
-    #[arg(long, value_name = "T")]
-    pub thread: Option<Tid>,
-    /// Intervals to replay at the same time [default: the number of processors]
-    #[arg(short, long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Show what there is to see at a position: instructions, registers, the stack with variables, source text
-///
-/// A position is THREAD/INTERVAL/INSTRUCTION, as 4711/3/123, the instruction with this number being the next one; @TIME, the number
-/// of instructions that all threads of the process have executed; start; or end.
-#[derive(Debug, Args)]
-#[command(after_help = format!("Examples:\n  \
-        bugnet at end                 where the process ended; of several, the one that crashed\n  \
-        bugnet at 4711/3/123\n  \
-        bugnet at @5000000 --json /tmp/log\n\n\
-        Exit status:\n  \
-        0  done{READER_EXIT_STATUS}"))]
-pub struct AtArgs {
-    /// Where
-    #[arg(value_name = "POSITION")]
-    pub position: Seek,
-    #[command(flatten)]
-    pub log: LogArg,
-    #[command(flatten)]
-    pub process: ProcessArg,
-    #[command(flatten)]
-    pub time: TimeArg,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Start gdb on a recording: forwards, backwards, to any position
-///
-/// gdb begins where the process ended: for a crash, there. Its own commands go both ways (step and reverse-step, continue and
-/// reverse-continue), and these are new: `when` says where this is, `seek POSITION` goes to a position, and `last-write EXPRESSION` says
-/// what wrote a variable last. Nothing can be changed, and no function of the program be called. Memory that the recording does not
-/// know cannot be accessed.
-#[derive(Debug, Args)]
-#[command(after_help = format!("Examples:\n  \
-        bugnet debug\n  \
-        bugnet debug --at 4711/3/123 /tmp/log\n  \
-        bugnet debug /tmp/log -- -batch -x script\n  \
-        bugnet debug --serve :1234      for another gdb, or an IDE: target remote :1234\n\n\
-        Exit status:\n  \
-        gdb's own{READER_EXIT_STATUS}"))]
-pub struct DebugArgs {
-    #[command(flatten)]
-    pub log: LogArg,
-    /// Begin at this position, as `bugnet at` takes it [default: end]
-    #[arg(long, value_name = "POSITION")]
-    pub at: Option<Seek>,
-    /// Begin at the start
-    #[arg(long, conflicts_with = "at")]
-    pub start: bool,
-    #[command(flatten)]
-    pub process: ProcessArg,
-    /// Begin with the thread of this id
-    #[arg(long, value_name = "T")]
-    pub thread: Option<Tid>,
-    /// Start no gdb, but wait for some at HOST:PORT, at a PORT of this machine, or at the PATH of a socket
-    #[arg(long, value_name = "HOST:PORT|:PORT|PATH", conflicts_with_all = ["gdb", "gdb_args"])]
-    pub serve: Option<String>,
-    /// The gdb to start
-    #[arg(long, value_name = "PATH", default_value = "gdb")]
-    pub gdb: PathBuf,
-    #[command(flatten)]
-    pub time: TimeArg,
-    /// Arguments for gdb
-    #[arg(last = true, value_name = "GDB ARGS")]
-    pub gdb_args: Vec<OsString>,
-}
-
-/// Show what wrote some bytes of memory last
-#[derive(Debug, Args)]
-#[command(after_help = format!("Examples:\n  \
-        bugnet last-write 0x7ffd1000:8\n  \
-        bugnet last-write 0x7ffd1000 --before 4711/3/123 /tmp/log\n\n\
-        This replays backwards from there until something writes one of the bytes.\n\n\
-        Exit status:\n  \
-        0  done{READER_EXIT_STATUS}"))]
-pub struct LastWriteArgs {
-    /// First byte, and how many bytes there are [default: 1 of them]
-    #[arg(value_name = "ADDR[:N]", value_parser = number::memory)]
-    pub range: (u64, u64),
-    #[command(flatten)]
-    pub log: LogArg,
-    /// Before this position, as `bugnet at` takes it [default: end]
-    #[arg(long, value_name = "POSITION")]
-    pub before: Option<Seek>,
-    #[command(flatten)]
-    pub process: ProcessArg,
-    #[command(flatten)]
-    pub time: TimeArg,
-    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -1,4 +1,4 @@
-//! `bugnet at`: what there is to see at a position.
+//! `bugnet at`: what there is to see at a moment.
 
 use crate::args::{AtArgs, ProcessArg};
 use crate::failure::Failure;
@@ -7,24 +7,46 @@ use crate::processes::selected;
 use crate::terminal::output;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
-use bugnet_replay::crash::{crashes, moment};
+use bugnet_replay::crash::{Moment, crashes, moment, moment_of};
 use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::location::{Arrival, Choice, Location, go};
 use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
+use serde::Serialize;
 use std::io::Write;
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    arrival: &'a Arrival,
+    #[serde(flatten)]
+    moment: &'a Moment,
+}
 
 /// Goes there and shows it.
 pub fn at(args: &AtArgs) -> Result<(), Failure> {
+    if args.first && matches!(args.location, Location::Position(_)) {
+        return Err(Failure::Usage("--first is for code that may run more than once; a position is one moment".into()));
+    }
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
-    cursor.seek(args.position)?;
-    let moment = moment(&log, &mut cursor)?;
+    let mut symbols = Symbolizer::new(&log, cursor.pid())?;
+    let choice = Choice { thread: args.thread, is_first: args.first };
+    let arrival = go(&mut cursor, &mut symbols, &args.location, choice)?;
+    let moment = match args.thread {
+        Some(thread) => moment_of(&log, &mut cursor, thread)?,
+        None => moment(&log, &mut cursor)?,
+    };
     let mut out = output(args.json);
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &moment).map_err(std::io::Error::from)?;
+        let report = Report { arrival: &arrival, moment: &moment };
+        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
+        arrival.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
         write!(out, "{moment}")?;
     }
     out.flush()?;

@@ -7,12 +7,16 @@ use crate::memory::Memory;
 use crate::node::Node;
 use crate::store::{Die, Store};
 use crate::value::Value;
+use gimli::Reader as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most places of one name or line.
 const MAX_PLACES: usize = 10_000;
 /// Most entries of a unit that are looked through for inlined functions.
 const MAX_ENTRIES: usize = 1 << 24;
+
+/// The first operation of where an argument is that was put onto the stack: relative to the frame's base, to RBP or to RSP.
+const ON_STACK: [u8; 3] = [gimli::DW_OP_fbreg.0, gimli::DW_OP_breg6.0, gimli::DW_OP_breg7.0];
 
 /// A place at which a function's code begins, in the file's own terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,13 +67,52 @@ impl Image {
     /// end of a path: `main.c`, `src/main.c`. Of a line without code, the next one that has any, as debuggers do.
     #[must_use]
     pub fn addresses_of_line(&self, file: &str, line: u64) -> Vec<u64> {
-        let Some(store) = self.store() else { return Vec::new() };
+        self.line_with_code(file, line).map_or_else(Vec::new, |(_, addresses)| addresses)
+    }
+
+    /// As [`Self::addresses_of_line`], with the line that has the code; `None` if no line from there on has any.
+    #[must_use]
+    pub fn line_with_code(&self, file: &str, line: u64) -> Option<(u64, Vec<u64>)> {
+        let store = self.store()?;
         // By line, since a line without code is answered by the next one.
         let mut rows: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
         for (set, unit) in store.units().collect::<BTreeSet<_>>() {
             store.rows_of(set, unit, file, line, &mut rows);
         }
-        rows.into_values().next().unwrap_or_default().into_iter().take(MAX_PLACES).collect()
+        let (line, addresses) = rows.into_iter().next()?;
+        Some((line, addresses.into_iter().take(MAX_PLACES).collect()))
+    }
+
+    /// The names of all functions, with name spaces and without parameters: by symbols, and by debug information.
+    #[must_use]
+    pub fn function_names(&self) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> = self.code_names().collect();
+        if let Some(store) = self.store() {
+            names.extend(store.function_names());
+        }
+        names
+    }
+
+    /// Where the arguments of the function that begins at `entry` are where its debug information says. Code that was not optimized
+    /// puts them onto the stack first: then that is the second line's start, as debuggers have it; else it is the entry.
+    #[must_use]
+    pub fn arguments_ready(&self, entry: u64) -> u64 {
+        let found = self.store().and_then(|store| {
+            let unit = store.unit_at(entry)?;
+            let function = store.function_at(unit, entry)?;
+            let (start, end) = function.ranges().into_iter().find(|(start, end)| (*start..*end).contains(&entry))?;
+            let is_start = start == entry && function.address(gimli::DW_AT_low_pc) == Some(entry);
+            let on_stack = |child: &Node| {
+                child.tag() == gimli::DW_TAG_formal_parameter
+                    && matches!(child.entry.attr_value(gimli::DW_AT_location), Some(gimli::AttributeValue::Exprloc(it))
+                        if it.0.to_slice().is_ok_and(|bytes| bytes.first().is_some_and(|first| ON_STACK.contains(first))))
+            };
+            if !is_start || !function.children().iter().any(on_stack) {
+                return None;
+            }
+            store.second_row(unit, start, end)
+        });
+        found.unwrap_or(entry)
     }
 
     /// The variables with this name (`x`, `space::x`, or a mangled name) that are the same everywhere: global, and static ones of a
@@ -157,6 +200,20 @@ impl Store {
             }
             before = if row.end_sequence() { None } else { here };
         }
+    }
+
+    /// The second address that the line table has of a piece of code.
+    fn second_row(&self, (set, unit): (u32, u32), start: u64, end: u64) -> Option<u64> {
+        let (_, parsed) = self.unit(set, unit)?;
+        let mut lines = parsed.line_program.clone()?.rows();
+        let mut second: Option<u64> = None;
+        while let Ok(Some((_, row))) = lines.next_row() {
+            let address = row.address();
+            if !row.end_sequence() && start < address && address < end && second.is_none_or(|known| address < known) {
+                second = Some(address);
+            }
+        }
+        second
     }
 
     /// Address (in the file's own terms) and type of a variable that is the same everywhere.

@@ -219,6 +219,15 @@ impl Image {
         all
     }
 
+    /// The names of the functions of the symbol tables, without parameters.
+    pub(crate) fn code_names(&self) -> impl Iterator<Item = String> {
+        let plain = |symbol: &Symbol| {
+            let name = demangle(symbol.name.split('@').next().unwrap_or_default());
+            name.split('(').next().unwrap_or_default().to_owned()
+        };
+        self.code.iter().map(plain).filter(|name| !name.is_empty())
+    }
+
     /// Functions and lines at `address`, innermost first.
     #[must_use]
     pub fn source(&self, address: u64) -> Vec<SourceLine> {

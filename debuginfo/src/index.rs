@@ -124,6 +124,12 @@ impl Store {
         })
     }
 
+    /// The names of all functions.
+    pub fn function_names(&self) -> impl Iterator<Item = String> {
+        let functions = self.by_name().values().flatten().filter(|one| one.tag == gimli::DW_TAG_subprogram);
+        functions.filter_map(|one| one.name.as_deref().map(str::to_owned))
+    }
+
     /// The full definition of a type by its name with everything around it.
     pub fn find_type(&self, name: &str, tag: DwTag) -> Option<Die> {
         let is_class = |tag| tag == gimli::DW_TAG_class_type || tag == gimli::DW_TAG_structure_type;

@@ -19,7 +19,7 @@ pub mod find;
 pub mod frame;
 pub mod image;
 mod index;
-mod lines;
+pub mod lines;
 mod location;
 pub mod memory;
 mod node;

@@ -4,6 +4,7 @@ use crate::image::Image;
 use crate::section::{Dwarf, Reader};
 use crate::store::Unit;
 use gimli::{AttributeValue, LineProgramHeader};
+use std::collections::BTreeSet;
 
 /// Longest path, in bytes.
 const MAX_PATH: usize = 4096;
@@ -31,11 +32,27 @@ pub(crate) fn path(dwarf: &Dwarf, unit: &Unit, header: &LineProgramHeader<Reader
 }
 
 /// Whether a path ends with these parts of one.
-pub(crate) fn ends_with(path: &str, end: &str) -> bool {
+pub fn ends_with(path: &str, end: &str) -> bool {
     path == end || path.strip_suffix(end.trim_start_matches("./")).is_some_and(|before| before.ends_with('/'))
 }
 
 impl Image {
+    /// The files of the line tables, as far as they say their paths.
+    #[must_use]
+    pub fn file_names(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        let Some(store) = self.store() else { return names };
+        for (set, unit) in store.units().collect::<BTreeSet<_>>() {
+            let Some((dwarf, parsed)) = store.unit(set, unit) else { continue };
+            let Some(program) = parsed.line_program.as_ref() else { continue };
+            let header = program.header();
+            let first = u64::from(header.version() < 5);
+            let indices = first..first + header.file_names().len() as u64;
+            names.extend(indices.filter_map(|index| path(&dwarf, &parsed, header, index)));
+        }
+        names
+    }
+
     /// The MD5 sum that the compiler has written down of a source file (DWARF 5), which `source` of the code at `address` names.
     #[must_use]
     pub fn source_md5(&self, address: u64, source: &str) -> Option<[u8; 16]> {

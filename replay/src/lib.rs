@@ -8,6 +8,7 @@
 //! | run one interval, look at registers and memory | [`session::Session`] |
 //! | go to any position of a thread, forwards or backwards | [`timeline::Timeline`] |
 //! | go anywhere in the execution of all threads of a process, both ways, and look | [`cursor::Cursor`] |
+//! | what people type (a line, a function, a position) to addresses and moments | [`location`] |
 //! | replay everything and check it | [`verify::verify`] |
 //! | one order of all threads | [`order`] |
 //! | replay all threads in it, on one memory | [`merged::replay_merged`] |
@@ -28,6 +29,7 @@ pub mod cursor;
 pub mod describe;
 pub mod disassembly;
 pub mod error;
+pub mod location;
 pub mod log;
 pub mod machine;
 pub mod memory;

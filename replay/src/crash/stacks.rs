@@ -46,10 +46,16 @@ impl Stacks {
 
     /// The stack of a thread that is stopped, with what is in scope.
     pub fn look(&mut self, thread: ThreadId, regs: &RegisterFile, memory: &mut dyn Memory) -> Result<Vec<Frame>> {
-        let mut unwound = unwind(regs, memory, &mut self.symbols, &self.code)?;
-        variables::add(&mut unwound, regs.fs_base, memory, &mut self.symbols);
+        let unwound = self.unwind(regs, memory)?;
         self.look_for_locks(thread, &unwound, regs.fs_base, memory);
         Ok(unwound.frames)
+    }
+
+    /// The same, with the registers of each frame.
+    pub fn unwind(&mut self, regs: &RegisterFile, memory: &mut dyn Memory) -> Result<Unwound> {
+        let mut unwound = unwind(regs, memory, &mut self.symbols, &self.code)?;
+        variables::add(&mut unwound, regs.fs_base, memory, &mut self.symbols);
+        Ok(unwound)
     }
 
     fn look_for_locks(&mut self, thread: ThreadId, unwound: &Unwound, fs_base: u64, memory: &mut dyn Memory) {

@@ -132,13 +132,30 @@ impl Symbolizer {
         place
     }
 
+    /// The ELF files that can be had, each with what its own addresses are moved by in the process.
+    pub(crate) fn images(&mut self) -> Vec<(Rc<Image>, u64)> {
+        let mut found: Vec<(Rc<Image>, u64)> = Vec::new();
+        for index in 0..self.modules.len() {
+            let base = self.modules[index].base;
+            if let Some(image) = self.image(index) {
+                let bias = base.wrapping_sub(image.address(0));
+                found.push((image, bias));
+            }
+        }
+        found
+    }
+
+    fn image(&mut self, index: usize) -> Option<Rc<Image>> {
+        let (log, module) = (&self.log, &self.modules[index]);
+        self.files.entry(index).or_insert_with(|| files::open(log, module).map(Rc::new)).clone()
+    }
+
     /// The ELF file that is mapped at `addr`, and the address in the file's own terms.
     pub(crate) fn file_at(&mut self, addr: Addr) -> Option<(Rc<Image>, u64)> {
         let index = self.index_at(addr)?;
-        let module = &self.modules[index];
-        let log = &self.log;
-        let file = self.files.entry(index).or_insert_with(|| files::open(log, module).map(Rc::new)).clone()?;
-        let address = file.address(addr.0.wrapping_sub(module.base));
+        let base = self.modules[index].base;
+        let file = self.image(index)?;
+        let address = file.address(addr.0.wrapping_sub(base));
         Some((file, address))
     }
 

@@ -1,0 +1,105 @@
+//! The commands that answer questions about an execution.
+
+use super::{LogArg, ProcessArg, READER_EXIT_STATUS, TimeArg};
+use crate::number;
+use bugnet_format::types::Tid;
+use bugnet_replay::cursor::Seek;
+use bugnet_replay::location::Location;
+use clap::Args;
+use std::num::NonZeroUsize;
+
+/// List the versions of the code at an address: where each was first run, and what wrote it
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet code --at 0x7f3a20001000\n  \
+        bugnet code --at 0x7f3a20001000 --length 64 --json /tmp/log\n\n\
+        This replays the intervals that can have run code there, slowly.\n\n\
+        Exit status:\n  \
+        0  done\n  \
+        1  an interval went another way than recorded{READER_EXIT_STATUS}"))]
+pub struct CodeArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// Address of an instruction
+    #[arg(long, value_name = "ADDR", value_parser = number::address)]
+    pub at: u64,
+    /// Bytes from there on that make a version; fewer up to the end of an instruction that jumps or stores
+    #[arg(long, value_name = "N", default_value = "16", value_parser = number::positive)]
+    pub length: u64,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Only as the thread with this id ran it
+    #[arg(long, value_name = "T")]
+    pub thread: Option<Tid>,
+    /// Intervals to replay at the same time [default: the number of processors]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Show what there is to see at a moment: instructions, registers and what they point at, the stack with variables, source text
+///
+/// A moment is a position: THREAD/INTERVAL/INSTRUCTION, as 4711/3/123, the instruction with this number being the next one; @TIME, the
+/// number of instructions that all threads of the process have executed; start; or end. Or it is a source line, a function or an
+/// instruction, as debuggers take them: main.c:12, sum, list::sum, list.c:sum, sum+0x1c, 0x401136. That means the last time it
+/// ran, as one comes to it from the end with a debugger that goes backwards, or --first the first time. Of a function it
+/// is where it begins; where its code was not optimized, behind the instructions that put its arguments where they belong.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet at end                 where the process ended; of several, the one that crashed\n  \
+        bugnet at 4711/3/123\n  \
+        bugnet at list.c:12           the last time that this line ran\n  \
+        bugnet at --first sum         the first call of sum\n  \
+        bugnet at @5000000 --thread 4712 --json /tmp/log\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct AtArgs {
+    /// Where
+    #[arg(value_name = "POSITION|LINE|FUNCTION")]
+    pub location: Location,
+    #[command(flatten)]
+    pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    /// What this thread did: when it ran that code; at a position, where it was then
+    #[arg(long, value_name = "T")]
+    pub thread: Option<Tid>,
+    /// The first time that the code ran, not the last
+    #[arg(long)]
+    pub first: bool,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Show what wrote some bytes of memory last
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet last-write 0x7ffd1000:8\n  \
+        bugnet last-write 0x7ffd1000 --before 4711/3/123 /tmp/log\n\n\
+        This replays backwards from there until something writes one of the bytes.\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct LastWriteArgs {
+    /// First byte, and how many bytes there are [default: 1 of them]
+    #[arg(value_name = "ADDR[:N]", value_parser = number::memory)]
+    pub range: (u64, u64),
+    #[command(flatten)]
+    pub log: LogArg,
+    /// Before this position, as `bugnet at` takes it [default: end]
+    #[arg(long, value_name = "POSITION")]
+    pub before: Option<Seek>,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,131 @@
+//! The commands that answer questions about an execution: `at`, `hits`, `last-write`, `syscalls`, `core`, `code`. On programs that are
+//! gone by then.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_end_with, printed, run, source_tree};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The exit status for wrong use.
+const WRONG_USE: i32 = 2;
+
+/// The log of a program that was compiled and recorded, and is gone.
+struct Recorded {
+    workshop: Workshop,
+    source: String,
+    log: PathBuf,
+}
+
+impl Recorded {
+    /// Compiles one of the small programs in these ways; it aborts at its end.
+    fn new(name: &str, program: &str, flags: &[&str]) -> Result<Self> {
+        let workshop = Workshop::new(&format!("questions-{name}"))?;
+        let source = fs::read_to_string(source_tree().join("tests/programs/travel").join(program))?;
+        let folder = workshop.folder("program")?;
+        fs::write(folder.join(program), &source)?;
+        let binary = folder.join("program");
+        let compiled = run(Command::new("gcc").args(flags).arg("-g").arg("-o").arg(&binary).arg(folder.join(program)))?;
+        ensure!(compiled.status.success(), "{}", printed(&compiled));
+        let log = workshop.path.join("log");
+        let recorded = run(&mut Job::new(&folder, [&*binary.to_string_lossy()]).recorded(&log, &[])?)?;
+        ensure!(recorded.status.signal() == Some(libc::SIGABRT), "{}", printed(&recorded));
+        fs::remove_dir_all(&folder)?;
+        Ok(Self { workshop, source, log })
+    }
+
+    /// The number of the line with this comment.
+    fn line(&self, comment: &str) -> Result<usize> {
+        let at = self.source.lines().position(|line| line.contains(&format!("/* {comment} */")));
+        Ok(at.with_context(|| format!("no line {comment}"))? + 1)
+    }
+
+    /// What a command prints of the log.
+    fn says(&self, args: &[&str]) -> Result<String> {
+        let output = bugnet(args.iter().map(Path::new).chain([self.log.as_path()]))?;
+        ensure!(output.status.success(), "{args:?}: {}\n{}", output.status, printed(&output));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn json(&self, args: &[&str]) -> Result<Value> {
+        Ok(serde_json::from_str(&self.says(&[args, &["--json"]].concat())?)?)
+    }
+
+    /// What a command says is wrong.
+    fn refuses(&self, args: &[&str]) -> Result<String> {
+        let output = must_end_with(WRONG_USE, args, &self.log)?;
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+fn has(text: &str, expected: &[&str]) -> Result<()> {
+    for expected in expected {
+        ensure!(text.contains(expected), "there is no `{expected}` in\n{text}");
+    }
+    Ok(())
+}
+
+/// The number behind ` name = ` in the first line that has it.
+fn number_of(text: &str, name: &str) -> Option<u64> {
+    let behind = text.split_once(&format!(" {name} = "))?.1.split_whitespace().next()?;
+    match behind.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => behind.parse().ok(),
+    }
+}
+
+/// Goes to functions and lines of the program with these flags.
+fn goes_where_it_is_told(name: &str, flags: &[&str]) -> Result<()> {
+    let recorded = Recorded::new(name, "questions.c", flags)?;
+    let first = recorded.says(&["at", "--first", "add"])?;
+    has(&first, &["add at ", "argument  name = 0x", "\"one\"\n", "argument  value = 1\n", "\nregisters point at:\n"])?;
+    let last = recorded.says(&["at", "add"])?;
+    has(&last, &["argument  name = 0x", "\"three\"\n", "argument  value = 3\n", "main at "])?;
+    ensure!(last.lines().any(|line| line.starts_with("  rdi ") && line.ends_with("\"three\"")), "{last}");
+    // The second of three nodes has become 40.
+    let adds = format!("questions.c:{}", recorded.line("adds one")?);
+    let at = recorded.says(&["at", &adds])?;
+    let sums = number_of(&at, "sum");
+    ensure!(sums == Some(43) || at.contains("sum = <optimized out>"), "{sums:?} in {at}");
+    // A line without code, and a file's name with some of its path.
+    let empty = recorded.line("sets the value")? + 1;
+    let at = recorded.says(&["at", &format!("program/questions.c:{empty}")])?;
+    has(&at, &[&format!("questions.c:{empty} has no code: this is program/questions.c:{}", empty + 1)])?;
+    // What is printed can be pasted, with the same to see there.
+    let json = recorded.json(&["at", "questions.c:add"])?;
+    let place = &json["place"];
+    let position = format!("{}/{}/{}", place["tid"], place["interval"], place["position"]);
+    ensure!(recorded.says(&["at", &position])? == last, "{position} is elsewhere");
+    let time = format!("@{}", json["time"]);
+    ensure!(recorded.says(&["at", &time])? == last, "{time} is elsewhere");
+    ensure!(json["backtrace"][0]["scopes"][0]["arguments"][1]["value"] == "3", "{json}");
+    let address = format!("{:#x}", json["spot"]["address"].as_u64().context("no address")?);
+    has(&recorded.says(&["at", &address])?, &["add at "])?;
+    recorded.workshop.done()
+}
+
+#[test]
+fn at_functions_and_lines() -> Result<()> {
+    goes_where_it_is_told("plain", &["-O0"])?;
+    goes_where_it_is_told("optimized", &["-O2"])
+}
+
+#[test]
+fn what_is_not_there_has_neighbours() -> Result<()> {
+    let recorded = Recorded::new("neighbours", "questions.c", &["-O0"])?;
+    let thread = recorded.json(&["at", "end"])?["place"]["tid"].to_string();
+    for (args, expected) in [
+        (&["at", "chang"][..], "there is no function chang: did you mean change"),
+        (&["at", "question.c:3"], "there is no code of question.c: did you mean questions.c"),
+        (&["at", "questions.c:5000"], "questions.c has no code in line 5000, nor in any line behind it"),
+        (&["at", "12"], "a line is FILE:LINE, as main.c:12"),
+        (&["at", "fwide"], "never ran fwide while it was recorded"),
+        (&["at", "add", "--thread", "1"], &format!("has no thread 1; it has {thread}")),
+        (&["at", "end", "--first"], "a position is one moment"),
+    ] {
+        has(&recorded.refuses(args)?, &[expected])?;
+    }
+    recorded.workshop.done()
+}
