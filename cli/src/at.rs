@@ -8,7 +8,7 @@ use crate::terminal::output;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
 use bugnet_replay::crash::{Moment, crashes, moment, moment_of};
-use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::cursor::Cursor;
 use bugnet_replay::location::{Arrival, Choice, Location, go};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
@@ -69,9 +69,4 @@ pub fn chosen(log: &Log, process: &ProcessArg) -> Result<ProcessId, Failure> {
     };
     let what = || ReplayError::OutOfRange(format!("{} holds no process", log.path().display()));
     Ok(pid.ok_or_else(what)?)
-}
-
-/// A position, if none is given the end.
-pub fn position(given: Option<Seek>) -> Seek {
-    given.unwrap_or(Seek::End)
 }

@@ -22,8 +22,8 @@ pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
             what: "look around there; other positions work, too",
         },
         Step {
-            command: format!("bugnet last-write ADDR:8 -p {process} {log}"),
-            what: "which instruction wrote the 8 bytes at ADDR last",
+            command: format!("bugnet last-write VARIABLE -p {process} {log}"),
+            what: "what wrote a variable last; ADDR:8 are the 8 bytes at ADDR",
         },
         Step { command: format!("bugnet replay -p {process} --output {log}"), what: "all that it printed" },
         Step {

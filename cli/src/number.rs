@@ -50,15 +50,6 @@ pub fn address(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses `ADDR` or `ADDR:N`: an address, and a number of bytes from there on, up to 4096.
-pub fn memory(text: &str) -> Result<(u64, u64), String> {
-    let (start, len) = text.split_once(':').unwrap_or((text, "1"));
-    match len.parse() {
-        Ok(len @ 1..=4096) => Ok((address(start)?, len)),
-        _ => Err("expected ADDR or ADDR:N, N being a number of bytes up to 4096".into()),
-    }
-}
-
 /// Parses `A..B` (B not included), `A..`, `..B`, `..` or `A`.
 pub fn range(text: &str) -> Result<Range<u64>, String> {
     let range = match text.split_once("..") {

@@ -70,6 +70,15 @@ pub struct Names<'a> {
     pub images: &'a [(&'a Image, u64)],
 }
 
+/// A place in memory, a register or a computed value with its type, as an expression names it.
+#[derive(Clone)]
+pub struct Named<'a> {
+    place: Place<'a>,
+    value: Value,
+    /// Where it is was asked for, by `&name`.
+    is_address: bool,
+}
+
 /// Evaluates an expression.
 ///
 /// # Errors
@@ -80,6 +89,14 @@ pub fn evaluate(
     memory: &mut dyn Memory,
     limits: Limits,
 ) -> Result<Evaluated, ExpressionError> {
+    find(text, names, memory)?.evaluated(memory, limits)
+}
+
+/// What an expression names, without what its value is.
+///
+/// # Errors
+/// It is no expression, or names nothing.
+pub fn find<'a>(text: &str, names: Names<'a>, memory: &mut dyn Memory) -> Result<Named<'a>, ExpressionError> {
     if text.len() > MAX_LENGTH {
         return Err(ExpressionError::Syntax(format!("more than {MAX_LENGTH} characters")));
     }
@@ -88,27 +105,61 @@ pub fn evaluate(
     if !parser.rest.is_empty() {
         return Err(ExpressionError::Syntax(format!("`{}` is not understood", parser.rest)));
     }
-    let ty = value.ty.as_ref();
-    let pointed =
-        if parser.parts > 0 && value.bits.is_none() { ty.and_then(|ty| place.store.size_of(ty)) } else { None };
-    let type_name = match &value.contents {
-        // `&name` has no type of its own in the file.
-        Contents::Bytes(_) if parser.rest.is_empty() && text.trim().starts_with('&') => {
-            format!("{} *", place.store.type_name(ty))
-        }
-        _ => place.store.type_name(ty),
-    };
-    let is_address = text.trim().starts_with('&');
-    if is_address && let Contents::Bytes(_) = value.contents {
-        let number = value.integer(8, false, memory).map_err(ExpressionError::Missing)?;
-        return Ok(Evaluated { address: None, size: Some(8), type_name, value: format!("{number:#x}") });
-    }
-    let printed = print(place, &value, memory, limits);
-    Ok(Evaluated { address: value.address(), size: pointed, type_name, value: printed })
+    let is_address = text.trim().starts_with('&') && matches!(value.contents, Contents::Bytes(_));
+    Ok(Named { place, value, is_address })
 }
 
-struct Parser<'a, 'm> {
-    rest: &'a str,
+impl Named<'_> {
+    /// Its address in the process; none for what is in a register, computed, or not kept.
+    #[must_use]
+    pub fn address(&self) -> Option<u64> {
+        self.value.address()
+    }
+
+    /// Bytes, as far as its type says; none for a bit field.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        if self.is_address {
+            return Some(8);
+        }
+        let ty = self.value.ty.as_ref().filter(|_| self.value.bits.is_none());
+        ty.and_then(|ty| self.place.store.size_of(ty))
+    }
+
+    /// Why there is no value, if its place is not known.
+    #[must_use]
+    pub fn missing(&self) -> Option<&'static str> {
+        match self.value.contents {
+            Contents::Missing(why) => Some(missing(why)),
+            _ => None,
+        }
+    }
+
+    /// Its type, as the source writes it.
+    #[must_use]
+    pub fn type_name(&self) -> String {
+        let name = self.place.store.type_name(self.value.ty.as_ref());
+        // `&name` has no type of its own in the file.
+        if self.is_address { format!("{name} *") } else { name }
+    }
+
+    /// With its value, as memory has it.
+    ///
+    /// # Errors
+    /// The address that was asked for is not known.
+    pub fn evaluated(&self, memory: &mut dyn Memory, limits: Limits) -> Result<Evaluated, ExpressionError> {
+        let (address, size, type_name) = (self.address(), self.size(), self.type_name());
+        if self.is_address {
+            let number = self.value.integer(8, false, memory).map_err(ExpressionError::Missing)?;
+            return Ok(Evaluated { address: None, size, type_name, value: format!("{number:#x}") });
+        }
+        let value = print(self.place, &self.value, memory, limits);
+        Ok(Evaluated { address, size, type_name, value })
+    }
+}
+
+struct Parser<'t, 'a, 'm> {
+    rest: &'t str,
     names: Names<'a>,
     memory: &'m mut dyn Memory,
     parts: usize,
@@ -116,7 +167,7 @@ struct Parser<'a, 'm> {
 
 type Parsed<'a> = Result<(Place<'a>, Value), ExpressionError>;
 
-impl<'a> Parser<'a, '_> {
+impl<'a> Parser<'_, 'a, '_> {
     fn take(&mut self, token: &str) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {

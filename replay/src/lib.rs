@@ -9,6 +9,7 @@
 //! | go to any position of a thread, forwards or backwards | [`timeline::Timeline`] |
 //! | go anywhere in the execution of all threads of a process, both ways, and look | [`cursor::Cursor`] |
 //! | what people type (a line, a function, a position) to addresses and moments | [`location`] |
+//! | what wrote a variable last | [`written`] |
 //! | replay everything and check it | [`verify::verify`] |
 //! | one order of all threads | [`order`] |
 //! | replay all threads in it, on one memory | [`merged::replay_merged`] |
@@ -52,5 +53,6 @@ pub mod tools;
 pub mod tree;
 pub mod verify;
 mod window;
+pub mod written;
 
 pub use error::{ReplayError, Result};

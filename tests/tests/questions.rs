@@ -129,3 +129,36 @@ fn what_is_not_there_has_neighbours() -> Result<()> {
     }
     recorded.workshop.done()
 }
+
+#[test]
+fn who_wrote_a_variable() -> Result<()> {
+    let recorded = Recorded::new("variables", "questions.c", &["-O0"])?;
+    let written = |what: &str| recorded.json(&["last-write", what]);
+    let total = written("total")?;
+    ensure!(total["values"]["before"] == "6" && total["values"]["after"] == "44", "{total}");
+    ensure!(total["asked"]["type"] == "long int" && total["asked"]["size"] == 8, "{total}");
+    let part = written("items->next->value")?;
+    ensure!(part["values"]["before"] == "2" && part["values"]["after"] == "40", "{part}");
+    let changes = recorded.line("changes it")?;
+    ensure!(part["moment"]["backtrace"][0]["source"][0]["line"] == changes, "{part}");
+    // The value that it had before that, and names as they are elsewhere.
+    let place = &part["place"];
+    let before = format!("{}/{}/{}", place["tid"], place["interval"], place["position"]);
+    let text = recorded.says(&["last-write", "item->value", "--before", &before])?;
+    has(&text, &["  item->value: long int, 8 bytes at 0x", ", of #0 change\n", "  after   2\n", "add at "])?;
+    let local = written("third")?;
+    ensure!(local["asked"]["frame"][1] == "main", "{local}");
+    // The same without debug information of its type.
+    let address = part["asked"]["address"].as_u64().context("no address")?;
+    let bytes = recorded.says(&["last-write", &format!("{address:#x}:8")])?;
+    has(&bytes, &["  before  02 00 00 00 00 00 00 00\n  after   28 00 00 00 00 00 00 00\n"])?;
+    for (args, expected) in [
+        (&["last-write", "no_such_thing"][..], "there is no variable no_such_thing here; the innermost functions are "),
+        (&["last-write", "third->nothing"], "there is no field nothing in its type"),
+        (&["last-write", "0x1000:0"], "1 to 65536 bytes"),
+        (&["last-write", "&total"], "it is not in memory there"),
+    ] {
+        has(&recorded.refuses(args)?, &[expected])?;
+    }
+    recorded.workshop.done()
+}

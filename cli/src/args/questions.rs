@@ -3,8 +3,8 @@
 use super::{LogArg, ProcessArg, READER_EXIT_STATUS, TimeArg};
 use crate::number;
 use bugnet_format::types::Tid;
-use bugnet_replay::cursor::Seek;
 use bugnet_replay::location::Location;
+use bugnet_replay::written::Subject;
 use clap::Args;
 use std::num::NonZeroUsize;
 
@@ -78,25 +78,33 @@ pub struct AtArgs {
     pub json: bool,
 }
 
-/// Show what wrote some bytes of memory last
+/// Show what wrote a variable or some bytes of memory last
+///
+/// A variable is named as in C: total, list->next->value, table[3].name, *argv[1]. Names mean what they mean at that position: in the
+/// innermost frames, up to the first of the program's own; then everywhere; then in the frames outside.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
-        bugnet last-write 0x7ffd1000:8\n  \
-        bugnet last-write 0x7ffd1000 --before 4711/3/123 /tmp/log\n\n\
+        bugnet last-write total                              a global variable\n  \
+        bugnet last-write 'list->next->value'                of the variables where the process ended\n  \
+        bugnet last-write item->value --before list.c:12     where this line ran last\n  \
+        bugnet last-write 0x7ffd1000:8 --before 4711/3/123 /tmp/log\n\n\
         This replays backwards from there until something writes one of the bytes.\n\n\
         Exit status:\n  \
         0  done{READER_EXIT_STATUS}"))]
 pub struct LastWriteArgs {
-    /// First byte, and how many bytes there are [default: 1 of them]
-    #[arg(value_name = "ADDR[:N]", value_parser = number::memory)]
-    pub range: (u64, u64),
+    /// A variable; or the address of the first byte, and how many bytes there are [default: 1 of them]
+    #[arg(value_name = "VARIABLE|ADDR[:N]")]
+    pub subject: Subject,
     #[command(flatten)]
     pub log: LogArg,
-    /// Before this position, as `bugnet at` takes it [default: end]
-    #[arg(long, value_name = "POSITION")]
-    pub before: Option<Seek>,
+    /// Before this position, line or function, as `bugnet at` takes it [default: end]
+    #[arg(long, value_name = "WHERE")]
+    pub before: Option<Location>,
     #[command(flatten)]
     pub process: ProcessArg,
+    /// Before this thread ran that line or function
+    #[arg(long, value_name = "T", requires = "before")]
+    pub thread: Option<Tid>,
     #[command(flatten)]
     pub time: TimeArg,
     /// Print one JSON object

@@ -19,9 +19,11 @@ pub use jump::Executed;
 pub use locks::{Kind as WaitingKind, Waiting};
 pub use moment::{Moment, moment, moment_of};
 pub use own::OwnFrame;
+pub(crate) use own::is_system;
 pub use pointers::Pointer;
 pub use source::SourceText;
 pub use threads::OtherThread;
+pub(crate) use variables::{LIMITS, Seen};
 pub use variables::{Scope, Variable};
 
 use crate::backtrace::Frame;

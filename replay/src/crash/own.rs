@@ -21,7 +21,7 @@ pub struct OwnFrame {
 }
 
 /// Whether a file is a library of the system's, or the kernel's.
-pub(super) fn is_system(path: &str) -> bool {
+pub(crate) fn is_system(path: &str) -> bool {
     !path.starts_with('/') || SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder))
 }
 

@@ -15,7 +15,7 @@ const FRAMES: usize = 12;
 /// Variables of a function that are shown.
 const VARIABLES: usize = 60;
 /// How much is shown of one.
-const LIMITS: Limits = Limits { elements: 100, depth: 6, length: 400 };
+pub(crate) const LIMITS: Limits = Limits { elements: 100, depth: 6, length: 400 };
 
 /// A function of a frame, inlined or not, with what is in scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,7 +43,7 @@ pub struct Variable {
 }
 
 /// Memory of the process as it is known at a position, with names for addresses.
-pub(super) struct Seen<'a> {
+pub(crate) struct Seen<'a> {
     pub memory: &'a mut dyn Memory,
     pub symbols: &'a mut Symbolizer,
 }

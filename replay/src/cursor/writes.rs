@@ -28,12 +28,21 @@ pub enum LastWrite {
     Outside {
         /// Where it did.
         place: Place,
+        /// The last place before at which a thread wrote or found something else there.
+        since: Place,
         /// What was there, and what it found.
         before: Vec<Option<u8>>,
         /// See there.
         after: Vec<Option<u8>>,
     },
-    /// Nothing in the recording: it was there before, or came where no thread looked.
+    /// No instruction in the recording: it was there before, or came from outside. The cursor is where a thread found it first.
+    Found {
+        /// Where it did.
+        place: Place,
+        /// What it found.
+        bytes: Vec<Option<u8>>,
+    },
+    /// Nothing in the recording, and no thread looked there.
     Unknown,
 }
 
@@ -72,11 +81,17 @@ impl Cursor<'_> {
                     (Some((at, bytes)), before, after)
                 }
                 Stopped::Condition(_) => (None, Vec::new(), self.read_known(addr, len)?),
+                Stopped::Start => {
+                    let Some(first) = noticed else { return Ok(LastWrite::Unknown) };
+                    self.seek(Seek::Time(first.time))?;
+                    return Ok(LastWrite::Found { place: first.place, bytes: first.bytes });
+                }
                 _ => return Ok(LastWrite::Unknown),
             };
             if let Some(later) = noticed.take_if(|later| !agree(&after, &later.bytes)) {
                 self.seek(Seek::Time(later.time))?;
-                return Ok(LastWrite::Outside { place: later.place, before: after, after: later.bytes });
+                let (before, after) = (after, later.bytes);
+                return Ok(LastWrite::Outside { place: later.place, since: place, before, after });
             }
             if let Some((addr, len)) = write {
                 return Ok(LastWrite::Instruction { place, addr, len, before, after });

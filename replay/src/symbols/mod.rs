@@ -12,6 +12,7 @@ pub use files::{ModuleFiles, module_files, module_head};
 pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
 pub use sources::{MAX_SOURCE, SourcePath, source_files};
 
+use crate::crash::is_system;
 use crate::error::Result;
 use crate::log::Log;
 use bugnet_debuginfo::image::{Image, SourceLine};
@@ -132,10 +133,13 @@ impl Symbolizer {
         place
     }
 
-    /// The ELF files that can be had, each with what its own addresses are moved by in the process.
+    /// The ELF files that can be had, each with what its own addresses are moved by in the process; those of the system's libraries
+    /// come last.
     pub(crate) fn images(&mut self) -> Vec<(Rc<Image>, u64)> {
         let mut found: Vec<(Rc<Image>, u64)> = Vec::new();
-        for index in 0..self.modules.len() {
+        let mut order: Vec<usize> = (0..self.modules.len()).collect();
+        order.sort_by_key(|index| is_system(&self.modules[*index].path));
+        for index in order {
             let base = self.modules[index].base;
             if let Some(image) = self.image(index) {
                 let bias = base.wrapping_sub(image.address(0));
