@@ -6,7 +6,7 @@ mod questions;
 
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
-pub use questions::{AtArgs, CodeArgs, LastWriteArgs};
+pub use questions::{AtArgs, CodeArgs, HitsArgs, LastWriteArgs};
 
 use crate::number;
 use crate::record::CpuLevel;
@@ -57,6 +57,7 @@ pub enum Command {
     Code(CodeArgs),
     At(AtArgs),
     Debug(DebugArgs),
+    Hits(HitsArgs),
     LastWrite(LastWriteArgs),
     Check(CheckArgs),
     Order(OrderArgs),

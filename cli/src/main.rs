@@ -11,6 +11,7 @@ mod failure;
 mod find_log;
 mod generate;
 mod handled;
+mod hits;
 mod info;
 mod last_write;
 mod ls;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Code(args) => code::code(args).map(done),
         Command::At(args) => at::at(args).map(done),
         Command::Debug(args) => debug::debug(args),
+        Command::Hits(args) => hits::hits(args).map(done),
         Command::LastWrite(args) => last_write::last_write(args).map(done),
         Command::Check(args) => check::check(args),
         Command::Order(args) => order::order(args),

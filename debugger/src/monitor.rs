@@ -91,7 +91,7 @@ impl Debuggee<'_> {
                     hex(&after)
                 );
             }
-            LastWrite::Outside { place, before, after } => {
+            LastWrite::Outside { place, before, after, .. } => {
                 outputln!(
                     out,
                     "{place}  a system call or another process, noticed here\n  before  {}\n  after   {}",

@@ -9,6 +9,7 @@
 //! | go to any position of a thread, forwards or backwards | [`timeline::Timeline`] |
 //! | go anywhere in the execution of all threads of a process, both ways, and look | [`cursor::Cursor`] |
 //! | what people type (a line, a function, a position) to addresses and moments | [`location`] |
+//! | each time that code ran | [`hits`] |
 //! | what wrote a variable last | [`written`] |
 //! | replay everything and check it | [`verify::verify`] |
 //! | one order of all threads | [`order`] |
@@ -30,6 +31,7 @@ pub mod cursor;
 pub mod describe;
 pub mod disassembly;
 pub mod error;
+pub mod hits;
 pub mod location;
 pub mod log;
 pub mod machine;

@@ -162,3 +162,33 @@ fn who_wrote_a_variable() -> Result<()> {
     }
     recorded.workshop.done()
 }
+
+#[test]
+fn each_time_that_code_ran() -> Result<()> {
+    for (name, flags) in [("hits-plain", "-O0"), ("hits-optimized", "-O2")] {
+        let recorded = Recorded::new(name, "questions.c", &[flags])?;
+        let hits = |args: &[&str]| -> Result<Vec<Value>> {
+            let text = recorded.says(&[&["hits", "--json"], args].concat())?;
+            Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+        };
+        let values = |hits: &[Value]| -> Vec<String> {
+            hits.iter().filter_map(|hit| Some(hit["arguments"][1]["value"].as_str()?.to_owned())).collect()
+        };
+        let all = hits(&["add"])?;
+        ensure!(values(&all) == ["1", "2", "3"], "{all:?}");
+        ensure!(values(&hits(&["add", "--last", "2"])?) == ["2", "3"], "the last two");
+        ensure!(values(&hits(&["add", "--limit", "2"])?) == ["1", "2"], "the first two");
+        ensure!(all.iter().all(|hit| hit["caller"].as_str().is_some_and(|it| it.starts_with("main at "))), "{all:?}");
+        let adds = format!("questions.c:{}", recorded.line("adds one")?);
+        let times: Vec<u64> = hits(&[&adds])?.iter().filter_map(|hit| hit["time"].as_u64()).collect();
+        ensure!(times.len() >= 6 && times.is_sorted(), "{times:?}");
+        let text = recorded.says(&["hits", "questions.c:add"])?;
+        has(&text, &["  add(name=0x", " \"two\", value=2) at ", ", from main at "])?;
+        // What stands first can be pasted.
+        let position = text.split_whitespace().next().context("no position")?;
+        has(&recorded.says(&["at", position])?, &["argument  value = 1\n"])?;
+        has(&recorded.says(&["hits", "fwide"])?, &["fwide never ran while it was recorded\n"])?;
+        recorded.workshop.done()?;
+    }
+    Ok(())
+}

@@ -3,7 +3,7 @@
 use super::{LogArg, ProcessArg, READER_EXIT_STATUS, TimeArg};
 use crate::number;
 use bugnet_format::types::Tid;
-use bugnet_replay::location::Location;
+use bugnet_replay::location::{Location, Name};
 use bugnet_replay::written::Subject;
 use clap::Args;
 use std::num::NonZeroUsize;
@@ -108,6 +108,41 @@ pub struct LastWriteArgs {
     #[command(flatten)]
     pub time: TimeArg,
     /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// List each time that a line, function or instruction ran, with arguments
+///
+/// The position at the start of each line is one for `bugnet at` and the other commands. The function's arguments are as they were there,
+/// and behind them is who called it.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet hits sum                  each call of sum\n  \
+        bugnet hits --last 3 list.c:12   the last three times that this line ran\n  \
+        bugnet hits 0x401136 --json /tmp/log\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct HitsArgs {
+    /// What ran, as `bugnet at` takes it
+    #[arg(value_name = "LINE|FUNCTION|ADDRESS")]
+    pub name: Name,
+    #[command(flatten)]
+    pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    /// Only as this thread ran it
+    #[arg(long, value_name = "T")]
+    pub thread: Option<Tid>,
+    /// No more than the first N times
+    #[arg(long, value_name = "N", value_parser = number::positive, conflicts_with = "last")]
+    pub limit: Option<u64>,
+    /// No more than the last N times
+    #[arg(long, value_name = "N", value_parser = number::positive)]
+    pub last: Option<u64>,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print a JSON object a line
     #[arg(long)]
     pub json: bool,
 }

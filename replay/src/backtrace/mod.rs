@@ -101,6 +101,20 @@ pub fn unwind(
     symbols: &mut Symbolizer,
     code: &CodeStore,
 ) -> Result<Unwound> {
+    unwind_some(regs, memory, symbols, code, MAX_FRAMES)
+}
+
+/// As [`unwind`], no more than so many frames.
+///
+/// # Errors
+/// As [`backtrace`].
+pub fn unwind_some(
+    regs: &RegisterFile,
+    memory: &mut dyn Memory,
+    symbols: &mut Symbolizer,
+    code: &CodeStore,
+    most: usize,
+) -> Result<Unwound> {
     let code_pages: HashSet<Addr> = code.pages.iter().map(|page| page.addr).collect();
     let mut regs = registers(regs);
     let mut found = Found::Registers;
@@ -123,7 +137,7 @@ pub fn unwind(
         if let (Some(Caller { found: Found::Tables, regs, .. }), Some(state)) = (&caller, out.states.last_mut()) {
             state.cfa = regs.get(RSP);
         }
-        let Some(caller) = caller.filter(|_| out.frames.len() < MAX_FRAMES) else { break };
+        let Some(caller) = caller.filter(|_| out.frames.len() < most.min(MAX_FRAMES)) else { break };
         let guessed = caller.found != Found::Tables;
         let plausible = |pc: u64| is_code(symbols, Addr(pc.wrapping_sub(1)));
         // A caller's frame lies above the frame that it called, unless a signal changed the stack.

@@ -72,7 +72,7 @@ impl KnownMemory for Seen<'_> {
 }
 
 /// Adds to each frame of a stack what is in scope there.
-pub(super) fn add(unwound: &mut Unwound, fs_base: u64, memory: &mut dyn Memory, symbols: &mut Symbolizer) {
+pub(crate) fn add(unwound: &mut Unwound, fs_base: u64, memory: &mut dyn Memory, symbols: &mut Symbolizer) {
     let mut seen = Seen { memory, symbols };
     let stack = Stack { frames: &unwound.states, fs_base: Some(fs_base) };
     for (number, frame) in unwound.frames.iter_mut().enumerate().take(FRAMES) {

@@ -30,13 +30,7 @@ pub struct Arrival {
 /// # Errors
 /// There is no such code, it never ran, the log does not hold the position, or the replay process is lost.
 pub fn go(cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, to: &Location, choice: Choice) -> Result<Arrival> {
-    if let Some(tid) = choice.thread
-        && cursor.all_threads().all(|(other, _)| other != tid)
-    {
-        let all: Vec<String> = cursor.all_threads().map(|(tid, _)| tid.to_string()).collect();
-        let (pid, all) = (cursor.pid(), all.join(", "));
-        return Err(ReplayError::OutOfRange(format!("process {pid} has no thread {tid}; it has {all}")));
-    }
+    check_thread(cursor, choice.thread)?;
     let name = match to {
         Location::Position(position) => {
             cursor.seek(*position)?;
@@ -68,6 +62,17 @@ pub fn go(cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, to: &Location, choi
         notes.push("its arguments are not yet where they are kept: those shown may be others".into());
     }
     Ok(Arrival { spot: Some(spot), notes })
+}
+
+/// Whether the process has the thread that was asked for.
+///
+/// # Errors
+/// It has not; the error says which it has.
+pub fn check_thread(cursor: &Cursor<'_>, thread: Option<Tid>) -> Result<()> {
+    let Some(tid) = thread.filter(|tid| cursor.all_threads().all(|(other, _)| other != *tid)) else { return Ok(()) };
+    let all: Vec<String> = cursor.all_threads().map(|(tid, _)| tid.to_string()).collect();
+    let (pid, all) = (cursor.pid(), all.join(", "));
+    Err(ReplayError::OutOfRange(format!("process {pid} has no thread {tid}; it has {all}")))
 }
 
 /// Runs to the last or first time that one of the addresses was executed; `None` if none ever was.

@@ -12,7 +12,8 @@ mod code;
 mod go;
 
 pub use code::{Code, Spot};
-pub use go::{Arrival, Choice, go};
+pub(crate) use go::finish_prologue;
+pub use go::{Arrival, Choice, check_thread, go};
 
 use crate::cursor::{Place, Seek};
 use bugnet_format::types::Addr;
