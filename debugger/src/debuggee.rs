@@ -10,6 +10,8 @@ use bugnet_replay::ReplayError;
 use bugnet_replay::cursor::{Cursor, Interrupter, Seek, Stopped, Thread};
 use bugnet_replay::log::Log;
 use bugnet_replay::memory::Memory;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tools::Tools;
 use gdbstub::common::{Pid, Tid as GdbTid};
 use gdbstub::target::ext::auxv::{Auxv, AuxvOps};
 use gdbstub::target::ext::base::BaseOps;
@@ -30,7 +32,10 @@ use std::num::NonZeroUsize;
 /// A recorded process at a moment, as gdb sees it.
 #[derive(Debug)]
 pub struct Debuggee<'a> {
+    pub(crate) tools: &'a Tools,
+    pub(crate) log: &'a Log,
     pub(crate) cursor: Cursor<'a>,
+    pub(crate) symbols: Symbolizer,
     pub(crate) image: Image,
     pub(crate) files: Files,
     /// The thread in which something happened last.
@@ -72,12 +77,13 @@ impl<'a> Debuggee<'a> {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn new(log: &'a Log, mut cursor: Cursor<'a>) -> Result<Self, ReplayError> {
+    pub fn new(tools: &'a Tools, log: &'a Log, mut cursor: Cursor<'a>) -> Result<Self, ReplayError> {
         let image = Image::of(log, cursor.pid())?;
         let files = Files::new(log, cursor.pid(), &image)?;
         let focus = focus(&mut cursor)?;
         let (stops, plan, later) = (Stops::default(), Plan::default(), Later::default());
-        Ok(Self { cursor, image, files, focus, stops, plan, later, threads: None })
+        let symbols = Symbolizer::new(log, cursor.pid())?;
+        Ok(Self { tools, log, cursor, symbols, image, files, focus, stops, plan, later, threads: None })
     }
 
     /// The process.

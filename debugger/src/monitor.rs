@@ -1,72 +1,89 @@
-//! The `monitor` commands: what gdb has no command for.
+//! The `monitor` commands: what gdb has no command for. They say where something is, and come back to where they were asked; only `seek`
+//! moves.
 
 use crate::debuggee::Debuggee;
-use bugnet_format::types::Addr;
-use bugnet_replay::ReplayError;
-use bugnet_replay::cursor::{LastWrite, Seek};
-use bugnet_replay::signal::name;
+use bugnet_format::types::{Addr, Tid};
+use bugnet_replay::code_history::{Query, code_history};
+use bugnet_replay::cursor::{Conditions, Direction, Event, Seek, Stopped, WatchedRange};
+use bugnet_replay::location::{Choice, Location, go};
+use bugnet_replay::log::Selection;
+use bugnet_replay::output::output_tail;
+use bugnet_replay::written::{Subject, last_write};
+use bugnet_replay::{ReplayError, signal, syscall};
 use gdbstub::outputln;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
+use std::num::NonZeroUsize;
 
 const HELP: &str = "\
 monitor when                      where this is
-monitor seek POSITION             goes to THREAD/INTERVAL/INSTRUCTION, @TIME, start or end
-monitor last-write ADDRESS[:N]    who wrote these bytes last, before here
-monitor threads                   where each thread is";
+monitor seek POSITION             goes to THREAD/INTERVAL/INSTRUCTION, @TIME, start, end, or where FILE:LINE or FUNCTION ran last
+monitor last-write ADDR[:N]|EXPR  what wrote these bytes or this variable last, before here
+monitor next-write ADDR[:N]       what writes these bytes next
+monitor first-read ADDR[:N]       what reads these bytes first, from here on
+monitor events [N]                the next system calls and signals, 10 or N of them
+monitor threads                   where each thread is
+monitor code-versions ADDR        how the code at an address has changed, and what wrote it
+monitor output                    the end of what the process wrote to its standard output and error, up to the log's end";
 
-/// `0x1234` or `0x1234:8`: an address, and how many bytes.
-fn range(text: &str) -> Option<(u64, u64)> {
-    let (addr, len) = text.split_once(':').unwrap_or((text, "1"));
-    let number = |text: &str| match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    };
-    Some((number(addr)?, number(len).filter(|len| (1..=1 << 20).contains(len))?))
-}
+/// Bytes of output that are shown.
+const OUTPUT: usize = 64 << 10;
+/// Events that are listed where nobody says how many.
+const EVENTS: usize = 10;
+/// Bytes of code that make a version.
+const VERSION: u64 = 16;
 
-/// Bytes in hexadecimal; `??` for each that is not known.
-fn hex(bytes: &[Option<u8>]) -> String {
-    let byte = |byte: &Option<u8>| byte.map_or_else(|| "??".to_owned(), |byte| format!("{byte:02x}"));
-    bytes.iter().map(byte).collect::<Vec<_>>().join(" ")
-}
+/// What a command answers; an error of the first kind is the user's.
+type Answer = Result<Result<String, String>, ReplayError>;
 
 impl MonitorCmd for Debuggee<'_> {
     fn handle_monitor_cmd(&mut self, command: &[u8], mut out: ConsoleOutput<'_>) -> Result<(), ReplayError> {
         let command = String::from_utf8_lossy(command);
         let (verb, rest) = command.trim().split_once(char::is_whitespace).unwrap_or((command.trim(), ""));
-        let rest = rest.trim();
-        match (verb, rest) {
-            ("when", "") => match self.cursor.death()? {
-                Some((dead, signal)) if self.cursor.time() == self.cursor.end() => {
-                    let signal = name(signal.cast_signed());
-                    outputln!(out, "{}, where {signal} killed thread {dead}", self.here()?);
-                }
-                _ => outputln!(out, "{}", self.here()?),
-            },
-            ("threads", "") => {
-                for thread in self.threads()? {
-                    outputln!(out, "{}  {:#x}", thread.place, thread.regs.rip);
-                }
-            }
-            ("seek", position) => match position.parse::<Seek>() {
-                Ok(seek) => match self.seek(seek) {
-                    Ok(_) => outputln!(out, "{}", self.here()?),
-                    Err(ReplayError::OutOfRange(why)) => outputln!(out, "{why}"),
-                    Err(error) => return Err(error),
-                },
-                Err(why) => outputln!(out, "{why}"),
-            },
-            ("last-write", text) => match range(text) {
-                Some((addr, len)) => self.last_write(addr, len, &mut out)?,
-                None => outputln!(out, "monitor last-write takes an address and a number of bytes, as 0x7fff1234:8"),
-            },
-            _ => outputln!(out, "{HELP}"),
+        let answer = match self.answer(verb, rest.trim()) {
+            // What cannot be is no reason to end.
+            Err(ReplayError::OutOfRange(why)) => Ok(Err(why)),
+            answer => answer,
+        };
+        match answer? {
+            Ok(text) | Err(text) => outputln!(out, "{}", text.trim_end()),
         }
         Ok(())
     }
 }
 
 impl Debuggee<'_> {
+    fn answer(&mut self, verb: &str, rest: &str) -> Answer {
+        match (verb, rest) {
+            ("when", "") => self.when().map(Ok),
+            ("seek", to) => match to.parse() {
+                Ok(to) => self.go_to(&to).map(Ok),
+                Err(why) => Ok(Err(why)),
+            },
+            ("threads", "") => {
+                let line =
+                    |thread: &bugnet_replay::cursor::Thread| format!("{}  {:#x}\n", thread.place, thread.regs.rip);
+                Ok(Ok(self.threads()?.iter().map(line).collect()))
+            }
+            ("last-write", subject) => match subject.parse::<Subject>() {
+                Ok(subject) => self.and_back(|this| this.last_write(&subject)).map(Ok),
+                Err(why) => Ok(Err(why)),
+            },
+            ("next-write", range) => self.next_access(range, false),
+            ("first-read", range) => self.next_access(range, true),
+            ("events", "") => self.and_back(|this| this.events(EVENTS)).map(Ok),
+            ("events", number) => match number.parse() {
+                Ok(number) => self.and_back(|this| this.events(number)).map(Ok),
+                Err(_) => Ok(Err(format!("{number} is no number of events"))),
+            },
+            ("code-versions", addr) => match addr.parse::<Subject>() {
+                Ok(Subject::Bytes { addr, .. }) => self.code_versions(addr).map(Ok),
+                _ => Ok(Err("monitor code-versions takes an address, as 0x401136".into())),
+            },
+            ("output", "") => self.output().map(Ok),
+            _ => Ok(Ok(HELP.into())),
+        }
+    }
+
     /// Where the thread in focus is, and the time.
     fn here(&mut self) -> Result<String, ReplayError> {
         // The thread in focus is the first one.
@@ -75,44 +92,120 @@ impl Debuggee<'_> {
         Ok(format!("{place} (time @{} of {})", self.cursor.time(), self.cursor.end()))
     }
 
-    /// Says who wrote there last, and comes back.
-    fn last_write(&mut self, addr: u64, len: u64, out: &mut ConsoleOutput<'_>) -> Result<(), ReplayError> {
-        let (time, focus) = (self.cursor.time(), self.focus);
-        let found = self.cursor.last_write(Addr(addr), len)?;
-        let rip = self.cursor.regs().rip;
-        self.seek(Seek::Time(time))?;
-        self.focus = focus;
-        match found {
-            LastWrite::Instruction { place, before, after, .. } => {
-                outputln!(
-                    out,
-                    "{place}  the instruction at {rip:#x}\n  before  {}\n  after   {}",
-                    hex(&before),
-                    hex(&after)
-                );
+    fn when(&mut self) -> Result<String, ReplayError> {
+        let here = self.here()?;
+        Ok(match self.cursor.death()? {
+            Some((dead, signo)) if self.cursor.time() == self.cursor.end() => {
+                format!("{here}, where {} killed thread {dead}", signal::name(signo.cast_signed()))
             }
-            LastWrite::Outside { place, before, after, .. } => {
-                outputln!(
-                    out,
-                    "{place}  a system call or another process, noticed here\n  before  {}\n  after   {}",
-                    hex(&before),
-                    hex(&after)
-                );
-            }
-            LastWrite::Unknown => outputln!(out, "nothing in the recording wrote there"),
-        }
-        Ok(())
+            _ => here,
+        })
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    fn go_to(&mut self, to: &Location) -> Result<String, ReplayError> {
+        if let Location::Position(seek) = to {
+            self.seek(*seek)?;
+            return self.when();
+        }
+        let before = self.cursor.time();
+        let arrival = match go(&mut self.cursor, &mut self.symbols, to, Choice::default()) {
+            Ok(arrival) => arrival,
+            Err(error) => {
+                self.seek(Seek::Time(before))?;
+                return Err(error);
+            }
+        };
+        let here = Seek::Time(self.cursor.time());
+        self.seek(here)?;
+        let notes: String = arrival.notes.iter().map(|note| format!("{note}\n")).collect();
+        Ok(format!("{}\n{notes}", self.when()?))
+    }
 
-    #[test]
-    fn ranges() {
-        assert_eq!(range("0x10"), Some((16, 1)));
-        assert_eq!(range("0x10:8"), Some((16, 8)));
-        assert_eq!([range(""), range("x"), range("0x10:0"), range("1:2:3")], [None; 4]);
+    /// Does something that moves, and comes back.
+    fn and_back<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, ReplayError>) -> Result<T, ReplayError> {
+        let (time, focus, later) = (self.cursor.time(), self.focus, self.later);
+        let done = work(self);
+        self.seek(Seek::Time(time))?;
+        (self.focus, self.later) = (focus, later);
+        done
+    }
+
+    /// The function and line of the instruction that comes next.
+    fn code_here(&mut self) -> String {
+        let rip = self.cursor.regs().rip;
+        let brief = self.symbols.lookup(Addr(rip)).brief();
+        brief.map_or_else(|| format!("{rip:#x}"), |brief| format!("{rip:#x} in {brief}"))
+    }
+
+    fn last_write(&mut self, subject: &Subject) -> Result<String, ReplayError> {
+        let written = last_write(self.log, &mut self.cursor, &mut self.symbols, subject)?;
+        let code = self.code_here();
+        let text = written.to_string();
+        // The place, the code there, and what has changed.
+        Ok(match text.split_once('\n') {
+            Some((place, rest)) if !matches!(written.write, bugnet_replay::cursor::LastWrite::Unknown) => {
+                format!("{place}  {code}\n{rest}")
+            }
+            _ => text,
+        })
+    }
+
+    /// The next access to some bytes.
+    fn next_access(&mut self, range: &str, reads: bool) -> Answer {
+        match range.parse::<Subject>() {
+            Ok(Subject::Bytes { addr, len }) => self
+                .and_back(|this| {
+                    let range = WatchedRange { addr: addr.0, len, reads, writes: !reads, changes: false };
+                    let conditions = Conditions { ranges: vec![range], ..Conditions::default() };
+                    Ok(match this.cursor.run(Direction::Forward, &conditions)? {
+                        Stopped::Condition(Event::Outside { .. }) => {
+                            format!("{}  a system call or another process, noticed here", this.cursor.place())
+                        }
+                        Stopped::Condition(_) => {
+                            // The run stops behind the instruction.
+                            let tid = this.cursor.place().tid;
+                            this.cursor.step_thread(tid, Direction::Backward, &Conditions::default())?;
+                            format!("{}  {}", this.cursor.place(), this.code_here())
+                        }
+                        _ => "none up to the end of the recording".into(),
+                    })
+                })
+                .map(Ok),
+            Ok(Subject::Expression(_)) => {
+                Ok(Err("an address is needed, and a number of bytes, as 0x7fff1234:8".into()))
+            }
+            Err(why) => Ok(Err(why)),
+        }
+    }
+
+    fn events(&mut self, most: usize) -> Result<String, ReplayError> {
+        let conditions = Conditions { all_calls: true, signals: true, ..Conditions::default() };
+        let mut out = String::new();
+        for _ in 0..most {
+            let what = match self.cursor.run(Direction::Forward, &conditions)? {
+                Stopped::Condition(Event::Call(number)) => syscall::name(number),
+                Stopped::Condition(Event::Signal(number)) => signal::name(number as i32),
+                Stopped::Condition(_) => continue,
+                Stopped::End => "the end of the recording".into(),
+                _ => break,
+            };
+            out += &format!("{}  {what}\n", self.cursor.place());
+            if self.cursor.time() == self.cursor.end() {
+                break;
+            }
+        }
+        Ok(out)
+    }
+
+    fn code_versions(&mut self, at: Addr) -> Result<String, ReplayError> {
+        let query = Query { at, len: VERSION, pid: Some(self.pid()), tid: None::<Tid> };
+        let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Ok(code_history(self.tools, self.log, query, jobs)?.to_string())
+    }
+
+    fn output(&mut self) -> Result<String, ReplayError> {
+        let process = Selection { processes: Some(vec![self.pid()]), ..Selection::default() };
+        let pieces = output_tail(self.tools, self.log, &process, OUTPUT)?;
+        Ok(pieces.iter().map(|piece| String::from_utf8_lossy(&piece.bytes)).collect())
     }
 }

@@ -167,6 +167,10 @@ fn what_gdb_asks_for() -> Result<()> {
             "info registers eflags cs fs_base mxcsr",
             "up",
             "last-write total",
+            "monitor last-write total",
+            "monitor events 3",
+            "monitor output",
+            "monitor code-versions $pc",
             "continue",
             "stepi",
             "reverse-stepi",
@@ -175,6 +179,8 @@ fn what_gdb_asks_for() -> Result<()> {
             "seek nowhere",
             "monitor threads",
             "monitor",
+            "monitor seek factorial",
+            "backtrace",
         ],
     )?;
     for wanted in [
@@ -186,11 +192,15 @@ fn what_gdb_asks_for() -> Result<()> {
         "v4_float",
         "v8_float",
         "cs             0x33",
-        "the instruction at 0x",
+        "in main at",
+        "  after   135",
         "No more reverse-execution history.",
         "(time @1000 of ",
-        "nowhere is no position",
-        "monitor last-write ADDRESS",
+        "nowhere",
+        "monitor last-write ADDR",
+        "write",
+        "monitor code-versions takes an address",
+        "factorial (n=1) at",
     ] {
         ensure!(said.contains(wanted), "no {wanted} in:\n{said}");
     }
@@ -215,7 +225,7 @@ fn nothing_can_be_changed() -> Result<()> {
     // What is wrong with the command itself.
     for (options, answer) in [
         (&["--at", "1/2/3"][..], "the log does not hold 1/2/3"),
-        (&["--thread", "1"], "there is no thread 1 at"),
+        (&["--thread", "1"], "has no thread 1; it has"),
         (&["--gdb", "/nowhere/gdb"], "there is no /nowhere/gdb; install gdb"),
     ] {
         let output = run(Command::new(binary()?).arg("debug").args(options).arg(&log).stdin(Stdio::null()))?;

@@ -2,7 +2,7 @@
 
 use super::{LogArg, ProcessArg, READER_EXIT_STATUS, TimeArg};
 use bugnet_format::types::Tid;
-use bugnet_replay::cursor::Seek;
+use bugnet_replay::location::Location;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 ///
 /// gdb begins where the process ended: for a crash, there. Its own commands go both ways (step and reverse-step, continue and
 /// reverse-continue), and these are new: `when` says where this is, `seek POSITION` goes to a position, and `last-write EXPRESSION` says
-/// what wrote a variable last. Nothing can be changed, and no function of the program be called. Memory that the recording does not
+/// what wrote a variable last; `monitor help` lists more. Nothing can be changed, and no function of the program be called. Memory that the recording does not
 /// know cannot be accessed.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
@@ -24,9 +24,9 @@ use std::path::PathBuf;
 pub struct DebugArgs {
     #[command(flatten)]
     pub log: LogArg,
-    /// Begin at this position, as `bugnet at` takes it [default: end]
-    #[arg(long, value_name = "POSITION")]
-    pub at: Option<Seek>,
+    /// Begin at this position, or where this code ran last, as `bugnet at` takes it [default: end]
+    #[arg(long, value_name = "POSITION|LINE|FUNCTION")]
+    pub at: Option<Location>,
     /// Begin at the start
     #[arg(long, conflicts_with = "at")]
     pub start: bool,

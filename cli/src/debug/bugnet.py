@@ -59,6 +59,9 @@ class LastWrite(gdb.Command):
         gdb.write(monitor("last-write %#x:%s" % (address & (1 << 64) - 1, length.strip())))
 
 
+# Whatever asks bugnet by itself may have moved.
+gdb.execute("define hookpost-monitor\npython refresh()\nend")
+
 Seek()
 When()
 LastWrite()

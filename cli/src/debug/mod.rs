@@ -5,13 +5,15 @@ mod sysroot;
 
 use crate::args::DebugArgs;
 use crate::at::chosen;
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use crate::find_log::{find_log, tools};
 use bugnet_debugger::image::Image;
 use bugnet_debugger::{Client, Debuggee, serve};
 use bugnet_format::types::ProcessId;
 use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::location::{Choice, Location, go};
 use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -65,9 +67,12 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
 /// The process where gdb is to find it.
 fn open<'a>(args: &DebugArgs, tools: &'a Tools, log: &'a Log, pid: ProcessId) -> Result<Debuggee<'a>, Failure> {
     let mut cursor = Cursor::open(tools, log, pid)?;
-    let start = args.start.then_some(Seek::Start);
-    cursor.seek(args.at.or(start).unwrap_or(Seek::End))?;
-    let mut debuggee = Debuggee::new(log, cursor)?;
+    let otherwise = Location::Position(if args.start { Seek::Start } else { Seek::End });
+    let at = args.at.as_ref().unwrap_or(&otherwise);
+    let mut symbols = Symbolizer::new(log, pid)?;
+    let arrival = go(&mut cursor, &mut symbols, at, Choice { thread: args.thread, is_first: false })?;
+    arrival.notes.iter().for_each(|note| complain(note));
+    let mut debuggee = Debuggee::new(tools, log, cursor)?;
     if let Some(thread) = args.thread {
         debuggee.select(thread)?;
     }

@@ -1,5 +1,6 @@
 //! What wrote a variable or some bytes last, with the values before and after as a debugger prints them.
 
+mod display;
 mod subject;
 
 pub use subject::{MAX_BYTES, Subject};
