@@ -100,6 +100,15 @@ pub struct RecordArgs {
     /// What to show the program of the processor
     #[arg(long, value_name = "LEVEL", default_value = "x86-64-v3", value_enum)]
     pub cpu: CpuLevel,
+    /// Keep the memory of each process as it is at its end, up to LIMIT bytes [default: 1G]; without this, only where a signal kills it, up to 64M
+    ///
+    /// Zeros do not count, nor do pages of files that the process has not changed. LIMIT may end in K, M or G, and is 2G at most.
+    #[arg(long, value_name = "LIMIT", num_args = 0..=1, require_equals = true, default_missing_value = "1G",
+          value_parser = number::kept_memory, hide_default_value = true)]
+    pub snapshot: Option<u64>,
+    /// Keep no memory at the end, also where a signal kills a process
+    #[arg(long, conflicts_with = "snapshot")]
+    pub no_snapshot: bool,
     /// Record the first process alone: its children run unrecorded, and so does a program that takes its place
     #[arg(long)]
     pub no_follow: bool,
@@ -332,6 +341,21 @@ mod tests {
         assert_eq!((args.interval, args.check_every, args.keep), (2_000, 1_000_000, 0));
         assert_eq!(record(&["ls"]).interval, 100_000_000);
         assert!(Cli::try_parse_from(["bugnet", "record", "--interval", "0", "ls"]).is_err());
+    }
+
+    #[test]
+    fn memory_at_the_end() {
+        let snapshot = |line: &[&str]| {
+            let args = record(&[line, &["ls"]].concat());
+            (args.snapshot, args.no_snapshot)
+        };
+        assert_eq!(snapshot(&[]), (None, false));
+        assert_eq!(snapshot(&["--snapshot"]), (Some(1 << 30), false));
+        assert_eq!(snapshot(&["--snapshot=16M"]), (Some(16 << 20), false));
+        assert_eq!(snapshot(&["--no-snapshot"]), (None, true));
+        for wrong in [&["--snapshot", "--no-snapshot"][..], &["--snapshot=3G"], &["--snapshot="]] {
+            assert!(Cli::try_parse_from([&["bugnet", "record"], wrong, &["ls"]].concat()).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use bugnet_format::types::{IntervalNo, ProcessId};
 use bugnet_replay::crash::{self, CrashReport, Limits};
 use bugnet_replay::describe;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
+use bugnet_replay::memory::Amount;
 use bugnet_replay::tree::{Process, ProcessEnd, processes};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -74,6 +75,8 @@ struct ThreadInfo {
     intervals: Vec<IntervalInfo>,
     /// The signals that its handlers took.
     handled: Vec<Handled>,
+    /// What the log holds of the process's memory at the thread's end.
+    memory: Amount,
 }
 
 #[derive(Debug, Serialize)]
@@ -151,7 +154,8 @@ impl Info {
 
 impl ThreadInfo {
     fn of(log: &Log, id: ThreadId) -> Result<Self, Failure> {
-        let mut thread = Self { id, instructions: 0, end: None, intervals: Vec::new(), handled: Vec::new() };
+        let (intervals, handled, memory) = (Vec::new(), Vec::new(), Amount::default());
+        let mut thread = Self { id, instructions: 0, end: None, intervals, handled, memory };
         for &number in log.intervals(id)? {
             let interval = log.interval(IntervalId { thread: id, interval: number })?;
             let (mut records, mut instructions) = (0, 0);
@@ -165,7 +169,7 @@ impl ThreadInfo {
                         let place = Place { tid: id.tid, interval: number, position: placed.position };
                         handled::count(&mut thread.handled, signal, place);
                     }
-                    _ => {}
+                    record => thread.memory.add(&record),
                 }
             }
             thread.instructions = interval.header.instructions_before.saturating_add(instructions);
@@ -278,7 +282,24 @@ impl fmt::Display for ThreadInfo {
         };
         let end = describe::thread_end(self.end.as_ref());
         writeln!(f, "{}: {} instructions, {intervals}; {end}", self.id, HumanCount(self.instructions))?;
+        if self.memory != Amount::default() {
+            writeln!(f, "  memory at its end: {}", Kept(self.memory))?;
+        }
         self.handled.iter().try_for_each(|handled| writeln!(f, "  {handled}"))
+    }
+}
+
+/// Memory that is kept, in words.
+pub struct Kept(pub Amount);
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Amount { kept, zeros, omitted } = self.0;
+        write!(f, "{} kept, and {} of zeros", HumanBytes(kept), HumanBytes(zeros))?;
+        match omitted {
+            0 => Ok(()),
+            _ => write!(f, "; {} left out, of which record --snapshot=LIMIT keeps more", HumanBytes(omitted)),
+        }
     }
 }
 

@@ -40,6 +40,14 @@ pub fn size(text: &str) -> Result<u64, String> {
     digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)).ok_or_else(|| "the size is too large".into())
 }
 
+/// Like [`size`], for memory that is kept at the end: what the format of an interval has room for.
+pub fn kept_memory(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        bytes if bytes > 2 << 30 => Err("must be at most 2G".into()),
+        bytes => Ok(bytes),
+    }
+}
+
 /// Parses an address of a program: hexadecimal with or without `0x`.
 pub fn address(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
@@ -96,6 +104,13 @@ mod tests {
         for wrong in ["", "G", "-1", "+1", "1.5G", "1 G", "1GB", "99999999999T"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn memory_that_is_kept_has_a_limit() {
+        assert_eq!(kept_memory("0"), Ok(0));
+        assert_eq!(kept_memory("2G"), Ok(2 << 30));
+        assert!(kept_memory("3G").is_err() && kept_memory("x").is_err());
     }
 
     #[test]

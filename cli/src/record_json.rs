@@ -61,6 +61,8 @@ fn record(record: &Record<'_>) -> Value {
         }),
         Record::SyscallData { arg, bytes } => json!({ "kind": "syscall-data", "arg": arg, "bytes": hex_of(bytes) }),
         Record::Snapshot { addr, bytes } => json!({ "kind": "snapshot", "addr": addr, "bytes": hex_of(bytes) }),
+        Record::Zeros { addr, len } => json!({ "kind": "zeros", "addr": addr, "len": len }),
+        Record::Omitted { addr, len } => json!({ "kind": "omitted", "addr": addr, "len": len }),
         Record::Reach { addr, len } => json!({ "kind": "reach", "addr": addr, "len": len }),
         Record::Note { text } => json!({ "kind": "note", "text": text }),
         Record::End { reason, regs, .. } => json!({ "kind": "end", "end": reason, "regs": regs }),

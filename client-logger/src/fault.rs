@@ -14,12 +14,12 @@ use crate::maps;
 use crate::process;
 use crate::signals::{self, Sent};
 use crate::site::Site;
+use crate::snapshot::{self, How};
 use crate::syscall;
 use crate::thread::{self, Thread};
-use crate::writer::CHUNK;
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::{context, sys};
-use bugnet_format::record::{EndReason, Record};
+use bugnet_format::record::EndReason;
 use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, GPR_UNKNOWN, RSP, RegisterFile};
 use bugnet_format::types::Addr;
 use iced_x86::{
@@ -28,9 +28,6 @@ use iced_x86::{
 use std::ffi::c_void;
 
 pub use handlers::on_kernel_transfer;
-
-/// Most bytes of a thread's stack that are kept at its death.
-const STACK_SNAPSHOT: u64 = 1 << 20;
 
 /// What the code cache holds up to an address in a fragment.
 #[derive(Default)]
@@ -491,7 +488,7 @@ fn dead_gprs(pc: u64, count: u64) -> u16 {
 fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, to_nowhere: bool, position: u64, regs: RegisterFile) {
     thread.interrupt_repeat(position, &regs);
     thread.end_others();
-    snapshot_stack(thread, position, regs.gpr[RSP]);
+    snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
     let fault = is_fault(info.sig);
     let no_code = info.sig == libc::SIGSEGV && info.raw_mcontext_valid == 0 && !read_memory(regs.rip, &mut [0; 1]);
     let addr = match info.sig {
@@ -514,7 +511,7 @@ fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, to_nowhere: bool, position
 pub fn die(thread: &mut Thread, sent: &Sent, position: u64, regs: RegisterFile) -> ! {
     if thread.recording() {
         thread.end_others();
-        snapshot_stack(thread, position, regs.gpr[RSP]);
+        snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
         let (signo, code, addr) = (sent.signal as u32, sent.code, Addr(0));
         thread.stop(position, EndReason::Signal { signo, code, addr }, regs);
     }
@@ -553,18 +550,4 @@ fn in_first_page(info: &sys::dr_siginfo_t) -> bool {
     // SAFETY: the event's context of the program.
     let regs = context::register_file(unsafe { &*info.mcontext });
     regs.gpr.iter().any(|value| *value < 4096) || regs.rip < 4096
-}
-
-/// Keeps the stack of a dying thread, from just below its pointer on.
-fn snapshot_stack(thread: &mut Thread, position: u64, rsp: u64) {
-    let Some(region) = maps::region_of(rsp) else { return };
-    let start = rsp.saturating_sub(256).max(region.range.start);
-    let end = region.range.end.min(start + STACK_SNAPSHOT);
-    let mut bytes = vec![0; CHUNK];
-    for at in (start..end).step_by(CHUNK) {
-        bytes.resize((end - at).min(CHUNK as u64) as usize, 0);
-        if read_memory(at, &mut bytes) {
-            thread.record(position, |_| Record::Snapshot { addr: Addr(at), bytes: &bytes });
-        }
-    }
 }

@@ -37,6 +37,7 @@
 //! | `leave` | leaves the code cache now and then, for signals |
 //! | `signals` | the program's signal masks and dispositions, made true in the kernel |
 //! | `fault` | faults of the program, faults of the shadow, death by a signal |
+//! | `snapshot` | memory as it is at the end of the process |
 //! | `process` | what all threads share |
 //! | `protections` | what the program may do with its code |
 //! | `origin` | how a process began, its folder |
@@ -93,6 +94,7 @@ mod shadow;
 mod shared_code;
 mod signals;
 mod site;
+mod snapshot;
 mod special;
 mod stack;
 mod stack_move;

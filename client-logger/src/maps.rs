@@ -1,10 +1,12 @@
 //! What is mapped where, also once the program has made a folder its root in which there is no /proc.
 
 use bugnet_dr::sys;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -42,15 +44,31 @@ pub fn start() {
     }
 }
 
+/// Opens a file of `/proc`, as long as there are descriptors.
+fn open(path: &CStr) -> Option<File> {
+    let Some(folder) = PROC.get() else { return File::open(Path::new("/proc").join(path.to_str().ok()?)).ok() };
+    // SAFETY: an open folder of ours and a C string.
+    let file = unsafe { libc::openat(*folder, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    // SAFETY: a descriptor that was just opened and that nobody else has.
+    (file >= 0).then(|| unsafe { File::from_raw_fd(file) })
+}
+
+/// Gives up the reserve; whether there was one.
+fn give_up_reserve() -> bool {
+    let reserve = RESERVE.swap(-1, Ordering::AcqRel);
+    // SAFETY: a descriptor of ours that nobody else has, since it was just taken.
+    reserve >= 0 && unsafe { libc::close(reserve) } == 0
+}
+
+/// `/proc/self/pagemap`, where it can be read. To be asked at the end of the process: there may be no reserve left afterwards.
+pub fn pagemap() -> Option<File> {
+    let open = || open(c"self/pagemap");
+    open().or_else(|| if give_up_reserve() { open() } else { None })
+}
+
 /// The text of `/proc/self/maps`.
 fn text() -> String {
-    let Some(folder) = PROC.get() else { return std::fs::read_to_string("/proc/self/maps").unwrap_or_default() };
-    let open = || {
-        // SAFETY: an open folder of ours and a C string.
-        let file = unsafe { libc::openat(*folder, c"self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-        // SAFETY: a descriptor that was just opened and that nobody else has.
-        (file >= 0).then(|| unsafe { File::from_raw_fd(file) })
-    };
+    let open = || open(c"self/maps");
     let read = |file: &mut File| {
         let mut text = String::new();
         let _ = file.read_to_string(&mut text);
@@ -60,12 +78,10 @@ fn text() -> String {
         return read(&mut file);
     }
     // The program has used up its descriptors.
-    let reserve = RESERVE.swap(-1, Ordering::AcqRel);
-    if reserve < 0 {
+    let reserve = RESERVE.load(Ordering::Acquire);
+    if !give_up_reserve() {
         return String::new();
     }
-    // SAFETY: a descriptor of ours that nobody else has, since it was just taken.
-    unsafe { libc::close(reserve) };
     let Some(mut file) = open() else { return String::new() };
     let text = read(&mut file);
     // SAFETY: makes another descriptor for an open file, out of the program's sight as the one before.
@@ -93,6 +109,12 @@ pub fn count() -> u64 {
 /// All regions, ascending.
 pub fn all() -> Vec<Region> {
     text().lines().filter_map(parse).collect()
+}
+
+/// The same, each with the name that the kernel gives it: a path, one in brackets, or none.
+pub fn all_with_names() -> Vec<(Region, String)> {
+    let name = |line: &str| line.splitn(6, ' ').nth(5).unwrap_or_default().trim_start().to_owned();
+    text().lines().filter_map(|line| Some((parse(line)?, name(line)))).collect()
 }
 
 /// The region that an address is in.

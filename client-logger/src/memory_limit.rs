@@ -76,18 +76,26 @@ fn growth(number: i64, args: &[u64; 6]) -> Option<Growth> {
     }
 }
 
+/// Whether the memory at an address is DynamoRIO's or of a library of the recorder's.
+pub fn is_tool(address: u64) -> bool {
+    let start = address as *mut u8;
+    // SAFETY: asks about an address.
+    unsafe { sys::dr_memory_is_dr_internal(start) != 0 || sys::dr_memory_is_in_client(start) != 0 }
+}
+
 /// Whether memory is the recorder's.
 fn is_ours(region: &Region) -> bool {
-    let start = region.range.start as *mut u8;
-    // SAFETY: asks about an address.
-    let of_dynamorio = unsafe { sys::dr_memory_is_dr_internal(start) != 0 || sys::dr_memory_is_in_client(start) != 0 };
-    of_dynamorio || shadow::is_ours(region.range.start)
+    is_tool(region.range.start) || shadow::is_ours(region.range.start)
+}
+
+/// What else the program has nothing of: the kernel may have joined it with memory of the program's.
+pub fn others() -> Vec<Range<u64>> {
+    [&[program_break::spare()], &own()[..]].concat()
 }
 
 /// Bytes of what the program has, without a range that is to be replaced: all, and data.
 fn used(replaced: &Range<u64>) -> [u64; 2] {
-    // The kernel may have joined it with memory of the program's.
-    let others = [&[program_break::spare()], &own()[..]].concat();
+    let others = others();
     let mut used = [0; 2];
     // What lies beyond, as the vsyscall page, the kernel does not count.
     for region in maps::all().iter().filter(|region| region.range.end >> 47 == 0 && !is_ours(region)) {

@@ -13,6 +13,17 @@ pub enum CpuLevel {
     Host,
 }
 
+/// When the memory of a process is kept as it is at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Never.
+    None,
+    /// When a signal kills it.
+    Crashes,
+    /// Whenever it ends.
+    All,
+}
+
 /// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -26,6 +37,10 @@ pub struct Options {
     pub check_every: u64,
     /// What CPUID shows.
     pub cpu: CpuLevel,
+    /// When memory is kept.
+    pub snapshot: Ends,
+    /// Most bytes of it that are kept, beside zeros.
+    pub snapshot_limit: u64,
     /// Whether children are recorded, and programs that take the place of this one.
     pub follow: bool,
     /// The limit of the stack in bytes that the program is to have, if that is not the limit at the start.
@@ -60,6 +75,8 @@ impl Options {
             keep: 0,
             check_every: 0,
             cpu: CpuLevel::V3,
+            snapshot: Ends::None,
+            snapshot_limit: 0,
             follow: true,
             stack_limit: None,
         };
@@ -73,6 +90,15 @@ impl Options {
                 "-interval" => options.interval = number()?.max(1),
                 "-keep" => options.keep = number()?,
                 "-check-every" => options.check_every = number()?,
+                "-snapshot-limit" => options.snapshot_limit = number()?,
+                "-snapshot" => {
+                    options.snapshot = match value.as_str() {
+                        "none" => Ends::None,
+                        "crashes" => Ends::Crashes,
+                        "all" => Ends::All,
+                        _ => return Err(wrong()),
+                    }
+                }
                 "-follow" => options.follow = number()? != 0,
                 "-stack-limit" => options.stack_limit = Some(number()?),
                 "-cpu" => {

@@ -18,14 +18,15 @@ use crate::coherence::Blocks;
 use crate::coherence::table::Table;
 use crate::process;
 use crate::shadow;
+use crate::waiting::SLEEP;
 use bugnet_format::types::{Epoch, Tid};
 use bugnet_handover::futex;
 use known::Known;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A number for each thread that the process ever had; never used twice.
 pub type Index = u32;
@@ -93,6 +94,8 @@ pub struct Peer {
     departures: AtomicU32,
     /// Whether it stands. Changed under the lock.
     standing: AtomicBool,
+    /// Its stack pointer, as it was when it last left a block for long.
+    stack: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -170,8 +173,8 @@ impl Peer {
             known: Known::default(),
         };
         let index = peers.len() as Index;
-        let (departures, standing) = (AtomicU32::new(0), AtomicBool::new(true));
-        let peer = Arc::new(Self { index, tid, departures, standing, state: Mutex::new(state) });
+        let (departures, standing, stack) = (AtomicU32::new(0), AtomicBool::new(true), AtomicU64::new(0));
+        let peer = Arc::new(Self { index, tid, departures, standing, stack, state: Mutex::new(state) });
         peers.push(Arc::clone(&peer));
         living_peers().insert(index, Arc::clone(&peer));
         peer
@@ -243,6 +246,16 @@ impl Peer {
         let mut state = self.state();
         state.outside = false;
         state.show();
+    }
+
+    /// The thread itself is about to leave its block for long, with this stack pointer.
+    pub fn note_stack(&self, pointer: u64) {
+        self.stack.store(pointer, Ordering::Relaxed);
+    }
+
+    /// Where the thread's stack is, if that is known.
+    pub fn stack(&self) -> Option<u64> {
+        Some(self.stack.load(Ordering::Relaxed)).filter(|pointer| *pointer != 0)
     }
 
     /// The thread itself begins an interval of this epoch.
@@ -348,6 +361,19 @@ impl Peer {
     fn knows(&self, other: Index, moment: Moment) -> bool {
         self.state().known.has(other, moment)
     }
+}
+
+/// Waits until each thread but this one has departed or is outside; `false` if one has not come so far in time.
+pub fn await_departures(me: Index, most: Duration) -> bool {
+    let others = living().into_iter().filter(|peer| peer.index != me);
+    let called: Vec<Awaited> = others.filter_map(|peer| peer.call(std::iter::empty()).err()).collect();
+    let end = Instant::now() + most;
+    called.iter().all(|awaited| {
+        while !awaited.has_departed() && Instant::now() < end {
+            awaited.sleep(SLEEP);
+        }
+        awaited.has_departed()
+    })
 }
 
 impl Awaited {

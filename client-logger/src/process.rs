@@ -62,6 +62,8 @@ pub struct Process {
     over: AtomicBool,
     /// Whether a thread ends the process.
     exiting: AtomicBool,
+    /// Whether one keeps its memory.
+    kept: AtomicBool,
     /// Why.
     why_over: OnceLock<String>,
     /// Descriptors that refer to the original standard output or error.
@@ -135,6 +137,7 @@ pub fn start(mut options: Options) {
         restricted: AtomicBool::new(false),
         over: AtomicBool::new(why_over.get().is_some()),
         exiting: AtomicBool::new(false),
+        kept: AtomicBool::new(false),
         why_over,
         streams: Mutex::new(Streams::begin(&streams)),
         by_fs: AtomicBool::new(true),
@@ -191,12 +194,22 @@ impl Process {
 
     /// Where frames are handed over to be compressed, if that is possible.
     pub fn handover(&self) -> Option<Handover> {
-        self.handover.filter(|_| !self.restricted.load(Ordering::Relaxed))
+        self.handover.filter(|_| !self.restricted())
     }
 
     /// The program restricts its system calls: from here on each thread compresses what it writes.
     pub fn hand_nothing_over(&self) {
         self.restricted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the program may forbid system calls.
+    pub fn restricted(&self) -> bool {
+        self.restricted.load(Ordering::Relaxed)
+    }
+
+    /// The calling thread ends the process: whether it is the one that keeps its memory, which is the first.
+    pub fn takes_snapshot(&self) -> bool {
+        !self.kept.swap(true, Ordering::SeqCst)
     }
 
     /// Whether there is, or was, more than one thread.
@@ -479,6 +492,7 @@ pub fn forked() -> bool {
         restricted: AtomicBool::new(parent.restricted.load(Ordering::Relaxed)),
         over: AtomicBool::new(!recorded),
         exiting: AtomicBool::new(false),
+        kept: AtomicBool::new(false),
         why_over: parent.why_over.clone(),
         streams: Mutex::new(parent.streams().clone()),
         by_fs: AtomicBool::new(parent.by_fs()),

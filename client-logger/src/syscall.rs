@@ -15,6 +15,7 @@ use crate::mapping_limit;
 use crate::process;
 use crate::program_break::{self, Step};
 use crate::retry::Retry;
+use crate::snapshot::{self, How};
 use crate::streams::Streams;
 use crate::substitute::{Substitution, highest_descriptor};
 use crate::thread::{self, Thread};
@@ -232,6 +233,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
     }
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
     process::get().protections.follow(number, &args);
+    snapshot::follow(number);
     // SAFETY: in the event.
     unsafe { thread.mask.before(drcontext, number, &args, &regs) };
     // The call itself, where an interval would end.
@@ -260,6 +262,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         thread.syscall.before = Some(regs);
         return substitute(thread, drcontext, number);
     }
+    thread.note_stack(regs.gpr[RSP]);
     // The call is its block's last instruction, and counted.
     let position = thread.counted() - 1;
     describe(thread, number, &args, u64::MAX);
@@ -345,6 +348,9 @@ fn end(thread: &mut Thread, number: i64, status: u64, position: u64, regs: Regis
         thread.end_others();
     }
     thread.leave(position);
+    if number == libc::SYS_exit_group || alone() || thread.is_last() {
+        snapshot::keep(thread, position, regs.gpr[RSP], How::Exited);
+    }
     thread.stop(position, EndReason::Exit { status: status as i32 }, regs);
     if number == libc::SYS_exit_group && alone() {
         end_process(status);

@@ -420,6 +420,14 @@ impl Thread {
         }
     }
 
+    /// Appends a record, if the thread is recorded; the log does not end where that fails.
+    ///
+    /// # Errors
+    /// A sentence: what is appended from here on is in the log only as far as there is room in its tail.
+    pub fn try_record(&mut self, position: u64, record: Record<'_>) -> Result<(), String> {
+        self.log.as_mut().map_or(Ok(()), |log| log.record(position, |_| record))
+    }
+
     /// Takes back the record of a system call that never returns: see [`Writer::take_back_call`].
     pub fn take_back_call(&mut self, position: u64) -> Option<bool> {
         self.log.as_mut()?.take_back_call(position)

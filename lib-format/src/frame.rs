@@ -387,6 +387,8 @@ pub struct Interval {
     last_code: CodeSeq,
     /// Where [`Self::ending`] begins, and the position of the record before.
     ending: (usize, Position),
+    /// Where the `END` begins; the stream's length if there is none.
+    end: usize,
 }
 
 impl Interval {
@@ -402,7 +404,7 @@ impl Interval {
         let frames = read_frames(file, HEADER_SIZE);
         let mut stream = frames.stream;
         add_tails(&usable_tails(tails), header.interval, frames.count, &mut stream);
-        let Usable { bytes, complete, fault, last_code, ending } = usable_records(&stream);
+        let Usable { bytes, complete, fault, last_code, ending, end } = usable_records(&stream);
         if bytes == 0 {
             let (at, why) = match (fault, frames.broken) {
                 (Some((_, why)), _) => (HEADER_SIZE as u64, why),
@@ -412,10 +414,11 @@ impl Interval {
             return Err(FormatError::damaged(path, at, why));
         }
         stream.truncate(bytes);
+        let end = end.unwrap_or(bytes);
         let last_code = last_code.max(header.code_seq);
         let damaged = fault.is_some() || frames.fault.is_some_and(|fault| fault != FrameFault::CutOff);
         let broken = fault.or(frames.broken);
-        Ok(Self { header, stream, file_size: file.len() as u64, complete, broken, damaged, last_code, ending })
+        Ok(Self { header, stream, file_size: file.len() as u64, complete, broken, damaged, last_code, ending, end })
     }
 
     /// Whether the logger had come to the interval's first record when it was killed. If not, the thread's log ends
@@ -442,10 +445,16 @@ impl Interval {
         self.last_code
     }
 
-    /// The `SNAPSHOT`s at the interval's end, and the `END`, as far as there are any.
+    /// The records about the interval's end ([`Record::is_of_ending`]), and the `END`, as far as there are any.
     pub fn ending(&self) -> Records<'_> {
         let (offset, position) = self.ending;
         Records::resume(&self.stream, offset, position)
+    }
+
+    /// What replay needs of the stream: all but the records about the interval's end, which can be much. Two pieces, to be joined.
+    #[must_use]
+    pub fn replayed(&self) -> [&[u8]; 2] {
+        [&self.stream[..self.ending.0], &self.stream[self.end..]]
     }
 }
 
@@ -466,6 +475,8 @@ struct Usable {
     last_code: CodeSeq,
     /// See [`Interval::ending`].
     ending: (usize, Position),
+    /// Where the `END` begins.
+    end: Option<usize>,
 }
 
 fn usable_records(stream: &[u8]) -> Usable {
@@ -483,9 +494,10 @@ fn usable_records(stream: &[u8]) -> Usable {
         }
         found.bytes = reader.offset();
         match placed.record {
-            Record::Snapshot { .. } | Record::Reach { .. } => continue,
+            record if record.is_of_ending() => continue,
             Record::End { .. } => {
                 found.complete = true;
+                found.end = Some(usable);
                 found.fault =
                     (found.bytes < stream.len()).then(|| (found.bytes as u64, "records follow the END".to_owned()));
                 return found;

@@ -70,11 +70,11 @@ impl IntervalOutline {
             code_seq: header.code_seq,
             last_code_seq: interval.last_code_seq(),
             before: header.instructions_before,
-            stream: interval.stream.len() as u64,
+            stream: interval.replayed().iter().map(|piece| piece.len() as u64).sum(),
         }
     }
 
-    /// Bytes of its stream.
+    /// Bytes of what replay needs of its stream: [`Interval::replayed`].
     #[must_use]
     pub fn stream(&self) -> u64 {
         self.stream
@@ -146,7 +146,7 @@ pub fn encode_head(tid: Tid, interval: &Interval, code: &CodeStore, known: CodeS
 #[must_use]
 pub fn encode(tid: Tid, interval: &Interval, code: &CodeStore) -> Vec<u8> {
     let mut out = encode_head(tid, interval, code, CodeSeq(0));
-    out.extend_from_slice(&interval.stream);
+    interval.replayed().iter().for_each(|piece| out.extend_from_slice(piece));
     out
 }
 

@@ -166,7 +166,7 @@ fn headers() {
     let file = common::interval_file(&made.header, &made.frames);
     let interval = Interval::decode(&file, common::NO_TAILS, Path::new("interval")).unwrap();
     let store = CodeStore::decode(&common::code_file(&log.code), Vec::new(), Path::new("code")).unwrap();
-    let stream = interval.stream.len();
+    let stream: usize = interval.replayed().iter().map(|piece| piece.len()).sum();
     let segments = [Segment { thread: 0, until: 7 }, Segment { thread: 0, until: u64::MAX }];
     let bytes = common::package(&[(Tid(9), vec![interval])], &store, &segments);
     let expected = [

@@ -133,7 +133,7 @@ fn a_sound_log_has_no_findings() {
     sound().write(folder.path());
     let report = checked(folder.path());
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
-    assert_eq!((report.intervals, report.records), (2, 35));
+    assert_eq!((report.intervals, report.records), (2, 37));
 }
 
 #[test]
@@ -212,6 +212,13 @@ const MORE: &[Edit] = &[
     (Invariant::AddressRange, |log| {
         let last = records(log, 1, 0).len() - 1;
         records(log, 1, 0).insert(last, Record::Snapshot { addr: Addr(u64::MAX - 1), bytes: &[1] });
+    }),
+    (Invariant::AddressRange, |log| {
+        let last = records(log, 1, 0).len() - 1;
+        records(log, 1, 0).insert(last, Record::Zeros { addr: Addr(0x1000), len: Addr::USER_END });
+    }),
+    (Invariant::EndingPlace, |log| {
+        records(log, 1, 0).insert(1, Record::Omitted { addr: Addr(0x1000), len: 1 });
     }),
     (Invariant::SyscallData, |log| {
         let Record::SyscallData { arg, .. } = &mut records(log, 0, 1)[0] else { panic!("no SYSCALL_DATA") };

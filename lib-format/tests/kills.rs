@@ -65,7 +65,7 @@ const KILLED: &[KilledState] = &[
         },
         |log| change(log, SECOND, |file| file.truncate(file.len() - 5)),
         &[Invariant::FrameWhole],
-        &[2, 28, 7],
+        &[2, 28, 9],
     ),
     (
         "frame-written-tail-old",
@@ -75,7 +75,7 @@ const KILLED: &[KilledState] = &[
         },
         |_| {},
         &[],
-        &[2, 28, 7],
+        &[2, 28, 9],
     ),
     (
         "tail-in-use",
@@ -152,7 +152,7 @@ const KILLED: &[KilledState] = &[
         },
         |log| change(log, FIRST, |file| file.truncate(file.len() - 5)),
         &[Invariant::FrameWhole],
-        &[2, 28, 7],
+        &[2, 28, 9],
     ),
     (
         "next-interval-new",
@@ -199,7 +199,7 @@ const KILLED: &[KilledState] = &[
         |_| {},
         |log| std::fs::write(log.join(TAIL), [0; 4096]).unwrap(),
         &[Invariant::HeaderWhole],
-        &[2, 28, 7],
+        &[2, 28, 9],
     ),
     ("next-interval-missing", |log| drop(log.threads[0].intervals.pop()), |_| {}, &[Invariant::EndReason], &[1, 28]),
     (
@@ -217,30 +217,30 @@ const KILLED: &[KilledState] = &[
         |_| {},
         |log| std::fs::write(log.join(CODE.to_owned() + ".new"), b"BUGNET").unwrap(),
         &[],
-        &[2, 28, 7],
+        &[2, 28, 9],
     ),
     (
         "modules-new",
         |_| {},
         |log| std::fs::write(log.join(MODULES.to_owned() + ".new"), b"{").unwrap(),
         &[],
-        &[2, 28, 7],
+        &[2, 28, 9],
     ),
     (
         "code-store-cut",
         |log| log.code.push(Addr(0x5000)),
         |log| change(log, CODE, |file| file.truncate(file.len() - 3)),
         &[Invariant::FrameWhole],
-        &[2, 28, 7],
+        &[2, 28, 9],
     ),
     (
         "modules-cut",
         |_| {},
         |log| change(log, MODULES, |file| file.extend("{\"base\": \"\u{e9}".bytes().take(11))),
         &[Invariant::ModuleLine],
-        &[2, 28, 7],
+        &[2, 28, 9],
     ),
-    ("meta-new", |_| {}, |log| std::fs::write(log.join("recording.json.new"), "{").unwrap(), &[], &[2, 28, 7]),
+    ("meta-new", |_| {}, |log| std::fs::write(log.join("recording.json.new"), "{").unwrap(), &[], &[2, 28, 9]),
 ];
 
 #[test]

@@ -52,6 +52,8 @@ pub fn record(record: &Record<'_>) -> String {
         }
         Record::SyscallData { arg, bytes } => format!("argument {arg} points to {}", text(bytes)),
         Record::Snapshot { addr, bytes } => format!("snapshot of {} bytes at {addr}", bytes.len()),
+        Record::Zeros { addr, len } => format!("snapshot of {len} zeros at {addr}"),
+        Record::Omitted { addr, len } => format!("snapshot without {len} bytes at {addr}"),
         Record::Reach { addr, len } => format!("reach of {len} bytes from {addr}"),
         Record::Note { text } => format!("note: {}", text.escape_debug()),
         Record::End { reason, regs, .. } => format!("end at {:#x}: {}", regs.rip, end_reason(reason)),
@@ -176,6 +178,8 @@ mod tests {
             ),
             (Record::SyscallData { arg: 1, bytes: b"a\n\"\x1b" }, r#"argument 1 points to "a\n\"\x1b""#),
             (Record::Snapshot { addr: Addr(0x20), bytes: b"abc" }, "snapshot of 3 bytes at 0x20"),
+            (Record::Zeros { addr: Addr(0x1000), len: 8192 }, "snapshot of 8192 zeros at 0x1000"),
+            (Record::Omitted { addr: Addr(0x3000), len: 4096 }, "snapshot without 4096 bytes at 0x3000"),
             (Record::Reach { addr: Addr(0x40000000), len: 32 }, "reach of 32 bytes from 0x40000000"),
             (Record::Note { text: "tab\there" }, "note: tab\\there"),
             (Record::End { delta, reason: signal, regs }, "end at 0x1000: killed by SIGSEGV, SEGV_MAPERR, address 0x8"),

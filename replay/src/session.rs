@@ -55,7 +55,9 @@ impl Session {
     /// The process cannot be started or set up.
     pub fn start(tools: &Tools, log: &Log, id: IntervalId, interval: &Interval) -> Result<Self> {
         let used = Used::of(interval, log.code(id.thread.pid)?.as_ref());
-        Self::start_in(tools, log, id, interval, used.window(), used)
+        let mut session = Self::start_in(tools, log, id, interval, used.window(), used)?;
+        session.know(Snapshots::of(interval));
+        Ok(session)
     }
 
     fn start_in(
@@ -68,12 +70,13 @@ impl Session {
     ) -> Result<Self> {
         let code = log.code(id.thread.pid)?;
         let head = package::encode_head(id.thread.tid, interval, &code, CodeSeq(0));
-        let process = Process::start(tools, id, Package::of(&[&head, &interval.stream])?, window)?;
+        let [records, end] = interval.replayed();
+        let process = Process::start(tools, id, Package::of(&[&head, records, end])?, window)?;
         Ok(Self::at_start(process, id, interval, window, used))
     }
 
     /// As [`Self::start`], with the replay process that another session leaves behind, if it will do: it has the code
-    /// already, in the code cache, too.
+    /// already, in the code cache, too. Of the end's memory, the session knows what replay does.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -84,15 +87,16 @@ impl Session {
         id: IntervalId,
         interval: &Interval,
     ) -> Result<Self> {
-        let Some(before) = before else { return Self::start(tools, log, id, interval) };
         let used = Used::of(interval, log.code(id.thread.pid)?.as_ref());
+        let Some(before) = before else { return Self::start_in(tools, log, id, interval, used.window(), used) };
         // A window that nothing pointed into for long is one that the next intervals leave free, too.
         let all = used.and(&before.used);
         if before.leaves_process_for(id, interval) && used.leaves(before.window) {
             let Self { mut process, code: known, window, .. } = before;
             let head = package::encode_head(id.thread.tid, interval, &*log.code(id.thread.pid)?, known);
+            let [records, end] = interval.replayed();
             // Whatever the interval before has done to the process, this one is not to suffer.
-            if process.next(id, &[&head, &interval.stream]).is_ok() {
+            if process.next(id, &[&head, records, end]).is_ok() {
                 return Ok(Self::at_start(process, id, interval, window, all));
             }
         }
@@ -117,7 +121,7 @@ impl Session {
             Record::End { reason, .. } => Some((placed.position, reason)),
             _ => None,
         });
-        let (counts, snapshots, code) = (Counts::default(), Snapshots::of(interval), interval.last_code_seq());
+        let (counts, snapshots, code) = (Counts::default(), Snapshots::default(), interval.last_code_seq());
         let before = interval.header.instructions_before;
         Self {
             id,
@@ -299,6 +303,11 @@ impl Session {
         Ran { position: self.position_of(run.position).0, writers, ..run }
     }
 
+    /// What the log holds of memory at the end of the interval's process, where the interval's end is that.
+    pub(crate) fn know(&mut self, snapshots: Snapshots) {
+        self.snapshots = snapshots;
+    }
+
     /// The error for a divergence at [`Self::position`].
     pub(crate) fn diverged(&self, what: String) -> ReplayError {
         ReplayError::Diverged { interval: self.id, position: self.position, what }
@@ -321,10 +330,9 @@ impl Memory for Session {
             let Some(at) = addr.0.checked_add(out.len() as u64) else { break };
             let mut ask = left.min(MAX_READ);
             if self.stop == Some(Stop::End) {
-                let known = self.snapshots.at(at);
+                let known = self.snapshots.at(at, ask);
                 if !known.is_empty() {
-                    let take = usize::try_from(left).map_or(known.len(), |left| left.min(known.len()));
-                    out.extend_from_slice(&known[..take]);
+                    out.extend_from_slice(&known);
                     continue;
                 }
                 ask = ask.min(self.snapshots.next_after(at).map_or(u64::MAX, |next| next - at));
@@ -351,10 +359,9 @@ impl Memory for Session {
             let Some(at) = addr.0.checked_add(out.len() as u64) else { break };
             let mut ask = left.min(MAX_READ);
             if self.stop == Some(Stop::End) {
-                let known = self.snapshots.at(at);
+                let known = self.snapshots.at(at, ask);
                 if !known.is_empty() {
-                    let take = usize::try_from(left).map_or(known.len(), |left| left.min(known.len()));
-                    out.extend(known[..take].iter().copied().map(Some));
+                    out.extend(known.iter().copied().map(Some));
                     continue;
                 }
                 ask = ask.min(self.snapshots.next_after(at).map_or(u64::MAX, |next| next - at));

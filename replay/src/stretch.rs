@@ -69,7 +69,8 @@ impl Stretch {
         for thread in &self.threads.threads {
             for interval in &thread.intervals {
                 let id = IntervalId { thread: thread.id, interval: interval.number };
-                writer.write_all(&log.interval(id)?.stream).map_err(failed())?;
+                let interval = log.interval(id)?;
+                interval.replayed().iter().try_for_each(|piece| writer.write_all(piece)).map_err(failed())?;
             }
         }
         writer.finish().map_err(failed())

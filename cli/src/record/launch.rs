@@ -57,6 +57,8 @@ pub struct LoggerOptions<'a> {
     pub check_every: u64,
     /// `--cpu`.
     pub cpu: &'a str,
+    /// When memory is kept at the end of a process, as the logger calls it, and how many bytes at most.
+    pub snapshot: (&'a str, u64),
     /// Whether the program's children are recorded, and programs that take its place.
     pub follow: bool,
     /// The limit of the stack in bytes, if the program starts in a low layout, which needs another.
@@ -67,12 +69,14 @@ impl LoggerOptions<'_> {
     /// The client's option string. DynamoRIO splits it at spaces, so the path is percent-encoded.
     fn encode(&self) -> String {
         let mut options = format!(
-            "-log {} -interval {} -keep {} -check-every {} -cpu {} -follow {}",
+            "-log {} -interval {} -keep {} -check-every {} -cpu {} -snapshot {} -snapshot-limit {} -follow {}",
             percent_encode(self.log),
             self.interval,
             self.keep,
             self.check_every,
             self.cpu,
+            self.snapshot.0,
+            self.snapshot.1,
             u8::from(self.follow)
         );
         if let Some(limit) = self.stack_limit {
@@ -261,7 +265,17 @@ mod tests {
     use super::*;
 
     fn logger_options(log: &Path) -> LoggerOptions<'_> {
-        LoggerOptions { log, interval: 10, keep: 2, check_every: 3, cpu: "host", follow: true, stack_limit: None }
+        let snapshot = ("crashes", 4096);
+        LoggerOptions {
+            log,
+            interval: 10,
+            keep: 2,
+            check_every: 3,
+            cpu: "host",
+            snapshot,
+            follow: true,
+            stack_limit: None,
+        }
     }
 
     fn options_for(logger: &str) -> Result<String, RecordError> {
@@ -275,7 +289,8 @@ mod tests {
             options_for("/opt/my tools/liblogger.so").unwrap(),
             "-code_api -stack_size 128K -signal_stack_size 64K -sandbox_writable -disable_rseq -max_bb_instrs 100 \
              -disable_traces -inline_bb_ibl -no_follow_children -no_guard_pages -vmheap_size 1792M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K \
-             -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host -follow 1'"
+             -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host \
+             -snapshot crashes -snapshot-limit 4096 -follow 1'"
         );
     }
 

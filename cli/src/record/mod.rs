@@ -163,11 +163,23 @@ fn prepare(
         keep: args.keep,
         check_every: args.check_every,
         cpu: args.cpu.name(),
+        snapshot: snapshot(args),
         follow: !args.no_follow,
         stack_limit: low_layout::wanted(&program.elf),
     };
     let execution = Execution::recorded(program, &dynamorio, &logger, &options, inherited.limits())?;
     Ok(Ok(Prepared { packing, writing: lock::writing(log), execution, logger }))
+}
+
+/// When memory is kept at the end of a process, as the logger calls it, and how many bytes at most.
+fn snapshot(args: &RecordArgs) -> (&'static str, u64) {
+    /// Most bytes where a signal kills a process.
+    const OF_CRASH: u64 = 64 << 20;
+    match (args.snapshot, args.no_snapshot) {
+        (Some(limit), _) => ("all", limit),
+        (None, true) => ("none", 0),
+        (None, false) => ("crashes", OF_CRASH),
+    }
 }
 
 /// Runs a program without recording it. The folder has room for a log that says so, if there is one.

@@ -1,10 +1,12 @@
 //! The line at the end of a recording.
 
 use crate::failure::complain;
+use crate::info::Kept;
 use bugnet_format::folder::{Ending, Recording};
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::source::Source;
-use bugnet_format::types::Tid;
+use bugnet_format::types::{ProcessId, Tid};
+use bugnet_replay::memory::Amount;
 use indicatif::{HumanBytes, HumanCount};
 use std::path::Path;
 
@@ -38,6 +40,8 @@ pub struct Totals {
     pub threads: u64,
     /// Why a thread's log ends before the thread did.
     pub incomplete: Vec<String>,
+    /// The processes of whose memory at the end not all was kept.
+    pub left_out: Vec<(ProcessId, Amount)>,
 }
 
 impl Totals {
@@ -55,6 +59,11 @@ impl Totals {
             let Some(last) = thread.intervals.last() else { continue };
             let interval = thread.interval(*last)?;
             let Some(end) = interval.records().flatten().last() else { continue };
+            let mut memory = Amount::default();
+            interval.ending().flatten().for_each(|placed| memory.add(&placed.record));
+            if memory.omitted > 0 {
+                totals.left_out.push((thread.pid, memory));
+            }
             totals.instructions += interval.header.instructions_before + end.position.0;
             let Record::End { reason, .. } = end.record else {
                 lacks_end = lacks_end.or(Some(thread.tid).filter(|_| unexplained == Some(thread.pid)));
@@ -89,6 +98,9 @@ pub fn print(log: &Path, ending: &Ending) {
     for why in &totals.incomplete {
         complain(&format_args!("warning: {why}"));
     }
+    for (process, memory) in &totals.left_out {
+        complain(&format_args!("memory of process {process} at its end: {}", Kept(*memory)));
+    }
     complain(&line(log, ending, &totals, Source::from(log).size(log)));
 }
 
@@ -110,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_line() {
-        let totals = Totals { instructions: 1_234_567, intervals: 1, threads: 1, incomplete: Vec::new() };
+        let totals = Totals { instructions: 1_234_567, intervals: 1, threads: 1, ..Totals::default() };
         assert_eq!(
             line(Path::new("/logs/ls-0"), &Ending::Killed { signal: 11 }, &totals, 2048),
             "1,234,567 instructions in 1 interval, 2.00 KiB, killed by SIGSEGV: /logs/ls-0"

@@ -18,6 +18,7 @@ use bugnet_format::types::{Addr, IntervalNo, Position};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a thread needs once there are others.
 pub(super) struct Ownership {
@@ -156,6 +157,38 @@ impl Thread {
         }
     }
 
+    /// The thread ends the process at this position, and waits until no other one executes anything more that accesses memory.
+    /// `false` if one does not come so far in time: the kernel keeps it in the middle of an access, or somebody has stopped it.
+    pub fn hold_others(&self, position: u64) -> bool {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let Some(peer) = self.peer() else { return true };
+        // Who waits for this one need not.
+        self.leave(position);
+        // From the first departure on, a thread gets hold of nothing more; what it had until then, it loses before the second.
+        (0..2).all(|_| {
+            process::get().exit(peer.index);
+            peer::await_departures(peer.index, PATIENCE)
+        })
+    }
+
+    /// Whether no other thread is left. Where several end at the same moment, none may find out.
+    pub fn is_last(&self) -> bool {
+        self.peer().is_none_or(|_| peer::living_count() == 1)
+    }
+
+    /// The thread is about to be in the kernel, or to wait, with this stack pointer.
+    pub fn note_stack(&self, pointer: u64) {
+        if let Some(peer) = self.peer() {
+            peer.note_stack(pointer);
+        }
+    }
+
+    /// The stack pointers of the other threads, as far as they are known.
+    pub fn other_stacks(&self) -> Vec<u64> {
+        let Some(me) = self.peer() else { return Vec::new() };
+        peer::living().iter().filter(|peer| peer.index != me.index).filter_map(|peer| peer.stack()).collect()
+    }
+
     /// Another thread ends the process, and this one with it.
     fn end_here(&mut self, position: u64) -> ! {
         self.stop(position, EndReason::Terminated, RegisterFile::unknown());
@@ -178,12 +211,14 @@ impl Thread {
             wants.add(*address, *len, *writes);
         }
         let (now, context, recording) = (self.moment(position), self.context, self.recording());
+        let stack = self.saved.gpr[usize::from(Gpr::RSP.0)];
         let Some(Ownership { permissions, peer, .. }) = &mut self.ownership else { return };
         if wants.are_held(permissions) {
             return;
         }
         match peer {
             Some(peer) if recording && !process::get().over() => {
+                peer.note_stack(stack);
                 let Some(found) = coherence::acquire(peer, permissions, &wants, now, context) else {
                     self.follow_end();
                     return;
@@ -191,6 +226,10 @@ impl Thread {
                 self.depend(position, &found);
                 if let Some(Ownership { permissions, .. }) = &mut self.ownership {
                     permissions.give_back(found);
+                }
+                // While it waited for others, it counted as departed.
+                if process::get().exiting() {
+                    self.end_here(position);
                 }
             }
             // Nobody asks any more who did what.

@@ -65,6 +65,8 @@ impl Engine {
             Record::Dependency { .. }
             | Record::SyscallData { .. }
             | Record::Snapshot { .. }
+            | Record::Zeros { .. }
+            | Record::Omitted { .. }
             | Record::Reach { .. }
             | Record::Note { .. } => {}
         }

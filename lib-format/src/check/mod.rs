@@ -73,7 +73,7 @@ invariants! {
     LoadOrdinal "load-ordinal" "the LOADs of an instruction ascend by ordinal and offset and do not overlap",
     OpaqueLast "opaque-last" "a SYSCALL or SPECIAL is the last record at its position",
     SyscallData "syscall-data" "a SYSCALL_DATA names one of six arguments; a SYSCALL, SIGNAL or END follows, with no more than MEMORY between",
-    EndingPlace "ending-place" "a SNAPSHOT or REACH comes just before the END",
+    EndingPlace "ending-place" "SNAPSHOT, ZEROS, OMITTED and REACH come just before the END",
     AddressRange "address-range" "memory lies in the user half of the address space",
     RegistersKnown "registers-known" "all registers but arithmetic flags are known where an interval begins or goes over into the next",
     CodePage "code-page" "code pages are numbered from 1, or behind those of the process that was forked, without gaps unless only the last intervals are kept, and lie at a page's address",

@@ -36,7 +36,7 @@ struct Before {
     opaque: Option<Position>,
     /// Where a `SYSCALL_DATA` stands whose `SYSCALL` has not come.
     data: Option<usize>,
-    /// Where a `SNAPSHOT` stands after which no `END` has come.
+    /// Where a record about the ending stands after which no `END` has come.
     ending: Option<usize>,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn check_stream(
 fn check_record(placed: &Placed<'_>, before: &mut Before, file: &Path, report: &mut Report) {
     let Placed { offset, position, record } = placed;
     let at = *offset as u64;
-    let of_the_ending = matches!(record, Record::Snapshot { .. } | Record::Reach { .. });
+    let of_the_ending = record.is_of_ending();
     if let Some(ending) = before.ending
         && !of_the_ending
         && !matches!(record, Record::Note { .. } | Record::End { .. })
@@ -153,7 +153,7 @@ fn check_record(placed: &Placed<'_>, before: &mut Before, file: &Path, report: &
             before.ending = Some(*offset);
             check_range(*addr, bytes.len() as u64, at, file, report);
         }
-        Record::Reach { addr, len } => {
+        Record::Reach { addr, len } | Record::Zeros { addr, len } | Record::Omitted { addr, len } => {
             before.ending = Some(*offset);
             check_range(*addr, *len, at, file, report);
         }

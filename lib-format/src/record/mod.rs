@@ -38,6 +38,8 @@ pub mod tag {
     pub const SNAPSHOT: u8 = 0x22;
     pub const NOTE: u8 = 0x23;
     pub const REACH: u8 = 0x24;
+    pub const ZEROS: u8 = 0x25;
+    pub const OMITTED: u8 = 0x26;
     pub const END: u8 = 0x2f;
     pub const LOAD: u8 = 0x80;
 }
@@ -159,13 +161,27 @@ pub enum Record<'a> {
         /// What stood there.
         bytes: &'a [u8],
     },
-    /// Memory as it was at the end of the thread (stack of a crash): readable at the end of replay, where
-    /// replay itself has not touched it.
+    /// Memory of the process as it was at the end of the thread: readable at the end of replay.
     Snapshot {
         /// Address of the first byte.
         addr: Addr,
         /// The bytes.
         bytes: &'a [u8],
+    },
+    /// Memory that held nothing but zeros at the end of the thread; otherwise as [`Record::Snapshot`].
+    Zeros {
+        /// Address of the first byte.
+        addr: Addr,
+        /// Bytes, not zero.
+        len: u64,
+    },
+    /// Memory that the process had at the end of the thread and that is in no [`Record::Snapshot`], as there would have been too
+    /// many.
+    Omitted {
+        /// Address of the first byte.
+        addr: Addr,
+        /// Bytes, not zero.
+        len: u64,
     },
     /// A sentence for people, a warning of the logger for example.
     Note {
@@ -207,14 +223,21 @@ impl<'a> Record<'a> {
             | Self::Dependency { delta, .. }
             | Self::End { delta, .. } => *delta,
             Self::Checkpoint { .. } => 0,
-            Self::SyscallData { .. } | Self::Snapshot { .. } | Self::Note { .. } | Self::Reach { .. } => 0,
+            Self::SyscallData { .. } | Self::Note { .. } => 0,
+            Self::Snapshot { .. } | Self::Zeros { .. } | Self::Omitted { .. } | Self::Reach { .. } => 0,
         }
     }
 
     /// Whether the record has a position of its own; the others belong to the record before or behind them.
     #[must_use]
     pub fn has_position(&self) -> bool {
-        !matches!(self, Self::SyscallData { .. } | Self::Snapshot { .. } | Self::Note { .. } | Self::Reach { .. })
+        !matches!(self, Self::SyscallData { .. } | Self::Note { .. }) && !self.is_of_ending()
+    }
+
+    /// Whether it is about an interval's end, and stands just before its [`Record::End`].
+    #[must_use]
+    pub fn is_of_ending(&self) -> bool {
+        matches!(self, Self::Snapshot { .. } | Self::Zeros { .. } | Self::Omitted { .. } | Self::Reach { .. })
     }
 
     /// Appends the record's bytes.
@@ -290,15 +313,13 @@ impl<'a> Record<'a> {
                 out.extend_from_slice(&addr.0.to_le_bytes());
                 put_bytes(out, bytes);
             }
+            Self::Zeros { addr, len } => put_part(out, tag::ZEROS, *addr, *len),
+            Self::Omitted { addr, len } => put_part(out, tag::OMITTED, *addr, *len),
             Self::Note { text } => {
                 out.push(tag::NOTE);
                 put_bytes(out, text.as_bytes());
             }
-            Self::Reach { addr, len } => {
-                out.push(tag::REACH);
-                put_varint(out, addr.0);
-                put_varint(out, *len);
-            }
+            Self::Reach { addr, len } => put_part(out, tag::REACH, *addr, *len),
             Self::End { delta, reason, regs } => {
                 out.push(tag::END);
                 put_varint(out, *delta);
@@ -307,4 +328,11 @@ impl<'a> Record<'a> {
             }
         }
     }
+}
+
+/// Appends a record about a part of the address space.
+fn put_part(out: &mut Vec<u8>, tag: u8, addr: Addr, len: u64) {
+    out.push(tag);
+    put_varint(out, addr.0);
+    put_varint(out, len);
 }

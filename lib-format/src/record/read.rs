@@ -137,11 +137,16 @@ impl<'a> Records<'a> {
             }
             tag::NOTE => Record::Note { text: text(r)? },
             tag::REACH => {
-                let (addr, len) = (r.varint()?, r.varint()?);
-                if len == 0 || addr.checked_add(len).is_none() {
-                    return Err(WireError("no part of the address space"));
-                }
-                Record::Reach { addr: Addr(addr), len }
+                let (addr, len) = part(r)?;
+                Record::Reach { addr, len }
+            }
+            tag::ZEROS => {
+                let (addr, len) = part(r)?;
+                Record::Zeros { addr, len }
+            }
+            tag::OMITTED => {
+                let (addr, len) = part(r)?;
+                Record::Omitted { addr, len }
             }
             tag::END => Record::End {
                 delta: r.varint()?,
@@ -171,6 +176,15 @@ fn memory<'a>(r: &mut Reader<'a>) -> Result<(Addr, &'a [u8]), WireError> {
         Some(_) => Ok((Addr(addr), bytes)),
         None => Err(WireError("memory beyond the top of the address space")),
     }
+}
+
+/// Where a part of the address space begins, and how many bytes it has.
+fn part(r: &mut Reader<'_>) -> Result<(Addr, u64), WireError> {
+    let (addr, len) = (r.varint()?, r.varint()?);
+    if len == 0 || addr.checked_add(len).is_none() {
+        return Err(WireError("no part of the address space"));
+    }
+    Ok((Addr(addr), len))
 }
 
 impl<'a> Iterator for Records<'a> {

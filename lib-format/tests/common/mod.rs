@@ -216,6 +216,8 @@ pub fn sample() -> Log {
         },
         Record::Code { delta: 90, seq: CodeSeq(3) },
         Record::Snapshot { addr: Addr(0x7fff_ffff_d000), bytes: &[3; 100] },
+        Record::Zeros { addr: Addr(0x40_5000), len: 0x3000 },
+        Record::Omitted { addr: Addr(0x7f00_0000_0000), len: 0x1000_0000 },
         Record::Reach { addr: Addr(0x7fc0_0000_0000), len: 0x4000_0000 },
         end(7, EndReason::Signal { signo: 11, code: 1, addr: Addr(8) }, 3),
     ];
@@ -295,6 +297,10 @@ pub fn package(threads: &[(Tid, Vec<Decoded>)], code: &CodeStore, segments: &[Se
     };
     let mut out = Vec::new();
     write_head(&mut out, &threads.iter().map(outline).collect::<Vec<_>>(), code, CodeSeq(0), segments).unwrap();
-    threads.iter().flat_map(|(_, intervals)| intervals).for_each(|interval| out.extend_from_slice(&interval.stream));
+    threads
+        .iter()
+        .flat_map(|(_, intervals)| intervals)
+        .flat_map(Decoded::replayed)
+        .for_each(|piece| out.extend_from_slice(piece));
     out
 }

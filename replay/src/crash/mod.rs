@@ -165,6 +165,7 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
     let id = IntervalId { thread, interval: end.interval };
     let code = log.code(thread.pid)?;
     let mut stacks = Stacks::new(log, thread.pid)?;
+    let snapshots = Snapshots::of_process(log, thread.pid)?;
     let mut missing = Vec::new();
     let mut frames = None;
     let (mut output, mut others, mut before) = (Vec::new(), Vec::new(), Vec::new());
@@ -175,11 +176,13 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
             stacks.add_waiting(log, *thread, *interval)?;
         }
         let is_tracked = end.position.0 <= limits.tracked;
-        if !is_tracked {
+        // A part that every thread has and that is no stack.
+        let is_all_kept = !snapshots.at(end.regs.fs_base, 1).is_empty() && snapshots.omitted() == 0;
+        if !is_tracked && !is_all_kept {
             missing
                 .push("zeros in memory beside the stack: the last interval is long, and these count as unknown".into());
         }
-        let replayed = replay_to_end(tools, log, id, is_tracked).and_then(|mut session| {
+        let replayed = replay_to_end(tools, log, id, is_tracked, &snapshots).and_then(|mut session| {
             // Replay knows what the recorder could not where the signal struck: flags, x87 state, dead registers.
             let regs = session.regs().clone();
             Ok((stacks.look(thread, &regs, &mut session)?, regs))
@@ -196,8 +199,8 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
             Ok(pieces) => output = join(pieces),
             Err(error) => missing.push(format!("the program's output: {error}")),
         }
-        others = threads::others(tools, log, &threads, limits, &mut stacks, &mut missing)?;
-        if !threads.is_empty() {
+        others = threads::others(tools, log, &threads, limits, &snapshots, &mut stacks, &mut missing)?;
+        if !threads.is_empty() && !is_all_kept {
             missing.push(
                 "whether other threads have changed memory since a thread last saw it: values beside its own stack are as \
                  that thread saw them"
@@ -205,11 +208,16 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
             );
         }
     } else {
-        missing.push("memory beside the stack and the program's output, since nothing was replayed".into());
+        let what = if snapshots.is_empty() { "memory and the program's output" } else { "the program's output" };
+        missing.push(format!("{what}, since nothing was replayed"));
+    }
+    if snapshots.omitted() > 0 {
+        let omitted = snapshots.omitted();
+        missing.push(format!("{omitted} bytes of memory at the end, of which record --snapshot=LIMIT keeps more"));
     }
     let frames = match frames {
         Some(frames) => frames,
-        None => stacks.look(thread, &end.regs, &mut end.snapshots.clone())?,
+        None => stacks.look(thread, &end.regs, &mut snapshots.clone())?,
     };
     let mut waiting = locks::waiting(&frames, thread, &stacks);
     for waiting in waiting.iter_mut().chain(others.iter_mut().filter_map(|other| other.waiting.as_mut())) {
@@ -263,7 +271,6 @@ struct End {
     instructions: u64,
     signal: Signal,
     regs: RegisterFile,
-    snapshots: Snapshots,
     /// The stack pointer at the interval's start.
     stack_before: u64,
     code_seq: bugnet_format::types::CodeSeq,
@@ -286,7 +293,6 @@ impl End {
             instructions: read.header.instructions_before.saturating_add(placed.position.0),
             signal: Signal { number, name: signal::name(number), code, code_name, meaning, address },
             regs: *regs,
-            snapshots: Snapshots::of(&read),
             stack_before: stack_at_start(&read),
             code_seq: instruction::code_seq_at_end(&read),
         }))
@@ -300,8 +306,10 @@ fn stack_at_start(interval: &Interval) -> u64 {
     }
 }
 
-fn replay_to_end(tools: &Tools, log: &Log, id: IntervalId, is_tracked: bool) -> Result<Session> {
+/// The last interval of a thread at its end, which is that of its process.
+fn replay_to_end(tools: &Tools, log: &Log, id: IntervalId, is_tracked: bool, snapshots: &Snapshots) -> Result<Session> {
     let mut session = Session::open(tools, log, id)?;
+    session.know(snapshots.clone());
     if is_tracked {
         session.track()?;
     }

@@ -5,6 +5,7 @@ use super::{Limits, Stacks, replay_to_end};
 use crate::backtrace::Frame;
 use crate::error::Result;
 use crate::log::{IntervalId, Log, ThreadId};
+use crate::memory::Snapshots;
 use crate::syscall::last_calls;
 use crate::tools::Tools;
 use bugnet_format::record::{EndReason, Record};
@@ -52,6 +53,7 @@ pub(super) fn others(
     log: &Log,
     threads: &[(ThreadId, IntervalNo, Position)],
     limits: Limits,
+    snapshots: &Snapshots,
     stacks: &mut Stacks,
     missing: &mut Vec<String>,
 ) -> Result<Vec<OtherThread>> {
@@ -59,10 +61,11 @@ pub(super) fn others(
     let mut found = Vec::new();
     for &(thread, interval, position) in threads.iter().take(most) {
         let id = IntervalId { thread, interval };
-        let replayed = replay_to_end(tools, log, id, position.0 <= limits.tracked).and_then(|mut session| {
-            let regs = session.regs().clone();
-            stacks.look(thread, &regs, &mut session)
-        });
+        let replayed =
+            replay_to_end(tools, log, id, position.0 <= limits.tracked, snapshots).and_then(|mut session| {
+                let regs = session.regs().clone();
+                stacks.look(thread, &regs, &mut session)
+            });
         let backtrace = replayed.unwrap_or_else(|error| {
             missing.push(format!("the stack of thread {}: {error}", thread.tid));
             Vec::new()
