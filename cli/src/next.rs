@@ -11,12 +11,16 @@ pub struct Step {
     pub what: &'static str,
 }
 
-/// What to do next about a crash of the log at this path. The one place to name a debugger in, once there is one.
+/// What to do next about a crash of the log at this path.
 pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
     let log = quoted(&log.display().to_string());
     let (process, thread, interval) = (crash.thread.pid, crash.thread.tid, crash.interval);
     let mut steps = vec![
         Step { command: format!("bugnet replay -p {process} {log}"), what: "verify that it replays exactly" },
+        Step {
+            command: format!("bugnet debug -p {process} {log}"),
+            what: "gdb, there; it goes backwards, too (reverse-continue, reverse-step ...)",
+        },
         Step {
             command: format!("bugnet at end -p {process} {log}"),
             what: "look around there; other positions work, too",

@@ -17,7 +17,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-replay-host", &[]),
     ("bugnet-debuginfo", &[]),
     ("bugnet-replay", &["bugnet-debuginfo", "bugnet-format"]),
-    ("bugnet", &["bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"]),
+    ("bugnet-debugger", &["bugnet-format", "bugnet-replay"]),
+    ("bugnet", &["bugnet-debugger", "bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"]),
     ("bugnet-tests", &["bugnet-format", "bugnet-replay"]),
     ("spec-harness", &["bugnet-replay", "bugnet-tests"]),
 ];
