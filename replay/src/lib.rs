@@ -6,7 +6,6 @@
 //! | its processes, and how each ended | [`tree`] |
 //! | find the programs and libraries that replay needs | [`tools::Tools`] |
 //! | run one interval, look at registers and memory | [`session::Session`] |
-//! | go to any position of a thread, forwards or backwards | [`timeline::Timeline`] |
 //! | go anywhere in the execution of all threads of a process, both ways, and look | [`cursor::Cursor`] |
 //! | what people type (a line, a function, a position) to addresses and moments | [`location`] |
 //! | each time that code ran | [`hits`] |
@@ -50,7 +49,6 @@ pub mod symbols;
 pub mod syscall;
 #[cfg(test)]
 mod testing;
-pub mod timeline;
 pub mod tools;
 pub mod tree;
 pub mod verify;

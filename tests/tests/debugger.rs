@@ -3,10 +3,12 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The line of a test program that holds a text, from 1.
 fn line_with(source: &Path, text: &str) -> Result<usize> {
@@ -259,5 +261,103 @@ fn another_gdb_over_a_socket() -> Result<()> {
     }
     server.kill()?;
     server.wait()?;
+    workshop.done()
+}
+
+/// A gdb that is spoken to as an IDE does (GDB/MI).
+struct Machine {
+    bugnet: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    said: String,
+}
+
+impl Machine {
+    fn start(log: &Path, options: &[&str]) -> Result<Self> {
+        let mut command = Command::new(binary()?);
+        command.arg("debug").args(options).arg(log).args(["--", "-nx", "-i=mi"]);
+        let mut bugnet = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let input = bugnet.stdin.take().context("no stdin")?;
+        let output = BufReader::new(bugnet.stdout.take().context("no stdout")?);
+        Ok(Self { bugnet, input, output, said: String::new() })
+    }
+
+    fn ask(&mut self, command: &str) -> Result<()> {
+        Ok(writeln!(self.input, "{command}")?)
+    }
+
+    /// Reads on to the line that holds this.
+    fn until(&mut self, wanted: &str) -> Result<String> {
+        loop {
+            let mut line = String::new();
+            ensure!(self.output.read_line(&mut line)? > 0, "gdb ended without {wanted}:\n{}", self.said);
+            self.said += &line;
+            if line.contains(wanted) {
+                return Ok(line);
+            }
+        }
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.ask("-gdb-exit")?;
+        ensure!(self.bugnet.wait()?.success(), "{}", self.said);
+        Ok(())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // It fails only if it is gone already.
+        let _ = self.bugnet.kill();
+    }
+}
+
+#[test]
+fn as_an_ide_does() -> Result<()> {
+    let workshop = Workshop::new("debugger-mi")?;
+    let log = recorded(&workshop, "heap_overflow", &[])?;
+    let mut gdb = Machine::start(&log, &[])?;
+    gdb.until("where SIGSEGV killed thread")?;
+    gdb.ask("-break-watch entry->text")?;
+    gdb.until("^done,wpt=")?;
+    gdb.ask("-exec-continue --reverse")?;
+    let stopped = gdb.until("*stopped,reason=\"watchpoint-trigger\"")?;
+    ensure!(stopped.contains("func=\"fill\"") || stopped.contains("func=\"main\""), "{stopped}");
+    gdb.ask("-exec-step --reverse")?;
+    gdb.until("*stopped")?;
+    gdb.ask("-exec-next")?;
+    gdb.until("*stopped")?;
+    gdb.ask("-stack-list-variables --simple-values")?;
+    gdb.until("^done,variables=")?;
+    gdb.end()?;
+    workshop.done()
+}
+
+#[test]
+fn a_long_run_is_interrupted() -> Result<()> {
+    let workshop = Workshop::new("debugger-interrupt")?;
+    let log = recorded(&workshop, "long", &["--interval", "10M"])?;
+    let mut gdb = Machine::start(&log, &["--start"])?;
+    gdb.until("(time @0 of")?;
+    // Which takes long, since each access is looked at.
+    gdb.ask("-data-evaluate-expression $rsp")?;
+    gdb.until("^done,value=")?;
+    gdb.ask("-interpreter-exec console \"awatch *(char *)1\"")?;
+    gdb.until("^done")?;
+    gdb.ask("-exec-continue")?;
+    gdb.until("*running")?;
+    // As a terminal does with Ctrl-C.
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", gdb.bugnet.id()))?;
+    for child in children.split_whitespace() {
+        if fs::read_to_string(format!("/proc/{child}/comm"))?.trim() == "gdb" {
+            kill(Pid::from_raw(child.parse()?), Signal::SIGINT)?;
+        }
+    }
+    let stopped = gdb.until("*stopped")?;
+    ensure!(stopped.contains("signal-name=\"SIGINT\""), "{stopped}");
+    // It goes on from there.
+    gdb.ask("-exec-step-instruction")?;
+    gdb.until("*stopped,reason=\"end-stepping-range\"")?;
+    gdb.end()?;
     workshop.done()
 }
