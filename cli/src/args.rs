@@ -6,7 +6,7 @@ mod questions;
 
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
-pub use questions::{AtArgs, CodeArgs, HitsArgs, LastWriteArgs};
+pub use questions::{AtArgs, CodeArgs, HitsArgs, LastWriteArgs, SyscallsArgs};
 
 use crate::number;
 use crate::record::CpuLevel;
@@ -59,6 +59,7 @@ pub enum Command {
     Debug(DebugArgs),
     Hits(HitsArgs),
     LastWrite(LastWriteArgs),
+    Syscalls(SyscallsArgs),
     Check(CheckArgs),
     Order(OrderArgs),
     Ps(PsArgs),

@@ -53,14 +53,14 @@ pub fn at(args: &AtArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A cursor on the [`chosen`] process.
-pub fn open<'a>(tools: &'a Tools, log: &'a Log, process: &ProcessArg) -> Result<Cursor<'a>, Failure> {
-    Ok(Cursor::open(tools, log, chosen(log, process)?)?)
+/// A cursor on a process, see [`process`].
+pub fn open<'a>(tools: &'a Tools, log: &'a Log, arg: &ProcessArg) -> Result<Cursor<'a>, Failure> {
+    Ok(Cursor::open(tools, log, process(log, arg)?)?)
 }
 
-/// The process to look at: of several that fit, the last; without a choice, the one that crashed.
-pub fn chosen(log: &Log, process: &ProcessArg) -> Result<ProcessId, Failure> {
-    let chosen = selected(log, process)?.and_then(|selected| selected.last().copied());
+/// The process that is meant: of several that fit, the last; without a choice, the one that crashed.
+pub fn process(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
+    let chosen = selected(log, arg)?.and_then(|selected| selected.last().copied());
     let crashed = || crashes(log).map(|crashed| crashed.last().map(|thread| thread.pid));
     let last = || log.threads().map(|thread| thread.pid).last();
     let pid = match chosen {

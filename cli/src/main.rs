@@ -26,6 +26,7 @@ mod record_json;
 mod recordings;
 mod replay;
 mod rm;
+mod syscalls;
 mod terminal;
 
 use args::{Cli, Command};
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Debug(args) => debug::debug(args),
         Command::Hits(args) => hits::hits(args).map(done),
         Command::LastWrite(args) => last_write::last_write(args).map(done),
+        Command::Syscalls(args) => syscalls::syscalls(args).map(done),
         Command::Check(args) => check::check(args),
         Command::Order(args) => order::order(args),
         Command::Ps(args) => ps::ps(args).map(done),

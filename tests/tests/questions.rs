@@ -192,3 +192,59 @@ fn each_time_that_code_ran() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn system_calls_with_what_they_point_at() -> Result<()> {
+    let recorded = Recorded::new("calls", "questions.c", &["-O0"])?;
+    let text = recorded.says(&["syscalls"])?;
+    let expected = [
+        "openat(AT_FDCWD, \"/etc/ld.so.cache\", O_RDONLY|O_CLOEXEC) = ",
+        "PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0) = 0x",
+        "write(4, \"yes\\x00\", 4) = 4\n",
+        "pipe2([3, 4], 0) = 0\n",
+        "read(3, \"yes\\x00\", 4) = 4\n",
+        "{st_mode=S_IF",
+        "rt_sigprocmask(SIG_UNBLOCK, [SIGABRT], NULL, 8) = 0\n",
+        " = -1 ENOENT (No such file or directory)\n",
+        ", SIGABRT) = 0\n",
+    ];
+    has(&text, &expected)?;
+    // In the order in which they were made, each with its position.
+    let some = recorded.says(&["syscalls", "-e", "pipe2,read", "--json"])?;
+    let some: Vec<Value> = some.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let last = some.last().context("no calls")?;
+    ensure!(some.iter().all(|call| call["name"] == "pipe2" || call["name"] == "read"), "{some:?}");
+    ensure!(last["result"] == 4 && last["call"] == "read(3, \"yes\\x00\", 4)", "{last}");
+    let reads = text.lines().find(|line| line.contains("read(3, \"yes")).context("no such line")?;
+    let position = reads.split_whitespace().next().context("no position")?;
+    ensure!(recorded.json(&["at", position])?["time"] == last["time"], "{reads} and {last}");
+    // The records alone have paths and numbers.
+    let records = recorded.says(&["syscalls", "--records"])?;
+    ensure!(records.lines().count() == text.lines().count(), "{records}");
+    has(&records, &[expected[0], "read(3, 0x"])?;
+    has(&recorded.refuses(&["syscalls", "-e", "raed"])?, &["there is no system call raed"])?;
+    recorded.workshop.done()
+}
+
+#[test]
+fn system_calls_of_a_real_program() -> Result<()> {
+    let workshop = Workshop::new("questions-cat")?;
+    let words = "What a program reads is known as far as it looks at it, and no further.\n";
+    fs::write(workshop.path.join("words"), words.repeat(3))?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.path, ["/usr/bin/sort", "words"]);
+    let output = run(&mut job.recorded(&log, &[])?)?;
+    ensure!(output.status.success(), "{}", printed(&output));
+    let said = bugnet(["syscalls"].iter().map(Path::new).chain([log.as_path()]))?;
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    has(
+        &text,
+        &[
+            "openat(AT_FDCWD, \"words\", O_RDONLY",
+            "read(3, \"What a program reads is known as\"..., ",
+            "write(1, \"What a program reads is known as\"..., ",
+            "exit_group(0) = ?\n",
+        ],
+    )?;
+    workshop.done()
+}

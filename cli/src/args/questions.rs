@@ -146,3 +146,37 @@ pub struct HitsArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+/// List the system calls, as strace does
+///
+/// The position at the start of each line is one for `bugnet at` and the other commands. What arguments point at is shown as far as it is
+/// known: what a call has written is known where the program read it before its next call. `?` stands for what is not known, `...` for
+/// more than is shown, and an address for what is not known at all.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet syscalls\n  \
+        bugnet syscalls -e openat,read -p cc1\n  \
+        bugnet syscalls --records          of a long recording, at once\n\n\
+        This replays the process; --records does not.\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct SyscallsArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    /// Only those of this thread
+    #[arg(long, value_name = "T")]
+    pub thread: Option<Tid>,
+    /// Only calls with these names
+    #[arg(short = 'e', long = "only", value_name = "NAME,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// From the records alone, without a replay: thread by thread, with addresses in place of what they point at, but for paths
+    #[arg(long)]
+    pub records: bool,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print a JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}

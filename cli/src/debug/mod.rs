@@ -4,7 +4,7 @@ mod serving;
 mod sysroot;
 
 use crate::args::DebugArgs;
-use crate::at::chosen;
+use crate::at::process;
 use crate::failure::{Failure, complain};
 use crate::find_log::{find_log, tools};
 use bugnet_debugger::image::Image;
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
-    let pid = chosen(&log, &args.process)?;
+    let pid = process(&log, &args.process)?;
     if let Some(address) = &args.serve {
         let mut debuggee = open(args, &tools, &log, pid)?;
         return serving::serve_at(address, &mut debuggee).map(|()| ExitCode::SUCCESS);

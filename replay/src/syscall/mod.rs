@@ -1,9 +1,13 @@
 //! System calls for people: name, arguments, result.
 
+mod list;
+mod names;
+mod shapes;
 mod table;
 
+pub use list::{Listed, Wanted, list, list_recorded};
+
 use crate::crash::code_bytes;
-use crate::describe;
 use crate::error::Result;
 use crate::log::{Log, ThreadId};
 use bugnet_format::code::CodeStore;
@@ -12,6 +16,7 @@ use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{GPR_UNKNOWN, NOTHING_KNOWN, RAX, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Position};
 use serde::Serialize;
+use shapes::{Context, Pointed};
 use std::collections::VecDeque;
 use std::fmt;
 use syscalls::{Errno, Sysno};
@@ -19,6 +24,8 @@ use table::{Arg, Returns, SIGNATURES, Signature};
 
 /// The largest number of an error; results from minus this to -1 are errors.
 const MAX_ERRNO: i64 = 4095;
+/// Longest path, in bytes (the kernel's PATH_MAX).
+const MAX_PATH: u64 = 4096;
 
 /// A system call that the program made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,13 +59,7 @@ pub fn name(number: u64) -> String {
 /// Name and arguments of a system call, as strace would write them. `data` holds what arguments point to.
 #[must_use]
 pub fn call(number: u64, args: &[u64; 6], data: &[(u8, &[u8])]) -> String {
-    let name = name(number);
-    let kinds = signature(&name).map_or([Arg::Hex; 6].as_slice(), |signature| signature.args);
-    let args = args.iter().zip(kinds).enumerate().map(|(i, (value, kind))| {
-        let data = data.iter().find(|(arg, _)| usize::from(*arg) == i).map(|(_, bytes)| *bytes);
-        argument(*kind, *value, data)
-    });
-    format!("{name}({})", args.collect::<Vec<_>>().join(", "))
+    written_out(number, &mut Context { args, result: None, memory: &mut Recorded(data) })
 }
 
 /// The result of a system call: a number, an address, or an error by name.
@@ -152,47 +153,79 @@ fn signature(name: &str) -> Option<&'static Signature> {
     SIGNATURES.iter().find(|signature| signature.name == name)
 }
 
-fn argument(kind: Arg, value: u64, data: Option<&[u8]>) -> String {
+/// What is known of the memory of a call from its records alone: what some arguments point at.
+struct Recorded<'a>(&'a [(u8, &'a [u8])]);
+
+impl Pointed for Recorded<'_> {
+    fn before(&mut self, arg: usize, _: u64, len: u64) -> Vec<Option<u8>> {
+        let data = self.0.iter().find(|(of, _)| usize::from(*of) == arg).map_or(&[][..], |(_, bytes)| *bytes);
+        data.iter().take(usize::try_from(len).unwrap_or(usize::MAX)).copied().map(Some).collect()
+    }
+
+    fn after(&mut self, _: usize, _: u64, _: u64) -> Vec<Option<u8>> {
+        Vec::new()
+    }
+}
+
+/// Name and arguments of a system call.
+fn written_out(number: u64, context: &mut Context<'_>) -> String {
+    let name = name(number);
+    let kinds = signature(&name).map_or([Arg::Hex; 6].as_slice(), |signature| signature.args);
+    let kinds = match (kinds, name.as_str()) {
+        // Without these flags, no mode is looked at.
+        ([fewer @ .., Arg::Octal], "open" | "openat") => {
+            let flags = context.args[fewer.len() - 1];
+            if flags & (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64 == 0 { fewer } else { kinds }
+        }
+        _ => kinds,
+    };
+    let args: Vec<String> = kinds.iter().enumerate().map(|(number, kind)| argument(*kind, number, context)).collect();
+    format!("{name}({})", args.join(", "))
+}
+
+fn argument(kind: Arg, number: usize, context: &mut Context<'_>) -> String {
+    let value = context.args[number];
     let int = value as u32 as i32;
     match kind {
         Arg::DirFd if int == libc::AT_FDCWD => "AT_FDCWD".into(),
         Arg::Fd | Arg::DirFd | Arg::Int => int.to_string(),
-        Arg::Text | Arg::Data | Arg::Pointer if value == 0 => "NULL".into(),
-        Arg::Text => data.map_or_else(
-            || format!("{value:#x}"),
-            |bytes| describe::text(bytes.split(|b| *b == 0).next().unwrap_or(bytes)),
-        ),
-        Arg::Data | Arg::Pointer => data.map_or_else(|| format!("{value:#x}"), describe::text),
+        Arg::Text | Arg::Pointer if value == 0 => "NULL".into(),
+        Arg::Text => path(number, value, context.memory),
+        Arg::In(shape) => context.pointed(number, shape, true, false),
+        Arg::Out(shape) => context.pointed(number, shape, false, true),
+        Arg::InOut(shape) => context.pointed(number, shape, true, true),
         Arg::Unsigned => value.to_string(),
         Arg::Signed => value.cast_signed().to_string(),
-        Arg::Hex => format!("{value:#x}"),
+        Arg::Hex | Arg::Pointer => format!("{value:#x}"),
         Arg::Octal => octal(value),
         Arg::Signal => crate::signal::name(int),
-        Arg::Bits(names) => bits(names, value),
+        Arg::Bits(names) => names::bits(names, value),
+        Arg::Choice(names) => names::number(names, value),
+        Arg::ChoiceAndBits(names, flags, mask) => {
+            let mask = u64::from(mask.cast_unsigned());
+            let choice = names::number(names, value & mask);
+            if value & !mask == 0 {
+                return choice;
+            }
+            // As strace has it.
+            format!("{choice}|{}", names::bits(flags, value & !mask)).replace("|FUTEX_PRIVATE_FLAG", "_PRIVATE")
+        }
+    }
+}
+
+/// A text that ends with a zero byte, in full: paths are what one looks for.
+fn path(arg: usize, addr: u64, memory: &mut dyn Pointed) -> String {
+    let bytes = memory.before(arg, addr, MAX_PATH);
+    let known: Vec<u8> = bytes.iter().map_while(|byte| *byte).take_while(|byte| *byte != 0).collect();
+    let is_whole = bytes.get(known.len()) == Some(&Some(0)) || bytes.len() == known.len();
+    match known.is_empty() && !is_whole || bytes.is_empty() {
+        true => format!("{addr:#x}"),
+        false => format!("\"{}\"{}", known.escape_ascii(), if is_whole { "" } else { "?" }),
     }
 }
 
 fn octal(value: u64) -> String {
     format!("0{value:o}")
-}
-
-fn bits(names: &[(i32, &str)], value: u64) -> String {
-    let mut left = value;
-    let mut set = Vec::new();
-    for (bit, name) in names.iter().filter(|(bit, _)| *bit != 0) {
-        let bit = u64::from(bit.cast_unsigned());
-        if left & bit == bit {
-            left &= !bit;
-            set.push((*name).to_owned());
-        }
-    }
-    if left != 0 {
-        set.push(format!("{left:#x}"));
-    }
-    match (set.is_empty(), names.first()) {
-        (true, Some((_, zero))) => (*zero).to_owned(),
-        _ => set.join("|"),
-    }
 }
 
 #[cfg(test)]
@@ -221,9 +254,9 @@ mod tests {
         };
         assert_eq!(
             text("openat", &[-100i64 as u64, 0x1000, 0o2000001, 0o644], &[(1, b"/etc/x\0")]),
-            r#"openat(AT_FDCWD, "/etc/x", O_WRONLY|O_CLOEXEC, 0644)"#
+            r#"openat(AT_FDCWD, "/etc/x", O_WRONLY|O_CLOEXEC)"#
         );
-        assert_eq!(text("open", &[0x1000, 0], &[]), "open(0x1000, O_RDONLY, 00)");
+        assert_eq!(text("open", &[0x1000, 0], &[]), "open(0x1000, O_RDONLY)");
         assert_eq!(text("write", &[2, 0x2000, 4], &[(1, b"hi\xff\n")]), r#"write(2, "hi\xff\n", 4)"#);
         assert_eq!(
             text("mmap", &[0, 4096, 3, 0x22, u64::MAX, 0], &[]),
@@ -231,7 +264,7 @@ mod tests {
         );
         assert_eq!(text("mprotect", &[0x1000, 1, 0x8000], &[]), "mprotect(0x1000, 1, 0x8000)");
         assert_eq!(text("tgkill", &[5, 6, 11], &[]), "tgkill(5, 6, SIGSEGV)");
-        assert_eq!(text("lseek", &[3, -2i64 as u64, 1], &[]), "lseek(3, -2, 1)");
+        assert_eq!(text("lseek", &[3, -2i64 as u64, 1], &[]), "lseek(3, -2, SEEK_CUR)");
         assert_eq!(text("getpid", &[1, 2, 3], &[]), "getpid()");
         assert_eq!(text("keyctl", &[1, 2], &[]), "keyctl(0x1, 0x2, 0x0, 0x0, 0x0, 0x0)");
         assert_eq!(call(99_999, &[0; 6], &[]), "syscall_99999(0x0, 0x0, 0x0, 0x0, 0x0, 0x0)");
