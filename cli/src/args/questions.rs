@@ -80,7 +80,7 @@ pub struct AtArgs {
 
 /// Show what wrote a variable or some bytes of memory last
 ///
-/// A variable is named as in C: total, list->next->value, table[3].name, *argv[1]. Names mean what they mean at that position: in the
+/// A variable is named as in C: `total`, `list->next->value`, `table[3].name`, `*argv[1]`. Names mean what they mean at that position: in the
 /// innermost frames, up to the first of the program's own; then everywhere; then in the frames outside.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
