@@ -148,7 +148,7 @@ fn all_stand(me: &Arc<Peer>, context: *mut c_void) -> bool {
 }
 
 /// Whether a thread runs, or would if there were a processor for it.
-fn runs(peer: &Peer) -> bool {
+pub fn runs(peer: &Peer) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", peer.tid.id()));
     stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
 }

@@ -16,6 +16,7 @@ mod known;
 
 use crate::coherence::Blocks;
 use crate::coherence::table::Table;
+use crate::epochs;
 use crate::process;
 use crate::shadow;
 use crate::waiting::SLEEP;
@@ -363,13 +364,18 @@ impl Peer {
     }
 }
 
-/// Waits until each thread but this one has departed or is outside; `false` if one has not come so far in time.
-pub fn await_departures(me: Index, most: Duration) -> bool {
+/// Waits until each thread but this one has departed or is outside; `false` if one has not come so far in time, which is longer for one
+/// that runs, or would if there were a processor for it.
+pub fn await_departures(me: Index, most: Duration, most_running: Duration) -> bool {
     let others = living().into_iter().filter(|peer| peer.index != me);
     let called: Vec<Awaited> = others.filter_map(|peer| peer.call(std::iter::empty()).err()).collect();
-    let end = Instant::now() + most;
+    let start = Instant::now();
+    let may_come = |awaited: &Awaited| {
+        let waited = start.elapsed();
+        waited < most || waited < most_running && epochs::runs(&awaited.peer)
+    };
     called.iter().all(|awaited| {
-        while !awaited.has_departed() && Instant::now() < end {
+        while !awaited.has_departed() && may_come(awaited) {
             awaited.sleep(SLEEP);
         }
         awaited.has_departed()

@@ -161,13 +161,14 @@ impl Thread {
     /// `false` if one does not come so far in time: the kernel keeps it in the middle of an access, or somebody has stopped it.
     pub fn hold_others(&self, position: u64) -> bool {
         const PATIENCE: Duration = Duration::from_secs(1);
+        const LONG_PATIENCE: Duration = Duration::from_secs(5);
         let Some(peer) = self.peer() else { return true };
         // Who waits for this one need not.
         self.leave(position);
         // From the first departure on, a thread gets hold of nothing more; what it had until then, it loses before the second.
         (0..2).all(|_| {
             process::get().exit(peer.index);
-            peer::await_departures(peer.index, PATIENCE)
+            peer::await_departures(peer.index, PATIENCE, LONG_PATIENCE)
         })
     }
 
