@@ -82,8 +82,9 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 /// The file with the debug information of one from which it was split off.
 fn debug_file(root: &Path, path: &Path, bytes: &[u8], file: &object::File<'_>) -> Option<(PathBuf, Vec<u8>)> {
     let id = build_id(bytes);
-    let by_id = by_build_id(root, &id).into_iter().find_map(|path| Some((read_regular(&path)?, path)));
-    if let Some((bytes, path)) = by_id.filter(|(bytes, _)| build_id(bytes) == id) {
+    // debuginfod keeps empty files of what no server has: others are looked at all the same.
+    let mut by_id = by_build_id(root, &id).into_iter().filter_map(|path| Some((read_regular(&path)?, path)));
+    if let Some((bytes, path)) = by_id.find(|(bytes, _)| build_id(bytes) == id) {
         return Some((path, bytes));
     }
     let (name, checksum) = file.gnu_debuglink().ok()??;
@@ -112,6 +113,8 @@ fn by_build_id(root: &Path, id: &str) -> Vec<PathBuf> {
         variable("DEBUGINFOD_CACHE_PATH"),
         variable("XDG_CACHE_HOME").map(|cache| cache.join("debuginfod_client")),
         variable("HOME").map(|home| home.join(".cache/debuginfod_client")),
+        // Where it was at first, and still is where that folder is there.
+        variable("HOME").map(|home| home.join(".debuginfod_client_cache")),
     ];
     all.extend(caches.into_iter().flatten().map(|cache| cache.join(id).join("debuginfo")));
     all

@@ -87,6 +87,30 @@ fn locals_by_a_debug_link() -> Result<()> {
 }
 
 #[test]
+fn locals_from_the_cache_of_debuginfod() -> Result<()> {
+    let workshop = Workshop::new("variables-debuginfod")?;
+    let job = program(&workshop, "cache", &["-O0", "-g", "-Wl,--build-id=0x0123456789abcdef"])?;
+    let path = Path::new(&job.command[0]);
+    // What the client keeps of a file that no server has, and the file itself in another cache.
+    let [empty, cache] = ["empty", "cache"].map(|name| workshop.path.join(name));
+    for folder in [empty.clone(), cache.join("debuginfod_client")] {
+        fs::create_dir_all(folder.join("0123456789abcdef"))?;
+        fs::write(folder.join("0123456789abcdef/debuginfo"), "")?;
+    }
+    let debug = cache.join("debuginfod_client/0123456789abcdef/debuginfo");
+    tool(Command::new("objcopy").arg("--only-keep-debug").arg(path).arg(&debug))?;
+    tool(Command::new("strip").arg("-g").arg(path))?;
+    let mut died = job.clone();
+    died.command.push("list".to_owned());
+    let log = workshop.path.join("log");
+    run(died.recorded(&log, &[])?.env("DEBUGINFOD_CACHE_PATH", &empty).env("XDG_CACHE_HOME", &cache))?;
+    fs::remove_dir_all(&job.dir)?;
+    fs::remove_dir_all(&cache)?;
+    has(&info(&log)?, &LIST)?;
+    workshop.done()
+}
+
+#[test]
 fn locals_in_split_units_and_shared_files() -> Result<()> {
     shows_the_list("split", &["-O0", "-g", "-gsplit-dwarf"], |_| Ok(()))?;
     shows_the_list("dwz", &["-O0", "-g"], |path| {
