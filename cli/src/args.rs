@@ -6,7 +6,7 @@ mod questions;
 
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
-pub use questions::{AtArgs, CodeArgs, HitsArgs, LastWriteArgs, SyscallsArgs};
+pub use questions::{AtArgs, CodeArgs, CoreArgs, HitsArgs, LastWriteArgs, SyscallsArgs};
 
 use crate::number;
 use crate::record::CpuLevel;
@@ -60,6 +60,7 @@ pub enum Command {
     Hits(HitsArgs),
     LastWrite(LastWriteArgs),
     Syscalls(SyscallsArgs),
+    Core(CoreArgs),
     Check(CheckArgs),
     Order(OrderArgs),
     Ps(PsArgs),

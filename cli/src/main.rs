@@ -5,6 +5,7 @@ mod at;
 mod check;
 mod code;
 mod debug;
+mod core;
 mod dump;
 mod encrypted;
 mod failure;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Hits(args) => hits::hits(args).map(done),
         Command::LastWrite(args) => last_write::last_write(args).map(done),
         Command::Syscalls(args) => syscalls::syscalls(args).map(done),
+        Command::Core(args) => core::core(args).map(done),
         Command::Check(args) => check::check(args),
         Command::Order(args) => order::order(args),
         Command::Ps(args) => ps::ps(args).map(done),

@@ -12,6 +12,7 @@ use crate::instruction::{Instruction, Registers, range};
 use crate::memory::Memory;
 use bugnet_dr::access::{Action, StringKind};
 use bugnet_dr::ir::Gpr;
+use bugnet_format::control::MAX_PAGES;
 use bugnet_format::types::Addr;
 use hashbrown::HashMap;
 
@@ -69,6 +70,15 @@ impl Touched {
             }
         }
         out
+    }
+
+    /// The pages from an address on of which a byte is known, ascending.
+    pub fn pages_from(&self, from: u64) -> Vec<u64> {
+        let known = self.pages.iter().filter(|(page, bits)| **page >= from && bits.iter().any(|word| *word != 0));
+        let mut pages: Vec<u64> = known.map(|(page, _)| *page).collect();
+        pages.sort_unstable();
+        pages.truncate(MAX_PAGES);
+        pages
     }
 
     /// A system call has returned.

@@ -29,6 +29,23 @@ pub struct SourceLine {
     pub line: Option<u32>,
 }
 
+/// A piece of a file that is mapped, in the file's own terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Address of its first byte.
+    pub address: u64,
+    /// Bytes in memory.
+    pub size: u64,
+    /// Where it is in the file.
+    pub offset: u64,
+    /// Bytes of it that are in the file.
+    pub file_size: u64,
+    /// Whether the program can write to it.
+    pub is_writable: bool,
+    /// Whether it is code.
+    pub is_executable: bool,
+}
+
 /// A symbol of `.symtab` or `.dynsym`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Symbol {
@@ -170,6 +187,32 @@ impl Image {
             let data = data.get(offset..).filter(|data| !data.is_empty())?;
             Some(data[..len.min(data.len())].to_vec())
         })
+    }
+
+    /// The pieces of the file that are mapped (`PT_LOAD`).
+    #[must_use]
+    pub fn segments(&self) -> Vec<Segment> {
+        let Ok(file) = ElfFile64::<Endianness>::parse(self.bytes[0].as_slice()) else { return Vec::new() };
+        let endian = file.endian();
+        let loaded = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == elf::PT_LOAD);
+        let segment = |header: &elf::ProgramHeader64<Endianness>| Segment {
+            address: header.p_vaddr(endian),
+            size: header.p_memsz(endian),
+            offset: header.p_offset(endian),
+            file_size: header.p_filesz(endian),
+            is_writable: header.p_flags(endian).contains(elf::PF_W),
+            is_executable: header.p_flags(endian).contains(elf::PF_X),
+        };
+        loaded.map(segment).collect()
+    }
+
+    /// What the auxiliary vector says of a program: the address of its entry and of its program headers, in its own terms, and how many
+    /// of these there are.
+    #[must_use]
+    pub fn start(&self) -> Option<(u64, u64, u64)> {
+        let file = ElfFile64::<Endianness>::parse(self.bytes[0].as_slice()).ok()?;
+        let (endian, header) = (file.endian(), file.elf_header());
+        Some((header.e_entry(endian), self.address(header.e_phoff(endian)), header.e_phnum(endian).into()))
     }
 
     /// `.eh_frame`, and the addresses that its pointers count from.

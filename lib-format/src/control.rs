@@ -23,6 +23,9 @@ pub const MAX_WATCH: u64 = 256;
 /// Most bytes that one [`Request::ReadMemory`] may ask for.
 pub const MAX_READ: u64 = 1 << 20;
 
+/// Most pages that are listed at once.
+pub const MAX_PAGES: usize = 1 << 16;
+
 /// Most conditions of each kind.
 pub const MAX_CONDITIONS: usize = 4096;
 
@@ -210,6 +213,11 @@ pub enum Request {
         /// Bytes, at most [`MAX_READ`].
         len: u64,
     },
+    /// Of which pages something is known: answered by [`Response::Pages`]. Of none, if nothing keeps track of that.
+    KnownPages {
+        /// The first address.
+        from: u64,
+    },
     /// What wrote the watched bytes last: answered by [`Response::Writers`].
     Writers,
     /// Take up another package of the same recorded process, at its start. It follows the message, as so many bytes, and
@@ -390,6 +398,8 @@ pub enum Response {
         /// keeps track of that.
         known: Vec<u8>,
     },
+    /// Answer to [`Request::KnownPages`]: their addresses, ascending, at most [`MAX_PAGES`] of them.
+    Pages(Vec<u64>),
     /// Answer to [`Request::Watch`] and [`Request::Track`].
     Watching,
     /// What is watched was run with new bytes; comes before the answer to a [`Request::RunTo`].

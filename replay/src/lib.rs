@@ -8,6 +8,7 @@
 //! | run one interval, look at registers and memory | [`session::Session`] |
 //! | go anywhere in the execution of all threads of a process, both ways, and look | [`cursor::Cursor`] |
 //! | what people type (a line, a function, a position) to addresses and moments | [`location`] |
+//! | a core file of a moment, for other debuggers | [`core`] |
 //! | each time that code ran | [`hits`] |
 //! | what wrote a variable last | [`written`] |
 //! | replay everything and check it | [`verify::verify`] |
@@ -25,6 +26,7 @@
 
 pub mod backtrace;
 pub mod code_history;
+pub mod core;
 pub mod crash;
 pub mod cursor;
 pub mod describe;

@@ -157,6 +157,21 @@ impl Process {
         }
     }
 
+    /// The pages of which something is known, ascending.
+    pub fn known_pages(&mut self) -> Result<Vec<u64>> {
+        let mut all: Vec<u64> = Vec::new();
+        loop {
+            let from = all.last().map_or(0, |page| page.saturating_add(bugnet_format::types::Addr::PAGE));
+            self.send(&Request::KnownPages { from })?;
+            match self.receive()? {
+                Response::Pages(pages) if pages.is_empty() => return Ok(all),
+                // Else it might never end.
+                Response::Pages(pages) if pages.is_sorted() && pages[0] >= from => all.extend(pages),
+                other => return Err(self.unexpected(&other)),
+            }
+        }
+    }
+
     /// Another handle of the socket, by which a run can be interrupted.
     pub fn socket(&self) -> Result<UnixStream> {
         self.socket.try_clone().map_err(ReplayError::system("connect to a replay process"))
@@ -197,6 +212,7 @@ impl Process {
     /// The error for a response that does not answer what was asked.
     pub fn unexpected(&mut self, response: &Response) -> ReplayError {
         let kind = match response {
+            Response::Pages(_) => "Pages",
             Response::Ready => "Ready",
             Response::Failed(_) => "Failed",
             Response::Stopped { .. } => "Stopped",

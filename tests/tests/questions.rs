@@ -32,6 +32,8 @@ impl Recorded {
         let log = workshop.path.join("log");
         let recorded = run(&mut Job::new(&folder, [&*binary.to_string_lossy()]).recorded(&log, &[])?)?;
         ensure!(recorded.status.signal() == Some(libc::SIGABRT), "{}", printed(&recorded));
+        // Debuggers want the program beside a core file.
+        fs::rename(&binary, workshop.path.join("kept"))?;
         fs::remove_dir_all(&folder)?;
         Ok(Self { workshop, source, log })
     }
@@ -247,4 +249,48 @@ fn system_calls_of_a_real_program() -> Result<()> {
         ],
     )?;
     workshop.done()
+}
+
+#[test]
+fn a_core_file_that_debuggers_read() -> Result<()> {
+    let recorded = Recorded::new("core", "questions.c", &["-O0"])?;
+    let (kept, core) = (recorded.workshop.path.join("kept"), recorded.workshop.path.join("core"));
+    let name = core.to_string_lossy().into_owned();
+    let gdb = |core: &Path| -> Result<String> {
+        let commands = ["-nx", "-batch", "-ex", "bt", "-ex", "print *items", "-ex", "print total"];
+        let output = run(Command::new("gdb").args(commands).arg("-c").arg(core).arg(&kept))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let held = recorded.json(&["core", "-o", &name])?;
+    ensure!(held["threads"] == 1 && held["known"].as_u64() > Some(100_000), "{held}");
+    has(
+        &gdb(&core)?,
+        &["terminated with signal SIGABRT", "abort", " main () at ", "\"three\", value = 3, next = 0x", "$2 = 44\n"],
+    )?;
+    let stack = run(Command::new("eu-stack").arg("--core").arg(&core).arg("-e").arg(&kept))?;
+    has(&String::from_utf8_lossy(&stack.stdout), &["abort", " main\n", " _start\n"])?;
+    has(&recorded.refuses(&["core", "-o", &name])?, &["is there already"])?;
+    // In the middle, with the same stack and arguments as `at`.
+    fs::remove_file(&core)?;
+    let adds = format!("questions.c:{}", recorded.line("adds one")?);
+    let said = recorded.says(&["core", "--at", &adds, "-o", &name])?;
+    has(&said, &[": 1 thread, ", " bytes in these pages are not known, and read as zero\n"])?;
+    let (text, at) = (gdb(&core)?, recorded.json(&["at", &adds])?);
+    let first = at["backtrace"][0]["scopes"][0]["arguments"][0]["value"].as_str().context("no argument")?;
+    has(&text, &[&format!("#0  sum (first={first}) at "), "questions.c:", "\n#1  0x", " in main () at ", "$2 = 6\n"])?;
+    let caller = at["backtrace"][1]["pc"].as_u64().context("no caller")?;
+    has(&text, &[&format!("{caller:#018x} in main")])?;
+    recorded.workshop.done()
+}
+
+#[test]
+fn versions_of_code_by_name() -> Result<()> {
+    let recorded = Recorded::new("code", "questions.c", &["-O0"])?;
+    let sum = recorded.json(&["code", "--at", "sum"])?;
+    ensure!(sum["versions"].as_array().map(Vec::len) == Some(1), "{sum}");
+    let place = &sum["versions"][0];
+    let position = format!("{}/{}/{}", place["tid"], place["interval"], place["position"]);
+    ensure!(recorded.json(&["code", "--at", &position])? == sum, "{position} is elsewhere");
+    has(&recorded.refuses(&["code", "--at", "sumn"])?, &["did you mean sum"])?;
+    recorded.workshop.done()
 }

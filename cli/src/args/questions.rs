@@ -2,16 +2,29 @@
 
 use super::{LogArg, ProcessArg, READER_EXIT_STATUS, TimeArg};
 use crate::number;
-use bugnet_format::types::Tid;
+use bugnet_format::types::{Addr, Tid};
 use bugnet_replay::location::{Location, Name};
 use bugnet_replay::written::Subject;
 use clap::Args;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// An address, with or without `0x`, or another location.
+fn instruction(text: &str) -> Result<Location, String> {
+    match number::address(text) {
+        Ok(address) if text.starts_with(|first: char| first.is_ascii_digit()) => {
+            Ok(Location::Code(Name::Address(Addr(address))))
+        }
+        _ => text.parse(),
+    }
+}
 
 /// List the versions of the code at an address: where each was first run, and what wrote it
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
         bugnet code --at 0x7f3a20001000\n  \
+        bugnet code --at sum\n  \
+        bugnet code --at 4711/3/123\n  \
         bugnet code --at 0x7f3a20001000 --length 64 --json /tmp/log\n\n\
         This replays the intervals that can have run code there, slowly.\n\n\
         Exit status:\n  \
@@ -20,9 +33,9 @@ use std::num::NonZeroUsize;
 pub struct CodeArgs {
     #[command(flatten)]
     pub log: LogArg,
-    /// Address of an instruction
-    #[arg(long, value_name = "ADDR", value_parser = number::address)]
-    pub at: u64,
+    /// Address of an instruction, or a function, a line, or a position, which means the instruction there
+    #[arg(long, value_name = "WHERE", value_parser = instruction)]
+    pub at: Location,
     /// Bytes from there on that make a version; fewer up to the end of an instruction that jumps or stores
     #[arg(long, value_name = "N", default_value = "16", value_parser = number::positive)]
     pub length: u64,
@@ -177,6 +190,39 @@ pub struct SyscallsArgs {
     #[command(flatten)]
     pub time: TimeArg,
     /// Print a JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Make a core file of a moment, for gdb and other tools
+///
+/// It holds all threads with their registers, and memory as far as it is known: pages of which nothing is known are left out. In a page of
+/// which only a part is known, the rest is zero, since core files cannot say that something is not known; how much that is
+/// is printed.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet core -o core                    of the end, or of the crash\n  \
+        bugnet core --at list.c:12 -o core     of the last time that this line ran\n  \
+        gdb -c core PROGRAM\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct CoreArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// The file, which must not be there yet
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// When, as `bugnet at` takes it [default: end]
+    #[arg(long, value_name = "WHERE")]
+    pub at: Option<Location>,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    /// The thread that debuggers show first; with a line or function, as this thread ran it
+    #[arg(long, value_name = "T")]
+    pub thread: Option<Tid>,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print what it holds as JSON
     #[arg(long)]
     pub json: bool,
 }

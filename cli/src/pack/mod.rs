@@ -2,7 +2,7 @@
 
 mod contents;
 mod copies;
-mod output;
+pub mod output;
 mod recipients;
 mod sources;
 mod unpack;

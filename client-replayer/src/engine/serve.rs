@@ -114,6 +114,9 @@ impl Engine {
                 let known = self.memory.touched.as_ref().map(|touched| touched.known(addr, bytes.len()));
                 Response::Known { bytes, known: known.unwrap_or_default() }
             }
+            Request::KnownPages { from } => {
+                Response::Pages(self.memory.touched.as_ref().map_or(Vec::new(), |touched| touched.pages_from(from)))
+            }
             Request::Writers => {
                 Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
             }

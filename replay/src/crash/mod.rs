@@ -23,7 +23,7 @@ pub(crate) use own::is_system;
 pub use pointers::Pointer;
 pub use source::SourceText;
 pub use threads::OtherThread;
-pub(crate) use variables::{LIMITS, Seen, add as add_variables};
+pub(crate) use variables::{LIMITS, Seen, add as add_variables, add_constants};
 pub use variables::{Scope, Variable};
 
 use crate::backtrace::Frame;

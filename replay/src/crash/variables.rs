@@ -48,21 +48,25 @@ pub(crate) struct Seen<'a> {
     pub symbols: &'a mut Symbolizer,
 }
 
+/// Adds what is in memory that nobody can write to, and so is as it is in its file.
+pub(crate) fn add_constants(addr: u64, bytes: &mut [Option<u8>], symbols: &mut Symbolizer) {
+    let mut at = 0;
+    while let Some(unknown) = bytes.get(at..).and_then(|rest| rest.iter().position(Option::is_none)) {
+        at += unknown;
+        let run = bytes[at..].iter().take_while(|byte| byte.is_none()).count();
+        let file = symbols.file_at(Addr(addr.wrapping_add(at as u64)));
+        let found = file.and_then(|(image, address)| image.read_only(address, run)).unwrap_or_default();
+        bytes[at..].iter_mut().zip(&found).for_each(|(byte, found)| *byte = Some(*found));
+        at += run;
+    }
+}
+
 impl KnownMemory for Seen<'_> {
     fn read(&mut self, addr: u64, len: usize) -> Vec<Option<u8>> {
         // Whoever had the memory is gone: nothing of it is known any more.
         let mut bytes = self.memory.read_known(Addr(addr), len as u64).unwrap_or_default();
         bytes.resize(len, None);
-        // What nobody can write to is as it is in its file.
-        let mut at = 0;
-        while let Some(unknown) = bytes.get(at..).and_then(|rest| rest.iter().position(Option::is_none)) {
-            at += unknown;
-            let run = bytes[at..].iter().take_while(|byte| byte.is_none()).count();
-            let file = self.symbols.file_at(Addr(addr.wrapping_add(at as u64)));
-            let found = file.and_then(|(image, address)| image.read_only(address, run)).unwrap_or_default();
-            bytes[at..].iter_mut().zip(&found).for_each(|(byte, found)| *byte = Some(*found));
-            at += run;
-        }
+        add_constants(addr, &mut bytes, self.symbols);
         bytes
     }
 

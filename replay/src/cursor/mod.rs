@@ -355,6 +355,14 @@ impl<'a> Cursor<'a> {
         Ok(threads)
     }
 
+    /// The pages of which something is known here, ascending.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn known_pages(&mut self) -> Result<Vec<u64>> {
+        self.open.process.known_pages()
+    }
+
     /// All threads that the log has, with their intervals.
     pub fn all_threads(&self) -> impl Iterator<Item = (Tid, std::ops::RangeInclusive<u64>)> {
         self.outline.threads()

@@ -149,6 +149,11 @@ impl Symbolizer {
         found
     }
 
+    /// All modules with their files, as far as these can be had.
+    pub(crate) fn modules(&mut self) -> Vec<(Module, Option<Rc<Image>>)> {
+        (0..self.modules.len()).map(|index| (self.modules[index].clone(), self.image(index))).collect()
+    }
+
     fn image(&mut self, index: usize) -> Option<Rc<Image>> {
         let (log, module) = (&self.log, &self.modules[index]);
         self.files.entry(index).or_insert_with(|| files::open(log, module).map(Rc::new)).clone()

@@ -1,0 +1,59 @@
+//! `bugnet core`: a core file of a moment.
+
+use crate::args::CoreArgs;
+use crate::at::open;
+use crate::failure::Failure;
+use crate::find_log::{find_log, tools};
+use crate::pack::output::Output;
+use crate::terminal::output;
+use bugnet_replay::core::{Core, Held};
+use bugnet_replay::cursor::Seek;
+use bugnet_replay::location::{Choice, Location, go};
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
+use indicatif::{HumanBytes, HumanCount};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// Writes it and says what it holds.
+pub fn core(args: &CoreArgs) -> Result<(), Failure> {
+    let path = &args.output;
+    if path.symlink_metadata().is_ok() {
+        return Err(Failure::Usage(format!("{} is there already", path.display())));
+    }
+    let log = Log::open_source(find_log(&args.log)?)?;
+    let tools = tools(&args.time)?;
+    let mut cursor = open(&tools, &log, &args.process)?;
+    let mut symbols = Symbolizer::new(&log, cursor.pid())?;
+    let at = args.at.clone().unwrap_or(Location::Position(Seek::End));
+    let arrival = go(&mut cursor, &mut symbols, &at, Choice { thread: args.thread, is_first: false })?;
+    let core = Core::of(&log, &mut cursor, args.thread)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = || Failure::system(format!("write {}", path.display()));
+    let file = Output::create(folder).map_err(failed())?;
+    let mut to = BufWriter::new(file.file());
+    let held = core.write(&mut cursor, &mut symbols, &mut to)?;
+    to.flush().map_err(failed())?;
+    drop(to);
+    file.persist(path).map_err(failed())?;
+    let mut out = output(args.json);
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &held).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        arrival.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+        let Held { place, threads, pages, known, unknown, constant } = held;
+        let s = if threads == 1 { "" } else { "s" };
+        writeln!(out, "{} is a core file of {place}: {threads} thread{s}, {pages} pages of memory", path.display())?;
+        writeln!(
+            out,
+            "  {} known from the recording, {} from the program's files",
+            HumanBytes(known),
+            HumanBytes(constant)
+        )?;
+        if unknown > 0 {
+            writeln!(out, "  {} bytes in these pages are not known, and read as zero", HumanCount(unknown))?;
+        }
+    }
+    Ok(out.flush()?)
+}
