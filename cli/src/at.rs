@@ -3,6 +3,7 @@
 use crate::args::{AtArgs, ProcessArg};
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
+use crate::index;
 use crate::processes::selected;
 use crate::terminal::output;
 use bugnet_format::types::ProcessId;
@@ -55,7 +56,9 @@ pub fn at(args: &AtArgs) -> Result<(), Failure> {
 
 /// A cursor on a process, see [`process`].
 pub fn open<'a>(tools: &'a Tools, log: &'a Log, arg: &ProcessArg) -> Result<Cursor<'a>, Failure> {
-    Ok(Cursor::open(tools, log, process(log, arg)?)?)
+    let mut cursor = Cursor::open(tools, log, process(log, arg)?)?;
+    index::use_if_there(log, &mut cursor)?;
+    Ok(cursor)
 }
 
 /// The process that is meant: of several that fit, the last; without a choice, the one that crashed.

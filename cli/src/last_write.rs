@@ -4,6 +4,7 @@ use crate::args::LastWriteArgs;
 use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
+use crate::index;
 use crate::terminal::output;
 use bugnet_replay::crash::{Moment, moment};
 use bugnet_replay::cursor::{LastWrite, Seek};
@@ -29,6 +30,7 @@ pub fn last_write(args: &LastWriteArgs) -> Result<(), Failure> {
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
+    index::make_if_needed(&tools, &log, &mut cursor)?;
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;
     let before = args.before.clone().unwrap_or(Location::Position(Seek::End));
     let choice = Choice { thread: args.thread, is_first: false };

@@ -114,6 +114,9 @@ pub unsafe extern "C" fn on_block(
     let called = calls(engine, program);
     let behind = instrs.get(count).copied().or(leave);
     let lending = Lending::begin(&block, &engine.stub, program, |index| called[index], behind);
+    if engine.memory.touched.is_some() {
+        engine.executed.note(&block, instrs[0], start..end);
+    }
     if count > 0 {
         count_down(&block, engine, program, span, opaque, last);
     }

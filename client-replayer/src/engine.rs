@@ -13,6 +13,7 @@ use crate::compare::Compare;
 use crate::conditions::Watching;
 use crate::context::Context;
 use crate::counter::COUNTER;
+use crate::executed::Executed;
 use crate::fork::{self, LOOK_EVERY};
 use crate::instruction::Instruction;
 use crate::loaded::Loaded;
@@ -153,6 +154,8 @@ pub struct Engine {
     over: Option<Stop>,
     /// What is compared, if that was asked for.
     pub compare: Option<Box<Compare>>,
+    /// Which code was executed, where that is kept track of.
+    pub executed: Executed,
     /// What [`Self::code`] was copied to for a block that DynamoRIO makes.
     pub copy: Vec<u8>,
 }
@@ -194,6 +197,7 @@ impl Engine {
             cut_off: false,
             over: None,
             compare: None,
+            executed: Executed::default(),
             copy: Vec::new(),
         }
     }
@@ -283,7 +287,7 @@ impl Engine {
         if own == found {
             return Ok(false);
         }
-        self.memory.write(pc, &own)?;
+        self.memory.lend(pc, &own)?;
         self.shown = Some((pc, found));
         Ok(true)
     }
@@ -291,7 +295,7 @@ impl Engine {
     /// DynamoRIO has seen the code that [`Self::show_code`] has put into memory.
     pub fn hide_code(&mut self) {
         if let Some((pc, bytes)) = self.shown.take()
-            && let Err(why) = self.memory.write(pc, &bytes)
+            && let Err(why) = self.memory.lend(pc, &bytes)
         {
             die(&why.to_string());
         }

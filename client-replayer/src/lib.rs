@@ -19,7 +19,7 @@
 //! - `watch`: what was run at an address, and what wrote it
 //! - `accesses`: what an instruction is going to read and write
 //! - `conditions`: what an execution is watched for; `fork`: copies of the process, to go back to
-//! - `touched`: which bytes of memory are known
+//! - `touched`: which bytes of memory are known; `executed`: which code was run; `ranges`: sets of addresses
 //! - `confine`: the system calls that the process keeps
 //! - `compare`: whether the memory of all threads explains what each of them read
 //!
@@ -37,6 +37,7 @@ mod context;
 mod counter;
 mod due;
 mod engine;
+mod executed;
 mod fork;
 mod instruction;
 mod light;
@@ -44,6 +45,7 @@ mod loaded;
 mod machine;
 mod memory;
 mod output;
+mod ranges;
 mod signal;
 mod site;
 mod slots;

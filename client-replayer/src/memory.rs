@@ -204,12 +204,21 @@ impl Memory {
             watch.put(addr, bytes, |at| unsafe { (at as *const u8).read() });
         }
         if let Some(touched) = &mut self.touched {
-            touched.know(addr, bytes.len() as u64);
+            // SAFETY: as below.
+            touched.put(addr, bytes, unsafe { std::slice::from_raw_parts(addr as *const u8, bytes.len()) });
         }
         // SAFETY: the bytes are the recorded program's and writable, as was just made sure; the only thread that uses
         // them waits for this call.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr as *mut u8, bytes.len()) };
         Ok(())
+    }
+
+    /// The same with bytes that say nothing of what the program has there.
+    pub fn lend(&mut self, addr: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        let touched = self.touched.take();
+        let written = self.write(addr, bytes);
+        self.touched = touched;
+        written
     }
 
     /// Whether the address is the replay process's own.

@@ -1,98 +1,272 @@
-//! Which bytes of memory are known: those that the thread has accessed in the interval, or that a record has put there.
+//! Which bytes of memory are known: those that threads have accessed in the package, or that a record has put there.
 //!
 //! Memory begins as zero, and a load of zero from memory that nobody has touched leaves no record: neither the records nor what is in
-//! memory tell a zero that the thread has seen from a byte that it never looked at. Only the accesses do. Instructions that
+//! memory tell a zero that a thread has seen from a byte that it never looked at. Only the accesses do. Instructions that
 //! access memory call the client, which is slow, but only a replay that is asked for it has to bear it.
 //!
-//! What a system call may have changed is not known until it is read again.
+//! What a system call may have changed, or something else that nobody sees, is not known until it is read again; nor is, from then on,
+//! what was there before the package began.
 
 use crate::compare::origin::Origins;
-use crate::compare::system::System;
+use crate::compare::system::{self, Buffer, System};
 use crate::instruction::{Instruction, Registers, range};
 use crate::memory::Memory;
+use crate::ranges::Ranges;
 use bugnet_dr::access::{Action, StringKind};
 use bugnet_dr::ir::Gpr;
-use bugnet_format::control::MAX_PAGES;
+use bugnet_format::control::{ByteState, LeftPage, MAX_LISTED, Unseen};
 use bugnet_format::types::Addr;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use std::collections::BTreeSet;
 
 const PAGE: u64 = Addr::PAGE;
-/// Longest range that is taken note of at a time, in bytes; no string instruction goes over more that is looked at later.
+/// Bytes of a line, of which a page has as many as a word has bits.
+const LINE: usize = PAGE as usize / 64;
+/// Longest range that an instruction is believed to access, in bytes; no string instruction goes over more that is looked at later.
 const MAX_RANGE: u64 = 1 << 30;
 
 /// The bytes of a page, a bit each.
 type Bits = [u64; PAGE as usize / 64];
 
+/// A page that was accessed.
+struct Page {
+    known: Bits,
+    /// The lines of which something was accessed, a bit each.
+    accessed: u64,
+    /// The lines of which something was written: by an instruction, or from outside after something else had been seen there.
+    written: u64,
+}
+
 /// The known bytes.
 #[derive(Default)]
 pub struct Touched {
-    pages: HashMap<u64, Box<Bits>>,
+    pages: HashMap<u64, Box<Page>>,
+    /// Pages of the code picture at the package's start.
+    code: HashSet<u64>,
+    /// What may have been changed by something that nobody sees.
+    changed: Ranges,
+    /// Whether that goes for all memory at all times, since the kernel, or another process, has been told where memory is.
+    unsteady: bool,
+    origins: Origins,
     system: System,
+    /// System calls that a thread, by its index, may be in while others go on, and what they may change.
+    calls: HashMap<usize, Vec<Buffer>>,
+    /// Numbers of the calls that were made.
+    numbers: BTreeSet<u64>,
+    signals: bool,
 }
 
 impl Touched {
-    /// At an interval's start, where the code picture is all that is known.
+    /// At a package's start, where this code is in place.
     pub fn new(code: impl Iterator<Item = u64>) -> Self {
-        let mut touched = Self::default();
-        code.for_each(|page| touched.know(page, PAGE));
-        touched
+        Self { code: code.collect(), ..Self::default() }
+    }
+
+    fn page(&mut self, page: u64) -> &mut Page {
+        let empty = || Box::new(Page { known: [0; PAGE as usize / 64], accessed: 0, written: 0 });
+        self.pages.entry(page).or_insert_with(empty)
     }
 
     /// The bytes are known from here on.
-    pub fn know(&mut self, at: u64, len: u64) {
-        for (page, first, end) in pieces(at, len) {
-            let bits = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE as usize / 64]));
-            words(bits, first, end).for_each(|(word, mask)| *word |= mask);
+    fn know(&mut self, at: u64, len: u64, writes: bool) {
+        for (page, first, end) in pieces(at, len.min(MAX_RANGE)) {
+            let page = self.page(page);
+            words(&mut page.known, first, end).for_each(|(word, mask)| *word |= mask);
+            let lines = lines(first, end);
+            page.accessed |= lines;
+            page.written |= if writes { lines } else { 0 };
         }
     }
 
-    /// The bytes are not known any more.
-    fn forget(&mut self, at: u64, len: u64) {
+    /// A record is about to put bytes into memory, where these are now.
+    pub fn put(&mut self, at: u64, bytes: &[u8], now: &[u8]) {
+        for (page, first, end) in pieces(at, bytes.len() as u64) {
+            let from = (page + first as u64 - at) as usize;
+            let page = self.page(page);
+            let is_known = |at: usize| page.known[at / 64] >> (at % 64) & 1 == 1;
+            // What was seen there before was something else.
+            let changed = (first..end).zip(from..).filter(|(at, byte)| bytes[*byte] != now[*byte] && is_known(*at));
+            let changed = changed.fold(0, |lines, (at, _)| lines | 1 << (at / LINE));
+            page.written |= changed;
+            words(&mut page.known, first, end).for_each(|(word, mask)| *word |= mask);
+            page.accessed |= lines(first, end);
+        }
+    }
+
+    /// The bytes are not known any more, nor is what was there before.
+    pub fn forget(&mut self, at: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        self.changed.add(at, len);
+        let forget =
+            |page: &mut Page, first, end| words(&mut page.known, first, end).for_each(|(word, mask)| *word &= !mask);
+        if len / PAGE > self.pages.len() as u64 {
+            // A large range is mostly memory that nobody has touched.
+            let end = at.saturating_add(len);
+            for (start, page) in &mut self.pages {
+                let (from, to) = (at.max(*start), end.min(start + PAGE));
+                if from < to {
+                    forget(page, (from - start) as usize, (to - start) as usize);
+                }
+            }
+            return;
+        }
         for (page, first, end) in pieces(at, len) {
-            if let Some(bits) = self.pages.get_mut(&page) {
-                words(bits, first, end).for_each(|(word, mask)| *word &= !mask);
+            if let Some(page) = self.pages.get_mut(&page) {
+                forget(page, first, end);
             }
         }
     }
 
-    /// Whether a byte is known.
-    fn is_known(&self, at: u64) -> bool {
-        let bit = at % PAGE;
-        self.pages.get(&(at - bit)).is_some_and(|bits| bits[bit as usize / 64] >> (bit % 64) & 1 == 1)
+    /// A signal's handler begins, with a frame that the kernel has pushed there.
+    pub fn handler_begins(&mut self, at: u64, len: u64) {
+        self.signals = true;
+        self.forget(at, len);
     }
 
-    /// A bit for each of `len` bytes from `at` on, the first one lowest.
-    pub fn known(&self, at: u64, len: usize) -> Vec<u8> {
-        let mut out = vec![0; len.div_ceil(8)];
-        for number in 0..len {
-            if self.is_known(at.wrapping_add(number as u64)) {
-                out[number / 8] |= 1 << (number % 8);
+    /// What an instruction stores that replay does not execute: what it leaves there is not known before records say it.
+    pub fn stored_by_records(&mut self, at: u64, len: u64) {
+        self.know(at, len, true);
+        self.forget(at, len);
+    }
+
+    /// What is known of each of `len` bytes from `at` on.
+    pub fn states(&self, at: u64, len: usize) -> Vec<ByteState> {
+        let state = |at: u64| {
+            let bit = at % PAGE;
+            let page = at - bit;
+            if self.pages.get(&page).is_some_and(|page| page.known[bit as usize / 64] >> (bit % 64) & 1 == 1) {
+                ByteState::Known
+            } else if self.unsteady || self.changed.contains(at) {
+                ByteState::Changed
+            } else if self.code.contains(&page) {
+                ByteState::Code
+            } else {
+                ByteState::Untouched
             }
+        };
+        (0..len as u64).map(|number| state(at.wrapping_add(number))).collect()
+    }
+
+    /// What a system call may change.
+    fn changed_by(&mut self, memory: &Memory, number: u64, args: &[u64; 6], result: i64) -> Vec<Buffer> {
+        let mut changed = self.system.changed(memory, &mut self.origins, number, args, result);
+        self.unsteady |= system::makes_unsteady(memory, number, args, result);
+        if !system::is_understood(memory, number, args) {
+            changed.push((0, u64::MAX));
         }
-        out
+        changed
+    }
+
+    /// A thread has to wait for others, and may be in a system call.
+    pub fn call_begins(&mut self, memory: &Memory, thread: usize, number: u64, args: &[u64; 6], result: i64) {
+        let changed = self.changed_by(memory, number, args, result);
+        changed.iter().for_each(|(at, len)| self.forget(*at, *len));
+        self.calls.insert(thread, changed);
     }
 
     /// The pages from an address on of which a byte is known, ascending.
     pub fn pages_from(&self, from: u64) -> Vec<u64> {
-        let known = self.pages.iter().filter(|(page, bits)| **page >= from && bits.iter().any(|word| *word != 0));
+        let known = self.pages.iter().filter(|(page, bits)| **page >= from && bits.known.iter().any(|word| *word != 0));
         let mut pages: Vec<u64> = known.map(|(page, _)| *page).collect();
         pages.sort_unstable();
-        pages.truncate(MAX_PAGES);
+        pages.truncate(MAX_LISTED);
         pages
     }
 
     /// A system call has returned.
-    pub fn called(&mut self, memory: &Memory, number: u64, args: &[u64; 6], result: i64) {
-        let changed = self.system.changed(memory, &mut Origins::default(), number, args, result);
-        for (at, len) in changed {
-            self.forget(at, len);
+    pub fn called(&mut self, memory: &Memory, thread: usize, number: u64, args: &[u64; 6], result: i64) {
+        self.numbers.insert(number);
+        let begun = self.calls.remove(&thread);
+        let changed = begun.unwrap_or_else(|| self.changed_by(memory, number, args, result));
+        changed.into_iter().for_each(|(at, len)| self.forget(at, len));
+    }
+
+    /// The pages of which something was accessed, or executed as `executed` says; some of them, from the one at `from` on, and where
+    /// the next ones begin.
+    pub fn left(
+        &self,
+        memory: &Memory,
+        executed: &HashMap<u64, u64>,
+        from: u64,
+        most: usize,
+    ) -> (Vec<LeftPage>, Option<u64>) {
+        let all: BTreeSet<u64> =
+            self.pages.keys().chain(executed.keys()).copied().filter(|page| *page >= from).collect();
+        let mut all = all.into_iter();
+        let left = |addr: u64| {
+            let executed = executed.get(&addr).copied().unwrap_or(0);
+            let mut left = LeftPage { addr, executed, ..LeftPage::default() };
+            if let Some(page) = self.pages.get(&addr) {
+                (left.accessed, left.written) = (page.accessed, page.written);
+                let bytes = memory.read(addr, PAGE);
+                if page.known.iter().any(|word| *word != 0) && bytes.len() as u64 == PAGE {
+                    left.known = page.known.iter().flat_map(|word| word.to_le_bytes()).collect();
+                    left.bytes = bytes;
+                }
+            }
+            left
+        };
+        let pages = all.by_ref().take(most).map(left).collect();
+        (pages, all.next())
+    }
+
+    /// What happened in the package that nobody saw.
+    pub fn unseen(&self) -> Unseen {
+        let unsteady = self.unsteady.then_some((0, u64::MAX));
+        Unseen {
+            changed: self.changed.iter().collect(),
+            unsteady: unsteady.into_iter().chain(self.origins.unsteady()).collect(),
+            heap: self.system.heap,
+            calls: self.numbers.iter().copied().collect(),
+            signals: self.signals,
+        }
+    }
+
+    /// An instruction is about to access memory.
+    pub fn accessed(&mut self, instruction: &Instruction, regs: &impl Registers) {
+        match instruction.action() {
+            Action::Execute { reads, writes } => {
+                let accesses = reads.iter().map(|read| (read, false)).chain(writes.iter().map(|write| (write, true)));
+                for (access, writes) in accesses {
+                    let Some(at) = access.address(regs) else { continue };
+                    match (access.masked, writes) {
+                        (false, _) => self.know(at, access.bytes.into(), writes),
+                        // Which bytes a mask lets through is not looked at: those that are known stay so.
+                        (true, true) => {
+                            self.changed.add(at, access.bytes.into());
+                            for (page, first, end) in pieces(at, access.bytes.into()) {
+                                let page = self.page(page);
+                                page.accessed |= lines(first, end);
+                                page.written |= lines(first, end);
+                            }
+                        }
+                        (true, false) => {}
+                    }
+                }
+            }
+            Action::Repeat(op) => {
+                let count = match op.kind {
+                    // How far these get depends on what they find: one element is certain.
+                    StringKind::Compare | StringKind::Scan => regs.gpr(Gpr::RCX).min(1),
+                    _ => regs.gpr(Gpr::RCX),
+                };
+                let reads = op.kind.reads().iter().map(|pointer| (*pointer, false));
+                for (pointer, writes) in reads.chain(op.kind.writes().then_some((Gpr::RDI, true))) {
+                    if let Some((at, len)) = range(*op, pointer, count, regs) {
+                        self.know(at, len, writes);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 }
 
 /// The pages of a range, each with the first of its bytes that are in it and the first one behind.
 fn pieces(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
-    let end = at.saturating_add(len.min(MAX_RANGE));
+    let end = at.saturating_add(len);
     let mut from = at;
     std::iter::from_fn(move || {
         let page = from - from % PAGE;
@@ -104,6 +278,12 @@ fn pieces(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     })
 }
 
+/// The lines of a page in which bytes `first..end` lie, a bit each.
+fn lines(first: usize, end: usize) -> u64 {
+    let (first, last) = (first / LINE, (end - 1) / LINE);
+    u64::MAX >> (63 - (last - first)) << first
+}
+
 /// The words of a page in which bits `first..end` lie, each with a mask of these.
 fn words(bits: &mut Bits, first: usize, end: usize) -> impl Iterator<Item = (&mut u64, u64)> {
     let touched = bits.iter_mut().enumerate().take(end.div_ceil(64)).skip(first / 64);
@@ -112,34 +292,4 @@ fn words(bits: &mut Bits, first: usize, end: usize) -> impl Iterator<Item = (&mu
         let high = (end - 64 * number).min(64);
         (word, (u64::MAX >> (64 - (high - low))) << low)
     })
-}
-
-impl Touched {
-    /// An instruction is about to access memory.
-    pub fn accessed(&mut self, instruction: &Instruction, regs: &impl Registers) {
-        match instruction.action() {
-            // Which bytes a mask lets through is not looked at: those stay as they were.
-            Action::Execute { reads, writes } => {
-                for access in reads.iter().chain(writes).filter(|access| !access.masked) {
-                    if let Some(at) = access.address(regs) {
-                        self.know(at, access.bytes.into());
-                    }
-                }
-            }
-            Action::Repeat(op) => {
-                let count = match op.kind {
-                    // How far these get depends on what they find: one element is certain.
-                    StringKind::Compare | StringKind::Scan => regs.gpr(Gpr::RCX).min(1),
-                    _ => regs.gpr(Gpr::RCX),
-                };
-                let pointers = op.kind.reads().iter().copied().chain(op.kind.writes().then_some(Gpr::RDI));
-                for pointer in pointers {
-                    if let Some((at, len)) = range(*op, pointer, count, regs) {
-                        self.know(at, len);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
 }

@@ -339,6 +339,23 @@ fn executable(file: &object::File<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
     code.map(|h| (h.p_vaddr(endian), h.p_vaddr(endian).saturating_add(h.p_memsz(endian)))).collect()
 }
 
+/// The parts of an ELF file that are mapped where nobody can write: how far behind the mapping of file offset 0 each begins, and where
+/// its bytes are in the file. Empty if it is no such file.
+#[must_use]
+pub fn read_only_parts(bytes: &[u8]) -> Vec<(u64, std::ops::Range<usize>)> {
+    let Ok(file) = ElfFile64::<Endianness>::parse(bytes) else { return Vec::new() };
+    let endian = file.endian();
+    let loads = || file.elf_program_headers().iter().filter(|header| header.p_type(endian) == elf::PT_LOAD);
+    let base = loads().next().map_or(0, |first| first.p_vaddr(endian).wrapping_sub(first.p_offset(endian)));
+    let part = |header: &elf::ProgramHeader64<Endianness>| {
+        let start = usize::try_from(header.p_offset(endian)).ok()?;
+        let end = start.checked_add(usize::try_from(header.p_filesz(endian)).ok()?)?;
+        let distance = header.p_vaddr(endian).wrapping_sub(base);
+        (end <= bytes.len()).then_some((distance, start..end))
+    };
+    loads().filter(|header| !header.p_flags(endian).contains(elf::PF_W)).filter_map(part).collect()
+}
+
 fn near(symbols: &[Symbol], address: u64) -> impl Iterator<Item = &Symbol> + Clone {
     let after = symbols.partition_point(|symbol| symbol.address <= address);
     symbols[..after].iter().rev().take(NEARBY_SYMBOLS)

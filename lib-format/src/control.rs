@@ -23,8 +23,10 @@ pub const MAX_WATCH: u64 = 256;
 /// Most bytes that one [`Request::ReadMemory`] may ask for.
 pub const MAX_READ: u64 = 1 << 20;
 
-/// Most pages that are listed at once.
-pub const MAX_PAGES: usize = 1 << 16;
+/// Most pages of one [`Response::Pages`].
+pub const MAX_LISTED: usize = 1 << 16;
+/// Most pages of one [`Response::Left`].
+pub const MAX_PAGES: usize = 1024;
 
 /// Most conditions of each kind.
 pub const MAX_CONDITIONS: usize = 4096;
@@ -190,7 +192,7 @@ pub enum Request {
         len: u64,
     },
     /// Compare what each thread reads with the memory of all threads, from the start on: answered by [`Response::Ready`],
-    /// and allowed before the first [`Request::RunTo`] only. Such a replay is slow.
+    /// and allowed before the first [`Request::RunTo`] only; it goes for packages that follow, too. Such a replay is slow.
     Compare,
     /// What was compared so far: answered by [`Response::Compared`].
     Compared,
@@ -203,9 +205,19 @@ pub enum Request {
         /// Bytes, at most [`MAX_WATCH`].
         len: u64,
     },
-    /// Keep track of which bytes of memory are known, from the interval's start on: answered by [`Response::Watching`], and allowed
-    /// before the first [`Request::RunTo`] only. Such a replay is slow.
+    /// Keep track of which bytes of memory are known, from the interval's start on, and which code is executed: answered by
+    /// [`Response::Watching`], and allowed before the first [`Request::RunTo`] only; it goes for packages that follow, too. Such a
+    /// replay is slow.
     Track,
+    /// The pages of which threads have accessed or executed something up to here, where that is kept track of: answered by
+    /// [`Response::Left`].
+    Left {
+        /// Only those from this address on.
+        from: u64,
+    },
+    /// What happened to memory in the package up to here that no instruction did, and no record tells: answered by
+    /// [`Response::Unseen`].
+    Unseen,
     /// As [`Request::ReadMemory`], with what is known of it; answered by [`Response::Known`].
     ReadKnown {
         /// First byte.
@@ -229,6 +241,51 @@ pub enum Request {
     },
     /// End the replay process.
     Quit,
+}
+
+/// What is known of a byte of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ByteState {
+    /// The package's instructions or records have said what it is.
+    Known,
+    /// They have not, and it may have been changed in the package by something that nobody saw.
+    Changed,
+    /// They have not, but the code picture at the package's start has it.
+    Code,
+    /// Nothing: it is as it was before the package.
+    Untouched,
+}
+
+/// A page of which something was accessed or executed. Bits of `u64` are its 64 lines of 64 bytes, the first one lowest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftPage {
+    /// Its address.
+    pub addr: u64,
+    /// Lines of which something was accessed.
+    pub accessed: u64,
+    /// Lines of which something was written: by an instruction, or from outside after a thread had seen something else there.
+    pub written: u64,
+    /// Lines of which code was executed; perhaps a little more.
+    pub executed: u64,
+    /// A bit for each of its bytes that is known now, the first one lowest; empty where none is.
+    pub known: Vec<u8>,
+    /// Its bytes now; empty where none is known.
+    pub bytes: Vec<u8>,
+}
+
+/// What happened to memory that no instruction did, and no record tells. Ranges are start and length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unseen {
+    /// What may have been changed in the package.
+    pub changed: Vec<(u64, u64)>,
+    /// What others may change at any time from here on.
+    pub unsteady: Vec<(u64, u64)>,
+    /// The end of the heap behind the first `brk`, and behind the last one.
+    pub heap: Option<(u64, u64)>,
+    /// Numbers of the system calls that were made, ascending.
+    pub calls: Vec<u64>,
+    /// Whether a signal's handler began.
+    pub signals: bool,
 }
 
 /// What wrote a byte of memory last, as far as an interval's replay knows.
@@ -394,12 +451,20 @@ pub enum Response {
     Known {
         /// As in [`Response::Memory`].
         bytes: Vec<u8>,
-        /// A bit for each byte, the first one lowest: the interval's instructions or records have said what it is. Empty where nothing
-        /// keeps track of that.
-        known: Vec<u8>,
+        /// One for each byte that was asked for. Empty where nothing keeps track of that.
+        states: Vec<ByteState>,
     },
     /// Answer to [`Request::KnownPages`]: their addresses, ascending, at most [`MAX_PAGES`] of them.
     Pages(Vec<u64>),
+    /// Answer to [`Request::Left`].
+    Left {
+        /// Pages, ascending; at most [`MAX_PAGES`].
+        pages: Vec<LeftPage>,
+        /// From where on there are more.
+        next: Option<u64>,
+    },
+    /// Answer to [`Request::Unseen`].
+    Unseen(Unseen),
     /// Answer to [`Request::Watch`] and [`Request::Track`].
     Watching,
     /// What is watched was run with new bytes; comes before the answer to a [`Request::RunTo`].

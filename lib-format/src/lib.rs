@@ -14,6 +14,7 @@
 //! | what a log lacks | [`complete`] |
 //! | opening a log's files | [`files`], [`source`] |
 //! | a log in one file | [`pack`] |
+//! | what a replay of everything has found | [`index`] |
 //! | what the replay process is handed, and what it says | [`package`], [`control`] |
 //!
 //! [`cache`] and [`hash`] are UserMemCache and UserMemHash, the logger's picture of the replayer's memory.
@@ -31,6 +32,7 @@ pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod hash;
+pub mod index;
 pub mod pack;
 pub mod package;
 pub mod process;

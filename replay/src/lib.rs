@@ -11,6 +11,7 @@
 //! | a core file of a moment, for other debuggers | [`core`] |
 //! | each time that code ran | [`hits`] |
 //! | what wrote a variable last | [`written`] |
+//! | know memory across epochs, and search fast | [`index::Index`] |
 //! | replay everything and check it | [`verify::verify`] |
 //! | one order of all threads | [`order`] |
 //! | replay all threads in it, on one memory | [`merged::replay_merged`] |
@@ -33,6 +34,7 @@ pub mod describe;
 pub mod disassembly;
 pub mod error;
 pub mod hits;
+pub mod index;
 pub mod location;
 pub mod log;
 pub mod machine;

@@ -8,7 +8,7 @@ use crate::log::IntervalId;
 use crate::package::Package;
 use crate::starter;
 use crate::tools::{Tool, Tools};
-use bugnet_format::control::{self, CONTROL_FD, MAX_READ, PACKAGE_FD, Request, Response};
+use bugnet_format::control::{self, ByteState, CONTROL_FD, MAX_READ, PACKAGE_FD, Request, Response};
 use command_fds::{CommandFdExt, FdMapping};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -137,21 +137,29 @@ impl Process {
     }
 
     /// `len` bytes of memory; `None` for each that is not known. Where it does not keep track of that, a byte that is not zero is
-    /// known: memory begins as zero.
+    /// known: memory begins as zero. What only the code picture at the start tells is known, too.
     pub fn read_known(&mut self, addr: u64, len: u64) -> Result<Vec<Option<u8>>> {
+        let states = self.read_states(addr, len)?;
+        let is_known = |state| matches!(state, ByteState::Known | ByteState::Code);
+        Ok(states.into_iter().map(|(byte, state)| is_known(state).then_some(byte)).collect())
+    }
+
+    /// `len` bytes of memory, and what is known of each. What is not known is any byte.
+    pub fn read_states(&mut self, addr: u64, len: u64) -> Result<Vec<(u8, ByteState)>> {
         let len = len.min(MAX_READ);
         self.send(&Request::ReadKnown { addr, len })?;
         match self.receive()? {
-            Response::Known { bytes, known } if bytes.len() as u64 <= len => {
-                let is_known = |number: usize, byte: u8| match known.get(number / 8) {
-                    Some(bits) => bits >> (number % 8) & 1 == 1,
-                    None => known.is_empty() && byte != 0,
+            Response::Known { bytes, states }
+                if bytes.len() as u64 <= len && (states.is_empty() || states.len() as u64 == len) =>
+            {
+                let state = |number: usize| match (bytes.get(number), states.get(number)) {
+                    (Some(byte), Some(state)) => (*byte, *state),
+                    (Some(byte), None) if *byte != 0 => (*byte, ByteState::Known),
+                    // Replay has no page for it.
+                    (None, Some(ByteState::Changed)) => (0, ByteState::Changed),
+                    _ => (0, ByteState::Untouched),
                 };
-                let mut out: Vec<_> =
-                    bytes.iter().enumerate().map(|(n, byte)| is_known(n, *byte).then_some(*byte)).collect();
-                // What replay has no page for is not known.
-                out.resize(len as usize, None);
-                Ok(out)
+                Ok((0..len as usize).map(state).collect())
             }
             other => Err(self.unexpected(&other)),
         }
@@ -222,6 +230,8 @@ impl Process {
             Response::Compared(_) => "Compared",
             Response::Refused(_) => "Refused",
             Response::Known { .. } => "Known",
+            Response::Left { .. } => "Left",
+            Response::Unseen(_) => "Unseen",
             Response::Watching => "Watching",
             Response::Ran(_) => "Ran",
             Response::Writers(_) => "Writers",

@@ -3,13 +3,31 @@
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
 use crate::order::{Threads, Window, schedule, unknown_from};
-use crate::package::{Package, PackageWriter};
+use crate::package::PackageWriter;
 use crate::process::Process;
 use crate::tools::Tools;
 use crate::window::Used;
+use bugnet_format::control::{Request, Response};
 use bugnet_format::package::{self, IntervalOutline, Outline, Segment};
 use bugnet_format::types::{CodeSeq, ProcessId};
 use std::io::Write;
+
+/// Most bytes of records that are handed to a process which is there already; a new one gets a file.
+const MOST_HANDED_ON: u64 = 256 << 20;
+
+/// A replay process that keeps track of which bytes are known, and can be given another stretch of the same recorded process.
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    /// The process, at the start of a stretch when it is made.
+    pub process: Process,
+    pid: ProcessId,
+    /// Where in the address space it lies.
+    window: u64,
+    /// What the stretches use of the address space that it has had.
+    used: Used,
+    /// Whether it compares what threads read.
+    compares: bool,
+}
 
 /// A stretch of a process's execution.
 pub(crate) struct Stretch {
@@ -54,18 +72,67 @@ impl Stretch {
     /// # Errors
     /// The log cannot be read, or the process cannot be started.
     pub fn start(&self, tools: &Tools, log: &Log) -> Result<Process> {
-        let first = &self.threads.threads[0];
-        let id = IntervalId { thread: first.id, interval: first.place(0).0 };
-        Process::start(tools, id, self.package(log)?, self.used.window())
+        self.start_at(tools, log, self.used.window())
     }
 
-    /// The package, whose streams are read and written one after the other.
-    fn package(&self, log: &Log) -> Result<Package> {
-        let failed = || ReplayError::system("hand the log to the replay process");
-        let intervals = || self.outlines.iter().flat_map(|thread| &thread.intervals);
-        let mut writer = PackageWriter::new(intervals().map(IntervalOutline::stream).sum()).map_err(failed())?;
+    fn start_at(&self, tools: &Tools, log: &Log, window: u64) -> Result<Process> {
+        let mut writer = PackageWriter::new(self.stream()).map_err(failed())?;
+        self.write(log, &mut writer)?;
+        Process::start(tools, self.first(), writer.finish().map_err(failed())?, window)
+    }
+
+    /// The same with a process that keeps track of what is known: one that is done with another stretch, if there is one and it will
+    /// do. It has the code already, in the code cache, too.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn track(&self, tools: &Tools, log: &Log, before: Option<Tracked>) -> Result<Tracked> {
+        let compares = self.threads.threads.len() > 1;
+        let mut used = self.used.clone();
+        if let Some(mut before) = before.filter(|before| before.pid == self.pid && before.compares == compares) {
+            // A window that nothing pointed into for long is one that the next stretches leave free, too.
+            used = used.and(&before.used);
+            if before.process.is_fresh() && self.used.leaves(before.window) && self.stream() <= MOST_HANDED_ON {
+                let mut package = Vec::new();
+                self.write(log, &mut package)?;
+                // Whatever became of the process before, this stretch is not to suffer.
+                if before.process.next(self.first(), &[&package]).is_ok() {
+                    return Ok(Tracked { used, ..before });
+                }
+            }
+        }
+        let (window, used) = match used.free() {
+            Some(window) => (window, used),
+            None => (self.used.window(), self.used.clone()),
+        };
+        let mut process = self.start_at(tools, log, window)?;
+        process.track()?;
+        if compares {
+            // What one thread finds in memory need not be what another one left there: the kernel may have written between them.
+            process.send(&Request::Compare)?;
+            match process.receive()? {
+                Response::Ready => {}
+                other => return Err(process.unexpected(&other)),
+            }
+        }
+        Ok(Tracked { process, pid: self.pid, window, used, compares })
+    }
+
+    /// The first interval of its first thread.
+    fn first(&self) -> IntervalId {
+        let first = &self.threads.threads[0];
+        IntervalId { thread: first.id, interval: first.place(0).0 }
+    }
+
+    /// Bytes of all its streams.
+    fn stream(&self) -> u64 {
+        self.outlines.iter().flat_map(|thread| &thread.intervals).map(IntervalOutline::stream).sum()
+    }
+
+    /// Writes the package, whose streams are read one after the other.
+    fn write(&self, log: &Log, writer: &mut impl Write) -> Result<()> {
         let code = log.code(self.pid)?;
-        package::write_head(&mut writer, &self.outlines, &code, CodeSeq(0), &self.order).map_err(failed())?;
+        package::write_head(writer, &self.outlines, &code, CodeSeq(0), &self.order).map_err(failed())?;
         for thread in &self.threads.threads {
             for interval in &thread.intervals {
                 let id = IntervalId { thread: thread.id, interval: interval.number };
@@ -73,6 +140,10 @@ impl Stretch {
                 interval.replayed().iter().try_for_each(|piece| writer.write_all(piece)).map_err(failed())?;
             }
         }
-        writer.finish().map_err(failed())
+        Ok(())
     }
+}
+
+fn failed() -> impl FnOnce(std::io::Error) -> ReplayError {
+    ReplayError::system("hand the log to the replay process")
 }

@@ -7,6 +7,7 @@ use crate::args::DebugArgs;
 use crate::at::process;
 use crate::failure::{Failure, complain};
 use crate::find_log::{find_log, tools};
+use crate::index;
 use bugnet_debugger::image::Image;
 use bugnet_debugger::{Client, Debuggee, serve};
 use bugnet_format::types::ProcessId;
@@ -67,6 +68,7 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
 /// The process where gdb is to find it.
 fn open<'a>(args: &DebugArgs, tools: &'a Tools, log: &'a Log, pid: ProcessId) -> Result<Debuggee<'a>, Failure> {
     let mut cursor = Cursor::open(tools, log, pid)?;
+    index::use_if_there(log, &mut cursor)?;
     let otherwise = Location::Position(if args.start { Seek::Start } else { Seek::End });
     let at = args.at.as_ref().unwrap_or(&otherwise);
     let mut symbols = Symbolizer::new(log, pid)?;

@@ -60,43 +60,63 @@ impl Engine {
     /// What the next instruction, which replay does not execute, has stored stands in the records that follow, as far as the
     /// thread cannot know it.
     pub(crate) fn note_recorded_stores(&mut self) -> Result<(), Trouble> {
-        if self.compare.is_none() {
+        if self.compare.is_none() && self.memory.touched.is_none() {
             return Ok(());
         }
         let pc = self.machine.pc;
         self.machine.complete();
         let Some(instruction) = Instruction::decode(pc, &self.code) else { return Ok(()) };
-        if let (Some(compare), Some((addr, len))) = (&mut self.compare, instruction.stores_by_records(&self.machine)) {
+        let Some((addr, len)) = instruction.stores_by_records(&self.machine) else { return Ok(()) };
+        if let Some(compare) = &mut self.compare {
             compare.origins.system(addr, len);
+        }
+        if let Some(touched) = &mut self.memory.touched {
+            touched.stored_by_records(addr, len);
         }
         Ok(())
     }
 
     /// A signal's handler begins, or ends.
     pub(crate) fn note_signal(&mut self, step: SignalStep, regs: &RegisterFile) {
-        let Some(compare) = &mut self.compare else { return };
-        if step == SignalStep::Delivery {
-            let (old, new) = (self.machine.get(RSP), regs.gpr[RSP]);
-            // From a handler on a stack of its own, there is no telling how long its frame is.
-            let len = old.checked_sub(new).filter(|len| *len <= SIGNAL_FRAME).unwrap_or(SIGNAL_FRAME);
+        if step != SignalStep::Delivery {
+            return;
+        }
+        let (old, new) = (self.machine.get(RSP), regs.gpr[RSP]);
+        // From a handler on a stack of its own, there is no telling how long its frame is.
+        let len = old.checked_sub(new).filter(|len| *len <= SIGNAL_FRAME).unwrap_or(SIGNAL_FRAME);
+        if let Some(compare) = &mut self.compare {
             compare.origins.system(new, len);
+        }
+        if let Some(touched) = &mut self.memory.touched {
+            touched.handler_begins(new, len);
         }
     }
 
     /// A system call has returned.
     pub(crate) fn note_call(&mut self, number: u64, args: &[u64; 6], result: i64) {
-        let Some(compare) = &mut self.compare else { return };
-        compare.call_over(&self.memory, self.running, number, args, result);
+        if let Some(compare) = &mut self.compare {
+            compare.call_over(&self.memory, self.running, number, args, result);
+        }
+        if let Some(mut touched) = self.memory.touched.take() {
+            touched.called(&self.memory, self.running, number, args, result);
+            self.memory.touched = Some(touched);
+        }
     }
 
     /// The running thread waits for others. If it is about to make a system call, it may well be in there: others may see what
     /// the call does before it has returned. The same goes for the thread's end.
     pub(crate) fn note_waiting(&mut self) {
-        let Some(compare) = &mut self.compare else { return };
         let context = &self.contexts[self.running];
         if context.next_at != self.position {
             return;
         }
+        if let Some(Record::Syscall { number, args, result, .. }) = context.next.as_ref().map(|placed| &placed.record)
+            && let Some(mut touched) = self.memory.touched.take()
+        {
+            touched.call_begins(&self.memory, self.running, *number, args, *result);
+            self.memory.touched = Some(touched);
+        }
+        let Some(compare) = &mut self.compare else { return };
         match context.next.as_ref().map(|placed| &placed.record) {
             Some(Record::Syscall { number, args, result, .. }) => {
                 compare.call_begins(&self.memory, self.running, *number, args, *result);

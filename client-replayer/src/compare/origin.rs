@@ -130,6 +130,12 @@ impl Origins {
         self.kernel_words.insert(addr / WORD);
     }
 
+    /// Memory into which others may write at any time: start and length of each range.
+    pub fn unsteady(&self) -> impl Iterator<Item = (u64, u64)> {
+        let words = self.kernel_words.iter().map(|word| (word * WORD, WORD));
+        self.shared.iter().map(|range| (range.start, range.end - range.start)).chain(words)
+    }
+
     /// Where other bytes than memory holds can come from, that `reader` found at `addr`.
     pub fn of(&self, addr: u64, reader: usize) -> Origin {
         let (word, byte) = ((addr % Addr::PAGE / WORD) as usize, addr % WORD);

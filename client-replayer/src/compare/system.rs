@@ -4,7 +4,8 @@
 //! may come from that no thread has stored.
 
 use super::origin::Origins;
-use super::requests::{self, Buffer, Rings};
+pub use super::requests::Buffer;
+use super::requests::{self, Rings};
 use crate::memory::Memory;
 use bugnet_format::types::Addr;
 use std::ops::Range;
@@ -99,6 +100,9 @@ const WRITES: &[(u64, &[(usize, Size)])] = &[
     (267, &[(2, Result(1))]),                                                   // readlinkat
     (270, &[(1, Bytes(128)), (2, Bytes(128)), (3, Bytes(128)), (4, TIMESPEC)]), // pselect6
     (271, &[(0, Arg(1, 8)), (2, TIMESPEC)]),                                    // ppoll
+    (275, &[(1, Bytes(8)), (3, Bytes(8))]),                                     // splice
+    (276, &[]),                                                                 // tee
+    (278, &[(1, Vector(2))]),                                                   // vmsplice
     (281, &[(1, Result(12))]),                                                  // epoll_pwait
     (286, &[(3, Bytes(32))]),                                                   // timerfd_settime
     (287, &[(1, Bytes(32))]),                                                   // timerfd_gettime
@@ -116,6 +120,59 @@ const WRITES: &[(u64, &[(usize, Size)])] = &[
     (425, &[(1, Bytes(120))]),                                                  // io_uring_setup
     (441, &[(1, Result(12))]),                                                  // epoll_pwait2
 ];
+
+/// System calls, ascending, that write no memory of the process beside what stands here of them: in the table above, or in what
+/// [`System`] does where they succeed.
+const UNDERSTOOD: &[u64] = &[
+    1, 2, 3, 8, 9, 10, 11, 12, 15, 18, 20, 21, 24, 25, 26, 28, 29, 32, 33, 34, 37, 39, 41, 42, 44, 46, 48, 49, 50, 54,
+    56, 57, 59, 60, 62, 64, 65, 68, 69, 73, 74, 75, 76, 77, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90, 91, 92, 93, 94, 95,
+    102, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 116, 117, 119, 121, 122, 123, 124, 129, 130, 132, 133,
+    135, 140, 141, 142, 144, 145, 146, 147, 149, 150, 151, 152, 160, 161, 162, 165, 166, 170, 171, 187, 188, 189, 190,
+    197, 198, 199, 200, 203, 213, 218, 221, 225, 226, 227, 231, 233, 234, 235, 238, 240, 241, 242, 244, 248, 251, 252,
+    253, 254, 255, 257, 258, 259, 260, 261, 263, 264, 265, 266, 268, 269, 272, 273, 277, 280, 282, 283, 284, 285, 289,
+    290, 291, 292, 294, 296, 297, 300, 301, 304, 306, 308, 314, 316, 319, 322, 324, 325, 328, 329, 330, 331, 334, 424,
+    434, 435, 436, 437, 438, 439, 452,
+];
+
+const IOCTL: u64 = 16;
+const IO_SETUP: u64 = 206;
+const USERFAULTFD: u64 = 323;
+const RSEQ: u64 = 334;
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_THREAD: u64 = 0x1_0000;
+
+/// The terminal's commands of `ioctl`, and some of its kind: they write no more than the table says.
+const SMALL_IOCTLS: Range<u64> = 0x5400..0x5500;
+
+/// Whether all is known of which memory a system call may change. After another one, any may be another.
+pub fn is_understood(memory: &Memory, number_of_call: u64, args: &[u64; 6]) -> bool {
+    // A child that shares memory, and is no thread, may have written there.
+    let shares = |flags: u64| flags & (CLONE_VM | CLONE_THREAD) == CLONE_VM;
+    match number_of_call {
+        IOCTL => SMALL_IOCTLS.contains(&args[1]),
+        CLONE => !shares(args[0]),
+        CLONE3 => Some(number(memory, args[0])).filter(|flags| *flags != 0).is_some_and(|flags| !shares(flags)),
+        number => {
+            UNDERSTOOD.binary_search(&number).is_ok()
+                || WRITES.binary_search_by_key(&number, |(number, _)| *number).is_ok()
+        }
+    }
+}
+
+/// Whether memory may be written from here on by something that no record tells of when it does: the kernel, at its own times, or a
+/// process that shares all memory.
+pub fn makes_unsteady(memory: &Memory, number_of_call: u64, args: &[u64; 6], result: i64) -> bool {
+    let shares = |flags: u64| flags & (CLONE_VM | CLONE_THREAD | CLONE_VFORK) == CLONE_VM;
+    result >= 0
+        && match number_of_call {
+            IO_SETUP | IO_URING_SETUP | USERFAULTFD => true,
+            CLONE => shares(args[0]),
+            CLONE3 => shares(number(memory, args[0])),
+            _ => false,
+        }
+}
 
 const MMAP: u64 = 9;
 const MUNMAP: u64 = 11;
@@ -168,8 +225,8 @@ pub fn message(memory: &Memory, at: u64) -> Vec<Buffer> {
 /// What has to be known of earlier calls.
 #[derive(Default)]
 pub struct System {
-    /// The end of the heap, which `brk` moves; none before the first one.
-    heap: Option<u64>,
+    /// The end of the heap, which `brk` moves, as the first call of it left it, and the last; none before the first one.
+    pub heap: Option<(u64, u64)>,
     rings: Rings,
 }
 
@@ -223,7 +280,8 @@ impl System {
             MUNMAP | MADVISE => changed.push((args[0], pages(args[1]))),
             MREMAP => changed.extend([(args[0], pages(args[1])), (result, pages(args[2]))]),
             BRK => {
-                let old = self.heap.replace(result).unwrap_or(result);
+                let (first, old) = self.heap.unwrap_or((result, result));
+                self.heap = Some((first, result));
                 changed.push((old.min(result), old.abs_diff(result)));
             }
             CLONE => threads(origins, args[0], args[2], args[3]),
@@ -232,6 +290,8 @@ impl System {
                 threads(origins, field(0), field(24), field(16));
             }
             SET_TID_ADDRESS => origins.kernel_word(args[0]),
+            // The kernel says there on which processor the thread runs.
+            RSEQ => origins.share(range(args[0], args[1])),
             IO_SUBMIT => changed.extend(requests::submitted(args[2], result, memory)),
             IO_URING_SETUP => self.rings.set_up(result, args[0], args[1], memory),
             IO_URING_ENTER => changed.extend(self.rings.taken(args[0], args[3], result, memory)),

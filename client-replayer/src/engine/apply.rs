@@ -34,10 +34,6 @@ impl Engine {
                 self.watch_run(pc, self.position);
                 self.write_output(*stream, *number, args, *result)?;
                 self.note_call(*number, args, *result);
-                if let Some(mut touched) = self.memory.touched.take() {
-                    touched.called(&self.memory, *number, args, *result);
-                    self.memory.touched = Some(touched);
-                }
                 self.machine.return_from_call(*result, next, updates);
                 self.position += 1;
             }

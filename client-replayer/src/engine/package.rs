@@ -1,7 +1,7 @@
 //! A package is opened, or takes the place of another one; and which code is in force.
 
 use super::{Engine, Trouble, drop_block};
-use crate::compare::MAX_THREADS;
+use crate::compare::{Compare, MAX_THREADS};
 use crate::context::Context;
 use crate::memory::CodePage;
 use bugnet_format::control::Counts;
@@ -53,10 +53,19 @@ impl Engine {
         self.segments = Box::new(std::iter::empty());
         self.instructions.clear();
         (self.running, self.until, self.due, self.position) = (0, 0, 0, 0);
-        (self.counts, self.over, self.cut_off, self.compare) = (Counts::default(), None, false, None);
+        (self.counts, self.over, self.cut_off) = (Counts::default(), None, false);
+        let (compares, tracks) = (self.compare.take().is_some(), self.memory.touched.take().is_some());
         // SAFETY: nothing refers to the package any more: contexts and segments did.
         unsafe { self.package.replace(&mut self.control, len)? };
-        self.open()
+        self.open()?;
+        self.executed.clear();
+        if tracks {
+            self.memory.track();
+        }
+        if compares {
+            self.compare = Some(Box::new(Compare::new(&self.contexts)));
+        }
+        Ok(())
     }
 
     /// The code picture `seq` comes into force for the running thread.
@@ -81,10 +90,14 @@ impl Engine {
         pages.dedup();
         for addr in pages {
             let (Some(bytes), Some(seq)) = (code.page(addr, seq), code.page_seq(addr, seq)) else { continue };
-            if let Some(compare) = compare {
+            if let Some(compare) = &mut *compare {
                 compare.code_comes(memory, addr, bytes)?;
             }
             memory.install_code(&[CodePage { addr, seq, bytes }])?;
+            // Where other threads may have written there meanwhile, that says what one of them is going to execute, and no more.
+            if let (true, Some(touched)) = (compare.is_some(), &mut memory.touched) {
+                touched.forget(addr, Addr::PAGE);
+            }
         }
         self.memory_seq = seq;
         Ok(())

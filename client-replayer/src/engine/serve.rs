@@ -111,12 +111,22 @@ impl Engine {
             }
             Request::ReadKnown { addr, len } => {
                 let bytes = self.memory.read(addr, len.min(control::MAX_READ));
-                let known = self.memory.touched.as_ref().map(|touched| touched.known(addr, bytes.len()));
-                Response::Known { bytes, known: known.unwrap_or_default() }
+                let states = self
+                    .memory
+                    .touched
+                    .as_ref()
+                    .map(|touched| touched.states(addr, len.min(control::MAX_READ) as usize));
+                Response::Known { bytes, states: states.unwrap_or_default() }
             }
             Request::KnownPages { from } => {
                 Response::Pages(self.memory.touched.as_ref().map_or(Vec::new(), |touched| touched.pages_from(from)))
             }
+            Request::Left { from } => {
+                let touched = self.memory.touched.as_ref().ok_or_else(untracked)?;
+                let (pages, next) = touched.left(&self.memory, &self.executed.lines(), from, control::MAX_PAGES);
+                Response::Left { pages, next }
+            }
+            Request::Unseen => Response::Unseen(self.memory.touched.as_ref().ok_or_else(untracked)?.unseen()),
             Request::Writers => {
                 Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
             }
@@ -197,6 +207,10 @@ impl Engine {
             Err(_) => self.end(),
         }
     }
+}
+
+fn untracked() -> Refusal {
+    Refusal::Refused("nothing keeps track of what is known".into())
 }
 
 fn no_thread(thread: usize) -> Refusal {

@@ -5,7 +5,9 @@
 //! process are what a cursor goes back to.
 
 mod alive;
+mod back;
 mod interrupt;
+mod known;
 mod outline;
 mod place;
 mod snapshots;
@@ -14,21 +16,22 @@ mod writes;
 
 pub use bugnet_format::control::{Conditions, Event, Leaving, WatchedRange};
 pub use interrupt::Interrupter;
+pub use known::{Origin, Piece};
 pub use place::{Place, Seek};
 pub use writes::LastWrite;
 
 use crate::error::{ReplayError, Result};
+use crate::index::Index;
 use crate::log::Log;
-use crate::memory::Memory;
 use crate::order::{OrderedThread, Window};
-use crate::process::Process;
-use crate::stretch::Stretch;
+use crate::stretch::{Stretch, Tracked};
 use crate::tools::Tools;
-use bugnet_format::control::{Hit, Hits, Request, Response, Stop, Target};
+use bugnet_format::control::{ByteState, Hit, Hits, Request, Response, Stop, Target};
 use bugnet_format::package::Segment;
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{Addr, ProcessId, Tid};
-use outline::Outline;
+use bugnet_format::types::{ProcessId, Tid};
+use known::Elsewhere;
+pub(crate) use outline::Outline;
 use snapshots::Snapshots;
 use std::collections::HashMap;
 
@@ -76,7 +79,7 @@ struct Open {
     begin: u64,
     threads: Vec<OrderedThread>,
     runs: Vec<Run>,
-    process: Process,
+    tracked: Tracked,
     interrupter: Interrupter,
     snapshots: Snapshots,
     /// Where the process is: time in the epoch, the running thread by index, its instruction count and registers.
@@ -100,6 +103,9 @@ pub struct Cursor<'a> {
     interrupter: Interrupter,
     open: Open,
     ends: HashMap<Tid, alive::End>,
+    /// The replay process of another epoch, which can be given the next one.
+    spare: Option<Tracked>,
+    elsewhere: Elsewhere,
 }
 
 /// The last time before a place that a condition held.
@@ -147,30 +153,22 @@ impl Open {
         outline: &Outline,
         index: usize,
         interrupter: Interrupter,
+        spare: Option<Tracked>,
     ) -> Result<Self> {
         let Some((epoch, begin)) = outline.epoch(index) else {
             return Err(ReplayError::OutOfRange(format!("process {pid} has no epoch with index {index}")));
         };
         let stretch = Stretch::read(log, pid, &Window::only(epoch))?;
-        let mut process = stretch.start(tools, log)?;
-        process.track()?;
-        if stretch.threads.threads.len() > 1 {
-            // What one thread finds in memory need not be what another one left there: the kernel may have written between them.
-            process.send(&Request::Compare)?;
-            match process.receive()? {
-                Response::Ready => {}
-                other => return Err(process.unexpected(&other)),
-            }
-        }
+        let mut tracked = stretch.track(tools, log, spare)?;
         let mut snapshots = Snapshots::default();
-        snapshots.add(0, process.fork()?, 0);
-        interrupter.follow(&process)?;
+        snapshots.add(0, tracked.process.fork()?, 0);
+        interrupter.follow(&tracked.process)?;
         let mut open = Self {
             index,
             begin,
             runs: runs(&stretch.threads.threads, stretch.order()),
             threads: stretch.threads.threads,
-            process,
+            tracked,
             interrupter,
             snapshots,
             time: 0,
@@ -186,9 +184,9 @@ impl Open {
 
     /// Runs the process.
     fn run(&mut self, target: Target, hits: Hits) -> Result<Stop> {
-        self.process.begin();
-        self.process.send(&Request::RunTo { target, hits, output: false })?;
-        match self.process.receive()? {
+        self.tracked.process.begin();
+        self.tracked.process.send(&Request::RunTo { target, hits, output: false })?;
+        match self.tracked.process.receive()? {
             Response::Stopped { stop, thread, at, time, hit, regs, .. } => {
                 if thread as usize >= self.threads.len() {
                     return Err(ReplayError::OutOfRange(format!("the replay process speaks of a thread {thread}")));
@@ -203,7 +201,7 @@ impl Open {
                 }
                 Ok(stop)
             }
-            other => Err(self.process.unexpected(&other)),
+            other => Err(self.tracked.process.unexpected(&other)),
         }
     }
 
@@ -227,9 +225,9 @@ impl Open {
         let Some((at, snapshot)) = known else {
             return Err(ReplayError::OutOfRange("an epoch has lost its start".into()));
         };
-        self.process = snapshot.fork()?;
+        self.tracked.process = snapshot.fork()?;
         (self.time, self.over) = (at, false);
-        self.interrupter.follow(&self.process)
+        self.interrupter.follow(&self.tracked.process)
     }
 
     /// Goes to a time of the epoch, and leaves copies on the way.
@@ -240,7 +238,7 @@ impl Open {
             if self.run(Target::Time(stop), Hits::Ignore)? != Stop::Reached {
                 break;
             }
-            self.snapshots.add(stop, self.process.fork()?, time);
+            self.snapshots.add(stop, self.tracked.process.fork()?, time);
         }
         self.run(Target::Time(time), Hits::Ignore)
     }
@@ -253,11 +251,22 @@ impl Open {
         self.run(Target::Time(hit.time), Hits::Stop).map(drop)
     }
 
+    /// What the process has in memory, and what is known of it.
+    fn states(&mut self, addr: u64, len: u64) -> Result<Vec<(u8, ByteState)>> {
+        self.tracked.process.read_states(addr, len)
+    }
+
+    /// Memory as far as it is known in the epoch.
+    fn read(&mut self, addr: u64, len: u64) -> Result<Vec<Option<u8>>> {
+        let states = self.states(addr, len)?;
+        Ok(states.into_iter().map(|(byte, state)| (state == ByteState::Known).then_some(byte)).collect())
+    }
+
     fn set_conditions(&mut self, conditions: &Conditions) -> Result<()> {
-        self.process.send(&Request::Conditions(conditions.clone()))?;
-        match self.process.receive()? {
+        self.tracked.process.send(&Request::Conditions(conditions.clone()))?;
+        match self.tracked.process.receive()? {
             Response::Ready => Ok(()),
-            other => Err(self.process.unexpected(&other)),
+            other => Err(self.tracked.process.unexpected(&other)),
         }
     }
 
@@ -266,8 +275,8 @@ impl Open {
         let mut until = before;
         while until > first {
             let Some((from, snapshot)) = self.snapshots.before(until - 1) else { break };
-            self.process = snapshot.fork()?;
-            self.interrupter.follow(&self.process)?;
+            self.tracked.process = snapshot.fork()?;
+            self.interrupter.follow(&self.tracked.process)?;
             if from < first {
                 self.set_conditions(&Conditions::default())?;
                 self.run(Target::Time(first), Hits::Ignore)?;
@@ -303,8 +312,37 @@ impl<'a> Cursor<'a> {
     pub fn open(tools: &'a Tools, log: &'a Log, pid: ProcessId) -> Result<Self> {
         let outline = Outline::of(log, pid)?;
         let interrupter = Interrupter::default();
-        let open = Open::new(tools, log, pid, &outline, 0, interrupter.clone())?;
-        Ok(Self { tools, log, pid, outline, interrupter, open, ends: HashMap::new() })
+        let open = Open::new(tools, log, pid, &outline, 0, interrupter.clone(), None)?;
+        Ok(Self {
+            tools,
+            log,
+            pid,
+            outline,
+            interrupter,
+            open,
+            ends: HashMap::new(),
+            spare: None,
+            elsewhere: Elsewhere::default(),
+        })
+    }
+
+    /// From here on, the cursor knows what the index knows.
+    ///
+    /// # Errors
+    /// It is the index of something else.
+    pub fn use_index(&mut self, index: Index) -> Result<()> {
+        if index.epochs() != self.outline.epochs() {
+            let (found, there) = (index.epochs(), self.outline.epochs());
+            return Err(ReplayError::OutOfRange(format!("an index of {found} epochs, but the log has {there}")));
+        }
+        self.elsewhere.index = Some(index);
+        Ok(())
+    }
+
+    /// Whether it has an index.
+    #[must_use]
+    pub fn has_index(&self) -> bool {
+        self.elsewhere.index.is_some()
     }
 
     /// The process.
@@ -323,6 +361,12 @@ impl<'a> Cursor<'a> {
     #[must_use]
     pub fn end(&self) -> u64 {
         self.outline.end
+    }
+
+    /// How many epochs the log of the process has.
+    #[must_use]
+    pub fn epochs(&self) -> usize {
+        self.outline.epochs()
     }
 
     /// Where the thread is that executes the next instruction.
@@ -344,12 +388,12 @@ impl<'a> Cursor<'a> {
     pub fn threads(&mut self) -> Result<Vec<Thread>> {
         let mut threads = Vec::new();
         for index in 0..self.open.threads.len() {
-            self.open.process.send(&Request::Registers { thread: index as u32 })?;
-            match self.open.process.receive()? {
+            self.open.tracked.process.send(&Request::Registers { thread: index as u32 })?;
+            match self.open.tracked.process.receive()? {
                 Response::Registers { at, over, regs } => {
                     threads.push(Thread { place: self.open.place_of(index, at), over, regs: *regs });
                 }
-                other => return Err(self.open.process.unexpected(&other)),
+                other => return Err(self.open.tracked.process.unexpected(&other)),
             }
         }
         Ok(threads)
@@ -360,7 +404,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// The replay process is lost.
     pub fn known_pages(&mut self) -> Result<Vec<u64>> {
-        self.open.process.known_pages()
+        self.open.tracked.process.known_pages()
     }
 
     /// All threads that the log has, with their intervals.
@@ -376,7 +420,10 @@ impl<'a> Cursor<'a> {
 
     fn enter(&mut self, index: usize) -> Result<()> {
         if index != self.open.index {
-            self.open = Open::new(self.tools, self.log, self.pid, &self.outline, index, self.interrupter.clone())?;
+            let (interrupter, spare) = (self.interrupter.clone(), self.spare.take());
+            let opened = Open::new(self.tools, self.log, self.pid, &self.outline, index, interrupter, spare)?;
+            let Open { tracked, .. } = std::mem::replace(&mut self.open, opened);
+            self.spare = Some(tracked);
         }
         Ok(())
     }
@@ -476,47 +523,5 @@ impl<'a> Cursor<'a> {
                 }
             }
         }
-    }
-
-    fn run_backward(&mut self, conditions: &Conditions, limit: u64) -> Result<Stopped> {
-        let mut before = self.open.time;
-        loop {
-            let first = limit.saturating_sub(self.open.begin);
-            match self.open.last_hit(conditions, first, before)? {
-                Last::Hit(hit) => {
-                    self.open.go_before(hit)?;
-                    return Ok(Stopped::Condition(hit.what));
-                }
-                Last::None => {}
-                Last::Interrupted => return Ok(Stopped::Interrupted),
-            }
-            if limit > 0 && limit >= self.open.begin {
-                self.open.go_to(first)?;
-                return Ok(Stopped::There);
-            }
-            let Some(index) = self.open.index.checked_sub(1) else {
-                self.open.go_to(0)?;
-                return Ok(Stopped::Start);
-            };
-            let end = self.open.begin;
-            self.enter(index)?;
-            before = end - self.open.begin;
-        }
-    }
-}
-
-impl Memory for Cursor<'_> {
-    fn read_known(&mut self, addr: Addr, len: u64) -> Result<Vec<Option<u8>>> {
-        let mut out = Vec::new();
-        while (out.len() as u64) < len {
-            let Some(at) = addr.0.checked_add(out.len() as u64) else { break };
-            out.extend(self.open.process.read_known(at, len - out.len() as u64)?);
-        }
-        Ok(out)
-    }
-
-    /// Up to the first byte that is not known.
-    fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>> {
-        Ok(self.read_known(addr, len)?.into_iter().map_while(|byte| byte).collect())
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// An interval, as its header has it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub struct Part {
     pub number: IntervalNo,
     pub epoch: Epoch,
     /// Instructions of the thread before it.
@@ -17,7 +17,7 @@ pub(super) struct Part {
 
 /// The epochs of a process, and the intervals of each of its threads in them.
 #[derive(Debug)]
-pub(super) struct Outline {
+pub(crate) struct Outline {
     threads: BTreeMap<Tid, Vec<Part>>,
     /// Each epoch in which a thread does something, with the time at its start.
     epochs: Vec<(Epoch, u64)>,
@@ -68,6 +68,11 @@ impl Outline {
     /// Index of the epoch in which a time lies: of several, the last one that begins there.
     pub fn at(&self, time: u64) -> usize {
         self.epochs.partition_point(|(_, begin)| *begin <= time).saturating_sub(1)
+    }
+
+    /// How many epochs there are.
+    pub fn epochs(&self) -> usize {
+        self.epochs.len()
     }
 
     /// An epoch, and the time at its start.

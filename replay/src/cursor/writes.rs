@@ -1,6 +1,7 @@
 //! Who wrote memory last.
 
-use super::{Conditions, Cursor, Direction, Event, Place, Seek, Stopped, WatchedRange};
+use super::back::Back;
+use super::{Conditions, Cursor, Event, Hit, Place, WatchedRange};
 use crate::error::Result;
 use crate::memory::Memory;
 use bugnet_format::types::Addr;
@@ -28,8 +29,8 @@ pub enum LastWrite {
     Outside {
         /// Where it did.
         place: Place,
-        /// The last place before at which a thread wrote or found something else there.
-        since: Place,
+        /// The last place before at which a thread wrote or found something else there, if it is known.
+        since: Option<Place>,
         /// What was there, and what it found.
         before: Vec<Option<u8>>,
         /// See there.
@@ -46,18 +47,6 @@ pub enum LastWrite {
     Unknown,
 }
 
-/// Bytes that a thread found, which nothing that is known yet has written.
-struct Noticed {
-    time: u64,
-    place: Place,
-    bytes: Vec<Option<u8>>,
-}
-
-/// Whether no byte that is known in both is another one.
-fn agree(a: &[Option<u8>], b: &[Option<u8>]) -> bool {
-    a.iter().zip(b).all(|(a, b)| a.is_none() || b.is_none() || a == b)
-}
-
 impl Cursor<'_> {
     /// Goes back to what wrote one of these bytes last, before where the cursor is.
     ///
@@ -69,34 +58,31 @@ impl Cursor<'_> {
     pub fn last_write(&mut self, addr: Addr, len: u64) -> Result<LastWrite> {
         let range = WatchedRange { addr: addr.0, len, reads: false, writes: true, changes: false };
         let conditions = Conditions { ranges: vec![range], ..Conditions::default() };
-        let mut noticed: Option<Noticed> = None;
-        loop {
-            let (found, place, time) = (self.run(Direction::Backward, &conditions)?, self.place(), self.time());
-            let (write, before, after) = match found {
-                Stopped::Condition(Event::Access { addr: at, len: bytes, .. }) => {
-                    let before = self.read_known(addr, len)?;
-                    self.step(Direction::Forward)?;
-                    let after = self.read_known(addr, len)?;
-                    self.seek(Seek::Time(time))?;
-                    (Some((at, bytes)), before, after)
-                }
-                Stopped::Condition(_) => (None, Vec::new(), self.read_known(addr, len)?),
-                Stopped::Start => {
-                    let Some(first) = noticed else { return Ok(LastWrite::Unknown) };
-                    self.seek(Seek::Time(first.time))?;
-                    return Ok(LastWrite::Found { place: first.place, bytes: first.bytes });
-                }
-                _ => return Ok(LastWrite::Unknown),
-            };
-            if let Some(later) = noticed.take_if(|later| !agree(&after, &later.bytes)) {
-                self.seek(Seek::Time(later.time))?;
-                let (before, after) = (after, later.bytes);
-                return Ok(LastWrite::Outside { place: later.place, since: place, before, after });
+        let (back, found) = self.search_back(&conditions, 0)?;
+        match back {
+            Back::Hit(Hit { what: Event::Access { addr: at, len: bytes, .. }, time, .. }) => {
+                self.open.go_to(time + 1)?;
+                let after = self.read_known(addr, len)?;
+                self.open.go_to(time)?;
+                let before = self.read_known(addr, len)?;
+                Ok(LastWrite::Instruction { place: self.place(), addr: at, len: bytes, before, after })
             }
-            if let Some((addr, len)) = write {
-                return Ok(LastWrite::Instruction { place, addr, len, before, after });
+            Back::Hit(Hit { time, .. }) => {
+                self.open.go_to(time.saturating_sub(1))?;
+                let before = self.read_known(addr, len)?;
+                self.open.go_to(time)?;
+                let (place, after) = (self.place(), self.read_known(addr, len)?);
+                Ok(LastWrite::Outside { place, since: None, before, after })
             }
-            noticed = Some(Noticed { time, place, bytes: after });
+            Back::Noticed { time, since, before, after, .. } => {
+                self.open.go_to(time)?;
+                Ok(LastWrite::Outside { place: self.place(), since, before, after })
+            }
+            Back::None => Ok(match self.go_to_first(&found)? {
+                Some(bytes) => LastWrite::Found { place: self.place(), bytes },
+                None => LastWrite::Unknown,
+            }),
+            Back::Interrupted => Ok(LastWrite::Unknown),
         }
     }
 }

@@ -57,14 +57,7 @@ pub fn module_head(log: &Source, module: &Module) -> Option<Vec<u8>> {
 #[must_use]
 pub fn module_files(log: &Source, module: &Module) -> Option<ModuleFiles> {
     let matching = |bytes: &Vec<u8>| build_id(bytes) == module.build_id;
-    // A copy of a file without build id was made by the recorder when it recorded; a file of this machine
-    // without one might be anything.
-    let main =
-        read_copy(log, &copy_path(log.path(), module)).filter(|bytes| matching(bytes) || module.build_id.is_empty());
-    let main = main.or_else(|| {
-        let own = (!module.build_id.is_empty()).then(|| read_regular(Path::new(&module.path)))?;
-        own.filter(matching)
-    })?;
+    let main = main_file(log, module)?;
     let mut here = Here::default();
     let debug =
         read_copy(log, &debug_copy(log.path(), module)).filter(|bytes| matching(bytes) || build_id(bytes).is_empty());
@@ -74,6 +67,19 @@ pub fn module_files(log: &Source, module: &Module) -> Option<ModuleFiles> {
         copy.or_else(|| here.look(module, &main).shared.take()).map(|bytes| (id, bytes))
     });
     Some(ModuleFiles { main, debug, shared })
+}
+
+/// The same without what holds debug information.
+pub(super) fn main_file(log: &Source, module: &Module) -> Option<Vec<u8>> {
+    let matching = |bytes: &Vec<u8>| build_id(bytes) == module.build_id;
+    // A copy of a file without build id was made by the recorder when it recorded; a file of this machine
+    // without one might be anything.
+    let main =
+        read_copy(log, &copy_path(log.path(), module)).filter(|bytes| matching(bytes) || module.build_id.is_empty());
+    main.or_else(|| {
+        let own = (!module.build_id.is_empty()).then(|| read_regular(Path::new(&module.path)))?;
+        own.filter(matching)
+    })
 }
 
 /// What this machine has.

@@ -5,11 +5,13 @@
 
 mod files;
 mod pack;
+mod read_only;
 mod shared;
 mod sources;
 
 pub use files::{ModuleFiles, module_files, module_head};
 pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
+pub(crate) use read_only::ReadOnly;
 pub use sources::{MAX_SOURCE, SourcePath, source_files};
 
 use crate::crash::is_system;

@@ -1,0 +1,44 @@
+//! Indexes of logs: made where a question needs one.
+
+use crate::failure::Failure;
+use bugnet_format::types::ProcessId;
+use bugnet_replay::cursor::Cursor;
+use bugnet_replay::index::Index;
+use bugnet_replay::log::Log;
+use bugnet_replay::tools::Tools;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::num::NonZeroUsize;
+
+/// Gives the cursor the index of its process, if there is one.
+pub fn use_if_there(log: &Log, cursor: &mut Cursor<'_>) -> Result<(), Failure> {
+    if let Some(index) = Index::find(log, cursor.pid())? {
+        cursor.use_index(index)?;
+    }
+    Ok(())
+}
+
+/// Gives the cursor an index, which is made if there is none, and more than one epoch.
+pub fn make_if_needed(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>) -> Result<(), Failure> {
+    if !cursor.has_index() && cursor.epochs() > 1 {
+        cursor.use_index(make(tools, log, cursor.pid(), None)?)?;
+    }
+    Ok(())
+}
+
+/// Makes the index of a process.
+pub fn make(tools: &Tools, log: &Log, pid: ProcessId, jobs: Option<NonZeroUsize>) -> Result<Index, Failure> {
+    let jobs = jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    // Drawn on a terminal only.
+    let bar = ProgressBar::new(0).with_style(style());
+    let made = Index::make(tools, log, pid, jobs, |progress| {
+        bar.set_length(progress.of_epochs as u64);
+        bar.set_position(progress.epochs as u64);
+    });
+    bar.finish_and_clear();
+    Ok(made?)
+}
+
+fn style() -> ProgressStyle {
+    let template = "index {bar:40} {pos} of {len} epochs, {eta} to go";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

@@ -1,0 +1,336 @@
+//! What memory was, and how that is known.
+//!
+//! Of the present epoch, a replay process knows what its instructions and records have said. What it does not know is as an earlier epoch
+//! left it, if nothing can have changed it since without being noticed; or as a later one finds it, or the log's snapshot has it, if
+//! nothing can have changed it on the way; or as a file has it that nobody can write to. All but the last take an index.
+
+use super::Cursor;
+use crate::error::Result;
+use crate::index::Index;
+use crate::memory::{Memory, Snapshots};
+use crate::symbols::ReadOnly;
+use bugnet_format::control::{ByteState, MAX_READ};
+use bugnet_format::index::Content;
+use bugnet_format::types::{Addr, Epoch};
+use serde::Serialize;
+
+const PAGE: u64 = Addr::PAGE;
+/// The bytes of a page, a bit each: a word for each line.
+type Bits = [u64; PAGE as usize / 64];
+
+/// Where it is known from what a byte of memory is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "from")]
+pub enum Origin {
+    /// A thread has accessed it in the present epoch.
+    Present,
+    /// The code picture with which the epoch begins has it. Only without an index, which tells more.
+    Code,
+    /// This earlier epoch left it, and nothing can have changed it since.
+    Earlier {
+        /// Its number.
+        epoch: Epoch,
+    },
+    /// This epoch, the present or a later one, finds it, and nothing can have changed it on the way.
+    Later {
+        /// Its number.
+        epoch: Epoch,
+    },
+    /// It is in a part of this ELF file that nobody can write to.
+    File {
+        /// The file's build id, lower-case hexadecimal.
+        build_id: String,
+    },
+    /// The log has memory as it was at the end, and nothing can have changed it on the way.
+    Snapshot,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// Bytes that follow each other and come from the same place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Piece {
+    /// Address of the first.
+    pub addr: u64,
+    /// How many.
+    pub len: u64,
+    /// Where they come from.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The bytes; empty if they are not known.
+    pub bytes: Vec<u8>,
+}
+
+/// [`Origin`], with indices of epochs and modules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Present,
+    Code,
+    Earlier(usize),
+    Later(usize),
+    File(usize),
+    Snapshot,
+    Unknown,
+}
+
+/// A byte.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    byte: u8,
+    source: Source,
+}
+
+/// What is looked at where the present epoch knows nothing; each is read when it is first needed.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere {
+    pub index: Option<Index>,
+    files: Option<ReadOnly>,
+    /// Memory at the end, as the log has it.
+    end: Option<Snapshots>,
+}
+
+/// Bytes of a page that are looked for.
+struct Search<'a> {
+    page: u64,
+    /// Offset in the page of the first one.
+    first: usize,
+    slots: &'a mut [Slot],
+}
+
+impl Search<'_> {
+    /// A bit for each byte for which `wanted` says yes.
+    fn bits(&self, wanted: impl Fn(usize) -> bool) -> Bits {
+        let mut bits = [0; PAGE as usize / 64];
+        (0..self.slots.len()).filter(|number| wanted(*number)).for_each(|number| set(&mut bits, self.first + number));
+        bits
+    }
+
+    /// The bytes of these that nobody knows yet.
+    fn open(&self) -> Bits {
+        self.bits(|number| self.slots[number].source == Source::Unknown)
+    }
+
+    /// Takes those of `wanted` that the content has, and out of `wanted`.
+    fn take(&mut self, wanted: &mut Bits, content: &Content, source: Source) {
+        for (line, (wanted, known)) in wanted.iter_mut().zip(&content.known).enumerate() {
+            let mut found = *wanted & known;
+            *wanted &= !known;
+            while found != 0 {
+                let at = line * 64 + found.trailing_zeros() as usize;
+                found &= found - 1;
+                self.slots[at - self.first] = Slot { byte: content.bytes[at], source };
+            }
+        }
+    }
+
+    /// Takes out of `bits` what lies in one of the ranges.
+    fn without(&self, bits: &mut Bits, ranges: &[(u64, u64)]) {
+        let (start, end) = (self.page + self.first as u64, self.page + (self.first + self.slots.len()) as u64);
+        let from = ranges.partition_point(|(at, len)| at + len <= start);
+        for (at, len) in ranges[from..].iter().take_while(|(at, _)| *at < end) {
+            (start.max(*at)..end.min(at + len)).for_each(|at| clear(bits, (at - self.page) as usize));
+        }
+    }
+
+    /// What earlier epochs left of `wanted`. `unwritten` loses the lines that one of them has written to.
+    fn earlier(&mut self, index: &mut Index, epoch: usize, mut wanted: Bits, unwritten: &mut Bits) -> Result<()> {
+        for number in (0..epoch).rev() {
+            if is_empty(&wanted) && is_empty(unwritten) {
+                break;
+            }
+            let table = index.table(number)?;
+            if let Some(entry) = table.page(self.page) {
+                if !is_empty(&wanted)
+                    && let Some(content) = index.content(number, entry)?
+                {
+                    self.take(&mut wanted, &content, Source::Earlier(number));
+                }
+                without_lines(unwritten, entry.written);
+            }
+            self.without(&mut wanted, &table.changed);
+            if table.is_unknown {
+                *unwritten = [0; PAGE as usize / 64];
+            }
+        }
+        Ok(())
+    }
+
+    /// What this epoch and later ones find of `wanted`, as long as nothing may have changed it; what is left then at the end.
+    fn later(&mut self, index: &mut Index, epoch: usize, mut wanted: Bits) -> Result<Bits> {
+        for number in epoch..index.epochs() {
+            if is_empty(&wanted) {
+                break;
+            }
+            let table = index.table(number)?;
+            self.without(&mut wanted, &table.changed);
+            self.without(&mut wanted, &table.unsteady);
+            if let Some(entry) = table.page(self.page) {
+                without_lines(&mut wanted, entry.written);
+                if let Some(content) = index.content(number, entry)? {
+                    self.take(&mut wanted, &content, Source::Later(number));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// What `read` has of `wanted`: bytes from an address on, so many or fewer.
+    fn read(&mut self, wanted: &Bits, source: Source, mut read: impl FnMut(u64, usize) -> Vec<u8>) {
+        let mut at = self.first;
+        let end = self.first + self.slots.len();
+        while at < end {
+            let len = (at..end).take_while(|at| is_set(wanted, *at)).count();
+            let found = if len == 0 { Vec::new() } else { read(self.page + at as u64, len) };
+            for (slot, byte) in self.slots[at - self.first..].iter_mut().zip(found.iter().take(len)) {
+                *slot = Slot { byte: *byte, source };
+            }
+            // Behind what was found, there may be more.
+            at += found.len().clamp(1, len.max(1));
+        }
+    }
+}
+
+fn set(bits: &mut Bits, at: usize) {
+    bits[at / 64] |= 1 << (at % 64);
+}
+
+fn clear(bits: &mut Bits, at: usize) {
+    bits[at / 64] &= !(1 << (at % 64));
+}
+
+fn is_set(bits: &Bits, at: usize) -> bool {
+    bits[at / 64] >> (at % 64) & 1 == 1
+}
+
+fn is_empty(bits: &Bits) -> bool {
+    bits.iter().all(|word| *word == 0)
+}
+
+/// Takes whole lines out.
+fn without_lines(bits: &mut Bits, lines: u64) {
+    bits.iter_mut().enumerate().filter(|(line, _)| lines >> line & 1 == 1).for_each(|(_, word)| *word = 0);
+}
+
+impl Cursor<'_> {
+    /// `len` bytes of memory from `addr` on, with what tells what they are.
+    ///
+    /// # Errors
+    /// The replay process is lost, or the index is damaged, which is gone then.
+    pub fn read_with_origin(&mut self, addr: Addr, len: u64) -> Result<Vec<Piece>> {
+        let (slots, mut pieces): (_, Vec<Piece>) = (self.slots(addr, len)?, Vec::new());
+        let mut last = None;
+        for (addr, slot) in (addr.0..).zip(slots) {
+            match pieces.last_mut().filter(|_| last == Some(slot.source)) {
+                Some(piece) => piece.len += 1,
+                None => pieces.push(Piece { addr, len: 1, origin: self.origin(slot.source), bytes: Vec::new() }),
+            }
+            if let (Some(piece), true) = (pieces.last_mut(), slot.source != Source::Unknown) {
+                piece.bytes.push(slot.byte);
+            }
+            last = Some(slot.source);
+        }
+        Ok(pieces)
+    }
+
+    fn origin(&self, source: Source) -> Origin {
+        let epoch = |index| self.outline.epoch(index).map_or_else(Epoch::default, |(epoch, _)| epoch);
+        match source {
+            Source::Present => Origin::Present,
+            Source::Code => Origin::Code,
+            Source::Earlier(index) => Origin::Earlier { epoch: epoch(index) },
+            Source::Later(index) => Origin::Later { epoch: epoch(index) },
+            Source::File(module) => {
+                let build_id = self.elsewhere.files.as_ref().map_or("", |files| files.build_id(module));
+                Origin::File { build_id: build_id.to_owned() }
+            }
+            Source::Snapshot => Origin::Snapshot,
+            Source::Unknown => Origin::Unknown,
+        }
+    }
+
+    fn slots(&mut self, addr: Addr, len: u64) -> Result<Vec<Slot>> {
+        let mut slots = Vec::new();
+        let mut at = addr.0;
+        let end = addr.0.saturating_add(len);
+        while at < end {
+            let to = end.min((at & !(PAGE - 1)).saturating_add(MAX_READ));
+            let states = self.open.states(at, to - at)?;
+            let mut done = 0;
+            while at < to {
+                let piece = (PAGE - at % PAGE).min(to - at) as usize;
+                slots.extend(self.page(at, &states[done..done + piece])?);
+                (at, done) = (at + piece as u64, done + piece);
+            }
+        }
+        Ok(slots)
+    }
+
+    /// The bytes of a page from `at` on, of which the replay process says this.
+    fn page(&mut self, at: u64, states: &[(u8, ByteState)]) -> Result<Vec<Slot>> {
+        let has_index = self.elsewhere.index.is_some();
+        let slot = |(byte, state): &(u8, ByteState)| {
+            let source = match state {
+                ByteState::Known => Source::Present,
+                ByteState::Code if !has_index => Source::Code,
+                _ => Source::Unknown,
+            };
+            Slot { byte: *byte, source }
+        };
+        let mut slots: Vec<Slot> = states.iter().map(slot).collect();
+        if slots.iter().all(|slot| slot.source != Source::Unknown) {
+            return Ok(slots);
+        }
+        let page = at & !(PAGE - 1);
+        let mut search = Search { page, first: (at - page) as usize, slots: &mut slots };
+        let (epoch, is_end) = (self.open.index, self.time() >= self.outline.end);
+        let mut in_file = search.open();
+        let mut at_end = if is_end { search.open() } else { [0; PAGE as usize / 64] };
+        if let Some(index) = &mut self.elsewhere.index {
+            let mut untouched =
+                search.bits(|number| matches!(states[number].1, ByteState::Untouched | ByteState::Code));
+            search.without(&mut untouched, &index.table(epoch)?.unsteady);
+            search.earlier(index, epoch, untouched, &mut in_file)?;
+            let mut open = search.open();
+            open.iter_mut().zip(&untouched).for_each(|(open, untouched)| *open &= untouched);
+            let left = search.later(index, epoch, open)?;
+            at_end.iter_mut().zip(&left).for_each(|(at_end, left)| *at_end |= left);
+        }
+        let open = search.open();
+        if is_empty(&open) {
+            return Ok(slots);
+        }
+        at_end.iter_mut().zip(&open).for_each(|(at_end, open)| *at_end &= open);
+        if !is_empty(&at_end) {
+            if self.elsewhere.end.is_none() {
+                self.elsewhere.end = Some(Snapshots::of_process(self.log, self.pid)?);
+            }
+            if let Some(snapshots) = &self.elsewhere.end {
+                search.read(&at_end, Source::Snapshot, |at, len| snapshots.at(at, len as u64).into_owned());
+            }
+        }
+        let open = search.open();
+        in_file.iter_mut().zip(&open).for_each(|(in_file, open)| *in_file &= open);
+        if !is_empty(&in_file) {
+            let files = match &mut self.elsewhere.files {
+                Some(files) => files,
+                none => none.insert(ReadOnly::new(self.log, self.pid)?),
+            };
+            if let Some(module) = files.module_of(page + search.first as u64, search.slots.len() as u64) {
+                search.read(&in_file, Source::File(module), |at, len| files.read(module, at, len));
+            }
+        }
+        Ok(slots)
+    }
+}
+
+impl Memory for Cursor<'_> {
+    fn read_known(&mut self, addr: Addr, len: u64) -> Result<Vec<Option<u8>>> {
+        let known = |slot: Slot| (slot.source != Source::Unknown).then_some(slot.byte);
+        Ok(self.slots(addr, len)?.into_iter().map(known).collect())
+    }
+
+    /// Up to the first byte that is not known.
+    fn read_memory(&mut self, addr: Addr, len: u64) -> Result<Vec<u8>> {
+        Ok(self.read_known(addr, len)?.into_iter().map_while(|byte| byte).collect())
+    }
+}

@@ -1,0 +1,246 @@
+//! Makes an index: replays each epoch alone, several at a time, and writes down what each has found.
+
+use crate::cursor::Outline;
+use crate::error::{ReplayError, Result};
+use crate::log::Log;
+use crate::order::Window;
+use crate::pool;
+use crate::process::Process;
+use crate::stretch::{Stretch, Tracked};
+use crate::tools::Tools;
+use bugnet_format::control::{Hits, LeftPage, MAX_PAGES, Request, Response, Stop, Target, Unseen};
+use bugnet_format::index::{Block, EpochTable, IndexWriter, KNOWN, Packed, PageEntry};
+use bugnet_format::types::{Addr, ProcessId};
+use std::collections::HashMap;
+use std::fs::File;
+use std::num::NonZeroUsize;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// How far the making of an index has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Epochs done.
+    pub epochs: usize,
+    /// Epochs to do in all.
+    pub of_epochs: usize,
+}
+
+/// What an epoch has left of a page.
+struct Left {
+    addr: u64,
+    hash: u128,
+    packed: Packed,
+}
+
+/// What was found in an epoch.
+struct Found {
+    /// Without what it left.
+    table: EpochTable,
+    left: Vec<Left>,
+    heap: Option<(u64, u64)>,
+}
+
+impl Found {
+    /// Of an epoch that cannot be replayed: anything.
+    fn nothing() -> Self {
+        let table = EpochTable { changed: vec![(0, u64::MAX)], is_unknown: true, ..EpochTable::default() };
+        Self { table, left: Vec::new(), heap: None }
+    }
+}
+
+/// Writes the index of a process into a file.
+pub(super) fn make(
+    tools: &Tools,
+    log: &Log,
+    pid: ProcessId,
+    jobs: NonZeroUsize,
+    identity: u128,
+    file: File,
+    mut progress: impl FnMut(Progress),
+) -> Result<File> {
+    let failed = || ReplayError::system("write an index of the log");
+    let outline = Outline::of(log, pid)?;
+    let epochs: Vec<usize> = (0..outline.epochs()).collect();
+    let mut done = Progress { epochs: 0, of_epochs: epochs.len() };
+    progress(done);
+    let mut merging = Merging::new(IndexWriter::new(file).map_err(failed())?);
+    pool::in_order(
+        &epochs,
+        jobs,
+        |process: &mut Option<Tracked>, epoch| replay(tools, log, pid, &outline, *epoch, process),
+        |_, found| {
+            let found = match found {
+                Ok(found) => found,
+                Err(fault @ (ReplayError::ToolMissing { .. } | ReplayError::System { .. })) => return Err(fault),
+                Err(_) => Found::nothing(),
+            };
+            merging.add(found).map_err(failed())?;
+            done.epochs += 1;
+            progress(done);
+            Ok(())
+        },
+    )?;
+    merging.writer.finish(identity).map_err(failed())
+}
+
+/// Replays an epoch. `last` is the process of the one before and becomes that of this one.
+fn replay(
+    tools: &Tools,
+    log: &Log,
+    pid: ProcessId,
+    outline: &Outline,
+    index: usize,
+    last: &mut Option<Tracked>,
+) -> Result<Found> {
+    let Some((epoch, _)) = outline.epoch(index) else {
+        return Err(ReplayError::OutOfRange(format!("process {pid} has no epoch with index {index}")));
+    };
+    let stretch = Stretch::read(log, pid, &Window::only(epoch))?;
+    let mut tracked = stretch.track(tools, log, last.take())?;
+    let process = &mut tracked.process;
+    process.begin();
+    process.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: false })?;
+    match process.receive()? {
+        Response::Stopped { stop: Stop::End | Stop::CutOff, .. } => {}
+        Response::Stopped { .. } => return Ok(Found::nothing()),
+        other => return Err(process.unexpected(&other)),
+    }
+    let mut found = unseen(process)?;
+    let mut from = Some(0);
+    while let Some(start) = from {
+        process.send(&Request::Left { from: start })?;
+        let (pages, next) = match process.receive()? {
+            Response::Left { pages, next } if is_sound(&pages, start, next) => (pages, next),
+            other => return Err(process.unexpected(&other)),
+        };
+        for page in pages {
+            found.add(&page)?;
+        }
+        from = next;
+    }
+    *last = Some(tracked);
+    Ok(found)
+}
+
+/// Whether pages are what was asked for.
+fn is_sound(pages: &[LeftPage], from: u64, next: Option<u64>) -> bool {
+    let whole = |page: &LeftPage| {
+        let (known, bytes) = (page.known.len(), page.bytes.len());
+        page.addr.is_multiple_of(Addr::PAGE)
+            && ((known, bytes) == (0, 0) || (known, bytes) == (KNOWN, Addr::PAGE as usize))
+    };
+    pages.len() <= MAX_PAGES
+        && pages.iter().all(whole)
+        && pages.is_sorted_by(|a, b| a.addr < b.addr)
+        && pages.first().is_none_or(|first| first.addr >= from)
+        && next.is_none_or(|next| pages.last().is_some_and(|last| last.addr < next))
+}
+
+/// What nobody saw in an epoch that was replayed.
+fn unseen(process: &mut Process) -> Result<Found> {
+    process.send(&Request::Unseen)?;
+    let Unseen { changed, unsteady, heap, mut calls, signals } = match process.receive()? {
+        Response::Unseen(unseen) => unseen,
+        other => return Err(process.unexpected(&other)),
+    };
+    let sorted = |ranges: Vec<(u64, u64)>| {
+        let mut all = Vec::new();
+        ranges.into_iter().for_each(|(start, len)| add(&mut all, start, len));
+        all
+    };
+    calls.sort_unstable();
+    calls.dedup();
+    let (changed, unsteady) = (sorted(changed), sorted(unsteady));
+    let table = EpochTable { changed, unsteady, calls, signals, ..EpochTable::default() };
+    Ok(Found { table, left: Vec::new(), heap })
+}
+
+/// Adds a range to others, which ascend and do not touch.
+fn add(ranges: &mut Vec<(u64, u64)>, start: u64, len: u64) {
+    let (mut start, mut end) = (start, start.saturating_add(len));
+    if start == end {
+        return;
+    }
+    let first = ranges.partition_point(|(at, len)| at + len < start);
+    let behind = ranges.partition_point(|(at, _)| *at <= end);
+    if let (Some((low, _)), Some((high, len))) = (ranges.get(first), ranges[..behind].last())
+        && first < behind
+    {
+        (start, end) = (start.min(*low), end.max(high + len));
+    }
+    ranges.splice(first..behind, [(start, end - start)]);
+}
+
+impl Found {
+    fn add(&mut self, page: &LeftPage) -> Result<()> {
+        let &LeftPage { addr, accessed, written, executed, .. } = page;
+        self.table.pages.push(PageEntry { addr, accessed, written, executed, left: None });
+        if !page.known.is_empty() {
+            let mut bytes = page.bytes.clone();
+            for (number, byte) in bytes.iter_mut().enumerate() {
+                // Of what is not known, nothing is kept.
+                *byte *= page.known[number / 8] >> (number % 8) & 1;
+            }
+            let hash = xxh3_128(&page.known) ^ xxh3_128(&bytes).rotate_left(1);
+            let packed = Packed::page(&page.known, &bytes).map_err(ReplayError::system("compress memory"))?;
+            self.left.push(Left { addr, hash, packed });
+        }
+        Ok(())
+    }
+}
+
+/// The epochs, one after the other.
+struct Merging {
+    writer: IndexWriter,
+    /// What was written of each page last.
+    last: HashMap<u64, (u128, Block)>,
+    /// What others may change at any time by then.
+    unsteady: Vec<(u64, u64)>,
+    /// The end of the heap by then.
+    heap: Option<u64>,
+}
+
+impl Merging {
+    fn new(writer: IndexWriter) -> Self {
+        Self { writer, last: HashMap::new(), unsteady: Vec::new(), heap: None }
+    }
+
+    fn add(&mut self, mut found: Found) -> std::io::Result<()> {
+        let mut left = found.left.into_iter().peekable();
+        for page in &mut found.table.pages {
+            let Some(new) = left.next_if(|left| left.addr == page.addr) else { continue };
+            let block = match self.last.get(&page.addr) {
+                Some((hash, block)) if *hash == new.hash => *block,
+                _ => self.writer.block(&new.packed)?,
+            };
+            self.last.insert(page.addr, (new.hash, block));
+            page.left = Some(block);
+        }
+        found.table.unsteady.iter().for_each(|(start, len)| add(&mut self.unsteady, *start, *len));
+        found.table.unsteady.clone_from(&self.unsteady);
+        if let Some((first, last)) = found.heap {
+            // Whoever replays an epoch alone does not know where the heap ended before.
+            let before = self.heap.replace(last).unwrap_or(first);
+            add(&mut found.table.changed, before.min(first), before.abs_diff(first));
+        }
+        self.writer.epoch(&found.table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_touch_become_one() {
+        let mut ranges = Vec::new();
+        for (start, len) in [(10, 5), (30, 5), (20, 5), (15, 5), (50, 0), (40, 10), (34, 3), (0, u64::MAX - 5)] {
+            add(&mut ranges, start, len);
+            assert!(ranges.is_sorted_by(|(a, len), (b, _)| a + len < *b), "{ranges:?}");
+            if start == 40 {
+                assert_eq!(ranges, [(10, 15), (30, 5), (40, 10)]);
+            }
+        }
+        assert_eq!(ranges, [(0, u64::MAX - 5)]);
+    }
+}

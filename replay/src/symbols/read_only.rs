@@ -1,0 +1,69 @@
+//! Memory that is all the time as an ELF file has it, since nobody can write there.
+
+use super::files;
+use crate::error::Result;
+use crate::log::Log;
+use bugnet_debuginfo::image::read_only_parts;
+use bugnet_format::folder::Module;
+use bugnet_format::source::Source;
+use bugnet_format::types::ProcessId;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// A module's file, and the parts of it that nobody can write to.
+#[derive(Debug, Default)]
+struct File {
+    bytes: Vec<u8>,
+    parts: Vec<(u64, Range<usize>)>,
+}
+
+/// The modules of a process.
+#[derive(Debug)]
+pub(crate) struct ReadOnly {
+    log: Source,
+    modules: Vec<Module>,
+    /// By index into `modules`.
+    files: HashMap<usize, File>,
+}
+
+impl ReadOnly {
+    /// Of a process of the log.
+    ///
+    /// # Errors
+    /// The list of modules cannot be read.
+    pub fn new(log: &Log, pid: ProcessId) -> Result<Self> {
+        Ok(Self { log: log.source().clone(), modules: log.modules(pid)?, files: HashMap::new() })
+    }
+
+    /// The only module that was ever mapped at one of these addresses, and at all of them.
+    pub fn module_of(&self, addr: u64, len: u64) -> Option<usize> {
+        let end = addr.saturating_add(len);
+        let meets = |module: &Module| module.base < end && addr < module.base.saturating_add(module.size);
+        let mut found = (0..self.modules.len()).filter(|index| meets(&self.modules[*index]));
+        let only = found.next().filter(|_| found.next().is_none())?;
+        let Module { base, size, .. } = self.modules[only];
+        (base <= addr && end <= base.saturating_add(size)).then_some(only)
+    }
+
+    /// A module's build id.
+    pub fn build_id(&self, module: usize) -> &str {
+        self.modules.get(module).map_or("", |module| &module.build_id)
+    }
+
+    /// Up to `len` bytes of a module at an address.
+    pub fn read(&mut self, module: usize, addr: u64, len: usize) -> Vec<u8> {
+        let Self { log, modules, files } = self;
+        let Some(about) = modules.get(module) else { return Vec::new() };
+        let file = files.entry(module).or_insert_with(|| {
+            let bytes = files::main_file(log, about).unwrap_or_default();
+            File { parts: read_only_parts(&bytes), bytes }
+        });
+        let distance = addr.wrapping_sub(about.base);
+        let found = file.parts.iter().find_map(|(start, bytes)| {
+            let offset = usize::try_from(distance.checked_sub(*start)?).ok()?;
+            let from = bytes.start.checked_add(offset)?;
+            file.bytes.get(from..bytes.end.min(from.saturating_add(len))).filter(|found| !found.is_empty())
+        });
+        found.unwrap_or_default().to_vec()
+    }
+}
