@@ -11,6 +11,7 @@ use bugnet_replay::cursor::{LastWrite, Seek};
 use bugnet_replay::location::{Choice, Location, go};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::syscall::Inferred;
 use bugnet_replay::written::{Asked, Written, last_write as find};
 use serde::Serialize;
 use std::io::Write;
@@ -21,6 +22,7 @@ struct Report<'a> {
     asked: &'a Asked,
     #[serde(flatten)]
     write: &'a LastWrite,
+    inferred: Option<&'a Inferred>,
     values: Option<&'a bugnet_replay::written::Values>,
     moment: Option<&'a Moment>,
 }
@@ -42,8 +44,9 @@ pub fn last_write(args: &LastWriteArgs) -> Result<(), Failure> {
     };
     let mut out = output(args.json);
     if args.json {
-        let Written { subject: asked, write, values } = &written;
-        let report = Report { asked, write, values: values.as_ref(), moment: moment.as_ref() };
+        let Written { subject: asked, write, inferred, values } = &written;
+        let report =
+            Report { asked, write, inferred: inferred.as_ref(), values: values.as_ref(), moment: moment.as_ref() };
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
         writeln!(out)?;
         return Ok(out.flush()?);

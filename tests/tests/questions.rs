@@ -150,6 +150,12 @@ fn who_wrote_a_variable() -> Result<()> {
     has(&text, &["  item->value: long int, 8 bytes at 0x", ", of #0 change\n", "  after   2\n", "add at "])?;
     let local = written("third")?;
     ensure!(local["asked"]["frame"][1] == "main", "{local}");
+    // What a system call wrote, into memory that the program had looked at, and where it had not.
+    let answer = written("answer")?;
+    ensure!(answer["what"] == "outside" && answer["values"]["after"] == "\"yes\\000ing\"", "{answer}");
+    let call = answer["inferred"]["call"].as_str().context("no call")?;
+    ensure!(call.starts_with("read(3, 0x") && call.ends_with(", 4) = 4"), "{answer}");
+    has(&recorded.says(&["last-write", "ends[1]"])?, &["Inferred: pipe2(0x", ", 0) = 0\n  at "])?;
     // The same without debug information of its type.
     let address = part["asked"]["address"].as_u64().context("no address")?;
     let bytes = recorded.says(&["last-write", &format!("{address:#x}:8")])?;

@@ -3,7 +3,7 @@
 //! What a call takes is in memory where it is made. What it has written is not known there: only what the program reads later is. So what is
 //! to be shown of it is watched for a while: a byte that is read before anything else is written there is what the call has left.
 
-use super::shapes::{Context, Pointed};
+use super::shapes::{Context, Pointed, Shape};
 use super::table::Arg;
 use super::{name, result, signature, unfinished, written_out};
 use crate::crash::Seen;
@@ -85,7 +85,7 @@ impl Wanted {
 pub type Each<'a> = dyn FnMut(Listed) -> ControlFlow<()> + 'a;
 
 /// What a record says of a call.
-struct Recorded {
+pub(super) struct Recorded {
     number: u64,
     args: [u64; 6],
     result: Option<i64>,
@@ -142,10 +142,10 @@ impl Pointed for WithConstants<'_, '_> {
 }
 
 /// What the records of an argument hold.
-type Data = Vec<(u8, Vec<u8>)>;
+pub(super) type Data = Vec<(u8, Vec<u8>)>;
 
 /// The calls of an interval, with those that never returned.
-fn calls_of(log: &Log, thread: ThreadId, interval: IntervalNo) -> Result<Vec<(Place, Recorded, Data)>> {
+pub(super) fn calls_of(log: &Log, thread: ThreadId, interval: IntervalNo) -> Result<Vec<(Place, Recorded, Data)>> {
     let read = log.interval(IntervalId { thread, interval })?;
     let code = log.code(thread.pid)?;
     let mut seq = read.header.code_seq;
@@ -346,7 +346,7 @@ impl Run<'_, '_> {
         }
         let Some(call) = self.recorded(place)? else { return Ok(()) };
         let mut seen = Seen { memory: &mut *self.cursor, symbols: &mut self.symbols };
-        let changed = written(&call, &mut seen);
+        let changed = call.changed(&mut seen);
         let mut memory = Capturing { seen: &mut seen, captured: Captured::default() };
         let is_wanted = self.wanted.has(place.tid, number);
         if is_wanted {
@@ -355,8 +355,8 @@ impl Run<'_, '_> {
         let captured = memory.captured;
         // What other calls have left there was read by now, or is gone.
         match changed {
-            Some(ranges) => ranges.into_iter().for_each(|(addr, len)| self.lose(addr, len)),
-            None => self.pending.iter_mut().for_each(|one| one.is_over = true),
+            Changed::Ranges(ranges) => ranges.into_iter().for_each(|(addr, len)| self.lose(addr, len)),
+            Changed::Unknown => self.pending.iter_mut().for_each(|one| one.is_over = true),
         }
         if !is_wanted {
             return Ok(());
@@ -410,25 +410,66 @@ impl Run<'_, '_> {
     }
 }
 
-/// The memory that a call has changed: addresses and bytes. `None` if that is not known.
-fn written(call: &Recorded, seen: &mut Seen<'_>) -> Option<Vec<(u64, u64)>> {
-    let (number, args) = (i64::try_from(call.number).ok()?, &call.args);
-    match number {
-        libc::SYS_mmap => return Some(vec![(call.result?.cast_unsigned(), args[1])]),
-        libc::SYS_munmap | libc::SYS_madvise => return Some(vec![(args[0], args[1])]),
-        // Where these write is behind further pointers, or anywhere.
-        libc::SYS_recvmsg | libc::SYS_ioctl | libc::SYS_mremap | libc::SYS_prctl | libc::SYS_clone3 => return None,
-        _ => {}
-    }
-    let name = name(call.number);
-    let kinds = signature(&name)?.args;
-    let mut memory = Capturing { seen, captured: Captured::default() };
-    let mut context = Context { args, result: call.result, memory: &mut memory };
-    let mut ranges = Vec::new();
-    for (arg, kind) in kinds.iter().enumerate() {
-        if let Arg::Out(shape) | Arg::InOut(shape) = kind {
-            ranges.extend(context.written(arg, *shape));
+/// The memory that a call has changed.
+pub(super) enum Changed {
+    /// These pieces: addresses and bytes.
+    Ranges(Vec<(u64, u64)>),
+    /// Nobody knows which.
+    Unknown,
+}
+
+impl Recorded {
+    /// Whether it has removed what was there, or made it zero.
+    pub fn clears(&self) -> bool {
+        match i64::try_from(self.number) {
+            Ok(libc::SYS_mmap) => self.args[3] & libc::MAP_ANONYMOUS as u64 != 0,
+            Ok(libc::SYS_munmap | libc::SYS_madvise) => true,
+            _ => false,
         }
     }
-    Some(ranges)
+
+    /// Whether memory, as it is when the call is made, says where it writes.
+    pub fn writes_where_memory_says(&self) -> bool {
+        let name = name(self.number);
+        let kinds = signature(&name).map_or([].as_slice(), |signature| signature.args);
+        let in_memory = |shape: &Shape| matches!(shape, Shape::Iovecs(_) | Shape::SocketAddress(_));
+        kinds.iter().any(|kind| matches!(kind, Arg::Out(shape) | Arg::InOut(shape) if in_memory(shape)))
+    }
+
+    /// The memory that it has changed.
+    pub fn changed(&self, seen: &mut Seen<'_>) -> Changed {
+        self.written(seen).map_or(Changed::Unknown, Changed::Ranges)
+    }
+
+    fn written(&self, seen: &mut Seen<'_>) -> Option<Vec<(u64, u64)>> {
+        let (number, args) = (i64::try_from(self.number).ok()?, &self.args);
+        match number {
+            libc::SYS_mmap => return Some(vec![(self.result?.cast_unsigned(), args[1])]),
+            libc::SYS_munmap | libc::SYS_madvise => return Some(vec![(args[0], args[1])]),
+            // Where these write is behind further pointers, or anywhere.
+            libc::SYS_recvmsg | libc::SYS_ioctl | libc::SYS_mremap | libc::SYS_prctl | libc::SYS_clone3 => return None,
+            _ => {}
+        }
+        let name = name(self.number);
+        let kinds = signature(&name)?.args;
+        let mut memory = Capturing { seen, captured: Captured::default() };
+        let mut context = Context { args, result: self.result, memory: &mut memory };
+        let mut ranges = Vec::new();
+        for (arg, kind) in kinds.iter().enumerate() {
+            if let Arg::Out(shape) | Arg::InOut(shape) = kind {
+                ranges.extend(context.written(arg, *shape));
+            }
+        }
+        Some(ranges)
+    }
+}
+
+/// A call with its result, as records and memory that nobody can write to tell it.
+pub(super) fn text_of(call: &Recorded, data: &Data, symbols: &mut Symbolizer) -> String {
+    let mut nothing = Snapshots::default();
+    let mut constants = Seen { memory: &mut nothing, symbols };
+    let data: Vec<(u8, &[u8])> = data.iter().map(|(arg, bytes)| (*arg, bytes.as_slice())).collect();
+    let mut memory = WithConstants { data: super::Recorded(&data), constants: &mut constants };
+    let text = written_out(call.number, &mut Context { args: &call.args, result: call.result, memory: &mut memory });
+    format!("{text} = {}", call.result.map_or_else(|| "?".to_owned(), |value| result(call.number, value)))
 }

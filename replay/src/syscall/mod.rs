@@ -4,8 +4,11 @@ mod list;
 mod names;
 mod shapes;
 mod table;
+mod wrote;
 
 pub use list::{Listed, Wanted, list, list_recorded};
+pub use wrote::Inferred;
+pub(crate) use wrote::{Traces, who_wrote};
 
 use crate::crash::code_bytes;
 use crate::error::Result;

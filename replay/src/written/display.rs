@@ -2,6 +2,7 @@
 
 use super::{Asked, Written};
 use crate::cursor::{LastWrite, Place};
+use crate::syscall::Inferred;
 use std::fmt::{Display, Formatter, Result};
 
 /// Bytes in hexadecimal; `??` for each that is not known.
@@ -12,31 +13,37 @@ fn hex(bytes: &[Option<u8>]) -> String {
 
 impl Display for Written {
     fn fmt(&self, out: &mut Formatter<'_>) -> Result {
-        let written = self;
-        match &self.write {
-            LastWrite::Instruction { place, before, after, .. } => change(written, place, before, after, out),
-            LastWrite::Outside { place, before, after, .. } => {
-                change(written, place, before, after, out)?;
-                writeln!(
-                    out,
-                    "Not an instruction of the process: a system call or another process wrote it before the thread looked here.\n"
-                )
-            }
-            LastWrite::Found { place, bytes } => {
-                change(written, place, &vec![None; bytes.len()], bytes, out)?;
-                writeln!(
-                    out,
-                    "No instruction wrote it while it was recorded: it was there before, or a system call or another process wrote it before \
+        show_write(self, out)?;
+        let Some(Inferred { place, call }) = &self.inferred else { return Ok(()) };
+        writeln!(out, "Inferred: {call}\n  at {place} is the last system call before that which writes there.\n")
+    }
+}
+
+/// What wrote it, and the change.
+fn show_write(written: &Written, out: &mut Formatter<'_>) -> Result {
+    match &written.write {
+        LastWrite::Instruction { place, before, after, .. } => change(written, place, before, after, out),
+        LastWrite::Outside { place, before, after, .. } => {
+            change(written, place, before, after, out)?;
+            writeln!(
+                out,
+                "Not an instruction of the process: a system call or another process wrote it before the thread looked here.\n"
+            )
+        }
+        LastWrite::Found { place, bytes } => {
+            change(written, place, &vec![None; bytes.len()], bytes, out)?;
+            writeln!(
+                out,
+                "No instruction wrote it while it was recorded: it was there before, or a system call or another process wrote it before \
                  the thread looked here, for the first time.\n"
-                )
-            }
-            LastWrite::Unknown => {
-                show_asked(&written.subject, out)?;
-                writeln!(
-                    out,
-                    "Nothing in the recording wrote there: it was there before, or came where no thread looked at it."
-                )
-            }
+            )
+        }
+        LastWrite::Unknown => {
+            show_asked(&written.subject, out)?;
+            writeln!(
+                out,
+                "Nothing in the recording wrote there: it was there before, or came where no thread looked at it."
+            )
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::cursor::{Cursor, LastWrite, Seek};
 use crate::error::Result;
 use crate::log::Log;
 use crate::symbols::Symbolizer;
+use crate::syscall::{Inferred, Traces, who_wrote};
 use bugnet_debuginfo::expression::Named;
 use bugnet_debuginfo::memory::Memory as KnownMemory;
 use bugnet_format::types::Addr;
@@ -23,6 +24,9 @@ pub struct Written {
     pub subject: Asked,
     /// What wrote it.
     pub write: LastWrite,
+    /// The system call that may have written it, where that was no instruction: inferred from where calls write. The last one that
+    /// writes there, before a thread found the bytes and behind where something else was there.
+    pub inferred: Option<Inferred>,
     /// Its values before and after, as a debugger prints them; none without a type.
     pub values: Option<Values>,
 }
@@ -84,7 +88,7 @@ pub fn last_write(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, 
     let text = match subject {
         Subject::Bytes { addr, len } => {
             let asked = Asked { expression: None, frame: None, address: *addr, size: *len, type_name: None };
-            return written(cursor, symbols, asked, None);
+            return written(log, cursor, symbols, asked, None);
         }
         Subject::Expression(text) => text,
     };
@@ -98,10 +102,11 @@ pub fn last_write(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, 
         size: found.len,
         type_name: found.named.as_ref().map(Named::type_name),
     };
-    written(cursor, symbols, asked, found.named)
+    written(log, cursor, symbols, asked, found.named)
 }
 
 fn written(
+    log: &Log,
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
     subject: Asked,
@@ -131,5 +136,12 @@ fn written(
         cursor.seek(Seek::Time(time))?;
         values = Some(Values { before, after });
     }
-    Ok(Written { subject, write, values })
+    let (bytes, since) = match &write {
+        LastWrite::Outside { after, since, .. } => (after, *since),
+        LastWrite::Found { bytes, .. } => (bytes, None),
+        _ => return Ok(Written { subject, write, inferred: None, values }),
+    };
+    let traces = Traces { addr: subject.address.0, bytes, since };
+    let inferred = who_wrote(log, cursor, symbols, traces)?;
+    Ok(Written { subject, write, inferred, values })
 }
