@@ -188,6 +188,9 @@ pub struct ReplayArgs {
     /// Replay all threads together, on one memory, in one order, and verify that it explains what each of them read
     #[arg(long, conflicts_with_all = ["thread", "intervals", "jobs", "output"])]
     pub merged: bool,
+    /// Also make an index of each process, with which going back in time and reading its memory need not replay all of it; slow
+    #[arg(long, conflicts_with_all = ["thread", "intervals", "output", "merged"])]
+    pub index: bool,
     #[command(flatten)]
     pub time: TimeArg,
     /// Print the result as JSON

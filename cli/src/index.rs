@@ -20,14 +20,22 @@ pub fn use_if_there(log: &Log, cursor: &mut Cursor<'_>) -> Result<(), Failure> {
 /// Gives the cursor an index, which is made if there is none, and more than one epoch.
 pub fn make_if_needed(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>) -> Result<(), Failure> {
     if !cursor.has_index() && cursor.epochs() > 1 {
-        cursor.use_index(make(tools, log, cursor.pid(), None)?)?;
+        let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        cursor.use_index(make(tools, log, cursor.pid(), jobs)?)?;
+    }
+    Ok(())
+}
+
+/// Makes the index of a process, unless there is one.
+pub fn make_if_missing(tools: &Tools, log: &Log, pid: ProcessId, jobs: NonZeroUsize) -> Result<(), Failure> {
+    if Index::find(log, pid)?.is_none() {
+        make(tools, log, pid, jobs)?;
     }
     Ok(())
 }
 
 /// Makes the index of a process.
-pub fn make(tools: &Tools, log: &Log, pid: ProcessId, jobs: Option<NonZeroUsize>) -> Result<Index, Failure> {
-    let jobs = jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+fn make(tools: &Tools, log: &Log, pid: ProcessId, jobs: NonZeroUsize) -> Result<Index, Failure> {
     // Drawn on a terminal only.
     let bar = ProgressBar::new(0).with_style(style());
     let made = Index::make(tools, log, pid, jobs, |progress| {

@@ -3,6 +3,7 @@
 use crate::args::{ReplayArgs, Streams};
 use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_INCOMPLETE, EXIT_WRONG, Failure, complain};
 use crate::find_log::{find_log, tools};
+use crate::index;
 use crate::order;
 use crate::processes::selected;
 use crate::terminal::output;
@@ -13,6 +14,7 @@ use bugnet_replay::output::write_output;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::verify::{IntervalReport, Outcome, verify};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use std::collections::BTreeSet;
 use std::io::{Write, stderr, stdout};
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -47,6 +49,10 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         writeln!(out, "{report}")?;
     }
     out.flush()?;
+    if args.index {
+        let replayed: BTreeSet<_> = report.intervals.iter().map(|interval| interval.id.thread.pid).collect();
+        replayed.into_iter().try_for_each(|pid| index::make_if_missing(&tools, &log, pid, jobs))?;
+    }
     Ok(ExitCode::from(exit_code(report.failures(), &report.gaps)))
 }
 
