@@ -1,7 +1,7 @@
 //! The index of a process: what a replay of all its epochs has found of memory and code, so that questions about all of them need not
 //! replay all of them. It is no part of the log: it can always be made again.
 //!
-//! A header of [`HEADER`] bytes, blocks, and a directory. All numbers are little-endian. Header: magic, version (`u32`), zero
+//! A header of `HEADER` bytes, blocks, and a directory. All numbers are little-endian. Header: magic, version (`u32`), zero
 //! (`u32`), the identity of what it is about (`u128`), offset, length and checksum of the directory, checksum of the header up to
 //! there (`u64` each). Blocks and the directory are each compressed (zstd) and named by offset, length and checksum (XXH3) of what is
 //! in the file. The directory is a [`Directory`] and leads to an [`EpochTable`] for each epoch, both as [postcard]; a table leads to the
