@@ -37,7 +37,7 @@ use crate::ahead;
 use crate::code::Code;
 use crate::counter::Lending;
 use crate::engine::Engine;
-use crate::instruction::{self, Instruction};
+use crate::instruction::{self, Instruction, PlainAccess};
 use crate::site::{Access, Built, Site, SpanId, Split, SplitId};
 use crate::state;
 use crate::stub::Stub;
@@ -219,7 +219,8 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], ahead: impl Fn(
             let Some(instruction) = Instruction::decode(pc, &engine.code) else { continue };
             let repeats = matches!(instruction.action(), Action::Repeat(_));
             let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
-            let access = engine.sites.add_access(Access { pc, ahead, instruction, bytes });
+            let plain = PlainAccess::of(&instruction);
+            let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes });
             let site = engine.sites.add(Site::Access(access));
             call(block, &engine.stub, Some(*instr), site);
         }

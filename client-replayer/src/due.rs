@@ -41,7 +41,14 @@ impl Engine {
             Site::Access(id) => {
                 let Self { sites, memory, .. } = self;
                 if let Some(touched) = &mut memory.touched {
-                    touched.accessed(&sites.access(id).instruction, light::saved());
+                    let access = sites.access(id);
+                    match &access.plain {
+                        Some(plain) => touched.know(plain.address(light::saved()), plain.bytes, plain.writes),
+                        None => touched.accessed(&access.instruction, light::saved()),
+                    }
+                }
+                if self.compare.is_none() && !self.watching.has_ranges() {
+                    return resume;
                 }
                 let met = match self.note_access(id) {
                     Ok(()) if self.watching.has_ranges() => self.meet_access(id),

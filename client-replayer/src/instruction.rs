@@ -132,6 +132,60 @@ impl Instruction {
     }
 }
 
+/// All that an instruction accesses, if that is one place at a sum of general purpose registers and a constant: found once, since it
+/// takes long to ask DynamoRIO for an operand's parts.
+pub struct PlainAccess {
+    base: Option<Gpr>,
+    index: Option<Gpr>,
+    scale: u64,
+    disp: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// Whether the instruction writes there.
+    pub writes: bool,
+}
+
+impl PlainAccess {
+    /// Of an instruction; `None` if it accesses memory in another way.
+    pub fn of(instruction: &Instruction) -> Option<Self> {
+        let Action::Execute { reads, writes } = instruction.action() else { return None };
+        let mut all = reads.iter().chain(writes).map(|access| Self::of_access(access, !writes.is_empty()));
+        let first = all.next()??;
+        all.all(|other| other.is_some_and(|other| other.place() == first.place())).then_some(first)
+    }
+
+    fn of_access(access: &Access, writes: bool) -> Option<Self> {
+        let bytes = u64::from(access.bytes);
+        let plain = |base, index, scale, disp| Self { base, index, scale, disp, bytes, writes };
+        match access.place {
+            _ if access.masked => None,
+            Place::Absolute(address) => Some(plain(None, None, 0, address)),
+            Place::Direct(opnd) => {
+                let parts = opnd.parts().filter(|parts| parts.segment.is_none())?;
+                let whole = |id| match id {
+                    0 => Some(None),
+                    id => Gpr::from_id(id).filter(|(_, bytes)| *bytes == 8).map(|(reg, _)| Some(reg)),
+                };
+                let (base, index) = (whole(parts.base)?, whole(parts.index)?);
+                Some(plain(base, index, parts.scale as u64, i64::from(parts.disp) as u64))
+            }
+            _ => None,
+        }
+    }
+
+    fn place(&self) -> (Option<u8>, Option<u8>, u64, u64, u64) {
+        let number = |reg: Option<Gpr>| reg.map(|reg| reg.0);
+        (number(self.base), number(self.index), self.scale, self.disp, self.bytes)
+    }
+
+    /// The address of the first byte.
+    pub fn address(&self, regs: &impl Registers) -> u64 {
+        let value = |reg: Option<Gpr>| reg.map_or(0, |reg| regs.gpr(reg));
+        let index = value(self.index).wrapping_mul(self.scale);
+        value(self.base).wrapping_add(index).wrapping_add(self.disp)
+    }
+}
+
 /// Whether replay executes an instruction with which this is to be done.
 pub fn runs(action: &Action) -> bool {
     matches!(action, Action::Execute { .. } | Action::Repeat(_))

@@ -1,7 +1,7 @@
 //! The places from which blocks call the client, and what the client knows of the code around them.
 
 use crate::counter::Borrowed;
-use crate::instruction::Instruction;
+use crate::instruction::{Instruction, PlainAccess};
 use bugnet_dr::ir::MemoryParts;
 use bugnet_format::types::Addr;
 use hashbrown::HashMap;
@@ -50,6 +50,8 @@ pub struct Access {
     pub ahead: i64,
     /// The instruction.
     pub instruction: Instruction,
+    /// Its only place in memory, where that is found fast.
+    pub plain: Option<PlainAccess>,
     /// Its bytes, where a prefix matters that the decoder does not tell.
     pub bytes: Vec<u8>,
 }

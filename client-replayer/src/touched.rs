@@ -24,6 +24,8 @@ const PAGE: u64 = Addr::PAGE;
 const LINE: usize = PAGE as usize / 64;
 /// Longest range that an instruction is believed to access, in bytes; no string instruction goes over more that is looked at later.
 const MAX_RANGE: u64 = 1 << 30;
+/// Pages that are found fast.
+const RECENT: usize = 256;
 
 /// The bytes of a page, a bit each.
 type Bits = [u64; PAGE as usize / 64];
@@ -37,10 +39,49 @@ struct Page {
     written: u64,
 }
 
+/// Pages that were accessed, by address.
+struct Pages {
+    all: Vec<Page>,
+    numbers: HashMap<u64, u32>,
+    /// Pages that were accessed lately and their numbers, by the lowest bits of their address.
+    recent: [(u64, u32); RECENT],
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        // No page begins there.
+        Self { all: Vec::new(), numbers: HashMap::new(), recent: [(u64::MAX, 0); RECENT] }
+    }
+}
+
+impl Pages {
+    fn get(&self, page: u64) -> Option<&Page> {
+        self.numbers.get(&page).map(|number| &self.all[*number as usize])
+    }
+
+    fn get_mut(&mut self, page: u64) -> Option<&mut Page> {
+        self.numbers.get(&page).map(|number| &mut self.all[*number as usize])
+    }
+
+    /// The page, new if there is none.
+    #[inline]
+    fn make(&mut self, page: u64) -> &mut Page {
+        let slot = (page / PAGE) as usize % RECENT;
+        if self.recent[slot].0 != page {
+            let number = *self.numbers.entry(page).or_insert_with(|| {
+                self.all.push(Page { known: [0; PAGE as usize / 64], accessed: 0, written: 0 });
+                (self.all.len() - 1) as u32
+            });
+            self.recent[slot] = (page, number);
+        }
+        &mut self.all[self.recent[slot].1 as usize]
+    }
+}
+
 /// The known bytes.
 #[derive(Default)]
 pub struct Touched {
-    pages: HashMap<u64, Box<Page>>,
+    pages: Pages,
     /// Pages of the code picture at the package's start.
     code: HashSet<u64>,
     /// What may have been changed by something that nobody sees.
@@ -62,15 +103,23 @@ impl Touched {
         Self { code: code.collect(), ..Self::default() }
     }
 
-    fn page(&mut self, page: u64) -> &mut Page {
-        let empty = || Box::new(Page { known: [0; PAGE as usize / 64], accessed: 0, written: 0 });
-        self.pages.entry(page).or_insert_with(empty)
+    /// The bytes are known from here on.
+    #[inline]
+    pub fn know(&mut self, at: u64, len: u64, writes: bool) {
+        let line = at % PAGE / LINE as u64;
+        if at % LINE as u64 + len <= LINE as u64 && len > 0 {
+            let page = self.pages.make(at & !(PAGE - 1));
+            page.known[line as usize] |= (u64::MAX >> (64 - len)) << (at % LINE as u64);
+            page.accessed |= 1 << line;
+            page.written |= u64::from(writes) << line;
+        } else {
+            self.know_range(at, len, writes);
+        }
     }
 
-    /// The bytes are known from here on.
-    fn know(&mut self, at: u64, len: u64, writes: bool) {
+    fn know_range(&mut self, at: u64, len: u64, writes: bool) {
         for (page, first, end) in pieces(at, len.min(MAX_RANGE)) {
-            let page = self.page(page);
+            let page = self.pages.make(page);
             words(&mut page.known, first, end).for_each(|(word, mask)| *word |= mask);
             let lines = lines(first, end);
             page.accessed |= lines;
@@ -82,7 +131,7 @@ impl Touched {
     pub fn put(&mut self, at: u64, bytes: &[u8], now: &[u8]) {
         for (page, first, end) in pieces(at, bytes.len() as u64) {
             let from = (page + first as u64 - at) as usize;
-            let page = self.page(page);
+            let page = self.pages.make(page);
             let is_known = |at: usize| page.known[at / 64] >> (at % 64) & 1 == 1;
             // What was seen there before was something else.
             let changed = (first..end).zip(from..).filter(|(at, byte)| bytes[*byte] != now[*byte] && is_known(*at));
@@ -101,19 +150,20 @@ impl Touched {
         self.changed.add(at, len);
         let forget =
             |page: &mut Page, first, end| words(&mut page.known, first, end).for_each(|(word, mask)| *word &= !mask);
-        if len / PAGE > self.pages.len() as u64 {
+        if len / PAGE > self.pages.all.len() as u64 {
             // A large range is mostly memory that nobody has touched.
             let end = at.saturating_add(len);
-            for (start, page) in &mut self.pages {
+            for (start, number) in &self.pages.numbers {
                 let (from, to) = (at.max(*start), end.min(start + PAGE));
                 if from < to {
+                    let page = &mut self.pages.all[*number as usize];
                     forget(page, (from - start) as usize, (to - start) as usize);
                 }
             }
             return;
         }
         for (page, first, end) in pieces(at, len) {
-            if let Some(page) = self.pages.get_mut(&page) {
+            if let Some(page) = self.pages.get_mut(page) {
                 forget(page, first, end);
             }
         }
@@ -136,7 +186,7 @@ impl Touched {
         let state = |at: u64| {
             let bit = at % PAGE;
             let page = at - bit;
-            if self.pages.get(&page).is_some_and(|page| page.known[bit as usize / 64] >> (bit % 64) & 1 == 1) {
+            if self.pages.get(page).is_some_and(|page| page.known[bit as usize / 64] >> (bit % 64) & 1 == 1) {
                 ByteState::Known
             } else if self.unsteady || self.changed.contains(at) {
                 ByteState::Changed
@@ -193,12 +243,12 @@ impl Touched {
         most: usize,
     ) -> (Vec<LeftPage>, Option<u64>) {
         let all: BTreeSet<u64> =
-            self.pages.keys().chain(executed.keys()).copied().filter(|page| *page >= from).collect();
+            self.pages.numbers.keys().chain(executed.keys()).copied().filter(|page| *page >= from).collect();
         let mut all = all.into_iter();
         let left = |addr: u64| {
             let executed = executed.get(&addr).copied().unwrap_or(0);
             let mut left = LeftPage { addr, executed, ..LeftPage::default() };
-            if let Some(page) = self.pages.get(&addr) {
+            if let Some(page) = self.pages.get(addr) {
                 (left.accessed, left.written) = (page.accessed, page.written);
                 let bytes = memory.read(addr, PAGE);
                 if page.known.iter().any(|word| *word != 0) && bytes.len() as u64 == PAGE {
@@ -237,7 +287,7 @@ impl Touched {
                         (true, true) => {
                             self.changed.add(at, access.bytes.into());
                             for (page, first, end) in pieces(at, access.bytes.into()) {
-                                let page = self.page(page);
+                                let page = self.pages.make(page);
                                 page.accessed |= lines(first, end);
                                 page.written |= lines(first, end);
                             }
