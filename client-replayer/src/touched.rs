@@ -218,7 +218,8 @@ impl Touched {
 
     /// The pages from an address on of which a byte is known, ascending.
     pub fn pages_from(&self, from: u64) -> Vec<u64> {
-        let known = self.pages.iter().filter(|(page, bits)| **page >= from && bits.known.iter().any(|word| *word != 0));
+        let is_known = |number: u32| self.pages.all[number as usize].known.iter().any(|word| *word != 0);
+        let known = self.pages.numbers.iter().filter(|(page, number)| **page >= from && is_known(**number));
         let mut pages: Vec<u64> = known.map(|(page, _)| *page).collect();
         pages.sort_unstable();
         pages.truncate(MAX_LISTED);
