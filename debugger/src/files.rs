@@ -58,11 +58,14 @@ impl Files {
         let (_, id) = path.rsplit_once("/.build-id/")?;
         let id = id.strip_suffix(".debug")?.replacen('/', "", 1);
         let files = |module: &Module| module_files(&self.log, module);
-        let debug = self.modules.iter().find(|module| module.build_id == id).and_then(files)?.debug;
-        debug.or_else(|| {
-            let shared = self.modules.iter().filter_map(files).filter_map(|files| files.shared);
-            shared.into_iter().find(|(shared, _)| *shared == id).map(|(_, bytes)| bytes)
-        })
+        match self.modules.iter().find(|module| module.build_id == id) {
+            Some(module) => files(module)?.debug,
+            // What several files share has an id of its own.
+            None => {
+                let mut shared = self.modules.iter().filter_map(files).filter_map(|files| files.shared);
+                shared.find(|(shared, _)| *shared == id).map(|(_, bytes)| bytes)
+            }
+        }
     }
 }
 

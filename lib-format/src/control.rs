@@ -454,7 +454,7 @@ pub enum Response {
         /// One for each byte that was asked for. Empty where nothing keeps track of that.
         states: Vec<ByteState>,
     },
-    /// Answer to [`Request::KnownPages`]: their addresses, ascending, at most [`MAX_PAGES`] of them.
+    /// Answer to [`Request::KnownPages`]: their addresses, ascending, at most [`MAX_LISTED`] of them.
     Pages(Vec<u64>),
     /// Answer to [`Request::Left`].
     Left {
