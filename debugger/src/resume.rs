@@ -123,6 +123,12 @@ impl Debuggee<'_> {
         }
     }
 
+    /// Does nothing of what was planned: it was interrupted before.
+    pub(crate) fn not_run(&mut self) -> Reason {
+        self.plan = Plan::default();
+        Reason::SignalWithThread { tid: to_gdb(self.focus), signal: Signal::SIGINT }
+    }
+
     fn step_range(&mut self, tid: Tid, start: u64, end: u64, later: Later) -> Result<Reason, ReplayError> {
         let conditions = self.stops.conditions();
         for steps in 0.. {

@@ -76,6 +76,11 @@ struct Buffered {
     received: Vec<u8>,
     taken: usize,
     unsent: Vec<u8>,
+    /// Whether what is taken is within a packet, and not between two.
+    in_packet: bool,
+    /// Whether gdb asked for an interrupt and nothing ran any more: what runs next is interrupted, as by gdbserver. gdb may have
+    /// meant a whole command, of which it makes several runs.
+    interrupted: bool,
 }
 
 impl Buffered {
@@ -98,6 +103,13 @@ impl Buffered {
 
     fn next(&self) -> Option<u8> {
         self.received.get(self.taken).copied()
+    }
+
+    /// Takes a request for an interrupt: one that came before, or the next byte.
+    fn take_interrupt(&mut self) -> bool {
+        let is_interrupt = self.next() == Some(INTERRUPT);
+        self.taken += usize::from(is_interrupt);
+        std::mem::take(&mut self.interrupted) || is_interrupt
     }
 }
 
@@ -123,11 +135,23 @@ impl Connection for Buffered {
 
 impl ConnectionExt for Buffered {
     fn read(&mut self) -> io::Result<u8> {
-        if self.next().is_none() {
-            self.fill()?;
+        loop {
+            let Some(byte) = self.next() else {
+                self.fill()?;
+                continue;
+            };
+            self.taken += 1;
+            match byte {
+                INTERRUPT if !self.in_packet => {
+                    self.interrupted = true;
+                    continue;
+                }
+                b'$' => self.in_packet = true,
+                b'#' => self.in_packet = false,
+                _ => {}
+            }
+            return Ok(byte);
         }
-        self.taken += 1;
-        Ok(self.received[self.taken - 1])
     }
 
     fn peek(&mut self) -> io::Result<Option<u8>> {
@@ -135,8 +159,8 @@ impl ConnectionExt for Buffered {
     }
 }
 
-/// Interrupts a run when gdb asks for it, or is gone.
-fn watch(conn: &mut Buffered, over: &UnixStream, interrupter: &Interrupter) {
+/// Interrupts a run when gdb asks for it, or is gone; whether it did.
+fn watch(conn: &mut Buffered, over: &UnixStream, interrupter: &Interrupter) -> bool {
     let mut asked = false;
     loop {
         let mut fds =
@@ -147,22 +171,21 @@ fn watch(conn: &mut Buffered, over: &UnixStream, interrupter: &Interrupter) {
         let _ = poll(waiting, timeout);
         let happened = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !events.is_empty());
         if happened(&fds[0]) {
-            return;
+            return asked;
         }
         if !asked && happened(&fds[1]) {
             // gdb says nothing else while something runs; a connection that is broken will be noticed when it is next read.
             let ended = conn.fill().is_err();
-            if conn.next() == Some(INTERRUPT) {
-                conn.taken += 1;
-            } else if !ended {
-                continue;
-            }
-            asked = true;
+            asked = conn.take_interrupt() || ended;
         }
         if asked {
             interrupter.interrupt();
         }
     }
+}
+
+fn is_interrupt(reason: &Reason) -> bool {
+    matches!(reason, Reason::SignalWithThread { signal: Signal::SIGINT, .. })
 }
 
 struct Loop<'a>(PhantomData<&'a ()>);
@@ -176,15 +199,22 @@ impl<'a> BlockingEventLoop for Loop<'a> {
         target: &mut Debuggee<'a>,
         conn: &mut Buffered,
     ) -> Result<Event<Reason>, WaitForStopReasonError<ReplayError, io::Error>> {
+        // It may have come together with the request to run, or between two runs of one command.
+        if conn.take_interrupt() {
+            return Ok(Event::TargetStopped(target.not_run()));
+        }
         let interrupter = target.interrupter();
         let (running, over) = UnixStream::pair().map_err(WaitForStopReasonError::Connection)?;
-        let reason = thread::scope(|scope| {
-            scope.spawn(|| watch(conn, &over, &interrupter));
+        let (reason, asked) = thread::scope(|scope| {
+            let watch = scope.spawn(|| watch(conn, &over, &interrupter));
             let reason = target.go();
             drop(running);
-            reason
+            (reason, watch.join().unwrap_or(false))
         });
-        reason.map(Event::TargetStopped).map_err(WaitForStopReasonError::Target)
+        let reason = reason.map_err(WaitForStopReasonError::Target)?;
+        // What stopped for another reason just then is no answer.
+        conn.interrupted = asked && !is_interrupt(&reason);
+        Ok(Event::TargetStopped(reason))
     }
 
     fn on_interrupt(_: &mut Debuggee<'a>) -> Result<Option<Reason>, ReplayError> {
@@ -197,7 +227,8 @@ impl<'a> BlockingEventLoop for Loop<'a> {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve<'a>(debuggee: &mut Debuggee<'a>, client: Client) -> Result<(), ServeError> {
-    let conn = Buffered { client, received: Vec::new(), taken: 0, unsent: Vec::new() };
+    let conn =
+        Buffered { client, received: Vec::new(), taken: 0, unsent: Vec::new(), in_packet: false, interrupted: false };
     let stub = GdbStubBuilder::new(conn).packet_buffer_size(PACKET).build();
     let stub = stub.map_err(|e| ServeError::Protocol(e.to_string()))?;
     match stub.run_blocking::<Loop<'a>>(debuggee) {

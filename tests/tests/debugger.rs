@@ -6,7 +6,8 @@ use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -261,6 +262,44 @@ fn another_gdb_over_a_socket() -> Result<()> {
     }
     server.kill()?;
     server.wait()?;
+    workshop.done()
+}
+
+/// gdb's Ctrl-C may arrive together with its request to run, before anything runs, or between two runs of one command.
+#[test]
+fn an_interrupt_comes_while_nothing_runs() -> Result<()> {
+    let workshop = Workshop::new("debugger-at-once")?;
+    let log = recorded(&workshop, "long", &["--interval", "10M"])?;
+    let mut server = Command::new(binary()?)
+        .args(["debug", "--start", "--serve", "127.0.0.1:0"])
+        .arg(&log)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().context("no stderr")?).read_line(&mut line)?;
+    let address = line.trim().rsplit(' ').next().context("no address")?;
+    let mut gdb = TcpStream::connect(address)?;
+    let packet = |text: &str| format!("${text}#{:02x}", text.bytes().fold(0_u8, u8::wrapping_add));
+    // What stands at address 1 is watched, so that the run takes long.
+    gdb.write_all(packet("Z4,1,1").as_bytes())?;
+    let mut stops = Vec::new();
+    for run in [format!("{}\x03", packet("vCont;c")), format!("\x03{}", packet("vCont;c"))] {
+        gdb.write_all(run.as_bytes())?;
+        let mut said = String::new();
+        let mut bytes = [0; 100];
+        while let Ok(len @ 1..) = gdb.read(&mut bytes) {
+            said += &String::from_utf8_lossy(&bytes[..len]);
+            if said.contains("$T") {
+                break;
+            }
+        }
+        stops.push(said);
+    }
+    server.kill()?;
+    server.wait()?;
+    // Signal 2: SIGINT.
+    ensure!(stops.iter().all(|said| said.contains("$T02")), "{stops:?}");
     workshop.done()
 }
 
