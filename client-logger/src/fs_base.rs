@@ -6,34 +6,8 @@
 
 use crate::callout::Slot;
 use crate::thread::Thread;
-use std::sync::OnceLock;
-
-/// Whether programs, and not only the kernel, may set segment bases here.
-pub fn can_be_set() -> bool {
-    const AT_HWCAP2: u64 = 26;
-    const FSGSBASE: u64 = 2;
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| {
-        let vector = std::fs::read("/proc/self/auxv").unwrap_or_default();
-        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-        vector.chunks_exact(16).any(|entry| word(&entry[..8]) == AT_HWCAP2 && word(&entry[8..]) & FSGSBASE != 0)
-    })
-}
-
-/// The FS base.
-pub fn get() -> u64 {
-    let base;
-    // SAFETY: reads a register; only called where `can_be_set` is true.
-    unsafe { std::arch::asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
-    base
-}
-
-/// # Safety
-/// Where the client's code goes on, it has to be the client's own.
-unsafe fn set(base: u64) {
-    // SAFETY: the caller's promise; not `nomem`, since thread-local variables are memory that it moves.
-    unsafe { std::arch::asm!("wrfsbase {}", in(reg) base, options(nostack, preserves_flags)) };
-}
+use bugnet_dr::fs_base::set;
+pub use bugnet_dr::fs_base::{can_be_set, get};
 
 /// The thread whose code this is, before its thread-local storage can be relied on.
 fn thread() -> *const Thread {

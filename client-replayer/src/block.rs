@@ -28,7 +28,8 @@
 //! looks at the registers between must not rely on such flags ([`crate::site::Span::unknown_flags`]), or have all of them
 //! kept (`exact_flags` in [`Engine`]). They are kept, too, where code changes: it might read them then. An instruction that
 //! replay does not execute (a system call, `rdtsc`...), or of which the log has no code, ends its block: the client is
-//! called instead of it. Where reads are compared, the client is also called before each instruction that accesses memory.
+//! called instead of it. Where reads are compared, the client is also called before each instruction that accesses memory; where it
+//! is kept track of which bytes are known, their accesses are marked ([`crate::marking`]).
 //!
 //! Instructions come from the code picture of the thread that runs. What DynamoRIO finds in memory may be something else,
 //! which threads have stored there since, or before.
@@ -37,7 +38,9 @@ use crate::ahead;
 use crate::code::Code;
 use crate::counter::Lending;
 use crate::engine::Engine;
+use crate::fs_base::Guard;
 use crate::instruction::{self, Instruction, PlainAccess};
+use crate::marking::{self, Marking};
 use crate::site::{Access, Built, Site, SpanId, Split, SplitId};
 use crate::state;
 use crate::stub::Stub;
@@ -80,6 +83,7 @@ pub unsafe extern "C" fn on_block(
 ) -> sys::dr_emit_flags_t {
     // Translations are stored, since the program's code may have changed by the time that one is asked for.
     const FLAGS: sys::dr_emit_flags_t = sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS;
+    let _guard = Guard::new();
     // SAFETY: an event of the only thread; not during a clean call, as that returns to the dispatcher before.
     let engine = unsafe { state::engine() };
     engine.hide_code();
@@ -111,8 +115,9 @@ pub unsafe extern "C" fn on_block(
     let last = end - 1;
     let span = engine.sites.add_block(start, last, count as u32, opaque);
     let program = &instrs[..count];
-    let called = calls(engine, program);
     let behind = instrs.get(count).copied().or(leave);
+    let markings = markings(&block, engine, program, behind);
+    let called = calls(engine, program, &markings);
     let lending = Lending::begin(&block, &engine.stub, program, |index| called[index], behind);
     if engine.memory.touched.is_some() {
         engine.executed.note(&block, instrs[0], start..end);
@@ -124,8 +129,9 @@ pub unsafe extern "C" fn on_block(
     if opaque {
         instead(&block, engine, instrs[count]);
     }
-    observe(&block, engine, program, |index| index as i64 - count as i64);
+    observe(&block, engine, program, &markings, |index| index as i64 - count as i64);
     engine.sites.span_mut(span).borrowed = lending.end(&block, &engine.stub);
+    marking::mark_before(&block, &engine.stub, program, &markings);
     FLAGS
 }
 
@@ -188,11 +194,27 @@ fn changes_x87_status(bytes: &[u8]) -> bool {
     matches!(bytes[start..], [0xd8..=0xdf, ..] | [0x0f, 0xae | 0xc7, ..])
 }
 
+/// What is done about the accesses of each instruction of a block; nothing if the client does not mark. Inserts what comes behind
+/// them, before anything else is there. `behind`: what stands behind the instructions.
+fn markings(block: &Block, engine: &Engine, instrs: &[Instr], behind: Option<Instr>) -> Vec<Marking> {
+    if !engine.memory.marks() || engine.observes_accesses() {
+        return Vec::new();
+    }
+    let markings: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
+    marking::mark_behind(block, instrs, &markings, behind);
+    markings
+}
+
 /// Whether the client is called before each instruction of a block, for what observes it.
-fn calls(engine: &Engine, instrs: &[Instr]) -> Vec<bool> {
+fn calls(engine: &Engine, instrs: &[Instr], markings: &[Marking]) -> Vec<bool> {
     let (watched, observed) = (engine.memory.watch.is_some(), engine.observes_accesses());
-    let called = |instr: &Instr| watched || observed && accesses(*instr) || engine.watching.has_address(instr.pc());
-    instrs.iter().map(called).collect()
+    let called = |(index, instr): (usize, &Instr)| {
+        watched
+            || observed && accesses(*instr)
+            || markings.get(index).is_some_and(Marking::is_called)
+            || engine.watching.has_address(instr.pc())
+    };
+    instrs.iter().enumerate().map(called).collect()
 }
 
 /// Whether the instruction reads or writes memory.
@@ -207,23 +229,25 @@ fn accesses(instr: Instr) -> bool {
 /// Calls the client before the instructions that are observed; `ahead` says how far the position of each is ahead of the counter.
 ///
 /// R11 counts where the client is called.
-fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], ahead: impl Fn(usize) -> i64) {
+fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], markings: &[Marking], ahead: impl Fn(usize) -> i64) {
     for (index, instr) in instrs.iter().enumerate().filter(|(_, instr)| engine.watching.has_address(instr.pc())) {
         let address = engine.sites.add_address(instr.pc(), ahead(index));
         let site = engine.sites.add(Site::Address(address));
         call(block, &engine.stub, Some(*instr), site);
     }
-    if engine.observes_accesses() {
-        for (index, instr) in instrs.iter().enumerate().filter(|(_, instr)| accesses(**instr)) {
-            let (pc, ahead) = (instr.pc(), ahead(index));
-            let Some(instruction) = Instruction::decode(pc, &engine.code) else { continue };
-            let repeats = matches!(instruction.action(), Action::Repeat(_));
-            let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
-            let plain = PlainAccess::of(&instruction);
-            let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes });
-            let site = engine.sites.add(Site::Access(access));
-            call(block, &engine.stub, Some(*instr), site);
+    let all = engine.observes_accesses();
+    for (index, instr) in instrs.iter().enumerate() {
+        if !(all && accesses(*instr) || matches!(markings.get(index), Some(Marking::Call))) {
+            continue;
         }
+        let (pc, ahead) = (instr.pc(), ahead(index));
+        let Some(instruction) = Instruction::decode(pc, &engine.code) else { continue };
+        let repeats = matches!(instruction.action(), Action::Repeat(_));
+        let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
+        let plain = PlainAccess::of(&instruction);
+        let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes });
+        let site = engine.sites.add(Site::Access(access));
+        call(block, &engine.stub, Some(*instr), site);
     }
     if let Some(watch) = &engine.memory.watch {
         let ahead = (0..instrs.len()).map(ahead);
@@ -320,8 +344,9 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     engine.sites.span_mut(rest).unknown_flags &= !overwritten;
     let opaque = engine.sites.span(span).opaque;
     let program = &instrs[..instrs.len() - usize::from(opaque)];
-    let called = calls(engine, program);
     let behind = instrs.get(program.len()).copied().or(leave);
+    let markings = markings(block, engine, program, behind);
+    let called = calls(engine, program, &markings);
     let lending = Lending::begin(block, &engine.stub, program, |index| called[index] || index == before, behind);
     call(block, &engine.stub, instrs.first().copied(), entry);
     call(block, &engine.stub, instrs.get(before).copied(), due);
@@ -332,8 +357,15 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     }
     // Up to the call, the counter counts from the copy's start.
     let count = program.len() as i64;
-    observe(block, engine, program, |index| if index < before { index as i64 } else { index as i64 - count });
+    observe(
+        block,
+        engine,
+        program,
+        &markings,
+        |index| if index < before { index as i64 } else { index as i64 - count },
+    );
     engine.sites.split(split).borrowed = lending.end(block, &engine.stub);
+    marking::mark_before(block, &engine.stub, program, &markings);
 }
 
 /// Arithmetic flags that the instruction overwrites, whatever happens.

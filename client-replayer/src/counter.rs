@@ -58,7 +58,12 @@ fn leave_by(block: &Block, stub: &Stub, last: Instr) {
 }
 
 fn uses(instr: Instr) -> bool {
-    instr.srcs().chain(instr.dsts()).any(|opnd| opnd.gprs() & COUNTER.bit() != 0)
+    used(instr) & COUNTER.bit() != 0
+}
+
+/// The general purpose registers that the instruction uses, as bits of [`Gpr::bit`].
+pub fn used(instr: Instr) -> u16 {
+    instr.srcs().chain(instr.dsts()).fold(0, |all, opnd| all | opnd.gprs())
 }
 
 /// Code around a block's instructions, in two steps: what has to come before the calls of the client, and what behind.

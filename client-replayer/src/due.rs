@@ -173,7 +173,7 @@ impl Engine {
         }
         let context = self.context();
         let other = context.next.is_none() || context.code_behind(position).is_some();
-        if other || self.is_target() || self.stops() || self.looks() {
+        if other || self.memory.has_conflict() || self.is_target() || self.stops() || self.looks() {
             return false;
         }
         self.arm();

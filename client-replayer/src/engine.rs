@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::counter::COUNTER;
 use crate::executed::Executed;
 use crate::fork::{self, LOOK_EVERY};
+use crate::fs_base;
 use crate::instruction::Instruction;
 use crate::loaded::Loaded;
 use crate::machine::Machine;
@@ -44,6 +45,8 @@ enum Errand {
     Begin,
     /// A signal stopped execution in the recorded program; [`Engine::machine`] holds the registers.
     Trap(String),
+    /// The same, and it can go on.
+    GoOn,
 }
 
 /// What the clean call is for.
@@ -262,6 +265,12 @@ impl Engine {
         let reached = match std::mem::replace(&mut self.errand, Errand::Begin) {
             Errand::Begin => return self.begin(),
             Errand::Trap(what) => self.resolve(what),
+            Errand::GoOn => {
+                fpu::raise_flags(self.stub.shared().x87_status as u16);
+                self.settle_conflict();
+                self.arm();
+                Ok(())
+            }
         };
         self.settle(reached);
     }
@@ -303,7 +312,7 @@ impl Engine {
 
     /// Whether the client is called before each instruction that accesses memory.
     pub fn observes_accesses(&self) -> bool {
-        self.compare.is_some() || self.memory.touched.is_some() || self.watching.has_ranges()
+        self.compare.is_some() || self.watching.has_ranges() || self.memory.touched.is_some() && !self.memory.marks()
     }
 
     /// From here on, all flags are the program's at each instruction.
@@ -362,6 +371,7 @@ impl Engine {
                 return Err(Stop::Reached.into());
             } else if !self.take_code_early()? {
                 self.look()?;
+                self.settle_conflict();
                 self.arm();
                 return Ok(());
             }
@@ -480,11 +490,11 @@ impl Engine {
 
     /// Takes note of a signal that replay cannot resolve. [`Self::machine`] holds the recorded program's registers, and
     /// execution is at `position`. Returns the address at which execution
-    /// must go on: the gate.
-    pub fn trap(&mut self, what: String, position: u64) -> u64 {
+    /// must go on: the gate. `None`: it can go on.
+    pub fn trap(&mut self, what: Option<String>, position: u64) -> u64 {
         self.position = position;
         self.note_stored_before(position);
-        self.errand = Errand::Trap(what);
+        self.errand = what.map_or(Errand::GoOn, Errand::Trap);
         self.gate
     }
 
@@ -498,6 +508,8 @@ impl Engine {
         if let Wanted::Split(tag) = self.wanted {
             // With the count in R11, where it is.
             self.machine.fetch(tag);
+            self.machine.complete();
+            fs_base::leave();
             self.machine.redirect(tag);
         }
         self.stub.set_segment_base(Base::Fs, self.machine.fs_base);
@@ -507,6 +519,7 @@ impl Engine {
         shared.x87_status = fpu::status().into();
         self.machine.complete();
         self.machine.correct(COUNTER.0.into(), shared.left);
+        fs_base::leave();
         self.machine.redirect(self.machine.pc)
     }
 }

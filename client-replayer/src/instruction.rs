@@ -135,10 +135,14 @@ impl Instruction {
 /// All that an instruction accesses, if that is one place at a sum of general purpose registers and a constant: found once, since it
 /// takes long to ask DynamoRIO for an operand's parts.
 pub struct PlainAccess {
-    base: Option<Gpr>,
-    index: Option<Gpr>,
-    scale: u64,
-    disp: u64,
+    /// A register.
+    pub base: Option<Gpr>,
+    /// Another one, which is multiplied.
+    pub index: Option<Gpr>,
+    /// By what: 1, 2, 4 or 8; 0 without.
+    pub scale: u64,
+    /// The constant.
+    pub disp: u64,
     /// How many bytes it has.
     pub bytes: u64,
     /// Whether the instruction writes there.
@@ -152,6 +156,26 @@ impl PlainAccess {
         let mut all = reads.iter().chain(writes).map(|access| Self::of_access(access, !writes.is_empty()));
         let first = all.next()??;
         all.all(|other| other.is_some_and(|other| other.place() == first.place())).then_some(first)
+    }
+
+    /// All accesses of an instruction with which this is to be done; `None` if one of them is in another way.
+    pub fn all(action: &Action) -> Option<Vec<Self>> {
+        let Action::Execute { reads, writes } = action else { return None };
+        let reads = reads.iter().map(|read| Self::of_access(read, false));
+        let mut all: Vec<Self> = reads.collect::<Option<_>>()?;
+        for write in writes {
+            let write = Self::of_access(write, true)?;
+            match all.iter_mut().find(|other| other.place() == write.place()) {
+                Some(other) => other.writes = true,
+                None => all.push(write),
+            }
+        }
+        Some(all)
+    }
+
+    /// The registers in the address, as bits of [`Gpr::bit`].
+    pub fn registers(&self) -> u16 {
+        self.base.into_iter().chain(self.index).fold(0, |all, reg| all | reg.bit())
     }
 
     fn of_access(access: &Access, writes: bool) -> Option<Self> {

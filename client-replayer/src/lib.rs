@@ -19,7 +19,8 @@
 //! - `watch`: what was run at an address, and what wrote it
 //! - `accesses`: what an instruction is going to read and write
 //! - `conditions`: what an execution is watched for; `fork`: copies of the process, to go back to
-//! - `touched`: which bytes of memory are known; `executed`: which code was run; `ranges`: sets of addresses
+//! - `touched`: which bytes of memory are known; `marks`: how the code cache says which it has accessed; `marking`: where in a
+//!   block it does; `fs_base`: the register that it takes; `executed`: which code was run; `ranges`: sets of addresses
 //! - `confine`: the system calls that the process keeps
 //! - `compare`: whether the memory of all threads explains what each of them read
 //!
@@ -39,10 +40,13 @@ mod due;
 mod engine;
 mod executed;
 mod fork;
+mod fs_base;
 mod instruction;
 mod light;
 mod loaded;
 mod machine;
+mod marking;
+mod marks;
 mod memory;
 mod output;
 mod ranges;

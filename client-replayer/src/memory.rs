@@ -8,6 +8,8 @@
 //! writable without its knowledge.
 
 use crate::code::Code;
+use crate::fs_base;
+use crate::marks::{self, Marks};
 use crate::touched::Touched;
 use crate::watch::Watch;
 use bugnet_dr::sys;
@@ -23,6 +25,7 @@ const PAGE: u64 = Addr::PAGE;
 /// Pages that appear together.
 const CHUNK_PAGES: u64 = 16;
 const CHUNK: u64 = PAGE * CHUNK_PAGES;
+const _: () = assert!(CHUNK == marks::PIECE);
 /// What stands for none in [`Memory::recent`]: no page begins there.
 const NO_PAGE: u64 = u64::MAX;
 /// Pages in [`Memory::recent`].
@@ -87,6 +90,8 @@ pub struct Memory {
     installed: HashMap<u64, CodeSeq>,
     /// How often [`Memory::reset`] was called.
     resets: u64,
+    /// Whether it is decided whether the code cache marks accesses.
+    decided: bool,
 }
 
 /// Bits of the pages `from..to` (addresses) that lie in the chunk at `chunk`.
@@ -121,6 +126,7 @@ impl Memory {
             installed: HashMap::new(),
             touched: None,
             resets: 0,
+            decided: false,
         }
     }
 
@@ -185,6 +191,9 @@ impl Memory {
                 let room = bits(at, USER_START, USER_END);
                 let new = (!chunk.mapped & room) | (wanted & !chunk.writable);
                 Self::make_writable(at, new)?;
+                if let Some(touched) = &mut self.touched {
+                    touched.comes(at);
+                }
                 chunk.mapped |= new;
                 chunk.writable |= new;
                 self.chunks.insert(at, chunk);
@@ -215,6 +224,7 @@ impl Memory {
 
     /// The same with bytes that say nothing of what the program has there.
     pub fn lend(&mut self, addr: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.ensure_writable(addr, bytes.len() as u64)?;
         let touched = self.touched.take();
         let written = self.write(addr, bytes);
         self.touched = touched;
@@ -319,6 +329,54 @@ impl Memory {
     /// From here on, which bytes are known is kept track of; only at a package's start.
     pub fn track(&mut self) {
         self.touched = Some(Touched::new(self.installed.keys().copied()));
+    }
+
+    /// The same in another package, `before` being what was kept track of in the one before.
+    pub fn track_again(&mut self, before: Touched) -> Result<(), MemoryError> {
+        let refused = |at| MemoryError::System(at, rustix::io::Errno::INVAL);
+        let mut touched = Touched::after(before, self.installed.keys().copied()).map_err(refused)?;
+        self.mapped_chunks().for_each(|chunk| touched.comes(chunk));
+        self.touched = Some(touched);
+        Ok(())
+    }
+
+    fn mapped_chunks(&self) -> impl Iterator<Item = u64> {
+        self.chunks.iter().filter(|(_, chunk)| chunk.mapped != 0).map(|(at, _)| *at)
+    }
+
+    /// Something is about to be executed. Where it is kept track of which bytes are known, the code cache marks accesses if it can and
+    /// `may`; that is decided before there is a block.
+    pub fn runs(&mut self, may: bool) {
+        let Some(mut touched) = self.touched.take() else { return };
+        if !std::mem::replace(&mut self.decided, true)
+            && may
+            && let Some(mut marks) = Marks::new(&self.window)
+            && self.mapped_chunks().all(|chunk| marks.claim(chunk))
+        {
+            // SAFETY: the marks are there only where the base can be set; the client runs.
+            unsafe { fs_base::begin(marks.base()) };
+            touched.mark(marks);
+        }
+        touched.runs();
+        self.touched = Some(touched);
+    }
+
+    /// Whether the code cache marks accesses.
+    pub fn marks(&self) -> bool {
+        self.touched.as_ref().is_some_and(Touched::marks)
+    }
+
+    /// Whether it must not any more; see [`Touched::has_conflict`].
+    pub fn has_conflict(&self) -> bool {
+        self.touched.as_ref().is_some_and(Touched::has_conflict)
+    }
+
+    /// From here on, it does not, nor do blocks that are there.
+    pub fn unmark(&mut self) {
+        if let Some(touched) = &mut self.touched {
+            fs_base::end();
+            touched.unmark();
+        }
     }
 
     /// Makes memory what it is at a package's start: the picture `seq` of the code, zeros elsewhere.

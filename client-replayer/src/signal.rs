@@ -6,6 +6,7 @@
 
 use crate::counter::COUNTER;
 use crate::engine::Engine;
+use crate::fs_base::Guard;
 use crate::instruction::Instruction;
 use crate::site::{Built, Span};
 use crate::state;
@@ -20,6 +21,7 @@ const SIGSEGV: i32 = 11;
 /// # Safety
 /// DynamoRIO's contract for the event.
 pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut sys::dr_siginfo_t) -> sys::dr_signal_action_t {
+    let _guard = Guard::new();
     // SAFETY: an event of the only thread; the client itself raises no signals. The pointer is valid for the event.
     let (engine, info) = unsafe { (state::engine(), &mut *info) };
     // SAFETY: DynamoRIO fills in the program's registers for every signal.
@@ -27,15 +29,17 @@ pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut sys::dr_sig
     let memory_fault = info.sig == SIGSEGV || info.sig == SIGBUS;
     engine.machine.copy(context);
     let pc = engine.machine.pc;
-    if memory_fault && engine.code.has(pc, 1) && provide(engine, info.access_address as u64) {
+    let provided = memory_fault && engine.code.has(pc, 1) && provide(engine, info.access_address as u64);
+    if provided && !engine.memory.has_conflict() {
         return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
     }
     let what = match info.sig {
+        _ if provided => None,
         SIGSEGV | SIGBUS if !engine.code.has(pc, 1) => {
-            format!("execution reached {pc:#x}, of which the log has no code")
+            Some(format!("execution reached {pc:#x}, of which the log has no code"))
         }
-        SIGSEGV | SIGBUS => format!("the instruction at {pc:#x} accesses {:#x}", info.access_address as u64),
-        signal => format!("signal {signal} at {pc:#x}"),
+        SIGSEGV | SIGBUS => Some(format!("the instruction at {pc:#x} accesses {:#x}", info.access_address as u64)),
+        signal => Some(format!("signal {signal} at {pc:#x}")),
     };
     let place = Place::of(engine, info, pc);
     let shared = engine.stub.shared();

@@ -2,6 +2,7 @@
 
 use crate::block;
 use crate::engine::Engine;
+use crate::fs_base::Guard;
 use crate::loaded::Loaded;
 use crate::signal;
 use crate::stub::{Handlers, Stub};
@@ -52,6 +53,8 @@ const HANDLERS: Handlers = Handlers { light: on_light, clean: on_event };
 
 /// Called from the code cache, by way of the clean call.
 unsafe extern "C" fn on_event() {
+    // Not dropped: control goes back to the code cache from there.
+    std::mem::forget(Guard::new());
     // SAFETY: a clean call of the only thread.
     let engine = unsafe { engine() };
     engine.event().go_on();
@@ -59,6 +62,7 @@ unsafe extern "C" fn on_event() {
 
 /// Called from the code cache, with the registers saved; returns where to go on.
 unsafe extern "C" fn on_light() -> u64 {
+    let _guard = Guard::new();
     // SAFETY: called from the code cache, like a clean call.
     let engine = unsafe { engine() };
     engine.stub.take_over();
@@ -69,6 +73,8 @@ unsafe extern "C" fn on_light() -> u64 {
 
 /// Sets up the replay and registers the events.
 pub fn start(window: u64) -> Result<(), String> {
+    // The process cannot find out later.
+    bugnet_dr::fs_base::can_be_set();
     let package = Loaded::first()?;
     // SAFETY: the descriptor is inherited by contract, and nobody else in the process owns it.
     let control = unsafe { File::from_raw_fd(CONTROL_FD) };

@@ -7,7 +7,7 @@ use crate::counter::COUNTER;
 use crate::light::{self, Handler};
 use crate::slots::{JUMP, LOAD_R11, LOAD_RCX, PLACE_IN_RCX, STORE_R11, STORE_RCX, Slots};
 use crate::state;
-use bugnet_dr::ir::{Block, Opnd, Segment};
+use bugnet_dr::ir::{Block, Gpr, Opnd, Segment};
 use bugnet_dr::sys;
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -23,6 +23,8 @@ pub struct Shared {
     pub lent: u64,
     /// RCX of the program while instrumentation uses the register.
     rcx: u64,
+    /// A register of the program while something is loaded into it for a mark.
+    scratch: u64,
     /// Where the code cache goes on behind the call, except at [`crate::site::Site::Crossing`].
     pub resume: u64,
     /// The x87 status word behind the last instruction that may have changed it: DynamoRIO clears the exception flags on the way
@@ -146,6 +148,22 @@ impl Stub {
     /// Machine code that puts RCX back.
     pub fn restore_rcx(&self) -> Vec<u8> {
         [LOAD_RCX, &self.slots.at(offset_of!(Shared, rcx))].concat()
+    }
+
+    /// Machine code that puts a register into its slot, of which there is one.
+    pub fn save_scratch(&self, reg: Gpr) -> Vec<u8> {
+        self.scratch(0x89, reg)
+    }
+
+    /// Machine code that puts the register back.
+    pub fn restore_scratch(&self, reg: Gpr) -> Vec<u8> {
+        self.scratch(0x8b, reg)
+    }
+
+    /// `mov gs:[slot], reg`, or the other way.
+    fn scratch(&self, opcode: u8, reg: Gpr) -> Vec<u8> {
+        let start = [0x65, 0x48 | reg.0 >> 3 << 2, opcode, 4 | (reg.0 & 7) << 3, 0x25];
+        [&start[..], &self.slots.at(offset_of!(Shared, scratch))].concat()
     }
 
     /// Machine code that calls the client for `site`.

@@ -1,8 +1,9 @@
 //! Which bytes of memory are known: those that threads have accessed in the package, or that a record has put there.
 //!
 //! Memory begins as zero, and a load of zero from memory that nobody has touched leaves no record: neither the records nor what is in
-//! memory tell a zero that a thread has seen from a byte that it never looked at. Only the accesses do. Instructions that
-//! access memory call the client, which is slow, but only a replay that is asked for it has to bear it.
+//! memory tell a zero that a thread has seen from a byte that it never looked at. Only the accesses do: the code cache marks them
+//! ([`crate::marks`]), and the marks are taken from there when what they say is asked for, or is about to change. Where that cannot
+//! be, instructions that access memory call the client, which is slow. Only a replay that is asked for it has to bear either.
 //!
 //! What a system call may have changed, or something else that nobody sees, is not known until it is read again; nor is, from then on,
 //! what was there before the package began.
@@ -10,6 +11,7 @@
 use crate::compare::origin::Origins;
 use crate::compare::system::{self, Buffer, System};
 use crate::instruction::{Instruction, Registers, range};
+use crate::marks::{LINE, Marks};
 use crate::memory::Memory;
 use crate::ranges::Ranges;
 use bugnet_dr::access::{Action, StringKind};
@@ -20,8 +22,6 @@ use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeSet;
 
 const PAGE: u64 = Addr::PAGE;
-/// Bytes of a line, of which a page has as many as a word has bits.
-const LINE: usize = PAGE as usize / 64;
 /// Longest range that an instruction is believed to access, in bytes; no string instruction goes over more that is looked at later.
 const MAX_RANGE: u64 = 1 << 30;
 /// Pages that are found fast.
@@ -95,12 +95,96 @@ pub struct Touched {
     /// Numbers of the calls that were made.
     numbers: BTreeSet<u64>,
     signals: bool,
+    marks: Option<Marks>,
+    /// Whether memory has come that the marks cannot tell from other memory.
+    conflict: bool,
+    /// Whether there may be marks that were not taken.
+    marked: bool,
 }
 
 impl Touched {
     /// At a package's start, where this code is in place.
     pub fn new(code: impl Iterator<Item = u64>) -> Self {
         Self { code: code.collect(), ..Self::default() }
+    }
+
+    /// The same with the marks of another package's, if it had any.
+    ///
+    /// # Errors
+    /// An address at which the kernel refuses to clear them.
+    pub fn after(mut before: Self, code: impl Iterator<Item = u64>) -> Result<Self, u64> {
+        let mut marks = before.marks.take();
+        marks.as_mut().map_or(Ok(()), Marks::clear)?;
+        Ok(Self { marks, ..Self::new(code) })
+    }
+
+    /// From here on, the code cache marks accesses.
+    pub fn mark(&mut self, marks: Marks) {
+        self.marks = Some(marks);
+    }
+
+    /// Whether the code cache marks accesses.
+    pub fn marks(&self) -> bool {
+        self.marks.is_some()
+    }
+
+    /// Memory comes: a piece as [`Marks`] share it out.
+    pub fn comes(&mut self, piece: u64) {
+        self.conflict |= self.marks.as_mut().is_some_and(|marks| !marks.claim(piece));
+    }
+
+    /// Whether memory has come that the marks cannot tell from other memory; nothing may be executed before there are none any more.
+    pub fn has_conflict(&self) -> bool {
+        self.conflict
+    }
+
+    /// From here on, the code cache marks nothing.
+    pub fn unmark(&mut self) {
+        self.take_all();
+        (self.marks, self.conflict) = (None, false);
+    }
+
+    /// Something is executed.
+    pub fn runs(&mut self) {
+        self.marked = self.marks.is_some();
+    }
+
+    /// Takes all marks.
+    fn take_all(&mut self) {
+        if std::mem::take(&mut self.marked) {
+            self.take_marks(0, u64::MAX);
+        }
+    }
+
+    /// Takes the marks of a range.
+    fn take_marks(&mut self, at: u64, len: u64) {
+        let Some(mut marks) = self.marks.take() else { return };
+        let line = LINE as u64;
+        let (start, end) = (at & !(line - 1), at.saturating_add(len));
+        if end - start <= PAGE {
+            (start..end).step_by(LINE).for_each(|at| {
+                if marks.has(at) {
+                    self.take_line(&mut marks, at);
+                }
+            });
+        } else {
+            for page in marks.pages(start, end).collect::<Vec<_>>() {
+                (page.max(start)..end.min(page + PAGE)).step_by(LINE).for_each(|at| self.take_line(&mut marks, at));
+            }
+        }
+        self.marks = Some(marks);
+    }
+
+    #[inline]
+    fn take_line(&mut self, marks: &mut Marks, at: u64) {
+        let (known, written) = marks.take(at);
+        if known != 0 {
+            let line = at % PAGE / LINE as u64;
+            let page = self.pages.make(at & !(PAGE - 1));
+            page.known[line as usize] |= known;
+            page.accessed |= 1 << line;
+            page.written |= u64::from(written) << line;
+        }
     }
 
     /// The bytes are known from here on.
@@ -129,6 +213,7 @@ impl Touched {
 
     /// A record is about to put bytes into memory, where these are now.
     pub fn put(&mut self, at: u64, bytes: &[u8], now: &[u8]) {
+        self.take_marks(at, bytes.len() as u64);
         for (page, first, end) in pieces(at, bytes.len() as u64) {
             let from = (page + first as u64 - at) as usize;
             let page = self.pages.make(page);
@@ -148,6 +233,7 @@ impl Touched {
             return;
         }
         self.changed.add(at, len);
+        self.take_marks(at, len);
         let forget =
             |page: &mut Page, first, end| words(&mut page.known, first, end).for_each(|(word, mask)| *word &= !mask);
         if len / PAGE > self.pages.all.len() as u64 {
@@ -182,7 +268,8 @@ impl Touched {
     }
 
     /// What is known of each of `len` bytes from `at` on.
-    pub fn states(&self, at: u64, len: usize) -> Vec<ByteState> {
+    pub fn states(&mut self, at: u64, len: usize) -> Vec<ByteState> {
+        self.take_marks(at, len as u64);
         let state = |at: u64| {
             let bit = at % PAGE;
             let page = at - bit;
@@ -217,7 +304,8 @@ impl Touched {
     }
 
     /// The pages from an address on of which a byte is known, ascending.
-    pub fn pages_from(&self, from: u64) -> Vec<u64> {
+    pub fn pages_from(&mut self, from: u64) -> Vec<u64> {
+        self.take_all();
         let is_known = |number: u32| self.pages.all[number as usize].known.iter().any(|word| *word != 0);
         let known = self.pages.numbers.iter().filter(|(page, number)| **page >= from && is_known(**number));
         let mut pages: Vec<u64> = known.map(|(page, _)| *page).collect();
@@ -237,12 +325,13 @@ impl Touched {
     /// The pages of which something was accessed, or executed as `executed` says; some of them, from the one at `from` on, and where
     /// the next ones begin.
     pub fn left(
-        &self,
+        &mut self,
         memory: &Memory,
         executed: &HashMap<u64, u64>,
         from: u64,
         most: usize,
     ) -> (Vec<LeftPage>, Option<u64>) {
+        self.take_all();
         let all: BTreeSet<u64> =
             self.pages.numbers.keys().chain(executed.keys()).copied().filter(|page| *page >= from).collect();
         let mut all = all.into_iter();

@@ -5,6 +5,7 @@
 //! they differ from what the thread had there.
 
 use crate::code::Code;
+use crate::fs_base::Guard;
 use crate::instruction::Instruction;
 use crate::memory::Memory;
 use crate::state;
@@ -109,6 +110,7 @@ pub fn instrument(block: &Block, stub: &Stub, watch: &Watch, instrs: impl Iterat
 }
 
 unsafe extern "C" fn on_run(spot: *const Spot) {
+    let _guard = Guard::new();
     // SAFETY: a clean call of the only thread, with the leaked argument.
     let (engine, spot) = unsafe { (state::engine(), &*spot) };
     let position = engine.position_ahead(spot.ahead);
@@ -137,6 +139,7 @@ fn certain(range: &Range<u64>, code: &Code) -> u64 {
 }
 
 unsafe extern "C" fn on_store(spot: *const Spot) {
+    let _guard = Guard::new();
     // SAFETY: a clean call of the only thread, with the leaked argument.
     let (engine, spot) = unsafe { (state::engine(), &*spot) };
     let position = engine.position_ahead(spot.ahead);

@@ -19,6 +19,7 @@ pub mod access;
 pub mod context;
 pub mod decode;
 pub mod fpu;
+pub mod fs_base;
 pub mod heap;
 pub mod ir;
 pub mod liveness;

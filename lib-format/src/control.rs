@@ -268,8 +268,10 @@ pub struct LeftPage {
     /// Lines of which code was executed; perhaps a little more.
     pub executed: u64,
     /// A bit for each of its bytes that is known now, the first one lowest; empty where none is.
+    #[serde(with = "serde_bytes")]
     pub known: Vec<u8>,
     /// Its bytes now; empty where none is known.
+    #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }
 
@@ -446,7 +448,7 @@ pub enum Response {
     /// What was asked for is not possible, for this reason; everything is as it was.
     Refused(String),
     /// Answer to [`Request::ReadMemory`]: the bytes from the address up to the first that replay has no page for.
-    Memory(Vec<u8>),
+    Memory(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Answer to [`Request::ReadKnown`].
     Known {
         /// As in [`Response::Memory`].

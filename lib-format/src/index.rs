@@ -10,11 +10,13 @@
 use crate::error::{FormatError, Result};
 use crate::types::Addr;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
+use zstd::bulk::Compressor;
 
 /// First bytes of an index.
 const MAGIC: [u8; 8] = *b"BUGNETIX";
@@ -120,7 +122,17 @@ pub struct Packed(Vec<u8>);
 
 impl Packed {
     fn of(bytes: &[u8]) -> io::Result<Self> {
-        zstd::bulk::compress(bytes, LEVEL).map(Self)
+        thread_local! {
+            /// To make one takes longer than to compress a page.
+            static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+        }
+        COMPRESSOR.with_borrow_mut(|slot| {
+            let compressor = match slot {
+                Some(compressor) => compressor,
+                None => slot.insert(Compressor::new(LEVEL)?),
+            };
+            compressor.compress(bytes).map(Self)
+        })
     }
 
     /// The contents of a page.

@@ -54,18 +54,28 @@ impl Engine {
         self.instructions.clear();
         (self.running, self.until, self.due, self.position) = (0, 0, 0, 0);
         (self.counts, self.over, self.cut_off) = (Counts::default(), None, false);
-        let (compares, tracks) = (self.compare.take().is_some(), self.memory.touched.take().is_some());
+        let (compares, touched) = (self.compare.take().is_some(), self.memory.touched.take());
         // SAFETY: nothing refers to the package any more: contexts and segments did.
         unsafe { self.package.replace(&mut self.control, len)? };
         self.open()?;
         self.executed.clear();
-        if tracks {
-            self.memory.track();
+        if let Some(before) = touched {
+            self.memory.track_again(before).map_err(|e| e.to_string())?;
+            self.settle_conflict();
         }
         if compares {
             self.compare = Some(Box::new(Compare::new(&self.contexts)));
         }
         Ok(())
+    }
+
+    /// Where memory has come that marks cannot tell from other memory, there are none any more. Nothing of the present block may be
+    /// executed then.
+    pub(super) fn settle_conflict(&mut self) {
+        if self.memory.has_conflict() {
+            self.memory.unmark();
+            self.drop_all_blocks();
+        }
     }
 
     /// The code picture `seq` comes into force for the running thread.

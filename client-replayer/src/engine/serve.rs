@@ -114,16 +114,17 @@ impl Engine {
                 let states = self
                     .memory
                     .touched
-                    .as_ref()
+                    .as_mut()
                     .map(|touched| touched.states(addr, len.min(control::MAX_READ) as usize));
                 Response::Known { bytes, states: states.unwrap_or_default() }
             }
             Request::KnownPages { from } => {
-                Response::Pages(self.memory.touched.as_ref().map_or(Vec::new(), |touched| touched.pages_from(from)))
+                Response::Pages(self.memory.touched.as_mut().map_or(Vec::new(), |touched| touched.pages_from(from)))
             }
             Request::Left { from } => {
-                let touched = self.memory.touched.as_ref().ok_or_else(untracked)?;
+                let mut touched = self.memory.touched.take().ok_or_else(untracked)?;
                 let (pages, next) = touched.left(&self.memory, &self.executed.lines(), from, control::MAX_PAGES);
+                self.memory.touched = Some(touched);
                 Response::Left { pages, next }
             }
             Request::Unseen => Response::Unseen(self.memory.touched.as_ref().ok_or_else(untracked)?.unseen()),
@@ -193,6 +194,7 @@ impl Engine {
         if target != Target::End || hits != Hits::Ignore {
             self.keep_flags();
         }
+        self.memory.runs(self.compare.is_none());
         (self.target, self.output, self.looked) = (target, output, time);
         self.watching.begin(hits, running, position);
         Ok(self.advance())

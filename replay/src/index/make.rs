@@ -14,6 +14,7 @@ use bugnet_format::types::{Addr, ProcessId};
 use std::collections::HashMap;
 use std::fs::File;
 use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// How far the making of an index has come.
@@ -29,7 +30,48 @@ pub struct Progress {
 struct Left {
     addr: u64,
     hash: u128,
-    packed: Packed,
+}
+
+/// What was found in pages, by its hash: most of it is the same in one epoch after the other.
+#[derive(Default)]
+struct Contents(Mutex<HashMap<u128, Content>>);
+
+/// What was found in a page.
+enum Content {
+    /// It is to be written.
+    Packed(Packed),
+    /// It was.
+    Written(Block),
+}
+
+impl Contents {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Content>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes up what is known of a page, `bytes` being those that are known and 0 elsewhere; its hash.
+    fn add(&self, known: &[u8], bytes: &[u8]) -> std::io::Result<u128> {
+        let hash = xxh3_128(known) ^ xxh3_128(bytes).rotate_left(1);
+        let is_new = !self.lock().contains_key(&hash);
+        if is_new {
+            let packed = Packed::page(known, bytes)?;
+            self.lock().entry(hash).or_insert(Content::Packed(packed));
+        }
+        Ok(hash)
+    }
+
+    /// Where it is in the index, in which it is written if it is not there yet.
+    fn block(&self, hash: u128, writer: &mut IndexWriter) -> std::io::Result<Block> {
+        let mut contents = self.lock();
+        let missing = || std::io::Error::other("the contents of a page are missing");
+        let content = contents.get_mut(&hash).ok_or_else(missing)?;
+        let block = match content {
+            Content::Written(block) => *block,
+            Content::Packed(packed) => writer.block(packed)?,
+        };
+        *content = Content::Written(block);
+        Ok(block)
+    }
 }
 
 /// What was found in an epoch.
@@ -63,11 +105,12 @@ pub(super) fn make(
     let epochs: Vec<usize> = (0..outline.epochs()).collect();
     let mut done = Progress { epochs: 0, of_epochs: epochs.len() };
     progress(done);
-    let mut merging = Merging::new(IndexWriter::new(file).map_err(failed())?);
+    let contents = Contents::default();
+    let mut merging = Merging::new(IndexWriter::new(file).map_err(failed())?, &contents);
     pool::in_order(
         &epochs,
         jobs,
-        |process: &mut Option<Tracked>, epoch| replay(tools, log, pid, &outline, *epoch, process),
+        |process: &mut Option<Tracked>, epoch| replay(tools, log, pid, (&outline, *epoch), &contents, process),
         |_, found| {
             let found = match found {
                 Ok(found) => found,
@@ -88,8 +131,8 @@ fn replay(
     tools: &Tools,
     log: &Log,
     pid: ProcessId,
-    outline: &Outline,
-    index: usize,
+    (outline, index): (&Outline, usize),
+    contents: &Contents,
     last: &mut Option<Tracked>,
 ) -> Result<Found> {
     let Some((epoch, _)) = outline.epoch(index) else {
@@ -114,7 +157,7 @@ fn replay(
             other => return Err(process.unexpected(&other)),
         };
         for page in pages {
-            found.add(&page)?;
+            found.add(page, contents).map_err(ReplayError::system("compress memory"))?;
         }
         from = next;
     }
@@ -172,49 +215,40 @@ fn add(ranges: &mut Vec<(u64, u64)>, start: u64, len: u64) {
 }
 
 impl Found {
-    fn add(&mut self, page: &LeftPage) -> Result<()> {
-        let &LeftPage { addr, accessed, written, executed, .. } = page;
+    fn add(&mut self, page: LeftPage, contents: &Contents) -> std::io::Result<()> {
+        let LeftPage { addr, accessed, written, executed, known, mut bytes } = page;
         self.table.pages.push(PageEntry { addr, accessed, written, executed, left: None });
-        if !page.known.is_empty() {
-            let mut bytes = page.bytes.clone();
-            for (number, byte) in bytes.iter_mut().enumerate() {
+        if !known.is_empty() {
+            for (bytes, known) in bytes.chunks_mut(8).zip(&known).filter(|(_, known)| **known != u8::MAX) {
                 // Of what is not known, nothing is kept.
-                *byte *= page.known[number / 8] >> (number % 8) & 1;
+                bytes.iter_mut().enumerate().for_each(|(number, byte)| *byte *= known >> number & 1);
             }
-            let hash = xxh3_128(&page.known) ^ xxh3_128(&bytes).rotate_left(1);
-            let packed = Packed::page(&page.known, &bytes).map_err(ReplayError::system("compress memory"))?;
-            self.left.push(Left { addr, hash, packed });
+            self.left.push(Left { addr, hash: contents.add(&known, &bytes)? });
         }
         Ok(())
     }
 }
 
 /// The epochs, one after the other.
-struct Merging {
+struct Merging<'a> {
     writer: IndexWriter,
-    /// What was written of each page last.
-    last: HashMap<u64, (u128, Block)>,
+    contents: &'a Contents,
     /// What others may change at any time by then.
     unsteady: Vec<(u64, u64)>,
     /// The end of the heap by then.
     heap: Option<u64>,
 }
 
-impl Merging {
-    fn new(writer: IndexWriter) -> Self {
-        Self { writer, last: HashMap::new(), unsteady: Vec::new(), heap: None }
+impl<'a> Merging<'a> {
+    fn new(writer: IndexWriter, contents: &'a Contents) -> Self {
+        Self { writer, contents, unsteady: Vec::new(), heap: None }
     }
 
     fn add(&mut self, mut found: Found) -> std::io::Result<()> {
         let mut left = found.left.into_iter().peekable();
         for page in &mut found.table.pages {
             let Some(new) = left.next_if(|left| left.addr == page.addr) else { continue };
-            let block = match self.last.get(&page.addr) {
-                Some((hash, block)) if *hash == new.hash => *block,
-                _ => self.writer.block(&new.packed)?,
-            };
-            self.last.insert(page.addr, (new.hash, block));
-            page.left = Some(block);
+            page.left = Some(self.contents.block(new.hash, &mut self.writer)?);
         }
         found.table.unsteady.iter().for_each(|(start, len)| add(&mut self.unsteady, *start, *len));
         found.table.unsteady.clone_from(&self.unsteady);
