@@ -131,7 +131,7 @@ pub unsafe extern "C" fn on_block(
     }
     observe(&block, engine, program, &markings, |index| index as i64 - count as i64);
     engine.sites.span_mut(span).borrowed = lending.end(&block, &engine.stub);
-    marking::mark_before(&block, &engine.stub, program, &markings);
+    mark_before(&block, engine, program, &markings);
     FLAGS
 }
 
@@ -197,12 +197,17 @@ fn changes_x87_status(bytes: &[u8]) -> bool {
 /// What is done about the accesses of each instruction of a block; nothing if the client does not mark. Inserts what comes behind
 /// them, before anything else is there. `behind`: what stands behind the instructions.
 fn markings(block: &Block, engine: &Engine, instrs: &[Instr], behind: Option<Instr>) -> Vec<Marking> {
-    if !engine.memory.marks() || engine.observes_accesses() {
-        return Vec::new();
-    }
+    let Some(places) = engine.memory.marks().filter(|_| !engine.observes_accesses()) else { return Vec::new() };
     let markings: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
-    marking::mark_behind(block, instrs, &markings, behind);
+    marking::mark_behind(block, &engine.stub, places, instrs, &markings, behind);
     markings
+}
+
+/// Inserts what comes before the instructions for these, behind everything else that does.
+fn mark_before(block: &Block, engine: &Engine, instrs: &[Instr], markings: &[Marking]) {
+    if let Some(places) = engine.memory.marks() {
+        marking::mark_before(block, &engine.stub, places, instrs, markings);
+    }
 }
 
 /// Whether the client is called before each instruction of a block, for what observes it.
@@ -365,7 +370,7 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
         |index| if index < before { index as i64 } else { index as i64 - count },
     );
     engine.sites.split(split).borrowed = lending.end(block, &engine.stub);
-    marking::mark_before(block, &engine.stub, program, &markings);
+    mark_before(block, engine, program, &markings);
 }
 
 /// Arithmetic flags that the instruction overwrites, whatever happens.

@@ -312,7 +312,9 @@ impl Engine {
 
     /// Whether the client is called before each instruction that accesses memory.
     pub fn observes_accesses(&self) -> bool {
-        self.compare.is_some() || self.watching.has_ranges() || self.memory.touched.is_some() && !self.memory.marks()
+        self.compare.is_some()
+            || self.watching.has_ranges()
+            || self.memory.touched.is_some() && self.memory.marks().is_none()
     }
 
     /// From here on, all flags are the program's at each instruction.

@@ -14,7 +14,7 @@
 
 use crate::counter::{self, COUNTER};
 use crate::instruction::PlainAccess;
-use crate::marks::{self, MOST};
+use crate::marks::{MOST, Places};
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, opsz};
@@ -27,8 +27,8 @@ const SCRATCH: [Gpr; 6] = [Gpr::RCX, Gpr::RDX, Gpr::RAX, Gpr::RSI, Gpr::RDI, Gpr
 pub enum Marking {
     /// Nothing: there are none.
     None,
-    /// Marks behind it; by how much it changes RSP.
-    Behind(Vec<PlainAccess>, i32),
+    /// Marks behind it; by how much it changes RSP, and a register that the accesses do not use.
+    Behind(Vec<PlainAccess>, i32, Gpr),
     /// Marks before it; a register that it does not use.
     Before(Vec<PlainAccess>, Gpr),
     /// The client is called.
@@ -51,15 +51,15 @@ impl Marking {
         let used = accesses.iter().fold(0, |all, access| all | access.registers());
         let moved = moves_stack(instr, &accesses);
         let written = written(instr) & if moved.is_some() { !Gpr::RSP.bit() } else { u16::MAX };
-        if !instr.is_cti() && used & written == 0 {
-            return Self::Behind(accesses, moved.unwrap_or(0));
+        let free = |used: u16| SCRATCH.into_iter().find(|reg| used & reg.bit() == 0);
+        if let Some(free) = free(used).filter(|_| !instr.is_cti() && used & written == 0) {
+            return Self::Behind(accesses, moved.unwrap_or(0), free);
         }
         let loads = accesses.iter().all(|access| access.bytes.is_power_of_two() && access.bytes <= 8);
         let used = counter::used(instr);
         // Where R11 is used by an instruction that leaves the block, it counts already before that.
         let leaves = instr.is_cti() && used & COUNTER.bit() != 0;
-        let free = SCRATCH.into_iter().find(|reg| used & reg.bit() == 0);
-        match free {
+        match free(used) {
             Some(free) if loads && !leaves => Self::Before(accesses, free),
             _ => Self::Call,
         }
@@ -93,18 +93,23 @@ fn written(instr: Instr) -> u16 {
 }
 
 /// Marks behind the instructions; `behind`: what stands behind these. Before anything else is inserted.
-pub fn mark_behind(block: &Block, instrs: &[Instr], markings: &[Marking], behind: Option<Instr>) {
+pub fn mark_behind(
+    block: &Block,
+    stub: &Stub,
+    places: Places,
+    instrs: &[Instr],
+    markings: &[Marking],
+    behind: Option<Instr>,
+) {
     for (index, marking) in markings.iter().enumerate() {
-        let Marking::Behind(accesses, moved) = marking else { continue };
+        let Marking::Behind(accesses, moved, scratch) = marking else { continue };
         let next = instrs.get(index + 1).copied().or(behind);
-        let by_stack = |access: &PlainAccess| if access.base == Some(Gpr::RSP) { *moved } else { 0 };
-        let code: Vec<u8> = accesses.iter().flat_map(|access| marks::mark(access, by_stack(access))).collect();
-        block.meta(next, block.raw(&code));
+        block.meta(next, block.raw(&places.mark(accesses, *moved, stub, (*scratch, false))));
     }
 }
 
 /// Marks before the instructions. After everything else that is inserted before these.
-pub fn mark_before(block: &Block, stub: &Stub, instrs: &[Instr], markings: &[Marking]) {
+pub fn mark_before(block: &Block, stub: &Stub, places: Places, instrs: &[Instr], markings: &[Marking]) {
     for (instr, marking) in instrs.iter().zip(markings) {
         let Marking::Before(accesses, scratch) = marking else { continue };
         block.meta(Some(*instr), block.raw(&stub.save_scratch(*scratch)));
@@ -113,7 +118,8 @@ pub fn mark_before(block: &Block, stub: &Stub, instrs: &[Instr], markings: &[Mar
             let load = block.load(Opnd::reg(*scratch, bytes), operand(access, bytes));
             // As the program's: it may fault.
             block.app(Some(*instr), load, instr.pc());
-            block.meta(Some(*instr), block.raw(&marks::mark(access, 0)));
+            let mark = places.mark(std::slice::from_ref(access), 0, stub, (*scratch, true));
+            block.meta(Some(*instr), block.raw(&mark));
         }
         block.meta(Some(*instr), block.raw(&stub.restore_scratch(*scratch)));
     }

@@ -9,7 +9,7 @@
 
 use crate::code::Code;
 use crate::fs_base;
-use crate::marks::{self, Marks};
+use crate::marks::{self, Marks, Places};
 use crate::touched::Touched;
 use crate::watch::Watch;
 use bugnet_dr::sys;
@@ -347,23 +347,20 @@ impl Memory {
     /// Something is about to be executed. Where it is kept track of which bytes are known, the code cache marks accesses if it can and
     /// `may`; that is decided before there is a block.
     pub fn runs(&mut self, may: bool) {
-        let Some(mut touched) = self.touched.take() else { return };
-        if !std::mem::replace(&mut self.decided, true)
-            && may
-            && let Some(mut marks) = Marks::new(&self.window)
-            && self.mapped_chunks().all(|chunk| marks.claim(chunk))
-        {
-            // SAFETY: the marks are there only where the base can be set; the client runs.
-            unsafe { fs_base::begin(marks.base()) };
-            touched.mark(marks);
+        if self.touched.is_none() {
+            return;
         }
-        touched.runs();
-        self.touched = Some(touched);
+        if !std::mem::replace(&mut self.decided, true) && may {
+            self.mark_otherwise();
+        }
+        if let Some(touched) = &mut self.touched {
+            touched.runs();
+        }
     }
 
-    /// Whether the code cache marks accesses.
-    pub fn marks(&self) -> bool {
-        self.touched.as_ref().is_some_and(Touched::marks)
+    /// How the code cache marks accesses, if it does.
+    pub fn marks(&self) -> Option<Places> {
+        self.touched.as_ref().and_then(Touched::marks)
     }
 
     /// Whether it must not any more; see [`Touched::has_conflict`].
@@ -371,11 +368,18 @@ impl Memory {
         self.touched.as_ref().is_some_and(Touched::has_conflict)
     }
 
-    /// From here on, it does not, nor do blocks that are there.
-    pub fn unmark(&mut self) {
+    /// From here on, it marks in a way that tells apart what there is, or not at all, nor do blocks that are there.
+    pub fn mark_otherwise(&mut self) {
+        let mut all = Places::all().filter_map(|places| Marks::new(&self.window, places, self.mapped_chunks()));
+        let marks = all.next();
+        drop(all);
+        match &marks {
+            // SAFETY: there are marks only where the base can be set; the client runs.
+            Some(marks) => unsafe { fs_base::begin(marks.base()) },
+            None => fs_base::end(),
+        }
         if let Some(touched) = &mut self.touched {
-            fs_base::end();
-            touched.unmark();
+            touched.mark(marks);
         }
     }
 

@@ -25,6 +25,8 @@ pub struct Shared {
     rcx: u64,
     /// A register of the program while something is loaded into it for a mark.
     scratch: u64,
+    /// The bits of an address by which marks are found, where that takes more than their number.
+    pub marked_by: u64,
     /// Where the code cache goes on behind the call, except at [`crate::site::Site::Crossing`].
     pub resume: u64,
     /// The x87 status word behind the last instruction that may have changed it: DynamoRIO clears the exception flags on the way
@@ -164,6 +166,13 @@ impl Stub {
     fn scratch(&self, opcode: u8, reg: Gpr) -> Vec<u8> {
         let start = [0x65, 0x48 | reg.0 >> 3 << 2, opcode, 4 | (reg.0 & 7) << 3, 0x25];
         [&start[..], &self.slots.at(offset_of!(Shared, scratch))].concat()
+    }
+
+    /// Machine code that makes the place of a mark from an address in a register: `pext reg, reg, gs:[slot]`.
+    pub fn wide_place(&self, reg: Gpr) -> Vec<u8> {
+        let start =
+            [0x65, 0xc4, 0x62 | (!reg.0 >> 3 & 1) << 7, 0x82 | (!reg.0 & 15) << 3, 0xf5, 4 | (reg.0 & 7) << 3, 0x25];
+        [&start[..], &self.slots.at(offset_of!(Shared, marked_by))].concat()
     }
 
     /// Machine code that calls the client for `site`.

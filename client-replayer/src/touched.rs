@@ -11,7 +11,7 @@
 use crate::compare::origin::Origins;
 use crate::compare::system::{self, Buffer, System};
 use crate::instruction::{Instruction, Registers, range};
-use crate::marks::{LINE, Marks};
+use crate::marks::{LINE, Marks, Places};
 use crate::memory::Memory;
 use crate::ranges::Ranges;
 use bugnet_dr::access::{Action, StringKind};
@@ -118,14 +118,16 @@ impl Touched {
         Ok(Self { marks, ..Self::new(code) })
     }
 
-    /// From here on, the code cache marks accesses.
-    pub fn mark(&mut self, marks: Marks) {
-        self.marks = Some(marks);
+    /// From here on, the code cache marks accesses by these, or not at all.
+    pub fn mark(&mut self, marks: Option<Marks>) {
+        self.take_all();
+        (self.marked, self.conflict) = (marks.is_some(), false);
+        self.marks = marks;
     }
 
-    /// Whether the code cache marks accesses.
-    pub fn marks(&self) -> bool {
-        self.marks.is_some()
+    /// How the code cache marks accesses, if it does.
+    pub fn marks(&self) -> Option<Places> {
+        self.marks.as_ref().map(Marks::places)
     }
 
     /// Memory comes: a piece as [`Marks`] share it out.
@@ -136,12 +138,6 @@ impl Touched {
     /// Whether memory has come that the marks cannot tell from other memory; nothing may be executed before there are none any more.
     pub fn has_conflict(&self) -> bool {
         self.conflict
-    }
-
-    /// From here on, the code cache marks nothing.
-    pub fn unmark(&mut self) {
-        self.take_all();
-        (self.marks, self.conflict) = (None, false);
     }
 
     /// Something is executed.

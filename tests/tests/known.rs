@@ -124,6 +124,20 @@ fn a_program_that_prints_its_memory() -> Result<()> {
     workshop.done()
 }
 
+/// Memory at addresses of which the lower halves are the same, which marks have to tell apart.
+#[test]
+fn memory_whose_marks_would_collide() -> Result<()> {
+    let workshop = Workshop::new("known-collisions")?;
+    let (source, program) = (source_tree().join("tests/programs/travel/dumps.c"), workshop.path.join("dumps"));
+    let compiled = run(Command::new("gcc").args(["-O1", "-o"]).arg(&program).arg(&source))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    for buffers in ["2", "3", "4", "5"] {
+        let (_, with) = check(buffers, &[&*program.to_string_lossy(), buffers], &["--interval", "20k"], &workshop)?;
+        ensure!(with.present > 0 && with.earlier > 0 && with.later > 0 && with.unknown > 0, "{buffers}: {with:?}");
+    }
+    workshop.done()
+}
+
 #[test]
 fn programs_that_people_use() -> Result<()> {
     let workshop = Workshop::new("known-real")?;

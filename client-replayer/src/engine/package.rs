@@ -69,12 +69,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Where memory has come that marks cannot tell from other memory, there are none any more. Nothing of the present block may be
-    /// executed then.
+    /// Where memory has come that marks cannot tell from other memory, there are others from here on, or none. Nothing of the present
+    /// block may be executed then.
     pub(super) fn settle_conflict(&mut self) {
         if self.memory.has_conflict() {
-            self.memory.unmark();
+            self.memory.mark_otherwise();
+            self.note_marks();
             self.drop_all_blocks();
+        }
+    }
+
+    /// The code cache marks otherwise from here on.
+    pub(super) fn note_marks(&mut self) {
+        if let Some(places) = self.memory.marks() {
+            self.stub.shared().marked_by = places.mask();
         }
     }
 

@@ -195,6 +195,7 @@ impl Engine {
             self.keep_flags();
         }
         self.memory.runs(self.compare.is_none());
+        self.note_marks();
         (self.target, self.output, self.looked) = (target, output, time);
         self.watching.begin(hits, running, position);
         Ok(self.advance())

@@ -1,5 +1,5 @@
 /* Prints its own memory at chosen moments: what is in the parts of a buffer that are written, read, filled by system calls, mapped anew and
-   forgotten in turn. */
+   forgotten in turn. With an argument, in so many buffers, whose addresses have ever fewer bits in which they differ. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -29,15 +29,24 @@ static void dump(const char *at)
         abort();
 }
 
-int main(void)
+static const uint64_t APART[] = {0, 1ULL << 32, 1ULL << 33, 3ULL << 32, 1ULL << 31};
+
+int main(int argc, char **argv)
 {
-    int ends[2];
+    int ends[2], buffers = argc > 1 ? atoi(argv[1]) : 0;
     if (pipe(ends))
         return 1;
-    char *at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
+    char *first = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *all[5] = {first};
+    if (first == MAP_FAILED)
         return 1;
+    for (int i = 0; i < buffers && i < 5; i++) {
+        all[i] = mmap((char *)0x120000000000 + APART[i], SIZE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (all[i] == MAP_FAILED)
+            return 1;
+    }
     for (int round = 0; round < 40; round++) {
+        char *at = all[buffers ? round % buffers : 0];
         for (int step = 0; step < 60; step++) {
             uint64_t number = random_number();
             char *place = at + number % (SIZE - 512);
@@ -80,7 +89,8 @@ int main(void)
         }
         for (volatile int spin = 0; spin < 2000; spin++)
             ;
-        dump(at);
+        for (int i = 0; i < 5 && all[i]; i++)
+            dump(all[i]);
     }
     return 0;
 }
