@@ -27,12 +27,12 @@ pub fn core(args: &CoreArgs) -> Result<(), Failure> {
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;
     let at = args.at.clone().unwrap_or(Location::Position(Seek::End));
     let arrival = go(&mut cursor, &mut symbols, &at, Choice { thread: args.thread, is_first: false })?;
-    let core = Core::of(&log, &mut cursor, args.thread)?;
+    let mut core = Core::of(&log, &mut cursor, args.thread)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = || Failure::system(format!("write {}", path.display()));
     let file = Output::create(folder).map_err(failed())?;
     let mut to = BufWriter::new(file.file());
-    let held = core.write(&mut cursor, &mut symbols, &mut to)?;
+    let held = core.write(&mut cursor, &mut to)?;
     to.flush().map_err(failed())?;
     drop(to);
     file.persist(path).map_err(failed())?;
@@ -42,7 +42,7 @@ pub fn core(args: &CoreArgs) -> Result<(), Failure> {
         writeln!(out)?;
     } else {
         arrival.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
-        let Held { place, threads, pages, known, unknown, constant } = held;
+        let Held { place, threads, pages, known, unknown, constant, left_out, note } = held;
         let s = if threads == 1 { "" } else { "s" };
         writeln!(out, "{} is a core file of {place}: {threads} thread{s}, {pages} pages of memory", path.display())?;
         writeln!(
@@ -53,6 +53,16 @@ pub fn core(args: &CoreArgs) -> Result<(), Failure> {
         )?;
         if unknown > 0 {
             writeln!(out, "  {} bytes in these pages are not known, and read as zero", HumanCount(unknown))?;
+        }
+        if left_out > 0 {
+            let pages = if left_out == 1 { "page that was" } else { "pages that were" };
+            writeln!(out, "  {} {pages} mapped, and of which nothing is known, are left out", HumanCount(left_out))?;
+        }
+        if cursor.epochs() > 1 && !cursor.has_index() {
+            writeln!(out, "  with an index (bugnet replay --index), more may be known from other intervals")?;
+        }
+        if let Some(note) = note {
+            writeln!(out, "  {note}")?;
         }
     }
     Ok(out.flush()?)

@@ -9,6 +9,7 @@ use bugnet_format::types::{Addr, ProcessId, Tid};
 use bugnet_replay::ReplayError;
 use bugnet_replay::cursor::{Cursor, Interrupter, Seek, Stopped, Thread};
 use bugnet_replay::log::Log;
+use bugnet_replay::mappings::Mappings;
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
@@ -83,6 +84,8 @@ impl<'a> Debuggee<'a> {
         let focus = focus(&mut cursor)?;
         let (stops, plan, later) = (Stops::default(), Plan::default(), Later::default());
         let symbols = Symbolizer::new(log, cursor.pid())?;
+        // Of a log that is damaged elsewhere, there is much to see all the same.
+        let _ = cursor.know_mappings_if_quick();
         Ok(Self { tools, log, cursor, symbols, image, files, focus, stops, plan, later, threads: None })
     }
 
@@ -139,6 +142,17 @@ impl<'a> Debuggee<'a> {
             self.threads = Some(threads);
         }
         Ok(self.threads.as_deref().unwrap_or_default())
+    }
+
+    /// What is mapped here.
+    pub(crate) fn mappings(&mut self) -> Result<Mappings, ReplayError> {
+        self.cursor.mappings()
+    }
+
+    /// gdb's list of the libraries that are mapped here; of all that ever were, as long as that is not known.
+    pub(crate) fn libraries(&self) -> String {
+        let mapped = self.cursor.modules();
+        self.image.libraries(|module| mapped.as_ref().is_none_or(|mapped| mapped.contains(module)))
     }
 
     fn thread(&mut self, tid: GdbTid) -> Result<Option<&Thread>, ReplayError> {
@@ -287,6 +301,6 @@ impl Auxv for Debuggee<'_> {
 
 impl LibrariesSvr4 for Debuggee<'_> {
     fn get_libraries_svr4(&self, offset: u64, length: usize, buf: &mut [u8]) -> TargetResult<usize, Self> {
-        Ok(piece(self.image.libraries.as_bytes(), offset, length, buf))
+        Ok(piece(self.libraries().as_bytes(), offset, length, buf))
     }
 }

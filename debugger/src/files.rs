@@ -25,6 +25,8 @@ pub struct Files {
     modules: Vec<Module>,
     /// By path.
     made: BTreeMap<String, Vec<u8>>,
+    /// The path of the list of what is mapped.
+    maps: String,
     loader: Option<Loader>,
     open: BTreeMap<u32, Vec<u8>>,
 }
@@ -39,9 +41,16 @@ impl Files {
         let info = log.processes()?.into_iter().find(|(id, _)| *id == pid).and_then(|(_, info)| info);
         let args = info.map_or_else(|| log.meta().args.clone(), |info| info.args);
         let cmdline = args.into_iter().flat_map(|arg| [arg.into_bytes(), vec![0]].concat()).collect();
-        let made = [(proc("maps"), image.maps.clone().into_bytes()), (proc("cmdline"), cmdline)];
+        let made = [(proc("cmdline"), cmdline)];
         let (modules, loader) = (image.modules.clone(), image.loader.clone());
-        Ok(Self { log: log.source().clone(), modules, made: made.into(), loader, open: BTreeMap::new() })
+        Ok(Self {
+            log: log.source().clone(),
+            modules,
+            made: made.into(),
+            maps: proc("maps"),
+            loader,
+            open: BTreeMap::new(),
+        })
     }
 
     /// A file of this path, as the program's machine had it.
@@ -107,7 +116,12 @@ impl HostIoOpen for Debuggee<'_> {
         if self.files.open.len() >= MOST_OPEN {
             return Err(refused(HostIoErrno::EMFILE));
         }
-        let bytes = self.files.read(&String::from_utf8_lossy(name)).ok_or(refused(HostIoErrno::ENOENT))?;
+        let name = String::from_utf8_lossy(name);
+        let bytes = if *name == *self.files.maps {
+            self.mappings().map_err(|_| refused(HostIoErrno::EUNKNOWN))?.to_string().into_bytes()
+        } else {
+            self.files.read(&name).ok_or(refused(HostIoErrno::ENOENT))?
+        };
         let fd = self.files.open.keys().next_back().map_or(3, |last| last + 1);
         self.files.open.insert(fd, bytes);
         Ok(fd)

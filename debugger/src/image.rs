@@ -5,10 +5,9 @@ use bugnet_format::types::{Addr, ProcessId};
 use bugnet_replay::ReplayError;
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::module_head;
-use object::elf::{FileHeader64, PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, ProgramFlags, ProgramHeader64};
+use object::elf::{FileHeader64, PT_DYNAMIC, PT_LOAD, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, pod};
-use std::fmt::Write;
 
 type Header = FileHeader64<LittleEndian>;
 type Segment = ProgramHeader64<LittleEndian>;
@@ -20,12 +19,10 @@ pub struct Image {
     pub program: String,
     /// What is known of the auxiliary vector: where the program and the dynamic loader lie.
     pub auxv: Vec<u8>,
-    /// gdb's list of libraries.
-    pub libraries: String,
-    /// As `/proc/PID/maps` has it, the parts of ELF files.
-    pub maps: String,
-    /// All ELF files that were mapped.
+    /// All ELF files that were mapped at some time.
     pub modules: Vec<Module>,
+    /// Of each of them, what gdb is told of it as a library; none if it is none.
+    libraries: Vec<Option<String>>,
     /// The dynamic loader.
     pub loader: Option<Loader>,
 }
@@ -98,18 +95,16 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
-fn maps_of(module: &Module, headers: &Headers, out: &mut String) {
-    for segment in headers.loaded() {
-        let (at, len) = (segment.p_vaddr(LittleEndian), segment.p_memsz(LittleEndian));
-        let start = at.wrapping_add(headers.bias(module.base)) & !(Addr::PAGE - 1);
-        let end = at.wrapping_add(headers.bias(module.base)).wrapping_add(len).next_multiple_of(Addr::PAGE);
-        let flags = segment.p_flags(LittleEndian);
-        let flag = |bit: ProgramFlags, letter: char| if flags & bit == bit { letter } else { '-' };
-        let (r, w, x) = (flag(PF_R, 'r'), flag(PF_W, 'w'), flag(PF_X, 'x'));
-        let offset = segment.p_offset(LittleEndian) & !(Addr::PAGE - 1);
-        // Writing to a string does not fail.
-        let _ = writeln!(out, "{start:x}-{end:x} {r}{w}{x}p {offset:08x} 00:00 0    {}", module.path);
-    }
+/// An entry of gdb's list of libraries.
+fn library(module: &Module, headers: &Headers) -> Option<String> {
+    let bias = headers.bias(module.base);
+    let dynamic = headers.dynamic()?.wrapping_add(bias);
+    // gdb tells libraries apart by the address of their link maps, which is not known: their own does as well.
+    Some(format!(
+        r#"<library name="{}" lm="{:#x}" l_addr="{bias:#x}" l_ld="{dynamic:#x}" lmid="0x0"/>"#,
+        escaped(&module.path),
+        module.base,
+    ))
 }
 
 impl Image {
@@ -129,23 +124,21 @@ impl Image {
         let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let is_loader = |module: &&Module| asked.as_ref().is_some_and(|asked| name(asked) == name(&module.path));
         let mapped = modules.iter().find(is_loader);
-        let (mut libraries, mut maps) = (String::from("<library-list-svr4 version=\"1.0\">"), String::new());
-        for (module, headers) in with_headers() {
-            maps_of(module, headers, &mut maps);
-            let bias = headers.bias(module.base);
-            let Some(dynamic) = headers.dynamic().filter(|_| module.path != program) else { continue };
-            // gdb tells libraries apart by the address of their link maps, which is not known: their own does as well.
-            let _ = write!(
-                libraries,
-                r#"<library name="{}" lm="{:#x}" l_addr="{bias:#x}" l_ld="{:#x}" lmid="0x0"/>"#,
-                escaped(&module.path),
-                module.base,
-                dynamic.wrapping_add(bias)
-            );
-        }
-        libraries.push_str("</library-list-svr4>");
+        let libraries = modules.iter().zip(&headers).map(|(module, headers)| {
+            let headers = headers.as_ref().filter(|_| module.path != program)?;
+            library(module, headers)
+        });
+        let libraries = libraries.collect();
         let auxv = auxv(main, mapped);
         let loader = asked.zip(mapped).map(|(asked, mapped)| Loader { asked, path: mapped.path.clone() });
-        Ok(Self { auxv, program, libraries, maps, modules, loader })
+        Ok(Self { auxv, program, libraries, modules, loader })
+    }
+
+    /// gdb's list of libraries, of those of the ELF files that are mapped.
+    #[must_use]
+    pub fn libraries(&self, is_mapped: impl Fn(&Module) -> bool) -> String {
+        let mapped = self.modules.iter().zip(&self.libraries).filter(|(module, _)| is_mapped(module));
+        let list: String = mapped.filter_map(|(_, library)| library.as_deref()).collect();
+        format!(r#"<library-list-svr4 version="1.0">{list}</library-list-svr4>"#)
     }
 }

@@ -22,6 +22,7 @@ monitor next-write ADDR[:N]       what writes these bytes next
 monitor first-read ADDR[:N]       what reads these bytes first, from here on
 monitor events [N]                the next system calls and signals, 10 or N of them
 monitor threads                   where each thread is
+monitor mappings                  what is mapped here
 monitor code-versions ADDR        how the code at an address has changed, and what wrote it
 monitor output                    the end of what the process wrote to its standard output and error, up to the log's end";
 
@@ -79,6 +80,10 @@ impl Debuggee<'_> {
                 Ok(Subject::Bytes { addr, .. }) => self.code_versions(addr).map(Ok),
                 _ => Ok(Err("monitor code-versions takes an address, as 0x401136".into())),
             },
+            ("mappings", "") => Ok(match self.mappings() {
+                Ok(mappings) => Ok(format!("{mappings}{}", mappings.note().unwrap_or_default())),
+                Err(why) => Err(why.to_string()),
+            }),
             ("output", "") => self.output().map(Ok),
             _ => Ok(Ok(HELP.into())),
         }

@@ -192,18 +192,7 @@ impl Image {
     /// The pieces of the file that are mapped (`PT_LOAD`).
     #[must_use]
     pub fn segments(&self) -> Vec<Segment> {
-        let Ok(file) = ElfFile64::<Endianness>::parse(self.bytes[0].as_slice()) else { return Vec::new() };
-        let endian = file.endian();
-        let loaded = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == elf::PT_LOAD);
-        let segment = |header: &elf::ProgramHeader64<Endianness>| Segment {
-            address: header.p_vaddr(endian),
-            size: header.p_memsz(endian),
-            offset: header.p_offset(endian),
-            file_size: header.p_filesz(endian),
-            is_writable: header.p_flags(endian).contains(elf::PF_W),
-            is_executable: header.p_flags(endian).contains(elf::PF_X),
-        };
-        loaded.map(segment).collect()
+        mapped_segments(&self.bytes[0])
     }
 
     /// What the auxiliary vector says of a program: the address of its entry and of its program headers, in its own terms, and how many
@@ -337,6 +326,24 @@ fn executable(file: &object::File<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
     let headers = file.elf_program_headers().iter();
     let code = headers.filter(|h| h.p_type(endian) == elf::PT_LOAD && h.p_flags(endian).contains(elf::PF_X));
     code.map(|h| (h.p_vaddr(endian), h.p_vaddr(endian).saturating_add(h.p_memsz(endian)))).collect()
+}
+
+/// The pieces of an ELF file that are mapped (`PT_LOAD`), by its first bytes. Empty if it is no such file.
+#[must_use]
+pub fn mapped_segments(head: &[u8]) -> Vec<Segment> {
+    let header = elf::FileHeader64::<Endianness>::parse(head);
+    let parsed = header.and_then(|header| header.endian().map(|endian| (header, endian)));
+    let Ok((header, endian)) = parsed else { return Vec::new() };
+    let Ok(programs) = header.program_headers(endian, head) else { return Vec::new() };
+    let segment = |header: &elf::ProgramHeader64<Endianness>| Segment {
+        address: header.p_vaddr(endian),
+        size: header.p_memsz(endian),
+        offset: header.p_offset(endian),
+        file_size: header.p_filesz(endian),
+        is_writable: header.p_flags(endian).contains(elf::PF_W),
+        is_executable: header.p_flags(endian).contains(elf::PF_X),
+    };
+    programs.iter().filter(|header| header.p_type(endian) == elf::PT_LOAD).map(segment).collect()
 }
 
 /// The parts of an ELF file that are mapped where nobody can write: how far behind the mapping of file offset 0 each begins, and where

@@ -11,6 +11,7 @@
 //! | a core file of a moment, for other debuggers | [`core`] |
 //! | each time that code ran | [`hits`] |
 //! | what wrote a variable last | [`written`] |
+//! | what is mapped where, at any moment | [`mappings`] |
 //! | know memory across epochs, and search fast | [`index::Index`] |
 //! | replay everything and check it | [`verify::verify`] |
 //! | one order of all threads | [`order`] |
@@ -38,6 +39,7 @@ pub mod index;
 pub mod location;
 pub mod log;
 pub mod machine;
+pub mod mappings;
 pub mod memory;
 pub mod merged;
 pub mod order;

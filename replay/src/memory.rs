@@ -153,6 +153,20 @@ impl Snapshots {
         }
     }
 
+    /// The pages of which there is something; those of zeros only if these are no more bytes than that.
+    pub(crate) fn pages(&self, most_zeros: u64) -> impl Iterator<Item = u64> {
+        let zeros = self.0.pieces.values().map(|piece| match piece {
+            Piece::Zeros { len } => *len,
+            Piece::Bytes { .. } => 0,
+        });
+        let takes_zeros = zeros.fold(0, u64::saturating_add) <= most_zeros;
+        let pieces = self.0.pieces.iter().filter(move |(_, piece)| takes_zeros || matches!(piece, Piece::Bytes { .. }));
+        pieces.flat_map(|(start, piece)| {
+            let first = start & !(Addr::PAGE - 1);
+            (first..start.saturating_add(piece.len())).step_by(Addr::PAGE as usize)
+        })
+    }
+
     /// The lowest start of a piece above `addr`.
     pub(crate) fn next_after(&self, addr: u64) -> Option<u64> {
         self.0.pieces.range((Bound::Excluded(addr), Bound::Unbounded)).next().map(|(start, _)| *start)
@@ -203,6 +217,19 @@ mod tests {
         assert_eq!(snapshots.read_memory(Addr(0x31), 9).unwrap(), [0, 0]);
         assert_eq!(snapshots.read_memory(Addr(u64::MAX), u64::MAX).unwrap(), b"");
         assert_eq!((snapshots.next_after(0x20), snapshots.next_after(0x30)), (Some(0x30), None));
+    }
+
+    #[test]
+    fn pages_are_those_of_pieces() {
+        let records = [
+            Record::Snapshot { addr: Addr(0x1fff), bytes: b"ab" },
+            Record::Zeros { addr: Addr(0x8000), len: 0x2000 },
+            Record::End { delta: 1, reason: EndReason::Full, regs: Box::default() },
+        ];
+        let log = LogBuilder::new().interval(&RegisterFile::default(), &records);
+        let snapshots = Snapshots::of_process(&log.open(), id(0).thread.pid).unwrap();
+        assert_eq!(snapshots.pages(0x2000).collect::<Vec<_>>(), [0x1000, 0x2000, 0x8000, 0x9000]);
+        assert_eq!(snapshots.pages(0x1fff).collect::<Vec<_>>(), [0x1000, 0x2000]);
     }
 
     #[test]

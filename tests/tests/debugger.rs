@@ -210,6 +210,62 @@ fn what_gdb_asks_for() -> Result<()> {
     workshop.done()
 }
 
+/// The ranges of memory that `info proc mappings` lists, and the libraries of `info sharedlibrary`.
+fn is_listed(said: &str, start: u64, end: u64) -> bool {
+    said.lines().any(|line| {
+        let mut words = line.split_whitespace().map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+        words.next() == Some(Some(start)) && words.next() == Some(Some(end))
+    })
+}
+
+#[test]
+fn what_is_mapped_is_what_was_mapped_then() -> Result<()> {
+    let workshop = Workshop::new("debugger-libraries")?;
+    let name = "libraries";
+    let log = recorded(&workshop, name, &[])?;
+    let place = |comment: &str| Ok::<_, anyhow::Error>(format!("seek {name}.c:{}", line_with(&source(name), comment)?));
+    let look = ["info sharedlibrary", "info proc mappings", "output cosine", "echo \\n"];
+    let mut script = vec!["seek end", "info sharedlibrary"];
+    let places = [place("/* closed */")?, place("/* mapped */")?, place("/* opened */")?, place("/* before */")?];
+    // Back, and on again.
+    for place in places.iter().chain([&places[2], &places[0]]) {
+        script.extend(["echo STOP\\n", place]);
+        script.extend(look);
+        script.extend(["printf \"memory %#lx heap %#lx\\n\", memory, heap"]);
+    }
+    let said = session(&workshop, &log, &[], &script)?;
+    let stops: Vec<&str> = said.split("STOP").collect();
+    ensure!(stops.len() == 7, "{said}");
+    let number = |text: &str, name: &str| -> Result<u64> {
+        let found = text.split_once(&format!("{name} 0x")).context("no number")?.1;
+        Ok(u64::from_str_radix(found.split_whitespace().next().unwrap_or_default(), 16)?)
+    };
+    // Three of five pages, the second one by itself, and then the last one.
+    let old = number(stops[2], "memory")?;
+    let (new, heap) = (number(stops[1], "memory")?, number(stops[1], "heap")?);
+    let page = 4096;
+    for (stop, is_open, is_mapped, is_moved) in [
+        (stops[1], false, false, true),
+        (stops[2], true, true, false),
+        (stops[3], true, false, false),
+        (stops[4], false, false, false),
+        (stops[5], true, false, false),
+        (stops[6], false, false, true),
+    ] {
+        ensure!((stop.matches("libm.so.6").count() >= 4) == is_open && stop.contains("libc.so.6"), "{is_open}: {stop}");
+        ensure!(!is_open || stop.contains("<__cos") || stop.contains("<cos"), "no symbols: {stop}");
+        ensure!(!is_open || stop.contains("[heap]"), "{stop}");
+        ensure!(stop.contains("[stack]") && stop.contains("r-xp"), "{stop}");
+        ensure!(is_listed(stop, old, old + page) == is_mapped, "{old:#x} {is_mapped}: {stop}");
+        let is_there = is_mapped || is_moved;
+        ensure!(is_listed(stop, old + page, old + 2 * page) == is_there, "{old:#x} {is_mapped}: {stop}");
+        let moved = |line: &str| line.contains(&format!("0x{new:x} ")) && line.contains("rw-p");
+        ensure!(stop.lines().any(moved) == is_moved || new == old, "{new:#x} {is_moved}: {stop}");
+    }
+    ensure!(heap > 0 && !stops[0].contains("libm.so.6"), "{said}");
+    workshop.done()
+}
+
 #[test]
 fn nothing_can_be_changed() -> Result<()> {
     let workshop = Workshop::new("debugger-changes")?;

@@ -2,7 +2,7 @@
 //! gone by then.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_end_with, printed, run, source_tree};
+use bugnet_tests::bugnet::{Job, Workshop, binary, bugnet, must_end_with, printed, run, source_tree};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -287,6 +287,28 @@ fn a_core_file_that_debuggers_read() -> Result<()> {
     let caller = at["backtrace"][1]["pc"].as_u64().context("no caller")?;
     has(&text, &[&format!("{caller:#018x} in main")])?;
     recorded.workshop.done()
+}
+
+/// What only the first interval touched is in a core file of the last one, and what nothing is known of is counted.
+#[test]
+fn a_core_file_has_what_earlier_intervals_left() -> Result<()> {
+    let workshop = Workshop::new("questions-early")?;
+    let (program, log, core) = (workshop.path.join("early"), workshop.path.join("log"), workshop.path.join("core"));
+    let source = source_tree().join("tests/programs/travel/early.c");
+    let compiled = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(source))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    let job = Job::new(&workshop.path, [&*program.to_string_lossy()]);
+    run(&mut job.recorded(&log, &["--interval", "200k"])?)?;
+    let made = || bugnet([Path::new("core"), &log, Path::new("-o"), &core]);
+    has(&printed(&made()?), &["with an index (bugnet replay --index), more may be known"])?;
+    fs::remove_file(&core)?;
+    run(Command::new(binary()?).args(["replay", "--index"]).arg(&log))?;
+    has(&printed(&made()?), &[" pages that were mapped, and of which nothing is known, are left out"])?;
+    let commands = ["-nx", "-batch", "-ex", "print early[199]", "-ex", "print early[3 * 4096]", "-ex", "print sum"];
+    let said = run(Command::new("gdb").args(commands).arg("-c").arg(&core).arg(&program))?;
+    // The log knows nothing of a page that nobody has touched.
+    has(&printed(&said), &["$1 = 99 'c'\n", "Cannot access memory at address", "= 44999850000\n"])?;
+    workshop.done()
 }
 
 #[test]

@@ -11,6 +11,9 @@ def refresh():
     """The process is elsewhere: what gdb remembers of it is of no use."""
     for what in ("register-cache", "dcache"):
         gdb.execute("maintenance flush " + what, to_string=True)
+    # Other libraries may be mapped there.
+    if gdb.parameter("auto-solib-add"):
+        gdb.execute("sharedlibrary", to_string=True)
 
 
 class Seek(gdb.Command):

@@ -4,6 +4,7 @@ use super::{Held, PAGE};
 use crate::crash::add_constants;
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::mappings::{Mapping, Mappings};
 use crate::memory::Memory;
 use crate::symbols::Symbolizer;
 use bugnet_format::types::Addr;
@@ -28,13 +29,14 @@ pub(super) struct Run {
 /// The pages that a core file holds.
 pub(super) struct Pages {
     pub runs: Vec<Run>,
+    /// Pages that are mapped, and of which nothing is known.
+    pub left_out: u64,
 }
 
 impl Pages {
-    /// Those of which the cursor knows something, and those of the files' segments that nobody can write to.
-    pub fn of(cursor: &mut Cursor<'_>, symbols: &mut Symbolizer) -> Result<Self> {
-        let mut pages: BTreeSet<u64> = cursor.known_pages()?.into_iter().filter(|page| *page < END).collect();
-        let mut flags: BTreeMap<u64, u32> = BTreeMap::new();
+    /// Those of which the cursor knows something, and those of the mapped files' segments that nobody can write to.
+    pub fn of(cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, mappings: &Mappings) -> Result<Self> {
+        let (mut pages, mut flags) = (known(cursor)?, BTreeMap::<u64, u32>::new());
         for (image, bias) in symbols.images() {
             for segment in image.segments() {
                 let start = segment.address.wrapping_add(bias);
@@ -44,7 +46,6 @@ impl Pages {
                     | if segment.is_writable { WRITE } else { 0 }
                     | if segment.is_executable { EXECUTE } else { 0 };
                 for page in (first..last).step_by(PAGE as usize) {
-                    // What the loader protects later was written to before.
                     flags.insert(page, own);
                     if !segment.is_writable {
                         pages.insert(page);
@@ -52,16 +53,47 @@ impl Pages {
                 }
             }
         }
+        let flags = |page: u64| match mappings.at(page) {
+            Some(mapping) => of_mapping(mapping),
+            None => flags.get(&page).copied().unwrap_or(READ | WRITE),
+        };
+        // What nobody can access holds nothing.
+        let accessible = mappings.all.iter().filter(|mapping| mapping.prot != 0);
+        let left_out = accessible.map(|Mapping { start, end, .. }| {
+            ((end - start) / PAGE).saturating_sub(pages.range(start..end).count() as u64)
+        });
+        let left_out = left_out.sum();
         let mut runs: Vec<Run> = Vec::new();
         for page in pages {
-            let own = flags.get(&page).copied().unwrap_or(READ | WRITE);
+            let own = flags(page);
             match runs.last_mut() {
                 Some(run) if run.start + run.pages * PAGE == page && run.flags == own => run.pages += 1,
                 _ => runs.push(Run { start: page, pages: 1, flags: own }),
             }
         }
-        Ok(Self { runs })
+        Ok(Self { runs, left_out })
     }
+}
+
+/// Flags of a segment that is mapped like this.
+fn of_mapping(mapping: &Mapping) -> u32 {
+    let flag = |bit: i32, flag: u32| if mapping.prot & bit as u64 == 0 { 0 } else { flag };
+    flag(libc::PROT_READ, READ) | flag(libc::PROT_WRITE, WRITE) | flag(libc::PROT_EXEC, EXECUTE)
+}
+
+/// The pages of which the cursor knows a byte.
+fn known(cursor: &mut Cursor<'_>) -> Result<BTreeSet<u64>> {
+    let mut pages: BTreeSet<u64> = cursor.known_pages()?.into_iter().filter(|page| *page < END).collect();
+    // Of others, an epoch knows something, but perhaps not of what was there now.
+    let rest: Vec<u64> = cursor.pages()?.difference(&pages).copied().collect();
+    for group in rest.chunk_by(|page, next| page + PAGE == *next) {
+        for piece in group.chunks(AT_ONCE as usize) {
+            let bytes = cursor.read_known(Addr(piece[0]), piece.len() as u64 * PAGE)?;
+            let all = piece.iter().zip(bytes.chunks(PAGE as usize));
+            pages.extend(all.filter(|(_, bytes)| bytes.iter().any(Option::is_some)).map(|(page, _)| *page));
+        }
+    }
+    Ok(pages)
 }
 
 impl Run {

@@ -1,7 +1,7 @@
 //! A core file of a moment: what gdb, elfutils and their like read.
 //!
-//! It holds the registers of all threads, and memory as far as it is known. A page of which nothing is known is left out; in others, an
-//! unknown byte is zero, since the format has no word for it.
+//! It holds the registers of all threads, what is mapped, and memory as far as it is known, in whichever way. A page of which nothing is known
+//! is left out, and counted; in others, an unknown byte is zero, since the format has no word for it.
 
 mod memory;
 mod notes;
@@ -9,6 +9,7 @@ mod notes;
 use crate::cursor::{Cursor, Place};
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, ThreadId};
+use crate::mappings::Mappings;
 use crate::symbols::Symbolizer;
 use bugnet_format::process::ProcessInfo;
 use bugnet_format::record::{EndReason, Record};
@@ -42,6 +43,11 @@ pub struct Held {
     pub constant: u64,
     /// Bytes in these pages that are not known, and are zero in the file.
     pub unknown: u64,
+    /// Pages that were mapped, and are left out: nothing is known of them.
+    pub left_out: u64,
+    /// What may have been mapped, too, as a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<&'static str>,
 }
 
 /// A thread at the moment.
@@ -64,6 +70,9 @@ pub struct Core {
     info: Option<ProcessInfo>,
     threads: Vec<Thread>,
     killed: Option<Killed>,
+    mappings: Mappings,
+    /// Of the files that are mapped.
+    symbols: Symbolizer,
 }
 
 impl Core {
@@ -82,16 +91,18 @@ impl Core {
         let shown = threads.remove(at);
         threads.insert(0, shown);
         let info = log.processes()?.into_iter().find(|(id, _)| *id == pid).and_then(|(_, info)| info);
-        Ok(Self { pid, info, threads, killed })
+        let mappings = cursor.mappings()?;
+        let symbols = Symbolizer::of(log, cursor.modules().unwrap_or_default());
+        Ok(Self { pid, info, threads, killed, mappings, symbols })
     }
 
     /// Writes the file.
     ///
     /// # Errors
     /// The writer's, memory is in too many pieces, or the replay process is lost.
-    pub fn write(&self, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, to: &mut dyn Write) -> Result<Held> {
-        let pages = Pages::of(cursor, symbols)?;
-        let notes = self.notes(symbols).bytes;
+    pub fn write(&mut self, cursor: &mut Cursor<'_>, to: &mut dyn Write) -> Result<Held> {
+        let pages = Pages::of(cursor, &mut self.symbols, &self.mappings)?;
+        let notes = self.notes().bytes;
         let count = pages.runs.len() + 1;
         if count > MAX_HEADERS {
             return Err(ReplayError::OutOfRange(format!(
@@ -118,14 +129,16 @@ impl Core {
             known: 0,
             constant: 0,
             unknown: 0,
+            left_out: pages.left_out,
+            note: self.mappings.note(),
         };
         for run in &pages.runs {
-            run.write(cursor, symbols, &mut held, &mut |bytes| to.write_all(bytes).map_err(failed))?;
+            run.write(cursor, &mut self.symbols, &mut held, &mut |bytes| to.write_all(bytes).map_err(failed))?;
         }
         Ok(held)
     }
 
-    fn notes(&self, symbols: &mut Symbolizer) -> Notes {
+    fn notes(&mut self) -> Notes {
         let mut notes = Notes::default();
         for (number, thread) in self.threads.iter().enumerate() {
             let killed = self.killed.as_ref().filter(|_| number == 0);
@@ -137,8 +150,8 @@ impl Core {
                     notes.signal(killed.signal, killed.code, killed.addr);
                 }
                 let program = self.info.as_ref().map_or("", |info| &info.program);
-                notes.auxiliary(symbols, program);
-                notes.files(symbols);
+                notes.auxiliary(&mut self.symbols, program);
+                notes.files(&self.mappings);
             }
             notes.vectors(&thread.regs);
         }

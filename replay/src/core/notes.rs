@@ -2,6 +2,7 @@
 //! `linux/elfcore.h`).
 
 use super::PAGE;
+use crate::mappings::{Mapping, Mappings};
 use crate::symbols::Symbolizer;
 use bugnet_format::process::ProcessInfo;
 use bugnet_format::regs::RegisterFile;
@@ -171,24 +172,14 @@ impl Notes {
     }
 
     /// The files that are mapped.
-    pub fn files(&mut self, symbols: &mut Symbolizer) {
-        let mut mapped: Vec<(u64, u64, u64, String)> = Vec::new();
-        for (module, image) in symbols.modules() {
-            let Some(image) = image else { continue };
-            let bias = module.base.wrapping_sub(image.address(0));
-            for segment in image.segments() {
-                let start = segment.address.wrapping_add(bias);
-                let first = start - start % PAGE;
-                let end = start.saturating_add(segment.file_size).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
-                mapped.push((first, end, segment.offset / PAGE, module.path.clone()));
-            }
-        }
+    pub fn files(&mut self, mappings: &Mappings) {
+        let mapped: Vec<&Mapping> = mappings.all.iter().filter(|mapping| mapping.is_of_file()).collect();
         let mut bytes: Vec<u8> = [mapped.len() as u64, PAGE].into_iter().flat_map(u64::to_le_bytes).collect();
-        for (start, end, page, _) in &mapped {
-            [start, end, page].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        for Mapping { start, end, offset, .. } in &mapped {
+            [*start, *end, offset / PAGE].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         }
-        for (.., path) in &mapped {
-            bytes.extend(path.as_bytes());
+        for Mapping { name, .. } in &mapped {
+            bytes.extend(name.as_bytes());
             bytes.push(0);
         }
         self.add("CORE", FILE, &bytes);

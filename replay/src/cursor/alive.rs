@@ -92,7 +92,7 @@ impl Cursor<'_> {
     }
 
     /// A thread at the start of an interval.
-    fn at_start(&self, tid: Tid, interval: IntervalNo) -> Result<Thread> {
+    pub(super) fn at_start(&self, tid: Tid, interval: IntervalNo) -> Result<Thread> {
         let read = self.log.interval(self.interval(tid, interval))?;
         let regs = match read.records().flatten().next().map(|placed| placed.record) {
             Some(Record::Checkpoint { regs, .. }) => *regs,

@@ -86,7 +86,7 @@ pub(super) struct Elsewhere {
     pub index: Option<Index>,
     files: Option<ReadOnly>,
     /// Memory at the end, as the log has it.
-    end: Option<Snapshots>,
+    pub end: Option<Snapshots>,
 }
 
 /// Bytes of a page that are looked for.
@@ -265,6 +265,13 @@ impl Cursor<'_> {
         Ok(slots)
     }
 
+    fn files(&mut self) -> Result<&mut ReadOnly> {
+        match &mut self.elsewhere.files {
+            Some(files) => Ok(files),
+            none => Ok(none.insert(ReadOnly::new(self.log, self.pid)?)),
+        }
+    }
+
     /// The bytes of a page from `at` on, of which the replay process says this.
     fn page(&mut self, at: u64, states: &[(u8, ByteState)]) -> Result<Vec<Slot>> {
         let has_index = self.elsewhere.index.is_some();
@@ -301,21 +308,16 @@ impl Cursor<'_> {
         }
         at_end.iter_mut().zip(&open).for_each(|(at_end, open)| *at_end &= open);
         if !is_empty(&at_end) {
-            if self.elsewhere.end.is_none() {
-                self.elsewhere.end = Some(Snapshots::of_process(self.log, self.pid)?);
-            }
-            if let Some(snapshots) = &self.elsewhere.end {
-                search.read(&at_end, Source::Snapshot, |at, len| snapshots.at(at, len as u64).into_owned());
-            }
+            let snapshots = self.at_end()?;
+            search.read(&at_end, Source::Snapshot, |at, len| snapshots.at(at, len as u64).into_owned());
         }
         let open = search.open();
         in_file.iter_mut().zip(&open).for_each(|(in_file, open)| *in_file &= open);
         if !is_empty(&in_file) {
-            let files = match &mut self.elsewhere.files {
-                Some(files) => files,
-                none => none.insert(ReadOnly::new(self.log, self.pid)?),
-            };
-            if let Some(module) = files.module_of(page + search.first as u64, search.slots.len() as u64) {
+            let (at, len) = (page + search.first as u64, search.slots.len() as u64);
+            let module = self.files()?.module_of(at, len);
+            if let Some(module) = module.filter(|module| self.may_be_mapped(*module)) {
+                let files = self.files()?;
                 search.read(&in_file, Source::File(module), |at, len| files.read(module, at, len));
             }
         }

@@ -8,6 +8,7 @@ mod alive;
 mod back;
 mod interrupt;
 mod known;
+mod mapped;
 mod outline;
 mod place;
 mod snapshots;
@@ -31,6 +32,7 @@ use bugnet_format::package::Segment;
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{ProcessId, Tid};
 use known::Elsewhere;
+use mapped::Mapped;
 pub(crate) use outline::Outline;
 use snapshots::Snapshots;
 use std::collections::HashMap;
@@ -106,6 +108,7 @@ pub struct Cursor<'a> {
     /// The replay process of another epoch, which can be given the next one.
     spare: Option<Tracked>,
     elsewhere: Elsewhere,
+    mapped: Mapped,
 }
 
 /// The last time before a place that a condition held.
@@ -120,18 +123,18 @@ enum Last {
 
 /// A piece of the order in which the threads run.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+pub(crate) struct Run {
     /// Index of the thread.
-    thread: usize,
+    pub thread: usize,
     /// Its instruction counts at the start and at the end.
-    from: u64,
-    until: u64,
+    pub from: u64,
+    pub until: u64,
     /// The time in the epoch at the start.
-    time: u64,
+    pub time: u64,
 }
 
 /// When which thread runs.
-fn runs(threads: &[OrderedThread], order: &[Segment]) -> Vec<Run> {
+pub(crate) fn runs(threads: &[OrderedThread], order: &[Segment]) -> Vec<Run> {
     let mut at: Vec<u64> = threads.iter().map(OrderedThread::first).collect();
     let mut time = 0;
     let run = |segment: &Segment| {
@@ -323,6 +326,7 @@ impl<'a> Cursor<'a> {
             ends: HashMap::new(),
             spare: None,
             elsewhere: Elsewhere::default(),
+            mapped: Mapped::default(),
         })
     }
 
@@ -399,7 +403,7 @@ impl<'a> Cursor<'a> {
         Ok(threads)
     }
 
-    /// The pages of which something is known here, ascending.
+    /// The pages of which something is known from the present epoch, ascending.
     ///
     /// # Errors
     /// The replay process is lost.

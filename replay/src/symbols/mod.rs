@@ -111,7 +111,13 @@ impl Symbolizer {
     /// # Errors
     /// The list of modules cannot be read.
     pub fn new(log: &Log, pid: ProcessId) -> Result<Self> {
-        Ok(Self { log: log.source().clone(), modules: log.modules(pid)?, files: HashMap::new() })
+        Ok(Self::of(log, log.modules(pid)?))
+    }
+
+    /// For these modules of the log.
+    #[must_use]
+    pub fn of(log: &Log, modules: Vec<Module>) -> Self {
+        Self { log: log.source().clone(), modules, files: HashMap::new() }
     }
 
     /// The module that holds an address. Where one was mapped in place of another, it is the later one.

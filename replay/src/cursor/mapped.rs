@@ -1,0 +1,126 @@
+//! What is mapped where the cursor is, and the pages of which something may be known there.
+
+use super::Cursor;
+use crate::error::Result;
+use crate::mappings::{Mappings, StackOf, Timeline, counts};
+use crate::memory::Snapshots;
+use bugnet_format::folder::Module;
+use bugnet_format::regs::RSP;
+use bugnet_format::types::Addr;
+use std::collections::BTreeSet;
+
+const PAGE: u64 = Addr::PAGE;
+/// Most bytes of zeros that the log's snapshot may have for their pages to count; programs reserve any amount of memory.
+const MOST_ZEROS: u64 = 64 << 20;
+
+/// Most bytes of a log of which all records are read without being asked for.
+const QUICK: u64 = 256 << 20;
+
+/// What is known of what is mapped.
+#[derive(Debug, Default)]
+pub(super) struct Mapped {
+    /// What records say of it, which are read when this is first asked for.
+    timeline: Option<Timeline>,
+    /// The ELF files that were mapped at this time, by their indices.
+    at: Option<(u64, BTreeSet<usize>)>,
+}
+
+impl Cursor<'_> {
+    /// Sees to it that it is known what is mapped: reads the records of all epochs in which, by the index, something can have changed that.
+    ///
+    /// # Errors
+    /// The log cannot be read, or the index is damaged.
+    pub fn know_mappings(&mut self) -> Result<()> {
+        if self.mapped.timeline.is_none() {
+            let mut wanted = vec![true; self.outline.epochs()];
+            if let Some(index) = &mut self.elsewhere.index {
+                for (epoch, wanted) in wanted.iter_mut().enumerate() {
+                    let table = index.table(epoch)?;
+                    *wanted = table.is_unknown || table.calls.iter().any(|number| counts(*number));
+                }
+            }
+            self.mapped.timeline = Some(Timeline::read(self.log, self.pid, &self.outline, &wanted)?);
+        }
+        Ok(())
+    }
+
+    /// The same, if it takes no longer than one would wait without having asked.
+    ///
+    /// # Errors
+    /// As for [`Self::know_mappings`].
+    pub fn know_mappings_if_quick(&mut self) -> Result<()> {
+        let is_quick = self.has_index() || self.log.source().size(self.log.path()) <= QUICK;
+        if is_quick { self.know_mappings() } else { Ok(()) }
+    }
+
+    /// The ELF files that are mapped here; none if that is not known ([`Self::know_mappings`]).
+    #[must_use]
+    pub fn modules(&self) -> Option<Vec<Module>> {
+        let timeline = self.mapped.timeline.as_ref()?;
+        let mapped = timeline.at(self.time()).modules();
+        Some(mapped.into_iter().filter_map(|index| timeline.modules().get(index)).cloned().collect())
+    }
+
+    /// Whether an ELF file, by its index, may be mapped here.
+    pub(super) fn may_be_mapped(&mut self, module: usize) -> bool {
+        let time = self.time();
+        let Mapped { timeline, at } = &mut self.mapped;
+        let Some(timeline) = timeline else { return true };
+        if at.as_ref().is_none_or(|(at, _)| *at != time) {
+            *at = Some((time, timeline.at(time).modules()));
+        }
+        at.as_ref().is_some_and(|(_, mapped)| mapped.contains(&module))
+    }
+
+    /// What is mapped here, as far as the log tells. Of stacks that the kernel made, that is what threads have used.
+    ///
+    /// # Errors
+    /// The log cannot be read, or the replay process is lost.
+    pub fn mappings(&mut self) -> Result<Mappings> {
+        self.know_mappings()?;
+        let own = u64::from(self.pid.pid.0);
+        let mut stacks = Vec::new();
+        let first = self.outline.threads().find(|(tid, _)| u64::from(tid.0) == own).map(|(tid, _)| tid);
+        if let Some((tid, part)) = first.and_then(|tid| Some((tid, self.outline.parts(tid).first()?.number))) {
+            stacks.push(StackOf { tid: None, pointer: self.at_start(tid, part)?.regs.gpr[RSP] });
+        }
+        let alive = self.alive()?;
+        let other = |thread: &super::Thread| {
+            let tid = thread.place.tid;
+            StackOf { tid: Some(tid).filter(|tid| u64::from(tid.0) != own), pointer: thread.regs.gpr[RSP] }
+        };
+        stacks.extend(alive.iter().map(other));
+        let used: BTreeSet<u64> = self.known_pages()?.into_iter().collect();
+        let pages = self.pages()?;
+        let Some(timeline) = &self.mapped.timeline else { return Ok(Mappings::default()) };
+        let all = timeline.at(self.time()).mappings(&stacks, |page| used.contains(&page), |page| pages.contains(&page));
+        Ok(Mappings { all, is_cut: timeline.is_cut })
+    }
+
+    /// The pages of which something may be known here, in whichever way ([`Self::read_with_origin`]) but from files.
+    ///
+    /// # Errors
+    /// The replay process is lost, or the index is damaged.
+    pub fn pages(&mut self) -> Result<BTreeSet<u64>> {
+        let mut pages: BTreeSet<u64> = self.known_pages()?.into_iter().collect();
+        if let Some(index) = &mut self.elsewhere.index {
+            for epoch in 0..index.epochs() {
+                pages.extend(index.table(epoch)?.pages.iter().map(|entry| entry.addr));
+            }
+        }
+        if self.has_index() || self.time() >= self.outline.end {
+            pages.extend(self.at_end()?.pages(MOST_ZEROS));
+        }
+        pages.retain(|page| *page < Addr::USER_END - PAGE);
+        Ok(pages)
+    }
+
+    /// Memory at the end, as the log has it.
+    pub(super) fn at_end(&mut self) -> Result<Snapshots> {
+        if let Some(end) = &self.elsewhere.end {
+            return Ok(end.clone());
+        }
+        let end = Snapshots::of_process(self.log, self.pid)?;
+        Ok(self.elsewhere.end.insert(end).clone())
+    }
+}
