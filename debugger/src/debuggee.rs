@@ -1,5 +1,6 @@
 //! What gdb sees: threads, registers and memory where a cursor is.
 
+use crate::asked::Asked;
 use crate::files::Files;
 use crate::image::Image;
 use crate::registers::{Recorded, X86_64};
@@ -29,6 +30,7 @@ use gdbstub::target::ext::monitor_cmd::MonitorCmdOps;
 use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOps};
 use gdbstub::target::{Target, TargetError, TargetResult};
 use std::num::NonZeroUsize;
+use std::os::unix::net::UnixStream;
 
 /// A recorded process at a moment, as gdb sees it.
 #[derive(Debug)]
@@ -44,6 +46,7 @@ pub struct Debuggee<'a> {
     pub(crate) stops: Stops,
     pub(crate) plan: Plan,
     pub(crate) later: Later,
+    pub(crate) asked: Asked,
     /// The threads where the cursor is, the focus first; found when first asked for.
     threads: Option<Vec<Thread>>,
 }
@@ -82,17 +85,22 @@ impl<'a> Debuggee<'a> {
         let image = Image::of(log, cursor.pid())?;
         let files = Files::new(log, cursor.pid(), &image)?;
         let focus = focus(&mut cursor)?;
-        let (stops, plan, later) = (Stops::default(), Plan::default(), Later::default());
+        let (stops, plan, later, asked) = (Stops::default(), Plan::default(), Later::default(), Asked::default());
         let symbols = Symbolizer::new(log, cursor.pid())?;
         // Of a log that is damaged elsewhere, there is much to see all the same.
         let _ = cursor.know_mappings_if_quick();
-        Ok(Self { tools, log, cursor, symbols, image, files, focus, stops, plan, later, threads: None })
+        Ok(Self { tools, log, cursor, symbols, image, files, focus, stops, plan, later, asked, threads: None })
     }
 
     /// The process.
     #[must_use]
     pub fn pid(&self) -> ProcessId {
         self.cursor.pid()
+    }
+
+    /// From here on, a person asks for the end of what takes long by making this readable; it does not block.
+    pub fn asked_by(&mut self, person: UnixStream) {
+        self.asked.person = Some(person);
     }
 
     /// By which a run can be interrupted.

@@ -9,12 +9,14 @@
 //! | the program's files, `/proc/PID/maps` | `files` |
 //! | where the program and its libraries lie | [`image`] |
 //! | `monitor` commands | `monitor` |
+//! | Ctrl-C while one of these goes on | `asked` |
 //!
 //! The crate knows the protocol (by `gdbstub`) and the cursor. It knows neither DynamoRIO nor the log's records. It shows no byte that is
 //! not known, and changes nothing.
 //!
 //! [`Cursor`]: bugnet_replay::cursor::Cursor
 
+mod asked;
 mod debuggee;
 mod files;
 pub mod image;

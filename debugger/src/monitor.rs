@@ -7,10 +7,9 @@ use bugnet_replay::code_history::{Query, code_history};
 use bugnet_replay::cursor::{Conditions, Direction, Event, Seek, Stopped, WatchedRange};
 use bugnet_replay::location::{Choice, Location, go};
 use bugnet_replay::log::Selection;
-use bugnet_replay::output::output_tail;
+use bugnet_replay::output::output_before;
 use bugnet_replay::written::{Subject, last_write};
 use bugnet_replay::{ReplayError, signal, syscall};
-use gdbstub::outputln;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
 use std::num::NonZeroUsize;
 
@@ -24,7 +23,7 @@ monitor events [N]                the next system calls and signals, 10 or N of 
 monitor threads                   where each thread is
 monitor mappings                  what is mapped here
 monitor code-versions ADDR        how the code at an address has changed, and what wrote it
-monitor output                    the end of what the process wrote to its standard output and error, up to the log's end";
+monitor output [all]              the end of what the process has written to its standard output and error; with all, up to the log's end";
 
 /// Bytes of output that are shown.
 const OUTPUT: usize = 64 << 10;
@@ -37,7 +36,7 @@ const VERSION: u64 = 16;
 type Answer = Result<Result<String, String>, ReplayError>;
 
 impl MonitorCmd for Debuggee<'_> {
-    fn handle_monitor_cmd(&mut self, command: &[u8], mut out: ConsoleOutput<'_>) -> Result<(), ReplayError> {
+    fn handle_monitor_cmd(&mut self, command: &[u8], _: ConsoleOutput<'_>) -> Result<(), ReplayError> {
         let command = String::from_utf8_lossy(command);
         let (verb, rest) = command.trim().split_once(char::is_whitespace).unwrap_or((command.trim(), ""));
         let answer = match self.answer(verb, rest.trim()) {
@@ -45,9 +44,8 @@ impl MonitorCmd for Debuggee<'_> {
             Err(ReplayError::OutOfRange(why)) => Ok(Err(why)),
             answer => answer,
         };
-        match answer? {
-            Ok(text) | Err(text) => outputln!(out, "{}", text.trim_end()),
-        }
+        let (Ok(text) | Err(text)) = answer?;
+        self.asked.answer(format!("{}\n", text.trim_end()));
         Ok(())
     }
 }
@@ -84,7 +82,11 @@ impl Debuggee<'_> {
                 Ok(mappings) => Ok(format!("{mappings}{}", mappings.note().unwrap_or_default())),
                 Err(why) => Err(why.to_string()),
             }),
-            ("output", "") => self.output().map(Ok),
+            ("output", "") => {
+                let reached = self.cursor.reached()?;
+                self.output(|tid| reached.get(&tid).copied().unwrap_or(0)).map(Ok)
+            }
+            ("output", "all") => self.output(|_| u64::MAX).map(Ok),
             _ => Ok(Ok(HELP.into())),
         }
     }
@@ -113,10 +115,11 @@ impl Debuggee<'_> {
             return self.when();
         }
         let before = self.cursor.time();
-        let arrival = match go(&mut self.cursor, &mut self.symbols, to, Choice::default()) {
+        let arrival = self.until_asked(|this| go(&mut this.cursor, &mut this.symbols, to, Choice::default()));
+        let arrival = match arrival {
             Ok(arrival) => arrival,
             Err(error) => {
-                self.seek(Seek::Time(before))?;
+                self.back_to(before)?;
                 return Err(error);
             }
         };
@@ -126,11 +129,11 @@ impl Debuggee<'_> {
         Ok(format!("{}\n{notes}", self.when()?))
     }
 
-    /// Does something that moves, and comes back.
+    /// Does something that moves, until somebody asks for its end, and comes back.
     fn and_back<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, ReplayError>) -> Result<T, ReplayError> {
         let (time, focus, later) = (self.cursor.time(), self.focus, self.later);
-        let done = work(self);
-        self.seek(Seek::Time(time))?;
+        let done = self.until_asked(work);
+        self.back_to(time)?;
         (self.focus, self.later) = (focus, later);
         done
     }
@@ -208,9 +211,10 @@ impl Debuggee<'_> {
         Ok(code_history(self.tools, self.log, query, jobs)?.to_string())
     }
 
-    fn output(&mut self) -> Result<String, ReplayError> {
+    /// The end of what was written until the threads had executed so many instructions.
+    fn output(&mut self, executed: impl Fn(Tid) -> u64) -> Result<String, ReplayError> {
         let process = Selection { processes: Some(vec![self.pid()]), ..Selection::default() };
-        let pieces = output_tail(self.tools, self.log, &process, OUTPUT)?;
+        let pieces = output_before(self.tools, self.log, &process, OUTPUT, |thread| executed(thread.tid))?;
         Ok(pieces.iter().map(|piece| String::from_utf8_lossy(&piece.bytes)).collect())
     }
 }

@@ -9,18 +9,20 @@ use gdbstub::conn::{Connection, ConnectionExt};
 use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
 use gdbstub::stub::{GdbStubBuilder, GdbStubError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv};
 use std::io::{self, ErrorKind, Read, Write};
 use std::marker::PhantomData;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// Longest packet, in bytes: files and memory come in pieces of this size.
 const PACKET: usize = 128 << 10;
 /// The byte by which gdb interrupts a run.
-const INTERRUPT: u8 = 3;
+pub(crate) const INTERRUPT: u8 = 3;
 /// How often a run that is to be interrupted is told so: between two pieces of it, it does not listen.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -48,7 +50,23 @@ pub enum Client {
 }
 
 impl Client {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    /// Another handle of the connection.
+    fn again(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Unix(stream) => Self::Unix(stream.try_clone()?),
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+        })
+    }
+
+    /// The next byte, which stays unless it is taken; none at the end. It does not wait.
+    pub(crate) fn look(&self, takes: bool) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        let flags = if takes { MsgFlags::MSG_DONTWAIT } else { MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK };
+        let len = recv(self.as_fd().as_raw_fd(), &mut byte, flags)?;
+        Ok((len > 0).then_some(byte[0]))
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(stream) => stream.as_fd(),
             Self::Tcp(stream) => stream.as_fd(),
@@ -81,9 +99,25 @@ struct Buffered {
     /// Whether gdb asked for an interrupt and nothing ran any more: what runs next is interrupted, as by gdbserver. gdb may have
     /// meant a whole command, of which it makes several runs.
     interrupted: bool,
+    /// What is said in place of the next `OK`.
+    answer: Arc<Mutex<Option<String>>>,
 }
 
+/// The packet by which a `monitor` command has been done.
+const OK: &[u8] = b"$OK#9a";
+
 impl Buffered {
+    /// Where a `monitor` command has an answer, it takes the place of the packet by which it was done: gdb takes a text so, too, and one
+    /// packet comes as a whole or not at all.
+    fn put_answer(&mut self) {
+        let Some(text) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        if let Some(before) = self.unsent.strip_suffix(OK).filter(|_| !text.is_empty()) {
+            let digits: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let sum = digits.bytes().fold(0_u8, u8::wrapping_add);
+            self.unsent = [before, format!("${digits}#{sum:02x}").as_bytes()].concat();
+        }
+    }
+
     /// Receives more, and waits for it.
     fn fill(&mut self) -> io::Result<()> {
         self.received.resize(PACKET, 0);
@@ -127,6 +161,7 @@ impl Connection for Buffered {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.put_answer();
         let sent = self.client.send(&self.unsent);
         self.unsent.clear();
         sent
@@ -227,11 +262,22 @@ impl<'a> BlockingEventLoop for Loop<'a> {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve<'a>(debuggee: &mut Debuggee<'a>, client: Client) -> Result<(), ServeError> {
-    let conn =
-        Buffered { client, received: Vec::new(), taken: 0, unsent: Vec::new(), in_packet: false, interrupted: false };
+    debuggee.asked.client = Some(client.again().map_err(ServeError::Connection)?);
+    let conn = Buffered {
+        client,
+        received: Vec::new(),
+        taken: 0,
+        unsent: Vec::new(),
+        in_packet: false,
+        interrupted: false,
+        answer: Arc::clone(&debuggee.asked.answer),
+    };
     let stub = GdbStubBuilder::new(conn).packet_buffer_size(PACKET).build();
     let stub = stub.map_err(|e| ServeError::Protocol(e.to_string()))?;
-    match stub.run_blocking::<Loop<'a>>(debuggee) {
+    let served = stub.run_blocking::<Loop<'a>>(debuggee);
+    // Else the connection would stay open.
+    debuggee.asked.client = None;
+    match served {
         Ok(_) => Ok(()),
         Err(error) => ended(error),
     }

@@ -3,7 +3,7 @@
 mod turns;
 
 use crate::error::{ReplayError, Result};
-use crate::log::{IntervalId, Log, Selection};
+use crate::log::{IntervalId, Log, Selection, ThreadId};
 use crate::pool;
 use crate::session::{Counts, Session, Stop};
 use crate::tools::Tools;
@@ -83,15 +83,33 @@ pub fn write_output(
 /// # Errors
 /// An interval cannot be read or replayed, or diverges.
 pub fn output_tail(tools: &Tools, log: &Log, selection: &Selection, limit: usize) -> Result<Vec<Piece>> {
+    output_before(tools, log, selection, limit, |_| u64::MAX)
+}
+
+/// The same up to where each thread has executed so many instructions, since its recording began.
+///
+/// # Errors
+/// As for [`output_tail`].
+pub fn output_before(
+    tools: &Tools,
+    log: &Log,
+    selection: &Selection,
+    limit: usize,
+    executed: impl Fn(ThreadId) -> u64,
+) -> Result<Vec<Piece>> {
     let mut tail: Vec<Piece> = Vec::new();
     let mut left = limit;
     for id in in_time_order(log, selection.intervals_of(log)?)?.into_iter().rev() {
+        let executed = executed(id.thread);
+        if executed < u64::MAX && log.header(id)?.instructions_before >= executed {
+            continue;
+        }
         let (pieces, result) = interval_output(tools, log, id, &mut None, &mut Mentions::default());
         if let Some(Outcome::Divergence(divergence)) = result? {
             let Divergence { position, what, .. } = *divergence;
             return Err(ReplayError::Diverged { interval: id, position, what });
         }
-        for mut piece in pieces.into_iter().rev() {
+        for mut piece in pieces.into_iter().rev().filter(|piece| piece.at < executed) {
             if left == 0 {
                 break;
             }

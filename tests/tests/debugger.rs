@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// The line of a test program that holds a text, from 1.
 fn line_with(source: &Path, text: &str) -> Result<usize> {
@@ -267,6 +268,40 @@ fn what_is_mapped_is_what_was_mapped_then() -> Result<()> {
 }
 
 #[test]
+fn output_is_what_had_been_written() -> Result<()> {
+    let workshop = Workshop::new("debugger-output")?;
+    let log = recorded(&workshop, "output", &["--interval", "20k"])?;
+    let between = format!("seek output.c:{}", line_with(&source("output"), "BETWEEN")?);
+    // What bugnet says is not on gdb's standard output.
+    let output = |what: &str| format!("python print(gdb.execute(\"monitor output{what}\", to_string=True))");
+    let (here, all) = (output(""), output(" all"));
+    let script = [&*here, "echo between:\\n", &between, &here, "echo all:\\n", &all];
+    let said = session(&workshop, &log, &["--start"], &script)?;
+    let (start, said) = said.split_once("between:").with_context(|| said.clone())?;
+    let (between, all) = said.split_once("all:").context("no end")?;
+    ensure!(!start.contains("first") && !start.contains("second"), "{start}");
+    ensure!(between.contains("first\n") && !between.contains("second"), "{between}");
+    ensure!(all.contains("first\n") && all.contains("second\n"), "{all}");
+    workshop.done()
+}
+
+/// The first instruction is reached by a step back; only the next step back finds nothing before it.
+#[test]
+fn a_step_back_to_the_first_instruction() -> Result<()> {
+    let workshop = Workshop::new("debugger-first")?;
+    let log = recorded(&workshop, "there_and_back", &[])?;
+    let nothing = "No more reverse-execution history";
+    for watch in ["echo none\\n", "watch *(long *)16"] {
+        let script = [watch, "stepi", "reverse-stepi", "when", "echo again:\\n", "reverse-stepi"];
+        let said = session(&workshop, &log, &["--start"], &script)?;
+        let (first, again) = said.split_once("again:").with_context(|| said.clone())?;
+        ensure!(!first.contains(nothing) && first.matches("(time @0 of").count() == 2, "{said}");
+        ensure!(again.contains(nothing), "{said}");
+    }
+    workshop.done()
+}
+
+#[test]
 fn nothing_can_be_changed() -> Result<()> {
     let workshop = Workshop::new("debugger-changes")?;
     let log = recorded(&workshop, "heap_overflow", &[])?;
@@ -393,6 +428,17 @@ impl Machine {
         }
     }
 
+    /// As a terminal does with Ctrl-C.
+    fn interrupt(&self) -> Result<()> {
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.bugnet.id()))?;
+        for child in children.split_whitespace() {
+            if fs::read_to_string(format!("/proc/{child}/comm"))?.trim() == "gdb" {
+                kill(Pid::from_raw(child.parse()?), Signal::SIGINT)?;
+            }
+        }
+        Ok(kill(Pid::from_raw(self.bugnet.id().try_into()?), Signal::SIGINT)?)
+    }
+
     fn end(mut self) -> Result<()> {
         self.ask("-gdb-exit")?;
         ensure!(self.bugnet.wait()?.success(), "{}", self.said);
@@ -441,18 +487,39 @@ fn a_long_run_is_interrupted() -> Result<()> {
     gdb.until("^done")?;
     gdb.ask("-exec-continue")?;
     gdb.until("*running")?;
-    // As a terminal does with Ctrl-C.
-    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", gdb.bugnet.id()))?;
-    for child in children.split_whitespace() {
-        if fs::read_to_string(format!("/proc/{child}/comm"))?.trim() == "gdb" {
-            kill(Pid::from_raw(child.parse()?), Signal::SIGINT)?;
-        }
-    }
+    gdb.interrupt()?;
     let stopped = gdb.until("*stopped")?;
     ensure!(stopped.contains("signal-name=\"SIGINT\""), "{stopped}");
     // It goes on from there.
     gdb.ask("-exec-step-instruction")?;
     gdb.until("*stopped,reason=\"end-stepping-range\"")?;
+    gdb.end()?;
+    workshop.done()
+}
+
+/// gdb says nothing of a Ctrl-C while it waits for the answer to one of bugnet's commands; that ends all the same, and what gdb asks next is
+/// answered by what belongs to it.
+#[test]
+fn a_long_command_is_interrupted() -> Result<()> {
+    let workshop = Workshop::new("debugger-command")?;
+    let log = recorded(&workshop, "long", &["--interval", "10M"])?;
+    let mut gdb = Machine::start(&log, &[])?;
+    let before = gdb.until("(time @")?;
+    gdb.until("(gdb)")?;
+    // Nothing has ever written there, which takes long to find out.
+    gdb.ask("-interpreter-exec console \"monitor last-write 0x1:8\"")?;
+    std::thread::sleep(Duration::from_millis(500));
+    gdb.interrupt()?;
+    gdb.until("interrupted")?;
+    gdb.until("^")?;
+    // It is where it was.
+    gdb.ask("-interpreter-exec console \"when\"")?;
+    let after = gdb.until("(time @")?;
+    ensure!(before == after, "{before} {after}");
+    gdb.until("^done")?;
+    gdb.ask("-interpreter-exec console \"monitor last-write sum\"")?;
+    gdb.until("in main at ")?;
+    gdb.until("^done")?;
     gdb.end()?;
     workshop.done()
 }

@@ -9,6 +9,14 @@ def monitor(text):
 
 def refresh():
     """The process is elsewhere: what gdb remembers of it is of no use."""
+    try:
+        forget()
+    except KeyboardInterrupt:
+        # It was meant for the command behind which this comes.
+        forget()
+
+
+def forget():
     for what in ("register-cache", "dcache"):
         gdb.execute("maintenance flush " + what, to_string=True)
     # Other libraries may be mapped there.

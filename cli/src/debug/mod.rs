@@ -1,5 +1,6 @@
 //! `bugnet debug`: gdb on a recorded execution.
 
+mod ctrl_c;
 mod serving;
 mod sysroot;
 
@@ -57,8 +58,10 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     commands.push(format!("source {}", sysroot.path("bugnet.py").display()));
     commands.push("when".into());
     // gdb takes a moment to start, in which the replay goes to where it is to begin.
+    let person = ctrl_c::listen()?;
     let mut gdb = Gdb::start(args, &commands)?;
     let mut debuggee = open(args, &tools, &log, pid)?;
+    debuggee.asked_by(person);
     while let Some(client) = gdb.comes(&listener)? {
         serve(&mut debuggee, Client::Unix(client))?;
     }
@@ -92,10 +95,10 @@ impl Gdb {
             command.args(["-ex", line]);
         });
         command.args(&args.gdb_args);
-        // Ctrl-C is for gdb alone.
-        // SAFETY: these signals get no handlers.
-        let before =
-            [libc::SIGINT, libc::SIGQUIT].map(|signal| (signal, unsafe { libc::signal(signal, libc::SIG_IGN) }));
+        // Ctrl-C is for gdb, and here only tells of itself.
+        let own = [(libc::SIGINT, ctrl_c::on_interrupt as *const () as usize), (libc::SIGQUIT, libc::SIG_IGN)];
+        // SAFETY: one is ignored, and the other one's handler may be called at any time.
+        let before = own.map(|(signal, handler)| (signal, unsafe { libc::signal(signal, handler) }));
         let give_back = move || {
             for (signal, handler) in before {
                 // SAFETY: a system call on numbers, which gives back what was there before.

@@ -161,8 +161,8 @@ fn can_hold(table: &EpochTable, conditions: &Conditions) -> bool {
 }
 
 impl Cursor<'_> {
-    pub(super) fn run_backward(&mut self, conditions: &Conditions, limit: u64) -> Result<Stopped> {
-        match self.search_back(conditions, limit)?.0 {
+    pub(super) fn run_backward(&mut self, conditions: &Conditions, limit: Option<u64>) -> Result<Stopped> {
+        match self.search_back(conditions, limit.unwrap_or(0))?.0 {
             Back::Hit(hit) => {
                 self.open.go_before(hit)?;
                 Ok(Stopped::Condition(hit.what))
@@ -171,14 +171,11 @@ impl Cursor<'_> {
                 self.open.go_to(time)?;
                 Ok(Stopped::Condition(Event::Outside { range: range as u32, addr, len: 1 }))
             }
-            Back::None if limit > 0 => {
-                self.go_to_time(limit)?;
-                Ok(Stopped::There)
-            }
             Back::None => {
-                self.enter(0)?;
-                self.open.go_to(0)?;
-                Ok(Stopped::Start)
+                // Who wants to come to the first instruction finds that there, and not that there is nothing before it.
+                self.enter(self.outline.at(limit.unwrap_or(0)))?;
+                self.open.go_to(limit.unwrap_or(0).saturating_sub(self.open.begin))?;
+                Ok(if limit.is_some() { Stopped::There } else { Stopped::Start })
             }
             Back::Interrupted => Ok(Stopped::Interrupted),
         }

@@ -11,6 +11,7 @@ mod known;
 mod mapped;
 mod outline;
 mod place;
+mod reached;
 mod snapshots;
 mod steps;
 mod writes;
@@ -499,7 +500,7 @@ impl<'a> Cursor<'a> {
         self.interrupter.take();
         match direction {
             Direction::Forward => self.run_forward(conditions, limit),
-            Direction::Backward => self.run_backward(conditions, limit.unwrap_or(0)),
+            Direction::Backward => self.run_backward(conditions, limit),
         }
     }
 

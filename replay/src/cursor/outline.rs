@@ -12,7 +12,7 @@ pub struct Part {
     pub number: IntervalNo,
     pub epoch: Epoch,
     /// Instructions of the thread before it.
-    before: u64,
+    pub before: u64,
 }
 
 /// The epochs of a process, and the intervals of each of its threads in them.
