@@ -123,6 +123,16 @@ impl Debuggee<'_> {
         }
     }
 
+    /// The signal that has killed the process where it is, which counts as reported then.
+    pub(crate) fn stopped_by(&mut self) -> Result<Option<Signal>, ReplayError> {
+        let death = if self.cursor.time() == self.cursor.end() { self.cursor.death()? } else { None };
+        let number = death.filter(|(dead, _)| *dead == self.focus).map(|(_, number)| number);
+        if number.is_some() {
+            self.later = Later::Dead;
+        }
+        Ok(number.map(|number| to_gdb_signal(number.into())))
+    }
+
     /// Does nothing of what was planned: it was interrupted before.
     pub(crate) fn not_run(&mut self) -> Reason {
         self.plan = Plan::default();

@@ -101,10 +101,20 @@ struct Buffered {
     interrupted: bool,
     /// What is said in place of the next `OK`.
     answer: Arc<Mutex<Option<String>>>,
+    /// The first bytes of the packet that was taken last, without those that frame it.
+    packet: Vec<u8>,
+    /// The signal by which the process is stopped, where it had one when gdb came; until gdb has asked.
+    stopped_by: Option<Signal>,
 }
 
 /// The packet by which a `monitor` command has been done.
 const OK: &[u8] = b"$OK#9a";
+/// The packet by which gdb asks why the process is stopped.
+const WHY: &[u8] = b"?";
+/// How the answer begins that stands for all reasons, SIGTRAP.
+const TRAPPED: &[u8] = b"$T05";
+/// Bytes of a checksum with the sign before it.
+const CHECKSUM: usize = 3;
 
 impl Buffered {
     /// Where a `monitor` command has an answer, it takes the place of the packet by which it was done: gdb takes a text so, too, and one
@@ -116,6 +126,23 @@ impl Buffered {
             let sum = digits.bytes().fold(0_u8, u8::wrapping_add);
             self.unsent = [before, format!("${digits}#{sum:02x}").as_bytes()].concat();
         }
+    }
+
+    /// Where gdb asks for the first time why the process is stopped, and a signal killed it there, that is the reason.
+    fn put_signal(&mut self) {
+        if self.packet != WHY || self.unsent.len() < TRAPPED.len() + CHECKSUM {
+            return;
+        }
+        let (Some(signal), Some(start)) =
+            (self.stopped_by.take(), self.unsent.windows(TRAPPED.len()).position(|bytes| bytes == TRAPPED))
+        else {
+            return;
+        };
+        let rest = &self.unsent[start + TRAPPED.len()..self.unsent.len() - CHECKSUM];
+        let text = [format!("T{:02x}", signal.0).as_bytes(), rest].concat();
+        self.unsent.truncate(start);
+        let sum = text.iter().copied().fold(0_u8, u8::wrapping_add);
+        self.unsent.extend([b"$", &*text, format!("#{sum:02x}").as_bytes()].concat());
     }
 
     /// Receives more, and waits for it.
@@ -162,6 +189,7 @@ impl Connection for Buffered {
 
     fn flush(&mut self) -> io::Result<()> {
         self.put_answer();
+        self.put_signal();
         let sent = self.client.send(&self.unsent);
         self.unsent.clear();
         sent
@@ -181,8 +209,12 @@ impl ConnectionExt for Buffered {
                     self.interrupted = true;
                     continue;
                 }
-                b'$' => self.in_packet = true,
+                b'$' => {
+                    self.in_packet = true;
+                    self.packet.clear();
+                }
                 b'#' => self.in_packet = false,
+                _ if self.in_packet && self.packet.len() <= WHY.len() => self.packet.push(byte),
                 _ => {}
             }
             return Ok(byte);
@@ -271,6 +303,8 @@ pub fn serve<'a>(debuggee: &mut Debuggee<'a>, client: Client) -> Result<(), Serv
         in_packet: false,
         interrupted: false,
         answer: Arc::clone(&debuggee.asked.answer),
+        packet: Vec::new(),
+        stopped_by: debuggee.stopped_by()?,
     };
     let stub = GdbStubBuilder::new(conn).packet_buffer_size(PACKET).build();
     let stub = stub.map_err(|e| ServeError::Protocol(e.to_string()))?;

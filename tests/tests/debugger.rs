@@ -267,6 +267,33 @@ fn what_is_mapped_is_what_was_mapped_then() -> Result<()> {
     workshop.done()
 }
 
+/// Of a log whose beginning was not kept, what was mapped then is not made up, and that it may be missing is said.
+#[test]
+fn what_was_mapped_before_the_log_begins() -> Result<()> {
+    let workshop = Workshop::new("debugger-window")?;
+    let log = recorded(&workshop, "output", &["--interval", "20k", "--keep", "2"])?;
+    let said = session(&workshop, &log, &[], &["info sharedlibrary", "monitor mappings"])?;
+    ensure!(said.contains("the log does not have the beginning of the process"), "{said}");
+    ensure!(said.contains("libc.so.6") && said.contains("[stack]") && !said.contains("[heap]"), "{said}");
+    workshop.done()
+}
+
+/// gdb knows from the beginning what killed the process, and goes anywhere from there all the same.
+#[test]
+fn the_first_stop_has_its_signal() -> Result<()> {
+    let workshop = Workshop::new("debugger-why")?;
+    let log = recorded(&workshop, "heap_overflow", &[])?;
+    let script = ["info program", "reverse-stepi", "echo back:\\n", "info program", "continue", "reverse-next"];
+    let said = session(&workshop, &log, &[], &script)?;
+    let (first, back) = said.split_once("back:").with_context(|| said.clone())?;
+    ensure!(first.contains("It stopped with signal SIGSEGV"), "{said}");
+    ensure!(!back.contains("stopped with signal") && back.contains("Program received signal SIGSEGV"), "{said}");
+    // Where it starts elsewhere, no signal has come yet.
+    let said = session(&workshop, &log, &["--start"], &["info program"])?;
+    ensure!(!said.contains("SIGSEGV"), "{said}");
+    workshop.done()
+}
+
 #[test]
 fn output_is_what_had_been_written() -> Result<()> {
     let workshop = Workshop::new("debugger-output")?;

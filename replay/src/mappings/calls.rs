@@ -195,3 +195,78 @@ impl State {
         self.heap = Some((start.min(end), end));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bugnet_format::record::{OutputStream, RegisterUpdates};
+
+    const RW: u64 = 3;
+    const PRIVATE: u64 = libc::MAP_PRIVATE as u64;
+    const ANONYMOUS: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+
+    fn call(number: i64, args: &[u64], result: i64, path: Option<(u8, &str)>) -> Option<Call> {
+        let mut all = [0; 6];
+        all[..args.len()].copy_from_slice(args);
+        let data: Vec<(u8, &[u8])> = path.iter().map(|(arg, path)| (*arg, path.as_bytes())).collect();
+        let (number, updates, stream) = (number.cast_unsigned(), RegisterUpdates::default(), OutputStream::None);
+        Call::of(&Record::Syscall { delta: 0, number, args: all, result, updates, stream }, &data)
+    }
+
+    fn listed(state: &State) -> Vec<(u64, u64, u64, String)> {
+        let regions = state.layout.joined();
+        regions.iter().map(|(start, region)| (*start, region.end, region.prot, region.name.to_string())).collect()
+    }
+
+    fn module(base: u64, path: &str) -> Module {
+        Module { base, size: 0x4000, path: path.into(), build_id: String::new() }
+    }
+
+    /// What calls make of nothing, with the modules that they have mapped.
+    fn made(modules: &[Module], calls: &[Option<Call>]) -> (State, Vec<usize>) {
+        let (mut state, mut mapped) = (State::default(), Vec::new());
+        calls.iter().flatten().for_each(|call| state.apply(call, modules, |module| mapped.push(module)));
+        (state, mapped)
+    }
+
+    #[test]
+    fn libraries_have_their_names_from_the_list() {
+        // One was unloaded, and another one loaded in its place.
+        let modules = [module(0x10000, "/lib/liba.so.1.2"), module(0x10000, "/lib/libb.so.3")];
+        let open = |path| call(libc::SYS_openat, &[0, 1, 0], 3, Some((1, path)));
+        let map = |at: u64, offset| call(libc::SYS_mmap, &[0, 0x1234, 1, PRIVATE, 3, offset], at as i64, None);
+        let (state, mapped) = made(&modules, &[open("/lib/libb.so"), map(0x10000, 0)]);
+        assert_eq!((listed(&state), mapped), (vec![(0x10000, 0x12000, 1, "/lib/libb.so.3".into())], vec![1]));
+        let (state, mapped) = made(&modules, &[open("/etc/cache\0"), map(0x10000, 0), map(0x80000, 0x1000)]);
+        assert_eq!(
+            (listed(&state), mapped),
+            (vec![(0x10000, 0x12000, 1, "/etc/cache".into()), (0x80000, 0x82000, 1, "/etc/cache".into())], vec![])
+        );
+    }
+
+    #[test]
+    fn the_heap_grows_and_shrinks() {
+        let to = |end: i64| call(libc::SYS_brk, &[0], end, None);
+        let (state, _) = made(&[], &[to(0x5000), to(0x9000), to(0x7000)]);
+        assert_eq!(listed(&state), [(0x5000, 0x7000, RW, "[heap]".into())]);
+    }
+
+    #[test]
+    fn shared_memory_has_the_size_that_it_was_made_with() {
+        let made_of = call(libc::SYS_shmget, &[0, 0x1800, 0], 7, None);
+        let attached = |id| call(libc::SYS_shmat, &[id, 0, 0], 0x30000, None);
+        let (state, _) = made(&[], &[made_of.clone(), attached(7)]);
+        assert_eq!(listed(&state), [(0x30000, 0x32000, RW, "/SYSV00000007 (deleted)".into())]);
+        let (state, _) = made(&[], &[made_of, attached(7), call(libc::SYS_shmdt, &[0x30000], 0, None), attached(8)]);
+        assert_eq!(listed(&state), []);
+    }
+
+    #[test]
+    fn what_fails_changes_nothing() {
+        assert!(call(libc::SYS_mmap, &[0, 0x1000, RW, ANONYMOUS], -12, None).is_none());
+        assert!(call(libc::SYS_fcntl, &[3, libc::F_GETFD as u64], 0, None).is_none());
+        assert!(call(libc::SYS_clone, &[libc::CLONE_VM as u64], 77, None).is_none());
+        assert_eq!(call(libc::SYS_fork, &[], 77, None).and_then(|call| call.child()), Some(77));
+        assert!(call(libc::SYS_read, &[], 1, None).is_none() && !counts(0) && counts(9));
+    }
+}
