@@ -12,14 +12,26 @@ use bugnet_tests::bugnet::{Job, Workshop, binary, bugnet, printed, run, source_t
 use bugnet_tests::threaded::programs;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Places of the straight run with which others are compared.
-const PLACES: usize = 60;
-/// Moves that are made between them.
-const MOVES: usize = 150;
+/// How much is compared.
+#[derive(Clone, Copy)]
+struct Campaign {
+    /// Places of the straight run with which others are compared.
+    places: usize,
+    /// Moves that are made between them.
+    moves: usize,
+    /// Whether all memory of which something is known is compared as well.
+    all_memory: bool,
+}
+
+/// For every test run.
+const SHORT: Campaign = Campaign { places: 60, moves: 150, all_memory: false };
+/// For long runs.
+const LONG: Campaign = Campaign { places: 300, moves: 10_000, all_memory: true };
 
 /// What there is to see at a time.
 #[derive(Debug, PartialEq)]
@@ -29,14 +41,24 @@ struct Seen {
     /// Nothing of a byte that is not known.
     stack: Vec<Option<u8>>,
     others: Vec<(Place, RegisterFile)>,
+    /// The pages of which something is known, with a hash of their bytes, if they were looked at.
+    pages: Vec<(u64, u64)>,
 }
 
-fn look(cursor: &mut Cursor<'_>) -> Result<Seen> {
+fn look(cursor: &mut Cursor<'_>, all_memory: bool) -> Result<Seen> {
     let (place, regs) = (cursor.place(), cursor.regs().clone());
     let stack = cursor.read_known(Addr(regs.gpr[RSP] & !63), 256)?;
     let mut others: Vec<_> = cursor.threads()?.into_iter().map(|thread| (thread.place, thread.regs)).collect();
     others.retain(|(other, _)| other.tid != place.tid);
-    Ok(Seen { place, regs, stack, others })
+    let mut pages = Vec::new();
+    if all_memory {
+        for page in cursor.known_pages()? {
+            let mut hasher = DefaultHasher::new();
+            cursor.read_known(Addr(page), Addr::PAGE)?.hash(&mut hasher);
+            pages.push((page, hasher.finish()));
+        }
+    }
+    Ok(Seen { place, regs, stack, others, pages })
 }
 
 /// Records a program, and opens its log.
@@ -57,14 +79,15 @@ fn with_log(
 }
 
 /// Random moves between places of a straight run, by time, by position and by single steps.
-fn moves_agree(tools: &Tools, log: &Log) -> Result<()> {
+fn moves_agree(tools: &Tools, log: &Log, campaign: Campaign) -> Result<()> {
+    let Campaign { places, moves, all_memory } = campaign;
     let pid = log.processes()?.last().context("no process")?.0;
     let mut random = fastrand::Rng::with_seed(4711);
     let mut cursor = Cursor::open(tools, log, pid)?;
     let end = cursor.end();
     ensure!(end > 10_000, "a program of {end} instructions");
     let mut seen = BTreeMap::new();
-    let mut times: Vec<u64> = (0..PLACES).map(|_| random.u64(0..end)).chain([0, 1, end - 1, end]).collect();
+    let mut times: Vec<u64> = (0..places).map(|_| random.u64(0..end)).chain([0, 1, end - 1, end]).collect();
     // Neighbours, for steps.
     times.extend(times.clone().iter().map(|time| (time + 1).min(end)));
     times.sort_unstable();
@@ -72,9 +95,9 @@ fn moves_agree(tools: &Tools, log: &Log) -> Result<()> {
     for time in &times {
         cursor.seek(Seek::Time(*time))?;
         ensure!(cursor.time() == *time, "asked for {time}, at {}", cursor.time());
-        seen.insert(*time, look(&mut cursor)?);
+        seen.insert(*time, look(&mut cursor, all_memory)?);
     }
-    for number in 0..MOVES {
+    for number in 0..moves {
         let time = times[random.usize(0..times.len())];
         let wanted = &seen[&time];
         let how = random.u8(0..4);
@@ -96,7 +119,7 @@ fn moves_agree(tools: &Tools, log: &Log) -> Result<()> {
             }
         }
         ensure!(cursor.time() == time, "move {number} ({how}) went to {} and not to {time}", cursor.time());
-        let found = look(&mut cursor)?;
+        let found = look(&mut cursor, all_memory)?;
         ensure!(found == *wanted, "move {number} ({how}) to {time}: {found:#?}\nand not {wanted:#?}");
     }
     Ok(())
@@ -108,7 +131,7 @@ fn moves_through_a_calculator_agree_with_a_straight_run() -> Result<()> {
         std::fs::write(workshop.path.join("sums.bc"), "for (i = 0; i < 300; i++) s += i ^ 3 / 7\ns\n")?;
         Ok(["/usr/bin/bc", "sums.bc"].map(str::to_owned).to_vec())
     };
-    with_log("travel-bc", command, &["--interval", "100k"], moves_agree)
+    with_log("travel-bc", command, &["--interval", "100k"], |tools, log| moves_agree(tools, log, SHORT))
 }
 
 #[test]
@@ -120,9 +143,38 @@ fn moves_through_threads_agree_with_a_straight_run() -> Result<()> {
             let binary = program.build("O1", &workshop.path)?;
             Ok(vec![binary.to_string_lossy().into_owned(), args.to_owned()])
         };
-        with_log(&format!("travel-{name}"), command, &["--interval", "50k"], moves_agree)?;
+        with_log(&format!("travel-{name}"), command, &["--interval", "50k"], |tools, log| {
+            moves_agree(tools, log, SHORT)
+        })?;
     }
     Ok(())
+}
+
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn ten_thousand_moves_through_one_thread() -> Result<()> {
+    let command = |workshop: &Workshop| {
+        std::fs::write(workshop.path.join("sums.bc"), "for (i = 0; i < 1000; i++) s += i ^ 3 / 7\ns\n")?;
+        Ok(["/usr/bin/bc", "sums.bc"].map(str::to_owned).to_vec())
+    };
+    with_log("travel-long", command, &["--interval", "100k"], |tools, log| moves_agree(tools, log, LONG))
+}
+
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn ten_thousand_moves_through_four_threads() -> Result<()> {
+    let command = |workshop: &Workshop| {
+        let programs = programs()?;
+        let program = programs.iter().find(|program| program.name == "kernel_fft").context("no such program")?;
+        let binary = program.build("O1", &workshop.path)?;
+        Ok(vec![binary.to_string_lossy().into_owned(), "4".to_owned(), "64".to_owned()])
+    };
+    with_log("travel-long-threads", command, &["--interval", "50k"], |tools, log| {
+        let pid = log.processes()?.last().context("no process")?.0;
+        let threads = log.threads().filter(|thread| thread.pid == pid).count();
+        ensure!(threads >= 4, "{threads} threads");
+        moves_agree(tools, log, LONG)
+    })
 }
 
 #[test]
