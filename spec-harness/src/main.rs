@@ -6,6 +6,7 @@ mod machine;
 mod measure;
 mod spec;
 mod table;
+mod travel;
 mod way;
 mod workloads;
 
@@ -31,7 +32,8 @@ use workloads::{Inputs, workloads};
     spec-harness --quick                         small inputs, one run each\n  \
     spec-harness --only gzip --only bzip2        workloads with one of these in their name\n  \
     spec-harness --group single --markdown       a table\n  \
-    spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n\n\
+    spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n  \
+    spec-harness --time-travel --quick           how fast one moves through recordings\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
     /// A look in three minutes: small inputs, one run of each unless --runs says otherwise, and the group programs only
@@ -41,7 +43,7 @@ struct Cli {
     /// Runs of each kind [default: 3]
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
-    /// Only workloads whose names contain this
+    /// Only workloads whose names contain this; with --time-travel, that are named so
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Only this list: single, programs, start, parallel, sharing or spec
@@ -63,6 +65,11 @@ struct Cli {
     /// With --growth: with what it grows [default: all of them]
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',', requires = "growth")]
     growth_of: Vec<Growth>,
+    /// Instead, measure time travel: in recordings of some 10 billion instructions (--quick: 0.3 billion, gzip-long: what 300 MB
+    /// take), how long one waits for the debugger, to go somewhere, to step both ways, for the last write of a byte, and what the
+    /// index and merged replay cost; and gdb's `record full` beside it (record-full)
+    #[arg(long, conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only"])]
+    time_travel: bool,
     /// Only run natively, to see how long the workloads take
     #[arg(long)]
     native_only: bool,
@@ -94,6 +101,9 @@ fn run(cli: &Cli) -> Result<bool> {
     ensure!(runs > 0, "--runs must be at least 1");
     if let Some(folder) = &cli.growth {
         return Ok(growth::run(folder, &cli.growth_of, cli.quick, runs)? == 0);
+    }
+    if cli.time_travel {
+        return time_travel(cli, runs);
     }
     let threads: &[u32] = match (&cli.threads[..], cli.quick) {
         ([], true) => &[2],
@@ -161,6 +171,63 @@ fn run(cli: &Cli) -> Result<bool> {
     }
     if failed > 0 {
         eprintln!("{failed} of {} workloads could not be measured", chosen.len());
+    }
+    Ok(failed == 0)
+}
+
+/// Measures time travel; true if all went well.
+fn time_travel(cli: &Cli, runs: usize) -> Result<bool> {
+    let (chosen, with_peers) = travel::chosen(&cli.only, cli.quick)?;
+    let mut out = std::io::stdout().lock();
+    if cli.list {
+        let names = chosen.iter().map(travel::Workload::name).chain(with_peers.then_some(travel::peer::NAME));
+        for name in names {
+            writeln!(out, "{name}")?;
+        }
+        return Ok(true);
+    }
+    let plan = travel::Plan { is_quick: cli.quick, runs };
+    let (mut columns, mut peers, mut failed) = (Vec::new(), None, 0);
+    for workload in &chosen {
+        eprintln!("{} ...", workload.name());
+        match travel::measure(workload, plan) {
+            Ok(column) => columns.push(column),
+            Err(e) => {
+                failed += 1;
+                eprintln!("{}: NOT MEASURED: {e:#}", workload.name());
+            }
+        }
+    }
+    if with_peers {
+        eprintln!("{} ...", travel::peer::NAME);
+        match travel::peer::measure(cli.quick) {
+            Ok(measured) => peers = Some(measured),
+            Err(e) => {
+                failed += 1;
+                eprintln!("{}: NOT MEASURED: {e:#}", travel::peer::NAME);
+            }
+        }
+    }
+    if let Some(path) = &cli.json {
+        let figures = serde_json::json!({
+            "machine": Machine::here(), "quick": cli.quick, "runs": runs, "positions": plan.positions(), "workloads": columns,
+            "peers": peers,
+        });
+        std::fs::write(path, serde_json::to_vec_pretty(&figures)?)?;
+    }
+    let style = if cli.markdown { Style::Markdown } else { Style::Text };
+    if !columns.is_empty() {
+        if !cli.markdown {
+            writeln!(out, "\n{}", travel::table::caption(plan.positions()))?;
+        }
+        write!(out, "{}", travel::table::table(&columns, style))?;
+    }
+    if let Some(peers) = &peers {
+        write!(out, "\n{}", travel::table::peers(peers, style))?;
+    }
+    failed += columns.iter().map(|column| column.failed).sum::<usize>();
+    if failed > 0 {
+        eprintln!("{failed} workloads or figures could not be measured");
     }
     Ok(failed == 0)
 }

@@ -88,9 +88,17 @@ pub struct Plan {
 
 /// What a run left behind that must be the same natively and recorded.
 #[derive(PartialEq, Eq)]
-struct Outcome {
-    status: String,
+pub struct Outcome {
+    /// How it ended, in words.
+    pub status: String,
     output: u64,
+}
+
+impl Outcome {
+    /// Whether it ended with 0.
+    pub fn is_success(&self) -> bool {
+        self.status == "exit status: 0"
+    }
 }
 
 /// Runs a workload in all ways of the plan in turn, `plan.runs` times, and takes the medians.
@@ -128,7 +136,7 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
                 Way::Record => {
                     ensure!(outcome == *expected, "status or output differ from native ({})", outcome.status)
                 }
-                Way::Replay | Way::ReplayTwo if outcome.status != "exit status: 0" => {
+                Way::Replay | Way::ReplayTwo if !outcome.is_success() => {
                     let said = fs::read_to_string(workshop.path.join("stderr")).unwrap_or_default();
                     bail!("replay: {}\n{said}", outcome.status);
                 }
@@ -170,8 +178,11 @@ fn recorded(job: &Job, log: &Path, workload: &Workload, plan: &Plan) -> Result<C
     job.recorded(log, &options)
 }
 
-/// Runs a command with its output in files of `folder`.
-fn timed(mut command: Command, folder: &Path) -> Result<(Cost, Outcome)> {
+/// Runs a command with its output in the files `stdout` and `stderr` of `folder`.
+///
+/// # Errors
+/// It cannot be started.
+pub fn timed(mut command: Command, folder: &Path) -> Result<(Cost, Outcome)> {
     let [out, err] = ["stdout", "stderr"].map(|name| folder.join(name));
     command.stdout(File::create(&out)?).stderr(File::create(&err)?);
     let start = Instant::now();
@@ -212,7 +223,11 @@ fn median(costs: Vec<Cost>) -> Cost {
     Cost { cpu: of(|c| c.cpu), wall: of(|c| c.wall), memory: of(|c| c.memory as f64) as u64 }
 }
 
-fn log_size(log: &Path) -> Result<LogSize> {
+/// What `bugnet info` says of a log.
+///
+/// # Errors
+/// It says something else.
+pub fn log_size(log: &Path) -> Result<LogSize> {
     let info: serde_json::Value = serde_json::from_slice(&must_pass(&["info", "--json"], log)?.stdout)?;
     let number = |value: &serde_json::Value, what: &str| {
         value.as_u64().with_context(|| format!("`bugnet info --json` does not tell {what}"))

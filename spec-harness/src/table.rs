@@ -97,7 +97,9 @@ const PEERS: [Column; 11] = [
     },
 ];
 
-fn factor(ratio: Option<f64>) -> String {
+/// A ratio, in no more digits than it deserves; `-` if there is none.
+#[must_use]
+pub fn factor(ratio: Option<f64>) -> String {
     match ratio {
         None => "-".to_owned(),
         Some(ratio) if ratio < 100.0 => format!("{ratio:.1}x"),
@@ -123,7 +125,9 @@ fn per_million(row: &Row, count: u64) -> String {
     }
 }
 
-fn count(n: u64) -> String {
+/// A number of instructions; `-` if it is none.
+#[must_use]
+pub fn count(n: u64) -> String {
     match n {
         0 => "-".to_owned(),
         1..1_000_000 => format!("{:.1} k", n as f64 / 1e3),
@@ -132,7 +136,9 @@ fn count(n: u64) -> String {
     }
 }
 
-fn size(bytes: f64) -> String {
+/// Bytes.
+#[must_use]
+pub fn size(bytes: f64) -> String {
     match bytes {
         b if b < 1e3 => format!("{b:.0} B"),
         b if b < 1e6 => format!("{:.1} kB", b / 1e3),
@@ -170,8 +176,15 @@ pub fn table(rows: &[Row], peers: bool, style: Style) -> String {
             lines.push(mean_line(columns, group));
         }
     }
+    self::lines(&lines, style)
+}
+
+/// Lines of cells as a table; the first has the headings.
+#[must_use]
+pub fn lines(lines: &[Vec<String>], style: Style) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut out = String::new();
     for (number, line) in lines.iter().enumerate() {
         let padded = |column: usize| match column {
@@ -186,7 +199,7 @@ pub fn table(rows: &[Row], peers: bool, style: Style) -> String {
             Style::Markdown => {
                 let _ = writeln!(out, "| {} |", padded.join(" | "));
                 if number == 0 {
-                    let _ = writeln!(out, "|---|{}", "---:|".repeat(columns.len() - 1));
+                    let _ = writeln!(out, "|---|{}", "---:|".repeat(columns.saturating_sub(1)));
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The ways in which a workload is run.
 
 use anyhow::{Context, Result};
+use bugnet_replay::tools::{LIB_VARIABLE, Tool, Tools};
 use bugnet_tests::bugnet::binary;
 use bugnet_tests::programs::compile;
 use serde::Serialize;
@@ -152,12 +153,17 @@ fn under_dynamorio(command: Vec<String>) -> Vec<String> {
     out
 }
 
+/// What the measured bugnet replays with.
+///
+/// # Errors
+/// bugnet is not built.
+pub fn tools() -> Result<Tools> {
+    Ok(Tools::locate_for(&binary()?, std::env::var_os(LIB_VARIABLE))?)
+}
+
 /// `libdynamorio.so` of the measured bugnet.
 fn library() -> Result<PathBuf> {
-    let program = binary()?;
-    let tools =
-        bugnet_replay::tools::Tools::locate_for(&program, std::env::var_os(bugnet_replay::tools::LIB_VARIABLE))?;
-    tools.path(bugnet_replay::tools::Tool::DynamoRio).context("DynamoRIO")
+    tools()?.path(Tool::DynamoRio).context("DynamoRIO")
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-debugger", &["bugnet-format", "bugnet-replay"]),
     ("bugnet", &["bugnet-debugger", "bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"]),
     ("bugnet-tests", &["bugnet-format", "bugnet-replay"]),
-    ("spec-harness", &["bugnet-replay", "bugnet-tests"]),
+    ("spec-harness", &["bugnet-format", "bugnet-replay", "bugnet-tests"]),
 ];
 
 /// Crates of other people that reach DynamoRIO, and the only crates of ours that may depend on them.
