@@ -105,7 +105,8 @@ pub fn factor(ratio: Option<f64>) -> String {
         Some(ratio) if ratio < 100.0 => format!("{ratio:.1}x"),
         Some(ratio) if ratio < 1000.0 => format!("{ratio:.0}x"),
         Some(ratio) if ratio < 10_000.0 => format!("{:.0}00x", ratio / 100.0),
-        Some(ratio) => format!("{:.0},000x", ratio / 1000.0),
+        Some(ratio) if ratio < 999_500.0 => format!("{:.0},000x", ratio / 1000.0),
+        Some(ratio) => format!("{:.1} million x", ratio / 1e6),
     }
 }
 
@@ -270,6 +271,13 @@ mod tests {
             ]
         );
         assert_eq!(cells[4], ["single: geometric mean", "-", "4.0x", "4.0x", "2.0x", "2.0x", "2.0x", "4.0x"]);
+    }
+
+    #[test]
+    fn digits_of_ratios() {
+        let shown = [2.04, 123.4, 1234.0, 51_234.0, 1_622_000.0].map(|ratio| factor(Some(ratio)));
+        assert_eq!(shown, ["2.0x", "123x", "1200x", "51,000x", "1.6 million x"]);
+        assert_eq!(factor(None), "-");
     }
 
     #[test]

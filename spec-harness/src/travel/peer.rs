@@ -14,7 +14,7 @@ use std::process::Command;
 /// Its name for `--only`.
 pub const NAME: &str = "record-full";
 
-/// Rounds for gdb, of 13 instructions or so each: about a million of instructions, and a tenth of that for a look.
+/// Rounds for gdb, of 21 instructions each: about two million instructions, and a tenth of that for a look.
 const FEW: [u64; 2] = [10_000, 100_000];
 /// Rounds natively and for bugnet.
 const MANY: [u64; 2] = [20_000_000, 200_000_000];
@@ -26,7 +26,7 @@ const STEPS: usize = 20;
 pub struct Pace {
     /// Instructions between the program's two breakpoints.
     pub instructions: u64,
-    /// CPU time of recording, relative to native; of gdb, the elapsed time, of which it computes all the while.
+    /// CPU time of recording, relative to native; of gdb, its own.
     pub slowdown: f64,
     /// The median of steps back by one instruction, in seconds.
     pub step_back: f64,
@@ -123,7 +123,9 @@ fn record_full(program: &Path, rounds: u64, native: f64) -> Result<Pace> {
     }
     breakpoint_hit(&mut gdb, "-exec-run", "begin")?;
     gdb.console("record full")?;
-    let recording = breakpoint_hit(&mut gdb, "-exec-continue", "finish")?;
+    let before = used(&mut gdb)?;
+    breakpoint_hit(&mut gdb, "-exec-continue", "finish")?;
+    let recording = used(&mut gdb)? - before;
     let said = gdb.console("info record")?.text;
     let number = said.split_once("Highest recorded instruction number is ").and_then(|(_, rest)| rest.split_once('.'));
     let instructions: u64 = number.with_context(|| said.clone())?.0.parse()?;
@@ -134,6 +136,12 @@ fn record_full(program: &Path, rounds: u64, native: f64) -> Result<Pace> {
     gdb.end()?;
     let back = answer.seconds * 1e6 / (instructions - STEPS as u64) as f64;
     Ok(Pace { instructions, slowdown: recording / native, step_back, back })
+}
+
+/// CPU time that gdb has used, in seconds.
+fn used(gdb: &mut Gdb) -> Result<f64> {
+    let said = gdb.console("python import time; print(time.process_time())")?.text;
+    said.trim().parse().with_context(|| format!("gdb's CPU time: {said}"))
 }
 
 /// Whether rr could be beside them.
