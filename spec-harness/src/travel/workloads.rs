@@ -25,7 +25,7 @@ const GZIP: &[&str] = &["/bin/gzip", "-9nc", "text"];
 
 /// All, in the order of the table.
 pub const WORKLOADS: [Workload; 5] = [
-    workload(program("gzip", "gzip", GZIP, [720 << 10, 24 << 20], text)),
+    workload(program("gzip", "gzip", GZIP, [720 << 10, 22 << 20], text)),
     workload(program(
         "python3",
         "python3-minimal",
@@ -45,7 +45,7 @@ pub const WORKLOADS: [Workload; 5] = [
             "pigz-4",
             "pigz",
             &["/usr/bin/pigz", "-p", "{t}", "-b", "128", "-nc", "text"],
-            [1 << 20, 36 << 20],
+            [1 << 20, 34 << 20],
             text,
         ))
     },
