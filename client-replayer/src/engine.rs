@@ -9,7 +9,7 @@ mod package;
 mod serve;
 
 use crate::code::Code;
-use crate::compare::Compare;
+use crate::compare::{Compare, Patches};
 use crate::conditions::Watching;
 use crate::context::Context;
 use crate::counter::COUNTER;
@@ -153,10 +153,18 @@ pub struct Engine {
     pub counts: Counts,
     /// Whether the log of a thread was cut off.
     cut_off: bool,
+    /// Whether the client was called at each access in the last run.
+    observed: bool,
     /// Why execution cannot go on, once it cannot.
     over: Option<Stop>,
     /// What is compared, if that was asked for.
     pub compare: Option<Box<Compare>>,
+    /// What is put into memory beside what records say, in place of comparing.
+    pub patches: Option<Box<Patches>>,
+    /// Whether nothing has been run of the package.
+    pub is_new: bool,
+    /// Whether all blocks call the client where reads have to be compared.
+    pub blocks_compare: bool,
     /// Which code was executed, where that is kept track of.
     pub executed: Executed,
     /// What [`Self::code`] was copied to for a block that DynamoRIO makes.
@@ -198,8 +206,12 @@ impl Engine {
             output: false,
             counts: Counts::default(),
             cut_off: false,
+            observed: false,
             over: None,
             compare: None,
+            patches: None,
+            is_new: true,
+            blocks_compare: false,
             executed: Executed::default(),
             copy: Vec::new(),
         }
@@ -369,6 +381,8 @@ impl Engine {
                     return Err(divergence(damage));
                 }
                 (context.over, self.cut_off) = (true, true);
+            } else if self.apply_patches()? {
+                // And whatever else is due.
             } else if is_target {
                 return Err(Stop::Reached.into());
             } else if !self.take_code_early()? {
@@ -474,7 +488,8 @@ impl Engine {
             _ => u64::MAX,
         };
         let stop = self.watching.stop.filter(|(thread, _)| *thread == self.running).map_or(u64::MAX, |(_, at)| at);
-        self.due = next.min(target).min(stop).min(self.until).min(position.saturating_add(MAX_LEFT));
+        let patch = self.patches.as_ref().map_or(u64::MAX, |patches| patches.next_at(self.running));
+        self.due = next.min(patch).min(target).min(stop).min(self.until).min(position.saturating_add(MAX_LEFT));
         self.stub.shared().left = self.due - position;
     }
 

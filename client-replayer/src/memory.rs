@@ -345,12 +345,12 @@ impl Memory {
     }
 
     /// Something is about to be executed. Where it is kept track of which bytes are known, the code cache marks accesses if it can and
-    /// `may`; that is decided before there is a block.
+    /// `may`; that is decided once.
     pub fn runs(&mut self, may: bool) {
         if self.touched.is_none() {
             return;
         }
-        if !std::mem::replace(&mut self.decided, true) && may {
+        if may && !std::mem::replace(&mut self.decided, true) {
             self.mark_otherwise();
         }
         if let Some(touched) = &mut self.touched {

@@ -6,6 +6,7 @@
 //! [`Response::Output`] and [`Response::Ran`], of which any number may come before the answer to a
 //! [`Request::RunTo`].
 
+use crate::patch::Patch;
 use crate::record::OutputStream;
 use crate::regs::RegisterFile;
 use crate::types::CodeSeq;
@@ -192,8 +193,23 @@ pub enum Request {
         len: u64,
     },
     /// Compare what each thread reads with the memory of all threads, from the start on: answered by [`Response::Ready`],
-    /// and allowed before the first [`Request::RunTo`] only; it goes for packages that follow, too. Such a replay is slow.
+    /// and allowed before the package's first [`Request::RunTo`] only. Such a replay is slow.
     Compare,
+    /// The patches that were found by comparing up to here: answered by [`Response::Patches`].
+    Patches {
+        /// Without so many, which come first.
+        from: u64,
+    },
+    /// Put these patches into memory where they belong, behind those of earlier such requests, instead of comparing; answered by
+    /// [`Response::Ready`]. Allowed before the package's first [`Request::RunTo`], or where it was compared up to here; what belongs to
+    /// instructions that have been executed is left out then.
+    Patch {
+        /// In the order in which they are needed, at most [`crate::patch::MAX_PATCHES`].
+        patches: Vec<Patch>,
+        /// With these, all are there up to the moment when all threads together have executed so many instructions of the package;
+        /// `u64::MAX`: up to the end. No run may go beyond it.
+        until: u64,
+    },
     /// What was compared so far: answered by [`Response::Compared`].
     Compared,
     /// Watch a piece of code from the interval's start on: answered by [`Response::Watching`], and allowed before the
@@ -445,6 +461,9 @@ pub enum Response {
     },
     /// Answer to [`Request::Compared`].
     Compared(Box<Comparison>),
+    /// Answer to [`Request::Patches`]: the next ones, at most [`crate::patch::MAX_PATCHES`], and none if there are no more; nothing if there
+    /// are more than anybody keeps.
+    Patches(Option<Vec<Patch>>),
     /// What was asked for is not possible, for this reason; everything is as it was.
     Refused(String),
     /// Answer to [`Request::ReadMemory`]: the bytes from the address up to the first that replay has no page for.

@@ -5,9 +5,11 @@
 //! (`u32`), the identity of what it is about (`u128`), offset, length and checksum of the directory, checksum of the header up to
 //! there (`u64` each). Blocks and the directory are each compressed (zstd) and named by offset, length and checksum (XXH3) of what is
 //! in the file. The directory is a [`Directory`] and leads to an [`EpochTable`] for each epoch, both as [postcard]; a table leads to the
-//! contents of pages: [`KNOWN`] bytes with a bit for each byte that is known, and a page, zero where it is not.
+//! contents of pages: [`KNOWN`] bytes with a bit for each byte that is known, and a page, zero where it is not; and, where there are
+//! several threads, to their [`Patch`]es, as [postcard].
 
 use crate::error::{FormatError, Result};
+use crate::patch::{MOST_ROOM, Patch};
 use crate::types::Addr;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -21,7 +23,7 @@ use zstd::bulk::Compressor;
 /// First bytes of an index.
 const MAGIC: [u8; 8] = *b"BUGNETIX";
 /// Version of the format, also of what the tables mean.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the header.
 const HEADER: usize = 64;
 /// Bytes of the bits for the known bytes of a page.
@@ -62,6 +64,8 @@ pub struct EpochTable {
     pub signals: bool,
     /// Whether it could not be replayed: anything may have happened.
     pub is_unknown: bool,
+    /// With several threads, the patches of a replay that does not compare what each reads. Nothing if there are too many.
+    pub patches: Option<Block>,
 }
 
 /// A page in an epoch. Bits of `u64` are its 64 lines of 64 bytes, the first one lowest.
@@ -133,6 +137,14 @@ impl Packed {
             };
             compressor.compress(bytes).map(Self)
         })
+    }
+
+    /// The patches of an epoch.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn patches(patches: &[Patch]) -> io::Result<Self> {
+        Self::of(&postcard::to_allocvec(patches).map_err(io::Error::other)?)
     }
 
     /// The contents of a page.
@@ -279,6 +291,20 @@ impl IndexReader {
             *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         }
         Ok(content)
+    }
+
+    /// The patches of an epoch.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub fn patches(&self, block: Block) -> Result<Vec<Patch>> {
+        let patches: Vec<Patch> = self.decode(block)?;
+        let room: usize = patches.iter().map(Patch::room).sum();
+        if patches.iter().all(Patch::is_sound) && room <= 2 * MOST_ROOM {
+            Ok(patches)
+        } else {
+            Err(self.damaged(block, "patches that make no sense"))
+        }
     }
 
     fn damaged(&self, block: Block, why: impl Into<String>) -> FormatError {

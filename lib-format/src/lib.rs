@@ -35,6 +35,7 @@ pub mod hash;
 pub mod index;
 pub mod pack;
 pub mod package;
+pub mod patch;
 pub mod process;
 pub mod record;
 pub mod regs;

@@ -45,6 +45,7 @@ pub mod merged;
 pub mod order;
 pub mod output;
 mod package;
+mod patches;
 mod pool;
 mod process;
 pub mod session;

@@ -5,6 +5,7 @@ mod places;
 use crate::error::Result;
 use crate::log::Log;
 use crate::order::{OrderedThread, Window};
+use crate::patches;
 use crate::process::Process;
 use crate::stretch::Stretch;
 use crate::tools::Tools;
@@ -160,11 +161,7 @@ struct Failure {
 
 /// Runs all threads to their ends, and compares what each of them reads.
 fn run(process: &mut Process) -> Result<Run> {
-    process.send(&Request::Compare)?;
-    match process.receive()? {
-        Response::Ready => {}
-        other => return Err(process.unexpected(&other)),
-    }
+    patches::compare(process)?;
     process.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: false })?;
     let (executed, failure) = match process.receive()? {
         Response::Stopped { stop: Stop::Divergence { what, expected }, thread, at, regs, counts, .. } => {

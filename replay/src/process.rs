@@ -6,6 +6,7 @@
 use crate::error::{ReplayError, Result};
 use crate::log::IntervalId;
 use crate::package::Package;
+use crate::patches::Merging;
 use crate::starter;
 use crate::tools::{Tool, Tools};
 use bugnet_format::control::{self, ByteState, CONTROL_FD, MAX_READ, PACKAGE_FD, Request, Response};
@@ -47,6 +48,8 @@ pub(crate) struct Process {
     limit: Option<Duration>,
     /// When it got this one.
     since: Instant,
+    /// With several threads, how it knows what each reads.
+    pub merging: Merging,
 }
 
 impl Process {
@@ -77,7 +80,8 @@ impl Process {
         close_others_on_exec(&mut command);
         let child = starter::start(command).map_err(ReplayError::system(format!("start {}", host.display())))?;
         let (limit, since) = (tools.time_limit, Instant::now());
-        let mut process = Self { interval, intervals: 1, child: Some(child), socket, stderr, limit, since };
+        let merging = Merging::Undecided;
+        let mut process = Self { interval, intervals: 1, child: Some(child), socket, stderr, limit, since, merging };
         match process.receive()? {
             Response::Ready => Ok(process),
             other => Err(process.unexpected(&other)),
@@ -89,11 +93,16 @@ impl Process {
         self.intervals < MAX_INTERVALS
     }
 
+    /// Whether it will do where patches reach far enough, or where they do not.
+    pub fn suits(&self, reach: bool) -> bool {
+        reach || !matches!(self.merging, Merging::Patched { .. })
+    }
+
     /// Gives it another interval of the same process, whose package lacks the code pages that it has.
     pub fn next(&mut self, interval: IntervalId, package: &[&[u8]]) -> Result<()> {
         self.interval = interval;
         self.intervals += 1;
-        self.since = Instant::now();
+        (self.since, self.merging) = (Instant::now(), Merging::Undecided);
         self.send(&Request::Next { len: package.iter().map(|part| part.len() as u64).sum() })?;
         for part in package {
             self.socket.write_all(part).map_err(|e| self.lost(&e))?;
@@ -120,7 +129,8 @@ impl Process {
             other => return Err(self.unexpected(&other)),
         }
         let (interval, limit, since) = (self.interval, self.limit, Instant::now());
-        let mut copy = Self { interval, intervals: 1, child: None, socket, stderr, limit, since };
+        let merging = self.merging;
+        let mut copy = Self { interval, intervals: 1, child: None, socket, stderr, limit, since, merging };
         match copy.receive()? {
             Response::Ready => Ok(copy),
             other => Err(copy.unexpected(&other)),
@@ -228,6 +238,7 @@ impl Process {
             Response::Forked => "Forked",
             Response::Registers { .. } => "Registers",
             Response::Compared(_) => "Compared",
+            Response::Patches(_) => "Patches",
             Response::Refused(_) => "Refused",
             Response::Known { .. } => "Known",
             Response::Left { .. } => "Left",

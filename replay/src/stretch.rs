@@ -4,10 +4,10 @@ use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
 use crate::order::{Threads, Window, schedule, unknown_from};
 use crate::package::PackageWriter;
+use crate::patches;
 use crate::process::Process;
 use crate::tools::Tools;
 use crate::window::Used;
-use bugnet_format::control::{Request, Response};
 use bugnet_format::package::{self, IntervalOutline, Outline, Segment};
 use bugnet_format::types::{CodeSeq, ProcessId};
 use std::io::Write;
@@ -25,8 +25,8 @@ pub(crate) struct Tracked {
     window: u64,
     /// What the stretches use of the address space that it has had.
     used: Used,
-    /// Whether it compares what threads read.
-    compares: bool,
+    /// Whether it has had stretches of several threads.
+    several: bool,
 }
 
 /// A stretch of a process's execution.
@@ -82,14 +82,14 @@ impl Stretch {
     }
 
     /// The same with a process that keeps track of what is known: one that is done with another stretch, if there is one and it will
-    /// do. It has the code already, in the code cache, too.
+    /// do. It has the code already, in the code cache, too. With several threads, it has to be told how to know what they read.
     ///
     /// # Errors
     /// As for [`Self::start`].
     pub fn track(&self, tools: &Tools, log: &Log, before: Option<Tracked>) -> Result<Tracked> {
-        let compares = self.threads.threads.len() > 1;
+        let several = self.threads.threads.len() > 1;
         let mut used = self.used.clone();
-        if let Some(mut before) = before.filter(|before| before.pid == self.pid && before.compares == compares) {
+        if let Some(mut before) = before.filter(|before| before.pid == self.pid && before.several == several) {
             // A window that nothing pointed into for long is one that the next stretches leave free, too.
             used = used.and(&before.used);
             if before.process.is_fresh() && self.used.leaves(before.window) && self.stream() <= MOST_HANDED_ON {
@@ -107,15 +107,20 @@ impl Stretch {
         };
         let mut process = self.start_at(tools, log, window)?;
         process.track()?;
-        if compares {
-            // What one thread finds in memory need not be what another one left there: the kernel may have written between them.
-            process.send(&Request::Compare)?;
-            match process.receive()? {
-                Response::Ready => {}
-                other => return Err(process.unexpected(&other)),
-            }
+        Ok(Tracked { process, pid: self.pid, window, used, several })
+    }
+
+    /// The same with a process that, with several threads, compares what they read: what one finds in memory need not be what another one
+    /// left there, since the kernel may have written between them.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn compare(&self, tools: &Tools, log: &Log, before: Option<Tracked>) -> Result<Tracked> {
+        let mut tracked = self.track(tools, log, before)?;
+        if tracked.several {
+            patches::compare(&mut tracked.process)?;
         }
-        Ok(Tracked { process, pid: self.pid, window, used, compares })
+        Ok(tracked)
     }
 
     /// The first interval of its first thread.

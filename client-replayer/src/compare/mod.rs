@@ -14,16 +14,19 @@
 //! - `system`: what system calls may have changed
 //! - `requests`: what the kernel may have changed later, because it was asked to
 //! - `robust`: what it changes when a thread ends
+//! - `patches`: what was found, so that another replay need not compare
 
 mod notes;
 pub(crate) mod origin;
 mod pages;
+mod patches;
 mod picture;
 mod requests;
 mod robust;
 pub(crate) mod system;
 
 pub use origin::MAX_THREADS;
+pub use patches::Patches;
 
 use crate::accesses::Accesses;
 use crate::code::Code;
@@ -80,6 +83,20 @@ pub struct Compare {
     /// Position of the instruction whose accesses these are.
     accessed_at: u64,
     found: Comparison,
+    /// What another replay needs to find the same.
+    pub patches: patches::Found,
+    /// What `LOAD`s of an instruction have brought that memory did not have, and the thread and position of the instruction.
+    brought: Vec<Brought>,
+    brought_at: (usize, u64),
+    /// The thread and position of the instruction that was looked at last without being executed.
+    looked_at: Option<(usize, u64)>,
+}
+
+/// A value that a record has brought: address, length, and where it comes from.
+struct Brought {
+    addr: u64,
+    len: u64,
+    worst: (Origin, u64),
 }
 
 impl Compare {
@@ -104,6 +121,10 @@ impl Compare {
                 counts: CompareCounts { segments: 1, ..CompareCounts::default() },
                 conflicts: Vec::new(),
             },
+            patches: patches::Found::default(),
+            brought: Vec::new(),
+            brought_at: (0, 0),
+            looked_at: None,
         }
     }
 
@@ -120,6 +141,34 @@ impl Compare {
     /// Records put these bytes into a thread's picture.
     pub fn put(&mut self, code: &Code, thread: usize, addr: u64, bytes: &[u8]) {
         self.threads[thread].picture.write(code, addr, bytes);
+    }
+
+    /// A `LOAD` puts this value into a thread's picture, for its next instruction, behind `at` others. It is about to be put into
+    /// memory.
+    pub fn load(
+        &mut self,
+        memory: &mut Memory,
+        code: &Code,
+        (thread, at): (usize, u64),
+        addr: u64,
+        bytes: &[u8],
+    ) -> Result<(), MemoryError> {
+        self.threads[thread].picture.write(code, addr, bytes);
+        memory.ensure_readable(addr, bytes.len() as u64)?;
+        // SAFETY: the bytes are the recorded program's, were just made readable, and nobody writes meanwhile.
+        let found = unsafe { std::slice::from_raw_parts(addr as *const u8, bytes.len()) };
+        if same(bytes, found) {
+            self.found.counts.explained += 1;
+            return Ok(());
+        }
+        if self.brought_at != (thread, at) {
+            self.brought.clear();
+            self.brought_at = (thread, at);
+        }
+        if let Some(worst) = self.judge(memory, (thread, at), addr, bytes, found) {
+            self.brought.push(Brought { addr, len: bytes.len() as u64, worst });
+        }
+        Ok(())
     }
 
     /// A version of a page of code is about to be put into memory. It was taken while other threads may have been writing there,
@@ -158,7 +207,25 @@ impl Compare {
         for &(addr, len) in &self.accesses.writes {
             memory.ensure_writable(addr, len)?;
         }
+        self.brought.clear();
         Ok(())
+    }
+
+    /// As [`Self::access`], but the instruction is not going to be executed now.
+    pub fn look(
+        &mut self,
+        memory: &mut Memory,
+        code: &Code,
+        instruction: (&Instruction, &[u8]),
+        regs: &impl Registers,
+        (thread, at): (usize, u64),
+    ) -> Result<(), AccessError> {
+        let reads = self.found.counts.reads;
+        let looked = self.access(memory, code, instruction, regs, (thread, at));
+        self.found.counts.reads = reads;
+        self.accesses = Accesses::default();
+        self.looked_at = looked.is_ok().then_some((thread, at));
+        looked
     }
 
     /// Compares memory with what the thread read there, and gives it that.
@@ -172,6 +239,10 @@ impl Compare {
     ) -> Result<(), MemoryError> {
         self.found.counts.reads += 1;
         let mut worst: Option<(Origin, u64)> = None;
+        if !self.brought.is_empty() && self.brought_at == (thread, at) {
+            let of_this = |brought: &&Brought| brought.addr < addr + len && addr < brought.addr + brought.len;
+            worst = self.brought.iter().filter(of_this).map(|brought| brought.worst).max_by_key(|(origin, _)| *origin);
+        }
         for (page, range) in pieces(addr, len) {
             let start = page + range.start as u64;
             memory.ensure_readable(start, range.len() as u64)?;
@@ -181,33 +252,10 @@ impl Compare {
             if same(recorded, found) {
                 continue;
             }
-            let recorded = &recorded.to_vec();
-            self.find_given_up(memory, start, recorded, found);
-            for (i, _) in recorded.iter().zip(found).enumerate().filter(|(_, (a, b))| a != b) {
-                let origin = self.origins.of(start + i as u64, thread);
-                if worst.is_none_or(|(other, _)| other < origin) {
-                    worst = Some((origin, start + i as u64));
-                }
-            }
-            if let Some((Origin::Thread { writer, at: writer_at }, addr)) = worst
-                && at < self.threads[thread].unknown_from
-                && addr >= start
-                && self.found.conflicts.len() < MAX_CONFLICTS
-            {
-                let from = (addr - start) as usize;
-                let piece = |bytes: &[u8]| bytes[from..].iter().copied().take(SHOWN).collect();
-                let (recorded, found) = (piece(recorded), piece(found));
-                self.found.conflicts.push(Conflict {
-                    reader: thread,
-                    reader_at: at,
-                    addr,
-                    recorded,
-                    found,
-                    writer,
-                    writer_at,
-                });
-            }
-            memory.write(start, recorded)?;
+            let (recorded, found) = (&recorded.to_vec(), &found.to_vec());
+            let origin = self.judge(memory, (thread, at), start, recorded, found);
+            worst = worst.into_iter().chain(origin).max_by_key(|(origin, _)| *origin);
+            self.patches.apply(memory, (thread, at), start, found, recorded)?;
         }
         let counts = &mut self.found.counts;
         match worst.map(|(origin, _)| origin) {
@@ -219,6 +267,43 @@ impl Compare {
             Some(Origin::Thread { .. }) => counts.conflicts += 1,
         }
         Ok(())
+    }
+
+    /// Where the bytes can come from that a thread has read and memory does not have: the origin that explains least, and an address.
+    fn judge(
+        &mut self,
+        memory: &Memory,
+        (thread, at): (usize, u64),
+        start: u64,
+        recorded: &[u8],
+        found: &[u8],
+    ) -> Option<(Origin, u64)> {
+        self.find_given_up(memory, start, recorded, found);
+        let mut worst: Option<(Origin, u64)> = None;
+        for (i, _) in recorded.iter().zip(found).enumerate().filter(|(_, (a, b))| a != b) {
+            let origin = self.origins.of(start + i as u64, thread);
+            if worst.is_none_or(|(other, _)| other < origin) {
+                worst = Some((origin, start + i as u64));
+            }
+        }
+        if let Some((Origin::Thread { writer, at: writer_at }, addr)) = worst
+            && at < self.threads[thread].unknown_from
+            && self.found.conflicts.len() < MAX_CONFLICTS
+        {
+            let from = (addr - start) as usize;
+            let piece = |bytes: &[u8]| bytes[from..].iter().copied().take(SHOWN).collect();
+            let (recorded, found) = (piece(recorded), piece(found));
+            self.found.conflicts.push(Conflict {
+                reader: thread,
+                reader_at: at,
+                addr,
+                recorded,
+                found,
+                writer,
+                writer_at,
+            });
+        }
+        worst
     }
 
     /// Robust futexes among these bytes that the kernel has given up for a thread that ended.

@@ -51,9 +51,7 @@ impl Engine {
     /// A `LOAD` record comes, with a value for this memory.
     pub(crate) fn note_load(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Trouble> {
         let Some(compare) = &mut self.compare else { return Ok(()) };
-        let len = bytes.len() as u64;
-        self.memory.ensure_readable(addr, len)?;
-        compare.found.counts.explained += u64::from(self.memory.read(addr, len) == bytes);
+        compare.load(&mut self.memory, &self.code, (self.running, self.position), addr, bytes)?;
         Ok(())
     }
 

@@ -161,13 +161,18 @@ impl Engine {
 
     #[inline]
     fn put_load(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Trouble> {
+        if self.watching.has_ranges() {
+            self.meet_bytes(addr, bytes);
+        }
         if self.compare.is_some() {
             self.note_load(addr, bytes)?;
         }
-        self.put(addr, bytes)
+        self.memory.write(addr, bytes)?;
+        Ok(())
     }
 
-    /// The thread finds these bytes in memory: what reads are compared with, if they are compared; else memory.
+    /// A `MEMORY` record: the thread finds these bytes in memory, at once or later. With others on the same memory, that is what
+    /// it knows, not what they would find.
     #[inline]
     pub fn put(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Trouble> {
         if self.watching.has_ranges() {
@@ -175,6 +180,7 @@ impl Engine {
         }
         match &mut self.compare {
             Some(compare) => compare.put(&self.code, self.running, addr, bytes),
+            None if self.patches.is_some() => {}
             None => self.memory.write(addr, bytes)?,
         }
         Ok(())

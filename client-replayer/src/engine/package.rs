@@ -1,7 +1,7 @@
 //! A package is opened, or takes the place of another one; and which code is in force.
 
 use super::{Engine, Trouble, drop_block};
-use crate::compare::{Compare, MAX_THREADS};
+use crate::compare::MAX_THREADS;
 use crate::context::Context;
 use crate::memory::CodePage;
 use bugnet_format::control::Counts;
@@ -39,7 +39,7 @@ impl Engine {
         let Some(segment) = self.segments.next() else { return Err("a package without segments".into()) };
         self.until = segment.until;
         self.unknown_flags = 0;
-        (self.position, self.time_base) = (0, 0);
+        (self.position, self.time_base, self.is_new) = (0, 0, true);
         self.run(segment.thread).map_err(|trouble| match trouble {
             Trouble::Failed(why) => why,
             _ => "the package cannot begin".into(),
@@ -54,7 +54,8 @@ impl Engine {
         self.instructions.clear();
         (self.running, self.until, self.due, self.position) = (0, 0, 0, 0);
         (self.counts, self.over, self.cut_off) = (Counts::default(), None, false);
-        let (compares, touched) = (self.compare.take().is_some(), self.memory.touched.take());
+        (self.compare, self.patches) = (None, None);
+        let touched = self.memory.touched.take();
         // SAFETY: nothing refers to the package any more: contexts and segments did.
         unsafe { self.package.replace(&mut self.control, len)? };
         self.open()?;
@@ -62,9 +63,6 @@ impl Engine {
         if let Some(before) = touched {
             self.memory.track_again(before).map_err(|e| e.to_string())?;
             self.settle_conflict();
-        }
-        if compares {
-            self.compare = Some(Box::new(Compare::new(&self.contexts)));
         }
         Ok(())
     }
@@ -75,6 +73,14 @@ impl Engine {
         if self.memory.has_conflict() {
             self.memory.mark_otherwise();
             self.note_marks();
+            self.drop_all_blocks();
+        }
+    }
+
+    /// Drops all blocks if they were made to call the client at each access, and need not, or the other way.
+    pub(super) fn fit_observation(&mut self) {
+        let observes = self.observes_accesses();
+        if std::mem::replace(&mut self.observed, observes) != observes {
             self.drop_all_blocks();
         }
     }
@@ -102,6 +108,7 @@ impl Engine {
         if seq <= self.memory_seq {
             return Ok(());
         }
+        let is_merged = self.is_merged();
         let Self { code, memory, compare, memory_seq, .. } = self;
         let mut pages: Vec<u64> = code.between(*memory_seq, seq).collect();
         pages.sort_unstable();
@@ -113,7 +120,7 @@ impl Engine {
             }
             memory.install_code(&[CodePage { addr, seq, bytes }])?;
             // Where other threads may have written there meanwhile, that says what one of them is going to execute, and no more.
-            if let (true, Some(touched)) = (compare.is_some(), &mut memory.touched) {
+            if let (true, Some(touched)) = (is_merged, &mut memory.touched) {
                 touched.forget(addr, Addr::PAGE);
             }
         }

@@ -1,7 +1,6 @@
 //! Requests, and the answers to them.
 
 use super::{Engine, Stop, Trouble};
-use crate::compare::Compare;
 use crate::confine;
 use crate::fork::{self, Forked};
 use crate::state::die;
@@ -55,7 +54,13 @@ impl Engine {
     }
 
     fn report(&mut self, stop: Stop) {
-        if !matches!(stop, Stop::Reached | Stop::Hit | Stop::Interrupted) {
+        let goes_on = |stop: &Stop| matches!(stop, Stop::Reached | Stop::Hit | Stop::Interrupted);
+        let stop = match if goes_on(&stop) { self.settle_next() } else { Ok(()) } {
+            Ok(()) | Err(Trouble::Rearm) => stop,
+            Err(Trouble::Stop(stop)) => *stop,
+            Err(Trouble::Failed(why)) => self.fail(why),
+        };
+        if !goes_on(&stop) {
             self.over = Some(stop.clone());
         }
         self.end_watching();
@@ -132,8 +137,15 @@ impl Engine {
                 Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
             }
             Request::Compare => {
-                self.must_be_new("that reads are compared")?;
-                self.compare = Some(Box::new(Compare::new(&self.contexts)));
+                self.begin_comparing().map_err(Refusal::Refused)?;
+                Response::Ready
+            }
+            Request::Patches { from } => match &self.compare {
+                Some(compare) => Response::Patches(compare.patches.from(from)),
+                None => return Err(Refusal::Refused("nothing is compared".into())),
+            },
+            Request::Patch { patches, until } => {
+                self.take_patches(until, patches).map_err(Refusal::Refused)?;
                 Response::Ready
             }
             Request::Compared => match &mut self.compare {
@@ -188,6 +200,9 @@ impl Engine {
         if let Some(stop) = self.over.clone() {
             return Ok(Err(stop.into()));
         }
+        if self.patches.as_ref().is_some_and(|patches| !patches.reach(target)) {
+            return Err(Refusal::Refused("there are no patches for so far".into()));
+        }
         if let Some(passed) = passed {
             return Err(Refusal::Refused(format!("cannot run to {passed}")));
         }
@@ -196,7 +211,8 @@ impl Engine {
         }
         self.memory.runs(self.compare.is_none());
         self.note_marks();
-        (self.target, self.output, self.looked) = (target, output, time);
+        self.fit_observation();
+        (self.target, self.output, self.looked, self.is_new) = (target, output, time, false);
         self.watching.begin(hits, running, position);
         Ok(self.advance())
     }

@@ -9,6 +9,7 @@ mod back;
 mod interrupt;
 mod known;
 mod mapped;
+mod merging;
 mod outline;
 mod place;
 mod reached;
@@ -26,6 +27,8 @@ use crate::error::{ReplayError, Result};
 use crate::index::Index;
 use crate::log::Log;
 use crate::order::{OrderedThread, Window};
+use crate::patches::Patches;
+use crate::process::Process;
 use crate::stretch::{Stretch, Tracked};
 use crate::tools::Tools;
 use bugnet_format::control::{ByteState, Hit, Hits, Request, Response, Stop, Target};
@@ -94,6 +97,12 @@ struct Open {
     hit: Option<Hit>,
     /// Whether it is at the epoch's end.
     over: bool,
+    /// What the process is watched for.
+    conditions: Conditions,
+    /// With several threads, what is known of the patches.
+    patches: Patches,
+    /// A shorter way is compared again.
+    far: u64,
 }
 
 /// A process at a moment. Cursors are independent of each other; several may look at one log.
@@ -110,6 +119,8 @@ pub struct Cursor<'a> {
     spare: Option<Tracked>,
     elsewhere: Elsewhere,
     mapped: Mapped,
+    /// What is known of the patches of epochs that are not open.
+    known: merging::Known,
 }
 
 /// The last time before a place that a condition held.
@@ -158,6 +169,7 @@ impl Open {
         index: usize,
         interrupter: Interrupter,
         spare: Option<Tracked>,
+        patches: Patches,
     ) -> Result<Self> {
         let Some((epoch, begin)) = outline.epoch(index) else {
             return Err(ReplayError::OutOfRange(format!("process {pid} has no epoch with index {index}")));
@@ -181,32 +193,12 @@ impl Open {
             regs: RegisterFile::default(),
             hit: None,
             over: false,
+            conditions: Conditions::default(),
+            patches,
+            far: merging::FAR,
         };
         open.run(Target::Time(0), Hits::Ignore)?;
         Ok(open)
-    }
-
-    /// Runs the process.
-    fn run(&mut self, target: Target, hits: Hits) -> Result<Stop> {
-        self.tracked.process.begin();
-        self.tracked.process.send(&Request::RunTo { target, hits, output: false })?;
-        match self.tracked.process.receive()? {
-            Response::Stopped { stop, thread, at, time, hit, regs, .. } => {
-                if thread as usize >= self.threads.len() {
-                    return Err(ReplayError::OutOfRange(format!("the replay process speaks of a thread {thread}")));
-                }
-                (self.time, self.thread, self.at, self.regs, self.hit) = (time, thread as usize, at, *regs, hit);
-                self.over = matches!(stop, Stop::End | Stop::CutOff);
-                if let Stop::Divergence { what, .. } = stop {
-                    let place = self.place();
-                    return Err(ReplayError::OutOfRange(format!(
-                        "replay goes another way than the recording at {place}: {what}"
-                    )));
-                }
-                Ok(stop)
-            }
-            other => Err(self.tracked.process.unexpected(&other)),
-        }
     }
 
     /// Where the running thread is.
@@ -222,13 +214,13 @@ impl Open {
 
     /// Makes the process one that is at a time or before it, the nearest there is.
     fn go_back(&mut self, time: u64) -> Result<()> {
-        let known = self.snapshots.before(time);
-        if self.time <= time && known.as_ref().is_some_and(|(at, _)| *at <= self.time) {
+        let reach = self.patches.reach(Target::Time(time));
+        let suits = |process: &Process| process.suits(reach);
+        let here = (self.time <= time && suits(&self.tracked.process)).then_some(self.time);
+        let Some((at, snapshot)) = self.snapshots.before(time, suits) else { return Err(Snapshots::lost()) };
+        if here.is_some_and(|here| at <= here) {
             return Ok(());
         }
-        let Some((at, snapshot)) = known else {
-            return Err(ReplayError::OutOfRange("an epoch has lost its start".into()));
-        };
         self.tracked.process = snapshot.fork()?;
         (self.time, self.over) = (at, false);
         self.interrupter.follow(&self.tracked.process)
@@ -267,6 +259,7 @@ impl Open {
     }
 
     fn set_conditions(&mut self, conditions: &Conditions) -> Result<()> {
+        self.conditions.clone_from(conditions);
         self.tracked.process.send(&Request::Conditions(conditions.clone()))?;
         match self.tracked.process.receive()? {
             Response::Ready => Ok(()),
@@ -278,7 +271,10 @@ impl Open {
     fn last_hit(&mut self, conditions: &Conditions, first: u64, before: u64) -> Result<Last> {
         let mut until = before;
         while until > first {
-            let Some((from, snapshot)) = self.snapshots.before(until - 1) else { break };
+            let reach = self.patches.reach(Target::Time(until));
+            let Some((from, snapshot)) = self.snapshots.before(until - 1, |process| process.suits(reach)) else {
+                break;
+            };
             self.tracked.process = snapshot.fork()?;
             self.interrupter.follow(&self.tracked.process)?;
             if from < first {
@@ -316,7 +312,7 @@ impl<'a> Cursor<'a> {
     pub fn open(tools: &'a Tools, log: &'a Log, pid: ProcessId) -> Result<Self> {
         let outline = Outline::of(log, pid)?;
         let interrupter = Interrupter::default();
-        let open = Open::new(tools, log, pid, &outline, 0, interrupter.clone(), None)?;
+        let open = Open::new(tools, log, pid, &outline, 0, interrupter.clone(), None, Patches::default())?;
         Ok(Self {
             tools,
             log,
@@ -328,6 +324,7 @@ impl<'a> Cursor<'a> {
             spare: None,
             elsewhere: Elsewhere::default(),
             mapped: Mapped::default(),
+            known: merging::Known::default(),
         })
     }
 
@@ -341,7 +338,7 @@ impl<'a> Cursor<'a> {
             return Err(ReplayError::OutOfRange(format!("an index of {found} epochs, but the log has {there}")));
         }
         self.elsewhere.index = Some(index);
-        Ok(())
+        self.learn_from_index()
     }
 
     /// Whether it has an index.
@@ -426,8 +423,11 @@ impl<'a> Cursor<'a> {
     fn enter(&mut self, index: usize) -> Result<()> {
         if index != self.open.index {
             let (interrupter, spare) = (self.interrupter.clone(), self.spare.take());
-            let opened = Open::new(self.tools, self.log, self.pid, &self.outline, index, interrupter, spare)?;
-            let Open { tracked, .. } = std::mem::replace(&mut self.open, opened);
+            let patches = self.patches_of(index)?;
+            let opened = Open::new(self.tools, self.log, self.pid, &self.outline, index, interrupter, spare, patches)?;
+            let Open { tracked, patches, index, .. } = std::mem::replace(&mut self.open, opened);
+            self.known.keep(index, patches);
+            self.open.far = self.known.far.unwrap_or(merging::FAR);
             self.spare = Some(tracked);
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Copies of a replay process, to which a cursor goes back.
 
+use crate::error::ReplayError;
 use crate::process::Process;
 use std::collections::BTreeMap;
 
@@ -14,9 +15,20 @@ const GAPS: [u64; 8] = [1 << 25, 1 << 22, 1 << 19, 1 << 16, 1 << 13, 1 << 10, 1 
 pub(super) struct Snapshots(BTreeMap<u64, Process>);
 
 impl Snapshots {
-    /// The newest one that is at a time or before it.
-    pub fn before(&mut self, time: u64) -> Option<(u64, &mut Process)> {
-        self.0.range_mut(..=time).next_back().map(|(at, process)| (*at, process))
+    /// The newest one that is at a time or before it, of those that will do.
+    pub fn before(&mut self, time: u64, will_do: impl Fn(&Process) -> bool) -> Option<(u64, &mut Process)> {
+        let mut known = self.0.range_mut(..=time).rev();
+        known.find(|(_, process)| will_do(process)).map(|(at, process)| (*at, process))
+    }
+
+    /// The error for when there is none.
+    pub fn lost() -> ReplayError {
+        ReplayError::OutOfRange("an epoch has lost its start".into())
+    }
+
+    /// Keeps those alone that will do.
+    pub fn retain(&mut self, will_do: impl Fn(&Process) -> bool) {
+        self.0.retain(|_, process| will_do(process));
     }
 
     /// Adds one; of too many, the one goes that is missed least by who is at `now`. The first one stays.

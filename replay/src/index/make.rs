@@ -4,6 +4,7 @@ use crate::cursor::Outline;
 use crate::error::{ReplayError, Result};
 use crate::log::Log;
 use crate::order::Window;
+use crate::patches;
 use crate::pool;
 use crate::process::Process;
 use crate::stretch::{Stretch, Tracked};
@@ -80,14 +81,20 @@ struct Found {
     table: EpochTable,
     left: Vec<Left>,
     heap: Option<(u64, u64)>,
+    /// With several threads, where memory is not what it was for one of them.
+    patches: Option<Packed>,
 }
 
 impl Found {
     /// Of an epoch that cannot be replayed: anything.
     fn nothing() -> Self {
         let table = EpochTable { changed: vec![(0, u64::MAX)], is_unknown: true, ..EpochTable::default() };
-        Self { table, left: Vec::new(), heap: None }
+        Self { table, left: Vec::new(), heap: None, patches: None }
     }
+}
+
+fn failed() -> impl FnOnce(std::io::Error) -> ReplayError {
+    ReplayError::system("write an index of the log")
 }
 
 /// Writes the index of a process into a file.
@@ -100,7 +107,6 @@ pub(super) fn make(
     file: File,
     mut progress: impl FnMut(Progress),
 ) -> Result<File> {
-    let failed = || ReplayError::system("write an index of the log");
     let outline = Outline::of(log, pid)?;
     let epochs: Vec<usize> = (0..outline.epochs()).collect();
     let mut done = Progress { epochs: 0, of_epochs: epochs.len() };
@@ -139,7 +145,7 @@ fn replay(
         return Err(ReplayError::OutOfRange(format!("process {pid} has no epoch with index {index}")));
     };
     let stretch = Stretch::read(log, pid, &Window::only(epoch))?;
-    let mut tracked = stretch.track(tools, log, last.take())?;
+    let mut tracked = stretch.compare(tools, log, last.take())?;
     let process = &mut tracked.process;
     process.begin();
     process.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: false })?;
@@ -149,6 +155,7 @@ fn replay(
         other => return Err(process.unexpected(&other)),
     }
     let mut found = unseen(process)?;
+    found.patches = patches::all(process)?.map(|all| Packed::patches(&all)).transpose().map_err(failed())?;
     let mut from = Some(0);
     while let Some(start) = from {
         process.send(&Request::Left { from: start })?;
@@ -195,7 +202,7 @@ fn unseen(process: &mut Process) -> Result<Found> {
     calls.dedup();
     let (changed, unsteady) = (sorted(changed), sorted(unsteady));
     let table = EpochTable { changed, unsteady, calls, signals, ..EpochTable::default() };
-    Ok(Found { table, left: Vec::new(), heap })
+    Ok(Found { table, left: Vec::new(), heap, patches: None })
 }
 
 /// Adds a range to others, which ascend and do not touch.
@@ -257,6 +264,7 @@ impl<'a> Merging<'a> {
             let before = self.heap.replace(last).unwrap_or(first);
             add(&mut found.table.changed, before.min(first), before.abs_diff(first));
         }
+        found.table.patches = found.patches.map(|packed| self.writer.block(&packed)).transpose()?;
         self.writer.epoch(&found.table)
     }
 }

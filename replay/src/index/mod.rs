@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::log::Log;
 use crate::tools::Tools;
 use bugnet_format::index::{Content, EpochTable, IndexReader, PageEntry};
+use bugnet_format::patch::Patch;
 use bugnet_format::types::ProcessId;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -94,6 +95,15 @@ impl Index {
         self.pages += table.pages.len();
         self.tables.insert(epoch, Arc::clone(&table));
         Ok(table)
+    }
+
+    /// The patches of an epoch with several threads, if they were found.
+    ///
+    /// # Errors
+    /// As for [`Self::table`].
+    pub(crate) fn patches(&mut self, epoch: usize) -> Result<Option<Vec<Patch>>> {
+        let Some(block) = self.table(epoch)?.patches else { return Ok(None) };
+        Ok(Some(self.reader.patches(block).inspect_err(|_| place::remove(&self.path))?))
     }
 
     /// What an epoch has left of a page, by the page's entry in its table.

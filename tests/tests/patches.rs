@@ -1,0 +1,120 @@
+//! Programs with threads, looked at where everything is compared, and where a comparison was done once, and what it found is
+//! applied since: there is the same to see everywhere, and the same is met.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_format::types::{Addr, ProcessId};
+use bugnet_replay::cursor::{Conditions, Cursor, Direction, Origin, Piece, Seek, Thread, WatchedRange};
+use bugnet_replay::index::Index;
+use bugnet_replay::log::Log;
+use bugnet_replay::tools::Tools;
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run};
+use bugnet_tests::threaded::{Threaded, programs};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::num::NonZeroUsize;
+
+/// Moments at which all is looked at.
+const LOOKS: usize = 10;
+/// Searches for accesses to memory, from some of these.
+const SEARCHES: usize = 4;
+/// Pages that are compared at a moment, of more.
+const PAGES: usize = 24;
+const PAGE: u64 = 4096;
+
+/// What a cursor says of threads.
+fn threads(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+    let described = |Thread { place, over, regs }| format!("{place} {over} {regs:?}");
+    Ok(cursor.threads()?.into_iter().map(described).collect())
+}
+
+/// The parts of a page that the present epoch knows.
+fn present(cursor: &mut Cursor<'_>, page: u64) -> Result<Vec<Piece>> {
+    let mut pieces = cursor.read_with_origin(Addr(page), PAGE)?;
+    pieces.retain(|piece| piece.origin == Origin::Present);
+    Ok(pieces)
+}
+
+/// Whether there is the same to see in both.
+fn look_alike(one: &mut Cursor<'_>, other: &mut Cursor<'_>, random: &mut fastrand::Rng) -> Result<()> {
+    ensure!(one.time() == other.time(), "at {} and {}", one.time(), other.time());
+    let (threads, others) = (threads(one)?, threads(other)?);
+    ensure!(threads == others, "{threads:#?}\nand {others:#?}");
+    let mut pages = one.known_pages()?;
+    let also = other.known_pages()?;
+    ensure!(pages == also, "{pages:x?}\nand {also:x?}");
+    random.shuffle(&mut pages);
+    for page in pages.into_iter().take(PAGES) {
+        let (piece, also) = (present(one, page)?, present(other, page)?);
+        let place = one.place();
+        ensure!(piece == also, "{place}: page {page:#x} holds {piece:#x?}\nand {also:#x?}");
+    }
+    Ok(())
+}
+
+fn look_at(tools: &Tools, log: &Log, pid: ProcessId) -> Result<()> {
+    let mut random = fastrand::Rng::with_seed(1789);
+    let mut comparing = Cursor::open(tools, log, pid)?;
+    comparing.compare_always();
+    // One that finds out by itself, as it comes along.
+    let mut learning = Cursor::open(tools, log, pid)?;
+    learning.never_compare_again();
+    Index::make(tools, log, pid, NonZeroUsize::MIN, |_| {})?;
+    let mut indexed = Cursor::open(tools, log, pid)?;
+    indexed.use_index(Index::find(log, pid)?.context("no index")?)?;
+    let end = comparing.end();
+    let mut times: Vec<u64> = (0..LOOKS).map(|_| random.u64(0..=end)).chain([end]).collect();
+    times.sort_unstable();
+    // Forwards, and then in no order.
+    let order: Vec<u64> = times.iter().copied().chain((0..LOOKS / 2).map(|_| times[random.usize(0..LOOKS)])).collect();
+    for time in order {
+        for cursor in [&mut comparing, &mut learning, &mut indexed] {
+            cursor.seek(Seek::Time(time))?;
+        }
+        let several = comparing.threads()?.len() > 1;
+        ensure!(comparing.is_comparing() == several && !indexed.is_comparing(), "patches are used, or are not");
+        for (cursor, name) in [(&mut learning, "learning"), (&mut indexed, "indexed")] {
+            look_alike(&mut comparing, cursor, &mut random).with_context(|| format!("{name}, at {time} of {end}"))?;
+        }
+    }
+    for number in 0..SEARCHES {
+        let time = times[random.usize(0..times.len())];
+        comparing.seek(Seek::Time(time))?;
+        let pages = comparing.known_pages()?;
+        let Some(page) = random.choice(pages) else { continue };
+        let addr = page + random.u64(0..PAGE / 8) * 8;
+        let (reads, writes) = (random.bool(), true);
+        let range = WatchedRange { addr, len: 64, reads, writes, changes: !reads && random.bool() };
+        let conditions = Conditions { ranges: vec![range], ..Conditions::default() };
+        let direction = if number % 2 == 0 { Direction::Forward } else { Direction::Backward };
+        let mut all = Vec::new();
+        for cursor in [&mut comparing, &mut learning] {
+            cursor.seek(Seek::Time(time))?;
+            all.push((cursor.run(direction, &conditions)?, cursor.time(), threads(cursor)?));
+        }
+        ensure!(all[0] == all[1], "{direction:?} from {time} to {range:x?}: {all:#?}");
+        look_alike(&mut comparing, &mut learning, &mut random).with_context(|| format!("behind {range:x?}"))?;
+    }
+    Ok(())
+}
+
+fn try_program(program: &Threaded) -> Result<()> {
+    let workshop = Workshop::new(&format!("patches-{}", program.name))?;
+    let built = program.build("O1", &workshop.path)?;
+    let job = Job::new(&workshop.path, [&[built.to_string_lossy().into_owned()], &program.test[..]].concat());
+    let path = workshop.path.join("log");
+    let recorded = run(&mut job.recorded(&path, &["--interval", "200k", "--check-every", "10k"])?)?;
+    ensure!(recorded.status.code() == Some(program.status), "{}", printed(&recorded));
+    let (tools, log) = (Tools::locate_for(&binary()?, None)?, Log::open(&path)?);
+    for (pid, _) in log.processes()? {
+        look_at(&tools, &log, pid)?;
+    }
+    workshop.done()
+}
+
+fn main() -> Result<()> {
+    let trial = |program: Threaded| {
+        let name = program.name.clone();
+        Trial::test(name, move || try_program(&program).map_err(|error| Failed::from(format!("{error:?}"))))
+    };
+    let trials = programs()?.into_iter().map(trial).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+}
