@@ -145,6 +145,8 @@ pub struct PlainAccess {
     pub disp: u64,
     /// How many bytes it has.
     pub bytes: u64,
+    /// Whether the instruction reads there.
+    pub reads: bool,
     /// Whether the instruction writes there.
     pub writes: bool,
 }
@@ -153,7 +155,8 @@ impl PlainAccess {
     /// Of an instruction; `None` if it accesses memory in another way.
     pub fn of(instruction: &Instruction) -> Option<Self> {
         let Action::Execute { reads, writes } = instruction.action() else { return None };
-        let mut all = reads.iter().chain(writes).map(|access| Self::of_access(access, !writes.is_empty()));
+        let how = (!reads.is_empty(), !writes.is_empty());
+        let mut all = reads.iter().chain(writes).map(|access| Self::of_access(access, how));
         let first = all.next()??;
         all.all(|other| other.is_some_and(|other| other.place() == first.place())).then_some(first)
     }
@@ -161,10 +164,10 @@ impl PlainAccess {
     /// All accesses of an instruction with which this is to be done; `None` if one of them is in another way.
     pub fn all(action: &Action) -> Option<Vec<Self>> {
         let Action::Execute { reads, writes } = action else { return None };
-        let reads = reads.iter().map(|read| Self::of_access(read, false));
+        let reads = reads.iter().map(|read| Self::of_access(read, (true, false)));
         let mut all: Vec<Self> = reads.collect::<Option<_>>()?;
         for write in writes {
-            let write = Self::of_access(write, true)?;
+            let write = Self::of_access(write, (false, true))?;
             match all.iter_mut().find(|other| other.place() == write.place()) {
                 Some(other) => other.writes = true,
                 None => all.push(write),
@@ -178,9 +181,9 @@ impl PlainAccess {
         self.base.into_iter().chain(self.index).fold(0, |all, reg| all | reg.bit())
     }
 
-    fn of_access(access: &Access, writes: bool) -> Option<Self> {
+    fn of_access(access: &Access, (reads, writes): (bool, bool)) -> Option<Self> {
         let bytes = u64::from(access.bytes);
-        let plain = |base, index, scale, disp| Self { base, index, scale, disp, bytes, writes };
+        let plain = |base, index, scale, disp| Self { base, index, scale, disp, bytes, reads, writes };
         match access.place {
             _ if access.masked => None,
             Place::Absolute(address) => Some(plain(None, None, 0, address)),

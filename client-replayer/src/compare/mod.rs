@@ -31,7 +31,7 @@ pub use patches::Patches;
 use crate::accesses::Accesses;
 use crate::code::Code;
 use crate::context::Context;
-use crate::instruction::{Instruction, Registers};
+use crate::instruction::{Instruction, PlainAccess, Registers};
 use crate::memory::{Memory, MemoryError};
 use bugnet_format::control::{CompareCounts, Comparison, Conflict, MAX_CONFLICTS};
 use bugnet_format::types::{Addr, Tid};
@@ -42,6 +42,10 @@ use system::System;
 
 /// Longest range that one instruction is believed to touch.
 const MAX_RANGE: u64 = 1 << 40;
+/// Pages of which it is remembered that they can be read.
+const RECENT: usize = 256;
+/// What stands for none of them: no page begins there.
+const NO_PAGE: u64 = u64::MAX;
 /// Most bytes of a conflict that are reported.
 const SHOWN: usize = 32;
 
@@ -54,9 +58,28 @@ fn same(a: &[u8], b: &[u8]) -> bool {
         8 => word::<8>(a, b),
         4 => word::<4>(a, b),
         1 => word::<1>(a, b),
+        2 => word::<2>(a, b),
         16 => word::<16>(a, b),
         32 => word::<32>(a, b),
         _ => a == b,
+    }
+}
+
+/// Copies as many bytes as both have; fast where they are as long as a register.
+fn copy(to: &mut [u8], from: &[u8]) {
+    fn word<const LEN: usize>(to: &mut [u8], from: &[u8]) {
+        if let (Ok(to), Ok(from)) = (<&mut [u8; LEN]>::try_from(to), <&[u8; LEN]>::try_from(from)) {
+            *to = *from;
+        }
+    }
+    match from.len() {
+        8 => word::<8>(to, from),
+        4 => word::<4>(to, from),
+        1 => word::<1>(to, from),
+        2 => word::<2>(to, from),
+        16 => word::<16>(to, from),
+        32 => word::<32>(to, from),
+        _ => to.copy_from_slice(from),
     }
 }
 
@@ -80,8 +103,12 @@ pub struct Compare {
     origins: Origins,
     system: System,
     accesses: Accesses,
+    /// What an instruction writes that accesses nothing else, in place of those: address and length.
+    pending: Option<(u64, u64)>,
     /// Position of the instruction whose accesses these are.
     accessed_at: u64,
+    /// Pages that can be read, by the lowest bits of their numbers.
+    readable: [u64; RECENT],
     found: Comparison,
     /// What another replay needs to find the same.
     pub patches: patches::Found,
@@ -115,7 +142,9 @@ impl Compare {
             origins: Origins::default(),
             system: System::default(),
             accesses: Accesses::default(),
+            pending: None,
             accessed_at: 0,
+            readable: [NO_PAGE; RECENT],
             // The first segment has begun.
             found: Comparison {
                 counts: CompareCounts { segments: 1, ..CompareCounts::default() },
@@ -181,6 +210,51 @@ impl Compare {
             self.origins.system(at, 1);
         }
         Ok(())
+    }
+
+    /// As [`Self::access`], for an instruction that accesses one place. `false` if that is not certain to be as the thread knows it, and
+    /// nothing was done.
+    #[inline]
+    pub fn plain(
+        &mut self,
+        memory: &mut Memory,
+        code: &Code,
+        plain: &PlainAccess,
+        regs: &impl Registers,
+        (thread, at): (usize, u64),
+    ) -> bool {
+        let (addr, len) = (plain.address(regs), plain.bytes);
+        let (page, first) = (addr & !(Addr::PAGE - 1), (addr % Addr::PAGE) as usize);
+        let range = first..first + len as usize;
+        if range.end > Addr::PAGE as usize || !self.brought.is_empty() {
+            return false;
+        }
+        if plain.reads {
+            let readable = &mut self.readable[(page / Addr::PAGE) as usize % RECENT];
+            if *readable != page {
+                if memory.ensure_readable(addr, len).is_err() {
+                    return false;
+                }
+                *readable = page;
+            }
+            let recorded = &self.threads[thread].picture.page(code, page)[range];
+            // SAFETY: the bytes are the recorded program's, on a page that can be read, as all can that were once there; nobody writes
+            // meanwhile.
+            let found = unsafe { std::slice::from_raw_parts(addr as *const u8, recorded.len()) };
+            if !same(recorded, found) {
+                return false;
+            }
+            self.found.counts.reads += 1;
+        }
+        if plain.writes {
+            if memory.ensure_writable(addr, len).is_err() {
+                self.found.counts.reads -= u64::from(plain.reads);
+                return false;
+            }
+            self.pending = Some((addr, len));
+        }
+        self.accessed_at = at;
+        true
     }
 
     /// An instruction of a thread is next, behind `at` others: compares what it reads, and takes note of what it is going to
@@ -322,6 +396,14 @@ impl Compare {
     /// in memory now.
     pub fn stored(&mut self, code: &Code, thread: usize) {
         let picture = &mut self.threads[thread].picture;
+        if let Some((addr, len)) = self.pending.take() {
+            let (page, first) = (addr & !(Addr::PAGE - 1), (addr % Addr::PAGE) as usize);
+            // SAFETY: as below.
+            let now = unsafe { std::slice::from_raw_parts(addr as *const u8, len as usize) };
+            copy(&mut picture.page(code, page)[first..first + len as usize], now);
+            self.origins.store(addr, len, thread, self.accessed_at);
+            return;
+        }
         for (addr, len) in self.accesses.writes.drain(..) {
             for (page, range) in pieces(addr, len) {
                 let at = page + range.start as u64;
@@ -338,6 +420,7 @@ impl Compare {
     /// As [`Self::stored`], but the instruction is not over if it is the one that is next behind `at` others.
     pub fn stored_before(&mut self, code: &Code, thread: usize, at: u64) {
         if self.accessed_at == at {
+            self.pending = None;
             self.accesses.writes.clear();
         }
         self.stored(code, thread);

@@ -37,8 +37,14 @@ impl Engine {
         let Some(compare) = &mut self.compare else { return Ok(()) };
         compare.stored(&self.code, self.running);
         let site = self.sites.access(id);
+        let place = (self.running, at);
+        if let Some(plain) = &site.plain
+            && compare.plain(&mut self.memory, &self.code, plain, light::saved(), place)
+        {
+            return Ok(());
+        }
         let instruction = (&site.instruction, &site.bytes[..]);
-        let compared = compare.access(&mut self.memory, &self.code, instruction, light::saved(), (self.running, at));
+        let compared = compare.access(&mut self.memory, &self.code, instruction, light::saved(), place);
         compared.map_err(|error| match error {
             AccessError::Senseless => {
                 let what = format!("the instruction at {:#x} goes over more memory than there can be", site.pc);

@@ -39,13 +39,31 @@ pub enum Origin {
 }
 
 /// A page.
-struct Page {
-    /// For each word, who stored there last.
-    writers: [u32; WORDS],
-    /// For each word, how many instructions that thread had executed.
-    at: [u64; WORDS],
-    /// For each word, a bit for each of its bytes that a thread has stored.
-    stored: [u8; WORDS],
+type Page = [Word; WORDS];
+
+/// A word.
+#[derive(Clone, Copy)]
+struct Word {
+    /// How many instructions the thread had executed that stored there last.
+    at: u64,
+    /// Which one that is.
+    writer: u32,
+    /// A bit for each of its bytes that a thread has stored.
+    stored: u8,
+}
+
+impl Word {
+    /// As memory begins.
+    const NEW: Self = Self { at: 0, writer: NOBODY, stored: 0 };
+
+    /// Bytes of it are stored; `thread` is the thread's index and one.
+    fn store(&mut self, bytes: u8, thread: u32, at: u64) {
+        let old = self.writer & THREAD;
+        let other = old != NOBODY && old != SYSTEM && old != thread;
+        self.writer = thread | self.writer & SEVERAL | if other { SEVERAL } else { 0 };
+        self.at = at;
+        self.stored |= bytes;
+    }
 }
 
 /// The origins of all memory.
@@ -70,19 +88,19 @@ fn words(range: Range<usize>) -> impl Iterator<Item = (usize, u8)> {
 
 impl Origins {
     /// A thread stored there, after `at` instructions.
+    #[inline]
     pub fn store(&mut self, addr: u64, len: u64, thread: usize, at: u64) {
         let new = thread as u32 + 1;
+        let first = addr % WORD;
+        if first + len <= WORD && len > 0 {
+            let page = self.pages.get_or_insert(addr & !(Addr::PAGE - 1), || Box::new([Word::NEW; WORDS]));
+            let bytes = (u8::MAX >> (WORD - len)) << first;
+            page[(addr % Addr::PAGE / WORD) as usize].store(bytes, new, at);
+            return;
+        }
         for (page, range) in pieces(addr, len) {
-            let empty = || Box::new(Page { writers: [NOBODY; WORDS], at: [0; WORDS], stored: [0; WORDS] });
-            let page = self.pages.get_or_insert(page, empty);
-            for (word, bytes) in words(range) {
-                let writer = &mut page.writers[word];
-                let old = *writer & THREAD;
-                let other = old != NOBODY && old != SYSTEM && old != new;
-                *writer = new | *writer & SEVERAL | if other { SEVERAL } else { 0 };
-                page.at[word] = at;
-                page.stored[word] |= bytes;
-            }
+            let page = self.pages.get_or_insert(page, || Box::new([Word::NEW; WORDS]));
+            words(range).for_each(|(word, bytes)| page[word].store(bytes, new, at));
         }
     }
 
@@ -90,9 +108,9 @@ impl Origins {
     pub fn system(&mut self, addr: u64, len: u64) {
         let change = |page: &mut Page, range: Range<usize>| {
             for (word, bytes) in words(range) {
-                page.stored[word] &= !bytes;
-                if page.stored[word] == 0 {
-                    page.writers[word] = SYSTEM;
+                page[word].stored &= !bytes;
+                if page[word].stored == 0 {
+                    page[word].writer = SYSTEM;
                 }
             }
         };
@@ -140,8 +158,8 @@ impl Origins {
     pub fn of(&self, addr: u64, reader: usize) -> Origin {
         let (word, byte) = ((addr % Addr::PAGE / WORD) as usize, addr % WORD);
         let page = self.pages.get(addr & !(Addr::PAGE - 1));
-        let (entry, at, stored) = page
-            .map_or((NOBODY, 0, false), |page| (page.writers[word], page.at[word], page.stored[word] >> byte & 1 == 1));
+        let Word { writer: entry, at, stored } = page.map_or(Word::NEW, |page| page[word]);
+        let stored = stored >> byte & 1 == 1;
         let thread = entry & THREAD;
         let system = thread == SYSTEM || self.kernel_words.contains(&(addr / WORD));
         if system || self.shared.iter().any(|range| range.contains(&addr)) {

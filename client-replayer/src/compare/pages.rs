@@ -4,7 +4,7 @@ use bugnet_format::types::Addr;
 use hashbrown::HashMap;
 
 /// Pages whose place is remembered, by the lowest bits of their numbers.
-const RECENT: usize = 64;
+const RECENT: usize = 256;
 /// What stands for none of them: no page begins there.
 const NO_PAGE: u64 = u64::MAX;
 
