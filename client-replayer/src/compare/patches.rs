@@ -1,18 +1,18 @@
 //! Patches: where memory has to be changed for what a thread reads, beside what the records say. A comparison finds them; a replay that
 //! has them applies them where they belong, and compares nothing.
 //!
-//! Both put the value of a `LOAD` into memory before the instruction that reads it, and nothing else that records tell of data
-//! (`MEMORY` is what one thread knows, and no other has to find it). Where a read finds other bytes than the thread's picture has,
-//! although no `LOAD` says so, the comparison puts those into memory, and that is the patch: the thread, its instruction, the
-//! address, and the bytes before and after. Between patches, memory is changed by the same instructions and records in the same order in both, so
-//! it is the same at every moment. Where execution stops before an instruction, that has got its patches already, as it has its
-//! `LOAD`s.
+//! Both put the value of a `LOAD` into memory before the instruction that reads it. What a `MEMORY` says, one thread knows, and
+//! nothing orders it with what others store: both put it where nobody knows anything yet, by [`crate::touched`], and say no more
+//! about these bytes than before. Where a read finds other bytes than the thread's picture has, although no `LOAD` says so, the comparison puts
+//! those into memory, and that is the patch: the thread, its instruction, the address, and the bytes before and after. Between patches,
+//! memory is changed by the same instructions and records in the same order in both, so it is the same at every moment. Where execution
+//! stops before an instruction, that has got its patches already, as it has its `LOAD`s.
 
 use super::{AccessError, Compare};
 use crate::engine::{Engine, Trouble, divergence};
 use crate::instruction::Instruction;
 use crate::memory::{Memory, MemoryError};
-use bugnet_format::control::Target;
+use bugnet_format::control::{ByteState, Target};
 use bugnet_format::patch::{MAX_PATCH, MAX_PATCHES, MOST_ROOM, Patch};
 
 /// The patches that a comparison has found.
@@ -140,6 +140,22 @@ impl Engine {
             }
         }
         all.until = all.until.max(until);
+        Ok(())
+    }
+
+    /// One thread knows these bytes: puts them where nothing is known of memory. So its reads find them, mostly, without a patch.
+    pub(crate) fn supply(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Trouble> {
+        let Some(touched) = &self.memory.touched else { return Ok(()) };
+        let open = |state: ByteState| matches!(state, ByteState::Untouched | ByteState::Changed);
+        let states = touched.states(addr, bytes.len());
+        let mut at = 0;
+        while at < bytes.len() {
+            let len = states[at..].iter().take_while(|state| open(**state)).count();
+            if len > 0 {
+                self.memory.lend(addr + at as u64, &bytes[at..at + len])?;
+            }
+            at += len.max(1);
+        }
         Ok(())
     }
 

@@ -171,19 +171,20 @@ impl Engine {
         Ok(())
     }
 
-    /// A `MEMORY` record: the thread finds these bytes in memory, at once or later. With others on the same memory, that is what
-    /// it knows, not what they would find.
+    /// A `MEMORY` record: the thread finds these bytes in memory, at once or later.
     #[inline]
     pub fn put(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Trouble> {
         if self.watching.has_ranges() {
             self.meet_bytes(addr, bytes);
         }
-        match &mut self.compare {
-            Some(compare) => compare.put(&self.code, self.running, addr, bytes),
-            None if self.patches.is_some() => {}
-            None => self.memory.write(addr, bytes)?,
+        if !self.is_merged() {
+            self.memory.write(addr, bytes)?;
+            return Ok(());
         }
-        Ok(())
+        if let Some(compare) = &mut self.compare {
+            compare.put(&self.code, self.running, addr, bytes);
+        }
+        self.supply(addr, bytes)
     }
 
     fn write_output(&mut self, stream: OutputStream, number: u64, args: &[u64; 6], result: i64) -> Result<(), Trouble> {
