@@ -32,6 +32,12 @@ use gdbstub::target::{Target, TargetError, TargetResult};
 use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 
+/// Most bytes of a log of which all records are read, without being asked for, to know what is mapped elsewhere than at its end: a second
+/// or two.
+const QUICK: u64 = 256 << 20;
+/// The same for its end, where nearly all is mapped that ever was.
+const AT_ONCE: u64 = 32 << 20;
+
 /// A recorded process at a moment, as gdb sees it.
 #[derive(Debug)]
 pub struct Debuggee<'a> {
@@ -87,8 +93,9 @@ impl<'a> Debuggee<'a> {
         let focus = focus(&mut cursor)?;
         let (stops, plan, later, asked) = (Stops::default(), Plan::default(), Later::default(), Asked::default());
         let symbols = Symbolizer::new(log, cursor.pid())?;
+        let most = if cursor.time() == cursor.end() { AT_ONCE } else { QUICK };
         // Of a log that is damaged elsewhere, there is much to see all the same.
-        let _ = cursor.know_mappings_if_quick();
+        let _ = cursor.know_mappings_within(most);
         Ok(Self { tools, log, cursor, symbols, image, files, focus, stops, plan, later, asked, threads: None })
     }
 
@@ -138,6 +145,7 @@ impl<'a> Debuggee<'a> {
 
     /// The cursor is somewhere else, where a thread goes on.
     pub(crate) fn moved(&mut self) {
+        let _ = self.cursor.know_mappings_within(QUICK);
         self.threads = None;
         self.focus = self.cursor.place().tid;
     }

@@ -13,14 +13,13 @@ const PAGE: u64 = Addr::PAGE;
 /// Most bytes of zeros that the log's snapshot may have for their pages to count; programs reserve any amount of memory.
 const MOST_ZEROS: u64 = 64 << 20;
 
-/// Most bytes of a log of which all records are read without being asked for.
-const QUICK: u64 = 256 << 20;
-
 /// What is known of what is mapped.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     /// What records say of it, which are read when this is first asked for.
     timeline: Option<Timeline>,
+    /// Nobody had asked for it, but it was tried.
+    was_tried: bool,
     /// The ELF files that were mapped at this time, by their indices.
     at: Option<(u64, BTreeSet<usize>)>,
 }
@@ -44,13 +43,17 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// The same, if it takes no longer than one would wait without having asked.
+    /// The same, if there is an index or the log takes no more bytes than that. It is tried once.
     ///
     /// # Errors
     /// As for [`Self::know_mappings`].
-    pub fn know_mappings_if_quick(&mut self) -> Result<()> {
-        let is_quick = self.has_index() || self.log.source().size(self.log.path()) <= QUICK;
-        if is_quick { self.know_mappings() } else { Ok(()) }
+    pub fn know_mappings_within(&mut self, bytes: u64) -> Result<()> {
+        let is_quick = || self.has_index() || self.log.source().size(self.log.path()) <= bytes;
+        if self.mapped.was_tried || !is_quick() {
+            return Ok(());
+        }
+        self.mapped.was_tried = true;
+        self.know_mappings()
     }
 
     /// The ELF files that are mapped here; none if that is not known ([`Self::know_mappings`]).
@@ -64,7 +67,7 @@ impl Cursor<'_> {
     /// Whether an ELF file, by its index, may be mapped here.
     pub(super) fn may_be_mapped(&mut self, module: usize) -> bool {
         let time = self.time();
-        let Mapped { timeline, at } = &mut self.mapped;
+        let Mapped { timeline, at, .. } = &mut self.mapped;
         let Some(timeline) = timeline else { return true };
         if at.as_ref().is_none_or(|(at, _)| *at != time) {
             *at = Some((time, timeline.at(time).modules()));
