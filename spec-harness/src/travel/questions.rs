@@ -103,14 +103,16 @@ pub struct Series {
 }
 
 impl Series {
-    /// Adds one.
-    pub fn add(&mut self, result: anyhow::Result<f64>) {
+    /// Adds one; whether it was one.
+    pub fn add(&mut self, result: anyhow::Result<f64>) -> bool {
         match result {
             Ok(sample) => self.samples.push(sample),
             Err(error) => {
                 self.failed.get_or_insert_with(|| format!("{error:#}"));
+                return false;
             }
         }
+        true
     }
 
     fn figure(&self, of: impl Fn(&[f64]) -> Option<f64>) -> Result<f64, String> {
@@ -213,11 +215,11 @@ mod tests {
     fn medians_and_worst() {
         let mut series = Series::default();
         assert!(series.median().is_err());
-        [3.0, 1.0, 2.0].into_iter().for_each(|sample| series.add(Ok(sample)));
+        assert!([3.0, 1.0, 2.0].into_iter().all(|sample| series.add(Ok(sample))));
         assert_eq!((series.median(), series.worst()), (Ok(2.0), Ok(3.0)));
         series.add(Ok(10.0));
         assert_eq!(series.median(), Ok(2.5));
-        series.add(Err(anyhow::anyhow!("elsewhere")));
+        assert!(!series.add(Err(anyhow::anyhow!("elsewhere"))));
         assert_eq!(series.median(), Err("elsewhere".to_owned()));
     }
 

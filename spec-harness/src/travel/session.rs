@@ -84,7 +84,9 @@ pub fn moves(log: &Path, plan: Plan, column: &mut Column) -> Result<()> {
     let [mut seek, mut step, mut back, mut back_at_once] = [(); 4].map(|()| Series::default());
     let deadline = plan.deadline();
     for time in random.times(plan.positions(), end).into_iter().take_while(|_| Instant::now() < deadline) {
-        seek.add(session.seek(time));
+        if !seek.add(session.seek(time)) {
+            continue;
+        }
         let (forth_and_back, here) = (there_and_back(&mut session), session.here.clone());
         match forth_and_back {
             Ok((forward, backward, back_at, forward_at)) => {
@@ -108,7 +110,9 @@ pub fn moves(log: &Path, plan: Plan, column: &mut Column) -> Result<()> {
     }
     let deadline = plan.deadline();
     for time in random.times(plan.positions(), end).into_iter().take_while(|_| Instant::now() < deadline) {
-        seek.add(session.seek(time));
+        if !seek.add(session.seek(time)) {
+            continue;
+        }
         let here = session.here.clone();
         let result = session.step(true).and_then(|seconds| {
             let at = session.when()?;
