@@ -194,7 +194,10 @@ pub enum Request {
     },
     /// Compare what each thread reads with the memory of all threads, from the start on: answered by [`Response::Ready`],
     /// and allowed before the package's first [`Request::RunTo`] only. Such a replay is slow.
-    Compare,
+    Compare {
+        /// Find out where bytes come from that are not in the memory of all threads. Otherwise, [`Request::Compared`] tells nothing of them.
+        explain: bool,
+    },
     /// The patches that were found by comparing up to here: answered by [`Response::Patches`].
     Patches {
         /// Without so many, which come first.

@@ -161,7 +161,7 @@ struct Failure {
 
 /// Runs all threads to their ends, and compares what each of them reads.
 fn run(process: &mut Process) -> Result<Run> {
-    patches::compare(process)?;
+    patches::compare(process, true)?;
     process.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: false })?;
     let (executed, failure) = match process.receive()? {
         Response::Stopped { stop: Stop::Divergence { what, expected }, thread, at, regs, counts, .. } => {

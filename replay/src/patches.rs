@@ -48,6 +48,12 @@ impl Patches {
         Self { useless: true, ..Self::default() }
     }
 
+    /// Another one comes before them.
+    pub fn spoil(&mut self, patch: Patch) {
+        self.list.insert(0, patch);
+        self.until = u64::MAX;
+    }
+
     /// Whether they must not be used.
     pub fn are_useless(&self) -> bool {
         self.useless
@@ -140,12 +146,12 @@ pub(crate) fn all(process: &mut Process) -> Result<Option<Vec<Patch>>> {
     Ok(patches.are_whole().then_some(patches.list))
 }
 
-/// Lets a process that is at its start compare.
+/// Lets a process that is at its start compare, and explain what differs if that is asked for.
 ///
 /// # Errors
 /// The process is lost.
-pub(crate) fn compare(process: &mut Process) -> Result<()> {
-    process.send(&Request::Compare)?;
+pub(crate) fn compare(process: &mut Process, explain: bool) -> Result<()> {
+    process.send(&Request::Compare { explain })?;
     match process.receive()? {
         Response::Ready => {
             process.merging = Merging::Compares;

@@ -118,7 +118,7 @@ impl Stretch {
     pub fn compare(&self, tools: &Tools, log: &Log, before: Option<Tracked>) -> Result<Tracked> {
         let mut tracked = self.track(tools, log, before)?;
         if tracked.several {
-            patches::compare(&mut tracked.process)?;
+            patches::compare(&mut tracked.process, false)?;
         }
         Ok(tracked)
     }

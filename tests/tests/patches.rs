@@ -75,6 +75,13 @@ fn look_at(tools: &Tools, log: &Log, pid: ProcessId) -> Result<()> {
             look_alike(&mut comparing, cursor, &mut random).with_context(|| format!("{name}, at {time} of {end}"))?;
         }
     }
+    // With one that does not fit, everything is compared again.
+    indexed.spoil_patches()?;
+    for cursor in [&mut comparing, &mut indexed] {
+        cursor.seek(Seek::Time(times[0]))?;
+    }
+    ensure!(comparing.is_comparing() == indexed.is_comparing(), "a patch that does not fit is used");
+    look_alike(&mut comparing, &mut indexed, &mut random).context("with a patch that does not fit")?;
     for number in 0..SEARCHES {
         let time = times[random.usize(0..times.len())];
         comparing.seek(Seek::Time(time))?;

@@ -98,6 +98,8 @@ struct Known {
 /// The comparison.
 pub struct Compare {
     threads: Vec<Known>,
+    /// Whether it finds out where bytes come from that memory does not have.
+    explains: bool,
     /// Whether a part of what the threads did comes before all of this.
     begins_late: bool,
     origins: Origins,
@@ -127,8 +129,8 @@ struct Brought {
 }
 
 impl Compare {
-    /// At the start of these threads.
-    pub fn new(contexts: &[Context]) -> Self {
+    /// At the start of these threads. `explains` says whether it finds out where bytes come from.
+    pub fn new(contexts: &[Context], explains: bool) -> Self {
         let known = |context: &Context| Known {
             tid: context.tid,
             picture: Picture::new(context.code_seq),
@@ -138,6 +140,7 @@ impl Compare {
         };
         Self {
             threads: contexts.iter().map(known).collect(),
+            explains,
             begins_late: contexts.iter().any(|context| context.start > 0),
             origins: Origins::default(),
             system: System::default(),
@@ -352,6 +355,9 @@ impl Compare {
         recorded: &[u8],
         found: &[u8],
     ) -> Option<(Origin, u64)> {
+        if !self.explains {
+            return None;
+        }
         self.find_given_up(memory, start, recorded, found);
         let mut worst: Option<(Origin, u64)> = None;
         for (i, _) in recorded.iter().zip(found).enumerate().filter(|(_, (a, b))| a != b) {
@@ -401,7 +407,9 @@ impl Compare {
             // SAFETY: as below.
             let now = unsafe { std::slice::from_raw_parts(addr as *const u8, len as usize) };
             copy(&mut picture.page(code, page)[first..first + len as usize], now);
-            self.origins.store(addr, len, thread, self.accessed_at);
+            if self.explains {
+                self.origins.store(addr, len, thread, self.accessed_at);
+            }
             return;
         }
         for (addr, len) in self.accesses.writes.drain(..) {
@@ -412,7 +420,9 @@ impl Compare {
                 let now = unsafe { std::slice::from_raw_parts(at as *const u8, range.len()) };
                 picture.page(code, page)[range].copy_from_slice(now);
             }
-            self.origins.store(addr, len, thread, self.accessed_at);
+            if self.explains {
+                self.origins.store(addr, len, thread, self.accessed_at);
+            }
         }
         self.accesses.reads.clear();
     }

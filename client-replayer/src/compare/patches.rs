@@ -93,15 +93,15 @@ impl Engine {
         self.compare.is_some() || self.patches.is_some()
     }
 
-    /// From here on, reads are compared.
+    /// From here on, reads are compared; what differs is explained, if that is asked for.
     ///
     /// # Errors
     /// Something has been run.
-    pub fn begin_comparing(&mut self) -> Result<(), String> {
+    pub fn begin_comparing(&mut self, explain: bool) -> Result<(), String> {
         if !self.is_new || self.is_merged() {
             return Err("that reads are compared must be said before anything is run".into());
         }
-        self.compare = Some(Box::new(Compare::new(&self.contexts)));
+        self.compare = Some(Box::new(Compare::new(&self.contexts, explain)));
         if !std::mem::replace(&mut self.blocks_compare, true) && !self.sites.is_empty() {
             self.drop_all_blocks();
         }

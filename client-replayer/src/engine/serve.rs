@@ -136,8 +136,8 @@ impl Engine {
             Request::Writers => {
                 Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
             }
-            Request::Compare => {
-                self.begin_comparing().map_err(Refusal::Refused)?;
+            Request::Compare { explain } => {
+                self.begin_comparing(explain).map_err(Refusal::Refused)?;
                 Response::Ready
             }
             Request::Patches { from } => match &self.compare {

@@ -276,7 +276,7 @@ fn what_cannot_be_is_refused() {
     assert!(refused(&mut replay, &run_to(Target::Time(3))).contains("is at 10 already"));
     assert!(refused(&mut replay, &run_to(Target::Place { thread: 1, at: 11 })).contains("no thread 1"));
     assert!(refused(&mut replay, &Request::Registers { thread: 7 }).contains("no thread 7"));
-    assert!(refused(&mut replay, &Request::Compare).contains("before anything is run"));
+    assert!(refused(&mut replay, &Request::Compare { explain: false }).contains("before anything is run"));
     assert!(refused(&mut replay, &Request::Compared).contains("nothing was compared"));
     let addresses = vec![0; control::MAX_CONDITIONS + 1];
     assert!(

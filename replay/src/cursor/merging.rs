@@ -7,6 +7,7 @@ use super::{Conditions, Cursor, Open, Snapshots};
 use crate::error::{ReplayError, Result};
 use crate::patches::{self, Merging, Patches};
 use bugnet_format::control::{Hits, Request, Response, Stop, Target};
+use bugnet_format::patch::Patch;
 use std::collections::HashMap;
 
 /// A shorter way is compared rather than that other code is made for it.
@@ -82,6 +83,19 @@ impl Cursor<'_> {
     #[doc(hidden)]
     pub fn never_compare_again(&mut self) {
         (self.known.far, self.open.far) = (Some(0), 0);
+    }
+
+    /// Goes to the start of the epoch with patches of which one does not fit: for tests.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    #[doc(hidden)]
+    pub fn spoil_patches(&mut self) -> Result<()> {
+        let Some(first) = self.open.runs.first() else { return Ok(()) };
+        let (thread, at) = (first.thread as u32, first.from);
+        self.open.patches.spoil(Patch { thread, at, addr: self.open.regs.rip, found: vec![0; 8], bytes: vec![1; 8] });
+        self.open.snapshots.retain(|process| process.suits(false));
+        self.open.restart()
     }
 
     /// Whether the replay process compares: for tests.
@@ -163,7 +177,7 @@ impl Open {
         let process = &mut self.tracked.process;
         match process.merging {
             Merging::Compares if !(reach && is_far) => {}
-            Merging::Undecided if !reach => patches::compare(process)?,
+            Merging::Undecided if !reach => patches::compare(process, false)?,
             Merging::Patched { .. } if !reach => return self.compare_to_here(),
             _ => self.patches.give(process)?,
         }
@@ -186,7 +200,7 @@ impl Open {
         (self.time, self.over) = (at, false);
         self.interrupter.follow(&self.tracked.process)?;
         if self.tracked.process.merging == Merging::Undecided {
-            patches::compare(&mut self.tracked.process)?;
+            patches::compare(&mut self.tracked.process, false)?;
         }
         self.set_conditions(&Conditions::default())?;
         let mut interrupted = None;

@@ -168,8 +168,7 @@ impl Open {
         outline: &Outline,
         index: usize,
         interrupter: Interrupter,
-        spare: Option<Tracked>,
-        patches: Patches,
+        (spare, patches): (Option<Tracked>, Patches),
     ) -> Result<Self> {
         let Some((epoch, begin)) = outline.epoch(index) else {
             return Err(ReplayError::OutOfRange(format!("process {pid} has no epoch with index {index}")));
@@ -312,7 +311,7 @@ impl<'a> Cursor<'a> {
     pub fn open(tools: &'a Tools, log: &'a Log, pid: ProcessId) -> Result<Self> {
         let outline = Outline::of(log, pid)?;
         let interrupter = Interrupter::default();
-        let open = Open::new(tools, log, pid, &outline, 0, interrupter.clone(), None, Patches::default())?;
+        let open = Open::new(tools, log, pid, &outline, 0, interrupter.clone(), (None, Patches::default()))?;
         Ok(Self {
             tools,
             log,
@@ -424,7 +423,8 @@ impl<'a> Cursor<'a> {
         if index != self.open.index {
             let (interrupter, spare) = (self.interrupter.clone(), self.spare.take());
             let patches = self.patches_of(index)?;
-            let opened = Open::new(self.tools, self.log, self.pid, &self.outline, index, interrupter, spare, patches)?;
+            let opened =
+                Open::new(self.tools, self.log, self.pid, &self.outline, index, interrupter, (spare, patches))?;
             let Open { tracked, patches, index, .. } = std::mem::replace(&mut self.open, opened);
             self.known.keep(index, patches);
             self.open.far = self.known.far.unwrap_or(merging::FAR);
