@@ -76,6 +76,7 @@ fn look_at(tools: &Tools, log: &Log, pid: ProcessId) -> Result<()> {
         }
     }
     // With one that does not fit, everything is compared again.
+    indexed.seek(Seek::Time(times[0]))?;
     indexed.spoil_patches()?;
     for cursor in [&mut comparing, &mut indexed] {
         cursor.seek(Seek::Time(times[0]))?;

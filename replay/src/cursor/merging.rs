@@ -91,6 +91,8 @@ impl Cursor<'_> {
     /// The replay process is lost.
     #[doc(hidden)]
     pub fn spoil_patches(&mut self) -> Result<()> {
+        // There, the next instruction's code is certain to be in memory.
+        self.open.restart()?;
         let Some(first) = self.open.runs.first() else { return Ok(()) };
         let (thread, at) = (first.thread as u32, first.from);
         self.open.patches.spoil(Patch { thread, at, addr: self.open.regs.rip, found: vec![0; 8], bytes: vec![1; 8] });
