@@ -52,6 +52,8 @@ pub struct Debuggee<'a> {
     pub(crate) stops: Stops,
     pub(crate) plan: Plan,
     pub(crate) later: Later,
+    /// Whether this is where a seek has ended, of which the protocol knows nothing.
+    pub(crate) sought: bool,
     pub(crate) asked: Asked,
     /// The threads where the cursor is, the focus first; found when first asked for.
     threads: Option<Vec<Thread>>,
@@ -96,7 +98,8 @@ impl<'a> Debuggee<'a> {
         let most = if cursor.time() == cursor.end() { AT_ONCE } else { QUICK };
         // Of a log that is damaged elsewhere, there is much to see all the same.
         let _ = cursor.know_mappings_within(most);
-        Ok(Self { tools, log, cursor, symbols, image, files, focus, stops, plan, later, asked, threads: None })
+        let (sought, threads) = (true, None);
+        Ok(Self { tools, log, cursor, symbols, image, files, focus, stops, plan, later, sought, asked, threads })
     }
 
     /// The process.
@@ -140,13 +143,14 @@ impl<'a> Debuggee<'a> {
             Seek::Place(place) => place.tid,
             _ => focus(&mut self.cursor)?,
         };
+        self.sought = true;
         Ok(stopped)
     }
 
     /// The cursor is somewhere else, where a thread goes on.
     pub(crate) fn moved(&mut self) {
         let _ = self.cursor.know_mappings_within(QUICK);
-        self.threads = None;
+        (self.threads, self.sought) = (None, false);
         self.focus = self.cursor.place().tid;
     }
 

@@ -279,7 +279,9 @@ impl MultiThreadSchedulerLocking for Debuggee<'_> {
 }
 
 impl ReverseStep<GdbTid> for Debuggee<'_> {
+    /// `gdbstub` names the thread that stopped last, which a seek has left.
     fn reverse_step(&mut self, tid: GdbTid) -> Result<(), ReplayError> {
+        let tid = if self.sought { to_gdb(self.focus) } else { tid };
         self.plan_for(tid, Plan::StepBack);
         Ok(())
     }

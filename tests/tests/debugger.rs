@@ -421,6 +421,25 @@ fn an_interrupt_comes_while_nothing_runs() -> Result<()> {
     workshop.done()
 }
 
+/// A seek to where another thread runs, and the one that gdb shows does not exist; from there it goes on as anywhere.
+#[test]
+fn threads_come_and_go() -> Result<()> {
+    let workshop = Workshop::new("debugger-threads")?;
+    let log = recorded(&workshop, "come_and_go", &[])?;
+    let said = session(&workshop, &log, &[], &["when"])?;
+    let end: u64 = said.split_once(" of ").and_then(|(_, rest)| rest.split_once(')')).context("no end")?.0.parse()?;
+    // In one of the two, at the start, in the other one, before its end, and at the end.
+    let times = [end / 3, 1000, end * 2 / 3, end / 3, end - 1000];
+    let commands = times.map(|time| [format!("seek @{time}"), "reverse-stepi".into(), "when".into(), "stepi".into()]);
+    let script: Vec<&str> = commands.iter().flatten().map(String::as_str).collect();
+    let said = session(&workshop, &log, &[], &script)?;
+    for time in times {
+        ensure!(said.contains(&format!("(time @{} of", time - 1)), "not back from {time}: {said}");
+    }
+    ensure!(!said.contains("rror"), "{said}");
+    workshop.done()
+}
+
 /// A gdb that is spoken to as an IDE does (GDB/MI).
 struct Machine {
     bugnet: Child,

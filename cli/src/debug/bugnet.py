@@ -17,6 +17,12 @@ def refresh():
 
 
 def forget():
+    # The thread that gdb shows may not have begun here, or be over: without another one, gdb fails at whatever it does next. It cannot
+    # say which one it was once it knows that.
+    shown = gdb.selected_thread().ptid if gdb.selected_thread() else None
+    here = gdb.selected_inferior().threads()
+    if here and shown not in [thread.ptid for thread in here]:
+        here[0].switch()
     for what in ("register-cache", "dcache"):
         gdb.execute("maintenance flush " + what, to_string=True)
     # Other libraries may be mapped there.
