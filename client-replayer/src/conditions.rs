@@ -122,11 +122,12 @@ impl Engine {
         if most > Some(MAX_CONDITIONS) {
             return Err(format!("more than {MAX_CONDITIONS} conditions of a kind cannot be watched for"));
         }
-        let (had_ranges, left) = (self.watching.has_ranges(), self.watching.conditions.leaving);
+        let left = self.watching.conditions.leaving;
         let addresses: HashSet<u64> = conditions.addresses.iter().copied().collect();
         let changed: Vec<u64> = self.watching.addresses.symmetric_difference(&addresses).copied().collect();
         (self.watching.addresses, self.watching.conditions) = (addresses, conditions);
-        if had_ranges == self.watching.has_ranges() && left == self.watching.conditions.leaving {
+        // Whether accesses are watched is looked at when a run begins.
+        if left == self.watching.conditions.leaving {
             changed.into_iter().for_each(|pc| self.drop_blocks_with(pc));
         } else {
             self.drop_all_blocks();

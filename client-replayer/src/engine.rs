@@ -163,8 +163,6 @@ pub struct Engine {
     pub patches: Option<Box<Patches>>,
     /// Whether nothing has been run of the package.
     pub is_new: bool,
-    /// Whether all blocks call the client where reads have to be compared.
-    pub blocks_compare: bool,
     /// Which code was executed, where that is kept track of.
     pub executed: Executed,
     /// What [`Self::code`] was copied to for a block that DynamoRIO makes.
@@ -211,7 +209,6 @@ impl Engine {
             compare: None,
             patches: None,
             is_new: true,
-            blocks_compare: false,
             executed: Executed::default(),
             copy: Vec::new(),
         }

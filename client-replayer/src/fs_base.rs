@@ -31,6 +31,7 @@ pub struct Guard(());
 
 impl Guard {
     /// Switches to the client's thread-local storage.
+    #[inline]
     pub fn new() -> Self {
         if RUNNING.load(Ordering::Relaxed) != 0 {
             // SAFETY: the base that FS had when the client set another one, which it can.
@@ -41,12 +42,14 @@ impl Guard {
 }
 
 impl Drop for Guard {
+    #[inline]
     fn drop(&mut self) {
         leave();
     }
 }
 
 /// Control goes to the code cache, from the client itself.
+#[inline]
 pub fn leave() {
     let running = RUNNING.load(Ordering::Relaxed);
     if running != 0 {

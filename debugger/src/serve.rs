@@ -113,6 +113,12 @@ const OK: &[u8] = b"$OK#9a";
 const WHY: &[u8] = b"?";
 /// How the answer begins that stands for all reasons, SIGTRAP.
 const TRAPPED: &[u8] = b"$T05";
+/// A packet with this text.
+fn packet(text: &[u8]) -> Vec<u8> {
+    let sum = text.iter().copied().fold(0_u8, u8::wrapping_add);
+    [b"$", text, format!("#{sum:02x}").as_bytes()].concat()
+}
+
 /// Bytes of a checksum with the sign before it.
 const CHECKSUM: usize = 3;
 
@@ -123,8 +129,7 @@ impl Buffered {
         let Some(text) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         if let Some(before) = self.unsent.strip_suffix(OK).filter(|_| !text.is_empty()) {
             let digits: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-            let sum = digits.bytes().fold(0_u8, u8::wrapping_add);
-            self.unsent = [before, format!("${digits}#{sum:02x}").as_bytes()].concat();
+            self.unsent = [before, &packet(digits.as_bytes())].concat();
         }
     }
 
@@ -141,8 +146,7 @@ impl Buffered {
         let rest = &self.unsent[start + TRAPPED.len()..self.unsent.len() - CHECKSUM];
         let text = [format!("T{:02x}", signal.0).as_bytes(), rest].concat();
         self.unsent.truncate(start);
-        let sum = text.iter().copied().fold(0_u8, u8::wrapping_add);
-        self.unsent.extend([b"$", &*text, format!("#{sum:02x}").as_bytes()].concat());
+        self.unsent.extend(packet(&text));
     }
 
     /// Receives more, and waits for it.

@@ -17,6 +17,7 @@ pub fn can_be_set() -> bool {
 
 /// The FS base. Only where [`can_be_set`] is true.
 #[must_use]
+#[inline]
 pub fn get() -> u64 {
     let base;
     // SAFETY: reads a register, by the caller's promise one that can be read.
@@ -28,6 +29,7 @@ pub fn get() -> u64 {
 ///
 /// # Safety
 /// [`can_be_set`] is true. Where a client's code goes on, the base has to be the client's own.
+#[inline]
 pub unsafe fn set(base: u64) {
     // SAFETY: the caller's promise; not `nomem`, since thread-local variables are memory that it moves.
     unsafe { std::arch::asm!("wrfsbase {}", in(reg) base, options(nostack, preserves_flags)) };

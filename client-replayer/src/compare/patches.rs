@@ -102,9 +102,6 @@ impl Engine {
             return Err("that reads are compared must be said before anything is run".into());
         }
         self.compare = Some(Box::new(Compare::new(&self.contexts, explain)));
-        if !std::mem::replace(&mut self.blocks_compare, true) && !self.sites.is_empty() {
-            self.drop_all_blocks();
-        }
         Ok(())
     }
 
@@ -122,7 +119,6 @@ impl Engine {
                 let mut done: Vec<u64> = self.contexts.iter().map(|context| context.at).collect();
                 let looked = self.compare.take().and_then(|compare| compare.looked_at);
                 done[self.running] = self.position + u64::from(looked == Some((self.running, self.position)));
-                self.blocks_compare = false;
                 let threads = self.contexts.iter().map(|_| (Vec::new(), 0)).collect();
                 self.patches.insert(Box::new(Patches { threads, done, until: 0 }))
             }

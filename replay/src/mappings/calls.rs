@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 /// `MREMAP_DONTUNMAP`: what is moved stays where it was, too.
 const DONT_UNMAP: u64 = 4;
+/// `CLOSE_RANGE_CLOEXEC`: nothing is closed before the next program.
+const CLOSE_LATER: u64 = 4;
 /// A result is an error from minus this to -1.
 const MAX_ERRNO: i64 = 4095;
 
 /// The system calls that have to do with what is mapped, each with the argument that is a path, if one is.
-const CALLS: [(i64, Option<u8>); 21] = [
+const CALLS: [(i64, Option<u8>); 23] = [
     (libc::SYS_mmap, None),
     (libc::SYS_munmap, None),
     (libc::SYS_mprotect, None),
@@ -32,6 +34,8 @@ const CALLS: [(i64, Option<u8>); 21] = [
     (libc::SYS_dup2, None),
     (libc::SYS_dup3, None),
     (libc::SYS_fcntl, None),
+    (libc::SYS_close, None),
+    (libc::SYS_close_range, None),
     // Children have what their parents have.
     (libc::SYS_fork, None),
     (libc::SYS_clone, None),
@@ -141,6 +145,12 @@ impl State {
                 let path = self.files.get(&(args[0] as i32)).cloned();
                 self.opened(*result, path);
             }
+            // What has the number next may come from anywhere.
+            libc::SYS_close => self.opened(args[0] as i64, None),
+            libc::SYS_close_range if args[2] & CLOSE_LATER == 0 => {
+                self.files
+                    .retain(|descriptor, _| !(args[0]..=args[1]).contains(&u64::from(descriptor.cast_unsigned())));
+            }
             libc::SYS_memfd_create => {
                 self.opened(*result, path.as_ref().map(|name| format!("/memfd:{name} (deleted)").into()));
             }
@@ -242,6 +252,18 @@ mod tests {
             (listed(&state), mapped),
             (vec![(0x10000, 0x12000, 1, "/etc/cache".into()), (0x80000, 0x82000, 1, "/etc/cache".into())], vec![])
         );
+    }
+
+    #[test]
+    fn a_file_that_was_closed_says_nothing_of_its_number() {
+        let open = call(libc::SYS_openat, &[0, 1, 0], 3, Some((1, "/etc/cache")));
+        let map = call(libc::SYS_mmap, &[0, 0x1000, 1, PRIVATE, 3, 0], 0x10000, None);
+        let name_after = |between| listed(&made(&[], &[open.clone(), between, map.clone()]).0)[0].3.clone();
+        assert_eq!(name_after(None), "/etc/cache");
+        assert_eq!(name_after(call(libc::SYS_close, &[3], 0, None)), "[a file]");
+        assert_eq!(name_after(call(libc::SYS_close_range, &[3, 0xffff_ffff, 0], 0, None)), "[a file]");
+        assert_eq!(name_after(call(libc::SYS_close_range, &[3, 0xffff_ffff, CLOSE_LATER], 0, None)), "/etc/cache");
+        assert_eq!(name_after(call(libc::SYS_close_range, &[4, 9, 0], 0, None)), "/etc/cache");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 /* Prints its own memory at chosen moments: what is in the parts of a buffer that are written, read, filled by system calls, mapped anew and
-   forgotten in turn. With an argument, in so many buffers, whose addresses have ever fewer bits in which they differ. */
+   forgotten in turn. With an argument, in so many buffers, whose addresses differ in one bit or two. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
