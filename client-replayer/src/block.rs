@@ -45,12 +45,14 @@ use crate::site::{Access, Built, Site, SpanId, Split, SplitId};
 use crate::state;
 use crate::stub::Stub;
 use crate::tags;
+use crate::trace::{self, Counted, Plan};
 use crate::watch;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::decode::MAX_LEN;
 use bugnet_dr::ir::{ARITHMETIC, Block, Copied, Gpr, Instr, Instrs, Opnd};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::sys;
+use bugnet_format::trace::TracedBlock;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -130,6 +132,7 @@ pub unsafe extern "C" fn on_block(
         instead(&block, engine, instrs[count]);
     }
     observe(&block, engine, program, &markings, |index| index as i64 - count as i64);
+    write_down(&block, engine, program, Counted { range: 0..count, is_counted: true }, &lending);
     engine.sites.span_mut(span).borrowed = lending.end(&block, &engine.stub);
     mark_before(&block, engine, program, &markings);
     FLAGS
@@ -217,6 +220,7 @@ fn calls(engine: &Engine, instrs: &[Instr], markings: &[Marking]) -> Vec<bool> {
         watched
             || observed && accesses(*instr)
             || markings.get(index).is_some_and(Marking::is_called)
+            || engine.tracing.is_some() && trace::is_odd(*instr)
             || engine.watching.has_address(instr.pc())
     };
     instrs.iter().enumerate().map(called).collect()
@@ -242,7 +246,8 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], markings: &[Mar
     }
     let all = engine.observes_accesses();
     for (index, instr) in instrs.iter().enumerate() {
-        if !(all && accesses(*instr) || matches!(markings.get(index), Some(Marking::Call))) {
+        let traced = engine.tracing.is_some() && trace::is_odd(*instr);
+        if !(all && accesses(*instr) || traced || matches!(markings.get(index), Some(Marking::Call))) {
             continue;
         }
         let (pc, ahead) = (instr.pc(), ahead(index));
@@ -258,6 +263,18 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], markings: &[Mar
         let ahead = (0..instrs.len()).map(ahead);
         watch::instrument(block, &engine.stub, watch, instrs.iter().copied().zip(ahead));
     }
+}
+
+/// Where it is written down what is executed, does so for these instructions.
+fn write_down(block: &Block, engine: &mut Engine, instrs: &[Instr], counted: Counted, lending: &Lending<'_>) {
+    let Engine { tracing: Some(tracing), code, stub, .. } = engine else { return };
+    let part = &instrs[counted.range.clone()];
+    let (Some(first), Some(last)) = (part.first(), part.last()) else { return };
+    let (pc, end) = (first.pc(), last.pc() + last.len(block));
+    let Plan { needs, accesses } = Plan::of(part);
+    let (code, count) = (code.read(pc, (end - pc) as usize), part.len() as u16);
+    let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false });
+    trace::write_down(block, stub, instrs, (&counted, tag, &needs), lending.borrowed());
 }
 
 /// Whether all flags are dead at the start of a block, so that counting may change them.
@@ -369,6 +386,8 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
         &markings,
         |index| if index < before { index as i64 } else { index as i64 - count },
     );
+    write_down(block, engine, program, Counted { range: 0..before, is_counted: false }, &lending);
+    write_down(block, engine, program, Counted { range: before..program.len(), is_counted: true }, &lending);
     engine.sites.split(split).borrowed = lending.end(block, &engine.stub);
     mark_before(block, engine, program, &markings);
 }

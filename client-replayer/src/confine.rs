@@ -5,6 +5,7 @@
 //! refused fails with `EPERM`: DynamoRIO asks for a thing or two (`/proc/self/maps`) that it can do without.
 
 use bugnet_format::control::CONTROL_FD;
+use bugnet_format::trace::TRACE_FD;
 use rustix::io::Errno;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
@@ -37,16 +38,16 @@ const ALLOWED: [i64; 18] = [
 ];
 
 /// System calls that are allowed with one of these as the argument of this index: number, index, values, most of them descriptors.
-/// Memory is mapped without a descriptor, which is -1.
+/// Memory is mapped without a descriptor, which is -1, but for that in which a trace is written.
 const RESTRICTED: [(i64, u8, &[i32]); 7] = [
     (0, 0, &[CONTROL_FD]),         // read
     (1, 0, &[CONTROL_FD, STDERR]), // write
-    (9, 4, &[-1]),                 // mmap
+    (9, 4, &[-1, TRACE_FD]),       // mmap
     // What `fork` needs: a copy of the whole process, and the socket that the other side sends for it.
-    (33, 1, &[CONTROL_FD]), // dup2
-    (47, 0, &[CONTROL_FD]), // recvmsg
-    (56, 0, &[0]),          // clone, with these flags
-    (61, 0, &[-1]),         // wait4
+    (33, 1, &[CONTROL_FD, TRACE_FD]), // dup2
+    (47, 0, &[CONTROL_FD]),           // recvmsg
+    (56, 0, &[0]),                    // clone, with these flags
+    (61, 0, &[-1]),                   // wait4
 ];
 
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {

@@ -34,6 +34,11 @@ impl Borrowed {
         Self(all)
     }
 
+    /// Whether the register holds the program's value already before the instruction with this index, and goes on to.
+    pub fn goes_on_at(&self, index: usize) -> bool {
+        self.0.iter().any(|range| (range.start + 1..range.end).contains(&index))
+    }
+
     /// Whether the register holds the program's value at the instruction with this index.
     pub fn contains(&self, index: usize) -> bool {
         self.0.iter().any(|range| range.contains(&index))
@@ -90,6 +95,11 @@ impl<'a> Lending<'a> {
             }
         }
         Self { instrs, borrowed }
+    }
+
+    /// Where the register is to be the program's.
+    pub fn borrowed(&self) -> &Borrowed {
+        &self.borrowed
     }
 
     /// Inserts what comes before the instructions that use the register.

@@ -47,6 +47,7 @@ impl Engine {
                         None => touched.accessed(&access.instruction, light::saved()),
                     }
                 }
+                self.trace_access(id);
                 if self.compare.is_none() && !self.watching.has_ranges() {
                     return resume;
                 }

@@ -24,6 +24,7 @@ use crate::site::Sites;
 use crate::state::die;
 use crate::stub::Stub;
 use crate::tags::Tags;
+use crate::trace::Tracing;
 use crate::watch;
 use bugnet_dr::ir::Segment as Base;
 use bugnet_dr::{fpu, sys};
@@ -97,7 +98,8 @@ fn drop_block(tag: u64) {
 
 /// The replay of a package.
 pub struct Engine {
-    control: File,
+    /// The socket on which requests come.
+    pub control: File,
     package: Loaded,
     /// The threads.
     pub contexts: Vec<Context>,
@@ -163,6 +165,8 @@ pub struct Engine {
     pub patches: Option<Box<Patches>>,
     /// Whether nothing has been run of the package.
     pub is_new: bool,
+    /// Where it is written down what is executed, if it is.
+    pub tracing: Option<Box<Tracing>>,
     /// Which code was executed, where that is kept track of.
     pub executed: Executed,
     /// What [`Self::code`] was copied to for a block that DynamoRIO makes.
@@ -209,6 +213,7 @@ impl Engine {
             compare: None,
             patches: None,
             is_new: true,
+            tracing: None,
             executed: Executed::default(),
             copy: Vec::new(),
         }
@@ -335,11 +340,12 @@ impl Engine {
 
     /// Whether execution is to stop where it is.
     pub fn is_target(&self) -> bool {
-        match self.target {
-            Target::Place { thread, at } => thread as usize == self.running && self.position >= at,
-            Target::Time(time) => self.time_at(self.position) >= time,
-            Target::End => false,
-        }
+        self.is_trace_full()
+            || match self.target {
+                Target::Place { thread, at } => thread as usize == self.running && self.position >= at,
+                Target::Time(time) => self.time_at(self.position) >= time,
+                Target::End => false,
+            }
     }
 
     /// Whether execution is to stop where it is for a condition that was met.
@@ -487,6 +493,7 @@ impl Engine {
         let stop = self.watching.stop.filter(|(thread, _)| *thread == self.running).map_or(u64::MAX, |(_, at)| at);
         let patch = self.patches.as_ref().map_or(u64::MAX, |patches| patches.next_at(self.running));
         self.due = next.min(patch).min(target).min(stop).min(self.until).min(position.saturating_add(MAX_LEFT));
+        self.place_trace();
         self.stub.shared().left = self.due - position;
     }
 

@@ -50,7 +50,7 @@ unsafe fn call(number: usize, args: [usize; 4]) -> isize {
 /// # Errors
 /// No socket comes, or the kernel refuses.
 pub fn fork(control: &File) -> Result<Forked, String> {
-    let socket = receive_socket(control).map_err(|e| format!("no socket came for a copy: {e}"))?;
+    let socket = receive_descriptor(control).map_err(|e| format!("no socket came for a copy: {e}"))?;
     // SAFETY: copies that have ended are waited for; nobody else in this process waits for anything.
     while unsafe { call(SYS_WAIT4, [usize::MAX, 0, WNOHANG | WAIT_ALL, 0]) } > 0 {}
     // SAFETY: in a clean call, where the only thread executes no code of the program's. Without flags, the copy has its own
@@ -68,7 +68,24 @@ pub fn fork(control: &File) -> Result<Forked, String> {
     }
 }
 
-fn receive_socket(control: &File) -> Result<OwnedFd, Errno> {
+/// Receives a descriptor, which is this one from then on.
+///
+/// # Errors
+/// None comes.
+pub fn receive_as(control: &File, number: i32) -> Result<(), Errno> {
+    let received = receive_descriptor(control)?;
+    if received.as_raw_fd() == number {
+        std::mem::forget(received);
+        return Ok(());
+    }
+    // SAFETY: a system call on numbers; whoever calls this owns what the number was.
+    match unsafe { call(SYS_DUP2, [received.as_raw_fd() as usize, number as usize, 0, 0]) } {
+        error if error < 0 => Err(Errno::from_raw_os_error(-error as i32)),
+        _ => Ok(()),
+    }
+}
+
+fn receive_descriptor(control: &File) -> Result<OwnedFd, Errno> {
     let mut byte = [0];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -76,9 +93,9 @@ fn receive_socket(control: &File) -> Result<OwnedFd, Errno> {
     recvmsg(control.as_fd(), &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(mut descriptors) = message
-            && let Some(socket) = descriptors.next()
+            && let Some(descriptor) = descriptors.next()
         {
-            return Ok(socket);
+            return Ok(descriptor);
         }
     }
     Err(Errno::BADF)

@@ -181,23 +181,28 @@ impl PlainAccess {
         self.base.into_iter().chain(self.index).fold(0, |all, reg| all | reg.bit())
     }
 
-    fn of_access(access: &Access, (reads, writes): (bool, bool)) -> Option<Self> {
+    /// An access with which this is to be done: read and written; `None` if it is in another way.
+    pub fn of_access(access: &Access, how: (bool, bool)) -> Option<Self> {
         let bytes = u64::from(access.bytes);
-        let plain = |base, index, scale, disp| Self { base, index, scale, disp, bytes, reads, writes };
         match access.place {
             _ if access.masked => None,
-            Place::Absolute(address) => Some(plain(None, None, 0, address)),
-            Place::Direct(opnd) => {
-                let parts = opnd.parts().filter(|parts| parts.segment.is_none())?;
-                let whole = |id| match id {
-                    0 => Some(None),
-                    id => Gpr::from_id(id).filter(|(_, bytes)| *bytes == 8).map(|(reg, _)| Some(reg)),
-                };
-                let (base, index) = (whole(parts.base)?, whole(parts.index)?);
-                Some(plain(base, index, parts.scale as u64, i64::from(parts.disp) as u64))
+            Place::Absolute(disp) => {
+                Some(Self { base: None, index: None, scale: 0, disp, bytes, reads: how.0, writes: how.1 })
             }
+            Place::Direct(opnd) => Self::of_parts(opnd.parts().filter(|parts| parts.segment.is_none())?, bytes, how),
             _ => None,
         }
+    }
+
+    /// The same at these parts, without their segment.
+    pub fn of_parts(parts: MemoryParts, bytes: u64, (reads, writes): (bool, bool)) -> Option<Self> {
+        let whole = |id| match id {
+            0 => Some(None),
+            id => Gpr::from_id(id).filter(|(_, bytes)| *bytes == 8).map(|(reg, _)| Some(reg)),
+        };
+        let (base, index) = (whole(parts.base)?, whole(parts.index)?);
+        let (scale, disp) = (parts.scale as u64, i64::from(parts.disp) as u64);
+        Some(Self { base, index, scale, disp, bytes, reads, writes })
     }
 
     fn place(&self) -> (Option<u8>, Option<u8>, u64, u64, u64) {

@@ -21,6 +21,7 @@
 //! - `conditions`: what an execution is watched for; `fork`: copies of the process, to go back to
 //! - `touched`: which bytes of memory are known; `marks`: how the code cache says which it has accessed; `marking`: where in a
 //!   block it does; `fs_base`: the register that it takes; `executed`: which code was run; `ranges`: sets of addresses
+//! - `trace`: what is executed, written down for analyses
 //! - `confine`: the system calls that the process keeps
 //! - `compare`: whether the memory of all threads explains what each of them read
 //!
@@ -57,6 +58,7 @@ mod state;
 mod stub;
 mod tags;
 mod touched;
+mod trace;
 mod watch;
 
 use bugnet_dr::sys;

@@ -49,7 +49,7 @@ impl Marking {
             return Self::Call;
         }
         let used = accesses.iter().fold(0, |all, access| all | access.registers());
-        let moved = moves_stack(instr, &accesses);
+        let moved = moves_stack(instr);
         let written = written(instr) & if moved.is_some() { !Gpr::RSP.bit() } else { u16::MAX };
         let free = |used: u16| SCRATCH.into_iter().find(|reg| used & reg.bit() == 0);
         if let Some(free) = free(used).filter(|_| !instr.is_cti() && used & written == 0) {
@@ -72,11 +72,11 @@ impl Marking {
 }
 
 /// By how much the instruction changes RSP, if it is a `push` or `pop` to a register.
-fn moves_stack(instr: Instr, accesses: &[PlainAccess]) -> Option<i32> {
+pub fn moves_stack(instr: Instr) -> Option<i32> {
     match instr.opcode() {
         sys::OP_push | sys::OP_push_imm => {
-            let pushed = accesses.iter().find(|access| access.writes && access.base == Some(Gpr::RSP))?;
-            i32::try_from(pushed.disp.cast_signed()).ok().filter(|disp| [-2, -8].contains(disp))
+            let pushed = instr.dsts().find(|opnd| opnd.is_memory())?.parts()?;
+            Some(pushed.disp).filter(|disp| [-2, -8].contains(disp))
         }
         sys::OP_pop => {
             let target = Gpr::from_id(instr.dsts().next()?.get_reg()?).filter(|(reg, _)| *reg != Gpr::RSP);
@@ -87,7 +87,7 @@ fn moves_stack(instr: Instr, accesses: &[PlainAccess]) -> Option<i32> {
 }
 
 /// The general purpose registers that the instruction writes, as bits of [`Gpr::bit`].
-fn written(instr: Instr) -> u16 {
+pub fn written(instr: Instr) -> u16 {
     let registers = instr.dsts().filter_map(Opnd::get_reg).filter_map(Gpr::from_id);
     registers.fold(0, |all, (reg, _)| all | reg.bit())
 }

@@ -162,10 +162,24 @@ impl Stub {
         self.scratch(0x8b, reg)
     }
 
-    /// `mov gs:[slot], reg`, or the other way.
+    /// Machine code that takes the count from its slot to a register.
+    pub fn load_count_into(&self, reg: Gpr) -> Vec<u8> {
+        self.mov(0x8b, reg, offset_of!(Shared, left))
+    }
+
+    /// Machine code that takes [`COUNTER`], as the program sees it, from its slot to a register.
+    pub fn load_lent_into(&self, reg: Gpr) -> Vec<u8> {
+        self.mov(0x8b, reg, offset_of!(Shared, lent))
+    }
+
     fn scratch(&self, opcode: u8, reg: Gpr) -> Vec<u8> {
+        self.mov(opcode, reg, offset_of!(Shared, scratch))
+    }
+
+    /// `mov gs:[slot], reg`, or the other way.
+    fn mov(&self, opcode: u8, reg: Gpr, slot: usize) -> Vec<u8> {
         let start = [0x65, 0x48 | reg.0 >> 3 << 2, opcode, 4 | (reg.0 & 7) << 3, 0x25];
-        [&start[..], &self.slots.at(offset_of!(Shared, scratch))].concat()
+        [&start[..], &self.slots.at(slot)].concat()
     }
 
     /// Machine code that makes the place of a mark from an address in a register: `pext reg, reg, gs:[slot]`.

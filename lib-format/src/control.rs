@@ -9,6 +9,7 @@
 use crate::patch::Patch;
 use crate::record::OutputStream;
 use crate::regs::RegisterFile;
+use crate::trace::{OddAccess, TracedBlock};
 use crate::types::CodeSeq;
 use serde::{Deserialize, Serialize};
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -251,6 +252,17 @@ pub enum Request {
     },
     /// What wrote the watched bytes last: answered by [`Response::Writers`].
     Writers,
+    /// Write down what is executed from here on ([`crate::trace`]). A message of one byte follows, with which the descriptor of the memory
+    /// for that comes, of [`crate::trace::BYTES`]: answered by [`Response::Ready`]. It goes for packages that follow, too. A run then stops with
+    /// [`Stop::Reached`] where the memory is full, too, and each begins to fill it anew.
+    Trace,
+    /// What goes with what the last run has written down: answered by [`Response::Traced`].
+    Traced {
+        /// Without so many blocks, which are known already.
+        blocks: u32,
+        /// Without so many odd accesses.
+        odd: u32,
+    },
     /// Take up another package of the same recorded process, at its start. It follows the message, as so many bytes, and
     /// lacks the code pages that the packages before had already. Answered by [`Response::Ready`]. Memory that an earlier one
     /// has touched is zero again, but readable.
@@ -491,6 +503,15 @@ pub enum Response {
     Unseen(Unseen),
     /// Answer to [`Request::Watch`] and [`Request::Track`].
     Watching,
+    /// Answer to [`Request::Traced`].
+    Traced {
+        /// Instructions that were executed.
+        words: u32,
+        /// The next blocks, at most [`crate::trace::MAX_TRACED`], which keep their numbers: the first one has number 0.
+        blocks: Vec<TracedBlock>,
+        /// The next odd accesses, at most [`crate::trace::MAX_TRACED`].
+        odd: Vec<OddAccess>,
+    },
     /// What is watched was run with new bytes; comes before the answer to a [`Request::RunTo`].
     Ran(Ran),
     /// Answer to [`Request::Writers`]: one for each watched byte.

@@ -40,6 +40,7 @@ pub mod process;
 pub mod record;
 pub mod regs;
 pub mod source;
+pub mod trace;
 pub mod types;
 mod wire;
 

@@ -16,6 +16,7 @@
 //! | replay everything and check it | [`verify::verify`] |
 //! | one order of all threads | [`order`] |
 //! | replay all threads in it, on one memory | [`merged::replay_merged`] |
+//! | what an interval executes, block by block, with the addresses of its accesses | [`trace::Tracer`] |
 //! | what the program wrote | [`output::write_output`] |
 //! | copies of ELF files in the log; names for addresses | [`symbols`] |
 //! | who called whom | [`backtrace::backtrace`] |
@@ -46,7 +47,7 @@ pub mod order;
 pub mod output;
 mod package;
 mod patches;
-mod pool;
+pub mod pool;
 mod process;
 pub mod session;
 pub mod signal;
@@ -57,6 +58,7 @@ pub mod syscall;
 #[cfg(test)]
 mod testing;
 pub mod tools;
+pub mod trace;
 pub mod tree;
 pub mod verify;
 mod window;

@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 ///
 /// # Errors
 /// The first of `sink`, or a thread cannot be started.
-pub(crate) fn in_order<T: Sync, R: Send, S: Default>(
+pub fn in_order<T: Sync, R: Send, S: Default>(
     items: &[T],
     jobs: NonZeroUsize,
     work: impl Fn(&mut S, &T) -> R + Sync,

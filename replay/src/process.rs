@@ -17,11 +17,12 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Most bytes that a replay process can say on its standard error; what is more is lost.
@@ -35,9 +36,14 @@ const MAX_INTERVALS: u32 = 1024;
 /// After so many looks without a byte and without processor time used, a replay process counts as stuck.
 const STUCK_AFTER: u32 = 60;
 
+/// How many were started, copies included.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
 /// A running replay process; killed when dropped.
 pub(crate) struct Process {
     interval: IntervalId,
+    /// Which of all processes it is that this one has started.
+    number: u64,
     /// Intervals that it was given.
     intervals: u32,
     /// None for a copy of another replay process, which ends when its socket is closed.
@@ -80,12 +86,18 @@ impl Process {
         close_others_on_exec(&mut command);
         let child = starter::start(command).map_err(ReplayError::system(format!("start {}", host.display())))?;
         let (limit, since) = (tools.time_limit, Instant::now());
-        let merging = Merging::Undecided;
-        let mut process = Self { interval, intervals: 1, child: Some(child), socket, stderr, limit, since, merging };
+        let (merging, number) = (Merging::Undecided, STARTED.fetch_add(1, Ordering::Relaxed));
+        let mut process =
+            Self { interval, number, intervals: 1, child: Some(child), socket, stderr, limit, since, merging };
         match process.receive()? {
             Response::Ready => Ok(process),
             other => Err(process.unexpected(&other)),
         }
+    }
+
+    /// Which of all processes it is that this one has started.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Whether it can be given another interval: with each that it replays it grows.
@@ -119,22 +131,28 @@ impl Process {
         socket.set_read_timeout(Some(PATIENCE)).map_err(ReplayError::system("connect to a replay process"))?;
         let stderr = self.stderr.try_clone().map_err(ReplayError::system("connect to a replay process"))?;
         self.send(&Request::Fork)?;
-        let descriptors = [theirs.as_raw_fd()];
-        let with = [ControlMessage::ScmRights(&descriptors)];
-        sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(&[0])], &with, MsgFlags::MSG_NOSIGNAL, None)
-            .map_err(|e| self.lost(&e.into()))?;
+        self.hand(theirs.as_fd())?;
         drop(theirs);
         match self.receive()? {
             Response::Forked => {}
             other => return Err(self.unexpected(&other)),
         }
         let (interval, limit, since) = (self.interval, self.limit, Instant::now());
-        let merging = self.merging;
-        let mut copy = Self { interval, intervals: 1, child: None, socket, stderr, limit, since, merging };
+        let (merging, number) = (self.merging, STARTED.fetch_add(1, Ordering::Relaxed));
+        let mut copy = Self { interval, number, intervals: 1, child: None, socket, stderr, limit, since, merging };
         match copy.receive()? {
             Response::Ready => Ok(copy),
             other => Err(copy.unexpected(&other)),
         }
+    }
+
+    /// Hands it a descriptor, for which the request before has asked.
+    pub fn hand(&mut self, descriptor: BorrowedFd<'_>) -> Result<()> {
+        let descriptors = [descriptor.as_raw_fd()];
+        let with = [ControlMessage::ScmRights(&descriptors)];
+        sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(&[0])], &with, MsgFlags::MSG_NOSIGNAL, None)
+            .map_err(|e| self.lost(&e.into()))?;
+        Ok(())
     }
 
     /// Lets it keep track of which bytes of memory are known; before anything is run.
@@ -244,11 +262,17 @@ impl Process {
             Response::Left { .. } => "Left",
             Response::Unseen(_) => "Unseen",
             Response::Watching => "Watching",
+            Response::Traced { .. } => "Traced",
             Response::Ran(_) => "Ran",
             Response::Writers(_) => "Writers",
             Response::Output { .. } => "Output",
         };
         self.lost(&io::Error::new(ErrorKind::InvalidData, format!("it said {kind} out of turn")))
+    }
+
+    /// The error for something that it said or wrote.
+    pub fn makes_no_sense(&mut self, what: &str) -> ReplayError {
+        self.lost(&io::Error::new(ErrorKind::InvalidData, format!("it wrote {what} that makes no sense")))
     }
 
     /// Process id, for tests that kill it.

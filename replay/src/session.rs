@@ -139,6 +139,24 @@ impl Session {
         }
     }
 
+    /// The replay process.
+    pub(crate) fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Which of all replay processes it is.
+    pub(crate) fn number(&self) -> u64 {
+        self.process.number()
+    }
+
+    /// A copy that is where this one is, and knows nothing of memory at the end.
+    pub(crate) fn fork(&mut self) -> Result<Self> {
+        let (process, used, regs) = (self.process.fork()?, self.used.clone(), self.regs.clone());
+        let (stop, end, snapshots) = (self.stop.clone(), self.end.clone(), Snapshots::default());
+        let Self { id, window, position, before, counts, code, .. } = *self;
+        Ok(Self { id, process, window, used, position, before, regs, counts, stop, code, end, snapshots })
+    }
+
     /// Which interval this is.
     #[must_use]
     pub fn id(&self) -> IntervalId {

@@ -24,6 +24,9 @@ impl Engine {
             }
             Record::Signal { step, regs, .. } => {
                 self.note_signal(*step, regs);
+                if *step == SignalStep::Return {
+                    self.trace_skipped();
+                }
                 self.machine.load(regs);
                 self.unknown_flags = 0;
                 self.position += u64::from(*step == SignalStep::Return);
@@ -32,6 +35,7 @@ impl Engine {
                 let pc = self.machine.pc;
                 let next = pc.wrapping_add(self.instruction(pc)?.len());
                 self.watch_run(pc, self.position);
+                self.trace_skipped();
                 self.write_output(*stream, *number, args, *result)?;
                 self.note_call(*number, args, *result);
                 self.machine.return_from_call(*result, next, updates);
@@ -42,6 +46,7 @@ impl Engine {
                 let instruction = self.instruction(pc)?;
                 let (next, effect) = (pc.wrapping_add(instruction.len()), instruction.fpu_effect());
                 self.watch_run(pc, self.position);
+                self.trace_skipped();
                 self.note_recorded_stores()?;
                 self.machine.jump(next);
                 self.machine.update(updates);

@@ -133,6 +133,11 @@ impl Engine {
                 Response::Left { pages, next }
             }
             Request::Unseen => Response::Unseen(self.memory.touched.as_ref().ok_or_else(untracked)?.unseen()),
+            Request::Trace => {
+                self.begin_tracing().map_err(Refusal::Refused)?;
+                Response::Ready
+            }
+            Request::Traced { blocks, odd } => self.traced(blocks as usize, odd as usize).map_err(Refusal::Refused)?,
             Request::Writers => {
                 Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
             }
@@ -211,6 +216,7 @@ impl Engine {
         }
         self.memory.runs(self.compare.is_none());
         self.note_marks();
+        self.empty_trace();
         self.fit_observation();
         (self.target, self.output, self.looked, self.is_new) = (target, output, time, false);
         self.watching.begin(hits, running, position);

@@ -1,0 +1,99 @@
+//! Machine code that writes words down.
+
+use super::plan::Need;
+use crate::counter::{Borrowed, COUNTER};
+use crate::stub::Stub;
+use bugnet_dr::ir::{Block, Gpr, Instr};
+use bugnet_format::trace::{CAPACITY, WordPlace};
+use std::ops::Range;
+
+/// Instructions that are executed one after the other, and what the count is while they are.
+pub struct Counted {
+    /// Their indices in the block.
+    pub range: Range<usize>,
+    /// Whether they are counted already.
+    pub is_counted: bool,
+}
+
+impl Counted {
+    /// The distance from the count, in words, to a word; in bytes.
+    fn distance(&self, place: WordPlace) -> i32 {
+        let counted = if self.is_counted { self.range.len() as i32 } else { 0 };
+        8 * (i32::from(place.lane) * CAPACITY as i32 + counted - 1 - i32::from(place.at))
+    }
+}
+
+/// Writes down a block's first word and the values that are needed. Before R11 changes places at any instruction; see
+/// [`crate::counter::Lending`].
+pub fn write_down(
+    block: &Block,
+    stub: &Stub,
+    instrs: &[Instr],
+    (counted, tag, needs): (&Counted, u32, &[Need]),
+    borrowed: &Borrowed,
+) {
+    let first = instrs[counted.range.start];
+    block.meta(Some(first), block.raw(&put_tag(counted.distance(WordPlace { lane: 0, at: 0 }), tag)));
+    for need in needs {
+        let index = counted.range.start + need.before;
+        let lent = borrowed.goes_on_at(index);
+        let code = put(stub, counted.distance(need.place), need.reg, lent);
+        block.meta(Some(instrs[index]), block.raw(&code));
+    }
+}
+
+/// `fs:[count*8 + distance]`, from the opcode on, with a register in ModRM.
+fn word(opcode: u8, wide: bool, reg: Gpr, count: Gpr, distance: i32) -> Vec<u8> {
+    let rex = 0x40 | u8::from(wide) << 3 | reg.0 >> 3 << 2 | count.0 >> 3 << 1;
+    let mut code = vec![0x64, rex, opcode, 4 | (reg.0 & 7) << 3, 0xc5 | (count.0 & 7) << 3];
+    code.extend(distance.to_le_bytes());
+    code
+}
+
+/// `mov dword ptr fs:[r11*8 + distance], tag`
+fn put_tag(distance: i32, tag: u32) -> Vec<u8> {
+    let mut code = word(0xc7, false, Gpr(0), COUNTER, distance);
+    code.extend(tag.to_le_bytes());
+    code
+}
+
+/// `mov fs:[r11*8 + distance], register`, as the program has it. `lent`: whether R11 is the program's.
+fn put(stub: &Stub, distance: i32, reg: Gpr, lent: bool) -> Vec<u8> {
+    let scratch = if reg == Gpr::RAX { Gpr::RCX } else { Gpr::RAX };
+    match (lent, reg == COUNTER) {
+        (false, false) => word(0x89, true, reg, COUNTER, distance),
+        (false, true) => {
+            let code = [stub.save_scratch(scratch), stub.load_lent_into(scratch)].concat();
+            [code, word(0x89, true, scratch, COUNTER, distance), stub.restore_scratch(scratch)].concat()
+        }
+        (true, _) => {
+            let code = [stub.save_scratch(scratch), stub.load_count_into(scratch)].concat();
+            [code, word(0x89, true, reg, scratch, distance), stub.restore_scratch(scratch)].concat()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_gnu_as_has_them() {
+        // mov fs:[r11*8 + 16], rsp
+        assert_eq!(word(0x89, true, Gpr::RSP, COUNTER, 16), [0x64, 0x4a, 0x89, 0x24, 0xdd, 16, 0, 0, 0]);
+        // mov fs:[rcx*8 - 8], r12
+        assert_eq!(word(0x89, true, Gpr(12), Gpr::RCX, -8), [0x64, 0x4c, 0x89, 0x24, 0xcd, 0xf8, 0xff, 0xff, 0xff]);
+        // mov dword ptr fs:[r11*8 + 8], 7
+        assert_eq!(put_tag(8, 7), [0x64, 0x42, 0xc7, 0x04, 0xdd, 8, 0, 0, 0, 7, 0, 0, 0]);
+    }
+
+    #[test]
+    fn the_first_word_of_what_is_counted_lies_highest() {
+        let place = |lane, at| WordPlace { lane, at };
+        let counted = Counted { range: 3..8, is_counted: true };
+        assert_eq!([0, 1, 4].map(|at| counted.distance(place(0, at))), [32, 24, 0]);
+        assert_eq!(counted.distance(place(1, 4)), 8 * CAPACITY as i32);
+        let before = Counted { range: 0..3, is_counted: false };
+        assert_eq!([0, 2].map(|at| before.distance(place(0, at))), [-8, -24]);
+    }
+}

@@ -1,0 +1,185 @@
+//! What is executed is written down in memory that the library shares ([`bugnet_format::trace`]): the number of each block, and the values
+//! of registers from which the addresses of its accesses follow.
+//!
+//! R11 counts down to the next thing that is due, so it is the place to write to: `mov fs:[r11*8 + distance], register`, in which the
+//! FS base is chosen where the count is ([`Engine::place_trace`]). That takes neither a register nor a flag. Which registers a block has
+//! to write, [`plan`] finds out; [`emit`] makes the code. Accesses that no sum of registers tells call the client.
+
+mod emit;
+mod plan;
+
+pub use emit::{Counted, write_down};
+pub use plan::{Plan, is_odd};
+
+use crate::accesses::Accesses;
+use crate::engine::Engine;
+use crate::fork;
+use crate::fs_base;
+use crate::light;
+use crate::site::AccessId;
+use crate::state;
+use bugnet_dr::access::Action;
+use bugnet_dr::fs_base::can_be_set;
+use bugnet_format::control::Response;
+use bugnet_format::trace::{
+    BYTES, CAPACITY, MAX_BLOCKS, MAX_INSTRUCTIONS, MAX_TRACED, OddAccess, TRACE_FD, TracedBlock, index, tag, untag,
+};
+use hashbrown::HashMap;
+use rustix::fd::BorrowedFd;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+/// The shared memory, and what goes with it.
+pub struct Tracing {
+    /// Its address.
+    buffer: u64,
+    /// Instructions of the package that were executed before the first one in it.
+    begin: u64,
+    blocks: Vec<TracedBlock>,
+    /// First words of instructions that are not executed, by their address.
+    skipped: HashMap<u64, u32>,
+    odd: Vec<OddAccess>,
+    accesses: Accesses,
+}
+
+impl Tracing {
+    /// Maps the memory whose descriptor comes.
+    ///
+    /// # Errors
+    /// There is none, or there is no room for it.
+    fn new(control: &std::fs::File, begin: u64) -> Result<Self, String> {
+        fork::receive_as(control, TRACE_FD).map_err(|e| format!("no memory came for a trace: {e}"))?;
+        // SAFETY: received just now; a wrong one makes the call fail.
+        let memory = unsafe { BorrowedFd::borrow_raw(TRACE_FD) };
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place of the kernel's choice. Whoever made the memory has sealed its size.
+        let mapped = unsafe { mmap(std::ptr::null_mut(), BYTES, prot, MapFlags::SHARED, memory, 0) };
+        let buffer = mapped.map_err(|e| format!("there is no room for a trace: {e}"))? as u64;
+        let (blocks, skipped, odd, accesses) = (Vec::new(), HashMap::new(), Vec::new(), Accesses::default());
+        Ok(Self { buffer, begin, blocks, skipped, odd, accesses })
+    }
+
+    /// What stands in the first word of a new block.
+    pub fn add(&mut self, block: TracedBlock) -> u32 {
+        if self.blocks.len() == MAX_BLOCKS || usize::from(block.count) > MAX_INSTRUCTIONS {
+            state::die("there are more blocks than a trace has numbers for");
+        }
+        let tag = tag(self.blocks.len() as u32, block.count);
+        self.blocks.push(block);
+        tag
+    }
+
+    /// Puts a block's first word where its first instruction's word is.
+    fn put(&mut self, word: usize, tag: u32) {
+        let at = self.buffer + index(0, word) as u64 * 8;
+        // SAFETY: a word of the buffer, which nobody refers to.
+        unsafe { (at as *mut u64).write_volatile(tag.into()) };
+    }
+
+    /// What was executed before is not looked at any more.
+    fn empty(&mut self, begin: u64) {
+        self.begin = begin;
+        self.odd.clear();
+    }
+}
+
+impl Engine {
+    /// What is executed from here on is written down.
+    ///
+    /// # Errors
+    /// It cannot be, which the other side is to know.
+    pub fn begin_tracing(&mut self) -> Result<(), String> {
+        let begin = self.time_at(self.position);
+        let tracing = Tracing::new(&self.control, begin)?;
+        if !can_be_set() {
+            return Err(
+                "this machine's processor or kernel keeps the FS base to itself, without which there is no trace"
+                    .into(),
+            );
+        }
+        if self.contexts.len() > 1 || self.memory.touched.is_some() || self.memory.watch.is_some() {
+            return Err("only a thread's own interval is traced, without anything else that observes it".into());
+        }
+        self.tracing = Some(Box::new(tracing));
+        self.drop_all_blocks();
+        Ok(())
+    }
+
+    /// Whether the buffer has to be emptied before anything more is executed.
+    pub fn is_trace_full(&self) -> bool {
+        self.trace_room() == 0
+    }
+
+    /// How many instructions there is room for.
+    fn trace_room(&self) -> u64 {
+        let word = |tracing: &Tracing| self.time_at(self.position).wrapping_sub(tracing.begin);
+        self.tracing.as_ref().map_or(u64::MAX, |tracing| (CAPACITY as u64).saturating_sub(word(tracing)))
+    }
+
+    /// Chooses how far execution may go, and the FS base by which the count is the place in the buffer.
+    pub fn place_trace(&mut self) {
+        let room = self.trace_room();
+        let Some(tracing) = &self.tracing else { return };
+        self.due = self.due.min(self.position.saturating_add(room));
+        let left_free = room - (self.due - self.position);
+        // SAFETY: it can be set, or tracing would not have begun.
+        unsafe { fs_base::begin(tracing.buffer + left_free * 8) };
+    }
+
+    /// A run begins: what was written down has been looked at.
+    pub fn empty_trace(&mut self) {
+        let begin = self.time_at(self.position);
+        if let Some(tracing) = &mut self.tracing {
+            tracing.empty(begin);
+        }
+    }
+
+    /// The instruction at the position is not executed, but a record says what it did.
+    pub fn trace_skipped(&mut self) {
+        let (pc, word) = (self.machine.pc, self.time_at(self.position));
+        let Self { tracing: Some(tracing), code, .. } = self else { return };
+        let bytes = code.instruction(pc);
+        let len = crate::instruction::Instruction::decode(pc, code).map_or(0, |instruction| instruction.len());
+        let bytes = &bytes[..bytes.len().min(len as usize)];
+        let fits = |tag: &u32| tracing.blocks[untag((*tag).into()).0 as usize].code == bytes;
+        let known = tracing.skipped.get(&pc).copied().filter(fits);
+        let tag = known.unwrap_or_else(|| {
+            let (code, accesses) = (bytes.to_vec(), Vec::new());
+            tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: true })
+        });
+        tracing.skipped.insert(pc, tag);
+        tracing.put((word - tracing.begin) as usize, tag);
+    }
+
+    /// Notes what the instruction is going to access, of which words cannot tell it.
+    pub fn trace_access(&mut self, id: AccessId) {
+        let at = self.position_ahead(self.sites.access(id).ahead);
+        let word = self.time_at(at);
+        let Self { tracing: Some(tracing), sites, memory, .. } = self else { return };
+        let (site, word) = (sites.access(id), (word - tracing.begin) as u32);
+        let mut element = |addr, len: u32| {
+            memory.read(addr, len.into()).iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+        };
+        let Tracing { accesses, odd, .. } = &mut **tracing;
+        // What makes no sense is found out when it is executed.
+        accesses.find(&site.instruction, &site.bytes, light::saved(), &mut element);
+        let whole = match site.instruction.action() {
+            Action::Execute { reads, writes } => !reads.iter().chain(writes).any(|access| access.masked),
+            _ => true,
+        };
+        for (ranges, writes) in [(&accesses.reads, false), (&accesses.writes, true)] {
+            odd.extend(ranges.iter().map(|&(addr, len)| OddAccess { word, addr, len, writes, whole }));
+        }
+    }
+
+    /// What goes with the buffer: blocks and accesses, without so many that are known already.
+    ///
+    /// # Errors
+    /// Nothing is traced.
+    pub fn traced(&self, blocks: usize, odd: usize) -> Result<Response, String> {
+        let Some(tracing) = &self.tracing else { return Err("nothing is traced".into()) };
+        let words = self.time_at(self.position).wrapping_sub(tracing.begin) as u32;
+        let odd = tracing.odd.iter().skip(odd).take(MAX_TRACED).copied().collect();
+        let blocks = tracing.blocks.iter().skip(blocks).take(MAX_TRACED).cloned().collect();
+        Ok(Response::Traced { words, blocks, odd })
+    }
+}

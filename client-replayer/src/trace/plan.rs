@@ -1,0 +1,180 @@
+//! Which registers' values tell what a block accesses.
+//!
+//! A register's value at an instruction is that of some register at the block's start, or behind an instruction, and a constant: `push`,
+//! `add rsp, 24` or `mov rbp, rsp` make nothing new. Each such *root* is written once, where it comes to be.
+
+use crate::instruction::PlainAccess;
+use crate::marking::{moves_stack, written};
+use crate::state;
+use bugnet_dr::access::{Access, Action, Place, classify};
+use bugnet_dr::ir::{Gpr, Instr, Segment};
+use bugnet_dr::sys;
+use bugnet_format::trace::{LANES, TracedAccess, TracedSegment, WordPlace};
+
+/// A value of a register that is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Index of the instruction before which the register has the value.
+    pub before: usize,
+    /// The register.
+    pub reg: Gpr,
+    /// Where it is written.
+    pub place: WordPlace,
+}
+
+/// What is written of a block.
+#[derive(Default)]
+pub struct Plan {
+    /// Values, in the order in which they come to be.
+    pub needs: Vec<Need>,
+    /// What they say.
+    pub accesses: Vec<TracedAccess>,
+}
+
+/// An access at a sum of registers, a constant and a segment's base.
+struct Sum {
+    plain: PlainAccess,
+    segment: Option<TracedSegment>,
+}
+
+/// Whether the client is to be called, since the instruction accesses memory in a way that no sum of registers tells.
+pub fn is_odd(instr: Instr) -> bool {
+    sums(&classify(instr)).is_none()
+}
+
+/// The accesses of an instruction; none of those that are not executed.
+fn sums(action: &Action) -> Option<Vec<Sum>> {
+    let (reads, writes) = match action {
+        Action::Execute { reads, writes } => (reads, writes),
+        Action::Repeat(_) => return None,
+        _ => return Some(Vec::new()),
+    };
+    if let Some(all) = PlainAccess::all(action) {
+        return Some(all.into_iter().map(|plain| Sum { plain, segment: None }).collect());
+    }
+    let reads = reads.iter().map(|read| sum(read, (true, false)));
+    reads.chain(writes.iter().map(|write| sum(write, (false, true)))).collect()
+}
+
+fn sum(access: &Access, how: (bool, bool)) -> Option<Sum> {
+    match access.place {
+        Place::Segmented(parts, segment) if !access.masked => {
+            let plain = PlainAccess::of_parts(parts, access.bytes.into(), how)?;
+            let segment = match segment {
+                Segment::Fs => TracedSegment::Fs,
+                Segment::Gs => TracedSegment::Gs,
+            };
+            Some(Sum { plain, segment: Some(segment) })
+        }
+        _ => Some(Sum { plain: PlainAccess::of_access(access, how)?, segment: None }),
+    }
+}
+
+/// A value: that of a register before an instruction, and a constant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Value {
+    before: usize,
+    reg: Gpr,
+    more: i64,
+}
+
+impl Value {
+    fn new(before: usize, number: usize) -> Self {
+        Self { before, reg: Gpr(number as u8), more: 0 }
+    }
+
+    fn plus(self, more: i64) -> Self {
+        Self { more: self.more.wrapping_add(more), ..self }
+    }
+}
+
+impl Plan {
+    /// For instructions that are executed one after the other.
+    pub fn of(instrs: &[Instr]) -> Self {
+        let mut plan = Self::default();
+        let mut values: [Value; 16] = std::array::from_fn(|number| Value::new(0, number));
+        for (index, instr) in instrs.iter().enumerate() {
+            for sum in sums(&classify(*instr)).unwrap_or_default() {
+                plan.add(index, &sum, &values, instrs.len());
+            }
+            step(*instr, index, &mut values);
+        }
+        plan.needs.sort_by_key(|need| need.before);
+        plan
+    }
+
+    fn add(&mut self, index: usize, sum: &Sum, values: &[Value; 16], count: usize) {
+        let PlainAccess { base, index: other, scale, mut disp, bytes, reads, writes } = sum.plain;
+        let mut place = |reg: Option<Gpr>, times: u64| {
+            let value = values[usize::from(reg?.0 & 15)];
+            disp = disp.wrapping_add(value.more.cast_unsigned().wrapping_mul(times));
+            Some(self.place(value, count))
+        };
+        let (base, other) = (place(base, 1), place(other, scale));
+        self.accesses.push(TracedAccess {
+            instruction: index as u16,
+            reads,
+            writes,
+            bytes: bytes as u32,
+            base,
+            index: other.map(|place| (place, scale as u8)),
+            disp,
+            segment: sum.segment,
+        });
+    }
+
+    /// Where a value is written, but for its constant.
+    fn place(&mut self, value: Value, count: usize) -> WordPlace {
+        let Value { before, reg, .. } = value;
+        if let Some(known) = self.needs.iter().find(|need| need.before == before && need.reg == reg) {
+            return known.place;
+        }
+        // The first word has the block's number.
+        let word = self.needs.len() + 1;
+        if word >= count * LANES {
+            // Each instruction has as many words as there are lanes, and none accesses two places by more than three registers.
+            state::die("a block accesses more than it has words for");
+        }
+        let place = WordPlace { lane: (word / count) as u8, at: (word % count) as u16 };
+        self.needs.push(Need { before, reg, place });
+        place
+    }
+}
+
+/// What registers have behind an instruction.
+fn step(instr: Instr, index: usize, values: &mut [Value; 16]) {
+    let before = *values;
+    let changed = written(instr);
+    for (number, value) in values.iter_mut().enumerate().filter(|(number, _)| changed & 1 << number != 0) {
+        *value = Value::new(index + 1, number);
+    }
+    if let Some(moved) = moves_stack(instr) {
+        values[usize::from(Gpr::RSP.0)] = before[usize::from(Gpr::RSP.0)].plus(moved.into());
+    }
+    if let Some((to, from, more)) = sum_of_one(instr) {
+        values[usize::from(to.0)] = before[usize::from(from.0)].plus(more);
+    }
+}
+
+/// Whether the instruction does nothing to general purpose registers but to make one the sum of another one and a constant.
+fn sum_of_one(instr: Instr) -> Option<(Gpr, Gpr, i64)> {
+    let whole = |id| Gpr::from_id(id).filter(|(_, bytes)| *bytes == 8).map(|(reg, _)| reg);
+    let mut targets = instr.dsts().filter_map(|opnd| opnd.get_reg()).filter(|id| Gpr::from_id(*id).is_some());
+    let (to, None) = (whole(targets.next()?)?, targets.next()) else { return None };
+    let sources = || instr.srcs();
+    let constant = || sources().find_map(|opnd| opnd.get_imm());
+    let own = |more| sources().any(|opnd| opnd.get_reg().and_then(whole) == Some(to)).then_some((to, to, more));
+    match instr.opcode() {
+        sys::OP_add => own(constant()?),
+        sys::OP_sub => own(constant()?.wrapping_neg()),
+        sys::OP_inc => own(1),
+        sys::OP_dec => own(-1),
+        sys::OP_mov_ld | sys::OP_mov_st => Some((to, whole(sources().next()?.get_reg()?)?, 0)),
+        sys::OP_lea => {
+            let parts = sources().next()?.parts()?;
+            let alone = Gpr::from_id(parts.index).is_none() && parts.segment.is_none();
+            Some((to, whole(parts.base)?, parts.disp.into())).filter(|_| alone)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,15 @@
+//! What a recorded program executed, as a stream that analyses read.
+//!
+//! | what one wants | where |
+//! |---|---|
+//! | parts of the registers and flags, and sets of them | [`atoms`] |
+//! | what was executed, decoded | [`code`] |
+//! | an analysis of all of it, on all cores | [`stream`] |
+//! | what an instruction reads and writes, and what follows from what | [`effects`] |
+//!
+//! The crate knows nothing of DynamoRIO: it decodes what [`bugnet_replay::trace`] says was executed.
+
+pub mod atoms;
+pub mod code;
+pub mod effects;
+pub mod stream;

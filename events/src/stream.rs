@@ -1,0 +1,73 @@
+//! Analyses of what was executed: intervals are traced at the same time, each by itself, and what was found in them is joined in order.
+
+use crate::code::Blocks;
+use bugnet_format::frame::Interval;
+use bugnet_format::types::Position;
+use bugnet_replay::Result;
+use bugnet_replay::log::{IntervalId, Log};
+use bugnet_replay::pool;
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::{Chunk, Tracer};
+use std::num::NonZeroUsize;
+
+/// Something that is found out from all that was executed.
+pub trait Analysis: Sync {
+    /// What is found in an interval.
+    type Part: Send;
+
+    /// An interval begins.
+    fn begin(&self, id: IntervalId, interval: &Interval) -> Self::Part;
+
+    /// A stretch of it was executed; stretches come in order. `blocks` has all blocks of the chunk.
+    fn chunk(&self, part: &mut Self::Part, chunk: &Chunk<'_>, blocks: &Blocks);
+
+    /// An interval is over; intervals come in the order in which they were asked for.
+    fn join(&mut self, id: IntervalId, part: Self::Part);
+}
+
+/// What goes from interval to interval.
+#[derive(Default)]
+struct Worker {
+    tracer: Option<Tracer>,
+    blocks: Blocks,
+}
+
+/// Runs an analysis over intervals, `jobs` at a time. `progress` is called after each with how many are done.
+///
+/// # Errors
+/// An interval cannot be read or replayed, or diverges from what was recorded.
+pub fn run<A: Analysis>(
+    tools: &Tools,
+    log: &Log,
+    intervals: &[IntervalId],
+    jobs: NonZeroUsize,
+    analysis: &mut A,
+    mut progress: impl FnMut(usize),
+) -> Result<()> {
+    let mut parts = Vec::new();
+    let shared = &*analysis;
+    pool::in_order(
+        intervals,
+        jobs,
+        |worker: &mut Worker, id| -> Result<A::Part> {
+            let interval = log.interval(*id)?;
+            let mut part = shared.begin(*id, &interval);
+            let before = worker.tracer.take();
+            let tracer = worker.tracer.insert(Tracer::start(tools, log, *id, &interval, before)?);
+            while let Some(chunk) = tracer.next(Position(u64::MAX))? {
+                worker.blocks.learn(&chunk);
+                shared.chunk(&mut part, &chunk, &worker.blocks);
+            }
+            Ok(part)
+        },
+        |id, part| {
+            parts.push((*id, part?));
+            progress(parts.len());
+            Ok(())
+        },
+    )?;
+    for (id, part) in parts {
+        analysis.join(id, part);
+    }
+    Ok(())
+}

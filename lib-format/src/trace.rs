@@ -1,0 +1,136 @@
+//! What a replay process writes down of an execution, in memory that it shares with the library.
+//!
+//! The memory holds [`LANES`] lanes of [`CAPACITY`] words of 8 bytes. Each instruction that is executed has one word in each lane: the
+//! first one that is executed after the buffer was emptied has the *last* word of each lane, the next one the word before, and so on.
+//! Where a block begins, its first instruction's word in lane 0 has the block's number and count ([`tag`]; the upper half is anything). The
+//! other words of the block's instructions hold values of registers as the [`TracedBlock`] says, from which the addresses of its
+//! accesses follow. A word that it says nothing of is anything.
+//!
+//! So the number of instructions that are left to execute is the place where they write, and the replay process needs no second count.
+
+use serde::{Deserialize, Serialize};
+
+/// Descriptor of the shared memory in the replay process.
+pub const TRACE_FD: i32 = 5;
+/// Words of a lane: the most instructions that are executed before the buffer has to be emptied.
+pub const CAPACITY: usize = 1 << 18;
+/// Lanes.
+pub const LANES: usize = 4;
+/// Bytes of the shared memory.
+pub const BYTES: usize = LANES * CAPACITY * 8;
+/// Bits of a block's number.
+const NUMBER_BITS: u32 = 22;
+/// Most blocks.
+pub const MAX_BLOCKS: usize = 1 << NUMBER_BITS;
+/// Most instructions of a block.
+pub const MAX_INSTRUCTIONS: usize = (1 << (32 - NUMBER_BITS)) - 1;
+/// Most items of one answer.
+pub const MAX_TRACED: usize = 1 << 12;
+
+/// Where in the buffer word number `word` of a lane lies, the first instruction's word being number 0.
+///
+/// # Panics
+/// There is no such word.
+#[must_use]
+pub fn index(lane: usize, word: usize) -> usize {
+    assert!(lane < LANES && word < CAPACITY, "word {word} of lane {lane}");
+    lane * CAPACITY + CAPACITY - 1 - word
+}
+
+/// What stands in a block's first word: its number, and the count of its instructions, so that the next one is found without a look at
+/// what the block is.
+#[must_use]
+pub fn tag(number: u32, count: u16) -> u32 {
+    u32::from(count) << NUMBER_BITS | number
+}
+
+/// Number and count in a block's first word.
+#[must_use]
+pub fn untag(word: u64) -> (u32, u32) {
+    let word = word as u32;
+    (word & (MAX_BLOCKS as u32 - 1), word >> NUMBER_BITS)
+}
+
+/// A word among those of a block's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct WordPlace {
+    /// Its lane.
+    pub lane: u8,
+    /// Words from the block's first on.
+    pub at: u16,
+}
+
+/// A segment register that an address is relative to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TracedSegment {
+    /// FS.
+    Fs,
+    /// GS.
+    Gs,
+}
+
+/// An access of an instruction in a block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedAccess {
+    /// Index of the instruction in the block.
+    pub instruction: u16,
+    /// Whether it reads.
+    pub reads: bool,
+    /// Whether it writes.
+    pub writes: bool,
+    /// How many bytes.
+    pub bytes: u32,
+    /// A word that is added.
+    pub base: Option<WordPlace>,
+    /// Another one, and what it is multiplied by.
+    pub index: Option<(WordPlace, u8)>,
+    /// A constant.
+    pub disp: u64,
+    /// Whose base is added.
+    pub segment: Option<TracedSegment>,
+}
+
+/// Instructions that are executed one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedBlock {
+    /// Address of the first.
+    pub pc: u64,
+    /// How many.
+    pub count: u16,
+    /// Their bytes.
+    #[serde(with = "serde_bytes")]
+    pub code: Vec<u8>,
+    /// What they access, in the order of the instructions; without those whose accesses stand in [`OddAccess`]es.
+    pub accesses: Vec<TracedAccess>,
+    /// Whether its one instruction is not executed by replay: a record says what it did.
+    pub skipped: bool,
+}
+
+/// An access that no sum of registers tells, in the order of execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OddAccess {
+    /// The instruction's word.
+    pub word: u32,
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Whether it writes; else it reads.
+    pub writes: bool,
+    /// Whether all of these bytes are accessed for sure; else, some of them.
+    pub whole: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_go_down() {
+        assert_eq!(index(0, 0), CAPACITY - 1);
+        assert_eq!(index(0, CAPACITY - 1), 0);
+        assert_eq!(index(LANES - 1, 0), BYTES / 8 - 1);
+        let (number, count) = (MAX_BLOCKS as u32 - 1, MAX_INSTRUCTIONS as u16);
+        assert_eq!(untag(u64::from(tag(number, count)) | 7 << 32), (number, count.into()));
+    }
+}

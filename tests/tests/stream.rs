@@ -1,0 +1,215 @@
+//! The stream of what was executed is true: each instruction has its place in it, with the addresses of its accesses, and what changed
+//! when it was executed is what it is said to write. A session that goes step by step tells.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_events::atoms::Atoms;
+use bugnet_events::code::Blocks;
+use bugnet_events::effects::Effects;
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::Position;
+use bugnet_replay::log::{IntervalId, Log, Selection};
+use bugnet_replay::session::{Session, Stop};
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::{Chunk, Tracer};
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run};
+use bugnet_tests::small::build_named;
+use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Instructions that are stepped through at a time.
+const WINDOW: u64 = 700;
+/// How many such windows of a program.
+const WINDOWS: usize = 12;
+
+/// An access: first byte, how many, whether it writes.
+type Access = (u64, u64, bool);
+
+/// What the stream says of an instruction.
+struct Said {
+    instruction: Instruction,
+    effects: Effects,
+    accesses: Vec<Access>,
+    /// Whether a record says what it did.
+    skipped: bool,
+    /// Whether no sum of registers tells what it accesses.
+    odd: bool,
+}
+
+fn note(chunk: &Chunk<'_>, blocks: &Blocks, window: &Range<u64>, said: &mut BTreeMap<u64, Said>) -> Result<()> {
+    let mut odd = chunk.odd.iter().peekable();
+    for run in chunk.runs {
+        let block = blocks.get(run.block);
+        let mut accesses = block.traced.accesses.iter().peekable();
+        for (number, decoded) in block.instructions.iter().enumerate() {
+            let word = run.word + number as u32;
+            let mut all = Vec::new();
+            while let Some(access) = accesses.next_if(|access| usize::from(access.instruction) == number) {
+                let (at, len) = (chunk.address(*run, access), u64::from(access.bytes));
+                all.extend(access.reads.then_some((at, len, false)));
+                all.extend(access.writes.then_some((at, len, true)));
+            }
+            let mut is_odd = false;
+            while let Some(odd) = odd.next_if(|odd| odd.word == word) {
+                is_odd = true;
+                all.push((odd.addr, odd.len, odd.writes));
+            }
+            let at = chunk.first.0 + u64::from(word);
+            if window.contains(&at) {
+                let (instruction, effects) = (decoded.instruction, decoded.effects.clone());
+                let new = Said { instruction, effects, accesses: all, skipped: block.traced.skipped, odd: is_odd };
+                ensure!(said.insert(at, new).is_none(), "instruction {at} is there twice");
+            }
+        }
+    }
+    ensure!(odd.next().is_none(), "an access of no instruction");
+    Ok(())
+}
+
+/// Everything that changed of the registers.
+fn changed(before: &RegisterFile, after: &RegisterFile) -> Atoms {
+    let mut all = Atoms::NONE;
+    for number in 0..16 {
+        let bytes =
+            Atoms::gpr(number).each().zip(before.gpr[number].to_le_bytes()).zip(after.gpr[number].to_le_bytes());
+        all |= bytes.filter(|((_, before), after)| before != after).map(|((atom, _), _)| atom).collect();
+        let bytes = Atoms::vector(number).each().zip(before.ymm[number]).zip(after.ymm[number]);
+        all |= bytes.filter(|((_, before), after)| before != after).map(|((atom, _), _)| atom).collect();
+    }
+    all | Atoms::rflags(before.rflags ^ after.rflags)
+}
+
+/// What an instruction accesses by its operands and these registers; `None` where the decoder does not tell.
+fn computed(instruction: &Instruction, regs: &RegisterFile) -> Option<Vec<Access>> {
+    let mut factory = InstructionInfoFactory::new();
+    let mut all = Vec::new();
+    for used in factory.info(instruction).used_memory() {
+        let len = used.memory_size().size() as u64;
+        let at = used.virtual_address(0, |register, _, _| match register {
+            Register::FS => Some(regs.fs_base),
+            Register::GS => Some(regs.gs_base),
+            _ if register.is_segment_register() => Some(0),
+            _ if register.is_gpr() => {
+                let whole = regs.gpr[register.full_register().number()];
+                Some(if register.size() == 8 { whole } else { whole & ((1 << (8 * register.size())) - 1) })
+            }
+            _ => None,
+        })?;
+        match used.access() {
+            OpAccess::Read => all.push((at, len, false)),
+            OpAccess::Write => all.push((at, len, true)),
+            OpAccess::ReadWrite => all.extend([(at, len, false), (at, len, true)]),
+            OpAccess::NoMemAccess => {}
+            _ => return None,
+        }
+        if len == 0 {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+fn check_interval(tools: &Tools, log: &Log, id: IntervalId, window: &Range<u64>) -> Result<u64> {
+    let interval = log.interval(id)?;
+    let mut tracer = Tracer::start(tools, log, id, &interval, None)?;
+    let (mut blocks, mut said, mut next) = (Blocks::default(), BTreeMap::new(), 0);
+    // In stretches of any length.
+    let mut random = fastrand::Rng::with_seed(id.interval.0);
+    loop {
+        let until = Position(if random.bool() { u64::MAX } else { next + random.u64(1..50_000) });
+        let Some(chunk) = tracer.next(until)? else { break };
+        ensure!(chunk.first.0 == next, "a stretch begins at {}, not at {next}", chunk.first);
+        next += u64::from(chunk.len);
+        blocks.learn(&chunk);
+        note(&chunk, &blocks, window, &mut said)?;
+    }
+    let mut steps = 0;
+    let mut session = Session::start(tools, log, id, &interval)?;
+    for at in window.clone().filter(|at| *at < next) {
+        if session.position().0 < at {
+            session.run_to(Position(at))?;
+        }
+        let before = session.regs().clone();
+        let said = said.get(&at).with_context(|| format!("the stream lacks instruction {at}"))?;
+        let text = || format!("instruction {at} at {:#x}, {:?}", said.instruction.ip(), said.instruction.code());
+        let stop = session.run_to(Position(at + 1))?;
+        let after = session.regs().clone();
+        ensure!(before.rip == said.instruction.ip(), "{}: execution is at {:#x}", text(), before.rip);
+        if said.skipped || stop != Stop::Reached || session.position().0 != at + 1 {
+            continue;
+        }
+        let unsaid = changed(&before, &after) - said.effects.writes();
+        // A signal's handler may have begun behind it.
+        let goes_on = said.instruction.next_ip() == after.rip;
+        ensure!(unsaid.is_empty() || !goes_on, "{}: {unsaid} changed", text());
+        if let Some(mut computed) = computed(&said.instruction, &before).filter(|_| !said.odd) {
+            let mut accesses = said.accesses.clone();
+            computed.sort_unstable();
+            accesses.sort_unstable();
+            // Of prefetches and the like nothing is accessed, and what both read and write is told in either way.
+            let is_same = accesses.iter().all(|access| computed.contains(access)) && (accesses.len() == computed.len());
+            ensure!(is_same, "{}: accesses {accesses:x?}, not {computed:x?}", text());
+        }
+        steps += 1;
+    }
+    Ok(steps)
+}
+
+fn check(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
+    let workshop = Workshop::new(&format!("stream-{name}"))?;
+    let log = workshop.path.join("log");
+    let recorded = run(&mut job(&workshop)?.recorded(&log, &["--interval", "300k"])?)?;
+    ensure!(log.exists(), "{}", printed(&recorded));
+    let log = Log::open(&log)?;
+    let tools = Tools::locate_for(&binary()?, None)?;
+    let mut random = fastrand::Rng::with_seed(11);
+    let all = Selection::default().intervals_of(&log)?;
+    let mut steps = 0;
+    for number in 0..WINDOWS {
+        let id = all[random.usize(0..all.len())];
+        // The first ones have what is rare: system calls, relocations, the processor's features.
+        let start = if number % 3 == 0 { 0 } else { random.u64(0..300_000) };
+        steps += check_interval(&tools, &log, id, &(start..start + WINDOW))?;
+    }
+    ensure!(steps > 500, "only {steps} instructions were looked at");
+    workshop.done()
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let real = |name: &'static str, command: &'static [&'static str]| {
+        let body = move || {
+            let folder = |workshop: &Workshop| Ok(Job::new(&workshop.folder("run")?, command.iter().copied()));
+            check(name, folder).map_err(|e| Failed::from(format!("{e:#}")))
+        };
+        Trial::test(format!("real_{name}"), body)
+    };
+    let small = |name: &'static str, flags: &'static [&'static str]| {
+        let body = move || {
+            let program = |workshop: &Workshop| {
+                let program = build_named(name, flags, &workshop.path)?;
+                Ok(Job::new(&workshop.folder("run")?, [program.to_string_lossy()]))
+            };
+            check(&name.replace('/', "-"), program).map_err(|e| Failed::from(format!("{e:#}")))
+        };
+        Trial::test(name.to_owned(), body)
+    };
+    let trials = vec![
+        real("true", &["/bin/true"]),
+        real("bc", &["sh", "-c", "echo '2^2000 % 12345; scale=60; e(1); s(2)' | bc -l"]),
+        real("python3", &["/usr/bin/python3", "-c", "import re; print(re.sub('b+', 'x', 'abbbc' * 99), 1.5 ** 3.7)"]),
+        real("perl", &["perl", "-e", "$h{$_ % 97} .= sprintf('%x', $_) for 1..9999; print length(join '', values %h)"]),
+        real("sort", &["sh", "-c", "seq 1 3000 | sort -R | sort -n | sha256sum"]),
+        real("pigz", &["sh", "-c", "seq 1 100000 | pigz -p 3 | wc -c"]),
+        small("instructions/gathers.c", &["-mavx2"]),
+        small("instructions/string_prefixes.c", &[]),
+        small("instructions/x87.c", &[]),
+        small("instructions/address_sizes.c", &["-no-pie"]),
+        small("instructions/xsave.c", &[]),
+        small("signals/nested.c", &[]),
+        small("code/overwrites_itself.s", &[]),
+        small("code/patched_call.c", &[]),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
+}
