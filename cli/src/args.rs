@@ -1,9 +1,11 @@
 //! The command line, declared.
 
+mod analyses;
 mod debug;
 mod keep;
 mod questions;
 
+pub use analyses::StatsArgs;
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
 pub use questions::{AtArgs, CodeArgs, CoreArgs, HitsArgs, LastWriteArgs, SyscallsArgs};
@@ -60,6 +62,7 @@ pub enum Command {
     Hits(HitsArgs),
     LastWrite(LastWriteArgs),
     Syscalls(SyscallsArgs),
+    Stats(StatsArgs),
     Core(CoreArgs),
     Check(CheckArgs),
     Order(OrderArgs),

@@ -28,6 +28,7 @@ mod record_json;
 mod recordings;
 mod replay;
 mod rm;
+mod stats;
 mod syscalls;
 mod terminal;
 
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Debug(args) => debug::debug(args),
         Command::Hits(args) => hits::hits(args).map(done),
         Command::LastWrite(args) => last_write::last_write(args).map(done),
+        Command::Stats(args) => stats::stats(args).map(done),
         Command::Syscalls(args) => syscalls::syscalls(args).map(done),
         Command::Core(args) => core::core(args).map(done),
         Command::Check(args) => check::check(args),

@@ -21,6 +21,9 @@ pub trait Analysis: Sync {
     /// A stretch of it was executed; stretches come in order. `blocks` has all blocks of the chunk.
     fn chunk(&self, part: &mut Self::Part, chunk: &Chunk<'_>, blocks: &Blocks);
 
+    /// No stretch of the interval follows. `blocks` has all that were executed.
+    fn end(&self, _part: &mut Self::Part, _blocks: &Blocks) {}
+
     /// An interval is over; intervals come in the order in which they were asked for.
     fn join(&mut self, id: IntervalId, part: Self::Part);
 }
@@ -58,6 +61,7 @@ pub fn run<A: Analysis>(
                 worker.blocks.learn(&chunk);
                 shared.chunk(&mut part, &chunk, &worker.blocks);
             }
+            shared.end(&mut part, &worker.blocks);
             Ok(part)
         },
         |id, part| {

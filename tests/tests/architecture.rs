@@ -17,9 +17,13 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-replay-host", &[]),
     ("bugnet-debuginfo", &[]),
     ("bugnet-replay", &["bugnet-debuginfo", "bugnet-format"]),
+    ("bugnet-analyses", &["bugnet-events", "bugnet-format", "bugnet-replay"]),
     ("bugnet-events", &["bugnet-format", "bugnet-replay"]),
     ("bugnet-debugger", &["bugnet-format", "bugnet-replay"]),
-    ("bugnet", &["bugnet-debugger", "bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"]),
+    (
+        "bugnet",
+        &["bugnet-analyses", "bugnet-debugger", "bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"],
+    ),
     ("bugnet-tests", &["bugnet-events", "bugnet-format", "bugnet-replay"]),
     ("spec-harness", &["bugnet-format", "bugnet-replay", "bugnet-tests"]),
 ];

@@ -11,12 +11,14 @@ use bugnet_replay::log::{IntervalId, Log, Selection};
 use bugnet_replay::session::{Session, Stop};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::{Chunk, Tracer};
-use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run};
+use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run};
 use bugnet_tests::small::build_named;
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
 use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 /// Instructions that are stepped through at a time.
 const WINDOW: u64 = 700;
@@ -176,6 +178,55 @@ fn check(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
     workshop.done()
 }
 
+/// `bugnet stats --json` of a recording.
+fn stats(log: &Path) -> Result<Value> {
+    let printed = must_pass(&["stats", "--json"], log)?;
+    Ok(serde_json::from_slice(&printed.stdout)?)
+}
+
+/// Of a program of which one knows what it does, the counts are known.
+fn counted() -> Result<()> {
+    let workshop = Workshop::new("stream-counted")?;
+    let program = build_named("analyses/counted.s", &[], &workshop.path)?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.folder("run")?, [program.to_string_lossy()]);
+    // Where an interval ends changes nothing but what is loaded first, and the lines, which count in each.
+    for (options, lines) in [(&["--interval", "1M"][..], 3), (&["--interval", "100"], 100)] {
+        run(&mut job.recorded(&log, options)?)?;
+        let found = stats(&log)?;
+        let count = |name: &str| found["total"][name].as_u64().with_context(|| format!("no {name} in {found}"));
+        let all = ["instructions", "loads", "loaded", "stores", "stored"].map(count);
+        let all: Vec<u64> = all.into_iter().collect::<Result<_>>()?;
+        // The call that ends the process is not over.
+        let expected = [5007, 2001, 8000 + 2000 + 64, 2001, 8000 + 2000 + 64];
+        ensure!(all == expected, "{all:?}, not {expected:?}, with {options:?}");
+        ensure!(count("lines")? >= lines, "{found}");
+        std::fs::remove_dir_all(&log)?;
+    }
+    workshop.done()
+}
+
+/// Each instruction of a real program is one of a function, and of a line or of none.
+fn sums() -> Result<()> {
+    let workshop = Workshop::new("stream-sums")?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.folder("run")?, ["sh", "-c", "seq 1 1000 | sort -R | sort -n | tail -n 3"]);
+    run(&mut job.recorded(&log, &["--interval", "50k"])?)?;
+    let (found, replayed) = (stats(&log)?, must_pass(&["replay", "--json"], &log)?);
+    let replayed: Value = serde_json::from_slice(&replayed.stdout)?;
+    let sum = |part: &str| {
+        let all = found["hottest"][part].as_array().into_iter().flatten();
+        all.filter_map(|hot| hot["instructions"].as_u64()).sum::<u64>()
+    };
+    let (total, without) = (&found["total"], found["hottest"]["without_line"].as_u64().unwrap_or_default());
+    let instructions = total["instructions"].as_u64().context("no instructions")?;
+    ensure!(replayed["counts"]["instructions"] == total["instructions"], "{} and {}", replayed["counts"], total);
+    ensure!(replayed["counts"]["loads"] == total["first_loads"], "{} and {}", replayed["counts"], total);
+    ensure!(sum("functions") == instructions, "{} of {instructions} are in functions", sum("functions"));
+    ensure!(sum("lines") + without == instructions, "{} + {without} of {instructions} are in lines", sum("lines"));
+    workshop.done()
+}
+
 fn main() {
     let arguments = Arguments::from_args();
     let real = |name: &'static str, command: &'static [&'static str]| {
@@ -195,7 +246,12 @@ fn main() {
         };
         Trial::test(name.to_owned(), body)
     };
+    let other = |name: &str, body: fn() -> Result<()>| {
+        Trial::test(name, move || body().map_err(|e| Failed::from(format!("{e:#}"))))
+    };
     let trials = vec![
+        other("counted", counted),
+        other("sums", sums),
         real("true", &["/bin/true"]),
         real("bc", &["sh", "-c", "echo '2^2000 % 12345; scale=60; e(1); s(2)' | bc -l"]),
         real("python3", &["/usr/bin/python3", "-c", "import re; print(re.sub('b+', 'x', 'abbbc' * 99), 1.5 ** 3.7)"]),

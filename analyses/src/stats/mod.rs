@@ -1,0 +1,178 @@
+//! How much a recorded program executed, loaded and stored, interval by interval, and which functions and lines executed most.
+
+mod display;
+mod hottest;
+mod touched;
+
+use bugnet_events::code::Blocks;
+use bugnet_events::stream::{Analysis, run};
+use bugnet_format::frame::Interval;
+use bugnet_format::record::Record;
+use bugnet_format::types::ProcessId;
+use bugnet_replay::Result;
+use bugnet_replay::log::{IntervalId, Log, Selection};
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::Chunk;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroUsize;
+use touched::Lines;
+
+pub use display::Report;
+pub use hottest::{Hot, Hottest};
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Instructions executed.
+    pub instructions: u64,
+    /// Times that memory was read; once for each operand of an instruction.
+    pub loads: u64,
+    /// Bytes that were read.
+    pub loaded: u64,
+    /// Times that memory was written.
+    pub stores: u64,
+    /// Bytes that were written.
+    pub stored: u64,
+    /// First loads: `LOAD` records, without which a load's value follows from those before.
+    pub first_loads: u64,
+    /// Their bytes.
+    pub first_loaded: u64,
+    /// Lines of 64 bytes of which something was read or written. Of several intervals, the sum: a line counts in each.
+    pub lines: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        let Self { instructions, loads, loaded, stores, stored, first_loads, first_loaded, lines } = other;
+        self.instructions += instructions;
+        self.loads += loads;
+        self.loaded += loaded;
+        self.stores += stores;
+        self.stored += stored;
+        self.first_loads += first_loads;
+        self.first_loaded += first_loaded;
+        self.lines += lines;
+    }
+}
+
+/// Counts of one interval.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Row {
+    /// Which one.
+    #[serde(flatten)]
+    pub id: IntervalId,
+    /// What was counted in it.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// What was found out.
+#[derive(Debug, Serialize)]
+pub struct Stats {
+    /// Interval by interval.
+    pub intervals: Vec<Row>,
+    /// All together.
+    pub total: Counts,
+    /// What executed most, of all processes.
+    pub hottest: Hottest,
+}
+
+/// What was found in an interval.
+pub struct Part {
+    counts: Counts,
+    lines: Lines,
+    /// By the number of the block, how often it ran.
+    runs: Vec<u64>,
+    /// By address, how often the instruction there was executed.
+    executed: HashMap<u64, u64>,
+}
+
+#[derive(Default)]
+struct Counting {
+    rows: Vec<Row>,
+    executed: BTreeMap<ProcessId, HashMap<u64, u64>>,
+}
+
+/// `LOAD` records of an interval, and their bytes.
+fn first_loads(interval: &Interval) -> (u64, u64) {
+    let loads = interval.records().flatten().filter_map(|placed| match placed.record {
+        Record::Load { value, .. } => Some(value.len() as u64),
+        _ => None,
+    });
+    loads.fold((0, 0), |(count, bytes), len| (count + 1, bytes + len))
+}
+
+impl Analysis for Counting {
+    type Part = Part;
+
+    fn begin(&self, _id: IntervalId, interval: &Interval) -> Part {
+        let (first_loads, first_loaded) = first_loads(interval);
+        let counts = Counts { first_loads, first_loaded, ..Counts::default() };
+        Part { counts, lines: Lines::default(), runs: Vec::new(), executed: HashMap::new() }
+    }
+
+    fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, blocks: &Blocks) {
+        let Part { counts, lines, runs, .. } = part;
+        counts.instructions += u64::from(chunk.len);
+        runs.resize(chunk.blocks.len(), 0);
+        for run in chunk.runs {
+            runs[run.block as usize] += 1;
+            for access in &blocks.get(run.block).traced.accesses {
+                lines.touch(chunk.address(*run, access), access.bytes.into());
+            }
+        }
+        for odd in &chunk.odd {
+            let (times, bytes) = match odd.writes {
+                true => (&mut counts.stores, &mut counts.stored),
+                false => (&mut counts.loads, &mut counts.loaded),
+            };
+            *times += 1;
+            *bytes += odd.len;
+            lines.touch(odd.addr, odd.len);
+        }
+    }
+
+    fn end(&self, part: &mut Part, blocks: &Blocks) {
+        for (number, times) in part.runs.drain(..).enumerate().filter(|(_, times)| *times > 0) {
+            let block = blocks.get(number as u32);
+            let ([loads, stores], [loaded, stored]) = (block.accesses, block.bytes);
+            part.counts.loads += times * loads;
+            part.counts.loaded += times * loaded;
+            part.counts.stores += times * stores;
+            part.counts.stored += times * stored;
+            for decoded in &block.instructions {
+                *part.executed.entry(decoded.instruction.ip()).or_default() += times;
+            }
+        }
+        part.counts.lines = part.lines.count();
+    }
+
+    fn join(&mut self, id: IntervalId, Part { counts, executed, .. }: Part) {
+        self.rows.push(Row { id, counts });
+        let all = self.executed.entry(id.thread.pid).or_default();
+        executed.into_iter().for_each(|(at, times)| *all.entry(at).or_default() += times);
+    }
+}
+
+/// Counts what was executed in the selected intervals, `jobs` at a time. `progress` is called with how many are done, and how many there
+/// are.
+///
+/// # Errors
+/// Nothing is selected, or an interval cannot be replayed.
+pub fn stats(
+    tools: &Tools,
+    log: &Log,
+    selection: &Selection,
+    jobs: NonZeroUsize,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Stats> {
+    let intervals = selection.intervals_of(log)?;
+    let mut counting = Counting::default();
+    progress(0, intervals.len());
+    run(tools, log, &intervals, jobs, &mut counting, |done| progress(done, intervals.len()))?;
+    let mut total = Counts::default();
+    counting.rows.iter().for_each(|row| total.add(&row.counts));
+    let hottest = Hottest::of(log, counting.executed, total.instructions)?;
+    Ok(Stats { intervals: counting.rows, total, hottest })
+}
