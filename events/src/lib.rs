@@ -5,11 +5,14 @@
 //! | parts of the registers and flags, and sets of them | [`atoms`] |
 //! | what was executed, decoded | [`code`] |
 //! | an analysis of all of it, on all cores | [`stream`] |
+//! | an interval backwards | [`backward`], in stretches ([`stretch`]) |
 //! | what an instruction reads and writes, and what follows from what | [`effects`] |
 //!
 //! The crate knows nothing of DynamoRIO: it decodes what [`bugnet_replay::trace`] says was executed.
 
 pub mod atoms;
+pub mod backward;
 pub mod code;
 pub mod effects;
 pub mod stream;
+pub mod stretch;

@@ -3,8 +3,10 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_events::atoms::Atoms;
+use bugnet_events::backward::Backward;
 use bugnet_events::code::Blocks;
 use bugnet_events::effects::Effects;
+use bugnet_events::stretch::{self, Stretch};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::Position;
 use bugnet_replay::log::{IntervalId, Log, Selection};
@@ -178,6 +180,51 @@ fn check(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
     workshop.done()
 }
 
+/// Backwards, an interval is what it is forwards, in pieces of any length.
+fn backwards() -> Result<()> {
+    let workshop = Workshop::new("stream-backwards")?;
+    let log = workshop.path.join("log");
+    let job = Job::new(
+        &workshop.folder("run")?,
+        ["/usr/bin/python3", "-c", "print(sum(hash(str(i)) & 1 for i in range(9999)) > 0)"],
+    );
+    run(&mut job.recorded(&log, &["--interval", "3M"])?)?;
+    let (log, tools) = (Log::open(&log)?, Tools::locate_for(&binary()?, None)?);
+    let mut random = fastrand::Rng::with_seed(5);
+    for id in Selection::default().intervals_of(&log)?.into_iter().take(3) {
+        let interval = log.interval(id)?;
+        let (mut tracer, mut blocks, mut all) =
+            (Tracer::start(&tools, &log, id, &interval, None)?, Blocks::default(), Vec::new());
+        let end = Position(random.u64(1_000_000..3_000_000));
+        while let Some(chunk) = tracer.next(end)? {
+            blocks.learn(&chunk);
+            all.extend(flat(&Stretch::of(&chunk, &blocks), &blocks));
+        }
+        ensure!(all.len() as u64 == tracer.position().0, "{} of {}", all.len(), tracer.position());
+        let mut backward = Backward::in_pieces(&tools, &log, id, &interval, end, random.u64(50_000..900_000))?;
+        let mut stretches = 0;
+        while let Some((stretch, blocks)) = backward.previous()? {
+            ensure!(stretch.end().0 == all.len() as u64, "a stretch ends at {}, not at {}", stretch.end(), all.len());
+            let expected = all.split_off(usize::try_from(stretch.first().0)?);
+            ensure!(flat(&stretch, blocks) == expected, "the stretch from {} on is another one", stretch.first());
+            stretches += 1;
+        }
+        ensure!(all.is_empty() && stretches > 1, "{} instructions are left behind {stretches} stretches", all.len());
+    }
+    workshop.done()
+}
+
+/// Each instruction, with what it accesses.
+fn flat(stretch: &Stretch, blocks: &Blocks) -> Vec<(u64, Vec<stretch::Access>)> {
+    let each = |ran: stretch::Ran<'_>| {
+        let instructions = ran.block.instructions.iter().enumerate();
+        instructions
+            .map(|(number, decoded)| (decoded.instruction.ip(), ran.accesses(number).collect()))
+            .collect::<Vec<_>>()
+    };
+    stretch.ran(blocks).flat_map(each).collect()
+}
+
 /// `bugnet stats --json` of a recording.
 fn stats(log: &Path) -> Result<Value> {
     let printed = must_pass(&["stats", "--json"], log)?;
@@ -250,6 +297,7 @@ fn main() {
         Trial::test(name, move || body().map_err(|e| Failed::from(format!("{e:#}"))))
     };
     let trials = vec![
+        other("backwards", backwards),
         other("counted", counted),
         other("sums", sums),
         real("true", &["/bin/true"]),
