@@ -19,7 +19,7 @@ pub struct Backward {
     copies: Vec<Tracer>,
     /// Behind the last of them.
     end: Position,
-    /// What is there between its copy and what came already.
+    /// What is there from its copy on, up to and including the present one.
     stretches: Vec<Stretch>,
     blocks: Blocks,
     piece: u64,
@@ -61,13 +61,14 @@ impl Backward {
         Ok(Self { copies, end, stretches: Vec::new(), blocks: Blocks::default(), piece })
     }
 
-    /// The stretch before the one that came last; none before the first. With the blocks of which it is made.
+    /// Goes to the stretch before, at first to the last one; whether there is one.
     ///
     /// # Errors
     /// The replay process is lost.
-    pub fn previous(&mut self) -> Result<Option<(Stretch, &Blocks)>> {
+    pub fn retreat(&mut self) -> Result<bool> {
+        self.stretches.pop();
         while self.stretches.is_empty() {
-            let Some(mut tracer) = self.copies.pop() else { return Ok(None) };
+            let Some(mut tracer) = self.copies.pop() else { return Ok(false) };
             let end = Position(tracer.position().0.saturating_add(self.piece).min(self.end.0));
             // Each copy goes on with numbers of its own.
             self.blocks = Blocks::default();
@@ -76,6 +77,12 @@ impl Backward {
                 self.stretches.push(Stretch::of(&chunk, &self.blocks));
             }
         }
-        Ok(self.stretches.pop().map(|stretch| (stretch, &self.blocks)))
+        Ok(true)
+    }
+
+    /// The present stretch, with the blocks of which it is made; none before the first call of [`Self::retreat`], and behind the last.
+    #[must_use]
+    pub fn stretch(&self) -> Option<(&Stretch, &Blocks)> {
+        Some((self.stretches.last()?, &self.blocks))
     }
 }

@@ -203,10 +203,11 @@ fn backwards() -> Result<()> {
         ensure!(all.len() as u64 == tracer.position().0, "{} of {}", all.len(), tracer.position());
         let mut backward = Backward::in_pieces(&tools, &log, id, &interval, end, random.u64(50_000..900_000))?;
         let mut stretches = 0;
-        while let Some((stretch, blocks)) = backward.previous()? {
+        while backward.retreat()? {
+            let (stretch, blocks) = backward.stretch().context("no stretch")?;
             ensure!(stretch.end().0 == all.len() as u64, "a stretch ends at {}, not at {}", stretch.end(), all.len());
             let expected = all.split_off(usize::try_from(stretch.first().0)?);
-            ensure!(flat(&stretch, blocks) == expected, "the stretch from {} on is another one", stretch.first());
+            ensure!(flat(stretch, blocks) == expected, "the stretch from {} on is another one", stretch.first());
             stretches += 1;
         }
         ensure!(all.is_empty() && stretches > 1, "{} instructions are left behind {stretches} stretches", all.len());
