@@ -2,14 +2,15 @@
 
 use crate::args::CoreArgs;
 use crate::at::open;
+use crate::ending::Ends;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
-use crate::pack::output::Output;
 use crate::terminal::output;
 use bugnet_replay::core::{Core, Held};
 use bugnet_replay::cursor::Seek;
 use bugnet_replay::location::{Choice, Location, go};
 use bugnet_replay::log::Log;
+use bugnet_replay::new_file::NewFile;
 use bugnet_replay::symbols::Symbolizer;
 use indicatif::{HumanBytes, HumanCount};
 use std::io::{BufWriter, Write};
@@ -30,12 +31,13 @@ pub fn core(args: &CoreArgs) -> Result<(), Failure> {
     let mut core = Core::of(&log, &mut cursor, args.thread)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = || Failure::system(format!("write {}", path.display()));
-    let file = Output::create(folder).map_err(failed())?;
+    let (file, ends) = Ends::with(|| NewFile::create(folder).map_err(failed()), NewFile::other_name)?;
     let mut to = BufWriter::new(file.file());
     let held = core.write(&mut cursor, &mut to)?;
     to.flush().map_err(failed())?;
     drop(to);
     file.persist(path).map_err(failed())?;
+    drop(ends);
     let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &held).map_err(std::io::Error::from)?;

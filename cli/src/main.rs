@@ -8,6 +8,7 @@ mod core;
 mod debug;
 mod dump;
 mod encrypted;
+mod ending;
 mod failure;
 mod find_log;
 mod generate;
@@ -30,6 +31,7 @@ mod replay;
 mod rm;
 mod stats;
 mod syscalls;
+mod temporary;
 mod terminal;
 
 use args::{Cli, Command};

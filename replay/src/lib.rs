@@ -43,6 +43,7 @@ pub mod machine;
 pub mod mappings;
 pub mod memory;
 pub mod merged;
+pub mod new_file;
 pub mod order;
 pub mod output;
 mod package;

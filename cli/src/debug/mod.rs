@@ -6,6 +6,7 @@ mod sysroot;
 
 use crate::args::DebugArgs;
 use crate::at::process;
+use crate::ending::Ends;
 use crate::failure::{Failure, complain};
 use crate::find_log::{find_log, tools};
 use crate::index;
@@ -85,7 +86,11 @@ fn open<'a>(args: &DebugArgs, tools: &'a Tools, log: &'a Log, pid: ProcessId) ->
 }
 
 /// A running gdb; killed when dropped.
-struct Gdb(Child);
+struct Gdb {
+    child: Child,
+    /// Where the system can hold it.
+    _ends: Option<Ends>,
+}
 
 impl Gdb {
     fn start(args: &DebugArgs, commands: &[String]) -> Result<Self, Failure> {
@@ -108,13 +113,15 @@ impl Gdb {
         };
         // SAFETY: `give_back` runs in the child between fork and exec. It makes system calls, allocates nothing and cannot panic.
         unsafe { command.pre_exec(give_back) };
-        command.spawn().map(Self).map_err(|source| match source.kind() {
+        let child = command.spawn().map_err(|source| match source.kind() {
             ErrorKind::NotFound => Failure::Usage(format!(
                 "there is no {}; install gdb (apt-get install gdb), or name one with --gdb",
                 args.gdb.display()
             )),
             _ => Failure::System { what: format!("start {}", args.gdb.display()), source },
-        })
+        })?;
+        let ends = Ends::program(&child);
+        Ok(Self { child, _ends: ends })
     }
 
     /// Waits until gdb connects; none if it ends first.
@@ -128,7 +135,7 @@ impl Gdb {
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(e) => return Err(Failure::system("talk with gdb")(e)),
             }
-            if self.0.try_wait().map_err(Failure::system("wait for gdb"))?.is_some() {
+            if self.child.try_wait().map_err(Failure::system("wait for gdb"))?.is_some() {
                 return Ok(None);
             }
             std::thread::sleep(LOOK);
@@ -137,7 +144,7 @@ impl Gdb {
 
     /// Its exit status.
     fn ended(mut self) -> Result<ExitCode, Failure> {
-        let status = self.0.wait().map_err(Failure::system("wait for gdb"))?;
+        let status = self.child.wait().map_err(Failure::system("wait for gdb"))?;
         let killed = || status.signal().map(|signal| 128 + signal);
         Ok(ExitCode::from(status.code().or_else(killed).unwrap_or_default() as u8))
     }
@@ -146,7 +153,7 @@ impl Gdb {
 impl Drop for Gdb {
     fn drop(&mut self) {
         // Both fail only if it is gone already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -1,6 +1,7 @@
 //! The program's files in a folder, laid out as on the machine where it was recorded, for gdb to read.
 
 use crate::failure::Failure;
+use crate::temporary::{Kind, Temporary};
 use bugnet_debugger::image::{Image, Loader};
 use bugnet_format::files;
 use bugnet_format::folder::{Module, SOURCES_FOLDER};
@@ -11,7 +12,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
-use tempfile::TempDir;
 
 /// Where gdb looks for files that hold debug information, below the folder.
 const DEBUG: &str = "usr/lib/debug";
@@ -23,7 +23,7 @@ const DEEPEST: usize = 64;
 /// The folder, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct Sysroot {
-    folder: TempDir,
+    folder: Temporary,
     /// Whether source files came with the log.
     has_sources: bool,
 }
@@ -55,9 +55,7 @@ fn make_room(path: &Path) -> Result<(), Failure> {
 impl Sysroot {
     /// Writes the ELF files of a process, what holds their debug information, and the source files that the log has.
     pub fn of(log: &Log, image: Image) -> Result<Self, Failure> {
-        let folder = tempfile::Builder::new().prefix("bugnet-debug-").tempdir();
-        let folder = folder.map_err(Failure::system("make a folder for the program's files"))?;
-        let mut sysroot = Self { folder, has_sources: false };
+        let mut sysroot = Self { folder: Temporary::new(Kind::Debug)?, has_sources: false };
         let mut written = BTreeSet::new();
         for module in image.modules {
             if written.insert(module.path.clone()) {

@@ -2,18 +2,17 @@
 
 use super::contents::Contents;
 use crate::failure::Failure;
+use crate::temporary::{Kind, Temporary};
 use bugnet_format::folder::{ELF_FOLDER, Module, Recording};
 use bugnet_replay::symbols::pack_elf;
-use tempfile::TempDir;
 
 /// The copies, in a folder that goes when this is dropped.
-pub struct Copies(#[expect(dead_code, reason = "removed when it is dropped")] TempDir);
+pub struct Copies(#[expect(dead_code, reason = "removed when it is dropped")] Temporary);
 
 impl Copies {
     /// Makes them, and adds them to what goes into a packed file. Files that are not here, or are others by now, are left out.
     pub fn make(recording: &Recording, contents: &mut Contents) -> Result<Self, Failure> {
-        let folder = tempfile::Builder::new().prefix("bugnet-pack-").tempdir();
-        let folder = folder.map_err(Failure::system("make a temporary folder"))?;
+        let folder = Temporary::new(Kind::Pack)?;
         let mut modules: Vec<Module> = Vec::new();
         for process in recording.processes()? {
             modules.extend(recording.modules(process)?);

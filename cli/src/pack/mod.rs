@@ -2,7 +2,6 @@
 
 mod contents;
 mod copies;
-pub mod output;
 mod recipients;
 mod sources;
 mod unpack;
@@ -10,16 +9,17 @@ mod unpack;
 pub use unpack::unpack;
 
 use crate::args::PackArgs;
+use crate::ending::Ends;
 use crate::failure::{Failure, complain};
 use crate::find_log::find_log;
 use crate::recordings::is_being_recorded;
 use bugnet_format::FormatError;
 use bugnet_format::folder::{ELF_FOLDER, Recording};
 use bugnet_format::pack::{Kind, Writer};
+use bugnet_replay::new_file::NewFile;
 use contents::{Contents, Place};
 use copies::Copies;
 use indicatif::HumanBytes;
-use output::Output;
 use recipients::recipients;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -41,7 +41,7 @@ pub fn pack(args: &PackArgs) -> Result<(), Failure> {
     let fail = |source| Failure::System { what: format!("write {}", output.display()), source };
     // In the same folder, so that only a whole file gets its name, at once.
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = Output::create(folder).map_err(fail)?;
+    let (file, ends) = Ends::with(|| NewFile::create(folder).map_err(fail), NewFile::other_name)?;
     let packed = if recipients.is_empty() {
         write(&recording, args.sources, BufWriter::new(file.file()))?.1
     } else {
@@ -55,6 +55,7 @@ pub fn pack(args: &PackArgs) -> Result<(), Failure> {
     };
     let size = file.file().metadata().map_err(fail)?.len();
     file.persist(output).map_err(fail)?;
+    drop(ends);
     if !args.quiet {
         let encrypted = if recipients.is_empty() { "" } else { ", encrypted" };
         complain(&format_args!("{packed}: {}, {}{encrypted}", output.display(), HumanBytes(size)));

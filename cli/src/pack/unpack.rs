@@ -2,6 +2,7 @@
 
 use super::contents::{self, Contents, Place};
 use crate::args::UnpackArgs;
+use crate::ending::Ends;
 use crate::failure::Failure;
 use crate::find_log::find_log;
 use crate::record::{LogFolder, RecordError};
@@ -26,10 +27,15 @@ pub fn unpack(args: &UnpackArgs) -> Result<(), Failure> {
     Recording::open_source(source.clone())?;
     // Whatever the mask: all of it is for its owner, who can use it.
     umask(Mode::RWXG | Mode::RWXO);
-    let mut folder = LogFolder::named(&args.output, None).map_err(|error| match error {
-        RecordError::LogFolder { path, source } => Failure::System { what: format!("make {}", path.display()), source },
-        other => Failure::Usage(other.to_string()),
-    })?;
+    let make = || {
+        LogFolder::named(&args.output, None).map_err(|error| match error {
+            RecordError::LogFolder { path, source } => {
+                Failure::System { what: format!("make {}", path.display()), source }
+            }
+            other => Failure::Usage(other.to_string()),
+        })
+    };
+    let (mut folder, ends) = Ends::with(make, |folder| folder.is_new().then_some(folder.path()))?;
     has_room(folder.path(), pack.entries().fold(0u64, |sum, (_, _, size)| sum.saturating_add(size)))?;
     for (name, place) in Contents::of(&source)?.all() {
         // Names lead down from the folder, in which there are no links: it is new and nobody else's.
@@ -46,6 +52,7 @@ pub fn unpack(args: &UnpackArgs) -> Result<(), Failure> {
         })?;
     }
     folder.keep(true);
+    drop(ends);
     Ok(())
 }
 

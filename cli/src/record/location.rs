@@ -79,6 +79,11 @@ impl LogFolder {
         &self.path
     }
 
+    /// Whether it was made here.
+    pub const fn is_new(&self) -> bool {
+        self.found.is_none()
+    }
+
     /// Whether the folder outlives this value.
     pub fn keep(&mut self, kept: bool) {
         self.kept = kept;

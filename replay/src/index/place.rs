@@ -2,13 +2,13 @@
 
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
+use crate::new_file::NewFile;
 use bugnet_format::files::{self, LogFile, MAX_JSON_FILE};
 use bugnet_format::folder::{META_FILE, interval_file, process_folder, thread_folder};
 use bugnet_format::index::IndexReader;
 use bugnet_format::types::ProcessId;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 use xxhash_rust::xxh3::Xxh3;
 
 /// What tells whether an index is about a process of a log as it is: all but the records themselves, which nobody changes.
@@ -69,11 +69,9 @@ pub(super) fn create(
     write: impl FnOnce(File) -> Result<File>,
 ) -> Result<(IndexReader, PathBuf)> {
     let failed = || ReplayError::system("write an index of the log");
-    let (file, path) = new_file(log, pid, identity).map_err(failed())?;
-    let (file, temporary) = file.into_parts();
-    let file = write(file)?;
-    temporary.persist(&path).map_err(|error| failed()(error.error))?;
-    let mut reread = file;
+    let (new, path) = new_file(log, pid, identity).map_err(failed())?;
+    let mut reread = write(new.file().try_clone().map_err(failed())?)?;
+    new.replace(&path).map_err(failed())?;
     std::io::Seek::rewind(&mut reread).map_err(failed())?;
     let opened = IndexReader::open(reread, &path, identity)?;
     let reader = opened.ok_or_else(|| failed()(std::io::Error::other("it is not what was written")))?;
@@ -81,11 +79,8 @@ pub(super) fn create(
 }
 
 /// A file that becomes the one at the path.
-fn new_file(log: &Log, pid: ProcessId, identity: u128) -> std::io::Result<(NamedTempFile, PathBuf)> {
-    let temporary = |path: &Path| {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        tempfile::Builder::new().prefix(".index").suffix(".new").tempfile_in(folder)
-    };
+fn new_file(log: &Log, pid: ProcessId, identity: u128) -> std::io::Result<(NewFile, PathBuf)> {
+    let temporary = |path: &Path| NewFile::create(path.parent().unwrap_or(Path::new(".")));
     if let Some(path) = beside(log, pid)
         && let Ok(file) = temporary(&path)
     {

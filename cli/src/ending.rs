@@ -1,0 +1,160 @@
+//! What must not stay behind where a signal ends a command: programs that it has started, and temporary files.
+
+use crate::failure::Failure;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::fs::{remove_dir_all, remove_file};
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// The signals by which people and terminals end commands.
+const SIGNALS: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+/// How long a program has to end by itself.
+const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+/// Attempts to remove a folder, into which this process may still be writing.
+const ATTEMPTS: usize = 100;
+
+/// Where the handler writes; negative while there is nothing.
+static TOLD: AtomicI32 = AtomicI32::new(-1);
+/// What there is, by numbers that go up. Whoever has been told of a signal keeps this for ever, so that nothing comes or goes any more.
+static ALL: Mutex<All> = Mutex::new(All { next: 0, things: BTreeMap::new() });
+
+struct All {
+    next: u64,
+    things: BTreeMap<u64, Thing>,
+}
+
+enum Thing {
+    Path(PathBuf),
+    Program(OwnedFd),
+}
+
+/// Something is to end with this process, as long as this lives.
+#[derive(Debug)]
+pub struct Ends(u64);
+
+impl Ends {
+    /// Something that `make` makes, and the file or folder at the path that it then has, if any. No signal comes in between.
+    ///
+    /// # Errors
+    /// Those of `make`, or the operating system's.
+    pub fn with<T>(
+        make: impl FnOnce() -> Result<T, Failure>,
+        path: impl FnOnce(&T) -> Option<&Path>,
+    ) -> Result<(T, Option<Self>), Failure> {
+        let mut all = ready()?;
+        let made = make()?;
+        let ends = path(&made).map(|path| all.add(Thing::Path(path.to_owned())));
+        Ok((made, ends))
+    }
+
+    /// A program that was started; none where the system cannot hold on to it.
+    pub fn program(child: &Child) -> Option<Self> {
+        let program = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()?;
+        Some(ready().ok()?.add(Thing::Program(program)))
+    }
+}
+
+impl All {
+    fn add(&mut self, thing: Thing) -> Ends {
+        let number = self.next;
+        self.next += 1;
+        self.things.insert(number, thing);
+        Ends(number)
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        all().things.remove(&self.0);
+    }
+}
+
+fn all() -> MutexGuard<'static, All> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What there is, with somebody who waits for signals.
+fn ready() -> Result<MutexGuard<'static, All>, Failure> {
+    let all = all();
+    if TOLD.load(Ordering::Relaxed) < 0 {
+        listen()?;
+    }
+    Ok(all)
+}
+
+/// Starts to wait for signals, but for those that are ignored.
+fn listen() -> Result<(), Failure> {
+    let (mut reads, writes) = UnixStream::pair().map_err(Failure::system("listen for signals"))?;
+    writes.set_nonblocking(true).map_err(Failure::system("listen for signals"))?;
+    thread::spawn(move || {
+        let mut number = [0];
+        // The other end stays open as long as this process lives.
+        if reads.read_exact(&mut number).is_ok() {
+            end(number[0].into());
+        }
+    });
+    // It stays open as long as the handler may be called.
+    TOLD.store(std::mem::ManuallyDrop::new(writes).as_raw_fd(), Ordering::Relaxed);
+    for signal in SIGNALS {
+        // SAFETY: the handler may be called at any time; and a signal that was ignored is ignored again.
+        unsafe {
+            if libc::signal(signal, on_signal as *const () as usize) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says which signal has come.
+extern "C" fn on_signal(signal: c_int) {
+    // SAFETY: a system call that a handler may make, with a byte that lives; and the place of the thread's `errno`, which is as it was when
+    // the handler returns. That nothing was written because all is full is as good.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::write(TOLD.load(Ordering::Relaxed), [signal as u8].as_ptr().cast(), 1);
+        *errno = before;
+    }
+}
+
+/// Ends all there is, the newest first, and then this process by the signal.
+fn end(signal: c_int) {
+    let all = all();
+    for thing in all.things.values().rev() {
+        match thing {
+            Thing::Path(path) => {
+                let remove = || if path.is_dir() { remove_dir_all(path) } else { remove_file(path) };
+                (0..ATTEMPTS).find(|_| remove().is_ok() || path.symlink_metadata().is_err());
+            }
+            Thing::Program(program) => end_program(program, signal),
+        }
+    }
+    // SAFETY: system calls on numbers. Nothing comes behind them.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+/// Lets a program end by the signal, since it may have a terminal to put in order, and kills it if it does not.
+fn end_program(program: &OwnedFd, signal: c_int) {
+    // One that has ended already is as good.
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        let _ = pidfd_send_signal(program, signal);
+    }
+    let ended = || poll(&mut [PollFd::new(program, PollFlags::IN)], Some(&PATIENCE));
+    if ended().is_ok_and(|ended| ended == 0) {
+        let _ = pidfd_send_signal(program, Signal::KILL);
+        let _ = ended();
+    }
+}
