@@ -54,6 +54,7 @@
 mod answers;
 mod apart;
 mod births;
+mod borrowers;
 mod branches;
 mod by_rip;
 mod callout;

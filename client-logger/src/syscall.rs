@@ -3,6 +3,7 @@
 mod compat;
 
 use crate::answers;
+use crate::borrowers;
 use crate::callout::Slot;
 use crate::code::{read_memory, read_word};
 use crate::descriptor_list;
@@ -282,9 +283,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         }
         _ => {}
     }
-    const BORROWS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
-    let borrows = clone_flags(number, &args).is_some_and(|flags| flags & BORROWS == BORROWS);
-    if borrows || number == libc::SYS_vfork {
+    if borrows(number, &args) {
         process.make_room_for_child(None);
         last_program::note_vfork(regs.rip);
     }
@@ -368,6 +367,12 @@ fn end_process(status: u64) {
 /// Whether a system call makes a thread, or a process that has the same memory.
 fn shares_memory(number: i64, args: &[u64; 6]) -> bool {
     number == libc::SYS_vfork || clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_VM as u64 != 0)
+}
+
+/// Whether a system call makes a process that has the same memory while its parent waits.
+fn borrows(number: i64, args: &[u64; 6]) -> bool {
+    const BORROWS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
+    number == libc::SYS_vfork || clone_flags(number, args).is_some_and(|flags| flags & BORROWS == BORROWS)
 }
 
 /// Whether a system call makes a process with memory of its own.
@@ -513,6 +518,11 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let after = context::register_file(&machine);
     let result = after.gpr[RAX].cast_signed();
     thread.mask.after(number, &args, result, before.gpr[RSP]);
+    if borrows(number, &args)
+        && let Ok(pid @ 1..) = u32::try_from(result)
+    {
+        borrowers::gave_back(pid);
+    }
     if forks(number, &args) && result != 0 {
         process::get().code().after_fork();
     }

@@ -11,6 +11,7 @@ mod ownership;
 mod room;
 mod serve;
 
+use crate::borrowers;
 use crate::callout::{self, Slot};
 use crate::density::Density;
 use crate::environment;
@@ -195,6 +196,9 @@ impl Thread {
         let process = process::get();
         // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
         let foreign = process::current_pid() != process.id.pid.0;
+        if foreign {
+            borrowers::begins(process::current_pid(), context);
+        }
         let tid = if foreign { Tid::default() } else { process.name_thread(context) };
         let own_streams = foreign.then(|| process.streams().clone());
         let own_limits = foreign.then(Limits::of_process);
@@ -268,6 +272,7 @@ impl Thread {
 
     /// A thread ends.
     pub fn exit(context: *mut c_void) {
+        borrowers::ends(context);
         let Some(thread) = of(context) else { return };
         if process::current_pid() == process::get().id.pid.0 {
             thread.cut_off();

@@ -3,6 +3,7 @@
 //! - [`ir`]: the instructions of a block that is being built, and how to add to them.
 //! - [`access`]: what an instruction reads and writes, in the order by which the log counts reads, and which
 //!   instructions are not simply executed. Logger and replayer agree because both ask here.
+//! - [`dead_child`]: a child of `vfork` that was killed, as DynamoRIO is to see it.
 //! - [`decode`]: one instruction, outside of a block.
 //! - [`liveness`]: which registers a block overwrites before it reads them.
 //! - [`context`]: machine contexts as register files.
@@ -17,6 +18,7 @@
 
 pub mod access;
 pub mod context;
+pub mod dead_child;
 pub mod decode;
 pub mod fpu;
 pub mod fs_base;
