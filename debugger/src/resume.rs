@@ -210,7 +210,11 @@ impl Debuggee<'_> {
                     self.later = Later::Dead;
                     Reason::SignalWithThread { tid: to_gdb(dead), signal: to_gdb_signal(number.into()) }
                 }
-                _ => Reason::ReplayLog { tid: Some(tid), pos: ReplayLogPosition::End },
+                _ => {
+                    // The signal was said once, and is not until time has passed again.
+                    self.later = later;
+                    Reason::ReplayLog { tid: Some(tid), pos: ReplayLogPosition::End }
+                }
             },
         })
     }

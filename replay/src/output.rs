@@ -11,9 +11,9 @@ use crate::verify::{Divergence, IntervalReport, Outcome, cut_off, diverged};
 use bugnet_format::complete::{Gap, Mentions};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{OutputStream, Record};
-use bugnet_format::types::Position;
+use bugnet_format::types::{Position, ProcessId};
 use std::num::NonZeroUsize;
-use turns::Turns;
+use turns::{Turns, in_order};
 
 /// A piece of output: one system call's, or part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,9 +97,17 @@ pub fn output_before(
     limit: usize,
     executed: impl Fn(ThreadId) -> u64,
 ) -> Result<Vec<Piece>> {
-    let mut tail: Vec<Piece> = Vec::new();
-    let mut left = limit;
-    for id in in_time_order(log, selection.intervals_of(log)?)?.into_iter().rev() {
+    let ids = in_time_order(log, selection.intervals_of(log)?)?;
+    let (mut tail, mut found) = (Vec::new(), 0);
+    let mut last: Option<IntervalId> = None;
+    for &id in ids.iter().rev() {
+        // Of what threads wrote at the same time, the order has to be known before its end can be.
+        let same_time = |last: IntervalId| Ok::<_, ReplayError>(log.header(last)?.epoch == log.header(id)?.epoch);
+        let beside = last.filter(|last| last.thread.pid == id.thread.pid && has_several(&ids, id.thread.pid));
+        if found >= limit && !beside.map_or(Ok(false), same_time)? {
+            break;
+        }
+        last = Some(id);
         let executed = executed(id.thread);
         if executed < u64::MAX && log.header(id)?.instructions_before >= executed {
             continue;
@@ -109,20 +117,28 @@ pub fn output_before(
             let Divergence { position, what, .. } = *divergence;
             return Err(ReplayError::Diverged { interval: id, position, what });
         }
-        for mut piece in pieces.into_iter().rev().filter(|piece| piece.at < executed) {
-            if left == 0 {
-                break;
-            }
-            piece.bytes.drain(..piece.bytes.len().saturating_sub(left));
-            left -= piece.bytes.len();
-            tail.push(piece);
-        }
-        if left == 0 {
-            break;
+        for piece in pieces.into_iter().rev().filter(|piece| piece.at < executed) {
+            found += piece.bytes.len();
+            tail.push((id, piece));
         }
     }
     tail.reverse();
-    Ok(tail)
+    let mut pieces = in_order(log, tail)?;
+    // The first ones go, or a part of one.
+    let mut over = found.saturating_sub(limit);
+    pieces.retain_mut(|piece| {
+        let gone = over.min(piece.bytes.len());
+        piece.bytes.drain(..gone);
+        over -= gone;
+        !piece.bytes.is_empty()
+    });
+    Ok(pieces)
+}
+
+/// Whether intervals are those of several threads of a process.
+fn has_several(ids: &[IntervalId], pid: ProcessId) -> bool {
+    let mut of_process = ids.iter().filter(|id| id.thread.pid == pid);
+    of_process.next().is_some_and(|first| of_process.any(|id| id.thread != first.thread))
 }
 
 /// Orders intervals by when their process began, and those of a process by when they began.

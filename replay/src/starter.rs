@@ -31,10 +31,10 @@ pub(crate) fn start(mut command: Command) -> Result<Child> {
     // Before the fork: afterwards it might be another one already.
     let parent = std::process::id();
     let tie = move || {
-        // Ctrl-C is for this process, with which the others end.
-        for signal in [libc::SIGINT, libc::SIGQUIT] {
-            // SAFETY: a system call on numbers only: no handler is set.
-            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        // Ctrl-C is for this process, with which the others end. To ignore it is not enough: DynamoRIO takes all signals, and what a
+        // terminal sends would come into the replay. SAFETY: a system call on numbers only.
+        if unsafe { libc::setpgid(0, 0) } != 0 {
+            return Err(Error::last_os_error());
         }
         // SAFETY: two system calls on numbers only.
         let (tied, now) = unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };

@@ -3,11 +3,12 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -312,6 +313,37 @@ fn output_is_what_had_been_written() -> Result<()> {
     workshop.done()
 }
 
+/// What threads wrote comes in the order in which they did, of whichever intervals.
+#[test]
+fn output_of_threads_is_in_their_order() -> Result<()> {
+    let workshop = Workshop::new("debugger-turns")?;
+    let log = recorded(&workshop, "turns", &["--interval", "20k"])?;
+    let said = session(&workshop, &log, &[], &["python print(gdb.execute(\"monitor output\", to_string=True))"])?;
+    let lines: Vec<&str> = said.lines().filter(|line| line.ends_with('.') && line.len() < 5).collect();
+    let expected: Vec<String> = (0..20).flat_map(|i| [format!("a{i}."), format!("b{i}.")]).collect();
+    ensure!(lines == expected, "{said}");
+    workshop.done()
+}
+
+/// A signal that kills is said once where it is delivered; whoever goes on from there hears of the end each time.
+#[test]
+fn behind_the_last_signal_there_is_nothing() -> Result<()> {
+    let workshop = Workshop::new("debugger-end")?;
+    let log = recorded(&workshop, "heap_overflow", &[])?;
+    let on = ["continue", "continue", "stepi", "next", "continue"];
+    let back = ["echo back:\\n", "reverse-stepi", "continue", "echo on:\\n"];
+    let script: Vec<&str> = on.iter().chain(&back).chain(&on).copied().collect();
+    let said = session(&workshop, &log, &[], &script)?;
+    let (first, rest) = said.split_once("back:").with_context(|| said.clone())?;
+    let (back, on) = rest.split_once("on:").context("not on")?;
+    for part in [first, on] {
+        ensure!(part.matches("No more reverse-execution history").count() == 5, "{said}");
+        ensure!(!part.contains("received signal"), "{said}");
+    }
+    ensure!(back.matches("received signal SIGSEGV").count() == 1, "{said}");
+    workshop.done()
+}
+
 /// The first instruction is reached by a step back; only the next step back finds nothing before it.
 #[test]
 fn a_step_back_to_the_first_instruction() -> Result<()> {
@@ -452,7 +484,8 @@ impl Machine {
     fn start(log: &Path, options: &[&str]) -> Result<Self> {
         let mut command = Command::new(binary()?);
         command.arg("debug").args(options).arg(log).args(["--", "-nx", "-i=mi"]);
-        let mut bugnet = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut bugnet = command.process_group(0).spawn()?;
         let input = bugnet.stdin.take().context("no stdin")?;
         let output = BufReader::new(bugnet.stdout.take().context("no stdout")?);
         Ok(Self { bugnet, input, output, said: String::new() })
@@ -474,15 +507,9 @@ impl Machine {
         }
     }
 
-    /// As a terminal does with Ctrl-C.
+    /// As a terminal does with Ctrl-C, which it sends to all processes of the group.
     fn interrupt(&self) -> Result<()> {
-        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.bugnet.id()))?;
-        for child in children.split_whitespace() {
-            if fs::read_to_string(format!("/proc/{child}/comm"))?.trim() == "gdb" {
-                kill(Pid::from_raw(child.parse()?), Signal::SIGINT)?;
-            }
-        }
-        Ok(kill(Pid::from_raw(self.bugnet.id().try_into()?), Signal::SIGINT)?)
+        Ok(killpg(Pid::from_raw(self.bugnet.id().try_into()?), Signal::SIGINT)?)
     }
 
     fn end(mut self) -> Result<()> {
@@ -552,17 +579,20 @@ fn a_long_command_is_interrupted() -> Result<()> {
     let mut gdb = Machine::start(&log, &[])?;
     let before = gdb.until("(time @")?;
     gdb.until("(gdb)")?;
-    // Nothing has ever written there, which takes long to find out.
-    gdb.ask("-interpreter-exec console \"monitor last-write 0x1:8\"")?;
-    std::thread::sleep(Duration::from_millis(500));
-    gdb.interrupt()?;
-    gdb.until("interrupted")?;
-    gdb.until("^")?;
-    // It is where it was.
-    gdb.ask("-interpreter-exec console \"when\"")?;
-    let after = gdb.until("(time @")?;
-    ensure!(before == after, "{before} {after}");
-    gdb.until("^done")?;
+    for (command, delay) in [("monitor last-write", 500), ("monitor last-write", 100), ("last-write", 200)] {
+        // Nothing has ever written there, which takes long to find out.
+        gdb.ask(&format!("-interpreter-exec console \"{command} 0x1:8\""))?;
+        std::thread::sleep(Duration::from_millis(delay));
+        gdb.interrupt()?;
+        gdb.until("^")?;
+        // It is where it was.
+        gdb.ask("-interpreter-exec console \"when\"")?;
+        let after = gdb.until("(time @")?;
+        ensure!(before == after, "{before} {after}");
+        gdb.until("^done")?;
+    }
+    ensure!(gdb.said.contains("interrupted") && !gdb.said.contains("another way"), "{}", gdb.said);
+    ensure!(!gdb.said.contains("Traceback") && !gdb.said.contains("KeyboardInterrupt"), "{}", gdb.said);
     gdb.ask("-interpreter-exec console \"monitor last-write sum\"")?;
     gdb.until("in main at ")?;
     gdb.until("^done")?;

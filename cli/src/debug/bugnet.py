@@ -7,13 +7,20 @@ def monitor(text):
     return gdb.execute("monitor " + text, to_string=True)
 
 
+# Whether bugnet may have moved since gdb was last told to forget what it remembers.
+moved = False
+
+
 def refresh():
-    """The process is elsewhere: what gdb remembers of it is of no use."""
-    try:
-        forget()
-    except KeyboardInterrupt:
-        # It was meant for the command behind which this comes.
-        forget()
+    """The process may be elsewhere: what gdb remembers of it is of no use."""
+    global moved
+    while moved:
+        try:
+            forget()
+            moved = False
+        except KeyboardInterrupt:
+            # It was meant for the command behind which this comes.
+            pass
 
 
 def forget():
@@ -37,9 +44,7 @@ class Seek(gdb.Command):
         super().__init__("seek", gdb.COMMAND_RUNNING)
 
     def invoke(self, argument, from_tty):
-        said = monitor("seek " + argument)
-        refresh()
-        gdb.write(said)
+        gdb.write(said := monitor("seek " + argument))
         place = said.split(" ", 1)[0]
         for thread in gdb.selected_inferior().threads():
             if str(thread.ptid[1]) == place.split("/")[0]:
@@ -76,8 +81,34 @@ class LastWrite(gdb.Command):
         gdb.write(monitor("last-write %#x:%s" % (address & (1 << 64) - 1, length.strip())))
 
 
-# Whatever asks bugnet by itself may have moved.
-gdb.execute("define hookpost-monitor\npython refresh()\nend")
+class Asks(gdb.Command):
+    """bugnet's own: bugnet is about to be asked, which may move it."""
+
+    def __init__(self):
+        super().__init__("bugnet-asks", gdb.COMMAND_MAINTENANCE)
+
+    def invoke(self, argument, from_tty):
+        global moved
+        moved = True
+
+
+class Asked(gdb.Command):
+    """bugnet's own: bugnet has answered."""
+
+    def __init__(self):
+        super().__init__("bugnet-asked", gdb.COMMAND_MAINTENANCE)
+
+    def invoke(self, argument, from_tty):
+        refresh()
+
+
+# Commands of their own, not Python in the hooks: where a Ctrl-C comes too early to be caught, gdb says of a command that it was quit, and
+# shows where in the Python otherwise. What it has quit then is done before the next prompt.
+Asks()
+Asked()
+gdb.execute("define hook-monitor\nbugnet-asks\nend")
+gdb.execute("define hookpost-monitor\nbugnet-asked\nend")
+gdb.events.before_prompt.connect(refresh)
 
 Seek()
 When()

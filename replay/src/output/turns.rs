@@ -32,7 +32,7 @@ impl Turns {
             *turns.missing.entry(id.thread).or_default() += 1;
         }
         for (pid, _) in processes.into_iter().filter(|(_, threads)| threads.len() > 1) {
-            match calls(log, pid, selected) {
+            match calls(log, pid, selected, &Window::ALL) {
                 Ok(calls) => turns.calls.extend(calls.map(|calls| (pid, calls))),
                 // Of a damaged log there is no order to be had; whoever reads the interval reports that.
                 Err(ReplayError::Format(error)) if !error.is_refusal() => {}
@@ -70,11 +70,50 @@ impl Turns {
     }
 }
 
+/// Puts pieces of intervals, those of each thread in order and those of a process together, into the order of the threads.
+///
+/// # Errors
+/// As for [`Turns::new`].
+pub(super) fn in_order(log: &Log, pieces: Vec<(IntervalId, Piece)>) -> Result<Vec<Piece>> {
+    let mut processes: Vec<Vec<(IntervalId, Piece)>> = Vec::new();
+    for piece in pieces {
+        match processes.last_mut().filter(|of_process| of_process[0].0.thread.pid == piece.0.thread.pid) {
+            Some(of_process) => of_process.push(piece),
+            None => processes.push(vec![piece]),
+        }
+    }
+    for of_process in &mut processes {
+        let intervals: BTreeSet<IntervalId> = of_process.iter().map(|(id, _)| *id).collect();
+        let intervals: Vec<IntervalId> = intervals.into_iter().collect();
+        let pid = intervals[0].thread.pid;
+        if intervals.iter().all(|id| id.thread == intervals[0].thread) {
+            continue;
+        }
+        let epochs = intervals.iter().map(|id| Ok(log.header(*id)?.epoch)).collect::<Result<BTreeSet<_>>>()?;
+        let (Some(&first), Some(&last)) = (epochs.first(), epochs.last()) else { continue };
+        match calls(log, pid, &intervals, &Window { first, last, ..Window::ALL }) {
+            Ok(calls) => {
+                let turns: BTreeMap<_, _> = calls.into_iter().flatten().zip(0..).collect();
+                of_process.sort_by_key(|(id, piece)| turns.get(&(id.thread, piece.at)).copied().unwrap_or(usize::MAX));
+            }
+            // As for all output.
+            Err(ReplayError::Format(error)) if !error.is_refusal() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(processes.into_iter().flatten().map(|(_, piece)| piece).collect())
+}
+
 /// The system calls by which the threads of a process wrote in the selected intervals, in order; `None` if only one
 /// thread did.
-fn calls(log: &Log, pid: ProcessId, selected: &[IntervalId]) -> Result<Option<VecDeque<(ThreadId, u64)>>> {
+fn calls(
+    log: &Log,
+    pid: ProcessId,
+    selected: &[IntervalId],
+    window: &Window,
+) -> Result<Option<VecDeque<(ThreadId, u64)>>> {
     let mut writes: Vec<VecDeque<u64>> = Vec::new();
-    let threads = Threads::read_with(log, pid, &Window::ALL, |thread, interval| {
+    let threads = Threads::read_with(log, pid, window, |thread, interval| {
         if writes.len() <= thread {
             writes.resize_with(thread + 1, VecDeque::new);
         }
