@@ -14,6 +14,7 @@
 
 mod held;
 mod left;
+mod suspended;
 mod unborn;
 
 use crate::code::{read_memory, read_word, write_memory};
@@ -106,6 +107,9 @@ const WAITING: u64 =
     bit(libc::SIGABRT) | bit(libc::SIGPIPE) | bit(libc::SIGSTKFLT) | bit(libc::SIGXCPU) | bit(libc::SIGSYS);
 /// `si_code` of signals that the kernel sends by itself.
 const SI_KERNEL: i32 = 128;
+
+/// `si_code` of `tgkill`.
+const SI_TKILL: i32 = -6;
 
 /// DynamoRIO's handler.
 static DYNAMORIO: AtomicU64 = AtomicU64::new(0);
@@ -230,7 +234,7 @@ unsafe extern "C" fn wait(signal: i32, info: *mut i32, context: *mut u8) -> bool
     const CODE: usize = 2;
     // SAFETY: the caller's promise.
     unsafe {
-        if unborn::put_off(signal, info) {
+        if suspended::put_off(signal, info, context) || unborn::put_off(signal, info) {
             return true;
         }
         if bit(signal) & WAITING == 0 {
@@ -363,6 +367,8 @@ pub struct Mask {
     blocked: u64,
     /// The set that a system call gets in place of the program's.
     copy: u64,
+    /// The same for `sigsuspend`, while it waits.
+    suspended: Option<suspended::Place>,
     /// What the kernel's mask is in a system call.
     during: u64,
     /// The mask of a wait that a signal has just ended.
@@ -421,7 +427,16 @@ impl Mask {
     pub fn inherited(foreign: bool) -> Self {
         let blocked = INHERITED.load(Ordering::Relaxed);
         let own = foreign.then(|| Box::new(*lock(&PROGRAMS)));
-        Self { blocked, copy: 0, during: blocked, interrupted: None, in_wait: false, before_wait: 0, own }
+        Self {
+            blocked,
+            copy: 0,
+            suspended: None,
+            during: blocked,
+            interrupted: None,
+            in_wait: false,
+            before_wait: 0,
+            own,
+        }
     }
 
     /// What is set for a signal, as `sigaction` numbers it: 0 the default, 1 to ignore it, otherwise the handler's address.
@@ -458,6 +473,7 @@ impl Mask {
     /// The calling thread, whose mask this is, is a forked child's only one.
     pub fn forked(&mut self) {
         unborn::forget();
+        suspended::forget();
         if let Some(own) = self.own.take() {
             *lock(&PROGRAMS) = *own;
         }
@@ -478,6 +494,7 @@ impl Mask {
     /// In the pre-syscall event.
     pub unsafe fn before(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], regs: &RegisterFile) {
         self.interrupted = None;
+        self.suspended = None;
         self.during = temporary(number, args).unwrap_or(self.blocked) & !NEVER_BLOCKED;
         let pointer = match number {
             libc::SYS_rt_sigsuspend => 0,
@@ -486,8 +503,10 @@ impl Mask {
         };
         if let Some(set) = args.get(pointer).copied().and_then(read_word) {
             self.copy = set & !UNBLOCKABLE;
+            self.suspended = if pointer == 0 { suspended::Place::take(set) } else { None };
+            let copy = self.suspended.as_ref().map_or(&raw mut self.copy as u64, suspended::Place::address);
             // SAFETY: the caller's promise; the copy stays where it is, and `after` restores the register.
-            unsafe { sys::dr_syscall_set_param(context, pointer as i32, &raw mut self.copy as u64) };
+            unsafe { sys::dr_syscall_set_param(context, pointer as i32, copy) };
         }
         match number {
             // The kernel opens the mask and waits at once; a signal that came before would not end the wait.
@@ -521,6 +540,7 @@ impl Mask {
 
     /// After it; `stack` is the stack pointer.
     pub fn after(&mut self, number: i64, args: &[u64; 6], result: i64, stack: u64) {
+        self.suspended = None;
         if number == libc::SYS_rt_sigprocmask && self.in_wait && result == 0 && args[2] != 0 {
             write_memory(args[2], &self.blocked.to_le_bytes());
         }

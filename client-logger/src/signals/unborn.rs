@@ -2,16 +2,13 @@
 //! signal that comes before the thread's first block would wait in DynamoRIO if the program blocks it, where neither `sigwait` nor
 //! another thread finds it. Such a signal is sent again: the thread has all blocked by then, until it begins.
 
-use super::{over, send_to_this_process, send_to_this_thread, this_thread};
+use super::{SI_TKILL, over, send_to_this_process, send_to_this_thread, this_thread};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Threads that begin: more than ever do at a time. Those for which there is no place are not looked after.
 static PLACES: [AtomicU32; 512] = [const { AtomicU32::new(0) }; 512];
 /// How many there are.
 static COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// `si_code` of `tgkill`.
-const SI_TKILL: i32 = -6;
 
 /// The calling thread is about to be ready.
 pub(super) fn announce() {

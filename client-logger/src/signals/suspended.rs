@@ -1,0 +1,93 @@
+//! `sigsuspend`, with what it keeps blocked. DynamoRIO takes all signals out of the set that the kernel is given, so that each ends the wait,
+//! also one that the program keeps blocked meanwhile: without a handler, with the mask of the wait left in place. Such a signal is
+//! sent again here, and the wait goes on in the kernel with the whole set, which keeps it pending.
+
+use super::{NEVER_BLOCKED, SI_TKILL, UNBLOCKABLE, bit, send_to_this_process, send_to_this_thread};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What a thread waits with. The kernel and DynamoRIO are given the address of the first field.
+#[repr(C)]
+struct Set {
+    /// What DynamoRIO changes.
+    given: AtomicU64,
+    /// What the program means.
+    whole: AtomicU64,
+    taken: AtomicBool,
+}
+
+/// More than ever wait at a time; those for which there is none are not looked after.
+static SETS: [Set; 512] =
+    [const { Set { given: AtomicU64::new(0), whole: AtomicU64::new(0), taken: AtomicBool::new(false) } }; 512];
+
+/// A set for a wait, which is free again when this is dropped.
+pub struct Place(&'static Set);
+
+impl Place {
+    /// For a wait that keeps these blocked.
+    pub fn take(blocked: u64) -> Option<Self> {
+        let free = |set: &&Set| !set.taken.swap(true, Ordering::SeqCst);
+        let set = SETS.iter().find(free)?;
+        set.given.store(blocked & !UNBLOCKABLE, Ordering::SeqCst);
+        // DynamoRIO stops threads by one of the others.
+        set.whole.store(blocked & !NEVER_BLOCKED, Ordering::SeqCst);
+        Some(Self(set))
+    }
+
+    /// What DynamoRIO and the kernel are given.
+    pub fn address(&self) -> u64 {
+        self.0.given.as_ptr() as u64
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.store(false, Ordering::SeqCst);
+    }
+}
+
+/// In a forked child, whose only thread has just forked, nobody waits.
+pub(super) fn forget() {
+    SETS.iter().for_each(|set| set.taken.store(false, Ordering::SeqCst));
+}
+
+/// Where a signal's context has registers.
+const RDI: usize = 104;
+const RAX: usize = 144;
+const RIP: usize = 168;
+
+/// An asynchronous signal has come. If it has ended a wait that keeps it blocked, it is sent again, to whom it was for, and the thread goes
+/// on to wait. Returns whether that was done.
+///
+/// # Safety
+/// In the signal's handler, with the kernel's pointers, and with all signals blocked behind it.
+pub(super) unsafe fn put_off(signal: i32, info: *const i32, context: *mut u8) -> bool {
+    const CODE: usize = 2;
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    // SAFETY: the caller's promise.
+    let register = |at: usize| unsafe { context.add(at).cast::<u64>() };
+    // SAFETY: as above.
+    let (rdi, rax, rip) = unsafe { (*register(RDI), *register(RAX), *register(RIP)) };
+    let offset = rdi.wrapping_sub(SETS.as_ptr() as u64);
+    let Some(set) = SETS.get(offset as usize / size_of::<Set>()) else { return false };
+    if rax.cast_signed() != -i64::from(libc::EINTR) || set.whole.load(Ordering::SeqCst) & bit(signal) == 0 {
+        return false;
+    }
+    // SAFETY: code of DynamoRIO's that has just made a system call; the description and the context are the caller's promise.
+    unsafe {
+        if ((rip - 2) as *const [u8; 2]).read_unaligned() != SYSCALL {
+            return false;
+        }
+        let sent = match *info.add(CODE) {
+            SI_TKILL => send_to_this_thread(signal, info),
+            // Where it may be for the process, it is: another thread may want it.
+            _ => send_to_this_process(signal, info),
+        };
+        if sent != 0 {
+            return false;
+        }
+        *register(RDI) = set.whole.as_ptr() as u64;
+        *register(RAX) = libc::SYS_rt_sigsuspend as u64;
+        *register(RIP) = rip - 2;
+    }
+    true
+}
