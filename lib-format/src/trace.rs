@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Descriptor of the shared memory in the replay process.
 pub const TRACE_FD: i32 = 5;
 /// Words of a lane: the most instructions that are executed before the buffer has to be emptied.
-pub const CAPACITY: usize = 1 << 18;
+pub const CAPACITY: usize = 1 << 19;
 /// Lanes.
 pub const LANES: usize = 4;
 /// Bytes of the shared memory.

@@ -81,6 +81,8 @@ pub struct Tracer {
     session: Session,
     buffer: Arc<Buffer>,
     blocks: Vec<Arc<TracedBlock>>,
+    /// How many instructions each has.
+    counts: Vec<u16>,
     bases: Arc<[(Position, Bases)]>,
     /// Of the present stretch.
     runs: Vec<Run>,
@@ -93,18 +95,19 @@ impl Tracer {
     /// The process cannot be started, or the machine does not let it write.
     pub fn start(tools: &Tools, log: &Log, id: IntervalId, interval: &Interval, before: Option<Self>) -> Result<Self> {
         let (last, traced) = match before {
-            Some(Self { session, buffer, blocks, .. }) => (Some(session), Some((buffer, blocks))),
+            Some(Self { session, buffer, blocks, counts, .. }) => (Some(session), Some((buffer, blocks, counts))),
             None => (None, None),
         };
         let process = last.as_ref().map(Session::number);
         let mut session = Session::start_behind(last, tools, log, id, interval)?;
         let bases = bases(interval).into();
-        if let Some((buffer, blocks)) = traced.filter(|_| process == Some(session.number())) {
-            return Ok(Self { session, buffer, blocks, bases, runs: Vec::new() });
+        if let Some((buffer, blocks, counts)) = traced.filter(|_| process == Some(session.number())) {
+            return Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new() });
         }
         let buffer = Buffer::new().map_err(ReplayError::system("make memory for a trace"))?;
         session.process().trace(buffer.file.as_fd())?;
-        Ok(Self { session, buffer: Arc::new(buffer), blocks: Vec::new(), bases, runs: Vec::new() })
+        let (buffer, blocks, counts) = (Arc::new(buffer), Vec::new(), Vec::new());
+        Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new() })
     }
 
     /// Where it is.
@@ -130,8 +133,9 @@ impl Tracer {
     /// # Errors
     /// The replay process is lost, or cannot be copied.
     pub fn fork(&mut self) -> Result<Self> {
-        let (buffer, blocks, bases) = (self.buffer.clone(), self.blocks.clone(), self.bases.clone());
-        Ok(Self { session: self.session.fork()?, buffer, blocks, bases, runs: Vec::new() })
+        let (buffer, blocks, counts) = (self.buffer.clone(), self.blocks.clone(), self.counts.clone());
+        let bases = self.bases.clone();
+        Ok(Self { session: self.session.fork()?, buffer, blocks, counts, bases, runs: Vec::new() })
     }
 
     /// Executes the next stretch, not beyond `until`; `None` where there is nothing more.
@@ -163,6 +167,7 @@ impl Tracer {
             if new.is_empty() && more.is_empty() {
                 break words;
             }
+            self.counts.extend(new.iter().map(|block| block.count));
             self.blocks.extend(new.into_iter().map(Arc::new));
             odd.extend(more);
         };
@@ -171,7 +176,7 @@ impl Tracer {
         }
         // Those that are in force where the stretch begins, and what comes later.
         let from = self.bases.partition_point(|(position, _)| *position <= first).saturating_sub(1);
-        let Some(()) = find_runs(self.buffer.words(), &self.blocks, words, &mut self.runs) else {
+        let Some(()) = find_runs(self.buffer.words(), &self.counts, words, &mut self.runs) else {
             return Err(self.session.process().makes_no_sense("a trace"));
         };
         let (blocks, runs, words, bases) = (&*self.blocks, &*self.runs, self.buffer.words(), &self.bases[from..]);
@@ -180,13 +185,13 @@ impl Tracer {
 }
 
 /// The blocks that were executed, which follow each other without a gap; `None` if they do not.
-fn find_runs(words: &[AtomicU64], blocks: &[Arc<TracedBlock>], len: u32, runs: &mut Vec<Run>) -> Option<()> {
+fn find_runs(words: &[AtomicU64], counts: &[u16], len: u32, runs: &mut Vec<Run>) -> Option<()> {
     let lane = &words[..CAPACITY];
     runs.clear();
     let mut word = 0;
     while word < len {
         let (block, count) = untag(lane[index(0, word as usize)].load(Ordering::Relaxed));
-        if blocks.get(block as usize).is_none_or(|block| u32::from(block.count) != count) {
+        if counts.get(block as usize).is_none_or(|known| u32::from(*known) != count) {
             return None;
         }
         runs.push(Run { word, block });
@@ -235,26 +240,34 @@ pub struct Run {
 }
 
 impl Chunk<'_> {
-    fn word(&self, lane: u8, word: u32) -> u64 {
-        self.words[index(lane.into(), word as usize)].load(Ordering::Relaxed)
+    /// What stands in a word among those of a block that was executed.
+    #[inline]
+    fn value(&self, run: Run, place: WordPlace) -> u64 {
+        // As `index`, whose checks cost more than the rest: blocks are sound, and runs lie in the buffer.
+        let lane = usize::from(place.lane) * CAPACITY + CAPACITY - 1;
+        let at = lane.wrapping_sub(run.word as usize + usize::from(place.at));
+        self.words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
     /// Where an access of a block was that was executed.
     #[must_use]
+    #[inline]
     pub fn address(&self, run: Run, access: &TracedAccess) -> u64 {
-        let value = |place: WordPlace| self.word(place.lane, (run.word + u32::from(place.at)).min(self.len - 1));
-        let base = access.base.map_or(0, value);
-        let index = access.index.map_or(0, |(place, scale)| value(place).wrapping_mul(scale.into()));
-        let segment = access.segment.map_or(0, |segment| {
-            let at = self.first.0 + u64::from(run.word) + u64::from(access.instruction);
-            let behind = self.bases.partition_point(|(position, _)| position.0 <= at);
-            let [fs, gs] = behind.checked_sub(1).map_or([0; 2], |last| self.bases[last].1);
-            match segment {
-                TracedSegment::Fs => fs,
-                TracedSegment::Gs => gs,
-            }
-        });
+        let base = access.base.map_or(0, |place| self.value(run, place));
+        let index = access.index.map_or(0, |(place, scale)| self.value(run, place).wrapping_mul(scale.into()));
+        let segment = access.segment.map_or(0, |segment| self.base(run.word + u32::from(access.instruction), segment));
         base.wrapping_add(index).wrapping_add(access.disp).wrapping_add(segment)
+    }
+
+    /// The base of a segment where an instruction is executed.
+    fn base(&self, word: u32, segment: TracedSegment) -> u64 {
+        let at = self.first.0 + u64::from(word);
+        let behind = self.bases.partition_point(|(position, _)| position.0 <= at);
+        let [fs, gs] = behind.checked_sub(1).map_or([0; 2], |last| self.bases[last].1);
+        match segment {
+            TracedSegment::Fs => fs,
+            TracedSegment::Gs => gs,
+        }
     }
 }
 

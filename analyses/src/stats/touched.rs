@@ -12,37 +12,51 @@ const REMEMBERED: usize = 64;
 type Bits = [u64; 1 << (PIECE - 6)];
 
 /// The lines.
-#[derive(Default)]
 pub struct Lines {
     pieces: Vec<Bits>,
     /// By number, where it is in `pieces`.
     found: HashMap<u64, u32>,
     /// The pieces that were used last, by the lowest bits of their numbers.
-    last: Option<Box<[(u64, u32); REMEMBERED]>>,
+    last: Box<[(u64, u32); REMEMBERED]>,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self { pieces: Vec::new(), found: HashMap::new(), last: Box::new([(u64::MAX, 0); REMEMBERED]) }
+    }
 }
 
 impl Lines {
     /// These bytes were accessed.
+    #[inline]
     pub fn touch(&mut self, addr: u64, len: u64) {
         if len > 0 {
-            (addr >> LINE..=addr.saturating_add(len - 1) >> LINE).for_each(|line| self.set(line));
+            let (first, last) = (addr >> LINE, addr.saturating_add(len - 1) >> LINE);
+            self.set(first);
+            if first != last {
+                (first + 1..=last).for_each(|line| self.set(line));
+            }
         }
     }
 
+    #[inline]
     fn set(&mut self, line: u64) {
         let number = line >> PIECE;
-        let last = self.last.get_or_insert_with(|| Box::new([(u64::MAX, 0); REMEMBERED]));
-        let remembered = &mut last[number as usize % REMEMBERED];
-        if remembered.0 != number {
-            let pieces = &mut self.pieces;
-            let at = *self.found.entry(number).or_insert_with(|| {
-                pieces.push([0; 1 << (PIECE - 6)]);
-                (pieces.len() - 1) as u32
-            });
-            *remembered = (number, at);
-        }
+        let remembered = self.last[number as usize % REMEMBERED];
+        let at = if remembered.0 == number { remembered.1 } else { self.find(number) };
         let bit = line & ((1 << PIECE) - 1);
-        self.pieces[remembered.1 as usize][(bit / 64) as usize] |= 1 << (bit % 64);
+        self.pieces[at as usize][(bit / 64) as usize] |= 1 << (bit % 64);
+    }
+
+    #[cold]
+    fn find(&mut self, number: u64) -> u32 {
+        let pieces = &mut self.pieces;
+        let at = *self.found.entry(number).or_insert_with(|| {
+            pieces.push([0; 1 << (PIECE - 6)]);
+            (pieces.len() - 1) as u32
+        });
+        self.last[number as usize % REMEMBERED] = (number, at);
+        at
     }
 
     /// How many there are.
