@@ -39,7 +39,7 @@ pub fn last_write(args: &LastWriteArgs) -> Result<(), Failure> {
     let arrival = go(&mut cursor, &mut symbols, &before, choice)?;
     let written = find(&log, &mut cursor, &mut symbols, &args.subject)?;
     let moment = match written.write {
-        LastWrite::Unknown => None,
+        LastWrite::Unknown | LastWrite::Interrupted => None,
         _ => Some(moment(&log, &mut cursor)?),
     };
     let mut out = output(args.json);

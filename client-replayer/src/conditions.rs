@@ -6,8 +6,9 @@
 use crate::accesses::Accesses;
 use crate::engine::{Engine, Trouble};
 use crate::light;
+use crate::memory::Memory;
 use crate::site::{AccessId, AddressId};
-use bugnet_format::control::{Conditions, Event, Hit, Hits, Leaving, MAX_CONDITIONS, Stop, WatchedRange};
+use bugnet_format::control::{Conditions, Event, Hit, Hits, Leaving, MAX_CONDITIONS, Stop, Target, WatchedRange};
 use bugnet_format::record::{Placed, Record, SignalStep};
 use hashbrown::HashSet;
 
@@ -44,6 +45,8 @@ enum Mode {
     Ignore,
     Stop,
     Last,
+    /// The last one at an earlier time than where the run ends.
+    LastBefore(u64),
 }
 
 impl Watching {
@@ -64,16 +67,24 @@ impl Watching {
     }
 
     /// A run begins.
-    pub fn begin(&mut self, hits: Hits, thread: usize, at: u64) {
-        self.mode = match hits {
-            Hits::Ignore => Mode::Ignore,
-            Hits::Stop => Mode::Stop,
-            Hits::Last => Mode::Last,
+    pub fn begin(&mut self, hits: Hits, target: Target, thread: usize, at: u64) {
+        self.mode = match (hits, target) {
+            (Hits::Ignore, _) => Mode::Ignore,
+            (Hits::Stop | Hits::StopHere, _) => Mode::Stop,
+            (Hits::LastBefore, Target::Time(time)) => Mode::LastBefore(time),
+            (Hits::Last | Hits::LastBefore, _) => Mode::Last,
         };
-        // Where a run stops at the first one, that is the one behind the present place.
-        let start = if self.mode == Mode::Stop { (thread, at) } else { (usize::MAX, 0) };
+        // Where a run stops at the first one behind the present place, the one here does not count.
+        let start = if hits == Hits::Stop { (thread, at) } else { (usize::MAX, 0) };
         (self.start, self.hit, self.stop) = (start, None, None);
         self.unconfirmed.clear();
+    }
+
+    /// A condition is met, of which the last one counts.
+    fn take(&mut self, hit: Hit) {
+        if !matches!(self.mode, Mode::LastBefore(time) if hit.time >= time) {
+            self.hit = Some(hit);
+        }
     }
 
     /// The first watched range that an access meets.
@@ -106,8 +117,19 @@ impl Watching {
     }
 }
 
+/// The first range watched for writes to which records bring other bytes than it has.
+pub fn brought(memory: &Memory, ranges: &[WatchedRange], addr: u64, bytes: &[u8]) -> Option<u32> {
+    let differs = |range: &WatchedRange| {
+        overlap(range, addr, bytes.len() as u64).is_some_and(|(start, end)| {
+            memory.read(start, end - start) != bytes[(start - addr) as usize..(end - addr) as usize]
+        })
+    };
+    let found = ranges.iter().position(|range| range.writes && differs(range))?;
+    Some(found as u32)
+}
+
 /// The part of a watched range that lies in another one, as start and end.
-fn overlap(range: &WatchedRange, addr: u64, len: u64) -> Option<(u64, u64)> {
+pub fn overlap(range: &WatchedRange, addr: u64, len: u64) -> Option<(u64, u64)> {
     let (start, end) = (range.addr.max(addr), range.addr.saturating_add(range.len).min(addr.saturating_add(len)));
     (start < end).then_some((start, end))
 }
@@ -146,22 +168,18 @@ impl Engine {
         self.meet(at, Event::Address(pc)).map_err(|trouble| (at, trouble))
     }
 
-    /// Called before an instruction that accesses memory. Where that is watched, and the run is to stop, it stops behind the
+    /// Called before an instruction that accesses memory, behind [`Self::confirm`]. Where that is watched, and the run is to stop, it stops behind the
     /// instruction.
     pub fn meet_access(&mut self, id: AccessId) -> Result<(), (u64, Trouble)> {
         let at = self.position_ahead(self.sites.access(id).ahead);
         if self.watching.mode == Mode::Ignore || self.watching.stop == Some((self.running, at + 1)) {
             return Ok(());
         }
-        self.confirm();
         let Self { watching, memory, sites, .. } = self;
         let site = sites.access(id);
-        let mut element = |addr, len: u32| {
-            memory.read(addr, len.into()).iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
-        };
         let Watching { accesses, .. } = watching;
         // What makes no sense is found out when it is executed.
-        accesses.find(&site.instruction, &site.bytes, light::saved(), &mut element);
+        accesses.find(&site.instruction, &site.bytes, light::saved(), &mut |addr, len| memory.element(addr, len));
         match watching.accessed() {
             Some(event) => {
                 let hit = self.hit_at(at, event);
@@ -185,8 +203,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The last instruction that accessed memory is over: its writes count if they have changed something.
-    fn confirm(&mut self) {
+    /// The last instruction that accessed memory is over: its writes count if they have changed something. Before anything else does.
+    pub(crate) fn confirm(&mut self) {
         let pending = std::mem::take(&mut self.watching.unconfirmed);
         let changed = |write: &Unconfirmed| self.memory.read(write.addr, write.before.len() as u64) != write.before;
         if let Some(write) = pending.iter().find(|write| changed(write)) {
@@ -199,11 +217,6 @@ impl Engine {
         self.confirm();
         self.watching.stop = None;
         self.watching.hit.is_some()
-    }
-
-    /// A run is over.
-    pub(crate) fn end_watching(&mut self) {
-        self.confirm();
     }
 
     /// A record of the running thread is about to be applied.
@@ -236,16 +249,9 @@ impl Engine {
             return;
         }
         self.confirm();
-        let len = bytes.len() as u64;
-        let Self { watching, memory, .. } = self;
-        let differs = |range: &WatchedRange| {
-            overlap(range, addr, len).is_some_and(|(start, end)| {
-                memory.read(start, end - start) != bytes[(start - addr) as usize..(end - addr) as usize]
-            })
-        };
-        if let Some(range) = watching.meets(addr, len, |range| range.writes && differs(range)) {
-            let hit = self.hit_at(self.position, Event::Outside { range, addr, len });
-            self.watching.hit = Some(hit);
+        if let Some(range) = brought(&self.memory, &self.watching.conditions.ranges, addr, bytes) {
+            let hit = self.hit_at(self.position, Event::Outside { range, addr, len: bytes.len() as u64 });
+            self.watching.take(hit);
             if self.watching.mode == Mode::Stop {
                 self.watching.stop = Some((self.running, self.position));
             }
@@ -270,8 +276,8 @@ impl Engine {
         let hit = self.hit_at(at, what);
         match self.watching.mode {
             Mode::Ignore => Ok(()),
-            Mode::Last => {
-                self.watching.hit = Some(hit);
+            Mode::Last | Mode::LastBefore(_) => {
+                self.watching.take(hit);
                 Ok(())
             }
             Mode::Stop => {

@@ -39,6 +39,7 @@ impl Engine {
                 }
             }
             Site::Access(id) => {
+                self.glance_at_access(id);
                 let Self { sites, memory, .. } = self;
                 if let Some(touched) = &mut memory.touched {
                     let access = sites.access(id);
@@ -51,6 +52,7 @@ impl Engine {
                 if self.compare.is_none() && !self.watching.has_ranges() {
                     return resume;
                 }
+                self.confirm();
                 let met = match self.note_access(id) {
                     Ok(()) if self.watching.has_ranges() => self.meet_access(id),
                     noted => noted,

@@ -26,14 +26,13 @@ use crate::stub::Stub;
 use crate::tags::Tags;
 use crate::trace::Tracing;
 use crate::watch;
+use bugnet_dr::fpu;
 use bugnet_dr::ir::Segment as Base;
-use bugnet_dr::{fpu, sys};
 use bugnet_format::control::{Counts, Response, Stop, Target};
 use bugnet_format::package::Segment;
 use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::{HashMap, HashSet};
-use std::ffi::c_void;
 use std::fs::File;
 use std::ops::Range;
 
@@ -48,6 +47,8 @@ enum Errand {
     Trap(String),
     /// The same, and it can go on.
     GoOn,
+    /// DynamoRIO has forgotten some of the blocks that it is to forget.
+    Forget,
 }
 
 /// What the clean call is for.
@@ -89,13 +90,6 @@ pub fn divergence(what: impl Into<String>) -> Trouble {
     Stop::Divergence { what: what.into(), expected: None }.into()
 }
 
-/// Makes DynamoRIO forget a block. A flush of its code would take along whatever lies near.
-fn drop_block(tag: u64) {
-    // SAFETY: within a clean call, holding no lock, in the only thread, whose blocks are its own (`-thread_private`).
-    // The block in which it was called may be the one; it is not returned to, since a clean call ends in a redirection.
-    unsafe { sys::dr_delete_fragment(sys::dr_get_current_drcontext(), tag as *mut c_void) };
-}
-
 /// The replay of a package.
 pub struct Engine {
     /// The socket on which requests come.
@@ -121,6 +115,8 @@ pub struct Engine {
     pub stub: Stub,
     /// From where the code cache calls.
     pub sites: Sites,
+    /// Blocks that DynamoRIO is to forget before anything is executed, by their tags.
+    forgotten: Vec<u64>,
     /// Names for split copies.
     pub tags: Tags,
     /// What the clean call is for.
@@ -190,6 +186,7 @@ impl Engine {
             instructions: HashMap::new(),
             stub,
             sites: Sites::default(),
+            forgotten: Vec::new(),
             tags: Tags::default(),
             wanted: Wanted::Event(0),
             trouble: None,
@@ -268,7 +265,7 @@ impl Engine {
         let instruction = self.instruction(pc)?;
         if instruction.runs() {
             // Its page, or that of its second part, came later than the block.
-            drop_block(pc);
+            self.forgotten.push(pc);
             return Ok(());
         }
         Err(divergence(format!("the log has no record for the instruction at {pc:#x}, which replay does not execute")))
@@ -278,6 +275,11 @@ impl Engine {
     fn arrive(&mut self) {
         let reached = match std::mem::replace(&mut self.errand, Errand::Begin) {
             Errand::Begin => return self.begin(),
+            Errand::Forget => {
+                // On the way here, the count was lost.
+                self.arm();
+                return;
+            }
             Errand::Trap(what) => self.resolve(what),
             Errand::GoOn => {
                 fpu::raise_flags(self.stub.shared().x87_status as u16);
@@ -326,9 +328,12 @@ impl Engine {
 
     /// Whether the client is called before each instruction that accesses memory.
     pub fn observes_accesses(&self) -> bool {
-        self.compare.is_some()
-            || self.watching.has_ranges()
-            || self.memory.touched.is_some() && self.memory.marks().is_none()
+        self.watching.has_ranges() || self.calls_at_accesses()
+    }
+
+    /// The same, whatever is watched.
+    pub fn calls_at_accesses(&self) -> bool {
+        self.compare.is_some() || self.memory.touched.is_some() && self.memory.marks().is_none()
     }
 
     /// From here on, all flags are the program's at each instruction.
@@ -532,6 +537,13 @@ impl Engine {
             self.machine.complete();
             fs_base::leave();
             self.machine.redirect(tag);
+        }
+        if !self.forget_blocks() {
+            // DynamoRIO does it on the way there.
+            self.errand = Errand::Forget;
+            self.machine.complete();
+            fs_base::leave();
+            self.machine.redirect(self.gate);
         }
         self.stub.set_segment_base(Base::Fs, self.machine.fs_base);
         self.stub.set_segment_base(Base::Gs, self.machine.gs_base);

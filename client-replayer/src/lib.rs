@@ -18,7 +18,7 @@
 //! - `output`: what a system call wrote
 //! - `watch`: what was run at an address, and what wrote it
 //! - `accesses`: what an instruction is going to read and write
-//! - `conditions`: what an execution is watched for; `fork`: copies of the process, to go back to
+//! - `conditions`: what an execution is watched for; `glance`: whether it is worth watching; `fork`: copies of the process, to go back to
 //! - `touched`: which bytes of memory are known; `marks`: how the code cache says which it has accessed; `marking`: where in a
 //!   block it does; `fs_base`: the register that it takes; `executed`: which code was run; `ranges`: sets of addresses
 //! - `trace`: what is executed, written down for analyses
@@ -42,6 +42,7 @@ mod engine;
 mod executed;
 mod fork;
 mod fs_base;
+mod glance;
 mod instruction;
 mod light;
 mod loaded;

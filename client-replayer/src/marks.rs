@@ -183,23 +183,25 @@ impl Marks {
         unsafe { &mut *(at as *mut [u64; LINE / 8]) }
     }
 
-    /// Takes the marks of a line of memory with a place: the bytes that were accessed, a bit each, and whether one was written.
-    pub fn take(&mut self, addr: u64) -> (u64, bool) {
+    /// Takes the marks of a line of memory with a place: the bytes that were accessed, a bit each, and those that were written.
+    pub fn take(&mut self, addr: u64) -> (u64, u64) {
         let (place, for_writes) = self.places().of(addr);
         let accessed = self.line(place);
         if *accessed == [0; LINE / 8] {
-            return (0, false);
+            return (0, 0);
         }
         // The lowest bits of eight bytes, as bits of one.
         let bits = |word: u64| (word & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        let known = accessed.iter().rev().fold(0, |all, word| all << 8 | bits(*word));
+        let all = |line: &[u64; LINE / 8]| line.iter().rev().fold(0, |all, word| all << 8 | bits(*word));
+        let known = all(accessed);
         *accessed = [0; LINE / 8];
-        let written = self.line(for_writes);
-        let is_written = *written != [0; LINE / 8];
-        if is_written {
-            *written = [0; LINE / 8];
+        let line = self.line(for_writes);
+        let mut written = 0;
+        if *line != [0; LINE / 8] {
+            written = all(line);
+            *line = [0; LINE / 8];
         }
-        (known, is_written)
+        (known, written)
     }
 
     /// Takes all marks away.

@@ -263,6 +263,11 @@ impl Memory {
         out
     }
 
+    /// The number in so many bytes, at most 8.
+    pub fn element(&self, addr: u64, len: u32) -> u64 {
+        self.read(addr, len.into()).iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    }
+
     /// Makes sure that the bytes can be read.
     pub fn ensure_readable(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
         if !self.is_recent(addr, len) && self.readable(addr, len) < len {

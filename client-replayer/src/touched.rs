@@ -10,13 +10,14 @@
 
 use crate::compare::origin::Origins;
 use crate::compare::system::{self, Buffer, System};
+use crate::glance::Glance;
 use crate::instruction::{Instruction, Registers, range};
 use crate::marks::{LINE, Marks, Places};
 use crate::memory::Memory;
 use crate::ranges::Ranges;
 use bugnet_dr::access::{Action, StringKind};
 use bugnet_dr::ir::Gpr;
-use bugnet_format::control::{ByteState, LeftPage, MAX_LISTED, Unseen};
+use bugnet_format::control::{ByteState, LeftPage, MAX_LISTED, Unseen, WatchedRange};
 use bugnet_format::types::Addr;
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeSet;
@@ -100,6 +101,8 @@ pub struct Touched {
     conflict: bool,
     /// Whether there may be marks that were not taken.
     marked: bool,
+    /// What is looked at, if anything.
+    pub glance: Option<Glance>,
 }
 
 impl Touched {
@@ -179,8 +182,22 @@ impl Touched {
             let page = self.pages.make(at & !(PAGE - 1));
             page.known[line as usize] |= known;
             page.accessed |= 1 << line;
-            page.written |= u64::from(written) << line;
+            page.written |= u64::from(written != 0) << line;
+            if let Some(glance) = &mut self.glance {
+                glance.marked(at, known, written);
+            }
         }
+    }
+
+    /// Looks at these ranges from here on; whether there was anything to be seen of those before.
+    pub fn glance_at(&mut self, ranges: Vec<WatchedRange>) -> bool {
+        let before = self.glance.as_ref().map_or(Vec::new(), |glance| glance.ranges().to_vec());
+        before.iter().for_each(|range| self.take_marks(range.addr, range.len));
+        let noticed = self.glance.as_ref().is_some_and(Glance::has_noticed);
+        // What was marked up to here is not seen from here on.
+        ranges.iter().filter(|range| !before.contains(range)).for_each(|range| self.take_marks(range.addr, range.len));
+        self.glance = Some(Glance::new(ranges)).filter(|glance| !glance.ranges().is_empty());
+        noticed
     }
 
     /// The bytes are known from here on.

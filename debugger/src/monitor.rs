@@ -4,7 +4,7 @@
 use crate::debuggee::Debuggee;
 use bugnet_format::types::{Addr, Tid};
 use bugnet_replay::code_history::{Query, code_history};
-use bugnet_replay::cursor::{Conditions, Direction, Event, Seek, Stopped, WatchedRange};
+use bugnet_replay::cursor::{Conditions, Direction, Event, LastWrite, Seek, Stopped, WatchedRange};
 use bugnet_replay::location::{Choice, Location, go};
 use bugnet_replay::log::Selection;
 use bugnet_replay::output::output_before;
@@ -151,7 +151,7 @@ impl Debuggee<'_> {
         let text = written.to_string();
         // The place, the code there, and what has changed.
         Ok(match text.split_once('\n') {
-            Some((place, rest)) if !matches!(written.write, bugnet_replay::cursor::LastWrite::Unknown) => {
+            Some((place, rest)) if !matches!(written.write, LastWrite::Unknown | LastWrite::Interrupted) => {
                 format!("{place}  {code}\n{rest}")
             }
             _ => text,

@@ -33,6 +33,9 @@ pub const MAX_PAGES: usize = 1024;
 /// Most conditions of each kind.
 pub const MAX_CONDITIONS: usize = 4096;
 
+/// Most bytes of the ranges of one [`Request::Glance`].
+pub const MAX_GLANCE: u64 = 1 << 16;
+
 /// Where execution is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
@@ -54,10 +57,14 @@ pub enum Target {
 pub enum Hits {
     /// Nothing.
     Ignore,
-    /// Stop there: before the instruction, but behind one that accesses a watched range.
+    /// Stop there, behind where the run begins: before the instruction, but behind one that accesses a watched range.
     Stop,
+    /// The same, also at what holds where the run begins.
+    StopHere,
     /// Go on, and report the last one.
     Last,
+    /// The same, but not of what holds at the time that is the run's target: records that come before the next instruction.
+    LastBefore,
 }
 
 /// What an execution is watched for.
@@ -177,6 +184,12 @@ pub enum Request {
     Interrupt,
     /// What executions are watched for from here on, in place of what was said before: answered by [`Response::Ready`].
     Conditions(Conditions),
+    /// Look out for what a watch over these ranges would meet from here on, without one; where such a look costs nothing while the
+    /// program runs. Answered by [`Response::Glanced`], which is about the ranges of the last such request.
+    Glance {
+        /// At most [`MAX_GLANCE`] bytes.
+        ranges: Vec<WatchedRange>,
+    },
     /// Make a copy of the process that is where this one is. A message of one byte follows, with which a descriptor comes: the copy's
     /// end of a socket like this one, on which it sends [`Response::Ready`] and takes requests. This one answers
     /// [`Response::Forked`].
@@ -463,6 +476,9 @@ pub enum Response {
         /// Counters.
         counts: Counts,
     },
+    /// Answer to [`Request::Glance`]: whether a watch may have met something since the request before. Nothing where a look costs as much
+    /// as a watch.
+    Glanced(Option<bool>),
     /// Answer to [`Request::Fork`].
     Forked,
     /// Answer to [`Request::Registers`].

@@ -9,7 +9,9 @@ use crate::package::Package;
 use crate::patches::Merging;
 use crate::starter;
 use crate::tools::{Tool, Tools};
-use bugnet_format::control::{self, ByteState, CONTROL_FD, MAX_READ, PACKAGE_FD, Request, Response};
+use bugnet_format::control::{
+    self, ByteState, CONTROL_FD, Conditions, MAX_READ, PACKAGE_FD, Request, Response, WatchedRange,
+};
 use command_fds::{CommandFdExt, FdMapping};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -56,6 +58,8 @@ pub(crate) struct Process {
     since: Instant,
     /// With several threads, how it knows what each reads.
     pub merging: Merging,
+    /// What it is watched for.
+    pub conditions: Conditions,
 }
 
 impl Process {
@@ -87,8 +91,18 @@ impl Process {
         let child = starter::start(command).map_err(ReplayError::system(format!("start {}", host.display())))?;
         let (limit, since) = (tools.time_limit, Instant::now());
         let (merging, number) = (Merging::Undecided, STARTED.fetch_add(1, Ordering::Relaxed));
-        let mut process =
-            Self { interval, number, intervals: 1, child: Some(child), socket, stderr, limit, since, merging };
+        let mut process = Self {
+            interval,
+            number,
+            intervals: 1,
+            child: Some(child),
+            socket,
+            stderr,
+            limit,
+            since,
+            merging,
+            conditions: Conditions::default(),
+        };
         match process.receive()? {
             Response::Ready => Ok(process),
             other => Err(process.unexpected(&other)),
@@ -138,8 +152,10 @@ impl Process {
             other => return Err(self.unexpected(&other)),
         }
         let (interval, limit, since) = (self.interval, self.limit, Instant::now());
-        let (merging, number) = (self.merging, STARTED.fetch_add(1, Ordering::Relaxed));
-        let mut copy = Self { interval, number, intervals: 1, child: None, socket, stderr, limit, since, merging };
+        let Self { merging, intervals, .. } = *self;
+        let (conditions, number) = (self.conditions.clone(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let mut copy =
+            Self { interval, number, intervals, child: None, socket, stderr, limit, since, merging, conditions };
         match copy.receive()? {
             Response::Ready => Ok(copy),
             other => Err(copy.unexpected(&other)),
@@ -153,6 +169,26 @@ impl Process {
         sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(&[0])], &with, MsgFlags::MSG_NOSIGNAL, None)
             .map_err(|e| self.lost(&e.into()))?;
         Ok(())
+    }
+
+    /// From here on, it is watched for these.
+    pub fn watch_for(&mut self, conditions: &Conditions) -> Result<()> {
+        self.conditions.clone_from(conditions);
+        self.send(&Request::Conditions(conditions.clone()))?;
+        match self.receive()? {
+            Response::Ready => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Lets it look out for accesses to these ranges, which costs nothing while it runs; whether there may have been any to those for
+    /// which it has up to here. `None` where it would cost as much as a watch.
+    pub fn glance(&mut self, ranges: &[WatchedRange]) -> Result<Option<bool>> {
+        self.send(&Request::Glance { ranges: ranges.to_vec() })?;
+        match self.receive()? {
+            Response::Glanced(noticed) => Ok(noticed),
+            other => Err(self.unexpected(&other)),
+        }
     }
 
     /// Lets it keep track of which bytes of memory are known; before anything is run.
@@ -253,6 +289,7 @@ impl Process {
             Response::Failed(_) => "Failed",
             Response::Stopped { .. } => "Stopped",
             Response::Memory(_) => "Memory",
+            Response::Glanced(_) => "Glanced",
             Response::Forked => "Forked",
             Response::Registers { .. } => "Registers",
             Response::Compared(_) => "Compared",

@@ -158,6 +158,10 @@ impl Engine {
     /// Puts the patches into memory that belong to the next instruction. Whether there were any.
     pub(crate) fn apply_patches(&mut self) -> Result<bool, Trouble> {
         let (thread, position) = (self.running, self.position);
+        if self.patches.as_ref().is_none_or(|patches| patches.next_at(thread) > position) {
+            return Ok(false);
+        }
+        self.confirm();
         let Some(all) = &mut self.patches else { return Ok(false) };
         let (patches, applied) = &mut all.threads[thread];
         let before = *applied;

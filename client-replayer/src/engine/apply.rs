@@ -169,6 +169,7 @@ impl Engine {
         if self.watching.has_ranges() {
             self.meet_bytes(addr, bytes);
         }
+        self.memory.glance_at_bytes(addr, bytes);
         if self.compare.is_some() {
             self.note_load(addr, bytes)?;
         }
@@ -182,6 +183,7 @@ impl Engine {
         if self.watching.has_ranges() {
             self.meet_bytes(addr, bytes);
         }
+        self.memory.glance_at_bytes(addr, bytes);
         if !self.is_merged() {
             self.memory.write(addr, bytes)?;
             return Ok(());

@@ -1,14 +1,19 @@
 //! A package is opened, or takes the place of another one; and which code is in force.
 
-use super::{Engine, Trouble, drop_block};
+use super::{Engine, Trouble};
 use crate::compare::MAX_THREADS;
 use crate::context::Context;
 use crate::memory::CodePage;
+use bugnet_dr::sys;
 use bugnet_format::control::Counts;
 use bugnet_format::package::Package;
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashSet;
+use std::ffi::c_void;
 use std::ops::Range;
+
+/// So many blocks are forgotten at once.
+const FORGOTTEN_AT_ONCE: usize = 256;
 
 impl Engine {
     /// Reads the package, puts the code in place, and loads the registers.
@@ -138,19 +143,19 @@ impl Engine {
         pages.sort_unstable();
         pages.dedup();
         for page in pages {
-            let Self { code, sites, .. } = self;
+            let Self { code, sites, forgotten, .. } = self;
             let changed = |bytes: Range<usize>| match (code.page(page, old), code.page(page, seq)) {
                 (Some(old), Some(new)) => old[bytes.clone()] != new[bytes],
                 _ => true,
             };
-            sites.take_blocks(page, changed).into_iter().for_each(drop_block);
+            forgotten.extend(sites.take_blocks(page, changed));
         }
         self.instructions.clear();
     }
 
     /// Makes DynamoRIO forget the blocks that have these bytes on a page.
     fn drop_blocks(&mut self, page: u64, bytes: impl Fn(Range<usize>) -> bool) {
-        self.sites.take_blocks(page, bytes).into_iter().for_each(drop_block);
+        self.forgotten.extend(self.sites.take_blocks(page, bytes));
     }
 
     /// The same for blocks with the instruction at `pc`.
@@ -161,6 +166,20 @@ impl Engine {
 
     /// The same for all blocks.
     pub(crate) fn drop_all_blocks(&mut self) {
-        self.sites.plain_blocks().into_iter().for_each(drop_block);
+        self.forgotten = self.sites.plain_blocks();
+    }
+
+    /// Lets DynamoRIO know some of the blocks that it is to forget; whether these were the last ones. A flush of its code would take along
+    /// whatever lies near.
+    ///
+    /// It forgets them when control next leaves a clean call. Up to then they stand in a list, to the end of which it goes for each.
+    pub(super) fn forget_blocks(&mut self) -> bool {
+        let rest = self.forgotten.len().saturating_sub(FORGOTTEN_AT_ONCE);
+        for tag in self.forgotten.drain(rest..) {
+            // SAFETY: within a clean call, holding no lock, in the only thread, whose blocks are its own (`-thread_private`).
+            // The block in which it was called may be the one; it is not returned to, since a clean call ends in a redirection.
+            unsafe { sys::dr_delete_fragment(sys::dr_get_current_drcontext(), tag as *mut c_void) };
+        }
+        rest == 0
     }
 }

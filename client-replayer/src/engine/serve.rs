@@ -54,6 +54,8 @@ impl Engine {
     }
 
     fn report(&mut self, stop: Stop) {
+        // What the next instruction is going to find was not written by the last one.
+        self.confirm();
         let goes_on = |stop: &Stop| matches!(stop, Stop::Reached | Stop::Hit | Stop::Interrupted);
         let stop = match if goes_on(&stop) { self.settle_next() } else { Ok(()) } {
             Ok(()) | Err(Trouble::Rearm) => stop,
@@ -63,7 +65,6 @@ impl Engine {
         if !goes_on(&stop) {
             self.over = Some(stop.clone());
         }
-        self.end_watching();
         let position = self.position;
         self.context().at = position;
         self.counts.instructions = self.contexts.iter().map(|context| context.at - context.start).sum();
@@ -161,6 +162,7 @@ impl Engine {
                 self.set_conditions(conditions).map_err(Refusal::Refused)?;
                 Response::Ready
             }
+            Request::Glance { ranges } => Response::Glanced(self.glance(ranges).map_err(Refusal::Refused)?),
             Request::Fork => match fork::fork(&self.control).map_err(Refusal::Refused)? {
                 Forked::Parent => Response::Forked,
                 Forked::Copy => Response::Ready,
@@ -219,7 +221,7 @@ impl Engine {
         self.empty_trace();
         self.fit_observation();
         (self.target, self.output, self.looked, self.is_new) = (target, output, time, false);
-        self.watching.begin(hits, running, position);
+        self.watching.begin(hits, target, running, position);
         Ok(self.advance())
     }
 

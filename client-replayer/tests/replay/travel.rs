@@ -286,3 +286,95 @@ fn what_cannot_be_is_refused() {
     // And it lives on.
     assert_eq!(replay.run_to(positions - 1).position, positions - 1);
 }
+
+#[test]
+fn a_glance_sees_what_a_watch_would_meet() {
+    let code = assemble(CODE, |a| {
+        a.mov(qword_ptr(rbx), rcx)?;
+        a.mov(rax, qword_ptr(rbx))?;
+        a.mov(rdx, qword_ptr(rbx))?;
+        a.lea(rdi, qword_ptr(rbx + 64))?;
+        a.rep().stosb()?;
+        a.nop()
+    });
+    let mut regs = start();
+    (regs.gpr[RBX], regs.gpr[RCX]) = (DATA, 7);
+    let mut interval = Interval::new(&code, &regs);
+    interval.load(2, 0, &9_u64.to_le_bytes()).syscall(6, 39, 1, [0; 6], OutputStream::None, &[]);
+    let mut replay = Replay::start(&interval.package());
+    assert_eq!(replay.receive(), Response::Ready);
+    replay.send(&Request::Track);
+    assert_eq!(replay.receive(), Response::Watching);
+    let range = |addr, reads| WatchedRange { addr, len: 1, reads, writes: !reads, changes: false };
+    let glance = |replay: &mut Replay, ranges: &[WatchedRange]| {
+        replay.send(&Request::Glance { ranges: ranges.to_vec() });
+        match replay.receive() {
+            Response::Glanced(noticed) => noticed,
+            other => panic!("unexpected response {other:?}"),
+        }
+    };
+    replay.run_to(0);
+    if glance(&mut replay, &[]).is_none() {
+        // This machine cannot do it.
+        return;
+    }
+    // At each position, what was done before it since the one before: to the first byte, to one that the record changes, by reads, and
+    // by the string instruction.
+    let ranges = [range(DATA, false), range(DATA + 8, false), range(DATA, true), range(DATA + 70, false)];
+    let expected = [
+        // Written. The record that is about to be read comes with the position behind that.
+        [true, false, false, false],
+        [true, false, true, false],
+        [false, false, true, false],
+        [false, false, false, false],
+        [false, false, false, true],
+    ];
+    for (number, range) in ranges.iter().enumerate() {
+        let mut copy = replay.fork();
+        glance(&mut copy, &[*range]);
+        for (position, expected) in (1..).zip(&expected) {
+            assert_eq!(copy.run_to(position).stop, Stop::Reached);
+            let noticed = glance(&mut copy, &[*range]);
+            // A mark of a write is one of an access, too.
+            let may_be = expected[number] || range.reads && position == 1;
+            assert!(
+                noticed == Some(expected[number]) || noticed == Some(may_be),
+                "{range:x?} before {position}: {noticed:?}"
+            );
+        }
+    }
+    // All in one go, and what was seen before somebody asked is not seen again.
+    for range in [ranges[0], ranges[2], ranges[3]] {
+        let mut copy = replay.fork();
+        glance(&mut copy, &[range]);
+        copy.run_to(5);
+        assert_eq!(glance(&mut copy, &[range]), Some(true));
+        assert_eq!(glance(&mut copy, &[range]), Some(false));
+    }
+}
+
+#[test]
+fn what_holds_at_the_ends_of_a_run_counts_if_that_is_wanted() {
+    let (mut replay, _) = loops();
+    watch(&mut replay, Conditions { addresses: vec![CODE + 10], ..Conditions::default() });
+    replay.run_to(1);
+    assert_eq!(replay.fork().run_until(target(7), Hits::Stop).position, 6);
+    assert_eq!(replay.fork().run_until(target(5), Hits::Stop).stop, Stop::Reached);
+    let run = replay.fork().run_until(target(5), Hits::StopHere);
+    assert_eq!((run.stop, run.position), (Stop::Hit, 1));
+    // A record that comes before the next instruction, behind another write.
+    let code = assemble(CODE, |a| {
+        a.mov(qword_ptr(rbx), rcx)?;
+        a.mov(rax, qword_ptr(rbx))?;
+        a.nop()
+    });
+    let mut regs = start();
+    (regs.gpr[RBX], regs.gpr[RCX]) = (DATA, 7);
+    let mut replay = open(&Interval::new(&code, &regs).load(1, 0, &9_u64.to_le_bytes()).package());
+    let range = WatchedRange { addr: DATA, len: 1, reads: false, writes: true, changes: false };
+    watch(&mut replay, Conditions { ranges: vec![range], ..Conditions::default() });
+    let hit = |hits| replay.fork().run_until(Target::Time(1), hits).hit.map(|hit| hit.time);
+    let mut hit = hit;
+    assert_eq!(hit(Hits::Last), Some(1));
+    assert_eq!(hit(Hits::LastBefore), Some(0));
+}

@@ -4,10 +4,11 @@
 //! from outside, and was first looked at in a later epoch, is found by comparing what each epoch finds with what earlier ones left. An index
 //! knows what each left, and in which of them there is something to be met at all: the others are not replayed.
 
+use super::scout::Search;
 use super::{Conditions, Cursor, Event, Last, Open, Place, Stopped, WatchedRange};
 use crate::error::Result;
 use crate::index::Index;
-use bugnet_format::control::{Hit, Hits, Stop, Target};
+use bugnet_format::control::{Hit, Stop, Target};
 use bugnet_format::index::EpochTable;
 use bugnet_format::types::Addr;
 use std::ops::Range;
@@ -38,6 +39,16 @@ pub(super) enum Back {
     },
     /// Nothing.
     None,
+    /// The search was interrupted.
+    Interrupted,
+}
+
+/// Where a thread found bytes first.
+pub(super) enum First {
+    /// Where the cursor is; these.
+    Found(Vec<Option<u8>>),
+    /// Nobody has looked there.
+    Nowhere,
     /// The search was interrupted.
     Interrupted,
 }
@@ -251,8 +262,9 @@ impl Cursor<'_> {
         found: &mut Found,
     ) -> Result<Back> {
         let epoch = self.open.index;
+        let mut search = Search::new(&self.open, conditions, first, before);
         loop {
-            let hit = match self.open.last_hit(conditions, first, before)? {
+            let hit = match search.next(&mut self.open, before)? {
                 Last::Hit(hit) => hit,
                 Last::None => return Ok(Back::None),
                 Last::Interrupted => return Ok(Back::Interrupted),
@@ -301,7 +313,8 @@ impl Cursor<'_> {
             Some((_, Seen::At(later, time))) => Some((later, time)),
             Some((_, Seen::In(later))) if later != epoch => {
                 self.enter(later)?;
-                Some((later, self.first_look(addr)?))
+                let Some(time) = self.first_look(addr)? else { return Ok(Some(Back::Interrupted)) };
+                Some((later, time))
             }
             _ => None,
         };
@@ -317,29 +330,35 @@ impl Cursor<'_> {
         Ok(Some(Back::Noticed { time, addr, range, since, before: before.to_vec(), after }))
     }
 
-    /// Goes to where a thread found first what the search has found; none if nobody has looked there.
-    pub(super) fn go_to_first(&mut self, found: &Found) -> Result<Option<Vec<Option<u8>>>> {
+    /// Goes to where a thread found first what the search has found.
+    pub(super) fn go_to_first(&mut self, found: &Found) -> Result<First> {
         let seen = |(number, byte): (usize, &Option<(u8, Seen)>)| byte.map(|(_, seen)| (seen, number));
         let epoch = |seen: &Seen| match *seen {
             Seen::At(epoch, _) | Seen::In(epoch) => epoch,
         };
         let all = found.bytes.iter().enumerate().filter_map(seen);
-        let Some((first, number)) = all.min_by_key(|(seen, _)| epoch(seen)) else { return Ok(None) };
+        let Some((first, number)) = all.min_by_key(|(seen, _)| epoch(seen)) else { return Ok(First::Nowhere) };
         self.enter(epoch(&first))?;
         let time = match first {
             Seen::At(_, time) => time,
-            Seen::In(_) => self.first_look(found.addr(number))?,
+            Seen::In(_) => match self.first_look(found.addr(number))? {
+                Some(time) => time,
+                None => return Ok(First::Interrupted),
+            },
         };
         self.open.go_to(time)?;
-        Ok(Some(found.bytes.iter().map(|byte| byte.map(|(byte, _)| byte)).collect()))
+        Ok(First::Found(found.bytes.iter().map(|byte| byte.map(|(byte, _)| byte)).collect()))
     }
 
-    /// When a byte is first accessed in the open epoch; the end, if it never is.
-    fn first_look(&mut self, addr: u64) -> Result<u64> {
+    /// When a byte is first accessed in the open epoch; the end, if it never is. None if the search was interrupted.
+    fn first_look(&mut self, addr: u64) -> Result<Option<u64>> {
         let range = WatchedRange { addr, len: 1, reads: true, writes: true, changes: false };
         self.open.go_to(0)?;
-        self.open.set_conditions(&Conditions { ranges: vec![range], ..Conditions::default() })?;
-        let stop = self.open.run(Target::End, Hits::Stop)?;
-        Ok(self.open.hit.filter(|_| stop == Stop::Hit).map_or(self.open.time, |hit| hit.time))
+        let conditions = Conditions { ranges: vec![range], ..Conditions::default() };
+        let stop = self.open.run_to_hit(&conditions, Target::End, self.instructions(self.open.index))?;
+        if stop == Stop::Interrupted {
+            return Ok(None);
+        }
+        Ok(Some(self.open.hit.filter(|_| stop == Stop::Hit).map_or(self.open.time, |hit| hit.time)))
     }
 }

@@ -156,9 +156,8 @@ impl Open {
     /// Goes to the start with a process that can do either.
     fn restart(&mut self) -> Result<()> {
         let Some((time, snapshot)) = self.snapshots.before(0, |_| true) else { return Err(Snapshots::lost()) };
-        self.tracked.process = snapshot.fork()?;
-        (self.time, self.over) = (time, false);
-        self.interrupter.follow(&self.tracked.process)?;
+        let copy = snapshot.fork()?;
+        self.take_copy(time, copy)?;
         self.run(Target::Time(0), Hits::Ignore).map(drop)
     }
 
@@ -194,13 +193,12 @@ impl Open {
 
     /// Makes the process one that compares, where it is. What stopped it, if it was interrupted on the way.
     fn compare_to_here(&mut self) -> Result<Option<Stop>> {
-        let (time, conditions) = (self.time, self.conditions.clone());
+        let (time, conditions) = (self.time, self.tracked.process.conditions.clone());
         let Some((at, snapshot)) = self.snapshots.before(time, |process| process.suits(false)) else {
             return Err(Snapshots::lost());
         };
-        self.tracked.process = snapshot.fork()?;
-        (self.time, self.over) = (at, false);
-        self.interrupter.follow(&self.tracked.process)?;
+        let copy = snapshot.fork()?;
+        self.take_copy(at, copy)?;
         if self.tracked.process.merging == Merging::Undecided {
             patches::compare(&mut self.tracked.process, false)?;
         }

@@ -13,6 +13,7 @@ mod merging;
 mod outline;
 mod place;
 mod reached;
+mod scout;
 mod snapshots;
 mod steps;
 mod writes;
@@ -38,6 +39,7 @@ use bugnet_format::types::{ProcessId, Tid};
 use known::Elsewhere;
 use mapped::Mapped;
 pub(crate) use outline::Outline;
+use scout::Grain;
 use snapshots::Snapshots;
 use std::collections::HashMap;
 
@@ -97,12 +99,11 @@ struct Open {
     hit: Option<Hit>,
     /// Whether it is at the epoch's end.
     over: bool,
-    /// What the process is watched for.
-    conditions: Conditions,
     /// With several threads, what is known of the patches.
     patches: Patches,
     /// A shorter way is compared again.
     far: u64,
+    grain: Grain,
 }
 
 /// A process at a moment. Cursors are independent of each other; several may look at one log.
@@ -121,6 +122,7 @@ pub struct Cursor<'a> {
     mapped: Mapped,
     /// What is known of the patches of epochs that are not open.
     known: merging::Known,
+    grain: Grain,
 }
 
 /// The last time before a place that a condition held.
@@ -192,9 +194,9 @@ impl Open {
             regs: RegisterFile::default(),
             hit: None,
             over: false,
-            conditions: Conditions::default(),
             patches,
             far: merging::FAR,
+            grain: Grain::default(),
         };
         open.run(Target::Time(0), Hits::Ignore)?;
         Ok(open)
@@ -220,8 +222,14 @@ impl Open {
         if here.is_some_and(|here| at <= here) {
             return Ok(());
         }
-        self.tracked.process = snapshot.fork()?;
-        (self.time, self.over) = (at, false);
+        let copy = snapshot.fork()?;
+        self.take_copy(at, copy)
+    }
+
+    /// Goes on from a copy, which is at this time.
+    fn take_copy(&mut self, time: u64, copy: Process) -> Result<()> {
+        self.tracked.process = copy;
+        (self.time, self.over) = (time, false);
         self.interrupter.follow(&self.tracked.process)
     }
 
@@ -258,41 +266,7 @@ impl Open {
     }
 
     fn set_conditions(&mut self, conditions: &Conditions) -> Result<()> {
-        self.conditions.clone_from(conditions);
-        self.tracked.process.send(&Request::Conditions(conditions.clone()))?;
-        match self.tracked.process.receive()? {
-            Response::Ready => Ok(()),
-            other => Err(self.tracked.process.unexpected(&other)),
-        }
-    }
-
-    /// The last hit in the epoch from one time on and before another.
-    fn last_hit(&mut self, conditions: &Conditions, first: u64, before: u64) -> Result<Last> {
-        let mut until = before;
-        while until > first {
-            let reach = self.patches.reach(Target::Time(until));
-            let Some((from, snapshot)) = self.snapshots.before(until - 1, |process| process.suits(reach)) else {
-                break;
-            };
-            self.tracked.process = snapshot.fork()?;
-            self.interrupter.follow(&self.tracked.process)?;
-            if from < first {
-                self.set_conditions(&Conditions::default())?;
-                self.run(Target::Time(first), Hits::Ignore)?;
-            }
-            self.set_conditions(conditions)?;
-            let stop = self.run(Target::Time(until), Hits::Last)?;
-            if stop == Stop::Interrupted || self.interrupter.take() {
-                return Ok(Last::Interrupted);
-            }
-            match self.hit {
-                // What records bring at the very place from which the search began is there already.
-                Some(hit) if hit.time >= before => until = before - 1,
-                Some(hit) => return Ok(Last::Hit(hit)),
-                None => until = from,
-            }
-        }
-        Ok(Last::None)
+        self.tracked.process.watch_for(conditions)
     }
 
     /// The time in the epoch at which a thread executes its instruction number `at`, or comes to its end.
@@ -324,6 +298,7 @@ impl<'a> Cursor<'a> {
             elsewhere: Elsewhere::default(),
             mapped: Mapped::default(),
             known: merging::Known::default(),
+            grain: Grain::default(),
         })
     }
 
@@ -428,6 +403,7 @@ impl<'a> Cursor<'a> {
             let Open { tracked, patches, index, .. } = std::mem::replace(&mut self.open, opened);
             self.known.keep(index, patches);
             self.open.far = self.known.far.unwrap_or(merging::FAR);
+            self.open.grain = self.grain;
             self.spare = Some(tracked);
         }
         Ok(())
@@ -506,11 +482,11 @@ impl<'a> Cursor<'a> {
 
     fn run_forward(&mut self, conditions: &Conditions, limit: Option<u64>) -> Result<Stopped> {
         loop {
-            self.open.set_conditions(conditions)?;
             let end = self.outline.epoch(self.open.index + 1).map_or(self.outline.end, |(_, begin)| begin);
             let limit_here = limit.filter(|limit| *limit <= end);
             let target = limit_here.map_or(Target::End, |limit| Target::Time(limit.saturating_sub(self.open.begin)));
-            let stop = self.open.run(target, Hits::Stop)?;
+            let time = limit_here.unwrap_or(end).saturating_sub(self.open.begin);
+            let stop = self.open.run_to_hit(conditions, target, time)?;
             if let Some(hit) = self.open.hit {
                 return Ok(Stopped::Condition(hit.what));
             }

@@ -3,6 +3,7 @@
 use crate::error::ReplayError;
 use crate::process::Process;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Most copies that are kept.
 const MOST: usize = 40;
@@ -19,6 +20,18 @@ impl Snapshots {
     pub fn before(&mut self, time: u64, will_do: impl Fn(&Process) -> bool) -> Option<(u64, &mut Process)> {
         let mut known = self.0.range_mut(..=time).rev();
         known.find(|(_, process)| will_do(process)).map(|(at, process)| (*at, process))
+    }
+
+    /// The oldest one in a stretch, of those that will do; the newest before it, if there is none.
+    pub fn oldest(&mut self, stretch: Range<u64>, will_do: impl Fn(&Process) -> bool) -> Option<(u64, &mut Process)> {
+        let first = self.0.range(stretch.clone()).find(|(_, process)| will_do(process));
+        let at = first.map_or(stretch.start, |(at, _)| *at);
+        self.before(at, will_do)
+    }
+
+    /// Whether there is one at exactly this time.
+    pub fn has(&self, time: u64) -> bool {
+        self.0.contains_key(&time)
     }
 
     /// The error for when there is none.

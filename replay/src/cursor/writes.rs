@@ -1,6 +1,6 @@
 //! Who wrote memory last.
 
-use super::back::Back;
+use super::back::{Back, First};
 use super::{Conditions, Cursor, Event, Hit, Place, WatchedRange};
 use crate::error::Result;
 use crate::memory::Memory;
@@ -45,6 +45,8 @@ pub enum LastWrite {
     },
     /// Nothing in the recording, and no thread looked there.
     Unknown,
+    /// The search was interrupted.
+    Interrupted,
 }
 
 impl Cursor<'_> {
@@ -56,6 +58,8 @@ impl Cursor<'_> {
     /// # Errors
     /// The replay process is lost.
     pub fn last_write(&mut self, addr: Addr, len: u64) -> Result<LastWrite> {
+        // What was asked for before this is none of its business.
+        self.interrupter.take();
         let range = WatchedRange { addr: addr.0, len, reads: false, writes: true, changes: false };
         let conditions = Conditions { ranges: vec![range], ..Conditions::default() };
         let (back, found) = self.search_back(&conditions, 0)?;
@@ -79,10 +83,11 @@ impl Cursor<'_> {
                 Ok(LastWrite::Outside { place: self.place(), since, before, after })
             }
             Back::None => Ok(match self.go_to_first(&found)? {
-                Some(bytes) => LastWrite::Found { place: self.place(), bytes },
-                None => LastWrite::Unknown,
+                First::Found(bytes) => LastWrite::Found { place: self.place(), bytes },
+                First::Nowhere => LastWrite::Unknown,
+                First::Interrupted => LastWrite::Interrupted,
             }),
-            Back::Interrupted => Ok(LastWrite::Unknown),
+            Back::Interrupted => Ok(LastWrite::Interrupted),
         }
     }
 }

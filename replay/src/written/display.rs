@@ -45,6 +45,7 @@ fn show_write(written: &Written, out: &mut Formatter<'_>) -> Result {
                 "Nothing in the recording wrote there: it was there before, or came where no thread looked at it."
             )
         }
+        LastWrite::Interrupted => writeln!(out, "The search was interrupted."),
     }
 }
 

@@ -119,7 +119,7 @@ fn written(
             Some((before, after))
         }
         LastWrite::Found { bytes, .. } => Some((&nothing, bytes)),
-        LastWrite::Unknown => None,
+        LastWrite::Unknown | LastWrite::Interrupted => None,
     };
     let mut values = None;
     if let (Some(named), Some((before, after))) = (named, changed) {
