@@ -6,6 +6,7 @@
 //! | what was executed, decoded | [`code`] |
 //! | an analysis of all of it, on all cores | [`stream`] |
 //! | an interval backwards | [`backward`], in stretches ([`stretch`]) |
+//! | all threads backwards, in their order | [`walk`] |
 //! | what an instruction reads and writes, and what follows from what | [`effects`] |
 //!
 //! The crate knows nothing of DynamoRIO: it decodes what [`bugnet_replay::trace`] says was executed.
@@ -16,3 +17,4 @@ pub mod code;
 pub mod effects;
 pub mod stream;
 pub mod stretch;
+pub mod walk;

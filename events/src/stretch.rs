@@ -95,19 +95,36 @@ impl Stretch {
 
     /// What was executed, in order, or backwards by `rev`. `blocks` are those with which it was made, or what became of them since.
     pub fn ran<'a>(&'a self, blocks: &'a Blocks) -> impl DoubleEndedIterator<Item = Ran<'a>> {
-        self.runs.iter().zip(&self.starts).map(|(run, start)| {
-            let block = blocks.get(run.block);
-            let count = u32::from(block.traced.count);
-            let start = *start as usize;
-            let from = self.odd.partition_point(|odd| odd.word < run.word);
-            let odd = &self.odd[from..];
-            Ran {
-                block,
-                position: Position(self.first + u64::from(run.word)),
-                addresses: &self.addresses[start..start + block.traced.accesses.len()],
-                odd: &odd[..odd.partition_point(|odd| odd.word < run.word + count)],
-                word: run.word,
-            }
-        })
+        (0..self.len()).map(|index| self.at(index, blocks))
+    }
+
+    /// How many blocks were executed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether none was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The block with this index among those that were executed, as [`Self::ran`] has them.
+    ///
+    /// # Panics
+    /// There are not so many.
+    #[must_use]
+    pub fn at<'a>(&'a self, index: usize, blocks: &'a Blocks) -> Ran<'a> {
+        let (run, start) = (self.runs[index], self.starts[index] as usize);
+        let block = blocks.get(run.block);
+        let odd = &self.odd[self.odd.partition_point(|odd| odd.word < run.word)..];
+        Ran {
+            block,
+            position: Position(self.first + u64::from(run.word)),
+            addresses: &self.addresses[start..start + block.traced.accesses.len()],
+            odd: &odd[..odd.partition_point(|odd| odd.word < run.word + u32::from(block.traced.count))],
+            word: run.word,
+        }
     }
 }

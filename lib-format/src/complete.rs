@@ -306,6 +306,11 @@ impl Look<'_> {
         end.is_some_and(|end| *end != EndReason::Full)
     }
 
+    /// Whether the thread's last interval ends as it executes another program.
+    fn executes(&self, thread: Thread) -> bool {
+        self.mentions.ends.get(&thread).is_some_and(|last| last.end == Some(EndReason::Exec))
+    }
+
     /// Whether such a process was there when the first one had ended; none if that is not known.
     fn was_there(&self, which: impl Fn(ProcessId) -> bool) -> Option<bool> {
         let Contents(processes) = self.meta.contents.as_ref()?;
@@ -385,6 +390,10 @@ impl Look<'_> {
             let what = match self.threads.get(&(pid, tid)) {
                 None if self.may_be_gone(pid) => continue,
                 None => name(pid, tid),
+                // What it touched on its way into another program, it touched behind its last interval.
+                Some(Some((_, last))) if last.0.checked_add(1) == Some(interval.0) && self.executes((pid, tid)) => {
+                    continue;
+                }
                 // Where it was cut off, its end says so.
                 Some(Some((_, last))) if *last < interval && self.has_end((pid, tid)) => {
                     format!("interval {interval} of {}", name(pid, tid))

@@ -272,21 +272,26 @@ fn executed_programs() {
 fn threads_that_others_name() {
     let what = "thread 4243 of process 4242, which thread 4242 names at instruction 1 of interval 1";
     lacks(|log| before_the_end(log, dependency(4243, 0)), nothing, &[what], &[]);
-    let other = |interval: u64, cut: bool| {
+    let other = |interval: u64, reason: Option<EndReason>| {
         move |log: &mut Log| {
             let mut thread = sample().threads.remove(1);
             thread.tail = None;
-            if !cut {
-                thread.intervals[0].frames[0].push(end(1, EndReason::Terminated, 4));
-            }
+            thread.intervals[0].frames[0].extend(reason.map(|reason| end(1, reason, 4)));
             log.threads.push(thread);
             before_the_end(log, dependency(4243, interval));
         }
     };
-    lacks(other(0, false), nothing, &[], &[]);
-    lacks(other(1, false), nothing, &["interval 1 of thread 4243 of process 4242, which thread 4242 names"], &[]);
+    let (ended, interval) = (Some(EndReason::Terminated), "of thread 4243 of process 4242, which thread 4242 names");
+    lacks(other(0, ended.clone()), nothing, &[], &[]);
+    lacks(other(1, ended), nothing, &[&format!("interval 1 {interval}")], &[]);
     // It was cut off, and that has its finding.
-    lacks(other(1, true), nothing, &[], &[]);
+    lacks(other(1, None), nothing, &[], &[]);
+    // The one that executes another program goes on for a moment behind its last interval.
+    let next = ProcessId { pid: Pid(PID), program: 1 };
+    let there = |folder: &Path| process(folder, next, Origin::Exec { from: first() }, Some("it is setuid"));
+    let not_recorded = ["process 4242.1, which was not recorded"];
+    lacks(other(1, Some(EndReason::Exec)), there, &[], &not_recorded);
+    lacks(other(2, Some(EndReason::Exec)), there, &[&format!("interval 2 {interval}")], &not_recorded);
 }
 
 #[test]

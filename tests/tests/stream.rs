@@ -7,8 +7,11 @@ use bugnet_events::backward::Backward;
 use bugnet_events::code::Blocks;
 use bugnet_events::effects::Effects;
 use bugnet_events::stretch::{self, Stretch};
+use bugnet_events::walk::{Did, Visit, walk_back};
+use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::Position;
+use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::log::{IntervalId, Log, Selection};
 use bugnet_replay::session::{Session, Stop};
 use bugnet_replay::tools::Tools;
@@ -19,7 +22,7 @@ use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 /// Instructions that are stepped through at a time.
@@ -215,6 +218,66 @@ fn backwards() -> Result<()> {
     workshop.done()
 }
 
+/// Backwards through all threads, one comes to each instruction when a cursor says that it was executed, and to each signal before its
+/// handler.
+fn walks_back(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
+    let workshop = Workshop::new(&format!("stream-walk-{name}"))?;
+    let path = workshop.path.join("log");
+    run(&mut job(&workshop)?.recorded(&path, &["--interval", "10M"])?)?;
+    let (log, tools) = (Log::open(&path)?, Tools::locate_for(&binary()?, None)?);
+    let pid = log.threads().map(|thread| thread.pid).last().context("no process")?;
+    let mut cursor = Cursor::open(&tools, &log, pid)?;
+    let mut random = fastrand::Rng::with_seed(9);
+    for from in [Seek::End, Seek::Time(random.u64(1..cursor.end()))] {
+        cursor.seek(from)?;
+        let mut left = cursor.time();
+        let (mut samples, mut calls, mut signals) = (Vec::new(), 0, 0);
+        walk_back(&tools, &log, pid, cursor.place(), &mut |visit| {
+            let (place, count, at) = match visit {
+                Visit::Ran { place, ran, instructions } => {
+                    (place, instructions.len() as u64, ran.block.instructions[instructions.start].instruction.ip())
+                }
+                Visit::Skipped { place, ran, did } => {
+                    calls += u64::from(matches!(did, Did::Call { .. }));
+                    (place, 1, ran.block.traced.pc)
+                }
+                Visit::Delivered { .. } => {
+                    signals += 1;
+                    return ControlFlow::Continue(());
+                }
+            };
+            left = left.wrapping_sub(count);
+            // One of very many, whatever came before.
+            if random.u32(0..40_000) == 0 {
+                samples.push((place, left, at));
+            }
+            ControlFlow::Continue(())
+        })?;
+        ensure!(left == 0, "{left} instructions are left");
+        for (place, time, at) in samples {
+            cursor.seek(Seek::Place(place))?;
+            let found = (cursor.time(), cursor.place(), cursor.regs().rip);
+            ensure!(found == (time, place, at), "{place} at {time}, {at:#x}: the cursor is at {found:x?}");
+        }
+        if from == Seek::End {
+            let (mut recorded, mut delivered) = (0, 0);
+            let selection = Selection { processes: Some(vec![pid]), ..Selection::default() };
+            for id in selection.intervals_of(&log)? {
+                for placed in log.interval(id)?.records().flatten() {
+                    recorded += u64::from(matches!(placed.record, Record::Syscall { .. }));
+                    delivered += u64::from(matches!(placed.record, Record::Signal { step: SignalStep::Delivery, .. }));
+                }
+            }
+            ensure!(
+                (calls, signals) == (recorded, delivered),
+                "{calls} calls, {signals} signals, not {recorded}, {delivered}"
+            );
+            ensure!(signals > 0 || name != "signals", "no signals");
+        }
+    }
+    workshop.done()
+}
+
 /// Each instruction, with what it accesses.
 fn flat(stretch: &Stretch, blocks: &Blocks) -> Vec<(u64, Vec<stretch::Access>)> {
     let each = |ran: stretch::Ran<'_>| {
@@ -297,7 +360,18 @@ fn main() {
     let other = |name: &str, body: fn() -> Result<()>| {
         Trial::test(name, move || body().map_err(|e| Failed::from(format!("{e:#}"))))
     };
+    let walk = |name: &'static str, command: &'static [&'static str]| {
+        let job = |workshop: &Workshop| Ok(Job::new(&workshop.folder("run")?, command.iter().copied()));
+        Trial::test(format!("walk_{name}"), move || walks_back(name, job).map_err(|e| Failed::from(format!("{e:#}"))))
+    };
+    let signals = |workshop: &Workshop| {
+        let program = build_named("signals/nested.c", &[], &workshop.path)?;
+        Ok(Job::new(&workshop.folder("run")?, [program.to_string_lossy()]))
+    };
     let trials = vec![
+        walk("pigz", &["sh", "-c", "seq 1 60000 | exec pigz -p 3"]),
+        walk("python3", &["/usr/bin/python3", "-c", "print(sorted(str(i) for i in range(20000))[7])"]),
+        Trial::test("walk_signals", move || walks_back("signals", signals).map_err(|e| Failed::from(format!("{e:#}")))),
         other("backwards", backwards),
         other("counted", counted),
         other("sums", sums),

@@ -112,6 +112,11 @@ impl Engine {
             }
             Request::Track => {
                 self.must_be_new("what is to be kept track of")?;
+                if self.tracing.is_some() {
+                    return Err(Refusal::Refused(
+                        "both would need the FS base: what is traced cannot be kept track of".into(),
+                    ));
+                }
                 self.memory.track();
                 Response::Watching
             }

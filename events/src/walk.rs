@@ -1,0 +1,311 @@
+//! Backwards through all that the threads of a process executed, in their recorded order.
+
+use crate::atoms::Atoms;
+use crate::backward::Backward;
+use crate::stretch::Ran;
+use bugnet_format::frame::Interval;
+use bugnet_format::record::{Record, RegisterUpdates, SignalStep, SpecialKind, register_number};
+use bugnet_format::types::{Epoch, IntervalNo, Position, ProcessId};
+use bugnet_replay::cursor::Place;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
+use bugnet_replay::order::{OrderedThread, Threads, Window, schedule};
+use bugnet_replay::tools::Tools;
+use bugnet_replay::{ReplayError, Result};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::{ControlFlow, Range};
+
+/// What one comes to on the way back.
+pub enum Visit<'a> {
+    /// Instructions that a thread executed one after the other, without another one in between.
+    Ran {
+        /// The first one of these.
+        place: Place,
+        /// The block of which they are.
+        ran: Ran<'a>,
+        /// Which of it.
+        instructions: Range<usize>,
+    },
+    /// An instruction that replay does not execute, and what a record says that it did.
+    Skipped {
+        /// Where.
+        place: Place,
+        /// The block of which it is the only instruction.
+        ran: Ran<'a>,
+        /// What it did.
+        did: &'a Did,
+    },
+    /// A signal's handler begins before the instruction here.
+    Delivered {
+        /// Where.
+        place: Place,
+        /// The signal's number.
+        signal: u64,
+    },
+}
+
+/// What an instruction did that replay does not execute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// A system call.
+    Call {
+        /// Its number.
+        number: u64,
+        /// Its arguments.
+        args: [u64; 6],
+        /// What it returned.
+        result: i64,
+        /// Registers that it changed.
+        changed: Atoms,
+    },
+    /// An instruction whose results do not follow from what the program knows.
+    Special {
+        /// Which one.
+        kind: SpecialKind,
+        /// Registers that it set.
+        changed: Atoms,
+    },
+    /// `rt_sigreturn`: the thread goes on where the signal interrupted it, with the registers that it had, or that the handler has set.
+    Return,
+}
+
+/// What records say that happened in an interval.
+#[derive(Default)]
+struct Happened {
+    did: HashMap<u64, Did>,
+    /// Signals, with the positions at which their handlers begin.
+    delivered: Vec<(u64, u64)>,
+}
+
+fn changed(updates: &RegisterUpdates) -> Atoms {
+    let atoms = |(number, _): &(u8, u64)| match *number {
+        register_number::RFLAGS => Atoms::ALL_FLAGS,
+        register_number::FS_BASE => Atoms::FS_BASE,
+        register_number::GS_BASE => Atoms::GS_BASE,
+        number if number < register_number::RIP => Atoms::gpr(number.into()),
+        _ => Atoms::NONE,
+    };
+    updates.values.iter().map(atoms).collect()
+}
+
+impl Happened {
+    fn of(interval: &Interval) -> Self {
+        let mut all = Self::default();
+        for placed in interval.records().flatten() {
+            let at = placed.position.0;
+            let did = match placed.record {
+                Record::Syscall { number, args, result, updates, .. } => {
+                    // RAX is the result; RCX and R11 are as `syscall` leaves them.
+                    let changed = Atoms::gpr(0) | Atoms::gpr(1) | Atoms::gpr(11) | changed(&updates);
+                    Did::Call { number, args, result, changed }
+                }
+                Record::Special { kind, updates, .. } => Did::Special { kind, changed: changed(&updates) },
+                Record::Signal { step: SignalStep::Return, .. } => Did::Return,
+                Record::Signal { step: SignalStep::Delivery, number, .. } => {
+                    all.delivered.push((at, number));
+                    continue;
+                }
+                _ => continue,
+            };
+            all.did.insert(at, did);
+        }
+        all
+    }
+}
+
+/// A thread, and the interval of it in which one is.
+struct Walked {
+    id: ThreadId,
+    present: Option<Present>,
+}
+
+struct Present {
+    number: IntervalNo,
+    /// Instructions of the thread before it.
+    before: u64,
+    backward: Backward,
+    /// Blocks of the present stretch that one has not come to.
+    left: usize,
+    happened: Happened,
+}
+
+/// What one walks through.
+struct Walk<'a> {
+    tools: &'a Tools,
+    log: &'a Log,
+}
+
+/// Goes back from a place to where the log begins to have all of the process, or until `visit` ends it. The instruction at the place is not
+/// visited: it is the next one to be executed.
+///
+/// # Errors
+/// The log does not hold the place, or cannot be read, replayed or traced; its order contradicts itself.
+pub fn walk_back(
+    tools: &Tools,
+    log: &Log,
+    pid: ProcessId,
+    from: Place,
+    visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+) -> Result<()> {
+    let start = IntervalId { thread: ThreadId { pid, tid: from.tid }, interval: from.interval };
+    let last = log.header(start)?.epoch;
+    let first = Window::of(log, pid)?.first;
+    let mut epochs = BTreeSet::new();
+    for thread in log.threads().filter(|thread| thread.pid == pid) {
+        for &interval in log.intervals(thread)? {
+            epochs.insert(log.header(IntervalId { thread, interval })?.epoch);
+        }
+    }
+    let walk = Walk { tools, log };
+    for epoch in epochs.into_iter().rev().filter(|epoch| (first..=last).contains(epoch)) {
+        if walk.epoch(pid, epoch, (epoch == last).then_some(from), visit)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A run of a thread, by its index, between two counts of its instructions.
+struct Run {
+    thread: usize,
+    counts: Range<u64>,
+}
+
+impl Walk<'_> {
+    fn epoch(
+        &self,
+        pid: ProcessId,
+        epoch: Epoch,
+        from: Option<Place>,
+        visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let threads = Threads::read(self.log, pid, &Window::only(epoch))?;
+        let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
+        let mut at: Vec<u64> = threads.threads.iter().map(OrderedThread::first).collect();
+        let mut runs = Vec::new();
+        for segment in order {
+            let thread = segment.thread;
+            let until = segment.until.min(threads.threads[thread].last()).max(at[thread]);
+            runs.push(Run { thread, counts: at[thread]..until });
+            at[thread] = until;
+        }
+        if let Some(from) = from {
+            cut(&mut runs, &threads, from);
+        }
+        let mut walked: Vec<Walked> =
+            threads.threads.iter().map(|thread| Walked { id: thread.id, present: None }).collect();
+        for run in runs.iter().rev() {
+            let (thread, walked) = (&threads.threads[run.thread], &mut walked[run.thread]);
+            if self.run(thread, walked, run.counts.clone(), visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Goes back through a run of a thread.
+    fn run(
+        &self,
+        thread: &OrderedThread,
+        walked: &mut Walked,
+        counts: Range<u64>,
+        visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let mut at = counts.end;
+        while at > counts.start {
+            let (number, position) = thread.place(at - 1);
+            let present = self.present(walked, number, position, at - 1 - position.0)?;
+            let Some((stretch, blocks)) = present.backward.stretch() else {
+                let what = format!("{} interval {number} has no instruction {position}", thread.id);
+                return Err(ReplayError::OutOfRange(what));
+            };
+            let Some(next) = present.left.checked_sub(1) else {
+                present.backward.retreat()?;
+                present.left = present.backward.stretch().map_or(0, |(stretch, _)| stretch.len());
+                continue;
+            };
+            let ran = stretch.at(next, blocks);
+            let start = present.before + ran.position.0;
+            let low = start.max(counts.start);
+            if low == start {
+                present.left = next;
+            }
+            if start >= at {
+                continue;
+            }
+            let instructions = (low - start) as usize..(at - start) as usize;
+            let tid = thread.id.tid;
+            let place = |count: u64| Place { tid, interval: number, position: Position(count - present.before) };
+            let skipped = ran.block.traced.skipped.then(|| present.happened.did.get(&ran.position.0)).flatten();
+            // Handlers that begin at one of the instructions come between it and those before.
+            let mut end = instructions.end;
+            let (first, last) = (ran.position.0 + instructions.start as u64, ran.position.0 + instructions.end as u64);
+            let delivered = &present.happened.delivered;
+            let from = delivered.partition_point(|(position, _)| *position < first);
+            let until = delivered.partition_point(|(position, _)| *position < last);
+            for (position, signal) in delivered[from..until].iter().rev() {
+                let begin = (position - ran.position.0) as usize;
+                if begin < end && visit_part(&ran, begin..end, place(start + begin as u64), skipped, visit).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                end = begin;
+                if visit(Visit::Delivered { place: place(start + begin as u64), signal: *signal }).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            if instructions.start < end
+                && visit_part(&ran, instructions.start..end, place(low), skipped, visit).is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+            at = low;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The interval with the instruction at a position, at its last stretch that is needed when one comes to it.
+    fn present<'w>(
+        &self,
+        walked: &'w mut Walked,
+        number: IntervalNo,
+        position: Position,
+        before: u64,
+    ) -> Result<&'w mut Present> {
+        if walked.present.as_ref().is_none_or(|present| present.number != number) {
+            let id = IntervalId { thread: walked.id, interval: number };
+            let interval = self.log.interval(id)?;
+            let happened = Happened::of(&interval);
+            let mut backward = Backward::start(self.tools, self.log, id, &interval, Position(position.0 + 1))?;
+            backward.retreat()?;
+            let left = backward.stretch().map_or(0, |(stretch, _)| stretch.len());
+            walked.present = Some(Present { number, before, backward, left, happened });
+        }
+        walked.present.as_mut().ok_or_else(|| ReplayError::OutOfRange(format!("{} has no interval", walked.id)))
+    }
+}
+
+fn visit_part(
+    ran: &Ran<'_>,
+    instructions: Range<usize>,
+    place: Place,
+    skipped: Option<&Did>,
+    visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    match skipped {
+        Some(did) => visit(Visit::Skipped { place, ran: *ran, did }),
+        None => visit(Visit::Ran { place, ran: *ran, instructions }),
+    }
+}
+
+/// Leaves out what comes behind a place.
+fn cut(runs: &mut Vec<Run>, threads: &Threads, from: Place) {
+    let Some(thread) = threads.threads.iter().position(|thread| thread.id.tid == from.tid) else { return };
+    let interval = threads.threads[thread].intervals.iter().find(|interval| interval.number == from.interval);
+    let Some(at) = interval.map(|interval| interval.before.saturating_add(from.position.0)) else { return };
+    let holds = |run: &Run| run.thread == thread && run.counts.start <= at && at <= run.counts.end;
+    // At a boundary, the one that goes on there, as a cursor does.
+    let goes_on = |run: &Run| holds(run) && at < run.counts.end;
+    if let Some(last) = runs.iter().position(goes_on).or_else(|| runs.iter().rposition(holds)) {
+        runs.truncate(last + 1);
+        runs[last].counts.end = at;
+    }
+}
