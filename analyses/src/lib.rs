@@ -3,5 +3,7 @@
 //! | what one wants | where |
 //! |---|---|
 //! | how much was executed, loaded and stored, and where | [`stats`] |
+//! | what has made a value what it is | [`slice`] |
 
+pub mod slice;
 pub mod stats;

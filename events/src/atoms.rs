@@ -21,7 +21,8 @@ const FLAG_BITS: [(u32, u32, &str); 8] = [
 const OTHERS: usize = FLAGS + FLAG_BITS.len();
 /// What there is beside registers of which each byte counts.
 const OTHER_NAMES: [&str; 6] = ["x87", "x87 control", "MXCSR control", "MXCSR flags", "FS base", "GS base"];
-const COUNT: usize = OTHERS + OTHER_NAMES.len();
+/// How many there are.
+pub const COUNT: usize = OTHERS + OTHER_NAMES.len();
 const WORDS: usize = COUNT.div_ceil(64);
 
 /// A set of them.
@@ -45,6 +46,8 @@ impl Atoms {
     pub const GS_BASE: Self = Self::one(OTHERS + 5);
     /// RSP.
     pub const RSP: Self = Self::gpr(4);
+    /// The flag that says in which direction strings go.
+    pub const DIRECTION: Self = Self::one(FLAGS + 5);
     /// All flags.
     pub const ALL_FLAGS: Self = Self::range(FLAGS, FLAG_BITS.len());
 
@@ -133,7 +136,22 @@ impl Atoms {
 
     /// Each alone, a register's lowest byte first.
     pub fn each(self) -> impl Iterator<Item = Self> {
-        (0..COUNT).filter(move |at| self.0[at / 64] >> (at % 64) & 1 != 0).map(Self::one)
+        self.numbers().map(Self::one)
+    }
+
+    /// The number of each, below [`COUNT`], in the order of [`Self::each`].
+    pub fn numbers(self) -> impl Iterator<Item = usize> {
+        self.0.into_iter().enumerate().flat_map(|(word, bits)| {
+            let next = move |left: &u64| Some(left & left.wrapping_sub(1)).filter(|left| *left != 0);
+            let lefts = std::iter::successors(Some(bits).filter(|bits| *bits != 0), next);
+            lefts.map(move |left| word * 64 + left.trailing_zeros() as usize)
+        })
+    }
+
+    /// The one with a number below [`COUNT`].
+    #[must_use]
+    pub const fn numbered(number: usize) -> Self {
+        Self::one(number)
     }
 
     fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
@@ -261,6 +279,8 @@ mod tests {
         let set = (of(Register::RCX) - of(Register::CX)) | Atoms::flags(RflagsBits::CF | RflagsBits::ZF) | Atoms::X87;
         assert_eq!(set.to_string(), "RCX[2..8] CF ZF x87");
         assert_eq!((set.count(), set.each().count(), (!set & set).count()), (9, 9, 0));
+        assert_eq!(set.numbers().map(Atoms::numbered).collect::<Atoms>(), set);
+        assert_eq!((!Atoms::NONE).numbers().collect::<Vec<_>>(), (0..COUNT).collect::<Vec<_>>());
         assert!(of(Register::RAX).has(of(Register::AH)) && !of(Register::AL).meets(of(Register::AH)));
     }
 }

@@ -1,5 +1,6 @@
 //! What was executed, decoded: each block once.
 
+use crate::atoms::Atoms;
 use crate::effects::{Decoding, Effects};
 use bugnet_replay::trace::{Chunk, TracedBlock};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
@@ -16,6 +17,8 @@ pub struct Block {
     pub bytes: [u64; 2],
     /// How often it reads, and writes, but for odd accesses.
     pub accesses: [u64; 2],
+    /// What its instructions write of the registers, or may write.
+    pub writes: Atoms,
 }
 
 /// An instruction, decoded.
@@ -34,7 +37,8 @@ impl Block {
             let instruction = decoder.decode();
             Decoded { instruction, effects: decoding.effects(&instruction) }
         };
-        let instructions = (0..traced.count).map(|_| next()).collect();
+        let instructions: Vec<Decoded> = (0..traced.count).map(|_| next()).collect();
+        let writes = instructions.iter().map(|decoded| decoded.effects.writes()).collect();
         let (mut bytes, mut accesses) = ([0; 2], [0; 2]);
         for access in &traced.accesses {
             for (number, _) in [access.reads, access.writes].iter().enumerate().filter(|(_, does)| **does) {
@@ -42,7 +46,7 @@ impl Block {
                 accesses[number] += 1;
             }
         }
-        Self { traced, instructions, bytes, accesses }
+        Self { traced, instructions, bytes, accesses, writes }
     }
 }
 

@@ -44,6 +44,13 @@ pub struct Access {
 }
 
 impl Ran<'_> {
+    /// Where the block writes to memory: first bytes, and how many.
+    pub fn stores(&self) -> impl Iterator<Item = (u64, u64)> {
+        let plain = self.block.traced.accesses.iter().zip(self.addresses).filter(|(access, _)| access.writes);
+        let odd = self.odd.iter().filter(|odd| odd.writes).map(|odd| (odd.addr, odd.len));
+        plain.map(|(access, addr)| (*addr, access.bytes.into())).chain(odd)
+    }
+
     /// What the block's instruction with this index accesses.
     pub fn accesses(&self, instruction: usize) -> impl Iterator<Item = Access> {
         let traced = &self.block.traced.accesses;

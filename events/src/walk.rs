@@ -5,6 +5,7 @@ use crate::backward::Backward;
 use crate::stretch::Ran;
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, RegisterUpdates, SignalStep, SpecialKind, register_number};
+use bugnet_format::regs::RSP;
 use bugnet_format::types::{Epoch, IntervalNo, Position, ProcessId};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
@@ -40,6 +41,8 @@ pub enum Visit<'a> {
         place: Place,
         /// The signal's number.
         signal: u64,
+        /// Where the kernel has put what the handler finds, and what was interrupted: the stack pointer where it begins.
+        frame: u64,
     },
 }
 
@@ -72,8 +75,8 @@ pub enum Did {
 #[derive(Default)]
 struct Happened {
     did: HashMap<u64, Did>,
-    /// Signals, with the positions at which their handlers begin.
-    delivered: Vec<(u64, u64)>,
+    /// The positions at which handlers begin, with their signals and stack pointers.
+    delivered: Vec<(u64, u64, u64)>,
 }
 
 fn changed(updates: &RegisterUpdates) -> Atoms {
@@ -100,8 +103,8 @@ impl Happened {
                 }
                 Record::Special { kind, updates, .. } => Did::Special { kind, changed: changed(&updates) },
                 Record::Signal { step: SignalStep::Return, .. } => Did::Return,
-                Record::Signal { step: SignalStep::Delivery, number, .. } => {
-                    all.delivered.push((at, number));
+                Record::Signal { step: SignalStep::Delivery, number, regs, .. } => {
+                    all.delivered.push((at, number, regs.gpr[RSP]));
                     continue;
                 }
                 _ => continue,
@@ -240,15 +243,16 @@ impl Walk<'_> {
             let mut end = instructions.end;
             let (first, last) = (ran.position.0 + instructions.start as u64, ran.position.0 + instructions.end as u64);
             let delivered = &present.happened.delivered;
-            let from = delivered.partition_point(|(position, _)| *position < first);
-            let until = delivered.partition_point(|(position, _)| *position < last);
-            for (position, signal) in delivered[from..until].iter().rev() {
+            let from = delivered.partition_point(|(position, ..)| *position < first);
+            let until = delivered.partition_point(|(position, ..)| *position < last);
+            for (position, signal, frame) in delivered[from..until].iter().rev() {
                 let begin = (position - ran.position.0) as usize;
                 if begin < end && visit_part(&ran, begin..end, place(start + begin as u64), skipped, visit).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
                 end = begin;
-                if visit(Visit::Delivered { place: place(start + begin as u64), signal: *signal }).is_break() {
+                let place = place(start + begin as u64);
+                if visit(Visit::Delivered { place, signal: *signal, frame: *frame }).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }

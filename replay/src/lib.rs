@@ -21,6 +21,7 @@
 //! | copies of ELF files in the log; names for addresses | [`symbols`] |
 //! | who called whom | [`backtrace::backtrace`] |
 //! | how the code at an address has changed | [`code_history::code_history`] |
+//! | the code that there is, executed or not | [`code_text::CodeText`] |
 //! | all about a crash | [`crash::report`] |
 //! | records, system calls and signals as text | [`describe`], [`syscall`], [`signal`] |
 //!
@@ -29,6 +30,7 @@
 
 pub mod backtrace;
 pub mod code_history;
+pub mod code_text;
 pub mod core;
 pub mod crash;
 pub mod cursor;

@@ -12,6 +12,7 @@ pub mod moved;
 pub mod parallel;
 pub mod programs;
 pub mod servers;
+pub mod slices;
 pub mod small;
 pub mod threaded;
 pub mod trace;

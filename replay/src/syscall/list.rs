@@ -86,9 +86,9 @@ pub type Each<'a> = dyn FnMut(Listed) -> ControlFlow<()> + 'a;
 
 /// What a record says of a call.
 pub(super) struct Recorded {
-    number: u64,
-    args: [u64; 6],
-    result: Option<i64>,
+    pub number: u64,
+    pub args: [u64; 6],
+    pub result: Option<i64>,
 }
 
 impl Recorded {

@@ -1,11 +1,13 @@
 //! System calls for people: name, arguments, result.
 
+mod changes;
 mod list;
 mod names;
 mod shapes;
 mod table;
 mod wrote;
 
+pub use changes::Made;
 pub use list::{Listed, Wanted, list, list_recorded};
 pub use wrote::Inferred;
 pub(crate) use wrote::{Traces, who_wrote};

@@ -264,7 +264,10 @@ impl Context<'_> {
             Shape::EpollEvents => {
                 self.result.and_then(|count| u64::try_from(count).ok()).unwrap_or(0).saturating_mul(12)
             }
-            Shape::PollFds(count) => self.args[count].saturating_mul(8),
+            // Of each, only what was found; not which descriptor it is, and what is waited for.
+            Shape::PollFds(count) => {
+                return (0..self.args[count].min(4096)).map(|number| (addr + 8 * number + 6, 2)).collect();
+            }
             Shape::Iovecs(count) => {
                 let count = self.args[count].min(1024);
                 let vectors = self.read(false, arg, addr, 16 * count);

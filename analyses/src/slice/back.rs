@@ -1,0 +1,205 @@
+//! One instruction backwards: what it has yielded of what is wanted is wanted no more, and what that follows from is.
+
+use super::frames::Frames;
+use super::graph::{Dependence, Graph, Wanting};
+use super::live::Live;
+use super::wants::{Sets, Want};
+use bugnet_events::atoms::Atoms;
+use bugnet_events::code::Decoded;
+use bugnet_events::effects::{Flow, How};
+use bugnet_events::stretch::Access;
+use bugnet_replay::cursor::Place;
+use smallvec::SmallVec;
+
+/// What there is at a moment, as one goes back.
+pub struct State {
+    /// What is wanted.
+    pub live: Live,
+    /// Sets of those who want it.
+    pub sets: Sets,
+    /// What was found.
+    pub graph: Graph,
+    /// Parts of registers that are not followed to where they come from.
+    pub ignored: Atoms,
+    /// Whether what says where in memory is wanted, too.
+    pub with_addresses: bool,
+    /// Steps that are gone, if not all.
+    pub depth: Option<u32>,
+    /// Who waits for decisions, if these are followed.
+    pub frames: Option<Frames>,
+}
+
+/// What an instruction yields by one of its flows.
+#[derive(Default)]
+struct Yielded {
+    /// Parts of registers, each with its place among all that the flow writes.
+    atoms: SmallVec<[(usize, usize, Want); 8]>,
+    /// Bytes of memory, in the same way.
+    bytes: SmallVec<[(usize, u64, Want); 8]>,
+}
+
+/// Whether a flow only moves the stack pointer.
+fn moves_stack(flow: &Flow) -> bool {
+    Atoms::RSP.has(flow.to) && Atoms::RSP.has(flow.from) && !flow.to_memory && !flow.from_memory
+}
+
+/// Bytes that these accesses have in all, one behind the other: where each begins.
+fn lined_up(accesses: &[Access], writes: bool) -> impl Iterator<Item = (usize, Access)> {
+    let mut next = 0;
+    let of = accesses.iter().filter(move |access| if writes { access.writes } else { access.reads });
+    of.map(move |access| {
+        next += access.len as usize;
+        (next - access.len as usize, *access)
+    })
+}
+
+/// Whether what is read of them is written by the same instruction at another place.
+fn overlap(accesses: &[Access]) -> bool {
+    let reads = accesses.iter().filter(|access| access.reads && !access.writes);
+    let overlaps = |read: &Access, write: &Access| {
+        read.addr < write.addr.saturating_add(write.len) && write.addr < read.addr.saturating_add(read.len)
+    };
+    reads.into_iter().any(|read| {
+        accesses.iter().any(|write| write.writes && !write.reads && overlaps(read, write) && read.addr != write.addr)
+    })
+}
+
+impl State {
+    fn yielded_by(&mut self, place: Place, flow: &Flow, accesses: &[Access]) -> Yielded {
+        let mut yielded = Yielded::default();
+        let registers = self.live.registers(place.tid);
+        if registers.atoms.meets(flow.to) {
+            let among = flow.to.numbers().enumerate();
+            let wanted = among.filter_map(|(nth, number)| Some((nth, number, registers.want(number)?)));
+            yielded.atoms.extend(wanted);
+        }
+        if flow.to_memory {
+            for (first, access) in lined_up(accesses, true) {
+                let wanted = self.live.wanted(access.addr, access.len).into_iter();
+                yielded.bytes.extend(wanted.map(|(at, want)| (first + (at - access.addr) as usize, at, want)));
+            }
+        }
+        yielded
+    }
+
+    /// The instruction at `place`; whether it is in the slice.
+    pub fn instruction(&mut self, place: Place, decoded: &Decoded, accesses: &[Access]) -> bool {
+        let decided = self.frames.as_mut().filter(|_| Frames::concerns(decoded));
+        let decided = decided.and_then(|frames| frames.instruction(place.tid, decoded, accesses, &mut self.sets));
+        self.yields(place, decoded, accesses, decided).is_some()
+    }
+
+    /// Goes back over an instruction that has decided that others were executed, for those who want to know, if there are any.
+    fn yields(&mut self, place: Place, decoded: &Decoded, accesses: &[Access], decided: Option<Want>) -> Option<()> {
+        let flows = &decoded.effects.flows;
+        let mut all: SmallVec<[(&Flow, Yielded); 2]> = SmallVec::new();
+        for flow in flows.iter().filter(|flow| !moves_stack(flow)) {
+            let yielded = self.yielded_by(place, flow, accesses);
+            if !yielded.atoms.is_empty() || !yielded.bytes.is_empty() {
+                all.push((flow, yielded));
+            }
+        }
+        let wants = |(_, yielded): &(&Flow, Yielded)| {
+            let atoms = yielded.atoms.iter().map(|(_, _, want)| *want);
+            atoms.chain(yielded.bytes.iter().map(|(_, _, want)| *want)).collect::<SmallVec<[Want; 8]>>()
+        };
+        let depth = all.iter().flat_map(wants).chain(decided).map(|want| want.depth).min()?;
+        let node = self.graph.executed(&decoded.instruction, place, depth);
+        let mut who = None;
+        for want in all.iter().flat_map(wants).chain(decided) {
+            who = Some(who.map_or(want.who, |before| self.sets.union(before, want.who)));
+        }
+        if let Some(who) = who {
+            self.graph.yields(node, who, &self.sets);
+        }
+        for (flow, yielded) in all.iter().filter(|(flow, _)| flow.certain) {
+            let registers = self.live.registers(place.tid);
+            registers.remove(yielded.atoms.iter().map(|(_, number, _)| Atoms::numbered(*number)).collect());
+            if flow.to_memory {
+                let is_whole = |at: u64| {
+                    let mut writes = accesses.iter().filter(|access| access.writes && access.whole);
+                    writes.any(|access| at.wrapping_sub(access.addr) < access.len)
+                };
+                yielded.bytes.iter().filter(|(_, at, _)| is_whole(*at)).for_each(|(_, at, _)| self.live.remove(*at));
+            }
+        }
+        if self.depth.is_some_and(|limit| depth >= limit) {
+            self.graph.nodes[node as usize].is_cut = true;
+            return Some(());
+        }
+        let copies_itself = overlap(accesses);
+        for (flow, yielded) in &all {
+            let is_copied = flow.how == How::Copied && !copies_itself;
+            let nths: Option<SmallVec<[usize; 16]>> = is_copied.then(|| {
+                let atoms = yielded.atoms.iter().map(|(nth, _, _)| *nth);
+                atoms.chain(yielded.bytes.iter().map(|(nth, _, _)| *nth)).collect()
+            });
+            self.follow(place, node, depth, flow, accesses, nths.as_deref());
+        }
+        if decided.is_some() {
+            self.want(place, decoded.effects.decides, node, Dependence::Data, depth);
+            let reads = accesses.iter().filter(|access| access.reads && decoded.effects.memory_decides);
+            reads.for_each(|access| self.want_memory(access.addr, access.len, node, depth));
+        }
+        let accessed = |(flow, _): &(&Flow, Yielded)| flow.to_memory || flow.from_memory;
+        if self.with_addresses && (all.iter().any(accessed) || decided.is_some()) {
+            self.want(place, decoded.effects.address, node, Dependence::Address, depth);
+        }
+        if let Some(frames) = &mut self.frames {
+            let who = self.sets.one(Wanting { node, by: Dependence::Control }.packed());
+            frames.wait(place.tid, decoded.instruction.ip(), Want { who, depth: depth + 1 }, &mut self.sets);
+        }
+        Some(())
+    }
+
+    /// What a flow follows from is wanted now; of one that copies, the bytes with these numbers.
+    fn follow(
+        &mut self,
+        place: Place,
+        node: u32,
+        depth: u32,
+        flow: &Flow,
+        accesses: &[Access],
+        copied: Option<&[usize]>,
+    ) {
+        let want = self.want_of(node, Dependence::Data, depth);
+        let Some(nths) = copied else {
+            self.want(place, flow.from, node, Dependence::Data, depth);
+            if flow.from_memory {
+                for access in accesses.iter().filter(|access| access.reads) {
+                    self.live.add(access.addr, access.len, want, &mut self.sets);
+                }
+            }
+            return;
+        };
+        if flow.from_memory {
+            for (first, access) in lined_up(accesses, false) {
+                for nth in nths.iter().filter(|nth| (first..first + access.len as usize).contains(*nth)) {
+                    self.live.add(access.addr + (nth - first) as u64, 1, want, &mut self.sets);
+                }
+            }
+        } else {
+            let from = flow.from.numbers().enumerate().filter(|(nth, _)| nths.contains(nth));
+            let from: Atoms = from.map(|(_, number)| Atoms::numbered(number)).collect();
+            self.want(place, from, node, Dependence::Data, depth);
+        }
+    }
+
+    /// What a node wants.
+    pub fn want_of(&mut self, node: u32, by: Dependence, depth: u32) -> Want {
+        Want { who: self.sets.one(Wanting { node, by }.packed()), depth: depth + 1 }
+    }
+
+    /// A node wants parts of the registers that the thread has there.
+    pub fn want(&mut self, place: Place, atoms: Atoms, node: u32, by: Dependence, depth: u32) {
+        let want = self.want_of(node, by, depth);
+        let atoms = atoms - self.ignored;
+        self.live.registers(place.tid).add(atoms, want, &mut self.sets);
+    }
+
+    /// A node wants bytes of memory.
+    pub fn want_memory(&mut self, addr: u64, len: u64, node: u32, depth: u32) {
+        let want = self.want_of(node, Dependence::Data, depth);
+        self.live.add(addr, len, want, &mut self.sets);
+    }
+}

@@ -1,0 +1,171 @@
+//! Control dependence on the way back: who waits for the branch that decided that it is executed, function by function.
+//!
+//! Calls and returns are matched by where the return address lies. A frame that ends without a return (by a jump out of it, an end of
+//! the program, or where one asks) is one of which that is not known.
+
+use super::branches::{Branches, decides};
+use super::wants::{Sets, Want};
+use bugnet_events::code::Decoded;
+use bugnet_events::effects::Control;
+use bugnet_events::stretch::Access;
+use bugnet_format::types::Tid;
+use smallvec::SmallVec;
+
+/// A function that is executed.
+#[derive(Default)]
+struct Frame {
+    /// Where its return address lies, if that is known.
+    slot: Option<u64>,
+    /// Instructions that were executed in it for the slice, and those who want to know why.
+    waiting: SmallVec<[(u64, Want); 4]>,
+}
+
+impl Frame {
+    fn wait(&mut self, at: u64, want: Want, sets: &mut Sets) {
+        match self.waiting.iter_mut().find(|(known, _)| *known == at) {
+            Some((_, before)) => *before = sets.join(*before, want),
+            None => self.waiting.push((at, want)),
+        }
+    }
+}
+
+/// The functions that a thread is in, outermost first.
+#[derive(Default)]
+struct Stack {
+    frames: Vec<Frame>,
+    /// Where it goes on behind the instruction that comes next.
+    next: Option<u64>,
+}
+
+impl Stack {
+    fn top(&mut self) -> &mut Frame {
+        if self.frames.is_empty() {
+            self.frames.push(Frame::default());
+        }
+        let last = self.frames.len() - 1;
+        &mut self.frames[last]
+    }
+}
+
+/// Those of all threads.
+pub struct Frames {
+    branches: Branches,
+    stacks: Vec<(Tid, Stack)>,
+}
+
+impl Frames {
+    /// None yet.
+    pub fn new(branches: Branches) -> Self {
+        Self { branches, stacks: Vec::new() }
+    }
+
+    fn stack(&mut self, tid: Tid) -> &mut Stack {
+        let at = self.stacks.iter().position(|(known, _)| *known == tid);
+        let at = at.unwrap_or_else(|| {
+            self.stacks.push((tid, Stack::default()));
+            self.stacks.len() - 1
+        });
+        &mut self.stacks[at].1
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.stacks.iter().all(|(_, stack)| stack.frames.iter().all(|frame| frame.waiting.is_empty()))
+    }
+
+    /// An instruction was executed for the slice: why was it?
+    pub fn wait(&mut self, tid: Tid, at: u64, want: Want, sets: &mut Sets) {
+        self.stack(tid).top().wait(at, want, sets);
+    }
+
+    /// A block begins: what comes behind the instruction before it is known then.
+    pub fn began(&mut self, tid: Tid, at: u64) {
+        self.branches.began(at);
+        self.stack(tid).next = Some(at);
+    }
+
+    /// Whether an instruction has to be looked at.
+    pub fn concerns(decoded: &Decoded) -> bool {
+        matches!(decoded.effects.control, Control::Call | Control::Return | Control::Branch | Control::Jump)
+    }
+
+    /// An instruction that calls, returns or jumps: those who waited for it.
+    pub fn instruction(&mut self, tid: Tid, decoded: &Decoded, accesses: &[Access], sets: &mut Sets) -> Option<Want> {
+        let at = decoded.instruction.ip();
+        let next = self.stack(tid).next.take();
+        match decoded.effects.control {
+            Control::Return => {
+                let slot = accesses.iter().find(|access| access.reads).map(|access| access.addr);
+                self.stack(tid).frames.push(Frame { slot, ..Frame::default() });
+                None
+            }
+            Control::Call => {
+                self.branches.began(at);
+                let slot = accesses.iter().find(|access| access.writes).map(|access| access.addr)?;
+                self.called(tid, slot, sets)
+            }
+            Control::Branch | Control::Jump => {
+                if let Some(next) = next {
+                    self.branches.went(&decoded.instruction, next);
+                }
+                if !decides(decoded) {
+                    return None;
+                }
+                self.decided(tid, at, sets)
+            }
+            _ => None,
+        }
+    }
+
+    /// A function was called, with its return address there: those who waited in it.
+    fn called(&mut self, tid: Tid, slot: u64, sets: &mut Sets) -> Option<Want> {
+        let stack = self.stack(tid);
+        let waited = match stack.frames.iter().rposition(|frame| frame.slot == Some(slot)) {
+            Some(at) => {
+                // What was called from it, and has not ended as functions do, lies deeper.
+                let is_deeper = |frame: &Frame| frame.slot.is_none_or(|other| other <= slot);
+                let (inner, others): (Vec<Frame>, Vec<Frame>) = stack.frames.drain(at..).partition(is_deeper);
+                stack.frames.extend(others);
+                inner.into_iter().flat_map(|frame| frame.waiting).collect()
+            }
+            // The frame that one is in has not ended by a return.
+            None if stack.top().slot.is_none() => std::mem::take(&mut stack.top().waiting),
+            None => return None,
+        };
+        waited.into_iter().map(|(_, want)| want).reduce(|one, other| sets.join(one, other))
+    }
+
+    /// A branch went one of its ways: those for whom that was decisive.
+    fn decided(&mut self, tid: Tid, at: u64, sets: &mut Sets) -> Option<Want> {
+        let Self { branches, stacks } = self;
+        let stack = stacks.iter_mut().find(|(known, _)| *known == tid).map(|(_, stack)| stack)?;
+        let mut met: Option<Want> = None;
+        // A frame of which not all is known may be the one below.
+        for frame in stack.frames.iter_mut().rev() {
+            frame.waiting.retain(|(waiting, want)| {
+                let is_its = branches.decides(at, *waiting);
+                if is_its {
+                    met = Some(met.map_or(*want, |before| sets.join(before, *want)));
+                }
+                !is_its
+            });
+            if frame.slot.is_some() {
+                break;
+            }
+        }
+        met
+    }
+
+    /// A signal's handler begins, with its frame there: those who waited in it.
+    pub fn delivered(&mut self, tid: Tid, slot: u64, sets: &mut Sets) -> Option<Want> {
+        self.stack(tid).next = None;
+        self.called(tid, slot, sets)
+    }
+
+    /// A thread began: those who waited in it.
+    pub fn born(&mut self, tid: Tid, sets: &mut Sets) -> Option<Want> {
+        let frames = std::mem::take(&mut self.stack(tid).frames);
+        let waited = frames.into_iter().flat_map(|frame| frame.waiting);
+        waited.map(|(_, want)| want).reduce(|one, other| sets.join(one, other))
+    }
+}

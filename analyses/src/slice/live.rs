@@ -1,0 +1,208 @@
+//! What is wanted at a moment, as one goes back: parts of each thread's registers, and bytes of memory.
+
+use super::wants::{Sets, Want};
+use bugnet_events::atoms::{Atoms, COUNT};
+use bugnet_format::types::Tid;
+use hashbrown::HashMap;
+use std::ops::Range;
+
+/// Counts of wanted granules whose numbers end alike, so that most addresses of which nothing is wanted are told by one look.
+const FILTER: usize = 1 << 15;
+/// Bytes of a granule.
+const GRANULE: u64 = 8;
+
+/// What is wanted of a thread's registers.
+pub struct Registers {
+    /// Which parts.
+    pub atoms: Atoms,
+    /// By whom; of others, nothing that means anything.
+    wants: Box<[Option<Want>; COUNT]>,
+}
+
+impl Default for Registers {
+    fn default() -> Self {
+        Self { atoms: Atoms::NONE, wants: Box::new([None; COUNT]) }
+    }
+}
+
+impl Registers {
+    /// Who wants a part.
+    pub fn want(&self, number: usize) -> Option<Want> {
+        self.wants[number].filter(|_| self.atoms.meets(Atoms::numbered(number)))
+    }
+
+    /// Each that is wanted among these, with who wants it.
+    pub fn wanted(&self, among: Atoms) -> impl Iterator<Item = (usize, Want)> {
+        (self.atoms & among).numbers().filter_map(|number| Some((number, self.wants[number]?)))
+    }
+
+    /// Nobody wants these any more.
+    pub fn remove(&mut self, atoms: Atoms) {
+        self.atoms = self.atoms - atoms;
+    }
+
+    /// Somebody wants these, too.
+    pub fn add(&mut self, atoms: Atoms, want: Want, sets: &mut Sets) {
+        for number in atoms.numbers() {
+            let before = self.want(number);
+            self.wants[number] = Some(before.map_or(want, |before| sets.join(before, want)));
+            self.atoms |= Atoms::numbered(number);
+        }
+    }
+}
+
+/// Bytes of memory that are wanted, in one that begins at a multiple of its size.
+#[derive(Default)]
+struct Granule {
+    wants: [Option<Want>; GRANULE as usize],
+}
+
+/// What is wanted at a moment.
+pub struct Live {
+    threads: Vec<(Tid, Registers)>,
+    granules: HashMap<u64, Granule>,
+    filter: Box<[u32; FILTER]>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self { threads: Vec::new(), granules: HashMap::new(), filter: Box::new([0; FILTER]) }
+    }
+}
+
+fn slot(granule: u64) -> usize {
+    granule as usize % FILTER
+}
+
+/// The parts of a range in granules: the granule, its first address, and which of its bytes.
+fn parts(addr: u64, len: u64) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let end = addr.saturating_add(len);
+    let granules = if len == 0 { 1..1 } else { addr / GRANULE..(end - 1) / GRANULE + 1 };
+    granules.map(move |granule| {
+        let first = granule * GRANULE;
+        let from = addr.saturating_sub(first) as usize;
+        (granule, from..(end - first).min(GRANULE) as usize)
+    })
+}
+
+impl Live {
+    /// What is wanted of a thread's registers.
+    pub fn registers(&mut self, tid: Tid) -> &mut Registers {
+        let at = self.threads.iter().position(|(known, _)| *known == tid);
+        let at = at.unwrap_or_else(|| {
+            self.threads.push((tid, Registers::default()));
+            self.threads.len() - 1
+        });
+        &mut self.threads[at].1
+    }
+
+    /// Whether nothing is wanted any more.
+    pub fn is_empty(&self) -> bool {
+        self.granules.is_empty() && self.threads.iter().all(|(_, registers)| registers.atoms.is_empty())
+    }
+
+    /// Whether no memory is wanted.
+    pub fn needs_no_memory(&self) -> bool {
+        self.granules.is_empty()
+    }
+
+    /// Whether some of these bytes may be wanted. It is rarely said of others.
+    #[inline]
+    pub fn may_want(&self, addr: u64, len: u64) -> bool {
+        if len == 0 {
+            return false;
+        }
+        let (first, last) = (addr / GRANULE, addr.saturating_add(len - 1) / GRANULE);
+        if last - first >= FILTER as u64 {
+            return !self.granules.is_empty();
+        }
+        (first..=last).any(|granule| self.filter[slot(granule)] > 0)
+    }
+
+    /// Each of these bytes that is wanted, with who wants it.
+    pub fn wanted(&self, addr: u64, len: u64) -> Vec<(u64, Want)> {
+        if !self.may_want(addr, len) {
+            return Vec::new();
+        }
+        let of = |granule: u64, bytes: Range<usize>| {
+            let wants = self.granules.get(&granule).map_or(&[][..], |found| &found.wants[bytes.clone()]);
+            wants.iter().zip(bytes).filter_map(move |(want, byte)| Some((granule * GRANULE + byte as u64, (*want)?)))
+        };
+        if len / GRANULE > self.granules.len() as u64 {
+            let inside = |at: u64| at.wrapping_sub(addr) < len;
+            let all = self.granules.keys().flat_map(|granule| of(*granule, 0..GRANULE as usize));
+            let mut found: Vec<(u64, Want)> = all.filter(|(at, _)| inside(*at)).collect();
+            found.sort_unstable_by_key(|(at, _)| *at);
+            return found;
+        }
+        parts(addr, len).flat_map(|(granule, bytes)| of(granule, bytes)).collect()
+    }
+
+    /// Nobody wants this byte any more.
+    pub fn remove(&mut self, addr: u64) {
+        let granule = addr / GRANULE;
+        let Some(found) = self.granules.get_mut(&granule) else { return };
+        found.wants[(addr % GRANULE) as usize] = None;
+        if found.wants.iter().all(Option::is_none) {
+            self.granules.remove(&granule);
+            self.filter[slot(granule)] -= 1;
+        }
+    }
+
+    /// Somebody wants these bytes, too.
+    pub fn add(&mut self, addr: u64, len: u64, want: Want, sets: &mut Sets) {
+        for (granule, bytes) in parts(addr, len) {
+            let filter = &mut self.filter[slot(granule)];
+            let found = self.granules.entry(granule).or_insert_with(|| {
+                *filter += 1;
+                Granule::default()
+            });
+            for wanted in &mut found.wants[bytes] {
+                *wanted = Some(wanted.map_or(want, |before| sets.join(before, want)));
+            }
+        }
+    }
+
+    /// Everything that is wanted: of each thread's registers, and of memory, by address.
+    pub fn all(&self) -> (Vec<(Tid, usize, Want)>, Vec<(u64, Want)>) {
+        let registers = self.threads.iter().flat_map(|(tid, registers)| {
+            registers.wanted(!Atoms::NONE).map(|(number, want)| (*tid, number, want)).collect::<Vec<_>>()
+        });
+        (registers.collect(), self.wanted(0, u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_and_go() {
+        let (mut live, mut sets) = (Live::default(), Sets::default());
+        let (one, two) = (Want { who: sets.one(1), depth: 3 }, Want { who: sets.one(2), depth: 1 });
+        live.add(0x1006, 4, one, &mut sets);
+        live.add(0x1008, 1, two, &mut sets);
+        assert!(live.may_want(0x1000, 8) && live.may_want(0x100f, 1) && !live.may_want(0x1010, 8));
+        let found = live.wanted(0x1007, 2);
+        let (addresses, wants): (Vec<u64>, Vec<Want>) = found.into_iter().unzip();
+        assert_eq!((addresses, wants[0]), (vec![0x1007, 0x1008], one));
+        assert_eq!((sets.nodes(wants[1].who), wants[1].depth), (&[1, 2][..], 1));
+        for addr in 0x1006..0x100a {
+            assert!(!live.is_empty());
+            live.remove(addr);
+        }
+        assert!(live.is_empty() && live.needs_no_memory() && !live.may_want(0x1000, 64));
+        assert!(live.wanted(0, u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn registers_come_and_go() {
+        let (mut live, mut sets) = (Live::default(), Sets::default());
+        let want = Want { who: sets.one(7), depth: 0 };
+        live.registers(Tid(5)).add(Atoms::gpr(3), want, &mut sets);
+        live.registers(Tid(5)).remove(Atoms::gpr(2));
+        assert_eq!(live.registers(Tid(5)).wanted(Atoms::gpr(3) | Atoms::gpr(4)).count(), 8);
+        live.registers(Tid(5)).remove(Atoms::gpr(3));
+        assert!(live.is_empty() && live.registers(Tid(5)).want(24).is_none());
+    }
+}

@@ -1,0 +1,97 @@
+//! Dynamic slices: which of all that was executed has made a value what it is (Zhang, Gupta and Zhang, *Precise Dynamic Slicing
+//! Algorithms*; thin slices: Sridharan, Fink and Bodík; BugNet, section 6).
+//!
+//! From the moment at which one asks, the walk goes back through what all threads executed ([`bugnet_events::walk`]). What is wanted is a
+//! set of parts of registers and bytes of memory ([`live`]). An instruction that writes one of them is in the slice: what it wrote is
+//! wanted no more, and what it computed that from is ([`back`]). It ends where nothing is wanted any more: everything came from
+//! constants, or from [outside](Origin).
+//!
+//! A thin slice follows values alone. A full one follows the addresses from which they were loaded, and the decisions by which the
+//! instructions were executed ([`frames`], [`branches`]). The stack pointer and segment bases are not followed where they only say where in memory
+//! something is, since nearly everything would be in the slice.
+
+mod back;
+mod branches;
+mod calls;
+mod frames;
+mod graph;
+mod live;
+mod signals;
+mod walker;
+mod wants;
+
+pub use graph::{ASKED, Dependence, Graph, Instance, Node, Origin, Source, What};
+
+use bugnet_events::atoms::Atoms;
+use bugnet_format::types::{ProcessId, Tid};
+use bugnet_replay::Result;
+use bugnet_replay::cursor::Place;
+use bugnet_replay::log::Log;
+use bugnet_replay::tools::Tools;
+
+/// What one asks about: values as they are before the instruction at a place.
+#[derive(Clone, Debug)]
+pub struct Criterion {
+    /// The place.
+    pub place: Place,
+    /// Parts of the thread's registers.
+    pub atoms: Atoms,
+    /// Bytes of memory: first ones, and how many.
+    pub memory: Vec<(u64, u64)>,
+}
+
+/// How far to look.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What says where in memory values are, too.
+    pub addresses: bool,
+    /// What decides that instructions are executed, too.
+    pub control: bool,
+    /// No more steps than this.
+    pub depth: Option<u32>,
+    /// Not before this place, in its thread.
+    pub until: Option<Place>,
+    /// Only what this thread did.
+    pub thread: Option<Tid>,
+    /// Keep so many executions of instructions, the last ones.
+    pub keep: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { addresses: false, control: false, depth: None, until: None, thread: None, keep: 1 << 20 }
+    }
+}
+
+/// What was found.
+pub struct Slice {
+    /// Instructions and sources, and how they depend on each other.
+    pub graph: Graph,
+    /// Instructions of all threads through which the search went.
+    pub walked: u64,
+    /// Where it ended.
+    pub ended: Ended,
+    /// Places of system calls of which nobody knows what memory they wrote, while some was wanted. They count as if they had written none.
+    pub doubtful: Vec<Place>,
+    /// How many there are of these.
+    pub doubts: u64,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Nothing was wanted any more.
+    Found,
+    /// There is nothing before.
+    Start,
+    /// It was not to go on.
+    Until,
+}
+
+/// Finds out what has made values what they are.
+///
+/// # Errors
+/// The log does not hold the place, or cannot be read, replayed or traced.
+pub fn slice(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, options: &Options) -> Result<Slice> {
+    walker::Walker::new(tools, log, pid, criterion, options)?.all(criterion)
+}

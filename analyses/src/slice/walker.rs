@@ -1,0 +1,238 @@
+//! The way back, from what was asked about to where it came from.
+
+use super::back::State;
+use super::branches::Branches;
+use super::frames::Frames;
+use super::graph::{ASKED, Dependence, Graph, Origin, Source};
+use super::live::Live;
+use super::signals::Aside;
+use super::wants::{Sets, Want};
+use super::{Criterion, Ended, Options, Slice};
+use bugnet_events::atoms::Atoms;
+use bugnet_events::stretch::{Access, Ran};
+use bugnet_events::walk::{Did, Visit, walk_back};
+use bugnet_format::types::{ProcessId, Tid};
+use bugnet_replay::Result;
+use bugnet_replay::code_text::CodeText;
+use bugnet_replay::cursor::{Cursor, Place};
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::syscall::Made;
+use bugnet_replay::tools::Tools;
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+use std::ops::{ControlFlow, Range};
+
+/// What goes back.
+pub struct Walker<'a> {
+    pub tools: &'a Tools,
+    pub log: &'a Log,
+    pub pid: ProcessId,
+    options: &'a Options,
+    pub state: State,
+    /// What was wanted behind signal handlers.
+    pub asides: Vec<Aside>,
+    /// To look at memory, once that is needed.
+    pub cursor: Option<Cursor<'a>>,
+    pub symbols: Symbolizer,
+    pub doubtful: Vec<Place>,
+    pub doubts: u64,
+    walked: u64,
+}
+
+impl<'a> Walker<'a> {
+    /// At what is asked about.
+    pub fn new(
+        tools: &'a Tools,
+        log: &'a Log,
+        pid: ProcessId,
+        criterion: &Criterion,
+        options: &'a Options,
+    ) -> Result<Self> {
+        let bases = Atoms::RSP | Atoms::FS_BASE | Atoms::GS_BASE;
+        // How units round, and in which direction strings go, is nobody's value.
+        let modes = Atoms::MXCSR_CONTROL | Atoms::MXCSR_FLAGS | Atoms::X87_CONTROL | Atoms::DIRECTION;
+        let ignored = if options.addresses || options.control { bases } else { bases | modes };
+        let code = || CodeText::new(log, pid).map(|code| Frames::new(Branches::new(code)));
+        let frames = options.control.then(code).transpose()?;
+        let state = State {
+            live: Live::default(),
+            sets: Sets::default(),
+            graph: Graph::new(options.keep),
+            ignored: ignored - criterion.atoms,
+            with_addresses: options.addresses,
+            depth: options.depth,
+            frames,
+        };
+        let symbols = Symbolizer::new(log, pid)?;
+        let (asides, doubtful) = (Vec::new(), Vec::new());
+        Ok(Self { tools, log, pid, options, state, asides, cursor: None, symbols, doubtful, doubts: 0, walked: 0 })
+    }
+
+    /// All the way.
+    pub fn all(mut self, criterion: &Criterion) -> Result<Slice> {
+        self.state.want(criterion.place, criterion.atoms, ASKED, Dependence::Data, 0);
+        for (addr, len) in &criterion.memory {
+            self.state.want_memory(*addr, *len, ASKED, 0);
+        }
+        let (mut failed, mut ended) = (None, Ended::Start);
+        let (tools, log, pid) = (self.tools, self.log, self.pid);
+        walk_back(tools, log, pid, criterion.place, &mut |visit| match self.visit(visit) {
+            Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+            Ok(ControlFlow::Break(why)) => {
+                ended = why;
+                ControlFlow::Break(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.rest();
+        let Self { mut state, doubtful, doubts, walked, .. } = self;
+        state.graph.finish(&state.sets);
+        Ok(Slice { graph: state.graph, walked, ended, doubtful, doubts })
+    }
+
+    fn visit(&mut self, visit: Visit<'_>) -> Result<ControlFlow<Ended>> {
+        match visit {
+            Visit::Ran { mut place, ran, mut instructions } => {
+                let before = self.too_early(place, instructions.len());
+                instructions.start += before;
+                place.position.0 += before as u64;
+                self.walked += instructions.len() as u64;
+                let has_changed = self.ran(place, &ran, instructions);
+                if before > 0 {
+                    return Ok(ControlFlow::Break(Ended::Until));
+                }
+                if !has_changed {
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
+            Visit::Skipped { place, ran, did } => {
+                if self.too_early(place, 1) > 0 {
+                    return Ok(ControlFlow::Break(Ended::Until));
+                }
+                self.walked += 1;
+                self.began(place.tid, &ran, 0);
+                match did {
+                    Did::Call { number, args, result, changed } => {
+                        let made = Made { number: *number, args: *args, result: *result };
+                        self.called(place, made, *changed)?;
+                    }
+                    Did::Special { changed, .. } => self.special(place, &ran, *changed),
+                    Did::Return => self.returned(place),
+                }
+            }
+            Visit::Delivered { place, signal, frame } => self.delivered(place, signal, frame),
+        }
+        let frames = self.state.frames.as_ref();
+        let is_done = self.state.live.is_empty() && self.asides.is_empty() && frames.is_none_or(Frames::is_empty);
+        Ok(if is_done { ControlFlow::Break(Ended::Found) } else { ControlFlow::Continue(()) })
+    }
+
+    /// How many of the instructions from a place on come before the one at which the search is to end.
+    fn too_early(&self, place: Place, count: usize) -> usize {
+        let Some(until) = self.options.until.filter(|until| until.tid == place.tid) else { return 0 };
+        match place.interval.cmp(&until.interval) {
+            Ordering::Less => count,
+            Ordering::Equal => until.position.0.saturating_sub(place.position.0).min(count as u64) as usize,
+            Ordering::Greater => 0,
+        }
+    }
+
+    /// Instructions that were executed; whether any is in the slice.
+    fn ran(&mut self, place: Place, ran: &Ran<'_>, instructions: Range<usize>) -> bool {
+        let seeks_frame = !self.asides.is_empty() && self.seeks_frame(place.tid);
+        let State { live, frames, .. } = &mut self.state;
+        let controls = frames.is_some() && ran.block.instructions[instructions.clone()].iter().any(Frames::concerns);
+        if !controls
+            && !live.registers(place.tid).atoms.meets(ran.block.writes)
+            && !ran.stores().any(|(addr, len)| live.may_want(addr, len))
+            && !seeks_frame
+        {
+            self.began(place.tid, ran, instructions.start);
+            return false;
+        }
+        let first = instructions.start;
+        let mut has_changed = false;
+        for number in instructions.rev() {
+            let decoded = &ran.block.instructions[number];
+            let mut place = place;
+            place.position.0 += (number - first) as u64;
+            let accesses: SmallVec<[Access; 4]> = ran.accesses(number).collect();
+            if seeks_frame {
+                self.look_for_frame(place.tid, decoded, &accesses);
+            }
+            if self.is_left_alone(place.tid) {
+                let stores = accesses.iter().filter(|access| access.writes);
+                let ranges: Vec<(u64, u64)> = stores.map(|access| (access.addr, access.len)).collect();
+                self.set_from_outside(place, Origin::Thread { tid: place.tid }, Atoms::NONE, &ranges);
+                has_changed = true;
+            } else {
+                has_changed |= self.state.instruction(place, decoded, &accesses);
+            }
+        }
+        self.began(place.tid, ran, first);
+        has_changed
+    }
+
+    /// One has come to an instruction of a block; if it is the first, it is known what followed the block before.
+    fn began(&mut self, tid: Tid, ran: &Ran<'_>, first: usize) {
+        if let Some(frames) = self.state.frames.as_mut().filter(|_| first == 0) {
+            frames.began(tid, ran.block.traced.pc);
+        }
+    }
+
+    fn is_left_alone(&self, tid: Tid) -> bool {
+        self.options.thread.is_some_and(|thread| thread != tid)
+    }
+
+    /// An instruction that replay does not execute, which set these registers.
+    fn special(&mut self, place: Place, ran: &Ran<'_>, changed: Atoms) {
+        let Some(decoded) = ran.block.instructions.first() else { return };
+        let name = format!("{:?}", decoded.instruction.mnemonic()).to_lowercase();
+        let stores: Vec<(u64, u64)> = ran.stores().collect();
+        self.set_from_outside(place, Origin::Special { name }, changed | decoded.effects.writes(), &stores);
+    }
+
+    /// What is still wanted was there before.
+    fn rest(&mut self) {
+        for aside in std::mem::take(&mut self.asides) {
+            aside.give_back(&mut self.state);
+        }
+        let (registers, memory) = self.state.live.all();
+        let mut of_threads: Vec<(Tid, Atoms, Vec<Want>)> = Vec::new();
+        for (tid, number, want) in registers {
+            let known = of_threads.iter().position(|(known, ..)| *known == tid);
+            let known = known.unwrap_or_else(|| {
+                of_threads.push((tid, Atoms::NONE, Vec::new()));
+                of_threads.len() - 1
+            });
+            of_threads[known].1 |= Atoms::numbered(number);
+            of_threads[known].2.push(want);
+        }
+        for (tid, atoms, wants) in of_threads {
+            let source = Source { origin: Origin::Before, atoms, tid: Some(tid), bytes: Vec::new() };
+            self.source(source, None, &wants);
+        }
+        let mut ranges: Vec<(u64, u64, Vec<Want>)> = Vec::new();
+        for (at, want) in memory {
+            match ranges.last_mut() {
+                // What is wanted by the same ones, side by side, is one thing.
+                Some((addr, len, wants)) if *addr + *len == at && wants[0].who == want.who => {
+                    *len += 1;
+                    wants.push(want);
+                }
+                _ => ranges.push((at, 1, vec![want])),
+            }
+        }
+        for (addr, len, wants) in ranges {
+            let source = Source { origin: Origin::Before, atoms: Atoms::NONE, tid: None, bytes: vec![(addr, len)] };
+            self.source(source, None, &wants);
+        }
+    }
+}
