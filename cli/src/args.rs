@@ -5,7 +5,7 @@ mod debug;
 mod keep;
 mod questions;
 
-pub use analyses::StatsArgs;
+pub use analyses::{SliceArgs, StatsArgs};
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
 pub use questions::{AtArgs, CodeArgs, CoreArgs, HitsArgs, LastWriteArgs, SyscallsArgs};
@@ -62,6 +62,7 @@ pub enum Command {
     Hits(HitsArgs),
     LastWrite(LastWriteArgs),
     Syscalls(SyscallsArgs),
+    Slice(SliceArgs),
     Stats(StatsArgs),
     Core(CoreArgs),
     Check(CheckArgs),

@@ -29,6 +29,7 @@ mod record_json;
 mod recordings;
 mod replay;
 mod rm;
+mod slice;
 mod stats;
 mod syscalls;
 mod temporary;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Debug(args) => debug::debug(args),
         Command::Hits(args) => hits::hits(args).map(done),
         Command::LastWrite(args) => last_write::last_write(args).map(done),
+        Command::Slice(args) => slice::slice(args).map(done),
         Command::Stats(args) => stats::stats(args).map(done),
         Command::Syscalls(args) => syscalls::syscalls(args).map(done),
         Command::Core(args) => core::core(args).map(done),

@@ -19,7 +19,7 @@ pub struct Line {
 }
 
 /// A decoded instruction in Intel's syntax.
-pub(crate) fn text(instruction: &Instruction) -> String {
+pub fn text(instruction: &Instruction) -> String {
     let mut formatter = IntelFormatter::new();
     let options = formatter.options_mut();
     options.set_space_after_operand_separator(true);

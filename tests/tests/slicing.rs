@@ -44,7 +44,7 @@ impl Opened {
 
     fn slice(&self, criterion: &Criterion, kind: Kind) -> Result<Slice> {
         let Kind { addresses, control } = kind;
-        let options = Options { addresses, control, keep: usize::MAX, ..Options::default() };
+        let options = Options { addresses, control, tables: false, keep: usize::MAX, ..Options::default() };
         Ok(slice(&self.tools, &self.log, self.thread.pid, criterion, &options)?)
     }
 }
@@ -95,7 +95,7 @@ fn real(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
         let execution = Execution::of(&opened.tools, &opened.log, opened.thread, Some(place))?;
         let atoms: Atoms = (0..2).map(|_| Atoms::numbered(random.usize(0..17 * 8 + 64))).collect();
         let memory = if random.bool() { vec![(stack + 8 * random.u64(0..8), 8)] } else { Vec::new() };
-        let criterion = Criterion { place, atoms: atoms - Atoms::RSP, memory };
+        let criterion = Criterion { place, atoms: atoms - Atoms::RSP, memory, call: None };
         for kind in &KINDS[..2] {
             sliced += compare(&opened, &execution, &criterion, *kind)?.len();
         }
@@ -184,7 +184,7 @@ fn random_program(seed: u64, workshop: &Workshop, tally: &mut Tally) -> Result<(
     ensure!((slots..slots + 8 * SLOTS as u64).contains(&addr), "{addr:#x} is written");
     let mut execution = Execution::of(&opened.tools, &opened.log, opened.thread, Some(place))?;
     find_parents(&mut execution, &program, &numbers)?;
-    let criterion = Criterion { place, atoms: Atoms::NONE, memory: vec![(addr, 8)] };
+    let criterion = Criterion { place, atoms: Atoms::NONE, memory: vec![(addr, 8)], call: None };
     let mut full = BTreeSet::new();
     for kind in KINDS {
         full = compare(&opened, &execution, &criterion, kind)?;

@@ -6,10 +6,11 @@ use super::live::Live;
 use super::wants::{Sets, Want};
 use bugnet_events::atoms::Atoms;
 use bugnet_events::code::Decoded;
-use bugnet_events::effects::{Flow, How};
+use bugnet_events::effects::{Control, Flow, How};
 use bugnet_events::stretch::Access;
 use bugnet_replay::cursor::Place;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// What there is at a moment, as one goes back.
 pub struct State {
@@ -23,6 +24,8 @@ pub struct State {
     pub ignored: Atoms,
     /// Whether what says where in memory is wanted, too.
     pub with_addresses: bool,
+    /// Memory that never changes, in ascending order: what is loaded from there follows from where that is.
+    pub constant: Vec<Range<u64>>,
     /// Steps that are gone, if not all.
     pub depth: Option<u32>,
     /// Who waits for decisions, if these are followed.
@@ -62,6 +65,11 @@ fn overlap(accesses: &[Access]) -> bool {
     reads.into_iter().any(|read| {
         accesses.iter().any(|write| write.writes && !write.reads && overlaps(read, write) && read.addr != write.addr)
     })
+}
+
+fn is_in(ranges: &[Range<u64>], addr: u64) -> bool {
+    let behind = ranges.partition_point(|range| range.start <= addr);
+    behind.checked_sub(1).is_some_and(|last| ranges[last].contains(&addr))
 }
 
 impl State {
@@ -134,7 +142,7 @@ impl State {
                 let atoms = yielded.atoms.iter().map(|(nth, _, _)| *nth);
                 atoms.chain(yielded.bytes.iter().map(|(nth, _, _)| *nth)).collect()
             });
-            self.follow(place, node, depth, flow, accesses, nths.as_deref());
+            self.follow(place, node, depth, (flow, decoded.effects.address), accesses, nths.as_deref());
         }
         if decided.is_some() {
             self.want(place, decoded.effects.decides, node, Dependence::Data, depth);
@@ -145,7 +153,9 @@ impl State {
         if self.with_addresses && (all.iter().any(accessed) || decided.is_some()) {
             self.want(place, decoded.effects.address, node, Dependence::Address, depth);
         }
-        if let Some(frames) = &mut self.frames {
+        // Whoever wants to know why a function was called wants to know why its caller was, if nothing decides in between.
+        let is_caller = decided.is_some() && decoded.effects.control == Control::Call;
+        if let Some(frames) = self.frames.as_mut().filter(|frames| frames.follows_all || is_caller) {
             let who = self.sets.one(Wanting { node, by: Dependence::Control }.packed());
             frames.wait(place.tid, decoded.instruction.ip(), Want { who, depth: depth + 1 }, &mut self.sets);
         }
@@ -158,22 +168,27 @@ impl State {
         place: Place,
         node: u32,
         depth: u32,
-        flow: &Flow,
+        (flow, address): (&Flow, Atoms),
         accesses: &[Access],
         copied: Option<&[usize]>,
     ) {
         let want = self.want_of(node, Dependence::Data, depth);
+        if flow.from_memory {
+            if accesses.iter().any(|access| access.reads && is_in(&self.constant, access.addr)) {
+                self.want(place, address, node, Dependence::Data, depth);
+            }
+        }
         let Some(nths) = copied else {
             self.want(place, flow.from, node, Dependence::Data, depth);
             if flow.from_memory {
-                for access in accesses.iter().filter(|access| access.reads) {
+                for access in accesses.iter().filter(|access| access.reads && !is_in(&self.constant, access.addr)) {
                     self.live.add(access.addr, access.len, want, &mut self.sets);
                 }
             }
             return;
         };
         if flow.from_memory {
-            for (first, access) in lined_up(accesses, false) {
+            for (first, access) in lined_up(accesses, false).filter(|(_, access)| !is_in(&self.constant, access.addr)) {
                 for nth in nths.iter().filter(|nth| (first..first + access.len as usize).contains(*nth)) {
                     self.live.add(access.addr + (nth - first) as u64, 1, want, &mut self.sets);
                 }

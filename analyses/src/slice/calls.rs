@@ -21,6 +21,12 @@ impl Walker<'_> {
             self.born(place, made, &origin);
         }
         self.set_from_outside(place, origin.clone(), changed, &[]);
+        let [addr, len, protection, ..] = made.args;
+        let opens = made.number.cast_signed() == libc::SYS_mprotect && protection & libc::PROT_WRITE as u64 != 0;
+        let constant = &self.state.constant;
+        if opens && constant.iter().any(|range| range.start < addr.saturating_add(len) && addr < range.end) {
+            self.doubt(place);
+        }
         if self.state.live.needs_no_memory() {
             return Ok(());
         }
@@ -39,14 +45,16 @@ impl Walker<'_> {
         };
         match written {
             Some(ranges) => self.set_from_outside(place, origin, Atoms::NONE, &ranges),
-            None => {
-                self.doubts += 1;
-                if self.doubtful.len() < DOUBTFUL {
-                    self.doubtful.push(place);
-                }
-            }
+            None => self.doubt(place),
         }
         Ok(())
+    }
+
+    fn doubt(&mut self, place: Place) {
+        self.doubts += 1;
+        if self.doubtful.len() < DOUBTFUL {
+            self.doubtful.push(place);
+        }
     }
 
     /// A thread began with the registers of the one that made the call, but for some.

@@ -51,12 +51,21 @@ impl Stack {
 pub struct Frames {
     branches: Branches,
     stacks: Vec<(Tid, Stack)>,
+    /// A call by its thread and where it returns to, and who wants to know why it was made.
+    sought: Option<(Tid, u64, Want)>,
+    /// Whether what is in the slice waits, or only the call that is sought.
+    pub follows_all: bool,
 }
 
 impl Frames {
     /// None yet.
-    pub fn new(branches: Branches) -> Self {
-        Self { branches, stacks: Vec::new() }
+    pub fn new(branches: Branches, follows_all: bool) -> Self {
+        Self { branches, stacks: Vec::new(), sought: None, follows_all }
+    }
+
+    /// Why was the call made that returns there?
+    pub fn seek(&mut self, tid: Tid, returns: u64, want: Want) {
+        self.sought = Some((tid, returns, want));
     }
 
     fn stack(&mut self, tid: Tid) -> &mut Stack {
@@ -70,7 +79,8 @@ impl Frames {
 
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
-        self.stacks.iter().all(|(_, stack)| stack.frames.iter().all(|frame| frame.waiting.is_empty()))
+        let nobody_waits = |(_, stack): &(Tid, Stack)| stack.frames.iter().all(|frame| frame.waiting.is_empty());
+        self.sought.is_none() && self.stacks.iter().all(nobody_waits)
     }
 
     /// An instruction was executed for the slice: why was it?
@@ -102,7 +112,12 @@ impl Frames {
             Control::Call => {
                 self.branches.began(at);
                 let slot = accesses.iter().find(|access| access.writes).map(|access| access.addr)?;
-                self.called(tid, slot, sets)
+                let waited = self.called(tid, slot, sets);
+                let is_it = |(thread, returns, _): &mut (Tid, u64, Want)| {
+                    *thread == tid && *returns == decoded.instruction.next_ip()
+                };
+                let sought = self.sought.take_if(is_it).map(|(_, _, want)| want);
+                [waited, sought].into_iter().flatten().reduce(|one, other| sets.join(one, other))
             }
             Control::Branch | Control::Jump => {
                 if let Some(next) = next {
@@ -137,7 +152,7 @@ impl Frames {
 
     /// A branch went one of its ways: those for whom that was decisive.
     fn decided(&mut self, tid: Tid, at: u64, sets: &mut Sets) -> Option<Want> {
-        let Self { branches, stacks } = self;
+        let Self { branches, stacks, .. } = self;
         let stack = stacks.iter_mut().find(|(known, _)| *known == tid).map(|(_, stack)| stack)?;
         let mut met: Option<Want> = None;
         // A frame of which not all is known may be the one below.

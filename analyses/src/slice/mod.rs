@@ -10,17 +10,26 @@
 //! instructions were executed ([`frames`], [`branches`]). The stack pointer and segment bases are not followed where they only say where in memory
 //! something is, since nearly everything would be in the slice.
 
+mod ask;
 mod back;
 mod branches;
 mod calls;
+mod display;
 mod frames;
 mod graph;
 mod live;
+mod origins;
+mod output;
+mod report;
 mod signals;
 mod walker;
 mod wants;
 
+pub use ask::{Asked, Named, Question, ask};
+pub use display::Shown;
 pub use graph::{ASKED, Dependence, Graph, Instance, Node, Origin, Source, What};
+pub use origins::Outside;
+pub use report::{Counts, Detail, Line, Report, Value, report};
 
 use bugnet_events::atoms::Atoms;
 use bugnet_format::types::{ProcessId, Tid};
@@ -38,6 +47,8 @@ pub struct Criterion {
     pub atoms: Atoms,
     /// Bytes of memory: first ones, and how many.
     pub memory: Vec<(u64, u64)>,
+    /// Why the thread called the function that is to return there, or has not returned there: the last such call.
+    pub call: Option<u64>,
 }
 
 /// How far to look.
@@ -47,6 +58,8 @@ pub struct Options {
     pub addresses: bool,
     /// What decides that instructions are executed, too.
     pub control: bool,
+    /// What is loaded from memory that nobody can write to follows from the address: which entry of a table it is, or which text.
+    pub tables: bool,
     /// No more steps than this.
     pub depth: Option<u32>,
     /// Not before this place, in its thread.
@@ -59,7 +72,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { addresses: false, control: false, depth: None, until: None, thread: None, keep: 1 << 20 }
+        Self { addresses: false, control: false, tables: true, depth: None, until: None, thread: None, keep: 1 << 20 }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::back::State;
 use super::branches::Branches;
 use super::frames::Frames;
-use super::graph::{ASKED, Dependence, Graph, Origin, Source};
+use super::graph::{ASKED, Dependence, Graph, Origin, Source, Wanting};
 use super::live::Live;
 use super::signals::Aside;
 use super::wants::{Sets, Want};
@@ -16,7 +16,7 @@ use bugnet_replay::Result;
 use bugnet_replay::code_text::CodeText;
 use bugnet_replay::cursor::{Cursor, Place};
 use bugnet_replay::log::Log;
-use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::symbols::{Symbolizer, constant_memory};
 use bugnet_replay::syscall::Made;
 use bugnet_replay::tools::Tools;
 use smallvec::SmallVec;
@@ -53,14 +53,16 @@ impl<'a> Walker<'a> {
         // How units round, and in which direction strings go, is nobody's value.
         let modes = Atoms::MXCSR_CONTROL | Atoms::MXCSR_FLAGS | Atoms::X87_CONTROL | Atoms::DIRECTION;
         let ignored = if options.addresses || options.control { bases } else { bases | modes };
-        let code = || CodeText::new(log, pid).map(|code| Frames::new(Branches::new(code)));
-        let frames = options.control.then(code).transpose()?;
+        let frames = |code| Frames::new(Branches::new(code), options.control);
+        let has_frames = options.control || criterion.call.is_some();
+        let frames = has_frames.then(|| CodeText::new(log, pid).map(frames)).transpose()?;
         let state = State {
             live: Live::default(),
             sets: Sets::default(),
             graph: Graph::new(options.keep),
             ignored: ignored - criterion.atoms,
             with_addresses: options.addresses,
+            constant: if options.tables { constant_memory(log, pid)? } else { Vec::new() },
             depth: options.depth,
             frames,
         };
@@ -74,6 +76,11 @@ impl<'a> Walker<'a> {
         self.state.want(criterion.place, criterion.atoms, ASKED, Dependence::Data, 0);
         for (addr, len) in &criterion.memory {
             self.state.want_memory(*addr, *len, ASKED, 0);
+        }
+        if let (Some(frames), Some(returns)) = (&mut self.state.frames, criterion.call) {
+            let wanting = Wanting { node: ASKED, by: Dependence::Control };
+            let want = Want { who: self.state.sets.one(wanting.packed()), depth: 1 };
+            frames.seek(criterion.place.tid, returns, want);
         }
         let (mut failed, mut ended) = (None, Ended::Start);
         let (tools, log, pid) = (self.tools, self.log, self.pid);

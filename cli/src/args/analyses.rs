@@ -2,7 +2,11 @@
 
 use super::{LogArg, ProcessArg, READER_EXIT_STATUS, TimeArg};
 use crate::number;
+use bugnet_analyses::slice::Named;
 use bugnet_format::types::Tid;
+use bugnet_replay::cursor::Place;
+use bugnet_replay::location::Location;
+use bugnet_replay::written::Subject;
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -39,6 +43,67 @@ pub struct StatsArgs {
     /// Intervals to replay at the same time [default: the number of processors]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Show what has made a value what it is: the instructions and source lines from which it follows, and where it came from
+///
+/// Without a value, it is about why the process failed: the operands of the instruction that faulted, or the condition by which the program
+/// ended itself. With --at alone, it is about what the instruction there takes.
+///
+/// A thin slice, which this is without --full, has what was computed or copied into the value. A full one has, too, what decided where in
+/// memory values were, and what decided that these instructions were executed. The stack pointer is not followed.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet slice                                  why it crashed\n  \
+        bugnet slice --at list.c:12 --var total       what total was when this line ran last\n  \
+        bugnet slice --at 4711/3/123 --reg rax --full\n  \
+        bugnet slice --output 17 /tmp/log             the byte 17 of what the program wrote\n\n\
+        Each position is one for `bugnet at` and the other commands. This replays backwards until all is found.\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct SliceArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    /// The moment, as `bugnet at` takes it [default: end]
+    #[arg(long, value_name = "POSITION|LINE|FUNCTION")]
+    pub at: Option<Location>,
+    /// This register, or this part of one
+    #[arg(long, value_name = "R", group = "value")]
+    pub reg: Option<Named>,
+    /// N bytes at an address [default: 1 of them]
+    #[arg(long, value_name = "ADDR[:N]", group = "value")]
+    pub mem: Option<Subject>,
+    /// A variable, or a part of one, as C writes it
+    #[arg(long, value_name = "NAME", group = "value")]
+    pub var: Option<Subject>,
+    /// The byte with this number, from 0, of what the process wrote to its standard output and error
+    #[arg(long, value_name = "BYTE", group = "value", conflicts_with = "at")]
+    pub output: Option<u64>,
+    /// With addresses and decisions
+    #[arg(long)]
+    pub full: bool,
+    /// No more than N steps back
+    #[arg(long, value_name = "N")]
+    pub depth: Option<u32>,
+    /// Not before this position, in its thread
+    #[arg(long, value_name = "POSITION")]
+    pub until: Option<Place>,
+    /// Only what this thread did; of several ones at the moment, ask of this one
+    #[arg(long, value_name = "T")]
+    pub thread: Option<Tid>,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    /// Show so many lines
+    #[arg(long, value_name = "N", default_value = "30")]
+    pub lines: usize,
+    /// Show the instructions of each line
+    #[arg(long)]
+    pub instructions: bool,
     #[command(flatten)]
     pub time: TimeArg,
     /// Print one JSON object

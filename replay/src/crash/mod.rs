@@ -19,12 +19,12 @@ pub use jump::Executed;
 pub use locks::{Kind as WaitingKind, Waiting};
 pub use moment::{Moment, moment, moment_of};
 pub use own::OwnFrame;
-pub(crate) use own::is_system;
+pub use own::is_system;
 pub use pointers::Pointer;
-pub use source::SourceText;
+pub use source::{SourceText, Sources};
 pub use threads::OtherThread;
 pub(crate) use variables::{LIMITS, Seen, add as add_variables, add_constants};
-pub use variables::{Scope, Variable};
+pub use variables::{Scope, Variable, scopes_at};
 
 use crate::backtrace::Frame;
 use crate::error::Result;

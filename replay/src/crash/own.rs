@@ -21,7 +21,8 @@ pub struct OwnFrame {
 }
 
 /// Whether a file is a library of the system's, or the kernel's.
-pub(crate) fn is_system(path: &str) -> bool {
+#[must_use]
+pub fn is_system(path: &str) -> bool {
     !path.starts_with('/') || SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder))
 }
 

@@ -7,6 +7,7 @@ use bugnet_debuginfo::companions::read_regular;
 use bugnet_format::types::Addr;
 use md5::{Digest, Md5};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Lines before and behind the line.
@@ -29,6 +30,24 @@ pub struct SourceText {
     pub text: Vec<String>,
     /// Whether this is the file that was compiled; none if the debug information has no checksum of it.
     pub same: Option<bool>,
+}
+
+/// Source files, each read once.
+#[derive(Default)]
+pub struct Sources(HashMap<String, Option<Vec<String>>>);
+
+impl Sources {
+    /// A line of a source file, from 1, if the log or this machine has the file.
+    pub fn line(&mut self, symbols: &Symbolizer, file: &str, line: u32) -> Option<&str> {
+        let read = || {
+            let path = Path::new(file).is_absolute().then(|| Path::new(file));
+            let bytes =
+                symbols.packed_source(file).or_else(|| read_regular(path?)).filter(|b| b.len() <= MAX_SOURCE)?;
+            Some(String::from_utf8_lossy(&bytes).lines().map(ToOwned::to_owned).collect())
+        };
+        let lines = self.0.entry(file.to_owned()).or_insert_with(read).as_ref()?;
+        lines.get((line as usize).checked_sub(1)?).map(String::as_str)
+    }
 }
 
 /// The source text around the line of a frame; `None` if it is not known which, or there is no such file.

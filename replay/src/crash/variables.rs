@@ -1,6 +1,9 @@
 //! Arguments and local variables of the frames of a stack, as far as debug information and known memory tell them.
 
-use crate::backtrace::Unwound;
+use crate::backtrace::{Frame, Unwound, unwind_some};
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::log::Log;
 use crate::memory::Memory;
 use crate::symbols::Symbolizer;
 use bugnet_debuginfo::Limits;
@@ -91,6 +94,18 @@ pub(crate) fn add(unwound: &mut Unwound, fs_base: u64, memory: &mut dyn Memory, 
             })
             .collect();
     }
+}
+
+/// The innermost frames where a cursor is, no more than so many, with what is in scope there.
+///
+/// # Errors
+/// The log cannot be read, or the replay process is lost.
+pub fn scopes_at(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, frames: usize) -> Result<Vec<Frame>> {
+    let (regs, code) = (cursor.regs().clone(), log.code(cursor.pid())?);
+    let mut unwound = unwind_some(&regs, cursor, symbols, &code, frames)?;
+    unwound.frames.truncate(frames);
+    add(&mut unwound, regs.fs_base, cursor, symbols);
+    Ok(unwound.frames)
 }
 
 impl From<Found> for Variable {

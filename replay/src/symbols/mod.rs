@@ -23,6 +23,7 @@ use bugnet_format::source::Source;
 use bugnet_format::types::{Addr, ProcessId};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// What is at an address of the program's code.
@@ -94,6 +95,14 @@ impl From<SourceLine> for SourceFrame {
     fn from(SourceLine { function, file, line }: SourceLine) -> Self {
         Self { function, file, line }
     }
+}
+
+/// Memory of a process that holds the same all the time, since it is of ELF files and nobody can write to it: in ascending order.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn constant_memory(log: &Log, pid: ProcessId) -> Result<Vec<Range<u64>>> {
+    Ok(ReadOnly::new(log, pid)?.ranges(&*log.code(pid)?))
 }
 
 /// Answers what is at an address of one process.
@@ -182,7 +191,7 @@ impl Symbolizer {
     }
 
     /// The function or variable that holds an address.
-    pub(crate) fn name_at(&mut self, addr: Addr) -> Option<(String, u64)> {
+    pub fn name_at(&mut self, addr: Addr) -> Option<(String, u64)> {
         let (file, address) = self.file_at(addr)?;
         file.function(address).or_else(|| file.variable(address))
     }

@@ -4,9 +4,10 @@ use super::files;
 use crate::error::Result;
 use crate::log::Log;
 use bugnet_debuginfo::image::read_only_parts;
+use bugnet_format::code::CodeStore;
 use bugnet_format::folder::Module;
 use bugnet_format::source::Source;
-use bugnet_format::types::ProcessId;
+use bugnet_format::types::{Addr, ProcessId};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -45,6 +46,35 @@ impl ReadOnly {
         (base <= addr && end <= base.saturating_add(size)).then_some(only)
     }
 
+    /// Where such memory is, in ascending order. Of pages that were executed in several versions, nothing is said.
+    pub fn ranges(&mut self, code: &CodeStore) -> Vec<Range<u64>> {
+        let mut versions: HashMap<Addr, usize> = HashMap::new();
+        code.pages.iter().for_each(|page| *versions.entry(page.addr).or_default() += 1);
+        let mut all = Vec::new();
+        for index in 0..self.modules.len() {
+            let Module { base, .. } = self.modules[index];
+            for (distance, part) in self.file(index).parts.clone() {
+                let range = base.wrapping_add(distance)..base.wrapping_add(distance).saturating_add(part.len() as u64);
+                let changes =
+                    |(page, count): (&Addr, &usize)| *count > 1 && page.0 < range.end && range.start <= page.0 + 4095;
+                if self.module_of(range.start, range.end - range.start) == Some(index) && !versions.iter().any(changes)
+                {
+                    all.push(range);
+                }
+            }
+        }
+        all.sort_by_key(|range| range.start);
+        all
+    }
+
+    fn file(&mut self, module: usize) -> &File {
+        let Self { log, modules, files } = self;
+        files.entry(module).or_insert_with(|| {
+            let bytes = files::main_file(log, &modules[module]).unwrap_or_default();
+            File { parts: read_only_parts(&bytes), bytes }
+        })
+    }
+
     /// A module's build id.
     pub fn build_id(&self, module: usize) -> &str {
         self.modules.get(module).map_or("", |module| &module.build_id)
@@ -52,13 +82,9 @@ impl ReadOnly {
 
     /// Up to `len` bytes of a module at an address.
     pub fn read(&mut self, module: usize, addr: u64, len: usize) -> Vec<u8> {
-        let Self { log, modules, files } = self;
-        let Some(about) = modules.get(module) else { return Vec::new() };
-        let file = files.entry(module).or_insert_with(|| {
-            let bytes = files::main_file(log, about).unwrap_or_default();
-            File { parts: read_only_parts(&bytes), bytes }
-        });
-        let distance = addr.wrapping_sub(about.base);
+        let Some(base) = self.modules.get(module).map(|module| module.base) else { return Vec::new() };
+        let file = self.file(module);
+        let distance = addr.wrapping_sub(base);
         let found = file.parts.iter().find_map(|(start, bytes)| {
             let offset = usize::try_from(distance.checked_sub(*start)?).ok()?;
             let from = bytes.start.checked_add(offset)?;

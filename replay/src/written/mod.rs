@@ -80,6 +80,24 @@ impl KnownMemory for Overlay<'_, '_> {
     }
 }
 
+/// Where this is in memory, where the cursor is.
+///
+/// # Errors
+/// The expression names nothing there that is in memory, or the replay process is lost.
+pub fn place_of(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, subject: &Subject) -> Result<Asked> {
+    let text = match subject {
+        Subject::Bytes { addr, len } => {
+            return Ok(Asked { expression: None, frame: None, address: *addr, size: *len, type_name: None });
+        }
+        Subject::Expression(text) => text,
+    };
+    let scene = Scene::of(log, cursor, symbols)?;
+    let (stack, images) = (scene.stack(), scene.images());
+    let found = scene.find(text, &stack, &images, &mut Seen { memory: cursor, symbols })?;
+    let (address, size, type_name) = (found.addr, found.len, found.named.as_ref().map(Named::type_name));
+    Ok(Asked { expression: Some(text.clone()), frame: found.frame, address, size, type_name })
+}
+
 /// Goes back to what wrote this last before where the cursor is; names mean what they mean there.
 ///
 /// # Errors

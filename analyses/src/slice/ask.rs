@@ -1,0 +1,277 @@
+//! From what people ask to what is sliced for.
+
+use super::{Criterion, output};
+use bugnet_events::atoms::Atoms;
+use bugnet_events::effects::{Control, Decoding, Effects};
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::Addr;
+use bugnet_replay::backtrace::Frame;
+use bugnet_replay::code_text::CodeText;
+use bugnet_replay::crash::{self, Limits, is_system, moment};
+use bugnet_replay::cursor::{Cursor, Direction};
+use bugnet_replay::log::{Log, ThreadId};
+use bugnet_replay::memory::Memory;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::written::{Subject, place_of};
+use bugnet_replay::{ReplayError, Result, disassembly};
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register};
+use std::str::FromStr;
+
+/// Longest instruction, in bytes.
+const LONGEST: usize = 15;
+
+/// Frames without such a name that may lie between them.
+const GAP: usize = 3;
+
+/// Functions that end a program because of what their callers found. Of names with a template or a version, the beginning counts.
+const REPORTERS: [&str; 36] = [
+    "raise",
+    "gsignal",
+    "__GI_raise",
+    "__pthread_kill",
+    "pthread_kill",
+    "kill",
+    "tgkill",
+    "abort",
+    "__GI_abort",
+    "__libc_message",
+    "__libc_fatal",
+    "__assert",
+    "__GI___assert",
+    "malloc_printerr",
+    "__fortify_fail",
+    "__GI___fortify_fail",
+    "__chk_fail",
+    "__GI___chk_fail",
+    "__stack_chk_fail",
+    "std::terminate",
+    "__cxxabiv1",
+    "__cxa_throw",
+    "__cxa_rethrow",
+    "__gnu_cxx::__verbose",
+    "std::__throw",
+    "_Unwind",
+    "rust_panic",
+    "__rust",
+    "std::panicking",
+    "core::panicking",
+    "core::option::expect_failed",
+    "core::option::unwrap_failed",
+    "core::result::unwrap_failed",
+    "std::process::abort",
+    "std::sys",
+    "std::alloc",
+];
+
+/// What one wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Why the process failed.
+    Failure,
+    /// What the next instruction takes.
+    Operands,
+    /// A register, or a part of one.
+    Register(Named),
+    /// A variable, or bytes.
+    Memory(Subject),
+    /// A byte of the program's output, by its number from 0.
+    Output(u64),
+}
+
+/// A register, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    name: Register,
+    atoms: Atoms,
+}
+
+impl FromStr for Named {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let name = text.trim_start_matches(['$', '%']);
+        let is_it = |register: &Register| format!("{register:?}").eq_ignore_ascii_case(name);
+        let found = Register::values().find(is_it).and_then(|name| Some(Self { name, atoms: Atoms::register(name)? }));
+        found.ok_or_else(|| format!("{text} is no register; expected one like rax, eax, ah, r8d, xmm3, st0"))
+    }
+}
+
+/// What is sliced for, and how one says it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// What it is.
+    pub criterion: Criterion,
+    /// The values, in words: what stands behind "why is".
+    pub what: String,
+}
+
+/// What a question is about, at the moment where the cursor is; at the process's end if it is about a failure.
+///
+/// # Errors
+/// There is no such thing, or the log cannot be read or replayed.
+pub fn ask(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, question: &Question) -> Result<Asked> {
+    match question {
+        Question::Failure => failure(log, cursor),
+        Question::Operands => operands(log, cursor),
+        Question::Output(byte) => {
+            let addr = output::written(log, cursor, *byte)?;
+            let shown = cursor
+                .read_memory(Addr(addr), 1)?
+                .first()
+                .map_or_else(|| "?".to_owned(), |byte| format!("{byte:#04x} {:?}", char::from(*byte)));
+            Ok(asked(cursor, Atoms::NONE, vec![(addr, 1)], format!("byte {byte} of the output, {shown}")))
+        }
+        Question::Register(Named { name, atoms }) => {
+            let name = format!("{name:?}").to_lowercase();
+            Ok(asked(cursor, *atoms, Vec::new(), format!("{name} = {}", value(cursor.regs(), *atoms))))
+        }
+        Question::Memory(subject) => {
+            let found = place_of(log, cursor, symbols, subject)?;
+            let at = format!("{:#x}:{}", found.address.0, found.size);
+            let what = found.expression.map_or(at.clone(), |name| format!("{name} ({at})"));
+            Ok(asked(cursor, Atoms::NONE, vec![(found.address.0, found.size)], what))
+        }
+    }
+}
+
+fn asked(cursor: &Cursor<'_>, atoms: Atoms, memory: Vec<(u64, u64)>, what: String) -> Asked {
+    Asked { criterion: Criterion { place: cursor.place(), atoms, memory, call: None }, what }
+}
+
+/// The general purpose registers among these, in hexadecimal.
+fn value(regs: &RegisterFile, atoms: Atoms) -> String {
+    let of = |number: usize| (Atoms::gpr(number) & atoms, regs.gpr[number]);
+    let found = (0..16).map(of).find(|(own, _)| !own.is_empty());
+    let Some((own, whole)) = found else { return "?".to_owned() };
+    let first = own.numbers().next().unwrap_or_default() % 8;
+    let bytes = whole.to_le_bytes();
+    let kept = bytes[first..].iter().take(own.count()).rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+    format!("{kept:#x}")
+}
+
+/// The next instruction of the thread, and what it does.
+fn next(log: &Log, cursor: &Cursor<'_>) -> Result<Option<(Instruction, Effects)>> {
+    let rip = cursor.regs().rip;
+    let bytes = CodeText::new(log, cursor.pid())?.read(rip, LONGEST);
+    let instruction = Decoder::with_ip(64, &bytes, rip, DecoderOptions::NONE).decode();
+    if instruction.is_invalid() {
+        return Ok(None);
+    }
+    let effects = Decoding::default().effects(&instruction);
+    Ok(Some((instruction, effects)))
+}
+
+/// The memory that an instruction reads with these registers.
+fn reads(instruction: &Instruction, regs: &RegisterFile) -> Vec<(u64, u64)> {
+    let mut factory = InstructionInfoFactory::new();
+    let of = |register: Register| match register {
+        Register::FS => Some(regs.fs_base),
+        Register::GS => Some(regs.gs_base),
+        _ if register.is_segment_register() => Some(0),
+        _ if register.is_gpr64() => regs.gpr.get(register.number()).copied(),
+        _ if register.is_gpr32() => regs.gpr.get(register.number()).map(|whole| whole & u64::from(u32::MAX)),
+        _ => None,
+    };
+    let used = factory.info(instruction).used_memory().iter();
+    let is_read =
+        |access| matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite);
+    used.filter(|memory| is_read(memory.access()))
+        .filter_map(|memory| {
+            Some((memory.virtual_address(0, |register, _, _| of(register))?, memory.memory_size().size() as u64))
+        })
+        .filter(|(_, len)| *len > 0)
+        .collect()
+}
+
+fn operands(log: &Log, cursor: &Cursor<'_>) -> Result<Asked> {
+    let Some((instruction, effects)) = next(log, cursor)? else {
+        let what = format!("there is no code at {:#x}, so that it takes nothing", cursor.regs().rip);
+        return Err(ReplayError::OutOfRange(what));
+    };
+    let memory = reads(&instruction, cursor.regs());
+    let mut atoms = effects.reads();
+    if !effects.decides.meets(Atoms::RSP) && !instruction_names_stack(&instruction) {
+        atoms = atoms - Atoms::RSP;
+    }
+    let what = format!("what {} takes", disassembly::text(&instruction));
+    if atoms.is_empty() && memory.is_empty() {
+        return Err(ReplayError::OutOfRange(format!("{} takes no values", disassembly::text(&instruction))));
+    }
+    Ok(asked(cursor, atoms, memory, what))
+}
+
+/// Whether the stack pointer is more than where the instruction pushes or pops.
+fn instruction_names_stack(instruction: &Instruction) -> bool {
+    (0..instruction.op_count()).any(|number| instruction.op_register(number) == Register::RSP)
+}
+
+/// What made the instruction fail at which the process ended, or why it was ended.
+fn failure(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
+    let thread = ThreadId { pid: cursor.pid(), tid: cursor.place().tid };
+    let Some(report) = crash::report(None, log, thread, Limits::default())? else {
+        return Err(ReplayError::OutOfRange(format!(
+            "process {} did not fail: say which value it is about, with --at, --reg, --mem, --var or --output",
+            thread.pid
+        )));
+    };
+    let signal = &report.signal;
+    let is_sent = signal.code <= 0 || signal.number == libc::SIGABRT;
+    if is_sent {
+        return ended(log, cursor, &signal.name);
+    }
+    let here = next(log, cursor)?.filter(|_| report.instruction.is_some());
+    let Some((instruction, effects)) = here else {
+        let rip = cursor.regs().rip;
+        cursor.step(Direction::Backward)?;
+        let Some((instruction, effects)) = next(log, cursor)? else { return operands(log, cursor) };
+        let memory = if effects.memory_decides { reads(&instruction, cursor.regs()) } else { Vec::new() };
+        let what = format!("{rip:#x}, where {} went ({})", disassembly::text(&instruction), signal.name);
+        return Ok(asked(cursor, effects.decides, memory, what));
+    };
+    let text = disassembly::text(&instruction);
+    let is_access = matches!(signal.number, libc::SIGSEGV | libc::SIGBUS) && !effects.address.is_empty();
+    let goes_wrong = effects.memory_decides && effects.control == Control::Return;
+    if is_access && !goes_wrong {
+        let what = format!("the address that {text} accesses ({})", signal.name);
+        return Ok(asked(cursor, effects.address, Vec::new(), what));
+    }
+    let asked = operands(log, cursor)?;
+    Ok(Asked { what: format!("{} ({})", asked.what, signal.name), ..asked })
+}
+
+fn function(frame: &Frame) -> Option<&str> {
+    let source = frame.place.source.first().and_then(|source| source.function.as_deref());
+    source.or(frame.place.symbol.as_ref().map(|symbol| symbol.name.as_str()))
+}
+
+/// Why a function was called that ends the program.
+fn ended(log: &Log, cursor: &mut Cursor<'_>, signal: &str) -> Result<Asked> {
+    let frames = moment(log, cursor)?.backtrace;
+    let reports = |frame: &Frame| {
+        let is_of_system = frame.place.module.as_ref().is_some_and(|module| is_system(&module.path));
+        let is_one =
+            |name: &str| REPORTERS.iter().any(|known| name.starts_with(known)) && (is_of_system || name.contains("::"));
+        function(frame).is_some_and(is_one)
+    };
+    // There may be steps without a name between them; further out the same names mean something else.
+    let mut last = None;
+    for (number, frame) in frames.iter().enumerate() {
+        if reports(frame) {
+            last = Some(number);
+        } else if number >= last.map_or(GAP, |last| last + GAP) {
+            break;
+        }
+    }
+    let by = last.and_then(|last| frames.get(last + 1));
+    let (Some(last), Some(by)) = (last, by) else {
+        return Err(ReplayError::OutOfRange(format!(
+            "{signal} was sent to the process, and it is not known why: say which value it is about, with --at, --reg, --mem, --var or \
+             --output"
+        )));
+    };
+    let called = function(&frames[last]).unwrap_or("?");
+    let caller = by.place.brief().unwrap_or_else(|| format!("{:#x}", by.pc));
+    let what = format!("the condition by which {called} was called ({signal}), in {caller}");
+    let criterion = Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call: Some(by.pc) };
+    Ok(Asked { criterion, what })
+}

@@ -1,0 +1,141 @@
+//! A slice as text.
+
+use super::report::{Line, Report, Value};
+use std::fmt::{Display, Formatter, Result};
+
+/// Lines, and origins, that are shown.
+const SHOWN: usize = 40;
+/// Values that are shown of a line, and characters of each.
+const VALUES: usize = 6;
+const LONGEST: usize = 60;
+
+/// How much of a report is shown.
+pub struct Shown<'a> {
+    /// The report.
+    pub report: &'a Report,
+    /// Lines at most.
+    pub lines: usize,
+    /// Whether each instruction is, too.
+    pub instructions: bool,
+}
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Report { asked, place, lines, outside, counts, .. } = self.report;
+        let kind = if self.report.full { "full" } else { "thin" };
+        writeln!(f, "Why: {asked}, at {place}\n")?;
+        if lines.is_empty() {
+            writeln!(f, "No instruction has made it.")?;
+        } else {
+            writeln!(f, "Made by, the last first (each line as it was executed last for it):")?;
+        }
+        let mut hidden: Option<(usize, u64, &str)> = None;
+        let mut shown = 0;
+        for line in lines {
+            if shown == self.lines {
+                break;
+            }
+            // Steps within a library whose lines nobody knows are one.
+            if line.is_system && line.text.is_none() && !self.instructions {
+                let name = line.function.as_deref().unwrap_or("a library");
+                let (count, times, _) = hidden.unwrap_or((0, 0, name));
+                hidden = Some((count + 1, times + line.times, name));
+                continue;
+            }
+            show_hidden(f, hidden.take())?;
+            show_line(f, line, self.instructions)?;
+            shown += 1;
+        }
+        show_hidden(f, hidden)?;
+        if shown == self.lines && lines.len() > shown {
+            writeln!(f, "  ... {} lines in all; --lines shows more", lines.len())?;
+        }
+        if !outside.is_empty() {
+            writeln!(f, "\nFrom outside:")?;
+        }
+        for one in outside.iter().take(SHOWN) {
+            let place = one.place.map_or_else(|| "before".to_owned(), |place| place.to_string());
+            let times = if one.times > 1 { format!(" (x{})", one.times) } else { String::new() };
+            writeln!(f, "  {place:<22} {}{times}", one.what)?;
+        }
+        if outside.len() > SHOWN {
+            writeln!(f, "  ... {} in all; --json has them", outside.len())?;
+        }
+        writeln!(
+            f,
+            "\n{} of {} executed instructions ({}) are in the {kind} slice: {} of the program's, of {} lines; {}.",
+            counts.executed,
+            counts.walked,
+            share(counts.executed, counts.walked),
+            counts.instructions,
+            lines.len(),
+            self.report.ended
+        )?;
+        self.report.notes.iter().try_for_each(|note| writeln!(f, "{note}"))
+    }
+}
+
+fn share(part: u64, all: u64) -> String {
+    if all == 0 {
+        return "0 %".to_owned();
+    }
+    let percent = 100.0 * part as f64 / all as f64;
+    if percent >= 0.1 { format!("{percent:.1} %") } else { format!("{percent:.1e} %") }
+}
+
+fn show_hidden(f: &mut Formatter<'_>, hidden: Option<(usize, u64, &str)>) -> Result {
+    match hidden {
+        None => Ok(()),
+        Some((1, _, name)) => writeln!(f, "  {:<22} {name}", ""),
+        Some((count, _, name)) => writeln!(f, "  {:<22} {name} and {} more functions of libraries", "", count - 1),
+    }
+}
+
+fn show_line(f: &mut Formatter<'_>, line: &Line, instructions: bool) -> Result {
+    let function = line.function.as_deref().unwrap_or("?");
+    let at = match (&line.file, line.line) {
+        (Some(file), Some(number)) => {
+            let name = file.rsplit('/').next().unwrap_or(file);
+            format!("{name}:{number} in {function}")
+        }
+        _ => match &line.module {
+            Some(module) => format!("{function} in {}", module.rsplit('/').next().unwrap_or(module)),
+            None => function.to_owned(),
+        },
+    };
+    let inlined = line.inlined_into.first().map_or(String::new(), |outer| format!(", inlined into {outer}"));
+    let times = if line.times > 1 { format!("  x{}", line.times) } else { String::new() };
+    writeln!(f, "  {:<22} {at}{inlined}{times}", line.place.to_string())?;
+    if let Some(text) = &line.text {
+        writeln!(f, "  {:<22}     {text}", "")?;
+    }
+    let listed = |values: &[Value]| {
+        let shown = values.iter().take(VALUES).map(|one| format!("{} = {}", one.name, shortened(&one.value)));
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    let (with, values) = (listed(&line.with), listed(&line.values));
+    let text = match (with.is_empty(), values.is_empty()) {
+        (true, true) => return show_instructions(f, line, instructions),
+        (false, true) => format!("with {with}"),
+        (true, false) => format!("-> {values}"),
+        (false, false) => format!("with {with} -> {values}"),
+    };
+    writeln!(f, "  {:<22}     {text}", "")?;
+    show_instructions(f, line, instructions)
+}
+
+fn shortened(value: &str) -> String {
+    match value.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &value[..end]),
+        None => value.to_owned(),
+    }
+}
+
+fn show_instructions(f: &mut Formatter<'_>, line: &Line, instructions: bool) -> Result {
+    if instructions {
+        for (addr, text) in &line.instructions {
+            writeln!(f, "  {:<22}     {:#x}  {text}", "", addr.0)?;
+        }
+    }
+    Ok(())
+}

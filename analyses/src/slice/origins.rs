@@ -1,0 +1,213 @@
+//! Where values come from that nothing in the slice has made, in words.
+
+use super::graph::{Node, Origin, Source, What};
+use bugnet_format::types::{Addr, IntervalNo, ProcessId, Tid};
+use bugnet_replay::cursor::{Cursor, Place, Seek};
+use bugnet_replay::log::Log;
+use bugnet_replay::memory::Memory;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::syscall::{Listed, Wanted, call, list_recorded, result};
+use bugnet_replay::{Result, signal};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+
+/// Longest string of the program's arguments and environment that is shown.
+const LONGEST: usize = 60;
+/// Most of these strings.
+const STRINGS: usize = 4096;
+
+/// Where something comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outside {
+    /// Where it came in; none if it was there before.
+    pub place: Option<Place>,
+    /// In words.
+    pub what: String,
+    /// The same, for tools.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// Memory that it came to: first bytes, and how many.
+    pub bytes: Vec<(u64, u64)>,
+    /// Parts of registers that it came to.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub registers: String,
+    /// Steps from what was asked about.
+    pub depth: u32,
+    /// How many that only differ in when and where they came in; the last one is shown.
+    pub times: u64,
+}
+
+/// What can be told of where values come from.
+pub struct Origins {
+    /// Files, by the thread that opened them and their descriptors: where, and which.
+    opened: HashMap<u64, Vec<(Place, String)>>,
+    /// Strings and words that a program finds when it starts.
+    start: Vec<(Range<u64>, String)>,
+    /// Whether the log begins with the process.
+    from_start: bool,
+}
+
+impl Origins {
+    /// Of a process.
+    ///
+    /// # Errors
+    /// The log cannot be read, or the replay process is lost.
+    pub fn new(log: &Log, cursor: &mut Cursor<'_>, asked: Place) -> Result<Self> {
+        let pid = cursor.pid();
+        let opened = opened(log, pid)?;
+        cursor.seek(Seek::Start)?;
+        let (place, stack) = (cursor.place(), cursor.regs().gpr[4]);
+        let from_start = place.interval == IntervalNo(0) && place.tid.0 == pid.pid.0;
+        // What is there is known once the program has looked at it.
+        cursor.seek(Seek::Place(asked))?;
+        let start = if from_start { at_start(cursor, stack)? } else { Vec::new() };
+        Ok(Self { opened, start, from_start })
+    }
+
+    /// Of a source, in words.
+    pub fn outside(&self, node: &Node, symbols: &mut Symbolizer) -> Option<Outside> {
+        let What::Source(source) = &node.what else { return None };
+        let place = node.places.map(|[last, _]| last);
+        let what = match &source.origin {
+            Origin::Call { number, args, result: value } => {
+                let mut text = format!("{} = {}", call(*number, args, &[]), result(*number, *value));
+                if let Some(file) = place.and_then(|place| self.file(place, *number, args)) {
+                    text = format!("{text}, where {} is {file}", args[0]);
+                }
+                match (buffer(*number, args), &*source.bytes) {
+                    (Some(buffer), [(addr, len)]) if *addr >= buffer => {
+                        let first = addr - buffer;
+                        let which = if *len == 1 {
+                            format!("byte {first}")
+                        } else {
+                            format!("bytes {first} to {}", first + len - 1)
+                        };
+                        text = format!("{text}: {which} of what it gave");
+                    }
+                    (_, []) => text = format!("{text}: what it returned"),
+                    _ => {}
+                }
+                text
+            }
+            Origin::Special { name } => format!("{name}: {}", source.atoms),
+            Origin::Signal { number } => {
+                format!("signal {}", signal::name(i32::try_from(*number).unwrap_or_default()))
+            }
+            Origin::Thread { tid } => format!("thread {tid}, which was to be left alone, wrote it"),
+            Origin::Before => self.before(source, symbols),
+        };
+        let (origin, bytes) = (source.origin.clone(), source.bytes.clone());
+        let registers = if source.atoms.is_empty() { String::new() } else { source.atoms.to_string() };
+        Some(Outside { place, what, origin, bytes, registers, depth: node.depth, times: 1 })
+    }
+
+    fn before(&self, source: &Source, symbols: &mut Symbolizer) -> String {
+        let Some((addr, len)) = source.bytes.first().copied() else {
+            let tid = source.tid.unwrap_or(Tid(0));
+            return format!("{} of thread {tid}, as it was when its recording began", source.atoms);
+        };
+        if let Some((range, what)) = self.start.iter().find(|(range, _)| range.contains(&addr)) {
+            let first = addr - range.start;
+            return match len {
+                _ if first == 0 && len == range.end - range.start => what.clone(),
+                1 => format!("{what}, byte {first}"),
+                _ => format!("{what}, bytes {first} to {}", first + len - 1),
+            };
+        }
+        let place = symbols.lookup(Addr(addr));
+        if let Some(module) = place.module {
+            let name = symbols.name_at(Addr(addr));
+            let what = match name {
+                Some((name, 0)) => name,
+                Some((name, offset)) => format!("{name}+{offset:#x}"),
+                None => format!("offset {:#x}", module.offset),
+            };
+            return format!("{what} in {}, as it was loaded ({len} bytes at {addr:#x})", module.path);
+        }
+        if self.from_start {
+            format!("{len} bytes at {addr:#x}, which nothing in this recording wrote")
+        } else {
+            format!("{len} bytes at {addr:#x}, which nothing wrote since the recording begins")
+        }
+    }
+
+    /// The file that a call was about, if it was opened by this thread, or by one alone.
+    fn file(&self, place: Place, number: u64, args: &[u64; 6]) -> Option<&str> {
+        buffer(number, args)?;
+        let all = self.opened.get(&args[0])?;
+        let is_before = |opened: &Place| (opened.interval, opened.position) < (place.interval, place.position);
+        let own = all.iter().rfind(|(opened, _)| opened.tid == place.tid && is_before(opened));
+        let is_same = all.iter().all(|(_, file)| *file == all[0].1);
+        own.or(all.first().filter(|_| is_same)).map(|(_, file)| file.as_str())
+    }
+}
+
+/// Where a call puts what it reads.
+fn buffer(number: u64, args: &[u64; 6]) -> Option<u64> {
+    let reads = [libc::SYS_read, libc::SYS_pread64, libc::SYS_recvfrom, libc::SYS_getdents64, libc::SYS_fstat];
+    reads.contains(&i64::try_from(number).ok()?).then_some(args[1])
+}
+
+/// The files that a process opened, by their descriptors.
+fn opened(log: &Log, pid: ProcessId) -> Result<HashMap<u64, Vec<(Place, String)>>> {
+    let numbers = [libc::SYS_open, libc::SYS_openat, libc::SYS_openat2, libc::SYS_creat];
+    let wanted = Wanted { thread: None, numbers: numbers.into_iter().map(i64::cast_unsigned).collect() };
+    let mut all: HashMap<u64, Vec<(Place, String)>> = HashMap::new();
+    list_recorded(log, pid, &wanted, &mut |listed: Listed| {
+        let path = listed.call.split('"').nth(1);
+        if let (Some(path), Some(descriptor)) = (path, listed.result.and_then(|result| u64::try_from(result).ok())) {
+            all.entry(descriptor).or_default().push((listed.place, path.to_owned()));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
+}
+
+/// What the kernel puts on a program's stack: arguments, environment, auxiliary vector.
+fn at_start(cursor: &mut Cursor<'_>, mut at: u64) -> Result<Vec<(Range<u64>, String)>> {
+    let mut word = |at: u64| -> Result<Option<u64>> {
+        let bytes = cursor.read_memory(Addr(at), 8)?;
+        Ok(bytes.try_into().ok().map(u64::from_le_bytes))
+    };
+    let Some(count) = word(at)? else { return Ok(Vec::new()) };
+    let mut found = vec![(at..at + 8, "argc".to_owned())];
+    let mut pointers = Vec::new();
+    at += 8;
+    // A process that was forked has something else there.
+    if word(at.wrapping_add(count.wrapping_mul(8)))? != Some(0) {
+        return Ok(Vec::new());
+    }
+    for name in ["argv", "envp"] {
+        for number in 0..STRINGS {
+            let Some(value) = word(at)? else { return Ok(found) };
+            found.push((at..at + 8, format!("{name}[{number}], a pointer")));
+            at += 8;
+            if value == 0 {
+                break;
+            }
+            pointers.push((value, name, number));
+        }
+    }
+    for _ in 0..64 {
+        let Some(kind) = word(at)? else { break };
+        found.push((at..at + 16, format!("the auxiliary vector's entry {kind}")));
+        at += 16;
+        if kind == 0 {
+            break;
+        }
+    }
+    for (number, (start, name, index)) in pointers.iter().enumerate() {
+        // They lie one behind the other.
+        let next = pointers.get(number + 1).map(|(next, ..)| *next).filter(|next| next > start);
+        let len = next.map_or(256, |next| next - start);
+        let bytes = cursor.read_known(Addr(*start), len)?;
+        let text: Vec<u8> = bytes.iter().map_while(|byte| *byte).take_while(|byte| *byte != 0).collect();
+        let is_whole = bytes.get(text.len()).copied().flatten() == Some(0);
+        let shown: String = String::from_utf8_lossy(&text).chars().take(LONGEST).collect();
+        let end = if is_whole { text.len() as u64 + 1 } else { len };
+        let rest = if is_whole { "" } else { "..., not all of which is known" };
+        found.push((*start..*start + end, format!("{name}[{index}] ({shown:?}{rest})")));
+    }
+    Ok(found)
+}

@@ -1,0 +1,81 @@
+//! `bugnet slice`: what has made a value what it is.
+
+use crate::args::SliceArgs;
+use crate::at::open;
+use crate::failure::Failure;
+use crate::find_log::{find_log, tools};
+use crate::terminal::output;
+use bugnet_analyses::slice::{Asked, Detail, Options, Question, Shown, ask, report, slice as find};
+use bugnet_format::types::Tid;
+use bugnet_replay::ReplayError;
+use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::location::{Choice, Location, go};
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
+use std::io::Write;
+
+/// Finds it out, and shows it.
+pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
+    let log = Log::open_source(find_log(&args.log)?)?;
+    let tools = tools(&args.time)?;
+    let mut cursor = open(&tools, &log, &args.process)?;
+    let mut symbols = Symbolizer::new(&log, cursor.pid())?;
+    let (asked, notes) = asked(args, &log, &mut cursor, &mut symbols)?;
+    let options = Options {
+        addresses: args.full,
+        control: args.full,
+        tables: true,
+        depth: args.depth,
+        until: args.until,
+        thread: args.thread,
+        keep: 0,
+    };
+    let found = find(&tools, &log, cursor.pid(), &asked.criterion, &options)?;
+    let detail = Detail { is_full: args.full, values: if args.json { usize::MAX } else { args.lines } };
+    let report = report(&log, &mut cursor, &mut symbols, &asked, &found, detail)?;
+    let mut out = output(args.json);
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+        write!(out, "{}", Shown { report: &report, lines: args.lines, instructions: args.instructions })?;
+    }
+    Ok(out.flush()?)
+}
+
+/// What is asked about, and what whoever asked should know.
+fn asked(
+    args: &SliceArgs,
+    log: &Log,
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+) -> Result<(Asked, Vec<String>), Failure> {
+    let subject = args.mem.as_ref().or(args.var.as_ref());
+    let question = match (args.reg, subject, args.output) {
+        (Some(register), ..) => Question::Register(register),
+        (None, Some(subject), _) => Question::Memory(subject.clone()),
+        (None, None, Some(byte)) => Question::Output(byte),
+        (None, None, None) if args.at.is_some() => Question::Operands,
+        (None, None, None) => Question::Failure,
+    };
+    let at = args.at.clone().unwrap_or(Location::Position(Seek::End));
+    let choice = Choice { thread: args.thread, is_first: false };
+    let arrival = go(cursor, symbols, &at, choice)?;
+    if let Some(thread) = args.thread {
+        go_to_thread(cursor, thread)?;
+    }
+    Ok((ask(log, cursor, symbols, &question)?, arrival.notes))
+}
+
+/// Goes to where a thread is at this moment.
+fn go_to_thread(cursor: &mut Cursor<'_>, thread: Tid) -> Result<(), Failure> {
+    if cursor.place().tid == thread {
+        return Ok(());
+    }
+    let threads = cursor.threads()?;
+    let found = threads.iter().find(|other| other.place.tid == thread).map(|other| other.place);
+    let what = || ReplayError::OutOfRange(format!("thread {thread} does nothing around there"));
+    cursor.seek(Seek::Place(found.ok_or_else(what)?))?;
+    Ok(())
+}
