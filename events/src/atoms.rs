@@ -112,20 +112,23 @@ impl Atoms {
 
     /// Whether there are none.
     #[must_use]
+    #[inline]
     pub fn is_empty(self) -> bool {
-        self == Self::NONE
+        self.0.iter().fold(0, |all, word| all | word) == 0
     }
 
     /// Whether the two have any in common.
     #[must_use]
+    #[inline]
     pub fn meets(self, other: Self) -> bool {
-        !(self & other).is_empty()
+        self.0.iter().zip(&other.0).fold(0, |all, (a, b)| all | a & b) != 0
     }
 
     /// Whether all of the other's are in this.
     #[must_use]
+    #[inline]
     pub fn has(self, other: Self) -> bool {
-        (other - self).is_empty()
+        self.0.iter().zip(&other.0).fold(0, |all, (a, b)| all | b & !a) == 0
     }
 
     /// How many there are.
@@ -154,6 +157,7 @@ impl Atoms {
         Self::one(number)
     }
 
+    #[inline]
     fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
         Self(std::array::from_fn(|word| with(self.0[word], other.0[word])))
     }
@@ -162,12 +166,14 @@ impl Atoms {
 impl BitOr for Atoms {
     type Output = Self;
 
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
 }
 
 impl BitOrAssign for Atoms {
+    #[inline]
     fn bitor_assign(&mut self, other: Self) {
         *self = *self | other;
     }
@@ -176,6 +182,7 @@ impl BitOrAssign for Atoms {
 impl BitAnd for Atoms {
     type Output = Self;
 
+    #[inline]
     fn bitand(self, other: Self) -> Self {
         self.zip(other, |a, b| a & b)
     }
@@ -184,6 +191,7 @@ impl BitAnd for Atoms {
 impl Sub for Atoms {
     type Output = Self;
 
+    #[inline]
     fn sub(self, other: Self) -> Self {
         self.zip(other, |a, b| a & !b)
     }

@@ -5,31 +5,32 @@ use crate::code::Blocks;
 use crate::stretch::Stretch;
 use bugnet_format::frame::Interval;
 use bugnet_format::types::Position;
-use bugnet_replay::Result;
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Tracer;
+use bugnet_replay::{ReplayError, Result};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 /// Instructions from one copy to the next.
 const PIECE: u64 = 4 << 20;
 
-/// An interval, of which stretches come, the last one first.
-pub struct Backward {
-    /// Where each copy is; the first one is at the start.
-    copies: Vec<Tracer>,
-    /// Behind the last of them.
-    end: Position,
-    /// What is there from its copy on, up to and including the present one.
+/// What is between a copy and the next one.
+struct Piece {
     stretches: Vec<Stretch>,
     blocks: Blocks,
-    piece: u64,
+}
+
+/// An interval, of which stretches come, the last one first. The next piece is traced while one looks at the present one.
+pub struct Backward {
+    pieces: Receiver<Result<Piece>>,
+    present: Option<Piece>,
 }
 
 impl Backward {
     /// From `end`, or the end of the interval if it comes before, on backwards.
     ///
     /// # Errors
-    /// The interval cannot be replayed up to there.
+    /// The interval cannot be replayed.
     pub fn start(tools: &Tools, log: &Log, id: IntervalId, interval: &Interval, end: Position) -> Result<Self> {
         Self::in_pieces(tools, log, id, interval, end, PIECE)
     }
@@ -46,36 +47,34 @@ impl Backward {
         end: Position,
         piece: u64,
     ) -> Result<Self> {
-        let mut tracer = Tracer::start(tools, log, id, interval, None)?;
-        let mut copies = Vec::new();
-        'pieces: while tracer.position() < end {
-            copies.push(tracer.fork()?);
-            let next = Position(tracer.position().0.saturating_add(piece).min(end.0));
-            while tracer.position() < next {
-                if tracer.next(next)?.is_none() {
-                    break 'pieces;
-                }
+        let tracer = Tracer::start(tools, log, id, interval, None)?;
+        // One ahead.
+        let (sender, pieces) = sync_channel(0);
+        let work = move || {
+            // Whoever does not want any more has gone.
+            let send = |piece| sender.send(piece).is_ok();
+            if let Err(error) = trace(tracer, end, piece, &send) {
+                send(Err(error));
             }
-        }
-        let end = tracer.position();
-        Ok(Self { copies, end, stretches: Vec::new(), blocks: Blocks::default(), piece })
+        };
+        std::thread::Builder::new()
+            .name("backward".into())
+            .spawn(work)
+            .map_err(ReplayError::system("start a thread"))?;
+        Ok(Self { pieces, present: None })
     }
 
     /// Goes to the stretch before, at first to the last one; whether there is one.
     ///
     /// # Errors
-    /// The replay process is lost.
+    /// The interval cannot be replayed up to there, or the replay process is lost.
     pub fn retreat(&mut self) -> Result<bool> {
-        self.stretches.pop();
-        while self.stretches.is_empty() {
-            let Some(mut tracer) = self.copies.pop() else { return Ok(false) };
-            let end = Position(tracer.position().0.saturating_add(self.piece).min(self.end.0));
-            // Each copy goes on with numbers of its own.
-            self.blocks = Blocks::default();
-            while let Some(chunk) = tracer.next(end)? {
-                self.blocks.learn(&chunk);
-                self.stretches.push(Stretch::of(&chunk, &self.blocks));
-            }
+        if let Some(piece) = &mut self.present {
+            piece.stretches.pop();
+        }
+        while self.present.as_ref().is_none_or(|piece| piece.stretches.is_empty()) {
+            let Ok(piece) = self.pieces.recv() else { return Ok(false) };
+            self.present = Some(piece?);
         }
         Ok(true)
     }
@@ -83,6 +82,35 @@ impl Backward {
     /// The present stretch, with the blocks of which it is made; none before the first call of [`Self::retreat`], and behind the last.
     #[must_use]
     pub fn stretch(&self) -> Option<(&Stretch, &Blocks)> {
-        Some((self.stretches.last()?, &self.blocks))
+        let piece = self.present.as_ref()?;
+        Some((piece.stretches.last()?, &piece.blocks))
     }
+}
+
+/// Leaves copies on the way to the end, and hands over what is behind each, the last one first, as long as it is wanted.
+fn trace(mut tracer: Tracer, end: Position, piece: u64, send: &dyn Fn(Result<Piece>) -> bool) -> Result<()> {
+    let mut copies = Vec::new();
+    'pieces: while tracer.position() < end {
+        copies.push(tracer.fork()?);
+        let next = Position(tracer.position().0.saturating_add(piece).min(end.0));
+        while tracer.position() < next {
+            if tracer.next(next)?.is_none() {
+                break 'pieces;
+            }
+        }
+    }
+    let end = tracer.position();
+    while let Some(mut tracer) = copies.pop() {
+        let end = Position(tracer.position().0.saturating_add(piece).min(end.0));
+        // Each copy goes on with numbers of its own.
+        let (mut blocks, mut stretches) = (Blocks::default(), Vec::new());
+        while let Some(chunk) = tracer.next(end)? {
+            blocks.learn(&chunk);
+            stretches.push(Stretch::of(&chunk, &blocks));
+        }
+        if !send(Ok(Piece { stretches, blocks })) {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -28,6 +28,10 @@ pub struct Decoded {
     pub instruction: Instruction,
     /// What it does.
     pub effects: Effects,
+    /// What it writes of the registers, or may write.
+    pub writes: Atoms,
+    /// Whether it may write to memory.
+    pub stores: bool,
 }
 
 impl Block {
@@ -35,10 +39,12 @@ impl Block {
         let mut decoder = Decoder::with_ip(64, &traced.code, traced.pc, DecoderOptions::NONE);
         let mut next = || {
             let instruction = decoder.decode();
-            Decoded { instruction, effects: decoding.effects(&instruction) }
+            let effects = decoding.effects(&instruction);
+            let stores = effects.flows.iter().any(|flow| flow.to_memory);
+            Decoded { writes: effects.writes(), stores, instruction, effects }
         };
         let instructions: Vec<Decoded> = (0..traced.count).map(|_| next()).collect();
-        let writes = instructions.iter().map(|decoded| decoded.effects.writes()).collect();
+        let writes = instructions.iter().map(|decoded| decoded.writes).collect();
         let (mut bytes, mut accesses) = ([0; 2], [0; 2]);
         for access in &traced.accesses {
             for (number, _) in [access.reads, access.writes].iter().enumerate().filter(|(_, does)| **does) {

@@ -12,6 +12,7 @@ use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::order::{OrderedThread, Threads, Window, schedule};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::{ReplayError, Result};
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
 
@@ -131,10 +132,20 @@ struct Present {
     happened: Happened,
 }
 
+/// An interval through which one can go back.
+struct Prepared {
+    id: IntervalId,
+    backward: Backward,
+    happened: Happened,
+}
+
 /// What one walks through.
 struct Walk<'a> {
     tools: &'a Tools,
     log: &'a Log,
+    /// The interval before the present one of the only thread, which is got ready meanwhile.
+    ahead: Cell<Option<Prepared>>,
+    has_one_thread: bool,
 }
 
 /// Goes back from a place to where the log begins to have all of the process, or until `visit` ends it. The instruction at the place is not
@@ -158,7 +169,8 @@ pub fn walk_back(
             epochs.insert(log.header(IntervalId { thread, interval })?.epoch);
         }
     }
-    let walk = Walk { tools, log };
+    let has_one_thread = log.threads().filter(|thread| thread.pid == pid).count() == 1;
+    let walk = Walk { tools, log, ahead: Cell::new(None), has_one_thread };
     for epoch in epochs.into_iter().rev().filter(|epoch| (first..=last).contains(epoch)) {
         if walk.epoch(pid, epoch, (epoch == last).then_some(from), visit)?.is_break() {
             break;
@@ -266,6 +278,12 @@ impl Walk<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
+    fn prepare(&self, id: IntervalId, end: Position) -> Result<Prepared> {
+        let interval = self.log.interval(id)?;
+        let backward = Backward::start(self.tools, self.log, id, &interval, end)?;
+        Ok(Prepared { id, backward, happened: Happened::of(&interval) })
+    }
+
     /// The interval with the instruction at a position, at its last stretch that is needed when one comes to it.
     fn present<'w>(
         &self,
@@ -276,12 +294,21 @@ impl Walk<'_> {
     ) -> Result<&'w mut Present> {
         if walked.present.as_ref().is_none_or(|present| present.number != number) {
             let id = IntervalId { thread: walked.id, interval: number };
-            let interval = self.log.interval(id)?;
-            let happened = Happened::of(&interval);
-            let mut backward = Backward::start(self.tools, self.log, id, &interval, Position(position.0 + 1))?;
+            walked.present = None;
+            let Prepared { mut backward, happened, .. } = match self.ahead.take().filter(|ahead| ahead.id == id) {
+                Some(ahead) => ahead,
+                None => self.prepare(id, Position(position.0 + 1))?,
+            };
             backward.retreat()?;
             let left = backward.stretch().map_or(0, |(stretch, _)| stretch.len());
             walked.present = Some(Present { number, before, backward, left, happened });
+            let intervals = self.log.intervals(walked.id)?;
+            let at = intervals.iter().position(|interval| *interval == number).and_then(|at| at.checked_sub(1));
+            if let Some(at) = at.filter(|_| self.has_one_thread) {
+                let before = IntervalId { thread: walked.id, interval: intervals[at] };
+                // If it cannot be, that is said when one comes to it.
+                self.ahead.set(self.prepare(before, Position(u64::MAX)).ok());
+            }
         }
         walked.present.as_mut().ok_or_else(|| ReplayError::OutOfRange(format!("{} has no interval", walked.id)))
     }

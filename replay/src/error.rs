@@ -88,7 +88,7 @@ pub enum ReplayError {
 
 impl ReplayError {
     /// Wraps an [`std::io::Error`] with what was tried.
-    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::System { what: what.into(), source }
     }
 }

@@ -168,6 +168,14 @@ impl<'a> Walker<'a> {
         let mut has_changed = false;
         for number in instructions.rev() {
             let decoded = &ran.block.instructions[number];
+            let live = &mut self.state.live;
+            let concerns = (controls && Frames::concerns(decoded))
+                || seeks_frame
+                || live.registers(place.tid).atoms.meets(decoded.writes)
+                || decoded.stores && ran.accesses(number).any(|access| live.may_want(access.addr, access.len));
+            if !concerns {
+                continue;
+            }
             let mut place = place;
             place.position.0 += (number - first) as u64;
             let accesses: SmallVec<[Access; 4]> = ran.accesses(number).collect();
