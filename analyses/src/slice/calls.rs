@@ -25,7 +25,7 @@ impl Walker<'_> {
         let opens = made.number.cast_signed() == libc::SYS_mprotect && protection & libc::PROT_WRITE as u64 != 0;
         let constant = &self.state.constant;
         if opens && constant.iter().any(|range| range.start < addr.saturating_add(len) && addr < range.end) {
-            self.doubt(place);
+            self.doubt(place, made.number);
         }
         if self.state.live.needs_no_memory() {
             return Ok(());
@@ -45,15 +45,15 @@ impl Walker<'_> {
         };
         match written {
             Some(ranges) => self.set_from_outside(place, origin, Atoms::NONE, &ranges),
-            None => self.doubt(place),
+            None => self.doubt(place, made.number),
         }
         Ok(())
     }
 
-    fn doubt(&mut self, place: Place) {
+    fn doubt(&mut self, place: Place, number: u64) {
         self.doubts += 1;
         if self.doubtful.len() < DOUBTFUL {
-            self.doubtful.push(place);
+            self.doubtful.push((place, number));
         }
     }
 

@@ -84,8 +84,9 @@ pub struct Slice {
     pub walked: u64,
     /// Where it ended.
     pub ended: Ended,
-    /// Places of system calls of which nobody knows what memory they wrote, while some was wanted. They count as if they had written none.
-    pub doubtful: Vec<Place>,
+    /// System calls, by place and number, of which nobody knows what memory they wrote, while some was wanted: they count as if they had
+    /// written none. The last ones.
+    pub doubtful: Vec<(Place, u64)>,
     /// How many there are of these.
     pub doubts: u64,
 }

@@ -103,32 +103,44 @@ impl Origins {
     }
 
     fn before(&self, source: &Source, symbols: &mut Symbolizer) -> String {
-        let Some((addr, len)) = source.bytes.first().copied() else {
+        let Some((addr, _)) = source.bytes.first().copied() else {
             let tid = source.tid.unwrap_or(Tid(0));
             return format!("{} of thread {tid}, as it was when its recording began", source.atoms);
         };
+        self.region(addr, symbols).0
+    }
+
+    /// What an address that nothing has written belongs to, and where that begins.
+    fn region(&self, addr: u64, symbols: &mut Symbolizer) -> (String, u64) {
         if let Some((range, what)) = self.start.iter().find(|(range, _)| range.contains(&addr)) {
-            let first = addr - range.start;
-            return match len {
-                _ if first == 0 && len == range.end - range.start => what.clone(),
-                1 => format!("{what}, byte {first}"),
-                _ => format!("{what}, bytes {first} to {}", first + len - 1),
-            };
+            return (what.clone(), range.start);
         }
-        let place = symbols.lookup(Addr(addr));
-        if let Some(module) = place.module {
-            let name = symbols.name_at(Addr(addr));
-            let what = match name {
-                Some((name, 0)) => name,
-                Some((name, offset)) => format!("{name}+{offset:#x}"),
-                None => format!("offset {:#x}", module.offset),
+        if let Some(module) = symbols.lookup(Addr(addr)).module {
+            let (name, start) = match symbols.name_at(Addr(addr)) {
+                Some((name, offset)) => (name, addr - offset),
+                None => ("data".to_owned(), addr - module.offset),
             };
-            return format!("{what} in {}, as it was loaded ({len} bytes at {addr:#x})", module.path);
+            return (format!("{name} in {}, as it was loaded", module.path), start);
         }
-        if self.from_start {
-            format!("{len} bytes at {addr:#x}, which nothing in this recording wrote")
-        } else {
-            format!("{len} bytes at {addr:#x}, which nothing wrote since the recording begins")
+        let whose = if self.from_start { "in this recording" } else { "since the recording begins" };
+        (format!("memory that nothing {whose} wrote"), 0)
+    }
+
+    /// Which of it several such pieces are: addresses and bytes.
+    pub fn pieces(&self, what: &str, bytes: &[(u64, u64)], symbols: &mut Symbolizer) -> String {
+        let (Some((first, _)), Some(end)) =
+            (bytes.iter().min(), bytes.iter().map(|(addr, len)| addr.saturating_add(*len)).max())
+        else {
+            return what.to_owned();
+        };
+        let count: u64 = bytes.iter().map(|(_, len)| len).sum();
+        let start = self.region(*first, symbols).1;
+        let (from, to) = (first - start, end - 1 - start);
+        let number = |at: u64| if start == 0 { format!("{at:#x}") } else { at.to_string() };
+        match (count, count == end - first) {
+            (1, _) => format!("{what}: byte {}", number(from)),
+            (_, true) => format!("{what}: bytes {} to {}", number(from), number(to)),
+            _ => format!("{what}: {count} bytes from {} to {}", number(from), number(to)),
         }
     }
 

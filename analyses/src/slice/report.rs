@@ -12,10 +12,10 @@ use bugnet_replay::cursor::{Cursor, Direction, Place, Seek};
 use bugnet_replay::log::Log;
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
-use bugnet_replay::{Result, disassembly};
+use bugnet_replay::{Result, disassembly, syscall};
 use iced_x86::Instruction;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A slice, as it is reported.
 #[derive(Clone, Debug, Serialize)]
@@ -194,11 +194,13 @@ pub fn report(
 
 fn notes(slice: &Slice) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(last) = slice.doubtful.first() {
+    if let Some((last, _)) = slice.doubtful.first() {
+        let names: BTreeSet<String> = slice.doubtful.iter().map(|(_, number)| syscall::name(*number)).collect();
         notes.push(format!(
-            "Of {} system calls, the last of them at {last}, nobody knows what memory they wrote: they count as if they had written none \
-             of what is in the slice.",
-            slice.doubts
+            "Of {} system calls ({}), the last of them at {last}, nobody knows what memory they wrote: they count as if they had written \
+             none of what is in the slice.",
+            slice.doubts,
+            names.into_iter().collect::<Vec<_>>().join(", ")
         ));
     }
     let cut = slice.graph.nodes.iter().filter(|node| node.is_cut).count();
@@ -278,7 +280,14 @@ fn outsides(
         });
         all[at].times += 1;
         all[at].depth = all[at].depth.min(outside.depth);
+        if all[at].times > 1 {
+            all[at].bytes.extend(outside.bytes);
+        }
         of_node.insert(number as u32, at);
+    }
+    for one in all.iter_mut().filter(|one| one.place.is_none() && !one.bytes.is_empty()) {
+        one.what = origins.pieces(&one.what, &one.bytes, symbols);
+        one.times = 1;
     }
     Ok((all, of_node))
 }

@@ -35,7 +35,7 @@ pub struct Walker<'a> {
     /// To look at memory, once that is needed.
     pub cursor: Option<Cursor<'a>>,
     pub symbols: Symbolizer,
-    pub doubtful: Vec<Place>,
+    pub doubtful: Vec<(Place, u64)>,
     pub doubts: u64,
     walked: u64,
 }
