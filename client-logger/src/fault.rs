@@ -268,6 +268,10 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     let Some(thread) = thread::of(drcontext) else { return sys::dr_signal_action_t_DR_SIGNAL_DELIVER };
+    // It may have come while the thread waited in DynamoRIO for another that wants it to stop, as one that can be stopped; and the thread
+    // does not return there, so that DynamoRIO would take it for that from now on, whatever it does and whatever it has locked.
+    // SAFETY: the calling thread's context; DynamoRIO has just found that it does not hold the lock that this takes.
+    unsafe { sys::dr_mark_safe_to_suspend(drcontext, 0) };
     if process::get().over() {
         thread.follow_end();
     }

@@ -12,19 +12,24 @@
 //! - signals that look like faults but were sent are held until then ([`held`]), since faults cannot be blocked;
 //! - what the program ignores, or what is ignored or stops by default, the kernel does by itself.
 
+mod frame;
 mod held;
 mod left;
+mod stopped;
 mod suspended;
 mod unborn;
 
 use crate::code::{read_memory, read_word, write_memory};
+use crate::thread;
 use bugnet_dr::sys;
 use bugnet_format::regs::{RSP, RegisterFile};
 use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use frame::{ARGUMENTS, Frame, RAX};
 pub use held::Sent;
+pub use suspended::repeat as repeat_suspension;
 
 /// Signals are 1 to 64.
 const SIGNALS: i32 = 64;
@@ -92,6 +97,13 @@ impl Action {
         (result == 0).then_some(action)
     }
 
+    /// The same, with what DynamoRIO blocks in its handler of the signal as far as that is in [`BLOCKED`].
+    fn under_mask(self, signal: i32) -> Self {
+        let dynamorios = lock(&IN_FRONT).get(signal as usize).map_or(self.mask, |front| front.mask);
+        let blocked = BLOCKED.load(Ordering::SeqCst) | !ASYNCHRONOUS.load(Ordering::SeqCst);
+        Self { mask: dynamorios & blocked, ..self }
+    }
+
     /// Makes it the kernel's disposition of a signal.
     fn set(&self, signal: i32) {
         // SAFETY: either a disposition without a handler, or DynamoRIO's own with the handler in front of it.
@@ -113,12 +125,13 @@ const SI_TKILL: i32 = -6;
 
 /// DynamoRIO's handler.
 static DYNAMORIO: AtomicU64 = AtomicU64::new(0);
-/// What the handler in front blocks.
+/// What the handler in front takes for asynchronous.
 static ASYNCHRONOUS: AtomicU64 = AtomicU64::new(!NEVER_BLOCKED);
+/// What it and DynamoRIO's block: those, but for what the kernel does by itself. That must not wait: the kernel keeps what is blocked for
+/// whichever thread can take it, and interrupts that thread's system call, only to find that there is nothing to do.
+static BLOCKED: AtomicU64 = AtomicU64::new(!NEVER_BLOCKED);
 /// How many signals have come.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
-/// How many of them look like faults.
-static SENT_FAULTS: AtomicU64 = AtomicU64::new(0);
 /// DynamoRIO's disposition of each signal; its handler is the one in front.
 static IN_FRONT: Mutex<Vec<Action>> = Mutex::new(Vec::new());
 /// What is set for each signal.
@@ -137,7 +150,7 @@ std::arch::global_asm!(
     "mov ecx, eax",
     "bt [rip + {asynchronous}], rax",
     "jnc 2f",
-    "mov rax, [rip + {asynchronous}]",
+    "mov rax, [rip + {blocked}]",
     "or [rdx + {mask}], rax",
     "lock inc qword ptr [rip + {taken}]",
     "push rdi",
@@ -169,6 +182,7 @@ std::arch::global_asm!(
     "jz 1b",
     "ret",
     asynchronous = sym ASYNCHRONOUS,
+    blocked = sym BLOCKED,
     dynamorio = sym DYNAMORIO,
     taken = sym TAKEN,
     wait = sym wait,
@@ -185,7 +199,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// As for the system call.
-unsafe fn raw_syscall(number: i64, args: [u64; 4]) -> i64 {
+pub unsafe fn raw_syscall(number: i64, args: [u64; 5]) -> i64 {
     let result;
     // SAFETY: the caller's promise; the kernel changes these registers only.
     unsafe {
@@ -196,6 +210,7 @@ unsafe fn raw_syscall(number: i64, args: [u64; 4]) -> i64 {
             in("rsi") args[1],
             in("rdx") args[2],
             in("r10") args[3],
+            in("r8") args[4],
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack),
@@ -205,18 +220,13 @@ unsafe fn raw_syscall(number: i64, args: [u64; 4]) -> i64 {
 }
 
 /// Whether a signal that has come with this context has interrupted a system call, of the program's or not: the kernel comes back
-/// behind its instruction, or to it where it makes the call again.
-///
-/// # Safety
-/// In the signal's handler, with the kernel's pointer.
-unsafe fn is_in_call(context: *const u8) -> bool {
-    const RIP: usize = 168;
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    // SAFETY: the caller's promise; code of DynamoRIO's, of ours or in the code cache neither begins nor ends where it is mapped.
-    unsafe {
-        let rip = context.add(RIP).cast::<u64>().read();
-        [rip - 2, rip].into_iter().any(|at| (at as *const [u8; 2]).read_unaligned() == SYSCALL)
+/// behind its instruction, or to it where it makes the call again. One that DynamoRIO had stopped may be over by that.
+fn is_in_call(frame: Frame) -> bool {
+    // SAFETY: the thread is in no event that refers to it, if it is where this changes anything.
+    if let Some(retry) = unsafe { thread::retry().as_mut() } {
+        retry.end_by_signal(frame);
     }
+    frame.is_behind_call() || frame.is_at_call()
 }
 
 /// Whether signals need not be delivered exactly any more, since nothing is recorded.
@@ -234,13 +244,15 @@ unsafe extern "C" fn wait(signal: i32, info: *mut i32, context: *mut u8) -> bool
     const CODE: usize = 2;
     // SAFETY: the caller's promise.
     unsafe {
-        if suspended::put_off(signal, info, context) || unborn::put_off(signal, info) {
+        let frame = Frame::new(context);
+        if suspended::put_off(signal, info, frame) || unborn::put_off(signal, info) {
             return true;
         }
+        let in_call = is_in_call(frame);
         if bit(signal) & WAITING == 0 {
             return false;
         }
-        if is_in_call(context) || over() {
+        if in_call || over() {
             // DynamoRIO tells by this that no instruction has caused it.
             if *info.add(CODE) == SI_KERNEL {
                 *info.add(CODE) = 0;
@@ -258,8 +270,8 @@ unsafe extern "C" fn wait(signal: i32, info: *mut i32, context: *mut u8) -> bool
 unsafe fn send_to_this_thread(signal: i32, info: *const i32) -> i64 {
     // SAFETY: ask for numbers; the description is the caller's promise.
     unsafe {
-        let (pid, tid) = (raw_syscall(libc::SYS_getpid, [0; 4]), raw_syscall(libc::SYS_gettid, [0; 4]));
-        raw_syscall(libc::SYS_rt_tgsigqueueinfo, [pid as u64, tid as u64, signal as u64, info as u64])
+        let (pid, tid) = (raw_syscall(libc::SYS_getpid, [0; 5]), raw_syscall(libc::SYS_gettid, [0; 5]));
+        raw_syscall(libc::SYS_rt_tgsigqueueinfo, [pid as u64, tid as u64, signal as u64, info as u64, 0])
     }
 }
 
@@ -272,15 +284,15 @@ unsafe fn send_to_this_process(signal: i32, info: *const i32) -> i64 {
     unsafe {
         // By the thread's id: the kernel takes the description of another sender only from a process that sends to the id of its own
         // thread, and the signal is for the process all the same.
-        let tid = raw_syscall(libc::SYS_gettid, [0; 4]);
-        raw_syscall(libc::SYS_rt_sigqueueinfo, [tid as u64, signal as u64, info as u64, 0])
+        let tid = raw_syscall(libc::SYS_gettid, [0; 5]);
+        raw_syscall(libc::SYS_rt_sigqueueinfo, [tid as u64, signal as u64, info as u64, 0, 0])
     }
 }
 
 /// The calling thread's id.
 fn this_thread() -> u32 {
     // SAFETY: asks for a number.
-    unsafe { raw_syscall(libc::SYS_gettid, [0; 4]) as u32 }
+    unsafe { raw_syscall(libc::SYS_gettid, [0; 5]) as u32 }
 }
 
 /// The description, at this address, that a handler gets of one of [`WAITING`], as the kernel has made it.
@@ -326,11 +338,6 @@ pub fn taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
 }
 
-/// How many signals have come to it that look like faults, and were sent.
-pub fn sent_faults() -> u64 {
-    SENT_FAULTS.load(Ordering::Relaxed)
-}
-
 /// The program's first instruction is about to be executed; DynamoRIO's handlers are there.
 pub fn begin() {
     let Some(dynamorio) = Action::of(libc::SIGUSR1) else { return };
@@ -346,6 +353,9 @@ pub fn begin() {
                 _ if bit(signal) & LEFT_TO_KERNEL != 0 => Action::default(),
                 _ => action,
             };
+            if set.handler != action.handler {
+                BLOCKED.fetch_and(!bit(signal), Ordering::SeqCst);
+            }
             set.set(signal);
         } else if action.handler == dynamorio.handler && bit(signal) & FAULTS != 0 {
             let in_front = Action { handler: bugnet_signal_in_front as *const () as u64, ..action };
@@ -358,6 +368,8 @@ pub fn begin() {
         }
         in_front.push(action);
     }
+    drop(in_front);
+    follow_blocked();
     set(INHERITED.load(Ordering::Relaxed));
     left::give_back();
 }
@@ -521,7 +533,7 @@ impl Mask {
             _ if creates(number) => {
                 INHERITED.store(self.blocked, Ordering::Relaxed);
                 // DynamoRIO forgets what comes to a child before it has settled: let it wait.
-                set(u64::MAX);
+                set(self.blocked | BLOCKED.load(Ordering::SeqCst));
             }
             _ => {
                 if let Some(mask) = temporary(number, args) {
@@ -531,11 +543,26 @@ impl Mask {
         }
     }
 
-    /// In the system call that is just over: whether the thread itself has taken an asynchronous signal. The handler in front then
-    /// has blocked all.
-    pub fn has_taken(&self) -> bool {
-        let all = !NEVER_BLOCKED;
-        self.during != all && kernels_mask() & all == all
+    /// In the system call that is just over: lets no signal in any more, unless the thread has taken one. Returns whether it has, or may
+    /// have. The handler in front then has blocked all.
+    pub fn close(&self) -> bool {
+        let all = BLOCKED.load(Ordering::SeqCst);
+        if self.during & all == all {
+            return true;
+        }
+        let mask = self.during | all;
+        let mut before = 0u64;
+        // SAFETY: as for `set`.
+        unsafe {
+            let (new, old) = (&raw const mask, &raw mut before);
+            libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, new, old, SET_BYTES);
+        }
+        before & all == all
+    }
+
+    /// The system call that was just over is about to be made once more.
+    pub fn reopen(&self) {
+        set(self.during);
     }
 
     /// After it; `stack` is the stack pointer.
@@ -605,6 +632,7 @@ fn follow(signal: i32, action: Action, own: Option<&mut Actions>) {
     if !(1..=SIGNALS).contains(&signal) {
         return;
     }
+    let is_own = own.is_some();
     if let Some(own) = own {
         own[signal as usize] = Some(action);
     } else {
@@ -612,16 +640,38 @@ fn follow(signal: i32, action: Action, own: Option<&mut Actions>) {
         held::follow(signal, action.handler);
     }
     let Some(front) = lock(&IN_FRONT).get(signal as usize).copied().filter(|front| front.handler != 0) else { return };
-    match action.handler {
-        0 if bit(signal) & LEFT_TO_KERNEL == 0 => front.set(signal),
+    let set = match action.handler {
+        0 if bit(signal) & LEFT_TO_KERNEL == 0 => front,
         0 | 1 => {
             Action { handler: action.handler, flags: action.flags & libc::SA_NOCLDWAIT as u64, ..Action::default() }
-                .set(signal)
         }
         _ => {
             // What the kernel looks at itself.
             let kept = libc::SA_NOCLDSTOP as u64 | libc::SA_NOCLDWAIT as u64;
-            Action { flags: front.flags & !kept | action.flags & kept, ..front }.set(signal);
+            Action { flags: front.flags & !kept | action.flags & kept, ..front }
+        }
+    };
+    let bit = bit(signal);
+    if set.handler == front.handler {
+        if BLOCKED.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
+            follow_blocked();
+        }
+        set.under_mask(signal).set(signal);
+    } else {
+        set.set(signal);
+        // The parent of a child of `vfork` has its own.
+        if !is_own && BLOCKED.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
+            follow_blocked();
+        }
+    }
+}
+
+/// The handlers in front, by the kernel's mask of which DynamoRIO's run as well, block no more than [`BLOCKED`].
+fn follow_blocked() {
+    for signal in 1..=SIGNALS {
+        let in_front = |action: &Action| action.handler == bugnet_signal_in_front as *const () as u64;
+        if let Some(action) = Action::of(signal).filter(in_front) {
+            action.under_mask(signal).set(signal);
         }
     }
 }

@@ -217,6 +217,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         return 1;
     }
     if thread.syscall.retry.repeats() && syscall_pc.is_none() {
+        thread.mask.reopen();
         return 1;
     }
     let killed = thread.let_signals_in();
@@ -260,6 +261,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
             return 0;
         }
         // Masks are followed still; and the instrumentation is still there, and wants room for the shadow of new memory.
+        thread.syscall.retry.before(number, &args, regs.gpr[RSP]);
         thread.syscall.before = Some(regs);
         return substitute(thread, drcontext, number);
     }
@@ -312,7 +314,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         }
         process.code().before_fork();
     }
-    thread.syscall.retry.before(number, &args);
+    thread.syscall.retry.before(number, &args, regs.gpr[RSP]);
     thread.syscall.writable_code = writable_code::before(number, &args);
     thread.syscall.before = Some(regs);
     substitute(thread, drcontext, number)
@@ -486,6 +488,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     if unsafe { again(thread, drcontext) } {
         return;
     }
+    thread.syscall.retry.after();
     if let Some(exec) = thread.syscall.exec.take() {
         exec.failed(drcontext);
     }
@@ -593,17 +596,17 @@ pub fn killed_within(thread: &mut Thread) -> Option<(u64, RegisterFile)> {
 /// # Safety
 /// In the post-syscall event.
 unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
-    if !process::get().threaded() {
-        return false;
-    }
     let (Some(before), Some(machine)) = (&thread.syscall.before, context::current()) else { return false };
-    let (number, args) = (before.gpr[RAX].cast_signed(), ARGUMENTS.map(|reg| before.gpr[reg]));
     let result = context::register_file(&machine).gpr[RAX].cast_signed();
-    if result != -i64::from(libc::EINTR) || thread.mask.has_taken() {
+    if result != -i64::from(libc::EINTR) || thread.mask.close() {
         return false;
     }
-    // SAFETY: the caller's promise.
-    unsafe { thread.syscall.retry.again(drcontext, number, &args) }
+    // SAFETY: the caller's promise; signals are blocked.
+    let again = unsafe { thread.syscall.retry.again(drcontext, before.gpr[ARGUMENTS[0]]) };
+    if !again {
+        thread.mask.reopen();
+    }
+    again
 }
 
 /// Memory that a system call has made accessible.

@@ -20,6 +20,7 @@ use crate::leave::Leave;
 use crate::limits::Limits;
 use crate::made_ahead::MadeAhead;
 use crate::process::{self, Process};
+use crate::retry::Retry;
 use crate::shadow::Shadow;
 use crate::signals::{self, Mask, Sent};
 use crate::site::{Kind, Site};
@@ -155,6 +156,16 @@ pub fn is_in_own_call() -> bool {
     let thread = Slot::Thread.read() as *const Thread;
     // SAFETY: the thread's structure lives as long as the slot refers to it; this byte is read alone.
     !thread.is_null() && unsafe { !(&raw const (*thread).syscall.made).read() }
+}
+
+/// What the calling thread waits in, for a signal handler; null for a thread that is not the program's.
+pub fn retry() -> *mut Retry {
+    let thread = Slot::Thread.read() as *mut Thread;
+    if thread.is_null() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the thread's structure lives as long as the slot refers to it.
+    unsafe { &raw mut (*thread).syscall.retry }
 }
 
 /// The thread that DynamoRIO's context is of.

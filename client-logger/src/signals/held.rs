@@ -5,7 +5,8 @@
 //! SIGSEGV and SIGBUS DynamoRIO does not take from there either. If they kill, the thread dies of them by itself; those for which
 //! there is a handler are left to DynamoRIO where they arrive.
 
-use super::{Mask, SENT_FAULTS, TAKEN, bit, is_in_call, over, send_to_this_thread, this_thread};
+use super::frame::Frame;
+use super::{Mask, TAKEN, bit, is_in_call, over, send_to_this_thread, stopped, this_thread};
 use crate::thread;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -65,19 +66,20 @@ unsafe fn is_dynamorios(signal: i32, info: *const u8) -> bool {
 }
 
 /// A signal that looks like a fault, but was sent, has come. Unless it has interrupted a system call of the program's, it is held.
-/// Returns whether it is.
+/// Returns whether it is. That by which DynamoRIO stops the thread is not.
 ///
 /// # Safety
 /// In the signal's handler, with the kernel's pointers.
-pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *const u8) -> bool {
+pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *mut u8) -> bool {
     // SAFETY: the caller's promise.
     if unsafe { is_dynamorios(signal, info) } {
+        // SAFETY: as above.
+        unsafe { stopped::begin(context) };
         return false;
     }
     TAKEN.fetch_add(1, Ordering::Relaxed);
-    SENT_FAULTS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: as above.
-    let in_call = unsafe { is_in_call(context) };
+    let in_call = is_in_call(unsafe { Frame::new(context) });
     let not_taken = bit(signal) & NOT_TAKEN != 0;
     // What DynamoRIO does not take in a client's code it does not take in a client's system call either.
     if over() || in_call && !(not_taken && thread::is_in_own_call()) {

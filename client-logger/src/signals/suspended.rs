@@ -2,7 +2,8 @@
 //! also one that the program keeps blocked meanwhile: without a handler, with the mask of the wait left in place. Such a signal is
 //! sent again here, and the wait goes on in the kernel with the whole set, which keeps it pending.
 
-use super::{NEVER_BLOCKED, SI_TKILL, UNBLOCKABLE, bit, send_to_this_process, send_to_this_thread};
+use super::frame::{Frame, RDI};
+use super::{BLOCKED, NEVER_BLOCKED, SI_TKILL, UNBLOCKABLE, bit, send_to_this_process, send_to_this_thread};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a thread waits with. The kernel and DynamoRIO are given the address of the first field.
@@ -50,44 +51,48 @@ pub(super) fn forget() {
     SETS.iter().for_each(|set| set.taken.store(false, Ordering::SeqCst));
 }
 
-/// Where a signal's context has registers.
-const RDI: usize = 104;
-const RAX: usize = 144;
-const RIP: usize = 168;
+/// The set for which a thread waits, or has waited, with this one, which DynamoRIO has changed.
+fn of(given: u64) -> Option<&'static Set> {
+    SETS.get(given.wrapping_sub(SETS.as_ptr() as u64) as usize / size_of::<Set>())
+}
+
+/// A wait that has ended without a signal of the program's goes on. Whether it is one that is looked after here.
+pub fn repeat(frame: Frame) -> bool {
+    let Some(set) = of(frame.word(RDI)) else { return false };
+    // Nothing comes before the kernel waits with the set.
+    frame.set_mask(frame.mask() | BLOCKED.load(Ordering::SeqCst));
+    frame.set(RDI, set.whole.as_ptr() as u64);
+    frame.repeat_call(libc::SYS_rt_sigsuspend);
+    true
+}
+
+/// Sends a signal again, to whom it was for.
+///
+/// # Safety
+/// The kernel's description.
+unsafe fn send_again(signal: i32, info: *const i32) -> i64 {
+    const CODE: usize = 2;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match *info.add(CODE) {
+            SI_TKILL => send_to_this_thread(signal, info),
+            // Where it may be for the process, it is: another thread may want it.
+            _ => send_to_this_process(signal, info),
+        }
+    }
+}
 
 /// An asynchronous signal has come. If it has ended a wait that keeps it blocked, it is sent again, to whom it was for, and the thread goes
 /// on to wait. Returns whether that was done.
 ///
 /// # Safety
-/// In the signal's handler, with the kernel's pointers, and with all signals blocked behind it.
-pub(super) unsafe fn put_off(signal: i32, info: *const i32, context: *mut u8) -> bool {
-    const CODE: usize = 2;
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    // SAFETY: the caller's promise.
-    let register = |at: usize| unsafe { context.add(at).cast::<u64>() };
-    // SAFETY: as above.
-    let (rdi, rax, rip) = unsafe { (*register(RDI), *register(RAX), *register(RIP)) };
-    let offset = rdi.wrapping_sub(SETS.as_ptr() as u64);
-    let Some(set) = SETS.get(offset as usize / size_of::<Set>()) else { return false };
-    if rax.cast_signed() != -i64::from(libc::EINTR) || set.whole.load(Ordering::SeqCst) & bit(signal) == 0 {
+/// In the signal's handler, with the kernel's description, and with all signals blocked behind it.
+pub(super) unsafe fn put_off(signal: i32, info: *const i32, frame: Frame) -> bool {
+    let Some(set) = of(frame.word(RDI)) else { return false };
+    if !frame.is_behind_interrupted_call() || set.whole.load(Ordering::SeqCst) & bit(signal) == 0 {
         return false;
     }
-    // SAFETY: code of DynamoRIO's that has just made a system call; the description and the context are the caller's promise.
-    unsafe {
-        if ((rip - 2) as *const [u8; 2]).read_unaligned() != SYSCALL {
-            return false;
-        }
-        let sent = match *info.add(CODE) {
-            SI_TKILL => send_to_this_thread(signal, info),
-            // Where it may be for the process, it is: another thread may want it.
-            _ => send_to_this_process(signal, info),
-        };
-        if sent != 0 {
-            return false;
-        }
-        *register(RDI) = set.whole.as_ptr() as u64;
-        *register(RAX) = libc::SYS_rt_sigsuspend as u64;
-        *register(RIP) = rip - 2;
-    }
-    true
+    // SAFETY: the description is the caller's promise.
+    let sent = unsafe { send_again(signal, info) };
+    sent == 0 && repeat(frame)
 }
