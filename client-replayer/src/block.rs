@@ -115,7 +115,7 @@ pub unsafe extern "C" fn on_block(
     let Own { instrs, leave, opaque, end } = own_instructions(&block, engine, instrs);
     let count = instrs.len() - usize::from(opaque);
     let last = end - 1;
-    let span = engine.sites.add_block(start, last, count as u32, opaque);
+    let span = engine.sites.add_block(start, last, count as u32, opaque, &engine.code);
     let program = &instrs[..count];
     let behind = instrs.get(count).copied().or(leave);
     let markings = markings(&block, engine, program, behind);
@@ -291,7 +291,7 @@ fn flags_dead(block: &Block, engine: &mut Engine, instrs: &[Instr], span: SpanId
     if liveness::flags_before(instrs, live) != 0 || engine.keeps_flags(&pages) {
         return false;
     }
-    engine.sites.depends_on(span, &pages);
+    engine.sites.depends_on(span, &pages, &engine.code);
     true
 }
 

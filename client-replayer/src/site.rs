@@ -1,9 +1,10 @@
 //! The places from which blocks call the client, and what the client knows of the code around them.
 
+use crate::code::Code;
 use crate::counter::Borrowed;
 use crate::instruction::{Instruction, PlainAccess};
 use bugnet_dr::ir::MemoryParts;
-use bugnet_format::types::Addr;
+use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashMap;
 use std::ops::Range;
 
@@ -61,6 +62,23 @@ struct OnPage {
     tag: u64,
     /// The block's bytes there; where it is about other code, all of the page.
     bytes: Range<usize>,
+    /// The version of the page from which it was made; none if there was no code.
+    made_of: Option<CodeSeq>,
+}
+
+impl OnPage {
+    /// Whether the block would be another one with the code that is in force now.
+    fn is_stale(&self, page: u64, code: &Code) -> bool {
+        match (self.made_of, code.page_seq(page, code.seq())) {
+            // It is not executed before the picture has the page again; then, it is asked once more.
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(old), Some(new)) => {
+                let bytes = |seq| code.page(page, seq).map(|page| &page[self.bytes.clone()]);
+                old != new && bytes(old) != bytes(new)
+            }
+        }
+    }
 }
 
 /// Instructions that follow each other, up to the end of a block.
@@ -144,27 +162,32 @@ impl Sites {
     }
 
     /// The span that a plain block consists of, as it is built. `last` is the address of its last byte.
-    pub fn add_block(&mut self, tag: u64, last: u64, count: u32, opaque: bool) -> SpanId {
+    pub fn add_block(&mut self, tag: u64, last: u64, count: u32, opaque: bool, code: &Code) -> SpanId {
         let span = self.add_span(tag, count, opaque);
         self.built.insert(tag, Built::Plain(span));
         let (first, behind) = (Addr(tag).page().0, Addr(last).page().0);
         let (start, end) = ((tag - first) as usize, (last - behind) as usize + 1);
         if first == behind {
-            self.on_page.entry(first).or_default().push(OnPage { tag, bytes: start..end });
+            self.add_on_page(first, tag, start..end, code);
         } else {
-            self.on_page.entry(first).or_default().push(OnPage { tag, bytes: start..PAGE });
-            self.on_page.entry(behind).or_default().push(OnPage { tag, bytes: 0..end });
+            self.add_on_page(first, tag, start..PAGE, code);
+            self.add_on_page(behind, tag, 0..end, code);
         }
         span
     }
 
+    fn add_on_page(&mut self, page: u64, tag: u64, bytes: Range<usize>, code: &Code) {
+        let made_of = code.page_seq(page, code.seq());
+        self.on_page.entry(page).or_default().push(OnPage { tag, bytes, made_of });
+    }
+
     /// Takes note of pages on which there is code that says how the block of a span was built.
-    pub fn depends_on(&mut self, span: SpanId, pages: &[u64]) {
+    pub fn depends_on(&mut self, span: SpanId, pages: &[u64], code: &Code) {
         let tag = self.span(span).start;
         for page in pages {
-            let blocks = self.on_page.entry(*page).or_default();
-            if blocks.last().is_none_or(|last| last.tag != tag || last.bytes != (0..PAGE)) {
-                blocks.push(OnPage { tag, bytes: 0..PAGE });
+            let last = self.on_page.get(page).and_then(|blocks| blocks.last());
+            if last.is_none_or(|last| last.tag != tag || last.bytes != (0..PAGE)) {
+                self.add_on_page(*page, tag, 0..PAGE, code);
             }
         }
     }
@@ -174,10 +197,19 @@ impl Sites {
         self.built.is_empty()
     }
 
-    /// Takes those plain blocks off a page's list for whose bytes there `stale` says yes: their tags.
-    pub fn take_blocks(&mut self, page: u64, stale: impl Fn(Range<usize>) -> bool) -> Vec<u64> {
+    /// Takes those plain blocks off a page's list whose bytes there are among these: their tags.
+    pub fn take_blocks(&mut self, page: u64, bytes: Range<usize>) -> Vec<u64> {
+        self.take_if(page, |block| block.bytes.start < bytes.end && bytes.start < block.bytes.end)
+    }
+
+    /// The same for those that would be others with the code that is in force now.
+    pub fn take_stale(&mut self, page: u64, code: &Code) -> Vec<u64> {
+        self.take_if(page, |block| block.is_stale(page, code))
+    }
+
+    fn take_if(&mut self, page: u64, goes: impl Fn(&OnPage) -> bool) -> Vec<u64> {
         let Some(blocks) = self.on_page.get_mut(&page) else { return Vec::new() };
-        blocks.extract_if(.., |block| stale(block.bytes.clone())).map(|block| block.tag).collect()
+        blocks.extract_if(.., |block| goes(block)).map(|block| block.tag).collect()
     }
 
     /// Takes note of a watched instruction.
@@ -202,8 +234,9 @@ impl Sites {
         &self.accesses[id.0 as usize]
     }
 
-    /// Tags of all plain blocks.
-    pub fn plain_blocks(&self) -> Vec<u64> {
+    /// Takes all plain blocks off the lists of their pages: their tags.
+    pub fn take_all_blocks(&mut self) -> Vec<u64> {
+        self.on_page.clear();
         self.built.iter().filter(|(_, built)| matches!(built, Built::Plain(_))).map(|(tag, _)| *tag).collect()
     }
 

@@ -119,6 +119,11 @@ impl Process {
         self.intervals < MAX_INTERVALS
     }
 
+    /// Whether it is no copy of another one.
+    pub fn is_original(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Whether it will do where patches reach far enough, or where they do not.
     pub fn suits(&self, reach: bool) -> bool {
         reach || !matches!(self.merging, Merging::Patched { .. })

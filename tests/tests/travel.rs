@@ -9,6 +9,7 @@ use bugnet_replay::log::Log;
 use bugnet_replay::memory::Memory;
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Job, Workshop, binary, bugnet, printed, run, source_tree};
+use bugnet_tests::small::build_named;
 use bugnet_tests::threaded::programs;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -144,6 +145,21 @@ fn moves_through_threads_agree_with_a_straight_run() -> Result<()> {
             Ok(vec![binary.to_string_lossy().into_owned(), args.to_owned()])
         };
         with_log(&format!("travel-{name}"), command, &["--interval", "50k"], |tools, log| {
+            moves_agree(tools, log, SHORT)
+        })?;
+    }
+    Ok(())
+}
+
+/// What one epoch has left in the code cache is used in earlier and later ones, as far as it is the same code.
+#[test]
+fn moves_through_code_that_changes_agree_with_a_straight_run() -> Result<()> {
+    for name in ["mapped_anew", "libraries_in_turn"] {
+        let command = |workshop: &Workshop| {
+            let program = build_named(&format!("code/{name}.c"), &["-ldl"], &workshop.path)?;
+            Ok(vec![program.to_string_lossy().into_owned()])
+        };
+        with_log(&format!("travel-{name}"), command, &["--interval", "20k"], |tools, log| {
             moves_agree(tools, log, SHORT)
         })?;
     }

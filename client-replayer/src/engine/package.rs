@@ -37,7 +37,7 @@ impl Engine {
         let changes = |page: &u64| !new.insert(*page) || self.code.page(*page, first).is_some();
         self.changing = later.iter().copied().filter(changes).collect();
         // Those were built as if it did not change.
-        self.changing.clone().into_iter().for_each(|page| self.drop_blocks(page, |_| true));
+        self.changing.clone().into_iter().for_each(|page| self.drop_blocks(page, 0..Addr::PAGE as usize));
         for page in later {
             self.memory.anticipate_code(page).map_err(|e| e.to_string())?;
         }
@@ -142,31 +142,26 @@ impl Engine {
         }
         pages.sort_unstable();
         pages.dedup();
-        for page in pages {
-            let Self { code, sites, forgotten, .. } = self;
-            let changed = |bytes: Range<usize>| match (code.page(page, old), code.page(page, seq)) {
-                (Some(old), Some(new)) => old[bytes.clone()] != new[bytes],
-                _ => true,
-            };
-            forgotten.extend(sites.take_blocks(page, changed));
-        }
+        let Self { code, sites, forgotten, .. } = self;
+        pages.into_iter().for_each(|page| forgotten.extend(sites.take_stale(page, code)));
         self.instructions.clear();
     }
 
-    /// Makes DynamoRIO forget the blocks that have these bytes on a page.
-    fn drop_blocks(&mut self, page: u64, bytes: impl Fn(Range<usize>) -> bool) {
+    /// Makes DynamoRIO forget the blocks that have some of these bytes on a page.
+    fn drop_blocks(&mut self, page: u64, bytes: Range<usize>) {
         self.forgotten.extend(self.sites.take_blocks(page, bytes));
     }
 
     /// The same for blocks with the instruction at `pc`.
     pub(crate) fn drop_blocks_with(&mut self, pc: u64) {
         let page = Addr(pc).page().0;
-        self.drop_blocks(page, |bytes| bytes.contains(&((pc - page) as usize)));
+        let at = (pc - page) as usize;
+        self.drop_blocks(page, at..at + 1);
     }
 
     /// The same for all blocks.
     pub(crate) fn drop_all_blocks(&mut self) {
-        self.forgotten = self.sites.plain_blocks();
+        self.forgotten = self.sites.take_all_blocks();
     }
 
     /// Lets DynamoRIO know some of the blocks that it is to forget; whether these were the last ones. A flush of its code would take along

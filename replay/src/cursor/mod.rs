@@ -88,6 +88,8 @@ struct Open {
     threads: Vec<OrderedThread>,
     runs: Vec<Run>,
     tracked: Tracked,
+    /// The process of which all others are copies, as soon as one has taken its place, and the time in the epoch at which it is.
+    original: Option<(u64, Process)>,
     interrupter: Interrupter,
     snapshots: Snapshots,
     /// Where the process is: time in the epoch, the running thread by index, its instruction count and registers.
@@ -186,6 +188,7 @@ impl Open {
             runs: runs(&stretch.threads.threads, stretch.order()),
             threads: stretch.threads.threads,
             tracked,
+            original: None,
             interrupter,
             snapshots,
             time: 0,
@@ -222,15 +225,28 @@ impl Open {
         if here.is_some_and(|here| at <= here) {
             return Ok(());
         }
+        if let Some((there, original)) =
+            self.original.take_if(|(there, process)| (at..=time).contains(there) && suits(process))
+        {
+            return self.take_copy(there, original);
+        }
         let copy = snapshot.fork()?;
         self.take_copy(at, copy)
     }
 
     /// Goes on from a copy, which is at this time.
     fn take_copy(&mut self, time: u64, copy: Process) -> Result<()> {
-        self.tracked.process = copy;
+        let process = std::mem::replace(&mut self.tracked.process, copy);
+        self.keep_original(self.time, process);
         (self.time, self.over) = (time, false);
         self.interrupter.follow(&self.tracked.process)
+    }
+
+    /// Keeps a process that is not needed where it is, if it is the original one: it has translated most of the code.
+    fn keep_original(&mut self, time: u64, process: Process) {
+        if process.is_original() {
+            self.original = Some((time, process));
+        }
     }
 
     /// Goes to a time of the epoch, and leaves copies on the way.
@@ -266,6 +282,12 @@ impl Open {
     }
 
     fn set_conditions(&mut self, conditions: &Conditions) -> Result<()> {
+        let all_code_is_new = !conditions.ranges.is_empty() || conditions.leaving.is_some();
+        if all_code_is_new && self.tracked.process.is_original() {
+            let (copy, over) = (self.tracked.process.fork()?, self.over);
+            self.take_copy(self.time, copy)?;
+            self.over = over;
+        }
         self.tracked.process.watch_for(conditions)
     }
 
@@ -400,7 +422,10 @@ impl<'a> Cursor<'a> {
             let patches = self.patches_of(index)?;
             let opened =
                 Open::new(self.tools, self.log, self.pid, &self.outline, index, interrupter, (spare, patches))?;
-            let Open { tracked, patches, index, .. } = std::mem::replace(&mut self.open, opened);
+            let Open { mut tracked, original, patches, index, .. } = std::mem::replace(&mut self.open, opened);
+            if let Some((_, original)) = original {
+                tracked.process = original;
+            }
             self.known.keep(index, patches);
             self.open.far = self.known.far.unwrap_or(merging::FAR);
             self.open.grain = self.grain;

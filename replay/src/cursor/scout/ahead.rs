@@ -98,7 +98,10 @@ impl Run<'_> {
                 let there = open.change_places(from, copy)?;
                 match self.closer(open, piece, hits)? {
                     Outcome::Nothing(_) => open.return_to(there)?,
-                    decided => return Ok(decided),
+                    decided => {
+                        open.keep_original(there.time, there.process);
+                        return Ok(decided);
+                    }
                 }
             }
             if stop != Stop::Reached || open.hit.is_some() {

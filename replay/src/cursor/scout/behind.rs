@@ -139,8 +139,13 @@ impl Search {
         let newest = open.snapshots.before(until - 1, suits).map_or(start, |(at, _)| at);
         let from = start.max(newest.min(near));
         let Some((at, snapshot)) = open.snapshots.oldest(from..until, suits) else { return Err(Snapshots::lost()) };
-        let copy = snapshot.fork()?;
-        open.take_copy(at, copy)?;
+        // What is there already will do, unless its code is made for a watch.
+        let is_there =
+            open.time == at && suits(&open.tracked.process) && open.tracked.process.conditions.ranges.is_empty();
+        if !is_there {
+            let copy = snapshot.fork()?;
+            open.take_copy(at, copy)?;
+        }
         if at > start {
             self.pieces.push(Piece { from: start, until: at, copy: None, content: Content::Anything });
             return Ok(Some(at));
