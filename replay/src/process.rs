@@ -60,6 +60,8 @@ pub(crate) struct Process {
     pub merging: Merging,
     /// What it is watched for.
     pub conditions: Conditions,
+    /// To a copy that was asked for and not yet taken.
+    ahead: Option<UnixStream>,
 }
 
 impl Process {
@@ -102,6 +104,7 @@ impl Process {
             since,
             merging,
             conditions: Conditions::default(),
+            ahead: None,
         };
         match process.receive()? {
             Response::Ready => Ok(process),
@@ -146,25 +149,36 @@ impl Process {
 
     /// A copy of the process, which is where this one is.
     pub fn fork(&mut self) -> Result<Self> {
-        let (socket, theirs) = UnixStream::pair().map_err(ReplayError::system("connect to a replay process"))?;
-        socket.set_read_timeout(Some(PATIENCE)).map_err(ReplayError::system("connect to a replay process"))?;
-        let stderr = self.stderr.try_clone().map_err(ReplayError::system("connect to a replay process"))?;
-        self.send(&Request::Fork)?;
-        self.hand(theirs.as_fd())?;
-        drop(theirs);
+        self.fork_ahead()?;
+        let Some(socket) = self.ahead.take() else { return Err(self.makes_no_sense("a copy")) };
         match self.receive()? {
             Response::Forked => {}
             other => return Err(self.unexpected(&other)),
         }
+        let stderr = self.stderr.try_clone().map_err(ReplayError::system("connect to a replay process"))?;
         let (interval, limit, since) = (self.interval, self.limit, Instant::now());
         let Self { merging, intervals, .. } = *self;
         let (conditions, number) = (self.conditions.clone(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let (child, ahead) = (None, None);
         let mut copy =
-            Self { interval, number, intervals, child: None, socket, stderr, limit, since, merging, conditions };
+            Self { interval, number, intervals, child, socket, stderr, limit, since, merging, conditions, ahead };
         match copy.receive()? {
             Response::Ready => Ok(copy),
             other => Err(copy.unexpected(&other)),
         }
+    }
+
+    /// Lets it make the next copy while nobody waits for that. Up to then, nothing else is asked of it.
+    pub fn fork_ahead(&mut self) -> Result<()> {
+        if self.ahead.is_some() {
+            return Ok(());
+        }
+        let (socket, theirs) = UnixStream::pair().map_err(ReplayError::system("connect to a replay process"))?;
+        socket.set_read_timeout(Some(PATIENCE)).map_err(ReplayError::system("connect to a replay process"))?;
+        self.send(&Request::Fork)?;
+        self.hand(theirs.as_fd())?;
+        self.ahead = Some(socket);
+        Ok(())
     }
 
     /// Hands it a descriptor, for which the request before has asked.

@@ -175,8 +175,7 @@ impl Cursor<'_> {
     pub(super) fn run_backward(&mut self, conditions: &Conditions, limit: Option<u64>) -> Result<Stopped> {
         if let Some(limit) = limit.filter(|_| *conditions == Conditions::default()) {
             // A step: there is nothing to look for.
-            self.enter(self.outline.at(limit))?;
-            self.open.go_to(limit.saturating_sub(self.open.begin))?;
+            self.go_to_time(limit)?;
             return Ok(Stopped::There);
         }
         match self.search_back(conditions, limit.unwrap_or(0))?.0 {

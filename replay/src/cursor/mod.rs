@@ -262,6 +262,15 @@ impl Open {
         self.run(Target::Time(time), Hits::Ignore)
     }
 
+    /// Whoever has come to a time may go back a step next: what that begins with is a copy, which is made meanwhile.
+    fn expect_step_back(&mut self, time: u64) -> Result<()> {
+        let reach = self.patches.reach(Target::Time(time));
+        match time.checked_sub(1).and_then(|before| self.snapshots.before(before, |process| process.suits(reach))) {
+            Some((_, snapshot)) => snapshot.fork_ahead(),
+            None => Ok(()),
+        }
+    }
+
     /// Goes to where a condition was met: before a signal is delivered, although no time passes by that.
     fn go_before(&mut self, hit: Hit) -> Result<()> {
         let Event::Signal(_) = hit.what else { return self.go_to(hit.time).map(drop) };
@@ -450,7 +459,9 @@ impl<'a> Cursor<'a> {
     fn go_to_time(&mut self, time: u64) -> Result<Stopped> {
         let time = time.min(self.outline.end);
         self.enter(self.outline.at(time))?;
-        self.open.go_to(time - self.open.begin.min(time))?;
+        let time_there = time - self.open.begin.min(time);
+        self.open.go_to(time_there)?;
+        self.open.expect_step_back(time_there)?;
         Ok(if time == self.outline.end { Stopped::End } else { Stopped::There })
     }
 
