@@ -45,10 +45,10 @@ pub struct Access {
 
 impl Ran<'_> {
     /// Where the block writes to memory: first bytes, and how many.
+    #[inline]
     pub fn stores(&self) -> impl Iterator<Item = (u64, u64)> {
-        let plain = self.block.traced.accesses.iter().zip(self.addresses).filter(|(access, _)| access.writes);
-        let odd = self.odd.iter().filter(|odd| odd.writes).map(|odd| (odd.addr, odd.len));
-        plain.map(|(access, addr)| (*addr, access.bytes.into())).chain(odd)
+        let plain = self.block.stores.iter().map(|(access, bytes)| (self.addresses[usize::from(*access)], *bytes));
+        plain.chain(self.odd.iter().filter(|odd| odd.writes).map(|odd| (odd.addr, odd.len)))
     }
 
     /// What the block's instruction with this index accesses.
@@ -122,10 +122,14 @@ impl Stretch {
     /// # Panics
     /// There are not so many.
     #[must_use]
+    #[inline]
     pub fn at<'a>(&'a self, index: usize, blocks: &'a Blocks) -> Ran<'a> {
         let (run, start) = (self.runs[index], self.starts[index] as usize);
         let block = blocks.get(run.block);
-        let odd = &self.odd[self.odd.partition_point(|odd| odd.word < run.word)..];
+        let odd = match &*self.odd {
+            [] => &[],
+            odd => &odd[odd.partition_point(|odd| odd.word < run.word)..],
+        };
         Ran {
             block,
             position: Position(self.first + u64::from(run.word)),

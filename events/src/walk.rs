@@ -225,55 +225,39 @@ impl Walk<'_> {
         counts: Range<u64>,
         visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let mut at = counts.end;
+        let (mut at, tid) = (counts.end, thread.id.tid);
         while at > counts.start {
             let (number, position) = thread.place(at - 1);
-            let present = self.present(walked, number, position, at - 1 - position.0)?;
-            let Some((stretch, blocks)) = present.backward.stretch() else {
-                let what = format!("{} interval {number} has no instruction {position}", thread.id);
-                return Err(ReplayError::OutOfRange(what));
-            };
-            let Some(next) = present.left.checked_sub(1) else {
-                present.backward.retreat()?;
-                present.left = present.backward.stretch().map_or(0, |(stretch, _)| stretch.len());
-                continue;
-            };
-            let ran = stretch.at(next, blocks);
-            let start = present.before + ran.position.0;
-            let low = start.max(counts.start);
-            if low == start {
-                present.left = next;
-            }
-            if start >= at {
-                continue;
-            }
-            let instructions = (low - start) as usize..(at - start) as usize;
-            let tid = thread.id.tid;
-            let place = |count: u64| Place { tid, interval: number, position: Position(count - present.before) };
-            let skipped = ran.block.traced.skipped.then(|| present.happened.did.get(&ran.position.0)).flatten();
-            // Handlers that begin at one of the instructions come between it and those before.
-            let mut end = instructions.end;
-            let (first, last) = (ran.position.0 + instructions.start as u64, ran.position.0 + instructions.end as u64);
-            let delivered = &present.happened.delivered;
-            let from = delivered.partition_point(|(position, ..)| *position < first);
-            let until = delivered.partition_point(|(position, ..)| *position < last);
-            for (position, signal, frame) in delivered[from..until].iter().rev() {
-                let begin = (position - ran.position.0) as usize;
-                if begin < end && visit_part(&ran, begin..end, place(start + begin as u64), skipped, visit).is_break() {
-                    return Ok(ControlFlow::Break(()));
+            let Present { before, backward, left, happened, .. } =
+                self.present(walked, number, position, at - 1 - position.0)?;
+            let floor = counts.start.max(*before);
+            let place = |count: u64| Place { tid, interval: number, position: Position(count - *before) };
+            while at > floor {
+                let Some((stretch, blocks)) = backward.stretch() else {
+                    let what = format!("{} interval {number} has no instruction {position}", thread.id);
+                    return Err(ReplayError::OutOfRange(what));
+                };
+                while at > floor && *left > 0 {
+                    let ran = stretch.at(*left - 1, blocks);
+                    let start = *before + ran.position.0;
+                    let low = start.max(floor);
+                    if low == start {
+                        *left -= 1;
+                    }
+                    if start >= at {
+                        continue;
+                    }
+                    let instructions = (low - start) as usize..(at - start) as usize;
+                    if visit_block(&ran, instructions, start, &place, happened, visit).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    at = low;
                 }
-                end = begin;
-                let place = place(start + begin as u64);
-                if visit(Visit::Delivered { place, signal: *signal, frame: *frame }).is_break() {
-                    return Ok(ControlFlow::Break(()));
+                if at > floor {
+                    backward.retreat()?;
+                    *left = backward.stretch().map_or(0, |(stretch, _)| stretch.len());
                 }
             }
-            if instructions.start < end
-                && visit_part(&ran, instructions.start..end, place(low), skipped, visit).is_break()
-            {
-                return Ok(ControlFlow::Break(()));
-            }
-            at = low;
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -312,6 +296,38 @@ impl Walk<'_> {
         }
         walked.present.as_mut().ok_or_else(|| ReplayError::OutOfRange(format!("{} has no interval", walked.id)))
     }
+}
+
+/// Visits instructions of a block; handlers that begin at one of them come between it and those before.
+fn visit_block(
+    ran: &Ran<'_>,
+    instructions: Range<usize>,
+    start: u64,
+    place: &impl Fn(u64) -> Place,
+    happened: &Happened,
+    visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let skipped = ran.block.traced.skipped.then(|| happened.did.get(&ran.position.0)).flatten();
+    let mut end = instructions.end;
+    let delivered = &happened.delivered;
+    if !delivered.is_empty() {
+        let at = |index: usize| ran.position.0 + index as u64;
+        let from = delivered.partition_point(|(position, ..)| *position < at(instructions.start));
+        let until = delivered.partition_point(|(position, ..)| *position < at(instructions.end));
+        for (position, signal, frame) in delivered[from..until].iter().rev() {
+            let begin = (position - ran.position.0) as usize;
+            let place = place(start + begin as u64);
+            if begin < end {
+                visit_part(ran, begin..end, place, skipped, visit)?;
+            }
+            end = begin;
+            visit(Visit::Delivered { place, signal: *signal, frame: *frame })?;
+        }
+    }
+    if instructions.start < end {
+        visit_part(ran, instructions.start..end, place(start + instructions.start as u64), skipped, visit)?;
+    }
+    ControlFlow::Continue(())
 }
 
 fn visit_part(

@@ -6,7 +6,8 @@ use bugnet_format::types::Tid;
 use hashbrown::HashMap;
 use std::ops::Range;
 
-/// Counts of wanted granules whose numbers end alike, so that most addresses of which nothing is wanted are told by one look.
+/// Counts of wanted granules whose numbers end alike, so that most addresses of which nothing is wanted are told by one look. A bit for each
+/// fits into the processor's first cache.
 const FILTER: usize = 1 << 15;
 /// Bytes of a granule.
 const GRANULE: u64 = 8;
@@ -60,13 +61,17 @@ struct Granule {
 /// What is wanted at a moment.
 pub struct Live {
     threads: Vec<(Tid, Registers)>,
+    last: usize,
     granules: HashMap<u64, Granule>,
-    filter: Box<[u32; FILTER]>,
+    counts: Box<[u32; FILTER]>,
+    /// Those that are not zero.
+    bits: Box<[u64; FILTER / 64]>,
 }
 
 impl Default for Live {
     fn default() -> Self {
-        Self { threads: Vec::new(), granules: HashMap::new(), filter: Box::new([0; FILTER]) }
+        let (counts, bits) = (Box::new([0; FILTER]), Box::new([0; FILTER / 64]));
+        Self { threads: Vec::new(), last: 0, granules: HashMap::new(), counts, bits }
     }
 }
 
@@ -87,12 +92,18 @@ fn parts(addr: u64, len: u64) -> impl Iterator<Item = (u64, Range<usize>)> {
 
 impl Live {
     /// What is wanted of a thread's registers.
+    #[inline]
     pub fn registers(&mut self, tid: Tid) -> &mut Registers {
+        // Mostly the one that was asked for last.
+        if self.threads.get(self.last).is_some_and(|(known, _)| *known == tid) {
+            return &mut self.threads[self.last].1;
+        }
         let at = self.threads.iter().position(|(known, _)| *known == tid);
         let at = at.unwrap_or_else(|| {
             self.threads.push((tid, Registers::default()));
             self.threads.len() - 1
         });
+        self.last = at;
         &mut self.threads[at].1
     }
 
@@ -116,7 +127,7 @@ impl Live {
         if last - first >= FILTER as u64 {
             return !self.granules.is_empty();
         }
-        (first..=last).any(|granule| self.filter[slot(granule)] > 0)
+        (first..=last).any(|granule| self.bits[slot(granule) / 64] >> (slot(granule) % 64) & 1 != 0)
     }
 
     /// Each of these bytes that is wanted, with who wants it.
@@ -145,16 +156,20 @@ impl Live {
         found.wants[(addr % GRANULE) as usize] = None;
         if found.wants.iter().all(Option::is_none) {
             self.granules.remove(&granule);
-            self.filter[slot(granule)] -= 1;
+            self.counts[slot(granule)] -= 1;
+            if self.counts[slot(granule)] == 0 {
+                self.bits[slot(granule) / 64] &= !(1 << (slot(granule) % 64));
+            }
         }
     }
 
     /// Somebody wants these bytes, too.
     pub fn add(&mut self, addr: u64, len: u64, want: Want, sets: &mut Sets) {
         for (granule, bytes) in parts(addr, len) {
-            let filter = &mut self.filter[slot(granule)];
+            let (counts, bits) = (&mut self.counts, &mut self.bits);
             let found = self.granules.entry(granule).or_insert_with(|| {
-                *filter += 1;
+                counts[slot(granule)] += 1;
+                bits[slot(granule) / 64] |= 1 << (slot(granule) % 64);
                 Granule::default()
             });
             for wanted in &mut found.wants[bytes] {
