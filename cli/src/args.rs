@@ -5,7 +5,7 @@ mod debug;
 mod keep;
 mod questions;
 
-pub use analyses::{SliceArgs, StatsArgs};
+pub use analyses::{CompareArgs, DiffArgs, SliceArgs, StatsArgs, WindowArgs};
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
 pub use questions::{AtArgs, CodeArgs, CoreArgs, HitsArgs, LastWriteArgs, SyscallsArgs};
@@ -64,6 +64,8 @@ pub enum Command {
     Syscalls(SyscallsArgs),
     Slice(SliceArgs),
     Stats(StatsArgs),
+    Diff(DiffArgs),
+    Window(WindowArgs),
     Core(CoreArgs),
     Check(CheckArgs),
     Order(OrderArgs),

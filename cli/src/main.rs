@@ -6,6 +6,7 @@ mod check;
 mod code;
 mod core;
 mod debug;
+mod differences;
 mod dump;
 mod encrypted;
 mod ending;
@@ -67,6 +68,8 @@ fn main() -> ExitCode {
         Command::LastWrite(args) => last_write::last_write(args).map(done),
         Command::Slice(args) => slice::slice(args).map(done),
         Command::Stats(args) => stats::stats(args).map(done),
+        Command::Diff(args) => differences::diff(args).map(done),
+        Command::Window(args) => differences::window(args).map(done),
         Command::Syscalls(args) => syscalls::syscalls(args).map(done),
         Command::Core(args) => core::core(args).map(done),
         Command::Check(args) => check::check(args),

@@ -4,10 +4,9 @@ use crate::args::StatsArgs;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::processes::selected;
-use crate::terminal::output;
+use crate::terminal::{output, progress};
 use bugnet_analyses::stats::{Report, stats as count};
 use bugnet_replay::log::{Log, Selection};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::num::NonZeroUsize;
 
@@ -18,10 +17,7 @@ pub fn stats(args: &StatsArgs) -> Result<(), Failure> {
     let processes = selected(&log, &args.process)?;
     let selection = Selection { processes, tid: args.thread, intervals: args.intervals.clone() };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-    let template = "{bar:40} {pos} of {len} intervals, {eta} to go";
-    // Drawn on a terminal only.
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::new(0).with_style(style);
+    let bar = progress("intervals");
     let stats = count(&tools, &log, &selection, jobs, |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);

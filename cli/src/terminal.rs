@@ -3,12 +3,19 @@
 //! All that commands print goes through [`output`] or [`crate::failure::complain`], but for what a recorded program wrote,
 //! which `replay --output` gives back as it was.
 
+use indicatif::{ProgressBar, ProgressStyle};
 use std::borrow::Cow;
 use std::io::{BufWriter, Result, StdoutLock, Write, stdout};
 
 /// Standard output for text, or for JSON, in which other escapes stand for the same.
 pub fn output(json: bool) -> Plain<BufWriter<StdoutLock<'static>>> {
     Plain { to: BufWriter::new(stdout().lock()), json }
+}
+
+/// A bar that says how much of what is done; drawn on a terminal only.
+pub fn progress(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}} of {{len}} {what}, {{eta}} to go"));
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// Columns of the terminal to which standard output goes; none if it goes elsewhere. `$COLUMNS` has the last word.

@@ -268,7 +268,10 @@ pub enum Request {
     /// Write down what is executed from here on ([`crate::trace`]). A message of one byte follows, with which the descriptor of the memory
     /// for that comes, of [`crate::trace::BYTES`]: answered by [`Response::Ready`]. It goes for packages that follow, too. A run then stops with
     /// [`Stop::Reached`] where the memory is full, too, and each begins to fill it anew.
-    Trace,
+    Trace {
+        /// Whether the registers that are stored are written down, too.
+        operands: bool,
+    },
     /// What goes with what the last run has written down: answered by [`Response::Traced`].
     Traced {
         /// Without so many blocks, which are known already.

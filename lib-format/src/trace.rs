@@ -88,6 +88,20 @@ pub struct TracedAccess {
     pub disp: u64,
     /// Whose base is added.
     pub segment: Option<TracedSegment>,
+    /// The register whose value is stored, or with which memory is changed, before the instruction; none where it is not wanted, or no
+    /// single register tells.
+    pub operand: Option<Operand>,
+}
+
+/// The value of a register, or its lowest 8 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Operand {
+    /// A word.
+    pub place: WordPlace,
+    /// What is added to it.
+    pub more: u64,
+    /// How many bytes of the sum count.
+    pub bytes: u8,
 }
 
 /// Instructions that are executed one after the other.

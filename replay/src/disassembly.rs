@@ -19,6 +19,7 @@ pub struct Line {
 }
 
 /// A decoded instruction in Intel's syntax.
+#[must_use]
 pub fn text(instruction: &Instruction) -> String {
     let mut formatter = IntelFormatter::new();
     let options = formatter.options_mut();

@@ -86,6 +86,8 @@ pub struct Tracer {
     bases: Arc<[(Position, Bases)]>,
     /// Of the present stretch.
     runs: Vec<Run>,
+    /// Whether the registers that are stored are written down.
+    operands: bool,
 }
 
 impl Tracer {
@@ -94,7 +96,32 @@ impl Tracer {
     /// # Errors
     /// The process cannot be started, or the machine does not let it write.
     pub fn start(tools: &Tools, log: &Log, id: IntervalId, interval: &Interval, before: Option<Self>) -> Result<Self> {
-        let (last, traced) = match before {
+        Self::start_with(tools, log, id, interval, before, false)
+    }
+
+    /// The same, of which chunks tell what is stored, too ([`Chunk::operand`]).
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn with_operands(
+        tools: &Tools,
+        log: &Log,
+        id: IntervalId,
+        interval: &Interval,
+        before: Option<Self>,
+    ) -> Result<Self> {
+        Self::start_with(tools, log, id, interval, before, true)
+    }
+
+    fn start_with(
+        tools: &Tools,
+        log: &Log,
+        id: IntervalId,
+        interval: &Interval,
+        before: Option<Self>,
+        operands: bool,
+    ) -> Result<Self> {
+        let (last, traced) = match before.filter(|before| before.operands == operands) {
             Some(Self { session, buffer, blocks, counts, .. }) => (Some(session), Some((buffer, blocks, counts))),
             None => (None, None),
         };
@@ -102,12 +129,12 @@ impl Tracer {
         let mut session = Session::start_behind(last, tools, log, id, interval)?;
         let bases = bases(interval).into();
         if let Some((buffer, blocks, counts)) = traced.filter(|_| process == Some(session.number())) {
-            return Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new() });
+            return Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new(), operands });
         }
         let buffer = Buffer::new().map_err(ReplayError::system("make memory for a trace"))?;
-        session.process().trace(buffer.file.as_fd())?;
+        session.process().trace(buffer.file.as_fd(), operands)?;
         let (buffer, blocks, counts) = (Arc::new(buffer), Vec::new(), Vec::new());
-        Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new() })
+        Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new(), operands })
     }
 
     /// Where it is.
@@ -134,8 +161,8 @@ impl Tracer {
     /// The replay process is lost, or cannot be copied.
     pub fn fork(&mut self) -> Result<Self> {
         let (buffer, blocks, counts) = (self.buffer.clone(), self.blocks.clone(), self.counts.clone());
-        let bases = self.bases.clone();
-        Ok(Self { session: self.session.fork()?, buffer, blocks, counts, bases, runs: Vec::new() })
+        let (bases, operands) = (self.bases.clone(), self.operands);
+        Ok(Self { session: self.session.fork()?, buffer, blocks, counts, bases, runs: Vec::new(), operands })
     }
 
     /// Executes the next stretch, not beyond `until`; `None` where there is nothing more.
@@ -210,6 +237,7 @@ fn is_sound(block: &TracedBlock) -> bool {
             access.instruction < count
                 && access.base.is_none_or(place)
                 && access.index.is_none_or(|(index, scale)| place(index) && matches!(scale, 1 | 2 | 4 | 8))
+                && access.operand.is_none_or(|operand| place(operand.place) && (1..=8).contains(&operand.bytes))
         })
 }
 
@@ -259,6 +287,16 @@ impl Chunk<'_> {
         base.wrapping_add(index).wrapping_add(access.disp).wrapping_add(segment)
     }
 
+    /// What a register had that an access of a block stored, or with which it changed memory; none where no single register tells, or
+    /// nobody asked for it. Of vectors, the lowest 8 bytes.
+    #[must_use]
+    #[inline]
+    pub fn operand(&self, run: Run, access: &TracedAccess) -> Option<u64> {
+        let operand = access.operand?;
+        let value = self.value(run, operand.place).wrapping_add(operand.more);
+        Some(value & (u64::MAX >> (64 - 8 * u32::from(operand.bytes))))
+    }
+
     /// The base of a segment where an instruction is executed.
     fn base(&self, word: u32, segment: TracedSegment) -> u64 {
         let at = self.first.0 + u64::from(word);
@@ -273,8 +311,8 @@ impl Chunk<'_> {
 
 impl Process {
     /// Lets it write down what it executes.
-    fn trace(&mut self, memory: std::os::fd::BorrowedFd<'_>) -> Result<()> {
-        self.send(&Request::Trace)?;
+    fn trace(&mut self, memory: std::os::fd::BorrowedFd<'_>, operands: bool) -> Result<()> {
+        self.send(&Request::Trace { operands })?;
         self.hand(memory)?;
         match self.receive()? {
             Response::Ready => Ok(()),

@@ -18,7 +18,7 @@ use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::{Chunk, Tracer};
 use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run};
 use bugnet_tests::small::build_named;
-use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ struct Said {
     skipped: bool,
     /// Whether no sum of registers tells what it accesses.
     odd: bool,
+    /// The register that it stores, and its size.
+    operand: Option<(u64, u8)>,
 }
 
 fn note(chunk: &Chunk<'_>, blocks: &Blocks, window: &Range<u64>, said: &mut BTreeMap<u64, Said>) -> Result<()> {
@@ -51,11 +53,13 @@ fn note(chunk: &Chunk<'_>, blocks: &Blocks, window: &Range<u64>, said: &mut BTre
         let mut accesses = block.traced.accesses.iter().peekable();
         for (number, decoded) in block.instructions.iter().enumerate() {
             let word = run.word + number as u32;
-            let mut all = Vec::new();
+            let (mut all, mut operand) = (Vec::new(), None);
             while let Some(access) = accesses.next_if(|access| usize::from(access.instruction) == number) {
                 let (at, len) = (chunk.address(*run, access), u64::from(access.bytes));
                 all.extend(access.reads.then_some((at, len, false)));
                 all.extend(access.writes.then_some((at, len, true)));
+                let bytes = access.operand.map(|operand| operand.bytes);
+                operand = operand.or(chunk.operand(*run, access).zip(bytes));
             }
             let mut is_odd = false;
             while let Some(odd) = odd.next_if(|odd| odd.word == word) {
@@ -65,7 +69,8 @@ fn note(chunk: &Chunk<'_>, blocks: &Blocks, window: &Range<u64>, said: &mut BTre
             let at = chunk.first.0 + u64::from(word);
             if window.contains(&at) {
                 let (instruction, effects) = (decoded.instruction, decoded.effects.clone());
-                let new = Said { instruction, effects, accesses: all, skipped: block.traced.skipped, odd: is_odd };
+                let new =
+                    Said { instruction, effects, accesses: all, skipped: block.traced.skipped, odd: is_odd, operand };
                 ensure!(said.insert(at, new).is_none(), "instruction {at} is there twice");
             }
         }
@@ -117,9 +122,23 @@ fn computed(instruction: &Instruction, regs: &RegisterFile) -> Option<Vec<Access
     Some(all)
 }
 
-fn check_interval(tools: &Tools, log: &Log, id: IntervalId, window: &Range<u64>) -> Result<u64> {
+/// The register that an instruction stores, by its operands: the last one that is a register.
+fn stored(instruction: &Instruction, regs: &RegisterFile, bytes: u8) -> Option<u64> {
+    let last = (0..instruction.op_count()).rev().find(|number| instruction.op_kind(*number) == OpKind::Register)?;
+    let register = instruction.op_register(last);
+    let value = match register.is_gpr() {
+        true => regs.gpr[register.full_register().number()],
+        false if register.is_vector_register() => {
+            u64::from_le_bytes(regs.ymm[register.number()].first_chunk().copied()?)
+        }
+        false => return None,
+    };
+    Some(value & (u64::MAX >> (64 - 8 * u32::from(bytes))))
+}
+
+fn check_interval(tools: &Tools, log: &Log, id: IntervalId, window: &Range<u64>) -> Result<(u64, u64)> {
     let interval = log.interval(id)?;
-    let mut tracer = Tracer::start(tools, log, id, &interval, None)?;
+    let mut tracer = Tracer::with_operands(tools, log, id, &interval, None)?;
     let (mut blocks, mut said, mut next) = (Blocks::default(), BTreeMap::new(), 0);
     // In stretches of any length.
     let mut random = fastrand::Rng::with_seed(id.interval.0);
@@ -131,7 +150,7 @@ fn check_interval(tools: &Tools, log: &Log, id: IntervalId, window: &Range<u64>)
         blocks.learn(&chunk);
         note(&chunk, &blocks, window, &mut said)?;
     }
-    let mut steps = 0;
+    let (mut steps, mut operands) = (0, 0);
     let mut session = Session::start(tools, log, id, &interval)?;
     for at in window.clone().filter(|at| *at < next) {
         if session.position().0 < at {
@@ -140,6 +159,11 @@ fn check_interval(tools: &Tools, log: &Log, id: IntervalId, window: &Range<u64>)
         let before = session.regs().clone();
         let said = said.get(&at).with_context(|| format!("the stream lacks instruction {at}"))?;
         let text = || format!("instruction {at} at {:#x}, {:?}", said.instruction.ip(), said.instruction.code());
+        if let Some((value, bytes)) = said.operand {
+            let expected = stored(&said.instruction, &before, bytes);
+            ensure!(expected == Some(value), "{}: stores {value:#x}, not {expected:x?}", text());
+            operands += 1;
+        }
         let stop = session.run_to(Position(at + 1))?;
         let after = session.regs().clone();
         ensure!(before.rip == said.instruction.ip(), "{}: execution is at {:#x}", text(), before.rip);
@@ -160,7 +184,7 @@ fn check_interval(tools: &Tools, log: &Log, id: IntervalId, window: &Range<u64>)
         }
         steps += 1;
     }
-    Ok(steps)
+    Ok((steps, operands))
 }
 
 fn check(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
@@ -172,14 +196,16 @@ fn check(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
     let tools = Tools::locate_for(&binary()?, None)?;
     let mut random = fastrand::Rng::with_seed(11);
     let all = Selection::default().intervals_of(&log)?;
-    let mut steps = 0;
+    let (mut steps, mut operands) = (0, 0);
     for number in 0..WINDOWS {
         let id = all[random.usize(0..all.len())];
         // The first ones have what is rare: system calls, relocations, the processor's features.
         let start = if number % 3 == 0 { 0 } else { random.u64(0..300_000) };
-        steps += check_interval(&tools, &log, id, &(start..start + WINDOW))?;
+        let (more, stored) = check_interval(&tools, &log, id, &(start..start + WINDOW))?;
+        (steps, operands) = (steps + more, operands + stored);
     }
     ensure!(steps > 500, "only {steps} instructions were looked at");
+    ensure!(operands > 0, "nothing was stored");
     workshop.done()
 }
 

@@ -10,6 +10,7 @@ use bugnet_replay::written::Subject;
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// Count what was executed, loaded and stored, and list the functions and lines that executed most
 ///
@@ -109,4 +110,78 @@ pub struct SliceArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// What the commands that compare two runs have in common.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Open encrypted files with an identity of this file: a key of age, or a private key of ssh
+    #[arg(long, value_name = "FILE")]
+    pub identity: Vec<PathBuf>,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    /// Count this library as the program's own: its path, or its file name
+    #[arg(long, value_name = "FILE")]
+    pub own: Vec<String>,
+    /// Intervals to replay at the same time [default: the number of processors]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Say where a wrong run of a program parts from a right one, and what only one of them did
+///
+/// Both logs are of the same program, run with other input, at other times or with other luck. What counts is the way of each thread through
+/// the program's own code: its file, libraries that are not the system's, and code that was made while it ran. Where the runs part and come
+/// together again (in the same call, or in one around it), that is counted; where they do not, they part for good. Threads belong together that
+/// begin with the same function, in the order in which they were made.
+///
+/// Values are compared that this code stores from registers (of vectors, the lowest 8 bytes), in what both runs do. Pointers to the same place
+/// of a file, and all pointers into stacks, and into other memory, count as the same.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet diff good.log bad.log\n  \
+        bugnet diff good.log bad.log -p cc1 --top 30\n  \
+        bugnet diff good.log bad.log --own libsqlite3.so.0.8.6\n\n\
+        Positions are of GOOD or of BAD: bugnet at POSITION GOOD shows all that there is to see there,\n\
+        bugnet debug --at POSITION BAD goes there in gdb.\n\n\
+        Exit status:\n  \
+        0  done, whether they differ or not{READER_EXIT_STATUS}"))]
+pub struct DiffArgs {
+    /// The log of a run that went right
+    #[arg(value_name = "GOOD")]
+    pub good: PathBuf,
+    /// The log of one that went wrong
+    #[arg(value_name = "BAD")]
+    pub bad: PathBuf,
+    /// Show so many places at which the runs part, lines and functions
+    #[arg(long, value_name = "N", default_value = "8")]
+    pub top: usize,
+    #[command(flatten)]
+    pub compare: CompareArgs,
+}
+
+/// Say how long before its end a wrong run of a program parts from a right one
+///
+/// That is how much of it a log has to hold for the cause to be in it: the replay window. It begins with the first value that the program's own
+/// code stores and that is another one, or where control goes another way, whichever comes first. Beside it stands the window from the first
+/// 10,000 instructions on in which more than 30 stores differ. What is compared, `bugnet diff --help` says.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet window --good good.log --bad bad.log\n\n\
+        Exit status:\n  \
+        0  done, whether they differ or not{READER_EXIT_STATUS}"))]
+pub struct WindowArgs {
+    /// The log of a run that went right
+    #[arg(long, value_name = "LOG")]
+    pub good: PathBuf,
+    /// The log of one that went wrong
+    #[arg(long, value_name = "LOG")]
+    pub bad: PathBuf,
+    #[command(flatten)]
+    pub compare: CompareArgs,
 }

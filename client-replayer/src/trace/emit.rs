@@ -1,6 +1,6 @@
 //! Machine code that writes words down.
 
-use super::plan::Need;
+use super::plan::{Need, Reg};
 use crate::counter::{Borrowed, COUNTER};
 use crate::stub::Stub;
 use bugnet_dr::ir::{Block, Gpr, Instr};
@@ -57,8 +57,24 @@ fn put_tag(distance: i32, tag: u32) -> Vec<u8> {
     code
 }
 
+/// `movq fs:[count*8 + distance], vector register`
+fn vector_word(reg: u8, count: Gpr, distance: i32) -> Vec<u8> {
+    let rex = 0x40 | reg >> 3 << 2 | count.0 >> 3 << 1;
+    let mut code = vec![0x66, 0x64, rex, 0x0f, 0xd6, 4 | (reg & 7) << 3, 0xc5 | (count.0 & 7) << 3];
+    code.extend(distance.to_le_bytes());
+    code
+}
+
 /// `mov fs:[r11*8 + distance], register`, as the program has it. `lent`: whether R11 is the program's.
-fn put(stub: &Stub, distance: i32, reg: Gpr, lent: bool) -> Vec<u8> {
+fn put(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
+    let reg = match reg {
+        Reg::Whole(reg) => reg,
+        Reg::Vector(reg) if lent => {
+            let (save, count) = (stub.save_scratch(Gpr::RAX), stub.load_count_into(Gpr::RAX));
+            return [save, count, vector_word(reg, Gpr::RAX, distance), stub.restore_scratch(Gpr::RAX)].concat();
+        }
+        Reg::Vector(reg) => return vector_word(reg, COUNTER, distance),
+    };
     let scratch = if reg == Gpr::RAX { Gpr::RCX } else { Gpr::RAX };
     match (lent, reg == COUNTER) {
         (false, false) => word(0x89, true, reg, COUNTER, distance),
@@ -83,6 +99,9 @@ mod tests {
         assert_eq!(word(0x89, true, Gpr::RSP, COUNTER, 16), [0x64, 0x4a, 0x89, 0x24, 0xdd, 16, 0, 0, 0]);
         // mov fs:[rcx*8 - 8], r12
         assert_eq!(word(0x89, true, Gpr(12), Gpr::RCX, -8), [0x64, 0x4c, 0x89, 0x24, 0xcd, 0xf8, 0xff, 0xff, 0xff]);
+        // movq fs:[r11*8 + 16], xmm1; movq fs:[rax*8 - 8], xmm12
+        assert_eq!(vector_word(1, COUNTER, 16), [0x66, 0x64, 0x42, 0x0f, 0xd6, 0x0c, 0xdd, 16, 0, 0, 0]);
+        assert_eq!(vector_word(12, Gpr::RAX, -8), [0x66, 0x64, 0x44, 0x0f, 0xd6, 0x24, 0xc5, 0xf8, 0xff, 0xff, 0xff]);
         // mov dword ptr fs:[r11*8 + 8], 7
         assert_eq!(put_tag(8, 7), [0x64, 0x42, 0xc7, 0x04, 0xdd, 8, 0, 0, 0, 7, 0, 0, 0]);
     }

@@ -39,6 +39,8 @@ pub struct Tracing {
     skipped: HashMap<u64, u32>,
     odd: Vec<OddAccess>,
     accesses: Accesses,
+    /// Whether the registers that are stored are written down, too.
+    pub operands: bool,
 }
 
 impl Tracing {
@@ -46,7 +48,7 @@ impl Tracing {
     ///
     /// # Errors
     /// There is none, or there is no room for it.
-    fn new(control: &std::fs::File, begin: u64) -> Result<Self, String> {
+    fn new(control: &std::fs::File, begin: u64, operands: bool) -> Result<Self, String> {
         fork::receive_as(control, TRACE_FD).map_err(|e| format!("no memory came for a trace: {e}"))?;
         // SAFETY: received just now; a wrong one makes the call fail.
         let memory = unsafe { BorrowedFd::borrow_raw(TRACE_FD) };
@@ -55,7 +57,7 @@ impl Tracing {
         let mapped = unsafe { mmap(std::ptr::null_mut(), BYTES, prot, MapFlags::SHARED, memory, 0) };
         let buffer = mapped.map_err(|e| format!("there is no room for a trace: {e}"))? as u64;
         let (blocks, skipped, odd, accesses) = (Vec::new(), HashMap::new(), Vec::new(), Accesses::default());
-        Ok(Self { buffer, begin, blocks, skipped, odd, accesses })
+        Ok(Self { buffer, begin, blocks, skipped, odd, accesses, operands })
     }
 
     /// What stands in the first word of a new block.
@@ -87,9 +89,9 @@ impl Engine {
     ///
     /// # Errors
     /// It cannot be, which the other side is to know.
-    pub fn begin_tracing(&mut self) -> Result<(), String> {
+    pub fn begin_tracing(&mut self, operands: bool) -> Result<(), String> {
         let begin = self.time_at(self.position);
-        let tracing = Tracing::new(&self.control, begin)?;
+        let tracing = Tracing::new(&self.control, begin, operands)?;
         if !can_be_set() {
             return Err(
                 "this machine's processor or kernel keeps the FS base to itself, without which there is no trace"

@@ -7,9 +7,18 @@ use crate::instruction::PlainAccess;
 use crate::marking::{moves_stack, written};
 use crate::state;
 use bugnet_dr::access::{Access, Action, Place, classify};
-use bugnet_dr::ir::{Gpr, Instr, Segment};
+use bugnet_dr::ir::{Gpr, Instr, Segment, vector_from_id};
 use bugnet_dr::sys;
-use bugnet_format::trace::{LANES, TracedAccess, TracedSegment, WordPlace};
+use bugnet_format::trace::{LANES, Operand, TracedAccess, TracedSegment, WordPlace};
+
+/// A register that is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reg {
+    /// A general purpose register.
+    Whole(Gpr),
+    /// The lowest 8 bytes of a vector register.
+    Vector(u8),
+}
 
 /// A value of a register that is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +26,7 @@ pub struct Need {
     /// Index of the instruction before which the register has the value.
     pub before: usize,
     /// The register.
-    pub reg: Gpr,
+    pub reg: Reg,
     /// Where it is written.
     pub place: WordPlace,
 }
@@ -74,13 +83,13 @@ fn sum(access: &Access, how: (bool, bool)) -> Option<Sum> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Value {
     before: usize,
-    reg: Gpr,
+    reg: Reg,
     more: i64,
 }
 
 impl Value {
     fn new(before: usize, number: usize) -> Self {
-        Self { before, reg: Gpr(number as u8), more: 0 }
+        Self { before, reg: Reg::Whole(Gpr(number as u8)), more: 0 }
     }
 
     fn plus(self, more: i64) -> Self {
@@ -89,13 +98,15 @@ impl Value {
 }
 
 impl Plan {
-    /// For instructions that are executed one after the other.
-    pub fn of(instrs: &[Instr]) -> Self {
+    /// For instructions that are executed one after the other; with what they store, if `operands` are wanted.
+    pub fn of(instrs: &[Instr], operands: bool) -> Self {
         let mut plan = Self::default();
         let mut values: [Value; 16] = std::array::from_fn(|number| Value::new(0, number));
         for (index, instr) in instrs.iter().enumerate() {
             for sum in sums(&classify(*instr)).unwrap_or_default() {
-                plan.add(index, &sum, &values, instrs.len());
+                let stored =
+                    stored(*instr, index, &values).filter(|_| operands && sum.plain.writes && sum.plain.bytes > 0);
+                plan.add(index, &sum, stored, &values, instrs.len());
             }
             step(*instr, index, &mut values);
         }
@@ -103,7 +114,7 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, index: usize, sum: &Sum, values: &[Value; 16], count: usize) {
+    fn add(&mut self, index: usize, sum: &Sum, stored: Option<(Value, u32)>, values: &[Value; 16], count: usize) {
         let PlainAccess { base, index: other, scale, mut disp, bytes, reads, writes } = sum.plain;
         let mut place = |reg: Option<Gpr>, times: u64| {
             let value = values[usize::from(reg?.0 & 15)];
@@ -111,6 +122,11 @@ impl Plan {
             Some(self.place(value, count))
         };
         let (base, other) = (place(base, 1), place(other, scale));
+        // Of registers beyond those of addresses, as many as there are words for.
+        let operand = stored.and_then(|(value, size)| {
+            let place = self.place_if_room(value, count)?;
+            Some(Operand { place, more: value.more.cast_unsigned(), bytes: size.min(bytes as u32).min(8) as u8 })
+        });
         self.accesses.push(TracedAccess {
             instruction: index as u16,
             reads,
@@ -120,25 +136,43 @@ impl Plan {
             index: other.map(|place| (place, scale as u8)),
             disp,
             segment: sum.segment,
+            operand,
         });
     }
 
     /// Where a value is written, but for its constant.
     fn place(&mut self, value: Value, count: usize) -> WordPlace {
+        self.place_if_room(value, count).unwrap_or_else(|| {
+            // Each instruction has as many words as there are lanes, and none accesses two places, or stores, by more than three registers.
+            state::die("a block accesses more than it has words for");
+        })
+    }
+
+    fn place_if_room(&mut self, value: Value, count: usize) -> Option<WordPlace> {
         let Value { before, reg, .. } = value;
         if let Some(known) = self.needs.iter().find(|need| need.before == before && need.reg == reg) {
-            return known.place;
+            return Some(known.place);
         }
         // The first word has the block's number.
         let word = self.needs.len() + 1;
-        if word >= count * LANES {
-            // Each instruction has as many words as there are lanes, and none accesses two places by more than three registers.
-            state::die("a block accesses more than it has words for");
-        }
         let place = WordPlace { lane: (word / count) as u8, at: (word % count) as u16 };
-        self.needs.push(Need { before, reg, place });
-        place
+        (word < count * LANES).then(|| self.needs.push(Need { before, reg, place }))?;
+        Some(place)
     }
+}
+
+/// The register that an instruction stores, or with which it changes memory, as it is before, and its size in bytes.
+fn stored(instr: Instr, index: usize, values: &[Value; 16]) -> Option<(Value, u32)> {
+    // A call stores where it returns to, whatever it reads.
+    if matches!(instr.opcode(), sys::OP_call | sys::OP_call_ind) {
+        return None;
+    }
+    let source = instr.srcs().next().filter(|source| !source.is_high_byte())?.get_reg()?;
+    if let Some((reg, bytes)) = Gpr::from_id(source) {
+        return Some((values[usize::from(reg.0 & 15)], bytes));
+    }
+    let (number, bytes) = vector_from_id(source).filter(|(number, _)| *number < 16)?;
+    Some((Value { before: index, reg: Reg::Vector(number as u8), more: 0 }, bytes))
 }
 
 /// What registers have behind an instruction.

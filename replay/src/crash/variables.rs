@@ -43,6 +43,9 @@ pub struct Variable {
     pub value: String,
     /// Where it is, if it is in memory.
     pub address: Option<u64>,
+    /// Bytes, as far as its type says.
+    #[serde(skip)]
+    pub size: Option<u64>,
 }
 
 /// Memory of the process as it is known at a position, with names for addresses.
@@ -109,7 +112,7 @@ pub fn scopes_at(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, f
 }
 
 impl From<Found> for Variable {
-    fn from(Found { name, type_name, value, address, .. }: Found) -> Self {
-        Self { name, type_name, value, address }
+    fn from(Found { name, type_name, value, address, size, .. }: Found) -> Self {
+        Self { name, type_name, value, address, size }
     }
 }

@@ -70,7 +70,8 @@ pub fn module_files(log: &Source, module: &Module) -> Option<ModuleFiles> {
 }
 
 /// The same without what holds debug information.
-pub(super) fn main_file(log: &Source, module: &Module) -> Option<Vec<u8>> {
+#[must_use]
+pub fn main_file(log: &Source, module: &Module) -> Option<Vec<u8>> {
     let matching = |bytes: &Vec<u8>| build_id(bytes) == module.build_id;
     // A copy of a file without build id was made by the recorder when it recorded; a file of this machine
     // without one might be anything.

@@ -9,7 +9,7 @@ mod read_only;
 mod shared;
 mod sources;
 
-pub use files::{ModuleFiles, module_files, module_head};
+pub use files::{ModuleFiles, main_file, module_files, module_head};
 pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
 pub(crate) use read_only::ReadOnly;
 pub use sources::{MAX_SOURCE, SourcePath, source_files};
@@ -190,7 +190,7 @@ impl Symbolizer {
         SourcePath::new(path)?.read(&self.log)
     }
 
-    /// The function or variable that holds an address.
+    /// The function or variable that holds an address, and how far behind its start that lies.
     pub fn name_at(&mut self, addr: Addr) -> Option<(String, u64)> {
         let (file, address) = self.file_at(addr)?;
         file.function(address).or_else(|| file.variable(address))

@@ -1,0 +1,60 @@
+//! `bugnet diff` and `bugnet window`: a right and a wrong run of a program, side by side.
+
+use crate::args::{CompareArgs, DiffArgs, LogArg, WindowArgs};
+use crate::at::process;
+use crate::failure::Failure;
+use crate::find_log::{find_log, tools};
+use crate::terminal::{output, progress};
+use bugnet_analyses::diff::{Report, diff as compare};
+use bugnet_analyses::runs::both::Both;
+use bugnet_analyses::window::window as find;
+use bugnet_replay::Result as Replayed;
+use bugnet_replay::log::Log;
+use serde::Serialize;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+/// Says where the runs part.
+pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
+    let show = |found: &_| Report { diff: found, top: args.top }.to_string();
+    told(&args.good, &args.bad, &args.compare, |both| compare(both, args.top), show)
+}
+
+/// Says how long before the end they do.
+pub fn window(args: &WindowArgs) -> Result<(), Failure> {
+    told(&args.good, &args.bad, &args.compare, find, ToString::to_string)
+}
+
+/// Replays both, and prints what is found out about them.
+fn told<T: Serialize>(
+    good: &Path,
+    bad: &Path,
+    args: &CompareArgs,
+    find: impl FnOnce(&mut Both<'_>) -> Replayed<T>,
+    show: impl FnOnce(&T) -> String,
+) -> Result<(), Failure> {
+    let open = |path: &Path| -> Result<Log, Failure> {
+        let arg = LogArg { log: Some(path.to_owned()), identity: args.identity.clone() };
+        Ok(Log::open_source(find_log(&arg)?)?)
+    };
+    let (good, bad) = (open(good)?, open(bad)?);
+    let tools = tools(&args.time)?;
+    let process = process(&bad, &args.process)?;
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let bar = progress("intervals");
+    let both = Both::replay(&tools, [&good, &bad], process, &args.own, jobs, |done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let found = find(&mut both?)?;
+    let mut out = output(args.json);
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &found).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", show(&found))?;
+    }
+    Ok(out.flush()?)
+}
