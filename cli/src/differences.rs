@@ -1,14 +1,18 @@
 //! `bugnet diff` and `bugnet window`: a right and a wrong run of a program, side by side.
 
-use crate::args::{CompareArgs, DiffArgs, LogArg, WindowArgs};
+use crate::args::{CompareArgs, DiffArgs, LogArg, ProcessArg, WindowArgs};
 use crate::at::process;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
+use crate::next::quoted;
 use crate::terminal::{output, progress};
-use bugnet_analyses::diff::{Report, diff as compare};
+use bugnet_analyses::diff::{Diff, Report, Threads, Way, diff as compare};
 use bugnet_analyses::runs::both::Both;
+use bugnet_analyses::runs::side::Ran;
 use bugnet_analyses::window::window as find;
+use bugnet_format::types::ProcessId;
 use bugnet_replay::Result as Replayed;
+use bugnet_replay::crash::crashes;
 use bugnet_replay::log::Log;
 use serde::Serialize;
 use std::io::Write;
@@ -17,13 +21,33 @@ use std::path::Path;
 
 /// Says where the runs part.
 pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
-    let show = |found: &_| Report { diff: found, top: args.top }.to_string();
+    let show = |found: &Diff| Report { diff: found, top: args.top }.to_string() + &next(found);
     told(&args.good, &args.bad, &args.compare, |both| compare(both, args.top), show)
+}
+
+/// Commands that look around where the runs first part, ready to paste.
+fn next(found: &Diff) -> String {
+    let Some(first) = found.threads.iter().find_map(Threads::first) else { return String::new() };
+    let sides = [("GOOD", &found.good, &first.good), ("BAD", &found.bad, &first.bad)];
+    let line = |(name, run, way): (&str, &Ran, &Way)| {
+        let (position, pid, log) = (&way.moment.position, run.pid, quoted(&run.log));
+        format!("  bugnet debug --at {position} -p {pid} {log}    gdb, where {name} parts first\n")
+    };
+    format!("\nNext:\n{}", sides.map(line).concat())
 }
 
 /// Says how long before the end they do.
 pub fn window(args: &WindowArgs) -> Result<(), Failure> {
     told(&args.good, &args.bad, &args.compare, find, ToString::to_string)
+}
+
+/// The process that is meant: without a choice, the one that crashed, or else the program that was recorded, not one that it started.
+fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
+    let first = log.last_of_first_process()?;
+    match first.filter(|_| arg.process.is_none() && crashes(log).is_ok_and(|crashed| crashed.is_empty())) {
+        Some(first) => Ok(first),
+        None => process(log, arg),
+    }
 }
 
 /// Replays both, and prints what is found out about them.
@@ -40,7 +64,7 @@ fn told<T: Serialize>(
     };
     let (good, bad) = (open(good)?, open(bad)?);
     let tools = tools(&args.time)?;
-    let process = process(&bad, &args.process)?;
+    let process = meant(&bad, &args.process)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let bar = progress("intervals");
     let both = Both::replay(&tools, [&good, &bad], process, &args.own, jobs, |done, of| {

@@ -43,7 +43,7 @@ pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

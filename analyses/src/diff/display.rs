@@ -92,6 +92,15 @@ fn at(parted: &Parted) -> String {
     }
 }
 
+/// The lines in which the runs go on, where that says something.
+fn lines_after(parted: &Parted) -> String {
+    let line = |to: &Option<Spot>| to.as_ref().filter(|to| to.file == parted.spot.file).and_then(|to| to.line);
+    match (line(&parted.good.to), line(&parted.bad.to)) {
+        (Some(good), Some(bad)) if good != bad => format!(", to line {good} in GOOD and {bad} in BAD"),
+        _ => String::new(),
+    }
+}
+
 fn to(spot: Option<&Spot>, ends: &str) -> String {
     spot.map_or_else(|| ends.to_owned(), ToString::to_string)
 }
@@ -221,11 +230,14 @@ fn threads(f: &mut Formatter<'_>, pair: &Threads, ends: [&str; 2], top: usize) -
         for one in pair.parted.iter().take(top) {
             let times = if one.times == 1 { String::new() } else { format!(", {} times", HumanCount(one.times)) };
             let position = &one.bad.moment.position;
-            writeln!(f, "  {}{times}, first at {position} of BAD", at(one))?;
+            writeln!(f, "  {}{times}{}, first at {position} of BAD", at(one), lines_after(one))?;
         }
-        let more = pair.places.saturating_sub(pair.parted.len());
+        let more = pair.places.saturating_sub(pair.parted.len() + pair.systems);
         if more > 0 {
             writeln!(f, "  and {more} more (--top)")?;
+        }
+        if pair.systems > 0 {
+            writeln!(f, "  and {} more, in functions of the system's sources, such as templates", pair.systems)?;
         }
     }
     Ok(())

@@ -28,7 +28,7 @@ pub struct OnlyOne {
     pub functions: Vec<Only>,
     /// Lines of the program's own code; where no line is known, stretches of instructions. Without those of such functions.
     pub lines: Vec<Only>,
-    /// Functions of libraries.
+    /// Functions of libraries, and those of the system's sources that the compiler has made of templates.
     pub library_functions: Vec<Only>,
 }
 
@@ -50,7 +50,7 @@ fn lines(side: &mut Side<'_>, ran: &BTreeMap<u64, When>) -> Lines {
     let mut all = Lines::default();
     for (&at, &when) in ran {
         let spot = Spot::of(&mut side.symbols, at);
-        let is_own = side.recorded.objects.is_own(at);
+        let is_own = side.recorded.objects.is_own(at) && !spot.is_systems();
         if spot.function.is_some() {
             let first = all.functions.entry(function(&spot)).or_insert((when, is_own));
             first.0 = first.0.min(when);

@@ -12,7 +12,7 @@ pub use kernel::Returned;
 pub use lines::{Only, OnlyOne};
 pub use parting::{At, Parted, Way};
 
-use crate::path::align::Alignment;
+use crate::path::align::{self, Alignment};
 use crate::runs::both::{BAD, Both, GOOD};
 use crate::runs::side::Ran;
 use crate::runs::values::{Differing, Found, differing};
@@ -53,8 +53,11 @@ pub struct Threads {
     pub times: u64,
     /// At how many places.
     pub places: usize,
-    /// The first of these, in their order.
+    /// The first of these, in their order. Those in functions of the system's sources, as the compiler makes of templates, are left out where
+    /// there are others.
     pub parted: Vec<Parted>,
+    /// How many such places were left out.
+    pub systems: usize,
     /// Where they part for good; none if they end at the same place.
     pub last: Option<Parted>,
     /// Stores of the program's own code that first store other values, before they part for good.
@@ -97,8 +100,11 @@ pub fn diff(both: &mut Both<'_>, top: usize) -> Result<Diff> {
 }
 
 fn pair_of(both: &mut Both<'_>, pair: [Tid; 2], alignment: &Alignment, top: usize) -> Result<Threads> {
+    let (of_system, own): (Vec<align::Parted>, Vec<align::Parted>) =
+        alignment.parted.iter().partition(|one| both.is_systems(&one.first));
+    let (shown, systems) = if own.is_empty() { (of_system, 0) } else { (own, of_system.len()) };
     let mut parted = Vec::new();
-    for one in alignment.parted.iter().take(top) {
+    for one in shown.iter().take(top) {
         parted.push(both.tell(pair, &one.first, one.times)?);
     }
     let last = match &alignment.last {
@@ -118,6 +124,7 @@ fn pair_of(both: &mut Both<'_>, pair: [Tid; 2], alignment: &Alignment, top: usiz
         times: alignment.times(),
         places: alignment.parted.len(),
         parted,
+        systems,
         last,
         values,
         values_gave_up: gave_up,

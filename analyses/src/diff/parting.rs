@@ -85,6 +85,14 @@ impl Both<'_> {
         Ok(Spot::of(&mut run.symbols, at))
     }
 
+    /// Whether threads part in a function of the system's sources, as the compiler makes of templates.
+    pub fn is_systems(&mut self, parting: &Parting) -> bool {
+        let Some([_, last]) = parting.last else { return false };
+        let side = &mut self.sides[BAD];
+        let address = side.recorded.objects.address(&self.codes.all()[last.code as usize]);
+        address.is_some_and(|at| Spot::of(&mut side.symbols, at).is_systems())
+    }
+
     /// Tells of a parting of two threads, which part there so often.
     ///
     /// # Errors

@@ -83,6 +83,14 @@ impl Objects {
         self.at(addr).map_or_else(was_mapped, |object| object.is_own) && !self.is_stub(addr)
     }
 
+    /// Where code lies in this process; `None` where it is of no file.
+    #[must_use]
+    pub fn address(&self, code: &Code) -> Option<u64> {
+        let Code::Mapped(name, offset) = code else { return None };
+        let object = self.files.iter().rfind(|object| object.name == *name)?;
+        Some(object.module.base + offset)
+    }
+
     /// Whether here is nothing but what leads to functions of other files, which the loader may have looked for already or not: a procedure
     /// linkage table.
     #[must_use]

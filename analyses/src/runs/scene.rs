@@ -6,13 +6,18 @@ use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::backtrace::Frame;
 use bugnet_replay::crash::{Variable, is_system, moment};
-use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::symbols::{SourceFrame, Symbolizer};
 use serde::Serialize;
+
+/// Where systems and compilers keep sources that are not the user's: of templates and inlined functions.
+const SYSTEM_SOURCES: [&str; 5] = ["/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/src/", "/rustc/"];
+/// Longest name of a function that is shown whole.
+const LONGEST: usize = 60;
 
 /// A place in the code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Spot {
-    /// The function, as far as it is known.
+    /// The function, as far as it is known. Where another one is inlined that comes from the system's sources, the one around that.
     pub function: Option<String>,
     /// Bytes behind the function's start, where no line is known.
     pub offset: Option<u64>,
@@ -24,11 +29,16 @@ pub struct Spot {
     pub object: Option<String>,
 }
 
+fn is_system_source(file: &str) -> bool {
+    SYSTEM_SOURCES.iter().any(|folder| file.starts_with(folder))
+}
+
 impl Spot {
     /// What is at an address.
     pub fn of(symbols: &mut Symbolizer, at: u64) -> Self {
         let place = symbols.lookup(Addr(at));
-        let source = place.source.first().cloned();
+        let is_users = |source: &&SourceFrame| source.file.as_ref().is_some_and(|file| !is_system_source(file));
+        let source = place.source.iter().find(is_users).or(place.source.first()).cloned();
         let (file, line) = source.as_ref().map_or((None, None), |source| (source.file.clone(), source.line));
         let symbol = place.symbol;
         let offset = match (&symbol, &place.module) {
@@ -39,12 +49,44 @@ impl Spot {
         let function = source.and_then(|source| source.function).or(symbol.map(|symbol| symbol.name));
         Self { function, offset, file, line, object: place.module.map(|module| module.path) }
     }
+
+    /// Whether it is of the system's sources, as the functions are that a compiler makes of templates.
+    #[must_use]
+    pub fn is_systems(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| is_system_source(file))
+    }
+}
+
+/// A function's name without what stands in its brackets, if it is long.
+fn short(name: &str) -> String {
+    let mut name = name.to_owned();
+    for (open, close) in [('<', '>'), ('(', ')')] {
+        if name.len() <= LONGEST {
+            break;
+        }
+        let (mut text, mut depth) = (String::new(), 0_usize);
+        let mut before = ' ';
+        for letter in name.chars() {
+            // Of operators, `->` closes nothing.
+            if letter == close && before != '-' && depth > 0 {
+                depth -= 1;
+                text.push_str(if depth == 0 { "..." } else { "" });
+            }
+            if depth == 0 {
+                text.push(letter);
+            }
+            depth += usize::from(letter == open);
+            before = letter;
+        }
+        name = text;
+    }
+    name
 }
 
 impl std::fmt::Display for Spot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let object = self.object.as_ref().and_then(|path| path.rsplit('/').next()).unwrap_or("code made while it ran");
-        write!(f, "{}", self.function.as_deref().unwrap_or(object))?;
+        write!(f, "{}", self.function.as_deref().map_or_else(|| object.to_owned(), short))?;
         match (&self.file, self.line, self.offset) {
             (Some(file), Some(line), _) => write!(f, " at {file}:{line}"),
             (.., Some(offset)) if self.function.is_some() => write!(f, "+{offset:#x} ({object})"),
@@ -59,7 +101,7 @@ impl std::fmt::Display for Spot {
 pub struct Scene {
     /// The function that called the one in which it is, with the line; none of the system's.
     pub caller: Option<String>,
-    /// Arguments and variables of the function, with those of inlined ones first; with each, whose it is.
+    /// Arguments and variables of the function that the [`Spot`] has; with each, whose it is.
     pub variables: Vec<(Option<String>, Variable)>,
     /// The text of the line.
     pub text: Option<String>,
@@ -79,12 +121,18 @@ impl Scene {
             let all = scope.arguments.into_iter().chain(scope.locals);
             all.map(move |variable| (function.clone(), variable)).collect::<Vec<_>>()
         };
-        let text = moment.own.filter(|own| own.frame == 0).and(moment.source).and_then(|source| {
-            source.text.get(source.line.checked_sub(source.first)?).map(|line| line.trim().to_owned())
-        });
+        let at = side.cursor.regs().rip;
+        let spot = Spot::of(&mut side.symbols, at);
+        let line = spot.file.as_ref().zip(spot.line).and_then(|(file, line)| side.symbols.source_line(file, line));
+        let text = line.map(|line| line.trim().to_owned());
         let is_own = |frame: &Frame| frame.place.module.as_ref().is_none_or(|module| !is_system(&module.path));
         let caller = frames.next().filter(is_own).and_then(|frame| frame.place.brief());
-        Ok(Self { caller, variables: scopes.into_iter().flat_map(own).collect(), text })
+        let mut variables: Vec<_> = scopes.into_iter().flat_map(own).collect();
+        // Those of what is inlined there from the system's sources say little.
+        if variables.iter().any(|(function, _)| *function == spot.function) {
+            variables.retain(|(function, _)| *function == spot.function);
+        }
+        Ok(Self { caller, variables, text })
     }
 
     /// The variable in memory that holds an address, as far as it is one of those in scope.
@@ -130,7 +178,7 @@ pub fn differing(scenes: &[Scene; 2]) -> Vec<Differing> {
         let is_same = |other: &&(Option<String>, Variable)| {
             (&other.0, &other.1.name, &other.1.type_name) == (function, &good.name, &good.type_name)
         };
-        let Some(at) = others.iter().position(|other| is_same(other)) else { continue };
+        let Some(at) = others.iter().position(is_same) else { continue };
         let (_, bad) = others.remove(at);
         if without_addresses(&good.value) != without_addresses(&bad.value) {
             let (name, good, bad) = (good.name.clone(), good.value.clone(), bad.value.clone());
@@ -176,6 +224,15 @@ mod tests {
         assert!(same("{139809146681024, 7}", "{140737344059072, 7}"));
         assert!(!same("12", "13"));
         assert!(!same("x 12 0xffff", "x 12 0xfffe"));
+    }
+
+    #[test]
+    fn long_names_are_shortened() {
+        assert_eq!(short("f(int)"), "f(int)");
+        let long = "std::map<std::string, std::vector<int> >::insert(std::pair<const int, long>) const";
+        assert_eq!(short(long), "std::map<...>::insert(std::pair<...>) const");
+        let longer = format!("list::add({})", "int, ".repeat(20));
+        assert_eq!(short(&longer), "list::add(...)");
     }
 
     #[test]

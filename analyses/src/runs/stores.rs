@@ -111,7 +111,7 @@ struct Incoming {
 
 impl Incoming {
     /// Passes over those before a step, and says which one is next.
-    fn from_step(&mut self, step: u64) -> Result<Option<Store>> {
+    fn at_or_behind(&mut self, step: u64) -> Result<Option<Store>> {
         while self.next.is_none_or(|store| store.step < step) {
             self.next = self.batch.next();
             if self.next.is_none() {
@@ -184,14 +184,14 @@ fn side_by_side(
     each: &mut dyn FnMut(Seen) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     let mut runs = together.iter().peekable();
-    while let Some(b) = bad.from_step(0)? {
+    while let Some(b) = bad.at_or_behind(0)? {
         while runs.next_if(|run| run.from[BAD] + run.steps <= b.step).is_some() {}
         let there = runs.peek().filter(|run| run.from[BAD] <= b.step);
         let step = there.map(|run| run.from[GOOD] + (b.step - run.from[BAD]));
         let mut seen = Seen::Bad(b);
         if let Some(step) = step {
             // A signal's handler may have come between, in either run.
-            while let Some(g) = good.from_step(step)?.filter(|g| g.step == step) {
+            while let Some(g) = good.at_or_behind(step)?.filter(|g| g.step == step) {
                 good.take();
                 if g.instruction == b.instruction {
                     seen = Seen::Both([g, b]);

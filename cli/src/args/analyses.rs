@@ -140,6 +140,9 @@ pub struct CompareArgs {
 /// together again (in the same call, or in one around it), that is counted; where they do not, they part for good. Threads belong together that
 /// begin with the same function, in the order in which they were made.
 ///
+/// Of several processes of BAD, the one is meant that crashed, or else the program that was recorded, not one that it started; of GOOD, the one
+/// that ran the same program.
+///
 /// Values are compared that this code stores from registers (of vectors, the lowest 8 bytes), in what both runs do. Pointers to the same place
 /// of a file, and all pointers into stacks, and into other memory, count as the same.
 #[derive(Debug, Args)]

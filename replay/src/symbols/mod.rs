@@ -17,6 +17,7 @@ pub use sources::{MAX_SOURCE, SourcePath, source_files};
 use crate::crash::is_system;
 use crate::error::Result;
 use crate::log::Log;
+use bugnet_debuginfo::companions::read_regular;
 use bugnet_debuginfo::image::{Image, SourceLine};
 use bugnet_format::folder::Module;
 use bugnet_format::source::Source;
@@ -24,6 +25,7 @@ use bugnet_format::types::{Addr, ProcessId};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::path::Path;
 use std::rc::Rc;
 
 /// What is at an address of the program's code.
@@ -188,6 +190,16 @@ impl Symbolizer {
     /// A source file that was packed together with the log, by the path that debug information has for it.
     pub(crate) fn packed_source(&self, path: &str) -> Option<Vec<u8>> {
         SourcePath::new(path)?.read(&self.log)
+    }
+
+    /// A line of a source file, if that was packed together with the log or is on this machine.
+    #[must_use]
+    pub fn source_line(&self, path: &str, line: u32) -> Option<String> {
+        // A path that is relative to a folder of the machine that compiled it means nothing here.
+        let here = || Path::new(path).is_absolute().then(|| read_regular(Path::new(path))).flatten();
+        let bytes = self.packed_source(path).or_else(here).filter(|bytes| bytes.len() as u64 <= MAX_SOURCE)?;
+        let line = usize::try_from(line).ok()?.checked_sub(1)?;
+        String::from_utf8_lossy(&bytes).lines().nth(line).map(ToOwned::to_owned)
     }
 
     /// The function or variable that holds an address, and how far behind its start that lies.
