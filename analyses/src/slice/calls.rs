@@ -33,6 +33,9 @@ impl Walker<'_> {
         if made.number.cast_signed() == libc::SYS_mremap && made.result >= 0 {
             self.moved(made.args[0], made.args[1].min(made.args[2]), made.result.cast_unsigned());
         }
+        if made.number.cast_signed() == libc::SYS_mremap {
+            return Ok(());
+        }
         let written = if made.needs_memory() {
             let cursor = match &mut self.cursor {
                 Some(cursor) => cursor,

@@ -5,7 +5,7 @@
 
 use super::shapes::{Context, Pointed, Shape};
 use super::table::Arg;
-use super::{name, result, signature, unfinished, written_out};
+use super::{name, pointed, result, signature, unfinished, written_out};
 use crate::crash::Seen;
 use crate::cursor::{Conditions, Cursor, Direction, Event, Place, Seek, Stopped, WatchedRange};
 use crate::error::{ReplayError, Result};
@@ -434,6 +434,7 @@ impl Recorded {
         let kinds = signature(&name).map_or([].as_slice(), |signature| signature.args);
         let in_memory = |shape: &Shape| matches!(shape, Shape::Iovecs(_) | Shape::SocketAddress(_));
         kinds.iter().any(|kind| matches!(kind, Arg::Out(shape) | Arg::InOut(shape) if in_memory(shape)))
+            || pointed::needs_memory(self.number.cast_signed())
     }
 
     /// The memory that it has changed.
@@ -447,7 +448,16 @@ impl Recorded {
             libc::SYS_mmap => return Some(vec![(self.result?.cast_unsigned(), args[1])]),
             libc::SYS_munmap | libc::SYS_madvise => return Some(vec![(args[0], args[1])]),
             // Where these write is behind further pointers, or anywhere.
-            libc::SYS_recvmsg | libc::SYS_ioctl | libc::SYS_mremap | libc::SYS_prctl | libc::SYS_clone3 => return None,
+            libc::SYS_recvmsg | libc::SYS_ioctl | libc::SYS_mremap | libc::SYS_prctl | libc::SYS_clone3
+                if self.result? < 0 =>
+            {
+                return Some(Vec::new());
+            }
+            libc::SYS_ioctl => return pointed::ioctl(args),
+            libc::SYS_prctl => return pointed::prctl(args),
+            libc::SYS_clone3 => return pointed::clone3(args, seen.memory),
+            libc::SYS_recvmsg => return pointed::recvmsg(args, self.result?.cast_unsigned(), seen.memory),
+            libc::SYS_mremap => return None,
             _ => {}
         }
         let name = name(self.number);

@@ -3,6 +3,7 @@
 mod changes;
 mod list;
 mod names;
+mod pointed;
 mod shapes;
 mod table;
 mod wrote;
