@@ -5,7 +5,7 @@ use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::terminal::output;
-use bugnet_analyses::slice::{Asked, Detail, Options, Question, Shown, ask, report, slice as find};
+use bugnet_analyses::slice::{Asked, Detail, Options, Question, Shown, ask, forward, report, slice as find};
 use bugnet_format::types::Tid;
 use bugnet_replay::ReplayError;
 use bugnet_replay::cursor::{Cursor, Seek};
@@ -30,8 +30,13 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
         thread: args.thread,
         keep: 0,
     };
+    let find = if args.forward { forward } else { find };
     let found = find(&tools, &log, cursor.pid(), &asked.criterion, &options)?;
-    let detail = Detail { is_full: args.full, values: if args.json { usize::MAX } else { args.lines } };
+    let detail = Detail {
+        is_full: args.full,
+        is_forward: args.forward,
+        values: if args.json { usize::MAX } else { args.lines },
+    };
     let report = report(&log, &mut cursor, &mut symbols, &asked, &found, detail)?;
     let mut out = output(args.json);
     if args.json {

@@ -19,6 +19,8 @@ pub struct Block {
     pub accesses: [u64; 2],
     /// What its instructions write of the registers, or may write.
     pub writes: Atoms,
+    /// What they read, for whatever purpose.
+    pub reads: Atoms,
     /// Which of its accesses write, and how many bytes each, but for odd ones.
     pub stores: Vec<(u16, u64)>,
 }
@@ -54,9 +56,10 @@ impl Block {
                 accesses[number] += 1;
             }
         }
+        let reads = instructions.iter().map(|decoded| decoded.effects.reads()).collect();
         let stores = traced.accesses.iter().zip(0_u16..).filter(|(access, _)| access.writes);
         let stores = stores.map(|(access, number)| (number, access.bytes.into())).collect();
-        Self { traced, instructions, bytes, accesses, writes, stores }
+        Self { traced, instructions, bytes, accesses, writes, reads, stores }
     }
 }
 

@@ -7,6 +7,7 @@
 //! | an analysis of all of it, on all cores | [`stream`] |
 //! | an interval backwards | [`backward`], in stretches ([`stretch`]) |
 //! | all threads backwards, in their order | [`walk`] |
+//! | and forwards | [`onward`] |
 //! | what an instruction reads and writes, and what follows from what | [`effects`] |
 //!
 //! The crate knows nothing of DynamoRIO: it decodes what [`bugnet_replay::trace`] says was executed.
@@ -15,6 +16,7 @@ pub mod atoms;
 pub mod backward;
 pub mod code;
 pub mod effects;
+pub mod onward;
 pub mod stream;
 pub mod stretch;
 pub mod walk;

@@ -44,6 +44,13 @@ pub struct Access {
 }
 
 impl Ran<'_> {
+    /// What the block accesses of memory: first bytes, and how many.
+    pub fn touched(&self) -> impl Iterator<Item = (u64, u64)> {
+        let plain = self.block.traced.accesses.iter().zip(self.addresses);
+        let plain = plain.map(|(access, addr)| (*addr, access.bytes.into()));
+        plain.chain(self.odd.iter().map(|odd| (odd.addr, odd.len)))
+    }
+
     /// Where the block writes to memory: first bytes, and how many.
     #[inline]
     pub fn stores(&self) -> impl Iterator<Item = (u64, u64)> {

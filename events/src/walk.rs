@@ -74,10 +74,10 @@ pub enum Did {
 
 /// What records say that happened in an interval.
 #[derive(Default)]
-struct Happened {
-    did: HashMap<u64, Did>,
+pub(crate) struct Happened {
+    pub did: HashMap<u64, Did>,
     /// The positions at which handlers begin, with their signals and stack pointers.
-    delivered: Vec<(u64, u64, u64)>,
+    pub delivered: Vec<(u64, u64, u64)>,
 }
 
 fn changed(updates: &RegisterUpdates) -> Atoms {
@@ -92,7 +92,7 @@ fn changed(updates: &RegisterUpdates) -> Atoms {
 }
 
 impl Happened {
-    fn of(interval: &Interval) -> Self {
+    pub fn of(interval: &Interval) -> Self {
         let mut all = Self::default();
         for placed in interval.records().flatten() {
             let at = placed.position.0;
@@ -162,16 +162,9 @@ pub fn walk_back(
 ) -> Result<()> {
     let start = IntervalId { thread: ThreadId { pid, tid: from.tid }, interval: from.interval };
     let last = log.header(start)?.epoch;
-    let first = Window::of(log, pid)?.first;
-    let mut epochs = BTreeSet::new();
-    for thread in log.threads().filter(|thread| thread.pid == pid) {
-        for &interval in log.intervals(thread)? {
-            epochs.insert(log.header(IntervalId { thread, interval })?.epoch);
-        }
-    }
     let has_one_thread = log.threads().filter(|thread| thread.pid == pid).count() == 1;
     let walk = Walk { tools, log, ahead: Cell::new(None), has_one_thread };
-    for epoch in epochs.into_iter().rev().filter(|epoch| (first..=last).contains(epoch)) {
+    for epoch in epochs_of(log, pid)?.into_iter().rev().filter(|epoch| *epoch <= last) {
         if walk.epoch(pid, epoch, (epoch == last).then_some(from), visit)?.is_break() {
             break;
         }
@@ -179,10 +172,37 @@ pub fn walk_back(
     Ok(())
 }
 
+/// The threads of an epoch, and what they execute without another one in between, in order.
+pub(crate) fn runs_of(log: &Log, pid: ProcessId, epoch: Epoch) -> Result<(Threads, Vec<Run>)> {
+    let threads = Threads::read(log, pid, &Window::only(epoch))?;
+    let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
+    let mut at: Vec<u64> = threads.threads.iter().map(OrderedThread::first).collect();
+    let mut runs = Vec::new();
+    for segment in order {
+        let thread = segment.thread;
+        let until = segment.until.min(threads.threads[thread].last()).max(at[thread]);
+        runs.push(Run { thread, counts: at[thread]..until });
+        at[thread] = until;
+    }
+    Ok((threads, runs))
+}
+
+/// The epochs of a process of which the log has all, in order.
+pub(crate) fn epochs_of(log: &Log, pid: ProcessId) -> Result<Vec<Epoch>> {
+    let first = Window::of(log, pid)?.first;
+    let mut epochs = BTreeSet::new();
+    for thread in log.threads().filter(|thread| thread.pid == pid) {
+        for &interval in log.intervals(thread)? {
+            epochs.insert(log.header(IntervalId { thread, interval })?.epoch);
+        }
+    }
+    Ok(epochs.into_iter().filter(|epoch| *epoch >= first).collect())
+}
+
 /// A run of a thread, by its index, between two counts of its instructions.
-struct Run {
-    thread: usize,
-    counts: Range<u64>,
+pub(crate) struct Run {
+    pub thread: usize,
+    pub counts: Range<u64>,
 }
 
 impl Walk<'_> {
@@ -193,16 +213,7 @@ impl Walk<'_> {
         from: Option<Place>,
         visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let threads = Threads::read(self.log, pid, &Window::only(epoch))?;
-        let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
-        let mut at: Vec<u64> = threads.threads.iter().map(OrderedThread::first).collect();
-        let mut runs = Vec::new();
-        for segment in order {
-            let thread = segment.thread;
-            let until = segment.until.min(threads.threads[thread].last()).max(at[thread]);
-            runs.push(Run { thread, counts: at[thread]..until });
-            at[thread] = until;
-        }
+        let (threads, mut runs) = runs_of(self.log, pid, epoch)?;
         if let Some(from) = from {
             cut(&mut runs, &threads, from);
         }

@@ -1,7 +1,7 @@
 //! Slices are exact: they are what a slicer by brute force finds, and what is not in a full one can be left out without changing the value.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_analyses::slice::{Criterion, Options, Slice, slice};
+use bugnet_analyses::slice::{Criterion, Options, Slice, forward, slice};
 use bugnet_events::atoms::Atoms;
 use bugnet_format::record::Record;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
@@ -78,8 +78,27 @@ fn compare(opened: &Opened, execution: &Execution, criterion: &Criterion, kind: 
     Ok(expected)
 }
 
+/// What both find that a value influences must be the same.
+fn influence(opened: &Opened, criterion: &Criterion) -> Result<usize> {
+    let Opened { log, tools, thread } = opened;
+    let values = (criterion.atoms, &*criterion.memory);
+    let expected = Execution::influence(tools, log, *thread, criterion.place, values)?;
+    let options = Options { keep: usize::MAX, ..Options::default() };
+    let found = forward(tools, log, thread.pid, criterion, &options)?;
+    let found: BTreeSet<Place> = found.graph.instances.iter().map(|instance| instance.place).collect();
+    let (lacks, has) = (expected.difference(&found).next(), found.difference(&expected).next());
+    ensure!(
+        lacks.is_none() && has.is_none(),
+        "forward from {}, {} {:x?}: it lacks {lacks:?}, has {has:?}",
+        criterion.place,
+        criterion.atoms,
+        criterion.memory
+    );
+    Ok(found.len())
+}
+
 /// Something that one might ask about at a random moment of a program of one thread, several times.
-fn real(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
+fn real(name: &str, has_no_signals: bool, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
     let workshop = Workshop::new(&format!("slicing-{name}"))?;
     let path = workshop.path.join("log");
     let recorded = run(&mut job(&workshop)?.recorded(&path, &["--interval", "60k"])?)?;
@@ -87,7 +106,7 @@ fn real(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
     let opened = Opened::new(&path)?;
     let mut cursor = Cursor::open(&opened.tools, &opened.log, opened.thread.pid)?;
     let mut random = fastrand::Rng::with_seed(3);
-    let (mut sliced, end) = (0, cursor.end().min(400_000));
+    let (mut sliced, mut influenced, end) = (0, 0, cursor.end().min(400_000));
     for number in 0..8 {
         let time = if number == 0 { end } else { random.u64(end / 4..end) };
         cursor.seek(Seek::Time(time))?;
@@ -96,11 +115,17 @@ fn real(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> {
         let atoms: Atoms = (0..2).map(|_| Atoms::numbered(random.usize(0..17 * 8 + 64))).collect();
         let memory = if random.bool() { vec![(stack + 8 * random.u64(0..8), 8)] } else { Vec::new() };
         let criterion = Criterion { place, atoms: atoms - Atoms::RSP, memory, call: None };
+        if number % 4 == 1 && has_no_signals {
+            influenced += influence(&opened, &criterion)?;
+        }
         for kind in &KINDS[..2] {
             sliced += compare(&opened, &execution, &criterion, *kind)?.len();
         }
     }
-    ensure!(sliced > 500, "only {sliced} instructions in all slices");
+    ensure!(
+        sliced > 500 && (influenced > 10 || !has_no_signals),
+        "only {sliced} and {influenced} instructions in all slices"
+    );
     workshop.done()
 }
 
@@ -161,7 +186,7 @@ fn random_program(seed: u64, workshop: &Workshop, tally: &mut Tally) -> Result<(
     let job = Job::new(&folder, [built.to_string_lossy()]);
     let native = run(&mut job.native()?)?;
     ensure!(native.stdout.len() == 8, "{}", printed(&native));
-    let recorded = run(&mut job.recorded(&path, &["--interval", if seed % 2 == 0 { "10M" } else { "200" }])?)?;
+    let recorded = run(&mut job.recorded(&path, &["--interval", if seed.is_multiple_of(2) { "10M" } else { "200" }])?)?;
     ensure!(recorded.stdout == native.stdout, "{}", printed(&recorded));
     let opened = Opened::new(&path)?;
     // The write is what is asked about.
@@ -245,14 +270,14 @@ fn main() {
     };
     let real = |name: &'static str, command: &'static [&'static str]| {
         let job = |workshop: &Workshop| Ok(Job::new(&workshop.folder("run")?, command.iter().copied()));
-        trial(format!("real_{name}"), Box::new(move || self::real(name, job)))
+        trial(format!("real_{name}"), Box::new(move || self::real(name, true, job)))
     };
     let small = |name: &'static str, flags: &'static [&'static str]| {
         let job = move |workshop: &Workshop| {
             let program = build_named(name, flags, &workshop.path)?;
             Ok(Job::new(&workshop.folder("run")?, [program.to_string_lossy()]))
         };
-        trial(name.to_owned(), Box::new(move || self::real(&name.replace('/', "-"), job)))
+        trial(name.to_owned(), Box::new(move || self::real(&name.replace('/', "-"), false, job)))
     };
     let trials = vec![
         trial("random".to_owned(), Box::new(|| random_programs("slicing-random", 0..PROGRAMS))),

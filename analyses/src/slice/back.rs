@@ -173,10 +173,9 @@ impl State {
         copied: Option<&[usize]>,
     ) {
         let want = self.want_of(node, Dependence::Data, depth);
-        if flow.from_memory {
-            if accesses.iter().any(|access| access.reads && is_in(&self.constant, access.addr)) {
-                self.want(place, address, node, Dependence::Data, depth);
-            }
+        let is_constant = |access: &Access| access.reads && is_in(&self.constant, access.addr);
+        if flow.from_memory && accesses.iter().any(is_constant) {
+            self.want(place, address, node, Dependence::Data, depth);
         }
         let Some(nths) = copied else {
             self.want(place, flow.from, node, Dependence::Data, depth);

@@ -23,9 +23,12 @@ impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let Report { asked, place, lines, outside, counts, .. } = self.report;
         let kind = if self.report.full { "full" } else { "thin" };
-        writeln!(f, "Why: {asked}, at {place}\n")?;
+        let is_forward = self.report.forward;
+        writeln!(f, "{}: {asked}, at {place}\n", if is_forward { "Influence of" } else { "Why" })?;
         if lines.is_empty() {
-            writeln!(f, "No instruction has made it.")?;
+            writeln!(f, "No instruction has {} it.", if is_forward { "taken" } else { "made" })?;
+        } else if is_forward {
+            writeln!(f, "It went into, the first first (each line as it was executed first with it):")?;
         } else {
             writeln!(f, "Made by, the last first (each line as it was executed last for it):")?;
         }
@@ -51,7 +54,7 @@ impl Display for Shown<'_> {
             writeln!(f, "  ... {} lines in all; --lines shows more", lines.len())?;
         }
         if !outside.is_empty() {
-            writeln!(f, "\nFrom outside:")?;
+            writeln!(f, "\n{}:", if is_forward { "To the kernel" } else { "From outside" })?;
         }
         for one in outside.iter().take(SHOWN) {
             let place = one.place.map_or_else(|| "before".to_owned(), |place| place.to_string());

@@ -178,12 +178,17 @@ impl Live {
         }
     }
 
-    /// Everything that is wanted: of each thread's registers, and of memory, by address.
-    pub fn all(&self) -> (Vec<(Tid, usize, Want)>, Vec<(u64, Want)>) {
+    /// Everything that is wanted of registers.
+    pub fn all_registers(&self) -> Vec<(Tid, usize, Want)> {
         let registers = self.threads.iter().flat_map(|(tid, registers)| {
             registers.wanted(!Atoms::NONE).map(|(number, want)| (*tid, number, want)).collect::<Vec<_>>()
         });
-        (registers.collect(), self.wanted(0, u64::MAX))
+        registers.collect()
+    }
+
+    /// Everything that is wanted of memory, by address.
+    pub fn all_memory(&self) -> Vec<(u64, Want)> {
+        self.wanted(0, u64::MAX)
     }
 }
 

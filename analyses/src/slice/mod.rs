@@ -15,6 +15,7 @@ mod back;
 mod branches;
 mod calls;
 mod display;
+mod forward;
 mod frames;
 mod graph;
 mod live;
@@ -27,6 +28,7 @@ mod wants;
 
 pub use ask::{Asked, Named, Question, ask};
 pub use display::Shown;
+pub use forward::forward;
 pub use graph::{ASKED, Dependence, Graph, Instance, Node, Origin, Source, What};
 pub use origins::Outside;
 pub use report::{Counts, Detail, Line, Report, Value, report};

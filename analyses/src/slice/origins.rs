@@ -1,6 +1,7 @@
 //! Where values come from that nothing in the slice has made, in words.
 
 use super::graph::{Node, Origin, Source, What};
+use bugnet_events::atoms::Atoms;
 use bugnet_format::types::{Addr, IntervalNo, ProcessId, Tid};
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::Log;
@@ -85,7 +86,7 @@ impl Origins {
                         };
                         text = format!("{text}: {which} of what it gave");
                     }
-                    (_, []) => text = format!("{text}: what it returned"),
+                    (_, []) if source.atoms.meets(Atoms::gpr(0)) => text = format!("{text}: what it returned"),
                     _ => {}
                 }
                 text

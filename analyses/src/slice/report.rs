@@ -26,6 +26,8 @@ pub struct Report {
     pub place: Place,
     /// Whether addresses and decisions were followed, too.
     pub full: bool,
+    /// Whether it is what the values influenced: then, lines and calls come in the order in which that began.
+    pub forward: bool,
     /// Source lines, or functions without any, the last one first.
     pub lines: Vec<Line>,
     /// Where values come from that nothing in the slice has made.
@@ -73,7 +75,7 @@ pub struct Line {
     pub times: u64,
     /// Steps from what was asked about, on the shortest way.
     pub depth: u32,
-    /// Instructions that all threads executed from there to where one asked; none where that was not looked up.
+    /// Instructions that all threads executed between there and where one asked; none where that was not looked up.
     pub before: Option<u64>,
     /// Variables that its text names, as they were then.
     pub with: Vec<Value>,
@@ -122,6 +124,8 @@ struct Key {
 pub struct Detail {
     /// Whether addresses and decisions were followed, too.
     pub is_full: bool,
+    /// Whether it is what the values influenced.
+    pub is_forward: bool,
     /// Lines whose values are looked up.
     pub values: usize,
 }
@@ -169,7 +173,7 @@ pub fn report(
     let end = cursor.time();
     for line in lines.iter_mut().take(detail.values) {
         cursor.seek(Seek::Place(line.place))?;
-        line.before = Some(end.saturating_sub(cursor.time()));
+        line.before = Some(end.abs_diff(cursor.time()));
         let text = line.text.clone().unwrap_or_default();
         (line.with, line.values) = values(log, cursor, symbols, &text)?;
     }
@@ -180,13 +184,16 @@ pub fn report(
         asked: asked.what.clone(),
         place: asked.criterion.place,
         full: detail.is_full,
+        forward: detail.is_forward,
         lines,
         outside,
         counts,
         ended: match slice.ended {
+            Ended::Found if detail.is_forward => "nothing of it is left then",
             Ended::Found => "everything is found",
+            Ended::Start if detail.is_forward => "the recording ends then",
             Ended::Start => "there is nothing recorded before",
-            Ended::Until => "it was not to go further back",
+            Ended::Until => "it was not to go further",
         },
         notes: notes(slice),
     })

@@ -219,7 +219,7 @@ impl<'a> Walker<'a> {
         for aside in std::mem::take(&mut self.asides) {
             aside.give_back(&mut self.state);
         }
-        let (registers, memory) = self.state.live.all();
+        let (registers, memory) = (self.state.live.all_registers(), self.state.live.all_memory());
         let mut of_threads: Vec<(Tid, Atoms, Vec<Want>)> = Vec::new();
         for (tid, number, want) in registers {
             let known = of_threads.iter().position(|(known, ..)| *known == tid);

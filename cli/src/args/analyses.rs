@@ -58,12 +58,16 @@ pub struct StatsArgs {
 ///
 /// A thin slice, which this is without --full, has what was computed or copied into the value. A full one has, too, what decided where in
 /// memory values were, and what decided that these instructions were executed. The stack pointer is not followed.
+///
+/// Memory counts as changed by instructions of the process and by the arguments of system calls. What another process writes to memory that
+/// is shared is not seen.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
         bugnet slice                                  why it crashed\n  \
         bugnet slice --at list.c:12 --var total       what total was when this line ran last\n  \
         bugnet slice --at 4711/3/123 --reg rax --full\n  \
-        bugnet slice --output 17 /tmp/log             the byte 17 of what the program wrote\n\n\
+        bugnet slice --output 17 /tmp/log             the byte 17 of what the program wrote\n  \
+        bugnet slice --forward --at parse --reg rdi   what the argument of the last parse() went into\n\n\
         Each position is one for `bugnet at` and the other commands. This replays backwards until all is found.\n\n\
         Exit status:\n  \
         0  done{READER_EXIT_STATUS}"))]
@@ -88,6 +92,9 @@ pub struct SliceArgs {
     /// With addresses and decisions
     #[arg(long)]
     pub full: bool,
+    /// What the value influenced from there on; with --full, also what was found in memory by it
+    #[arg(long)]
+    pub forward: bool,
     /// No more than N steps back
     #[arg(long, value_name = "N")]
     pub depth: Option<u32>,

@@ -27,6 +27,13 @@ impl Made {
         self.recorded().writes_where_memory_says()
     }
 
+    /// The memory that it took and gave to somebody else, of calls that do nothing but that: first byte, and how many.
+    #[must_use]
+    pub fn read(&self) -> Option<(u64, u64)> {
+        let gives = [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_sendto].contains(&self.number.cast_signed());
+        Some((self.args[1], u64::try_from(self.result).ok()?)).filter(|_| gives)
+    }
+
     /// The memory that it wrote, or may have written: first bytes, and how many. `None`: nobody knows.
     ///
     /// `memory` is as it was when the call was made; only [where it takes that](Self::needs_memory), it has to be there.

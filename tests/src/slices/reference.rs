@@ -16,6 +16,7 @@ use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Tracer;
 use iced_x86::Instruction;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 
 /// Parts of registers that are not followed.
 fn ignored() -> Atoms {
@@ -39,6 +40,8 @@ pub struct Executed {
     addresses: Vec<u32>,
     /// The call or branch before it that decided that it was executed.
     pub parent: Option<usize>,
+    /// What it takes, but for addresses and decisions.
+    taken: Vec<u32>,
     /// What it defined.
     defined: Vec<u32>,
 }
@@ -60,6 +63,7 @@ pub struct Execution {
     definitions: Vec<Definition>,
     registers: Vec<Option<u32>>,
     memory: HashMap<u64, u32>,
+    first: u32,
 }
 
 /// What a slice is to follow.
@@ -95,7 +99,7 @@ impl Execution {
                 Some(until) if until.interval == number => until.position,
                 _ => Position(u64::MAX),
             };
-            all.interval(tools, log, IntervalId { thread, interval: number }, end, &mut symbols)?;
+            all.interval(tools, log, IntervalId { thread, interval: number }, Position(0)..end, &mut symbols)?;
         }
         Ok(all)
     }
@@ -105,7 +109,7 @@ impl Execution {
         tools: &Tools,
         log: &Log,
         id: IntervalId,
-        end: Position,
+        part: Range<Position>,
         symbols: &mut Symbolizer,
     ) -> Result<()> {
         let interval = log.interval(id)?;
@@ -127,7 +131,11 @@ impl Execution {
             }
         }
         let (mut tracer, mut blocks) = (Tracer::start(tools, log, id, &interval, None)?, Blocks::default());
-        while let Some(chunk) = tracer.next(end)? {
+        while tracer.position() < part.start {
+            let Some(chunk) = tracer.next(part.start)? else { return Ok(()) };
+            blocks.learn(&chunk);
+        }
+        while let Some(chunk) = tracer.next(part.end)? {
             blocks.learn(&chunk);
             let stretch = Stretch::of(&chunk, &blocks);
             for ran in stretch.ran(&blocks) {
@@ -164,6 +172,7 @@ impl Execution {
             decides: Vec::new(),
             addresses: Vec::new(),
             parent: None,
+            taken: Vec::new(),
             defined: Vec::new(),
         };
         let Some(effects) = effects else {
@@ -217,6 +226,8 @@ impl Execution {
                     from.extend(before);
                 }
                 let definition = self.definitions.len() as u32;
+                let taken = if is_certain { &from[..] } else { &from[..from.len() - usize::from(before.is_some())] };
+                executed.taken.extend(taken.iter().chain(&modes));
                 self.definitions.push(Definition { by, from, modes: modes.clone(), accesses: accessing });
                 executed.defined.push(definition);
                 if is_memory {
@@ -259,10 +270,11 @@ impl Execution {
             if kind.addresses && definition.accesses && addressed.insert(by) {
                 left.extend(&self.executed[by].addresses);
             }
-            let is_new = found.insert(by);
+            if !found.insert(by) || !kind.control {
+                continue;
+            }
             // The way up, from branch to branch.
-            while kind.control && is_new {
-                let Some(parent) = self.executed[by].parent else { break };
+            while let Some(parent) = self.executed[by].parent {
                 left.extend(&self.executed[parent].decides);
                 if kind.addresses && addressed.insert(parent) {
                     left.extend(&self.executed[parent].addresses);
@@ -274,6 +286,58 @@ impl Execution {
             }
         }
         Ok(found)
+    }
+
+    /// The executed instructions to which something comes of what parts of the registers and bytes of memory hold at the end, if one goes on
+    /// from there.
+    ///
+    /// # Errors
+    /// It cannot be replayed, or does what this cannot follow.
+    pub fn influence(
+        tools: &Tools,
+        log: &Log,
+        thread: ThreadId,
+        from: Place,
+        (atoms, memory): (Atoms, &[(u64, u64)]),
+    ) -> Result<BTreeSet<Place>> {
+        let mut all = Self { registers: vec![None; COUNT], ..Self::default() };
+        let mut symbols = Symbolizer::new(log, thread.pid)?;
+        for &number in log.intervals(thread)? {
+            let id = IntervalId { thread, interval: number };
+            if number <= from.interval {
+                let end = if number == from.interval { from.position } else { Position(u64::MAX) };
+                all.interval(tools, log, id, Position(0)..end, &mut symbols)?;
+            }
+            if number == from.interval {
+                // From here on, everything else is forgotten.
+                let seed = all.definitions.len() as u32;
+                all.definitions.push(Definition {
+                    by: usize::MAX,
+                    from: Vec::new(),
+                    modes: Vec::new(),
+                    accesses: false,
+                });
+                all.registers.fill(None);
+                all.memory.clear();
+                all.executed.clear();
+                atoms.numbers().for_each(|number| all.registers[number] = Some(seed));
+                all.memory.extend(memory.iter().flat_map(|(addr, len)| *addr..addr + len).map(|at| (at, seed)));
+                all.first = seed;
+            }
+            if number >= from.interval {
+                let start = if number == from.interval { from.position } else { Position(0) };
+                all.interval(tools, log, id, start..Position(u64::MAX), &mut symbols)?;
+            }
+        }
+        let mut tainted: HashSet<u32> = HashSet::from([all.first]);
+        for (number, definition) in all.definitions.iter().enumerate().skip(all.first as usize + 1) {
+            if definition.from.iter().chain(&definition.modes).any(|from| tainted.contains(from)) {
+                tainted.insert(number as u32);
+            }
+        }
+        let is_in =
+            |executed: &&Executed| executed.taken.iter().chain(&executed.decides).any(|from| tainted.contains(from));
+        Ok(all.executed.iter().filter(is_in).map(|executed| executed.place).collect())
     }
 
     /// Whether anything that an executed instruction defines is ever used for an address or a decision.
