@@ -3,7 +3,7 @@
 //! | what one wants | where |
 //! |---|---|
 //! | how much was executed, loaded and stored, and where | [`stats`] |
-//! | what has made a value what it is | [`slice`] |
+//! | what has made a value what it is | [`mod@slice`] |
 //! | where two runs of a program part, and what only one of them did | [`diff`] |
 //! | how long before its end a wrong run parts from a right one | [`window`] |
 //! | two runs of a program, side by side | [`runs`] |

@@ -2,12 +2,12 @@
 //! Algorithms*; thin slices: Sridharan, Fink and Bodík; BugNet, section 6).
 //!
 //! From the moment at which one asks, the walk goes back through what all threads executed ([`bugnet_events::walk`]). What is wanted is a
-//! set of parts of registers and bytes of memory ([`live`]). An instruction that writes one of them is in the slice: what it wrote is
-//! wanted no more, and what it computed that from is ([`back`]). It ends where nothing is wanted any more: everything came from
+//! set of parts of registers and bytes of memory (`live`). An instruction that writes one of them is in the slice: what it wrote is
+//! wanted no more, and what it computed that from is (`back`). It ends where nothing is wanted any more: everything came from
 //! constants, or from [outside](Origin).
 //!
 //! A thin slice follows values alone. A full one follows the addresses from which they were loaded, and the decisions by which the
-//! instructions were executed ([`frames`], [`branches`]). The stack pointer and segment bases are not followed where they only say where in memory
+//! instructions were executed (`frames`, `branches`). The stack pointer and segment bases are not followed where they only say where in memory
 //! something is, since nearly everything would be in the slice.
 
 mod ask;
