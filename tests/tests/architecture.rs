@@ -24,7 +24,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "bugnet",
         &["bugnet-analyses", "bugnet-debugger", "bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"],
     ),
-    ("bugnet-tests", &["bugnet-events", "bugnet-format", "bugnet-replay"]),
+    ("bugnet-tests", &["bugnet-analyses", "bugnet-events", "bugnet-format", "bugnet-replay"]),
     ("spec-harness", &["bugnet-format", "bugnet-replay", "bugnet-tests"]),
 ];
 
