@@ -5,7 +5,9 @@ mod debug;
 mod keep;
 mod questions;
 
-pub use analyses::{CompareArgs, DiffArgs, SliceArgs, StatsArgs, WindowArgs};
+pub use analyses::{
+    CompareArgs, DeadlocksArgs, DiffArgs, MemcheckArgs, RacesArgs, SliceArgs, StatsArgs, WhyArgs, WindowArgs,
+};
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
 pub use questions::{AtArgs, CodeArgs, CoreArgs, HitsArgs, LastWriteArgs, SyscallsArgs};
@@ -62,7 +64,11 @@ pub enum Command {
     Hits(HitsArgs),
     LastWrite(LastWriteArgs),
     Syscalls(SyscallsArgs),
+    Why(WhyArgs),
     Slice(SliceArgs),
+    Memcheck(MemcheckArgs),
+    Races(RacesArgs),
+    Deadlocks(DeadlocksArgs),
     Stats(StatsArgs),
     Diff(DiffArgs),
     Window(WindowArgs),

@@ -2,26 +2,22 @@
 
 use crate::args::CoreArgs;
 use crate::at::open;
-use crate::ending::Ends;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
+use crate::new_file::{check_free, make};
 use crate::terminal::output;
 use bugnet_replay::core::{Core, Held};
 use bugnet_replay::cursor::Seek;
 use bugnet_replay::location::{Choice, Location, go};
 use bugnet_replay::log::Log;
-use bugnet_replay::new_file::NewFile;
 use bugnet_replay::symbols::Symbolizer;
 use indicatif::{HumanBytes, HumanCount};
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::Write;
 
 /// Writes it and says what it holds.
 pub fn core(args: &CoreArgs) -> Result<(), Failure> {
     let path = &args.output;
-    if path.symlink_metadata().is_ok() {
-        return Err(Failure::Usage(format!("{} is there already", path.display())));
-    }
+    check_free(path)?;
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
@@ -29,15 +25,7 @@ pub fn core(args: &CoreArgs) -> Result<(), Failure> {
     let at = args.at.clone().unwrap_or(Location::Position(Seek::End));
     let arrival = go(&mut cursor, &mut symbols, &at, Choice { thread: args.thread, is_first: false })?;
     let mut core = Core::of(&log, &mut cursor, args.thread)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = || Failure::system(format!("write {}", path.display()));
-    let (file, ends) = Ends::with(|| NewFile::create(folder).map_err(failed()), NewFile::other_name)?;
-    let mut to = BufWriter::new(file.file());
-    let held = core.write(&mut cursor, &mut to)?;
-    to.flush().map_err(failed())?;
-    drop(to);
-    file.persist(path).map_err(failed())?;
-    drop(ends);
+    let held = make(path, |to| Ok(core.write(&mut cursor, to)?))?;
     let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &held).map_err(std::io::Error::from)?;

@@ -42,7 +42,7 @@ pub fn window(args: &WindowArgs) -> Result<(), Failure> {
 }
 
 /// The process that is meant: without a choice, the one that crashed, or else the program that was recorded, not one that it started.
-fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
+pub fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
     let first = log.last_of_first_process()?;
     match first.filter(|_| arg.process.is_none() && crashes(log).is_ok_and(|crashed| crashed.is_empty())) {
         Some(first) => Ok(first),
@@ -67,7 +67,7 @@ fn told<T: Serialize>(
     let process = meant(&bad, &args.process)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let bar = progress("intervals");
-    let both = Both::replay(&tools, [&good, &bad], process, &args.own, jobs, |done, of| {
+    let both = Both::replay(&tools, [&good, &bad], process, &args.own, args.other_build, jobs, |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
     });

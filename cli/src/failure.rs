@@ -17,6 +17,8 @@ pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_BAD_LOG: u8 = 3;
 /// All that the log holds is exact, but it does not hold all.
 pub const EXIT_INCOMPLETE: u8 = 5;
+/// The program has done something wrong.
+pub const EXIT_ERRORS: u8 = 6;
 /// It cannot be done here.
 pub const EXIT_IMPOSSIBLE: u8 = 4;
 

@@ -5,6 +5,7 @@ mod at;
 mod check;
 mod code;
 mod core;
+mod deadlocks;
 mod debug;
 mod differences;
 mod dump;
@@ -19,12 +20,15 @@ mod index;
 mod info;
 mod last_write;
 mod ls;
+mod memcheck;
+mod new_file;
 mod next;
 mod number;
 mod order;
 mod pack;
 mod processes;
 mod ps;
+mod races;
 mod record;
 mod record_json;
 mod recordings;
@@ -35,6 +39,7 @@ mod stats;
 mod syscalls;
 mod temporary;
 mod terminal;
+mod why;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -67,6 +72,10 @@ fn main() -> ExitCode {
         Command::Hits(args) => hits::hits(args).map(done),
         Command::LastWrite(args) => last_write::last_write(args).map(done),
         Command::Slice(args) => slice::slice(args).map(done),
+        Command::Why(args) => why::why(args).map(done),
+        Command::Memcheck(args) => memcheck::memcheck(args),
+        Command::Races(args) => races::races(args).map(done),
+        Command::Deadlocks(args) => deadlocks::deadlocks(args).map(done),
         Command::Stats(args) => stats::stats(args).map(done),
         Command::Diff(args) => differences::diff(args).map(done),
         Command::Window(args) => differences::window(args).map(done),

@@ -4,8 +4,12 @@ use crate::args::SliceArgs;
 use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
+use crate::new_file::{check_free, make};
+use crate::next::quoted;
 use crate::terminal::output;
-use bugnet_analyses::slice::{Asked, Detail, Options, Question, Shown, ask, forward, report, slice as find};
+use bugnet_analyses::slice::{
+    Asked, Detail, Options, PAGE_LINES, Question, Shown, ask, forward, html, report, slice as find,
+};
 use bugnet_format::types::Tid;
 use bugnet_replay::ReplayError;
 use bugnet_replay::cursor::{Cursor, Seek};
@@ -16,6 +20,7 @@ use std::io::Write;
 
 /// Finds it out, and shows it.
 pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
+    args.html.as_deref().map_or(Ok(()), check_free)?;
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
@@ -29,15 +34,20 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
         until: args.until,
         thread: args.thread,
         keep: 0,
+        touched: args.touched,
     };
     let find = if args.forward { forward } else { find };
     let found = find(&tools, &log, cursor.pid(), &asked.criterion, &options)?;
-    let detail = Detail {
-        is_full: args.full,
-        is_forward: args.forward,
-        values: if args.json { usize::MAX } else { args.lines },
-    };
+    let page = if args.html.is_some() { PAGE_LINES } else { 0 };
+    let detail = Detail { is_full: args.full, is_forward: args.forward, values: args.lines.max(page) };
     let report = report(&log, &mut cursor, &mut symbols, &asked, &found, detail)?;
+    if let Some(path) = &args.html {
+        // The page may be looked at from anywhere.
+        let at = std::path::absolute(log.path())?;
+        let log = format!("-p {} {}", cursor.pid(), quoted(&at.display().to_string()));
+        let page = html(&report, &symbols, &log).map_err(std::io::Error::from)?;
+        make(path, |to| Ok(to.write_all(page.as_bytes())?))?;
+    }
     let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
@@ -45,6 +55,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     } else {
         notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
         write!(out, "{}", Shown { report: &report, lines: args.lines, instructions: args.instructions })?;
+        args.html.iter().try_for_each(|path| writeln!(out, "{} shows it as a graph", path.display()))?;
     }
     Ok(out.flush()?)
 }

@@ -271,9 +271,9 @@ fn write_down(block: &Block, engine: &mut Engine, instrs: &[Instr], counted: Cou
     let part = &instrs[counted.range.clone()];
     let (Some(first), Some(last)) = (part.first(), part.last()) else { return };
     let (pc, end) = (first.pc(), last.pc() + last.len(block));
-    let Plan { needs, accesses } = Plan::of(part, tracing.operands);
+    let Plan { needs, accesses, registers } = Plan::of(part, pc, &tracing.wanted);
     let (code, count) = (code.read(pc, (end - pc) as usize), part.len() as u16);
-    let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false });
+    let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false, registers });
     trace::write_down(block, stub, instrs, (&counted, tag, &needs), lending.borrowed());
 }
 

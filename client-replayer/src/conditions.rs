@@ -77,6 +77,8 @@ impl Watching {
         // Where a run stops at the first one behind the present place, the one here does not count.
         let start = if hits == Hits::Stop { (thread, at) } else { (usize::MAX, 0) };
         (self.start, self.hit, self.stop) = (start, None, None);
+        // A record counts as reported as long as one is there. Later, one may come to it again, from before.
+        self.reported = self.reported.filter(|(reported, position, _)| (*reported, *position) == (thread, at));
         self.unconfirmed.clear();
     }
 

@@ -8,7 +8,7 @@
 //! | breakpoints, watchpoints, `catch syscall` | `stops` |
 //! | the program's files, `/proc/PID/maps` | `files` |
 //! | where the program and its libraries lie | [`image`] |
-//! | `monitor` commands | `monitor` |
+//! | `monitor` commands | `monitor`, `slice` |
 //! | Ctrl-C while one of these goes on | `asked` |
 //!
 //! The crate knows the protocol (by `gdbstub`) and the cursor. It knows neither DynamoRIO nor the log's records. It shows no byte that is
@@ -24,6 +24,7 @@ mod monitor;
 pub mod registers;
 mod resume;
 mod serve;
+mod slice;
 mod stops;
 
 pub use debuggee::Debuggee;

@@ -2,6 +2,7 @@
 //! moves.
 
 use crate::debuggee::Debuggee;
+use crate::slice::Wanted;
 use bugnet_format::types::{Addr, Tid};
 use bugnet_replay::code_history::{Query, code_history};
 use bugnet_replay::cursor::{Conditions, Direction, Event, LastWrite, Seek, Stopped, WatchedRange};
@@ -19,6 +20,8 @@ monitor seek POSITION             goes to THREAD/INTERVAL/INSTRUCTION, @TIME, st
 monitor last-write ADDR[:N]|EXPR  what wrote these bytes or this variable last, before here
 monitor next-write ADDR[:N]       what writes these bytes next
 monitor first-read ADDR[:N]       what reads these bytes first, from here on
+monitor slice [--full] [EXPR|$REG|ADDR[:N]]
+                                  what has made it what it is; without it, what the next instruction takes, or why the process failed
 monitor events [N]                the next system calls and signals, 10 or N of them
 monitor threads                   where each thread is
 monitor mappings                  what is mapped here
@@ -65,6 +68,10 @@ impl Debuggee<'_> {
             }
             ("last-write", subject) => match subject.parse::<Subject>() {
                 Ok(subject) => self.and_back(|this| this.last_write(&subject)).map(Ok),
+                Err(why) => Ok(Err(why)),
+            },
+            ("slice", what) => match Wanted::parse(what) {
+                Ok(wanted) => self.and_back(|this| this.slice(&wanted)).map(Ok),
                 Err(why) => Ok(Err(why)),
             },
             ("next-write", range) => self.next_access(range, false),

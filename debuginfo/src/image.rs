@@ -9,6 +9,7 @@ use gimli::{BaseAddresses, DebugFrame, EhFrame};
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind, elf};
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -249,6 +250,12 @@ impl Image {
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// Addresses of the functions whose symbols have one of these names, without versions, and what the name stands for.
+    pub fn code_named<'a, T: Copy>(&'a self, names: &'a HashMap<&str, T>) -> impl Iterator<Item = (u64, T)> + 'a {
+        let plain = |symbol: &'a Symbol| symbol.name.split('@').next().and_then(|name| names.get(name));
+        self.code.iter().filter_map(move |symbol| Some((symbol.address, *plain(symbol)?)))
     }
 
     /// The names of the functions of the symbol tables, without parameters.

@@ -12,7 +12,7 @@ use bugnet_replay::{ReplayError, Result};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 /// Instructions from one copy to the next.
-const PIECE: u64 = 4 << 20;
+const PIECE: u64 = 16 << 20;
 
 /// What is between a copy and the next one.
 struct Piece {
@@ -90,13 +90,12 @@ impl Backward {
 /// Leaves copies on the way to the end, and hands over what is behind each, the last one first, as long as it is wanted.
 fn trace(mut tracer: Tracer, end: Position, piece: u64, send: &dyn Fn(Result<Piece>) -> bool) -> Result<()> {
     let mut copies = Vec::new();
-    'pieces: while tracer.position() < end {
+    while tracer.position() < end {
         copies.push(tracer.fork()?);
         let next = Position(tracer.position().0.saturating_add(piece).min(end.0));
-        while tracer.position() < next {
-            if tracer.next(next)?.is_none() {
-                break 'pieces;
-            }
+        tracer.skip(next)?;
+        if tracer.position() < next {
+            break;
         }
     }
     let end = tracer.position();

@@ -1,8 +1,8 @@
 //! What was executed, decoded: each block once.
 
 use crate::atoms::Atoms;
-use crate::effects::{Decoding, Effects};
-use bugnet_replay::trace::{Chunk, TracedBlock};
+use crate::effects::{Control, Decoding, Effects};
+use bugnet_replay::trace::{Chunk, Sum, TracedBlock};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use std::sync::Arc;
 
@@ -23,6 +23,16 @@ pub struct Block {
     pub reads: Atoms,
     /// Which of its accesses write, and how many bytes each, but for odd ones.
     pub stores: Vec<(u16, u64)>,
+    /// Where the thread goes on behind its last instruction.
+    pub control: Control,
+    /// How many bytes each of its accesses has, but for odd ones.
+    pub(crate) lens: Vec<u32>,
+    /// The access of the return address, where its last instruction is a call or returns.
+    pub(crate) slot: Option<u16>,
+    /// How many accesses, and registers, the trace has of it, and whether its one instruction is not executed: as [`Self::traced`] says, but
+    /// near to what is looked at each time that it ran.
+    pub(crate) traced_counts: [u32; 2],
+    pub(crate) is_skipped: bool,
 }
 
 /// An instruction, decoded.
@@ -59,7 +69,88 @@ impl Block {
         let reads = instructions.iter().map(|decoded| decoded.effects.reads()).collect();
         let stores = traced.accesses.iter().zip(0_u16..).filter(|(access, _)| access.writes);
         let stores = stores.map(|(access, number)| (number, access.bytes.into())).collect();
-        Self { traced, instructions, bytes, accesses, writes, reads, stores }
+        let traced_counts = [traced.accesses.len() as u32, traced.registers.len() as u32];
+        let is_skipped = traced.skipped;
+        let control = instructions.last().map_or(Control::Next, |last| last.effects.control);
+        let slot = traced.accesses.iter().position(|access| {
+            access.instruction + 1 == traced.count
+                && (control == Control::Call && access.writes || control == Control::Return && access.reads)
+        });
+        let slot = slot.and_then(|slot| u16::try_from(slot).ok());
+        let lens = traced.accesses.iter().map(|access| access.bytes).collect();
+        Self {
+            traced,
+            instructions,
+            bytes,
+            accesses,
+            writes,
+            reads,
+            stores,
+            control,
+            lens,
+            slot,
+            traced_counts,
+            is_skipped,
+        }
+    }
+}
+
+/// How the addresses of what blocks access follow from a trace, and the registers behind them.
+#[derive(Debug, Default)]
+pub(crate) struct Plans {
+    sums: Vec<Sum>,
+    /// For each block, where its sums begin and end.
+    ranges: Vec<(u32, u32)>,
+}
+
+impl Plans {
+    fn add(&mut self, block: &TracedBlock) {
+        let start = self.sums.len() as u32;
+        self.sums.extend(block.accesses.iter().map(Sum::of_access));
+        self.sums.extend(block.registers.iter().copied().map(Sum::of_register));
+        self.ranges.push((start, self.sums.len() as u32));
+    }
+
+    /// Of the block with a number.
+    #[inline]
+    pub fn get(&self, number: u32) -> &[Sum] {
+        let (start, end) = self.ranges[number as usize];
+        &self.sums[start as usize..end as usize]
+    }
+}
+
+/// Decodes what chunks bring.
+#[derive(Default)]
+pub(crate) struct Learner {
+    pub plans: Plans,
+    decoding: Decoding,
+    last: Option<Arc<TracedBlock>>,
+}
+
+/// Blocks that one did not know before.
+#[derive(Default)]
+pub(crate) struct Fresh {
+    /// The numbers mean other blocks from now on.
+    begins_anew: bool,
+    new: Vec<Block>,
+}
+
+impl Learner {
+    /// What is new in a chunk, as [`Blocks::learn`].
+    pub fn learn(&mut self, chunk: &Chunk<'_>) -> Fresh {
+        let known = self.plans.ranges.len();
+        // A tracer that has begun anew numbers its blocks anew.
+        let begins_anew = match &self.last {
+            None => true,
+            Some(last) => !chunk.blocks.get(known - 1).is_some_and(|traced| Arc::ptr_eq(last, traced)),
+        };
+        if begins_anew {
+            self.plans = Plans::default();
+        }
+        let new = &chunk.blocks[self.plans.ranges.len()..];
+        new.iter().for_each(|traced| self.plans.add(traced));
+        self.last = chunk.blocks.last().cloned();
+        Fresh { begins_anew, new: new.iter().map(|traced| Block::new(traced.clone(), &mut self.decoding)).collect() }
     }
 }
 
@@ -67,22 +158,26 @@ impl Block {
 #[derive(Default)]
 pub struct Blocks {
     all: Vec<Block>,
-    decoding: Decoding,
+    learner: Learner,
 }
 
 impl Blocks {
     /// Decodes what is new in a chunk. Chunks of one tracer, and of those that go on behind it, belong together.
     pub fn learn(&mut self, chunk: &Chunk<'_>) {
-        // A tracer that has begun anew numbers its blocks anew.
-        let is_same = |(own, traced): (&Block, &Arc<TracedBlock>)| Arc::ptr_eq(&own.traced, traced);
-        if self.all.len() > chunk.blocks.len()
-            || !self.all.last().zip(chunk.blocks.get(self.all.len().wrapping_sub(1))).is_none_or(is_same)
-        {
+        let fresh = self.learner.learn(chunk);
+        self.take(fresh);
+    }
+
+    /// Takes what somebody else has learnt.
+    pub(crate) fn take(&mut self, fresh: Fresh) {
+        if fresh.begins_anew {
             self.all.clear();
         }
-        for traced in &chunk.blocks[self.all.len()..] {
-            self.all.push(Block::new(traced.clone(), &mut self.decoding));
-        }
+        self.all.extend(fresh.new);
+    }
+
+    pub(crate) fn plans(&self) -> &Plans {
+        &self.learner.plans
     }
 
     /// The block with a number.
@@ -90,6 +185,7 @@ impl Blocks {
     /// # Panics
     /// There is none in the chunks that were learnt.
     #[must_use]
+    #[inline]
     pub fn get(&self, number: u32) -> &Block {
         &self.all[number as usize]
     }

@@ -6,14 +6,17 @@
 //! | what was executed, decoded | [`code`] |
 //! | an analysis of all of it, on all cores | [`stream`] |
 //! | an interval backwards | [`backward`], in stretches ([`stretch`]) |
+//! | calls of functions that one wants to know of | [`calls`] |
 //! | all threads backwards, in their order | [`walk`] |
 //! | and forwards | [`onward`] |
 //! | what an instruction reads and writes, and what follows from what | [`effects`] |
 //!
 //! The crate knows nothing of DynamoRIO: it decodes what [`bugnet_replay::trace`] says was executed.
 
+mod ahead;
 pub mod atoms;
 pub mod backward;
+pub mod calls;
 pub mod code;
 pub mod effects;
 pub mod onward;

@@ -1,26 +1,25 @@
 //! Forwards through all that the threads of a process executed, in their recorded order.
 
+use crate::ahead::{Ahead, Batch, Part};
 use crate::code::Blocks;
 use crate::stretch::{Ran, Stretch};
-use crate::walk::{Happened, Run, Visit, epochs_of, runs_of};
-use bugnet_format::types::{IntervalNo, Position, ProcessId};
+use crate::walk::{Happened, Visit};
+use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
-use bugnet_replay::order::{OrderedThread, Threads};
 use bugnet_replay::tools::Tools;
-use bugnet_replay::trace::Tracer;
+use bugnet_replay::trace::Wanted;
 use bugnet_replay::{ReplayError, Result};
-use std::ops::ControlFlow;
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
-/// The interval in which a thread is.
-struct Present {
-    number: IntervalNo,
-    tracer: Tracer,
-    blocks: Blocks,
-    happened: Happened,
-}
+/// Stretches that wait to be used again; memory of others is freed.
+const SPARE: usize = 8;
 
-/// Goes on from a place to the end of the log, or until `visit` ends it. The instruction at the place is the first.
+/// Goes on from a place to the end of the log, or until `visit` ends it. The instruction at the place is the first. What is `wanted` stands in
+/// the blocks that ran ([`Ran::register`], [`crate::calls`]).
 ///
 /// # Errors
 /// The log does not hold the place, or cannot be read, replayed or traced; its order contradicts itself.
@@ -29,112 +28,128 @@ pub fn walk_on(
     log: &Log,
     pid: ProcessId,
     from: Place,
+    wanted: &Arc<Wanted>,
     visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
     let start = IntervalId { thread: ThreadId { pid, tid: from.tid }, interval: from.interval };
     let first = log.header(start)?.epoch;
-    for epoch in epochs_of(log, pid)?.into_iter().filter(|epoch| *epoch >= first) {
-        let (threads, mut runs) = runs_of(log, pid, epoch)?;
-        if epoch == first {
-            cut(&mut runs, &threads, from);
-        }
-        let mut present: Vec<Option<Present>> = threads.threads.iter().map(|_| None).collect();
-        for run in runs {
-            let (thread, present) = (&threads.threads[run.thread], &mut present[run.thread]);
-            if go(tools, log, thread, present, &run, visit)?.is_break() {
+    // One is looked at, one waits, and one is made.
+    let (sender, batches) = sync_channel(1);
+    let (used, spare) = channel();
+    std::thread::scope(|scope| {
+        let ahead = Ahead::new((tools, log, pid, wanted), sender, spare);
+        std::thread::Builder::new()
+            .name("ahead".into())
+            .spawn_scoped(scope, move || ahead.trace(from, first))
+            .map_err(ReplayError::system("start a thread"))?;
+        look(batches, &used, visit)
+    })
+}
+
+/// What is known of a thread.
+#[derive(Default)]
+struct Present {
+    blocks: Blocks,
+    happened: Happened,
+}
+
+/// Looks at what comes. Whoever traces it is told that nobody wants more by the end of `batches`.
+fn look(
+    batches: Receiver<Batch>,
+    used: &Sender<Stretch>,
+    visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut threads: HashMap<Tid, Present> = HashMap::new();
+    for (parts, error) in batches {
+        let mut spare = 0;
+        for part in parts {
+            let Part { tid, interval, fresh, happened, stretch, positions } = part;
+            let present = threads.entry(tid).or_default();
+            present.blocks.take(fresh);
+            if let Some(happened) = happened {
+                present.happened = happened;
+            }
+            if present.visit(tid, interval, &stretch, positions, visit).is_break() {
                 return Ok(());
             }
+            if let Some(stretch) = Arc::into_inner(stretch).filter(|_| spare < SPARE) {
+                spare += 1;
+                // Who traces may have come to the end.
+                let _ = used.send(stretch);
+            }
         }
+        error.map_or(Ok(()), Err)?;
     }
     Ok(())
 }
 
-/// Goes on through a run of a thread.
-fn go(
-    tools: &Tools,
-    log: &Log,
-    thread: &OrderedThread,
-    present: &mut Option<Present>,
-    run: &Run,
-    visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
-) -> Result<ControlFlow<()>> {
-    let mut at = run.counts.start;
-    while at < run.counts.end {
-        let (number, position) = thread.place(at);
-        let id = IntervalId { thread: thread.id, interval: number };
-        if present.as_ref().is_none_or(|present| present.number != number) {
-            let interval = log.interval(id)?;
-            let before = present.take().map(|present| present.tracer);
-            let mut tracer = Tracer::start(tools, log, id, &interval, before)?;
-            let mut blocks = Blocks::default();
-            while tracer.position() < position {
-                let Some(chunk) = tracer.next(position)? else { break };
-                blocks.learn(&chunk);
+impl Present {
+    /// Visits what was executed in a part of a stretch.
+    fn visit(
+        &self,
+        tid: Tid,
+        interval: IntervalNo,
+        stretch: &Stretch,
+        positions: Range<u64>,
+        visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let delivered = &self.happened.delivered;
+        let next = |from: u64| delivered.partition_point(|(position, ..)| *position < from);
+        let signal_at = |from: u64| delivered.get(next(from)).map_or(u64::MAX, |(position, ..)| *position);
+        let mut signal = signal_at(positions.start);
+        for index in stretch.holding(Position(positions.start))..stretch.len() {
+            let ran = stretch.at(index, &self.blocks);
+            let start = ran.position.0;
+            if start >= positions.end {
+                break;
             }
-            *present = Some(Present { number, tracer, blocks, happened: Happened::of(&interval) });
-        }
-        let Some(Present { tracer, blocks, happened, .. }) = present else { break };
-        let until = Position(position.0 + (run.counts.end - at));
-        let Some(chunk) = tracer.next(until)? else {
-            return Err(ReplayError::OutOfRange(format!("{id} has no instruction {position}")));
-        };
-        blocks.learn(&chunk);
-        let stretch = Stretch::of(&chunk, blocks);
-        at += stretch.end().0 - stretch.first().0;
-        for ran in stretch.ran(blocks) {
-            let place = Place { tid: thread.id.tid, interval: number, position: ran.position };
-            if visit_block(&ran, place, happened, visit).is_break() {
-                return Ok(ControlFlow::Break(()));
+            let place = Place { tid, interval, position: ran.position };
+            let count = ran.block.instructions.len();
+            let end = start + count as u64;
+            if start >= positions.start && end <= positions.end && end <= signal && !ran.block.is_skipped {
+                visit(Visit::Ran { place, ran: &ran, instructions: 0..count })?;
+                continue;
             }
+            let from = positions.start.saturating_sub(start) as usize;
+            let until = (positions.end.min(end) - start) as usize;
+            visit_parts(&ran, place, from..until, &self.happened, visit)?;
+            signal = signal_at(end);
         }
+        ControlFlow::Continue(())
     }
-    Ok(ControlFlow::Continue(()))
 }
 
-/// Visits a block; handlers that begin at one of its instructions come before that.
-fn visit_block(
+/// Visits instructions of a block; handlers that begin at one of them come before that.
+fn visit_parts(
     ran: &Ran<'_>,
     place: Place,
+    instructions: Range<usize>,
     happened: &Happened,
     visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let count = ran.block.instructions.len();
     let at = |index: usize| Place { position: Position(place.position.0 + index as u64), ..place };
-    let part = |from: usize, until: usize, visit: &mut dyn FnMut(Visit<'_>) -> ControlFlow<()>| {
-        if from == until {
-            return ControlFlow::Continue(());
+    let mut part = |from: usize, until: usize, signal: Option<(u64, u64)>| {
+        if from < until {
+            match ran.block.is_skipped.then(|| happened.did.get(&ran.position.0)).flatten() {
+                Some(did) => visit(Visit::Skipped { place: at(from), ran, did })?,
+                None => visit(Visit::Ran { place: at(from), ran, instructions: from..until })?,
+            }
         }
-        match ran.block.traced.skipped.then(|| happened.did.get(&ran.position.0)).flatten() {
-            Some(did) => visit(Visit::Skipped { place: at(from), ran: *ran, did }),
-            None => visit(Visit::Ran { place: at(from), ran: *ran, instructions: from..until }),
+        match signal {
+            Some((signal, frame)) => visit(Visit::Delivered { place: at(until), signal, frame }),
+            None => ControlFlow::Continue(()),
         }
     };
     let delivered = &happened.delivered;
-    let first = delivered.partition_point(|(position, ..)| *position < place.position.0);
-    let mut done = 0;
+    let mut done = instructions.start;
+    let first = delivered.partition_point(|(position, ..)| *position < at(done).position.0);
     for (position, signal, frame) in &delivered[first..] {
         let begin = (position - place.position.0) as usize;
-        if begin >= count {
+        if begin >= instructions.end {
             break;
         }
-        part(done, begin, visit)?;
+        part(done, begin, Some((*signal, *frame)))?;
         done = begin;
-        visit(Visit::Delivered { place: at(begin), signal: *signal, frame: *frame })?;
     }
-    part(done, count, visit)
-}
-
-/// Leaves out what comes before a place.
-fn cut(runs: &mut Vec<Run>, threads: &Threads, from: Place) {
-    let Some(thread) = threads.threads.iter().position(|thread| thread.id.tid == from.tid) else { return };
-    let interval = threads.threads[thread].intervals.iter().find(|interval| interval.number == from.interval);
-    let Some(at) = interval.map(|interval| interval.before.saturating_add(from.position.0)) else { return };
-    if let Some(first) = runs.iter().position(|run| run.thread == thread && run.counts.contains(&at)) {
-        runs.drain(..first);
-        runs[0].counts.start = at;
-    } else {
-        // It is at the thread's end.
-        let last = runs.iter().rposition(|run| run.thread == thread).map_or(0, |last| last + 1);
-        runs.drain(..last);
-    }
+    part(done, instructions.end, None)
 }

@@ -1,8 +1,8 @@
 //! A stretch of an execution that stays, whatever the replay process writes next: what one walks backwards through.
 
-use crate::code::{Block, Blocks};
+use crate::code::{Block, Blocks, Plans};
 use bugnet_format::types::Position;
-use bugnet_replay::trace::{Chunk, OddAccess, Run, TracedAccess};
+use bugnet_replay::trace::{Chunk, OddAccess, TracedAccess};
 
 /// What was executed in a stretch of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,10 +10,21 @@ pub struct Stretch {
     first: u64,
     len: u32,
     runs: Vec<Run>,
-    /// For each run, where its addresses begin.
-    starts: Vec<u32>,
     addresses: Vec<u64>,
     odd: Vec<OddAccess>,
+}
+
+/// Which block was executed, and where what belongs to it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// Its first instruction, counted from the stretch's.
+    word: u32,
+    /// Its number.
+    block: u32,
+    /// Its addresses, behind which its registers are.
+    start: u32,
+    /// Its odd accesses.
+    odd: u32,
 }
 
 /// A block that was executed, in a stretch.
@@ -24,6 +35,7 @@ pub struct Ran<'a> {
     /// Its first instruction's position.
     pub position: Position,
     addresses: &'a [u64],
+    registers: &'a [u64],
     odd: &'a [OddAccess],
     word: u32,
 }
@@ -44,11 +56,44 @@ pub struct Access {
 }
 
 impl Ran<'_> {
+    /// The value of a general purpose register, by its number, where the block begins; none where it was not asked for, or the block has no
+    /// room for it.
+    #[must_use]
+    pub fn register(&self, number: u8) -> Option<u64> {
+        let known = self.block.traced.registers.iter().position(|(known, _)| *known == number)?;
+        self.registers.get(known).copied()
+    }
+
+    /// How many registers are known where the block begins.
+    #[must_use]
+    #[inline]
+    pub fn registers_told(&self) -> usize {
+        self.registers.len()
+    }
+
     /// What the block accesses of memory: first bytes, and how many.
+    #[inline]
     pub fn touched(&self) -> impl Iterator<Item = (u64, u64)> {
-        let plain = self.block.traced.accesses.iter().zip(self.addresses);
-        let plain = plain.map(|(access, addr)| (*addr, access.bytes.into()));
+        let plain = self.addresses.iter().zip(&self.block.lens).map(|(addr, len)| (*addr, (*len).into()));
         plain.chain(self.odd.iter().map(|odd| (odd.addr, odd.len)))
+    }
+
+    /// Whether something is true of any part of memory that the block accesses, by its first byte and how many.
+    #[inline]
+    pub fn touches_any(&self, mut is_it: impl FnMut(u64, u64) -> bool) -> bool {
+        for (addr, len) in self.addresses.iter().zip(&self.block.lens) {
+            if is_it(*addr, (*len).into()) {
+                return true;
+            }
+        }
+        self.odd.iter().any(|odd| is_it(odd.addr, odd.len))
+    }
+
+    /// Where the return address is, if the block's last instruction is a call, which puts it there, or returns, and takes it from there.
+    #[must_use]
+    #[inline]
+    pub fn slot(&self) -> Option<u64> {
+        Some(self.addresses[usize::from(self.block.slot?)])
     }
 
     /// Where the block writes to memory: first bytes, and how many.
@@ -56,6 +101,17 @@ impl Ran<'_> {
     pub fn stores(&self) -> impl Iterator<Item = (u64, u64)> {
         let plain = self.block.stores.iter().map(|(access, bytes)| (self.addresses[usize::from(*access)], *bytes));
         plain.chain(self.odd.iter().filter(|odd| odd.writes).map(|odd| (odd.addr, odd.len)))
+    }
+
+    /// Whether something is true of any part of memory that the block writes to, by its first byte and how many.
+    #[inline]
+    pub fn stores_any(&self, mut is_it: impl FnMut(u64, u64) -> bool) -> bool {
+        for (access, bytes) in &self.block.stores {
+            if is_it(self.addresses[usize::from(*access)], *bytes) {
+                return true;
+            }
+        }
+        self.odd.iter().any(|odd| odd.writes && is_it(odd.addr, odd.len))
     }
 
     /// What the block's instruction with this index accesses.
@@ -86,13 +142,30 @@ impl Stretch {
     /// Of a chunk, whose blocks were learnt.
     #[must_use]
     pub fn of(chunk: &Chunk<'_>, blocks: &Blocks) -> Self {
-        let (mut starts, mut addresses) = (Vec::with_capacity(chunk.runs.len()), Vec::new());
+        let mut stretch = Self::default();
+        stretch.fill(chunk, blocks.plans());
+        stretch
+    }
+
+    /// Becomes that of a chunk, in the memory that it has.
+    pub(crate) fn fill(&mut self, chunk: &Chunk<'_>, plans: &Plans) {
+        self.runs.clear();
+        self.addresses.clear();
+        self.runs.reserve(chunk.runs.len());
+        let mut odd = 0;
         for run in chunk.runs {
-            starts.push(addresses.len() as u32);
-            addresses.extend(blocks.get(run.block).traced.accesses.iter().map(|access| chunk.address(*run, access)));
+            while chunk.odd.get(odd).is_some_and(|odd| odd.word < run.word) {
+                odd += 1;
+            }
+            let start = self.addresses.len() as u32;
+            self.runs.push(Run { word: run.word, block: run.block, start, odd: odd as u32 });
+            // What `extend` sets up takes longer than these few sums.
+            for sum in plans.get(run.block) {
+                self.addresses.push(chunk.sum(*run, sum));
+            }
         }
-        let (first, len, odd) = (chunk.first.0, chunk.len, chunk.odd.clone());
-        Self { first, len, runs: chunk.runs.to_vec(), starts, addresses, odd }
+        (self.first, self.len) = (chunk.first.0, chunk.len);
+        self.odd.clone_from(&chunk.odd);
     }
 
     /// The position of its first instruction.
@@ -131,18 +204,25 @@ impl Stretch {
     #[must_use]
     #[inline]
     pub fn at<'a>(&'a self, index: usize, blocks: &'a Blocks) -> Ran<'a> {
-        let (run, start) = (self.runs[index], self.starts[index] as usize);
+        let run = self.runs[index];
         let block = blocks.get(run.block);
+        let [accesses, registers] = block.traced_counts.map(|count| count as usize);
+        let all = &self.addresses[run.start as usize..run.start as usize + accesses + registers];
+        let (addresses, registers) = all.split_at(accesses);
         let odd = match &*self.odd {
             [] => &[],
-            odd => &odd[odd.partition_point(|odd| odd.word < run.word)..],
+            odd => {
+                let end = self.runs.get(index + 1).map_or(odd.len(), |next| next.odd as usize);
+                &odd[run.odd as usize..end]
+            }
         };
-        Ran {
-            block,
-            position: Position(self.first + u64::from(run.word)),
-            addresses: &self.addresses[start..start + block.traced.accesses.len()],
-            odd: &odd[..odd.partition_point(|odd| odd.word < run.word + u32::from(block.traced.count))],
-            word: run.word,
-        }
+        let position = Position(self.first + u64::from(run.word));
+        Ran { block, position, addresses, registers, odd, word: run.word }
+    }
+
+    /// The block in which the instruction at a position is, as [`Self::at`] counts them.
+    pub(crate) fn holding(&self, position: Position) -> usize {
+        let behind = self.runs.partition_point(|run| self.first + u64::from(run.word) <= position.0);
+        behind.saturating_sub(1)
     }
 }

@@ -23,7 +23,7 @@ pub enum Visit<'a> {
         /// The first one of these.
         place: Place,
         /// The block of which they are.
-        ran: Ran<'a>,
+        ran: &'a Ran<'a>,
         /// Which of it.
         instructions: Range<usize>,
     },
@@ -32,7 +32,7 @@ pub enum Visit<'a> {
         /// Where.
         place: Place,
         /// The block of which it is the only instruction.
-        ran: Ran<'a>,
+        ran: &'a Ran<'a>,
         /// What it did.
         did: &'a Did,
     },
@@ -318,7 +318,7 @@ fn visit_block(
     happened: &Happened,
     visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let skipped = ran.block.traced.skipped.then(|| happened.did.get(&ran.position.0)).flatten();
+    let skipped = ran.block.is_skipped.then(|| happened.did.get(&ran.position.0)).flatten();
     let mut end = instructions.end;
     let delivered = &happened.delivered;
     if !delivered.is_empty() {
@@ -349,8 +349,8 @@ fn visit_part(
     visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     match skipped {
-        Some(did) => visit(Visit::Skipped { place, ran: *ran, did }),
-        None => visit(Visit::Ran { place, ran: *ran, instructions }),
+        Some(did) => visit(Visit::Skipped { place, ran, did }),
+        None => visit(Visit::Ran { place, ran, instructions }),
     }
 }
 

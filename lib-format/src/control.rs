@@ -9,7 +9,7 @@
 use crate::patch::Patch;
 use crate::record::OutputStream;
 use crate::regs::RegisterFile;
-use crate::trace::{OddAccess, TracedBlock};
+use crate::trace::{OddAccess, TracedBlock, Wanted};
 use crate::types::CodeSeq;
 use serde::{Deserialize, Serialize};
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -268,10 +268,7 @@ pub enum Request {
     /// Write down what is executed from here on ([`crate::trace`]). A message of one byte follows, with which the descriptor of the memory
     /// for that comes, of [`crate::trace::BYTES`]: answered by [`Response::Ready`]. It goes for packages that follow, too. A run then stops with
     /// [`Stop::Reached`] where the memory is full, too, and each begins to fill it anew.
-    Trace {
-        /// Whether the registers that are stored are written down, too.
-        operands: bool,
-    },
+    Trace(Wanted),
     /// What goes with what the last run has written down: answered by [`Response::Traced`].
     Traced {
         /// Without so many blocks, which are known already.

@@ -32,6 +32,7 @@ pub const MAX_TRACED: usize = 1 << 12;
 /// # Panics
 /// There is no such word.
 #[must_use]
+#[inline]
 pub fn index(lane: usize, word: usize) -> usize {
     assert!(lane < LANES && word < CAPACITY, "word {word} of lane {lane}");
     lane * CAPACITY + CAPACITY - 1 - word
@@ -40,15 +41,27 @@ pub fn index(lane: usize, word: usize) -> usize {
 /// What stands in a block's first word: its number, and the count of its instructions, so that the next one is found without a look at
 /// what the block is.
 #[must_use]
+#[inline]
 pub fn tag(number: u32, count: u16) -> u32 {
     u32::from(count) << NUMBER_BITS | number
 }
 
 /// Number and count in a block's first word.
 #[must_use]
+#[inline]
 pub fn untag(word: u64) -> (u32, u32) {
     let word = word as u32;
     (word & (MAX_BLOCKS as u32 - 1), word >> NUMBER_BITS)
+}
+
+/// What is written down beside blocks and addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The registers that are stored.
+    pub operands: bool,
+    /// Functions, by the addresses at which they begin, in ascending order: with what they were called, and, if there are any, what RAX is
+    /// where a block begins.
+    pub functions: Vec<u64>,
 }
 
 /// A word among those of a block's instructions.
@@ -118,6 +131,8 @@ pub struct TracedBlock {
     pub accesses: Vec<TracedAccess>,
     /// Whether its one instruction is not executed by replay: a record says what it did.
     pub skipped: bool,
+    /// General purpose registers, by their numbers, whose values at the block's start are in these words.
+    pub registers: Vec<(u8, WordPlace)>,
 }
 
 /// An access that no sum of registers tells, in the order of execution.

@@ -22,7 +22,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use bugnet_format::trace::{OddAccess, TracedAccess, TracedBlock};
+pub use bugnet_format::trace::{OddAccess, TracedAccess, TracedBlock, Wanted};
 
 /// Memory that is shared with a replay process and its copies, of which one writes at a time.
 struct Buffer {
@@ -86,8 +86,8 @@ pub struct Tracer {
     bases: Arc<[(Position, Bases)]>,
     /// Of the present stretch.
     runs: Vec<Run>,
-    /// Whether the registers that are stored are written down.
-    operands: bool,
+    /// What is written down beside blocks and addresses.
+    wanted: Arc<Wanted>,
 }
 
 impl Tracer {
@@ -96,45 +96,36 @@ impl Tracer {
     /// # Errors
     /// The process cannot be started, or the machine does not let it write.
     pub fn start(tools: &Tools, log: &Log, id: IntervalId, interval: &Interval, before: Option<Self>) -> Result<Self> {
-        Self::start_with(tools, log, id, interval, before, false)
+        Self::with(tools, log, id, interval, before, &Arc::default())
     }
 
-    /// The same, of which chunks tell what is stored, too ([`Chunk::operand`]).
+    /// The same, of which chunks tell more: what is stored ([`Chunk::operand`]), and what functions are called with
+    /// ([`Chunk::register`]).
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub fn with_operands(
+    pub fn with(
         tools: &Tools,
         log: &Log,
         id: IntervalId,
         interval: &Interval,
         before: Option<Self>,
+        wanted: &Arc<Wanted>,
     ) -> Result<Self> {
-        Self::start_with(tools, log, id, interval, before, true)
-    }
-
-    fn start_with(
-        tools: &Tools,
-        log: &Log,
-        id: IntervalId,
-        interval: &Interval,
-        before: Option<Self>,
-        operands: bool,
-    ) -> Result<Self> {
-        let (last, traced) = match before.filter(|before| before.operands == operands) {
+        let (last, traced) = match before.filter(|before| before.wanted == *wanted) {
             Some(Self { session, buffer, blocks, counts, .. }) => (Some(session), Some((buffer, blocks, counts))),
             None => (None, None),
         };
         let process = last.as_ref().map(Session::number);
         let mut session = Session::start_behind(last, tools, log, id, interval)?;
-        let bases = bases(interval).into();
+        let (bases, wanted) = (bases(interval).into(), wanted.clone());
         if let Some((buffer, blocks, counts)) = traced.filter(|_| process == Some(session.number())) {
-            return Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new(), operands });
+            return Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new(), wanted });
         }
         let buffer = Buffer::new().map_err(ReplayError::system("make memory for a trace"))?;
-        session.process().trace(buffer.file.as_fd(), operands)?;
+        session.process().trace(buffer.file.as_fd(), &wanted)?;
         let (buffer, blocks, counts) = (Arc::new(buffer), Vec::new(), Vec::new());
-        Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new(), operands })
+        Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new(), wanted })
     }
 
     /// Where it is.
@@ -161,8 +152,25 @@ impl Tracer {
     /// The replay process is lost, or cannot be copied.
     pub fn fork(&mut self) -> Result<Self> {
         let (buffer, blocks, counts) = (self.buffer.clone(), self.blocks.clone(), self.counts.clone());
-        let (bases, operands) = (self.bases.clone(), self.operands);
-        Ok(Self { session: self.session.fork()?, buffer, blocks, counts, bases, runs: Vec::new(), operands })
+        let (bases, wanted) = (self.bases.clone(), self.wanted.clone());
+        Ok(Self { session: self.session.fork()?, buffer, blocks, counts, bases, runs: Vec::new(), wanted })
+    }
+
+    /// Goes on to `until`, if the interval does; what it executes is not looked at.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn skip(&mut self, until: Position) -> Result<()> {
+        while self.session.position() < until {
+            let before = self.session.position();
+            if let Stop::Divergence { what, .. } = self.session.run_to(until)? {
+                return Err(self.session.diverged(what));
+            }
+            if self.session.position() == before {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Executes the next stretch, not beyond `until`; `None` where there is nothing more.
@@ -232,6 +240,7 @@ fn is_sound(block: &TracedBlock) -> bool {
     let place = |place: WordPlace| usize::from(place.lane) < LANES && place.at < count;
     (1..=MAX_INSTRUCTIONS).contains(&usize::from(count))
         && block.code.len() <= usize::from(count) * 15
+        && block.registers.iter().all(|(number, at)| *number < 16 && place(*at))
         && block.accesses.is_sorted_by_key(|access| access.instruction)
         && block.accesses.iter().all(|access| {
             access.instruction < count
@@ -267,7 +276,70 @@ pub struct Run {
     pub block: u32,
 }
 
+/// How an address, or a register's value, is computed from the words of a block that was executed: what a block says of it, in a form that
+/// takes little room and no decisions, since that is done for each access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// What is added to the words.
+    disp: u64,
+    /// Words of the buffer, where a block begins in the stretch's first word; one that does not count is any.
+    base: u32,
+    index: u32,
+    /// The instruction, whose segment base is added.
+    instruction: u16,
+    /// What the words are multiplied by; zero, where there is none.
+    has_base: u8,
+    scale: u8,
+    segment: Option<TracedSegment>,
+}
+
+fn word_of(place: WordPlace) -> u32 {
+    (usize::from(place.lane) * CAPACITY + CAPACITY - 1 - usize::from(place.at)) as u32
+}
+
+impl Sum {
+    /// The address of an access.
+    #[must_use]
+    pub fn of_access(access: &TracedAccess) -> Self {
+        let none = WordPlace { lane: 0, at: 0 };
+        let (index, scale) = access.index.unwrap_or((none, 0));
+        Self {
+            disp: access.disp,
+            base: word_of(access.base.unwrap_or(none)),
+            index: word_of(index),
+            instruction: access.instruction,
+            has_base: access.base.is_some().into(),
+            scale,
+            segment: access.segment,
+        }
+    }
+
+    /// The value of a register at a block's start.
+    #[must_use]
+    pub fn of_register((_, place): (u8, WordPlace)) -> Self {
+        let (base, index) = (word_of(place), word_of(place));
+        Self { disp: 0, base, index, instruction: 0, has_base: 1, scale: 0, segment: None }
+    }
+}
+
 impl Chunk<'_> {
+    /// The sum for a block that was executed.
+    #[must_use]
+    #[inline]
+    pub fn sum(&self, run: Run, sum: &Sum) -> u64 {
+        let word = |at: u32| {
+            let word = self.words.get(at.wrapping_sub(run.word) as usize);
+            word.map_or(0, |word| word.load(Ordering::Relaxed))
+        };
+        let base = word(sum.base).wrapping_mul(sum.has_base.into());
+        let index = word(sum.index).wrapping_mul(sum.scale.into());
+        let sums = base.wrapping_add(index).wrapping_add(sum.disp);
+        match sum.segment {
+            None => sums,
+            Some(segment) => sums.wrapping_add(self.base(run.word + u32::from(sum.instruction), segment)),
+        }
+    }
+
     /// What stands in a word among those of a block that was executed.
     #[inline]
     fn value(&self, run: Run, place: WordPlace) -> u64 {
@@ -297,6 +369,13 @@ impl Chunk<'_> {
         Some(value & (u64::MAX >> (64 - 8 * u32::from(operand.bytes))))
     }
 
+    /// The value of a register at the start of a block that was executed: one of those of which the block says where it is.
+    #[must_use]
+    #[inline]
+    pub fn register(&self, run: Run, (_, place): (u8, WordPlace)) -> u64 {
+        self.value(run, place)
+    }
+
     /// The base of a segment where an instruction is executed.
     fn base(&self, word: u32, segment: TracedSegment) -> u64 {
         let at = self.first.0 + u64::from(word);
@@ -311,8 +390,8 @@ impl Chunk<'_> {
 
 impl Process {
     /// Lets it write down what it executes.
-    fn trace(&mut self, memory: std::os::fd::BorrowedFd<'_>, operands: bool) -> Result<()> {
-        self.send(&Request::Trace { operands })?;
+    fn trace(&mut self, memory: std::os::fd::BorrowedFd<'_>, wanted: &Wanted) -> Result<()> {
+        self.send(&Request::Trace(wanted.clone()))?;
         self.hand(memory)?;
         match self.receive()? {
             Response::Ready => Ok(()),

@@ -4,6 +4,7 @@
 mod growth;
 mod machine;
 mod measure;
+mod paper;
 mod spec;
 mod table;
 mod travel;
@@ -33,7 +34,8 @@ use workloads::{Inputs, workloads};
     spec-harness --only gzip --only bzip2        workloads with one of these in their name\n  \
     spec-harness --group single --markdown       a table\n  \
     spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n  \
-    spec-harness --time-travel --quick           how fast one moves through recordings\n\n\
+    spec-harness --time-travel --quick           how fast one moves through recordings\n  \
+    spec-harness --paper figures                 the paper's measurements of bugs\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
     /// A look in three minutes: small inputs, one run of each unless --runs says otherwise, and the group programs only
@@ -70,6 +72,10 @@ struct Cli {
     /// index and merged replay cost; and gdb's `record full` beside it (record-full)
     #[arg(long, conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only"])]
     time_travel: bool,
+    /// Instead, measure what the paper does of bugs, on small programs with known ones: how far the failure is from the cause, the slices'
+    /// parts of that, log and memory; table, figures and plots go to this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only", "time_travel"])]
+    paper: Option<PathBuf>,
     /// Only run natively, to see how long the workloads take
     #[arg(long)]
     native_only: bool,
@@ -101,6 +107,9 @@ fn run(cli: &Cli) -> Result<bool> {
     ensure!(runs > 0, "--runs must be at least 1");
     if let Some(folder) = &cli.growth {
         return Ok(growth::run(folder, &cli.growth_of, cli.quick, runs)? == 0);
+    }
+    if let Some(folder) = &cli.paper {
+        return Ok(paper::run_all(folder, &cli.only)? == 0);
     }
     if cli.time_travel {
         return time_travel(cli, runs);

@@ -5,6 +5,7 @@
 
 pub mod alike;
 pub mod asm;
+pub mod browser;
 pub mod bugnet;
 pub mod inputs;
 pub mod many_loads;

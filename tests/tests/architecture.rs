@@ -19,7 +19,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-replay", &["bugnet-debuginfo", "bugnet-format"]),
     ("bugnet-analyses", &["bugnet-events", "bugnet-format", "bugnet-replay"]),
     ("bugnet-events", &["bugnet-format", "bugnet-replay"]),
-    ("bugnet-debugger", &["bugnet-format", "bugnet-replay"]),
+    ("bugnet-debugger", &["bugnet-analyses", "bugnet-format", "bugnet-replay"]),
     (
         "bugnet",
         &["bugnet-analyses", "bugnet-debugger", "bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"],

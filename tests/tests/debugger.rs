@@ -599,3 +599,40 @@ fn a_long_command_is_interrupted() -> Result<()> {
     gdb.end()?;
     workshop.done()
 }
+
+#[test]
+fn a_slice_from_where_gdb_is() -> Result<()> {
+    let workshop = Workshop::new("debugger-slice")?;
+    let log = recorded(&workshop, "heap_overflow", &[])?;
+    let script = [
+        "monitor when",
+        "monitor slice",
+        "monitor slice --full",
+        "monitor slice $rax",
+        "monitor slice entry->text",
+        "monitor slice $nothing",
+        "monitor slice nothing_of_this_name",
+        "monitor when",
+    ];
+    let said = session(&workshop, &log, &[], &script)?;
+    // What gdb says itself comes elsewhere: reports begin with the question.
+    let reports: Vec<&str> = said.split("Why: ").collect();
+    let [before, crash, full, register, rest] = reports[..] else { anyhow::bail!("{said}") };
+    let cause = format!("heap_overflow.c:{}", line_with(&source("heap_overflow"), "CULPRIT")?);
+    ensure!(crash.contains("(SIGSEGV)") && crash.contains(&cause) && crash.contains("thin slice"), "{said}");
+    ensure!(full.contains(&cause) && full.contains("full slice"), "{said}");
+    ensure!(register.starts_with("rax = 0x") && rest.starts_with("entry->text ("), "{said}");
+    ensure!(rest.contains("$nothing is no register") && rest.contains("nothing_of_this_name"), "{said}");
+    // It is the same as `bugnet slice` says, and each position is one to go to.
+    let alone = run(Command::new(binary()?).arg("slice").arg(&log))?;
+    let alone = String::from_utf8_lossy(&alone.stdout).replace("Why: ", "");
+    ensure!(alone.trim() == crash.trim(), "{alone}\n{crash}");
+    let line = crash.lines().find(|line| line.contains(&cause)).context("no such line")?;
+    let place = line.split_whitespace().next().context("no position")?;
+    let there = session(&workshop, &log, &[], &[&format!("monitor seek {place}"), "frame"])?;
+    ensure!(there.contains(&cause), "{there}");
+    // gdb is where it was.
+    let when = before.lines().rfind(|line| line.contains("(time @")).context("no position")?;
+    ensure!(rest.contains(when), "{said}");
+    workshop.done()
+}

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run};
+use bugnet_tests::slices::bugs::Faulty;
 use bugnet_tests::small::build_named;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
@@ -278,6 +279,35 @@ fn others() -> Result<()> {
     workshop.done()
 }
 
+/// Of a program and a repaired build of it, the window begins where the fault is.
+fn two_builds() -> Result<()> {
+    let workshop = Workshop::new("differing-builds")?;
+    for (name, optimisation) in
+        [("off_by_one", "-O0"), ("wrong_operator", "-O0"), ("integer_overflow", "-O0"), ("missing_case", "-O0")]
+    {
+        let all = Faulty::all()?;
+        let faulty = all.iter().find(|faulty| faulty.name() == name).context("no such program")?;
+        let folder = workshop.folder(&format!("{name}{optimisation}"))?;
+        let [wrong, right] = faulty.build(optimisation, &folder)?;
+        let [good, bad] = [("good", &right), ("bad", &wrong)].map(|(kind, program)| {
+            record(&workshop, &format!("{name}{optimisation}-{kind}"), &[&*program.to_string_lossy()], PLAIN)
+        });
+        let (good, bad) = (good?, bad?);
+        let compared =
+            ["window", "--json", "--other-build", "--good", &good.to_string_lossy(), "--bad"].map(String::from);
+        let window: Value = serde_json::from_slice(&must_pass(&compared.each_ref().map(String::as_str), &bad)?.stdout)?;
+        let position = text(&window["first"], "/position");
+        let shown: Value = serde_json::from_slice(&must_pass(&["at", "--json", position], &bad)?.stdout)?;
+        let line = number(&shown, "/backtrace/0/place/source/0/line").or(number(&shown, "/backtrace/0/source/0/line"));
+        ensure!(line == Some(faulty.line.into()), "{name} {optimisation}: {line:?}, not {}: {window:#}", faulty.line);
+        // The same builds have the same way, and the other one's stores are not all different.
+        let same: Value = serde_json::from_slice(&must_pass(&compared.each_ref().map(String::as_str), &good)?.stdout)?;
+        ensure!(same["first"].is_null() && number(&same, "/differing") == Some(0), "{same:#}");
+        ensure!(number(&window, "/differing") < number(&window, "/stores").map(|all| all / 2), "{window:#}");
+    }
+    workshop.done()
+}
+
 /// The window begins with the first value that differs, and is as long as what comes behind it.
 fn window() -> Result<()> {
     let workshop = Workshop::new("differing-window")?;
@@ -324,6 +354,7 @@ fn main() {
         trial("intervals", Box::new(intervals)),
         trial("others", Box::new(others)),
         trial("window", Box::new(window)),
+        trial("two_builds", Box::new(two_builds)),
         trial("bc", Box::new(|| real("bc", &["bc", "right.bc"], &["bc", "wrong.bc"], None))),
         trial("gzip", Box::new(|| real("gzip", &["gzip", "-c", "numbers"], &["gzip", "-c", "others"], None))),
         trial(

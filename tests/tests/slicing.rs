@@ -13,7 +13,7 @@ use bugnet_tests::slices::reference::{Execution, Kind};
 use bugnet_tests::small::build_named;
 use libtest_mimic::{Arguments, Failed, Trial};
 use object::{Object, ObjectSegment, ObjectSymbol};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -44,7 +44,8 @@ impl Opened {
 
     fn slice(&self, criterion: &Criterion, kind: Kind) -> Result<Slice> {
         let Kind { addresses, control } = kind;
-        let options = Options { addresses, control, tables: false, keep: usize::MAX, ..Options::default() };
+        let options =
+            Options { addresses, control, tables: false, keep: usize::MAX, touched: true, ..Options::default() };
         Ok(slice(&self.tools, &self.log, self.thread.pid, criterion, &options)?)
     }
 }
@@ -57,6 +58,11 @@ fn compare(opened: &Opened, execution: &Execution, criterion: &Criterion, kind: 
     ensure!(places.len() == found.graph.instances.len(), "an instruction is in the slice twice");
     ensure!(found.graph.count == places.len() as u64, "{} were counted, {} are there", found.graph.count, places.len());
     let all: BTreeSet<Place> = expected.iter().map(|number| execution.executed[*number].place).collect();
+    let touched = expected.iter().flat_map(|number| &execution.executed[*number].touched);
+    let bytes: HashSet<u64> = touched.flat_map(|(addr, len)| *addr..addr + len).collect();
+    let counted = found.touched.context("nothing was counted")?;
+    ensure!(counted.slice == bytes.len() as u64, "{counted:?}, not {} bytes", bytes.len());
+    ensure!(counted.walked >= counted.slice, "{counted:?}");
     let text = |place: Option<&Place>| {
         let at = place.and_then(|place| execution.executed.iter().find(|executed| executed.place == *place));
         at.map(|executed| {
@@ -263,6 +269,21 @@ fn random_programs(name: &str, seeds: std::ops::Range<u64>) -> Result<()> {
     workshop.done()
 }
 
+/// A value in memory that another process can change, too, is not said to be surely of this one.
+fn shared_memory() -> Result<()> {
+    let workshop = Workshop::new("slicing-shared")?;
+    let program = build_named("analyses/shared.c", &["-O1"], &workshop.path)?;
+    for (how, is_said) in [("together", true), ("alone", false)] {
+        let log = workshop.path.join(how);
+        run(&mut Job::new(&workshop.path, [&*program.to_string_lossy(), how]).recorded(&log, &[])?)?;
+        let found = run(Command::new(binary()?).arg("slice").arg(&log))?;
+        let text = String::from_utf8_lossy(&found.stdout);
+        ensure!(text.contains("shared.c:11") && text.contains("*word = 8;"), "{}", printed(&found));
+        ensure!(text.contains("mapped as shared") == is_said, "{how}: {text}");
+    }
+    workshop.done()
+}
+
 fn main() {
     let arguments = Arguments::from_args();
     let trial = |name: String, body: Box<dyn FnOnce() -> Result<()> + Send>| {
@@ -283,6 +304,7 @@ fn main() {
         trial("random".to_owned(), Box::new(|| random_programs("slicing-random", 0..PROGRAMS))),
         trial("random_many".to_owned(), Box::new(|| random_programs("slicing-random-many", PROGRAMS..MANY)))
             .with_ignored_flag(true),
+        trial("shared_memory".to_owned(), Box::new(shared_memory)),
         real("bc", &["bc", "-l", "/dev/null"]),
         real("true", &["/bin/true"]),
         real("gawk", &["mawk", "BEGIN { for (i = 0; i < 40; i++) s = s sqrt(i); print length(s) }"]),

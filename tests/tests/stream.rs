@@ -4,18 +4,21 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_events::atoms::Atoms;
 use bugnet_events::backward::Backward;
+use bugnet_events::calls::{Called, Calls};
 use bugnet_events::code::Blocks;
 use bugnet_events::effects::Effects;
+use bugnet_events::onward::walk_on;
 use bugnet_events::stretch::{self, Stretch};
 use bugnet_events::walk::{Did, Visit, walk_back};
 use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::Position;
-use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::{IntervalId, Log, Selection};
 use bugnet_replay::session::{Session, Stop};
+use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
-use bugnet_replay::trace::{Chunk, Tracer};
+use bugnet_replay::trace::{Chunk, Tracer, Wanted};
 use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run};
 use bugnet_tests::small::build_named;
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
@@ -24,6 +27,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Instructions that are stepped through at a time.
 const WINDOW: u64 = 700;
@@ -138,7 +142,8 @@ fn stored(instruction: &Instruction, regs: &RegisterFile, bytes: u8) -> Option<u
 
 fn check_interval(tools: &Tools, log: &Log, id: IntervalId, window: &Range<u64>) -> Result<(u64, u64)> {
     let interval = log.interval(id)?;
-    let mut tracer = Tracer::with_operands(tools, log, id, &interval, None)?;
+    let wanted = Arc::new(Wanted { operands: true, ..Wanted::default() });
+    let mut tracer = Tracer::with(tools, log, id, &interval, None, &wanted)?;
     let (mut blocks, mut said, mut next) = (Blocks::default(), BTreeMap::new(), 0);
     // In stretches of any length.
     let mut random = fastrand::Rng::with_seed(id.interval.0);
@@ -304,6 +309,63 @@ fn walks_back(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> 
     workshop.done()
 }
 
+/// What functions are called with, and what they give back, is what the program says, in each thread.
+fn calls() -> Result<()> {
+    let workshop = Workshop::new("stream-calls")?;
+    let program = build_named("analyses/calls.c", &["-O2", "-pthread"], &workshop.path)?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.folder("run")?, [program.to_string_lossy()]);
+    let printed = run(&mut job.recorded(&log, &["--interval", "20k"])?)?;
+    let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in String::from_utf8(printed.stdout)?.lines() {
+        let (thread, text) = line.split_once(' ').context("no thread")?;
+        expected.entry(thread.to_owned()).or_default().push(text.to_owned());
+    }
+    let (log, tools) = (Log::open(&log)?, Tools::locate_for(&binary()?, None)?);
+    let first = log.threads().next().context("no thread")?;
+    let names = [("again", 2), ("six", 6), ("passes_on", 1), ("jumps", 1)];
+    let functions = Symbolizer::new(&log, first.pid)?.functions(&names.map(|(name, _)| name));
+    ensure!(functions.len() == names.len(), "{functions:x?}");
+    let wanted = Arc::new(Wanted { operands: false, functions: functions.keys().copied().collect() });
+    let start = Place { tid: first.tid, interval: log.intervals(first)?[0], position: Position(0) };
+    let (mut calls, mut found, mut left) = (Calls::default(), BTreeMap::<_, Vec<String>>::new(), 0);
+    walk_on(&tools, &log, first.pid, start, &wanted, &mut |visit| {
+        calls.visit(&visit, &mut |called| {
+            let (tid, text) = match called {
+                Called::Entered(call) => {
+                    let (name, count) = names[functions[&call.function]];
+                    let args = call.args[..count].iter().map(|arg| arg.map_or("?".into(), |arg| arg.to_string()));
+                    (call.place.tid, format!("{name} {}", args.collect::<Vec<_>>().join(" ")))
+                }
+                Called::Returned { call, result, place } => {
+                    let result = result.map_or("?".into(), |result| result.to_string());
+                    // It says nothing of what it gives back itself.
+                    let is_quiet = names[functions[&call.function]].0 == "passes_on";
+                    (place.tid, format!("= {result}{}", if is_quiet { " passed on" } else { "" }))
+                }
+                Called::Left(_) => {
+                    left += 1;
+                    return;
+                }
+            };
+            found.entry(tid).or_default().push(text);
+        });
+        ControlFlow::Continue(())
+    })?;
+    for texts in found.values_mut() {
+        for at in (1..texts.len()).rev().filter(|at| texts[*at].ends_with("passed on")).collect::<Vec<_>>() {
+            let passed = texts.remove(at);
+            ensure!(passed.strip_suffix(" passed on") == Some(&*texts[at - 1]), "{passed} behind {}", texts[at - 1]);
+        }
+    }
+    let mut found: Vec<_> = found.into_values().collect();
+    found.sort_by_key(|texts| texts.first().cloned());
+    let expected: Vec<_> = expected.into_values().collect();
+    ensure!(expected.len() == 3 && found == expected, "{found:#?}\nand not\n{expected:#?}");
+    ensure!(left == 3 * 5 * 3, "{left} calls have not returned");
+    workshop.done()
+}
+
 /// Each instruction, with what it accesses.
 fn flat(stretch: &Stretch, blocks: &Blocks) -> Vec<(u64, Vec<stretch::Access>)> {
     let each = |ran: stretch::Ran<'_>| {
@@ -399,6 +461,7 @@ fn main() {
         walk("python3", &["/usr/bin/python3", "-c", "print(sorted(str(i) for i in range(20000))[7])"]),
         Trial::test("walk_signals", move || walks_back("signals", signals).map_err(|e| Failed::from(format!("{e:#}")))),
         other("backwards", backwards),
+        other("calls", calls),
         other("counted", counted),
         other("sums", sums),
         real("true", &["/bin/true"]),

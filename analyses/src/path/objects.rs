@@ -1,14 +1,15 @@
 //! Which code is the program's own, and which code of one log is the same as that of another: the same place in the same mapped file,
 //! whatever address that has, and for code that was made while the program ran, the same instructions.
 
+use super::builds::Twin;
 use bugnet_events::code::Block;
 use bugnet_format::folder::Module;
 use bugnet_format::types::{Addr, ProcessId};
-use bugnet_replay::Result;
 use bugnet_replay::crash::is_system;
 use bugnet_replay::log::Log;
 use bugnet_replay::mappings::Mappings;
 use bugnet_replay::symbols::main_file;
+use bugnet_replay::{ReplayError, Result};
 use iced_x86::{Instruction, OpKind};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 use std::hash::{Hash, Hasher};
@@ -42,6 +43,8 @@ struct Object {
     /// The same in all logs: the build id, or the path where it has none.
     name: Arc<str>,
     is_own: bool,
+    /// The other run's build of it, if that is another one.
+    twin: Option<Twin>,
     /// From its start on.
     stubs: Vec<Range<u64>>,
 }
@@ -64,9 +67,29 @@ impl Objects {
             let is_own = module.path == program || !is_system(&module.path) || is_meant(&module.path);
             let stubs =
                 is_own.then(|| main_file(log.source(), &module)).flatten().map_or_else(Vec::new, |file| stubs(&file));
-            Object { name: name.as_str().into(), is_own, stubs, module }
+            Object { name: name.as_str().into(), is_own, twin: None, stubs, module }
         };
         Ok(Self { files: log.modules(pid)?.into_iter().map(object).collect(), mappings })
+    }
+
+    /// The file `program` is another build here than in another run: what both have counts as the other one's.
+    ///
+    /// # Errors
+    /// One of the files cannot be had.
+    pub fn is_build_of(&mut self, log: &Log, program: &str, other: (&Self, &Log, &str)) -> Result<()> {
+        let missing = |path: &str| {
+            ReplayError::OutOfRange(format!(
+                "there is no copy of {path}: two builds cannot be compared without their files"
+            ))
+        };
+        let (objects, other_log, path) = other;
+        let find = |objects: &Self, path: &str| objects.files.iter().position(|object| object.module.path == path);
+        let theirs = &objects.files[find(objects, path).ok_or_else(|| missing(path))?];
+        let own = find(self, program).ok_or_else(|| missing(program))?;
+        let file = main_file(log.source(), &self.files[own].module).ok_or_else(|| missing(program))?;
+        let their_file = main_file(other_log.source(), &theirs.module).ok_or_else(|| missing(path))?;
+        self.files[own].twin = Some(Twin::of(&file, &their_file, theirs.name.clone()).ok_or_else(|| missing(program))?);
+        Ok(())
     }
 
     fn at(&self, addr: u64) -> Option<&Object> {
@@ -87,6 +110,13 @@ impl Objects {
     #[must_use]
     pub fn address(&self, code: &Code) -> Option<u64> {
         let Code::Mapped(name, offset) = code else { return None };
+        let translated = self.files.iter().rev().find_map(|object| {
+            let twin = object.twin.as_ref().filter(|twin| twin.name == *name)?;
+            Some(twin.back(*offset).map(|offset| object.module.base + offset))
+        });
+        if let Some(found) = translated {
+            return found;
+        }
         let object = self.files.iter().rfind(|object| object.name == *name)?;
         Some(object.module.base + offset)
     }
@@ -108,7 +138,11 @@ impl Objects {
     /// What lies here, whichever log it is in; none where no file is mapped.
     #[must_use]
     pub fn place(&self, addr: u64) -> Option<(Arc<str>, u64)> {
-        self.at(addr).map(|object| (object.name.clone(), addr - object.module.base))
+        self.at(addr).map(|object| {
+            let offset = addr - object.module.base;
+            let there = object.twin.as_ref().and_then(|twin| Some((twin.name.clone(), twin.there(offset)?)));
+            there.unwrap_or_else(|| (object.name.clone(), offset))
+        })
     }
 
     /// A block's instruction with this index as code.
@@ -134,7 +168,7 @@ fn stubs(file: &[u8]) -> Vec<Range<u64>> {
 }
 
 /// Instructions, without what differs where they lie elsewhere.
-fn hash<'a>(instructions: impl Iterator<Item = &'a Instruction>) -> u64 {
+pub(super) fn hash<'a>(instructions: impl Iterator<Item = &'a Instruction>) -> u64 {
     let mut hasher = Xxh3::new();
     for instruction in instructions {
         instruction.code().hash(&mut hasher);

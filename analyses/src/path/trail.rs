@@ -88,8 +88,9 @@ impl Pieces {
         let mut bytes = Vec::with_capacity(self.kinds.len() * 12);
         self.kinds.iter().for_each(|kind| bytes.extend(kind.to_le_bytes()));
         self.numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
-        // Memory cannot refuse what is written into it; what is not compressed is longer than any that is.
-        let packed = zstd::bulk::compress(&bytes, LEVEL).unwrap_or(bytes);
+        // Memory cannot refuse what is written into it.
+        let packed =
+            zstd::bulk::compress(&bytes, LEVEL).ok().filter(|packed| packed.len() < bytes.len()).unwrap_or(bytes);
         self.done.push(Piece { packed, elements: self.kinds.len(), steps: self.steps, from: self.from });
         self.kinds.clear();
         self.numbers.clear();
@@ -98,6 +99,7 @@ impl Pieces {
 }
 
 impl Piece {
+    /// What is not compressed is longer than any that is.
     fn open(&self) -> io::Result<(Vec<u32>, Vec<u64>)> {
         let len = self.elements * 12;
         let bytes =
@@ -329,6 +331,18 @@ mod tests {
             assert_eq!(walk.next().map(|step| (step.code, step.count)), Some(((n % 7) as u32 + 1000, n * 5 + 5)));
         }
         assert_eq!(walk.next(), None);
+    }
+
+    #[test]
+    fn short_ones_are_what_they_were() {
+        let step = |count: u64| Element::Step { code: 3, count, is_direct: true };
+        for len in 1..60 {
+            let trail = trail(&(0..len).map(|n| step(n * n * 977)).collect::<Vec<_>>());
+            assert!(
+                trail.walk().map(|step| (step.code, step.count)).eq((0..len).map(|n| (1003, 5 + n * n * 977))),
+                "{len}"
+            );
+        }
     }
 
     #[test]

@@ -26,13 +26,15 @@ pub struct Both<'a> {
     pub codes: Numbers<Code>,
     /// Threads that do the same, in the order in which the wrong run made them.
     pub threads: Vec<[Tid; 2]>,
+    /// Whether the right run is of another build.
+    pub is_other_build: bool,
     /// Threads that only one of the runs has.
     pub alone: [Vec<Tid>; 2],
 }
 
 impl<'a> Both<'a> {
     /// Replays both, `jobs` intervals at a time: the process `bad` of the wrong run, and what ran the same program in the right one. Mapped
-    /// files of the names in `own` count as the program's own.
+    /// files of the names in `own` count as the program's own. With `any_build`, the right run may be of another build of the program.
     /// `progress` is called with how many intervals are done, and how many there are.
     ///
     /// # Errors
@@ -42,11 +44,18 @@ impl<'a> Both<'a> {
         logs: [&'a Log; 2],
         bad: ProcessId,
         own: &[String],
+        any_build: bool,
         jobs: NonZeroUsize,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
-        let pids = [counterpart(logs[BAD], bad, logs[GOOD])?, bad];
-        let sides = [Side::open(tools, logs[GOOD], pids[GOOD], own)?, Side::open(tools, logs[BAD], pids[BAD], own)?];
+        let pids = [counterpart(logs[BAD], bad, logs[GOOD], any_build)?, bad];
+        let mut sides =
+            [Side::open(tools, logs[GOOD], pids[GOOD], own)?, Side::open(tools, logs[BAD], pids[BAD], own)?];
+        if any_build {
+            let [good, bad] = &mut sides;
+            let other = (&bad.recorded.objects, logs[BAD], bad.run.program.as_str());
+            good.recorded.objects.is_build_of(logs[GOOD], &good.run.program, other)?;
+        }
         let (of_good, of_bad) = (sides[GOOD].recorded.count(), sides[BAD].recorded.count());
         let mut codes = Numbers::default();
         progress(0, of_good + of_bad);
@@ -55,7 +64,7 @@ impl<'a> Both<'a> {
         };
         let executed = [executed(GOOD, 0)?, executed(BAD, of_good)?];
         let (threads, alone) = pairs(&executed);
-        Ok(Self { sides, executed, codes, threads, alone })
+        Ok(Self { sides, executed, codes, threads, is_other_build: any_build, alone })
     }
 
     /// The paths of a pair of threads.

@@ -2,17 +2,13 @@
 
 use super::both::{BAD, GOOD};
 use super::side::Side;
+use crate::names::brief;
 use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::backtrace::Frame;
-use bugnet_replay::crash::{Variable, is_system, moment};
+use bugnet_replay::crash::{Variable, is_system, is_system_source, moment};
 use bugnet_replay::symbols::{SourceFrame, Symbolizer};
 use serde::Serialize;
-
-/// Where systems and compilers keep sources that are not the user's: of templates and inlined functions.
-const SYSTEM_SOURCES: [&str; 5] = ["/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/src/", "/rustc/"];
-/// Longest name of a function that is shown whole.
-const LONGEST: usize = 60;
 
 /// A place in the code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -27,10 +23,6 @@ pub struct Spot {
     pub line: Option<u32>,
     /// The mapped file; none for code that was made while the program ran.
     pub object: Option<String>,
-}
-
-fn is_system_source(file: &str) -> bool {
-    SYSTEM_SOURCES.iter().any(|folder| file.starts_with(folder))
 }
 
 impl Spot {
@@ -57,36 +49,10 @@ impl Spot {
     }
 }
 
-/// A function's name without what stands in its brackets, if it is long.
-fn short(name: &str) -> String {
-    let mut name = name.to_owned();
-    for (open, close) in [('<', '>'), ('(', ')')] {
-        if name.len() <= LONGEST {
-            break;
-        }
-        let (mut text, mut depth) = (String::new(), 0_usize);
-        let mut before = ' ';
-        for letter in name.chars() {
-            // Of operators, `->` closes nothing.
-            if letter == close && before != '-' && depth > 0 {
-                depth -= 1;
-                text.push_str(if depth == 0 { "..." } else { "" });
-            }
-            if depth == 0 {
-                text.push(letter);
-            }
-            depth += usize::from(letter == open);
-            before = letter;
-        }
-        name = text;
-    }
-    name
-}
-
 impl std::fmt::Display for Spot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let object = self.object.as_ref().and_then(|path| path.rsplit('/').next()).unwrap_or("code made while it ran");
-        write!(f, "{}", self.function.as_deref().map_or_else(|| object.to_owned(), short))?;
+        write!(f, "{}", self.function.as_deref().map_or_else(|| object.to_owned(), brief))?;
         match (&self.file, self.line, self.offset) {
             (Some(file), Some(line), _) => write!(f, " at {file}:{line}"),
             (.., Some(offset)) if self.function.is_some() => write!(f, "+{offset:#x} ({object})"),
@@ -224,15 +190,6 @@ mod tests {
         assert!(same("{139809146681024, 7}", "{140737344059072, 7}"));
         assert!(!same("12", "13"));
         assert!(!same("x 12 0xffff", "x 12 0xfffe"));
-    }
-
-    #[test]
-    fn long_names_are_shortened() {
-        assert_eq!(short("f(int)"), "f(int)");
-        let long = "std::map<std::string, std::vector<int> >::insert(std::pair<const int, long>) const";
-        assert_eq!(short(long), "std::map<...>::insert(std::pair<...>) const");
-        let longer = format!("list::add({})", "int, ".repeat(20));
-        assert_eq!(short(&longer), "list::add(...)");
     }
 
     #[test]

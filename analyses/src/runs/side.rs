@@ -64,14 +64,17 @@ fn info(process: &Process) -> Result<&ProcessInfo> {
 /// The process of another log that runs the same program as this one: where several do, the one that began as the same of them.
 ///
 /// # Errors
-/// None does, or it is another version.
-pub fn counterpart(log: &Log, pid: ProcessId, other: &Log) -> Result<ProcessId> {
+/// None does, or it is another version, which it may be if `any_build`: then its file has the same name.
+pub fn counterpart(log: &Log, pid: ProcessId, other: &Log, any_build: bool) -> Result<ProcessId> {
     let (own, others) = (processes(log)?, processes(other)?);
     let nothing = || ReplayError::OutOfRange(format!("{} has no process {pid}", log.path().display()));
     let process = own.iter().find(|process| process.id == pid).ok_or_else(nothing)?;
     let program = &info(process)?.program;
     let version = |log: &Log, process: &Process| -> Result<Option<String>> {
         let Some(info) = &process.info else { return Ok(None) };
+        if any_build {
+            return Ok(info.program.rsplit('/').next().map(ToOwned::to_owned));
+        }
         let modules = log.modules(process.id)?;
         let module = modules.into_iter().find(|module| module.path == info.program);
         Ok(module.map(|module| if module.build_id.is_empty() { module.path } else { module.build_id }))
@@ -95,7 +98,7 @@ pub fn counterpart(log: &Log, pid: ProcessId, other: &Log) -> Result<ProcessId> 
     let is_alike = |process: &&Process| process.name() == program.rsplit('/').next().unwrap_or_default();
     let what = match others.iter().find(is_alike) {
         Some(alike) => format!(
-            "these are logs of different programs: {} in {there} is another build of {program} than the one in {here}",
+            "these are logs of different programs: {} in {there} is another build of {program} than the one in {here} (--other-build compares two builds)",
             file(alike)
         ),
         None => {

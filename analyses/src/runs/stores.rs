@@ -12,10 +12,12 @@ use bugnet_events::code::{Block, Blocks};
 use bugnet_format::types::{Position, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::error::ReplayError;
-use bugnet_replay::trace::{TracedAccess, Tracer};
+use bugnet_replay::trace::{TracedAccess, Tracer, Wanted};
 use iced_x86::Mnemonic;
+use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -67,9 +69,10 @@ fn known(block: &Block, recorded: &Recorded<'_>) -> Vec<Known> {
 fn send(recorded: &Recorded<'_>, tid: Tid, to: &SyncSender<Result<Vec<Store>>>) -> Result<()> {
     let Recorded { tools, log, objects, .. } = recorded;
     let (mut follower, mut last, mut blocks, mut steps) = (Follower::default(), None, Blocks::default(), 0_u64);
+    let wanted = Arc::new(Wanted { operands: true, ..Wanted::default() });
     for &(id, before) in recorded.intervals(tid) {
         let interval = log.interval(id)?;
-        let next = Tracer::with_operands(tools, log, id, &interval, last.take())?;
+        let next = Tracer::with(tools, log, id, &interval, last.take(), &wanted)?;
         let tracer = last.insert(next);
         follower.renumber();
         let mut stores: Vec<Option<Vec<Known>>> = Vec::new();
@@ -184,19 +187,25 @@ fn side_by_side(
     each: &mut dyn FnMut(Seen) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     let mut runs = together.iter().peekable();
+    // The right run's stores of a step, of those that come behind the last one that both have.
+    let (mut present, mut waiting) = (None, VecDeque::new());
     while let Some(b) = bad.at_or_behind(0)? {
         while runs.next_if(|run| run.from[BAD] + run.steps <= b.step).is_some() {}
         let there = runs.peek().filter(|run| run.from[BAD] <= b.step);
         let step = there.map(|run| run.from[GOOD] + (b.step - run.from[BAD]));
         let mut seen = Seen::Bad(b);
         if let Some(step) = step {
-            // A signal's handler may have come between, in either run.
-            while let Some(g) = good.at_or_behind(step)?.filter(|g| g.step == step) {
-                good.take();
-                if g.instruction == b.instruction {
-                    seen = Seen::Both([g, b]);
-                    break;
+            if present != Some(step) {
+                (present, waiting) = (Some(step), VecDeque::new());
+                while let Some(g) = good.at_or_behind(step)?.filter(|g| g.step == step) {
+                    good.take();
+                    waiting.push_back(g);
                 }
+            }
+            // A signal's handler may have come between, in either run; another build may have other stores.
+            if let Some(at) = waiting.iter().position(|g| g.instruction == b.instruction) {
+                seen = Seen::Both([waiting[at], b]);
+                waiting.drain(..=at);
             }
         }
         bad.take();

@@ -1,6 +1,7 @@
 //! From what people ask to what is sliced for.
 
 use super::{Criterion, output};
+use crate::names::brief;
 use bugnet_events::atoms::Atoms;
 use bugnet_events::effects::{Control, Decoding, Effects};
 use bugnet_format::regs::RegisterFile;
@@ -14,7 +15,9 @@ use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::written::{Subject, place_of};
 use bugnet_replay::{ReplayError, Result, disassembly};
-use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
+};
 use std::str::FromStr;
 
 /// Longest instruction, in bytes.
@@ -76,6 +79,8 @@ pub enum Question {
     Memory(Subject),
     /// A byte of the program's output, by its number from 0.
     Output(u64),
+    /// The status with which the process exited, and, if its own code called `exit`, why it did.
+    Exit,
 }
 
 /// A register, by its name.
@@ -113,6 +118,7 @@ pub fn ask(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, questio
     match question {
         Question::Failure => failure(log, cursor),
         Question::Operands => operands(log, cursor),
+        Question::Exit => exit(log, cursor),
         Question::Output(byte) => {
             let addr = output::written(log, cursor, *byte)?;
             let shown = cursor
@@ -232,11 +238,83 @@ fn failure(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
     let is_access = matches!(signal.number, libc::SIGSEGV | libc::SIGBUS) && !effects.address.is_empty();
     let goes_wrong = effects.memory_decides && effects.control == Control::Return;
     if is_access && !goes_wrong {
+        if let Some(asked) = wild(&instruction, &effects, cursor)? {
+            return Ok(Asked { what: format!("{} ({})", asked.what, signal.name), ..asked });
+        }
+        // Where the stack ends says nothing of why it is that deep.
+        if (effects.address - Atoms::RSP).is_empty() {
+            return no_stack(log, cursor, &text, &signal.name);
+        }
         let what = format!("the address that {text} accesses ({})", signal.name);
         return Ok(asked(cursor, effects.address, Vec::new(), what));
     }
+    if signal.number == libc::SIGFPE
+        && let Some(divisor) = zero_divisor(&instruction, cursor)?
+    {
+        return Ok(Asked { what: format!("the divisor of {text} ({})", signal.name), ..divisor });
+    }
     let asked = operands(log, cursor)?;
     Ok(Asked { what: format!("{} ({})", asked.what, signal.name), ..asked })
+}
+
+/// Where an indirect call or jump would go, if that is no address at all: then the instruction fails by itself.
+fn wild(instruction: &Instruction, effects: &Effects, cursor: &mut Cursor<'_>) -> Result<Option<Asked>> {
+    let kind = instruction.flow_control();
+    if !matches!(kind, FlowControl::IndirectCall | FlowControl::IndirectBranch) {
+        return Ok(None);
+    }
+    let (atoms, memory, target) = match instruction.op0_register() {
+        Register::None => {
+            let [(addr, len)] = *reads(instruction, cursor.regs()) else { return Ok(None) };
+            let bytes = cursor.read_memory(Addr(addr), len)?;
+            let Ok(target) = <[u8; 8]>::try_from(&*bytes) else { return Ok(None) };
+            (Atoms::NONE, vec![(addr, len)], u64::from_le_bytes(target))
+        }
+        register => (effects.decides, Vec::new(), cursor.regs().gpr[register.full_register().number()]),
+    };
+    let is_canonical = (target as i64) << 16 >> 16 == target as i64;
+    let what = format!("{target:#x}, where {} would go", disassembly::text(instruction));
+    Ok((!is_canonical).then(|| asked(cursor, atoms, memory, what)))
+}
+
+/// What the instruction divides by, if that is zero: then it does not matter what it divides.
+fn zero_divisor(instruction: &Instruction, cursor: &mut Cursor<'_>) -> Result<Option<Asked>> {
+    if !matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv) {
+        return Ok(None);
+    }
+    let register = instruction.op0_register();
+    if register != Register::None {
+        let zero = Atoms::register(register).filter(|atoms| value(cursor.regs(), *atoms) == "0x0");
+        return Ok(zero.map(|atoms| asked(cursor, atoms, Vec::new(), String::new())));
+    }
+    let [(addr, len)] = *reads(instruction, cursor.regs()) else { return Ok(None) };
+    let bytes = cursor.read_memory(Addr(addr), len)?;
+    let is_zero = bytes.len() as u64 == len && bytes.iter().all(|byte| *byte == 0);
+    Ok(is_zero.then(|| asked(cursor, Atoms::NONE, vec![(addr, len)], String::new())))
+}
+
+/// Why the function was called for which there was no room on the stack: the innermost one that called itself, if any did.
+fn no_stack(log: &Log, cursor: &mut Cursor<'_>, text: &str, signal: &str) -> Result<Asked> {
+    let frames = moment(log, cursor)?.backtrace;
+    let is_again = |number: &usize| {
+        let name = function(&frames[*number]);
+        name.is_some() && frames[number + 1..].iter().any(|outer| function(outer) == name)
+    };
+    let called = (0..frames.len()).find(is_again).unwrap_or(0);
+    let Some(by) = frames.get(called + 1) else {
+        return Ok(asked(
+            cursor,
+            Atoms::RSP,
+            Vec::new(),
+            format!("the stack pointer with which {text} fails ({signal})"),
+        ));
+    };
+    let what = format!(
+        "the condition by which {} was called, for which {text} finds no room on the stack ({signal})",
+        brief(function(&frames[called]).unwrap_or("a function"))
+    );
+    let criterion = Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call: Some(by.pc) };
+    Ok(Asked { criterion, what })
 }
 
 fn function(frame: &Frame) -> Option<&str> {
@@ -262,16 +340,31 @@ fn ended(log: &Log, cursor: &mut Cursor<'_>, signal: &str) -> Result<Asked> {
             break;
         }
     }
-    let by = last.and_then(|last| frames.get(last + 1));
+    // What a library's own function without a name found is not what its caller wants to know.
+    let is_hidden = |frame: &&Frame| {
+        function(frame).is_none() && frame.place.module.as_ref().is_some_and(|module| is_system(&module.path))
+    };
+    let by = last.and_then(|last| frames[last + 1..].iter().find(|frame| !is_hidden(frame)));
     let (Some(last), Some(by)) = (last, by) else {
         return Err(ReplayError::OutOfRange(format!(
             "{signal} was sent to the process, and it is not known why: say which value it is about, with --at, --reg, --mem, --var or \
              --output"
         )));
     };
-    let called = function(&frames[last]).unwrap_or("?");
-    let caller = by.place.brief().unwrap_or_else(|| format!("{:#x}", by.pc));
+    let called = brief(function(&frames[last]).unwrap_or("?"));
+    let caller = by.place.brief().map_or_else(|| format!("{:#x}", by.pc), |caller| brief(&caller));
     let what = format!("the condition by which {called} was called ({signal}), in {caller}");
     let criterion = Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call: Some(by.pc) };
     Ok(Asked { criterion, what })
+}
+
+/// What the process exits with at its end.
+fn exit(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
+    let frames = moment(log, cursor)?.backtrace;
+    let is_own = |frame: &&Frame| frame.place.module.as_ref().is_some_and(|module| !is_system(&module.path));
+    let status = Atoms::register(Register::EDI).unwrap_or(Atoms::NONE);
+    let what = format!("the exit status, {}", cursor.regs().gpr[7] & 0xff);
+    let mut asked = asked(cursor, status, Vec::new(), what);
+    asked.criterion.call = frames.iter().skip(1).find(is_own).map(|frame| frame.pc);
+    Ok(asked)
 }

@@ -8,7 +8,9 @@ use bugnet_events::atoms::Atoms;
 use bugnet_events::code::Decoded;
 use bugnet_events::effects::{Control, Flow, How};
 use bugnet_events::stretch::Access;
+use bugnet_format::types::Addr;
 use bugnet_replay::cursor::Place;
+use hashbrown::HashSet;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -30,6 +32,27 @@ pub struct State {
     pub depth: Option<u32>,
     /// Who waits for decisions, if these are followed.
     pub frames: Option<Frames>,
+    /// Pages of memory whose stores are in the slice.
+    pub pages: Pages,
+}
+
+/// A set of pages of memory, of which the same one is mostly added again.
+#[derive(Default)]
+pub struct Pages {
+    /// Their numbers.
+    pub all: HashSet<u64>,
+    last: Option<u64>,
+}
+
+impl Pages {
+    /// The page of an address.
+    pub fn add(&mut self, addr: u64) {
+        let page = addr / Addr::PAGE;
+        if self.last != Some(page) {
+            self.last = Some(page);
+            self.all.insert(page);
+        }
+    }
 }
 
 /// What an instruction yields by one of its flows.
@@ -128,7 +151,10 @@ impl State {
                     let mut writes = accesses.iter().filter(|access| access.writes && access.whole);
                     writes.any(|access| at.wrapping_sub(access.addr) < access.len)
                 };
-                yielded.bytes.iter().filter(|(_, at, _)| is_whole(*at)).for_each(|(_, at, _)| self.live.remove(*at));
+                for (_, at, _) in yielded.bytes.iter().filter(|(_, at, _)| is_whole(*at)) {
+                    self.live.remove(*at);
+                    self.pages.add(*at);
+                }
             }
         }
         if self.depth.is_some_and(|limit| depth >= limit) {

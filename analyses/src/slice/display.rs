@@ -1,6 +1,8 @@
 //! A slice as text.
 
+use super::Touched;
 use super::report::{Line, Report, Value};
+use crate::names::brief;
 use std::fmt::{Display, Formatter, Result};
 
 /// Lines, and origins, that are shown.
@@ -74,6 +76,13 @@ impl Display for Shown<'_> {
             lines.len(),
             self.report.ended
         )?;
+        if let Some(Touched { walked, slice }) = counts.touched {
+            writeln!(
+                f,
+                "It accesses {slice} of {walked} bytes of memory that were accessed ({}).",
+                share(slice, walked)
+            )?;
+        }
         self.report.notes.iter().try_for_each(|note| writeln!(f, "{note}"))
     }
 }
@@ -89,13 +98,15 @@ fn share(part: u64, all: u64) -> String {
 fn show_hidden(f: &mut Formatter<'_>, hidden: Option<(usize, u64, &str)>) -> Result {
     match hidden {
         None => Ok(()),
-        Some((1, _, name)) => writeln!(f, "  {:<22} {name}", ""),
-        Some((count, _, name)) => writeln!(f, "  {:<22} {name} and {} more functions of libraries", "", count - 1),
+        Some((1, _, name)) => writeln!(f, "  {:<22} {}", "", brief(name)),
+        Some((count, _, name)) => {
+            writeln!(f, "  {:<22} {} and {} more functions of libraries", "", brief(name), count - 1)
+        }
     }
 }
 
 fn show_line(f: &mut Formatter<'_>, line: &Line, instructions: bool) -> Result {
-    let function = line.function.as_deref().unwrap_or("?");
+    let function = brief(line.function.as_deref().unwrap_or("?"));
     let at = match (&line.file, line.line) {
         (Some(file), Some(number)) => {
             let name = file.rsplit('/').next().unwrap_or(file);
@@ -103,10 +114,10 @@ fn show_line(f: &mut Formatter<'_>, line: &Line, instructions: bool) -> Result {
         }
         _ => match &line.module {
             Some(module) => format!("{function} in {}", module.rsplit('/').next().unwrap_or(module)),
-            None => function.to_owned(),
+            None => function,
         },
     };
-    let inlined = line.inlined_into.first().map_or(String::new(), |outer| format!(", inlined into {outer}"));
+    let inlined = line.inlined_into.first().map_or(String::new(), |outer| format!(", inlined into {}", brief(outer)));
     let times = if line.times > 1 { format!("  x{}", line.times) } else { String::new() };
     writeln!(f, "  {:<22} {at}{inlined}{times}", line.place.to_string())?;
     if let Some(text) = &line.text {

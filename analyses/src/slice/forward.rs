@@ -17,7 +17,9 @@ use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::Made;
 use bugnet_replay::tools::Tools;
+use hashbrown::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// What was made of the value, as one goes on.
 struct State {
@@ -54,7 +56,7 @@ pub fn forward(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, 
         state.made.add(*addr, *len, want, &mut state.sets);
     }
     let mut ended = Ended::Start;
-    walk_on(tools, log, pid, criterion.place, &mut |visit| {
+    walk_on(tools, log, pid, criterion.place, &Arc::default(), &mut |visit| {
         let place = match &visit {
             Visit::Ran { place, .. } | Visit::Skipped { place, .. } | Visit::Delivered { place, .. } => *place,
         };
@@ -75,7 +77,15 @@ pub fn forward(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, 
         ControlFlow::Continue(())
     })?;
     let doubts = state.doubtful.len() as u64;
-    Ok(Slice { graph: state.graph, walked: state.walked, ended, doubtful: state.doubtful, doubts })
+    Ok(Slice {
+        graph: state.graph,
+        walked: state.walked,
+        ended,
+        doubtful: state.doubtful,
+        doubts,
+        touched: None,
+        pages: HashSet::new(),
+    })
 }
 
 /// The part of a flow's result that has something of the value.
@@ -106,7 +116,7 @@ impl State {
             }
             Visit::Skipped { place, ran, did } => {
                 self.walked += 1;
-                self.skipped(place, &ran, did);
+                self.skipped(place, ran, did);
             }
             // The kernel gives a handler registers of its own; what was interrupted comes back.
             Visit::Delivered { .. } => {}

@@ -112,11 +112,14 @@ impl Frames {
             Control::Call => {
                 self.branches.began(at);
                 let slot = accesses.iter().find(|access| access.writes).map(|access| access.addr)?;
-                let waited = self.called(tid, slot, sets);
+                // One that has returned is not the one.
+                let is_open =
+                    self.sought.is_some() && !self.stack(tid).frames.iter().any(|frame| frame.slot == Some(slot));
                 let is_it = |(thread, returns, _): &mut (Tid, u64, Want)| {
-                    *thread == tid && *returns == decoded.instruction.next_ip()
+                    is_open && *thread == tid && *returns == decoded.instruction.next_ip()
                 };
                 let sought = self.sought.take_if(is_it).map(|(_, _, want)| want);
+                let waited = self.called(tid, slot, sets);
                 [waited, sought].into_iter().flatten().reduce(|one, other| sets.join(one, other))
             }
             Control::Branch | Control::Jump => {

@@ -6,9 +6,10 @@ use bugnet_format::types::Tid;
 use hashbrown::HashMap;
 use std::ops::Range;
 
-/// Counts of wanted granules whose numbers end alike, so that most addresses of which nothing is wanted are told by one look. A bit for each
-/// fits into the processor's first cache.
-const FILTER: usize = 1 << 15;
+/// Slots of the filter, at first: a bit for each fits into the processor's first cache.
+const FEW_SLOTS: usize = 1 << 15;
+/// Most slots: a bit for each fits into the second one.
+const MANY_SLOTS: usize = 1 << 22;
 /// Bytes of a granule.
 const GRANULE: u64 = 8;
 
@@ -63,20 +64,49 @@ pub struct Live {
     threads: Vec<(Tid, Registers)>,
     last: usize,
     granules: HashMap<u64, Granule>,
-    counts: Box<[u32; FILTER]>,
-    /// Those that are not zero.
-    bits: Box<[u64; FILTER / 64]>,
+    filter: Filter,
 }
 
 impl Default for Live {
     fn default() -> Self {
-        let (counts, bits) = (Box::new([0; FILTER]), Box::new([0; FILTER / 64]));
-        Self { threads: Vec::new(), last: 0, granules: HashMap::new(), counts, bits }
+        Self { threads: Vec::new(), last: 0, granules: HashMap::new(), filter: Filter::with(FEW_SLOTS) }
     }
 }
 
-fn slot(granule: u64) -> usize {
-    granule as usize % FILTER
+/// Counts of wanted granules whose numbers end alike, so that most addresses of which nothing is wanted are told by one look.
+struct Filter {
+    counts: Vec<u32>,
+    /// Those that are not zero.
+    bits: Vec<u64>,
+    /// Slots less one.
+    mask: u64,
+}
+
+impl Filter {
+    /// A power of two of slots.
+    fn with(slots: usize) -> Self {
+        Self { counts: vec![0; slots], bits: vec![0; slots / 64], mask: slots as u64 - 1 }
+    }
+
+    #[inline]
+    fn may_have(&self, granule: u64) -> bool {
+        let slot = granule & self.mask;
+        self.bits.get((slot / 64) as usize).is_some_and(|bits| bits >> (slot % 64) & 1 != 0)
+    }
+
+    fn add(&mut self, granule: u64) {
+        let slot = (granule & self.mask) as usize;
+        self.counts[slot] += 1;
+        self.bits[slot / 64] |= 1 << (slot % 64);
+    }
+
+    fn remove(&mut self, granule: u64) {
+        let slot = (granule & self.mask) as usize;
+        self.counts[slot] -= 1;
+        if self.counts[slot] == 0 {
+            self.bits[slot / 64] &= !(1 << (slot % 64));
+        }
+    }
 }
 
 /// The parts of a range in granules: the granule, its first address, and which of its bytes.
@@ -124,10 +154,13 @@ impl Live {
             return false;
         }
         let (first, last) = (addr / GRANULE, addr.saturating_add(len - 1) / GRANULE);
-        if last - first >= FILTER as u64 {
+        if last == first {
+            return self.filter.may_have(first);
+        }
+        if last - first > self.filter.mask {
             return !self.granules.is_empty();
         }
-        (first..=last).any(|granule| self.bits[slot(granule) / 64] >> (slot(granule) % 64) & 1 != 0)
+        (first..=last).any(|granule| self.filter.may_have(granule))
     }
 
     /// Each of these bytes that is wanted, with who wants it.
@@ -156,25 +189,26 @@ impl Live {
         found.wants[(addr % GRANULE) as usize] = None;
         if found.wants.iter().all(Option::is_none) {
             self.granules.remove(&granule);
-            self.counts[slot(granule)] -= 1;
-            if self.counts[slot(granule)] == 0 {
-                self.bits[slot(granule) / 64] &= !(1 << (slot(granule) % 64));
-            }
+            self.filter.remove(granule);
         }
     }
 
     /// Somebody wants these bytes, too.
     pub fn add(&mut self, addr: u64, len: u64, want: Want, sets: &mut Sets) {
         for (granule, bytes) in parts(addr, len) {
-            let (counts, bits) = (&mut self.counts, &mut self.bits);
+            let filter = &mut self.filter;
             let found = self.granules.entry(granule).or_insert_with(|| {
-                counts[slot(granule)] += 1;
-                bits[slot(granule) / 64] |= 1 << (slot(granule) % 64);
+                filter.add(granule);
                 Granule::default()
             });
             for wanted in &mut found.wants[bytes] {
                 *wanted = Some(wanted.map_or(want, |before| sets.join(before, want)));
             }
+        }
+        let slots = self.filter.counts.len();
+        if self.granules.len() * 16 > slots && slots < MANY_SLOTS {
+            self.filter = Filter::with(slots * 8);
+            self.granules.keys().for_each(|granule| self.filter.add(*granule));
         }
     }
 
@@ -213,6 +247,18 @@ mod tests {
         }
         assert!(live.is_empty() && live.needs_no_memory() && !live.may_want(0x1000, 64));
         assert!(live.wanted(0, u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn many_bytes_come_and_go() {
+        let (mut live, mut sets) = (Live::default(), Sets::default());
+        let want = Want { who: sets.one(1), depth: 3 };
+        let all = || (0..100_000_u64).map(|number| number * 40);
+        all().for_each(|addr| live.add(addr, 8, want, &mut sets));
+        assert!(all().all(|addr| live.may_want(addr, 1)));
+        assert!(all().filter(|addr| live.may_want(addr + 16, 8)).count() < 50_000);
+        all().for_each(|addr| (addr..addr + 8).for_each(|byte| live.remove(byte)));
+        assert!(live.is_empty() && !all().any(|addr| live.may_want(addr, 8)));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod display;
 mod forward;
 mod frames;
 mod graph;
+mod html;
 mod live;
 mod origins;
 mod output;
@@ -30,6 +31,7 @@ pub use ask::{Asked, Named, Question, ask};
 pub use display::Shown;
 pub use forward::forward;
 pub use graph::{ASKED, Dependence, Graph, Instance, Node, Origin, Source, What};
+pub use html::{PAGE_LINES, html};
 pub use origins::Outside;
 pub use report::{Counts, Detail, Line, Report, Value, report};
 
@@ -39,6 +41,8 @@ use bugnet_replay::Result;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
+use hashbrown::HashSet;
+use serde::Serialize;
 
 /// What one asks about: values as they are before the instruction at a place.
 #[derive(Clone, Debug)]
@@ -70,11 +74,22 @@ pub struct Options {
     pub thread: Option<Tid>,
     /// Keep so many executions of instructions, the last ones.
     pub keep: usize,
+    /// Count the bytes of memory that are accessed. Then, the search goes on to `until` even if all is found.
+    pub touched: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { addresses: false, control: false, tables: true, depth: None, until: None, thread: None, keep: 1 << 20 }
+        Self {
+            addresses: false,
+            control: false,
+            tables: true,
+            depth: None,
+            until: None,
+            thread: None,
+            keep: 1 << 20,
+            touched: false,
+        }
     }
 }
 
@@ -91,6 +106,19 @@ pub struct Slice {
     pub doubtful: Vec<(Place, u64)>,
     /// How many there are of these.
     pub doubts: u64,
+    /// Bytes of memory that instructions accessed, if these were counted.
+    pub touched: Option<Touched>,
+    /// Pages of memory, by their numbers, of which values were taken that a store, or nothing, had put there.
+    pub pages: HashSet<u64>,
+}
+
+/// Bytes of memory that instructions accessed, each once; system calls do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Touched {
+    /// All of those through which the search went.
+    pub walked: u64,
+    /// Those in the slice.
+    pub slice: u64,
 }
 
 /// Why a search ended.

@@ -3,15 +3,16 @@
 use super::ask::Asked;
 use super::graph::{ASKED, Dependence, What};
 use super::origins::{Origins, Outside};
-use super::{Ended, Slice};
+use super::{Ended, Slice, Touched};
 use bugnet_events::effects::{Control, Decoding};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::Addr;
-use bugnet_replay::crash::{Sources, is_system, scopes_at};
+use bugnet_replay::crash::{Sources, is_system, is_system_source, scopes_at};
 use bugnet_replay::cursor::{Cursor, Direction, Place, Seek};
 use bugnet_replay::log::Log;
+use bugnet_replay::mappings::{Mapping, Mappings};
 use bugnet_replay::memory::Memory;
-use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::symbols::{SourceFrame, Symbolizer};
 use bugnet_replay::{Result, disassembly, syscall};
 use iced_x86::Instruction;
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub struct Report {
     pub full: bool,
     /// Whether it is what the values influenced: then, lines and calls come in the order in which that began.
     pub forward: bool,
+    /// What takes part in it itself: lines by their place in the list, and sources by theirs.
+    pub from: Vec<From>,
     /// Source lines, or functions without any, the last one first.
     pub lines: Vec<Line>,
     /// Where values come from that nothing in the slice has made.
@@ -49,6 +52,9 @@ pub struct Counts {
     pub walked: u64,
     /// Instructions of the program that are in the slice.
     pub instructions: u64,
+    /// Bytes of memory that were accessed, if they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub touched: Option<Touched>,
 }
 
 /// A source line; or a function, if it has no lines.
@@ -156,18 +162,24 @@ pub fn report(
         line.instructions.push((Addr(instruction.ip()), disassembly::text(instruction)));
     }
     let (outside, source_of_node) = outsides(log, cursor, symbols, slice, asked.criterion.place)?;
-    let mut from: BTreeMap<usize, Vec<From>> = BTreeMap::new();
+    // What was asked about is no line.
+    let mut from: BTreeMap<Option<usize>, Vec<From>> = BTreeMap::new();
     for (wanting, by, node) in graph.edges.keys() {
-        let Some(line) = of_node[*wanting as usize] else { continue };
+        let line = of_node[*wanting as usize];
         let (other, source) = (of_node[*node as usize], source_of_node.get(node).copied());
-        if other != Some(line) {
+        let is_known = other.is_some() || source.is_some();
+        let is_itself = other.is_some() && other == line;
+        if is_known && !is_itself && (line.is_some() || *wanting == ASKED) {
             from.entry(line).or_default().push(From { line: other, outside: source, by: *by });
         }
     }
-    for (line, mut from) in from {
-        from.sort_unstable();
-        from.dedup();
-        lines[line].from = from;
+    for all in from.values_mut() {
+        all.sort_unstable();
+        all.dedup();
+    }
+    let asked_from = from.remove(&None).unwrap_or_default();
+    for (line, from) in from {
+        line.into_iter().for_each(|line| lines[line].from.clone_from(&from));
     }
     cursor.seek(Seek::Place(asked.criterion.place))?;
     let end = cursor.time();
@@ -179,12 +191,16 @@ pub fn report(
     }
     let is_instruction = |node: &&super::Node| matches!(node.what, What::Instruction(_));
     let instructions = graph.nodes.iter().filter(is_instruction).count() as u64;
-    let counts = Counts { executed: graph.count, walked: slice.walked, instructions };
+    let mut notes = notes(slice);
+    cursor.seek(Seek::Place(asked.criterion.place))?;
+    notes.extend(shared(slice, &cursor.mappings()?));
+    let counts = Counts { executed: graph.count, walked: slice.walked, instructions, touched: slice.touched };
     Ok(Report {
         asked: asked.what.clone(),
         place: asked.criterion.place,
         full: detail.is_full,
         forward: detail.is_forward,
+        from: asked_from,
         lines,
         outside,
         counts,
@@ -195,7 +211,28 @@ pub fn report(
             Ended::Start => "there is nothing recorded before",
             Ended::Until => "it was not to go further",
         },
-        notes: notes(slice),
+        notes,
+    })
+}
+
+/// What is not known of memory that others can change, too: what is taken from there is what this process has stored last, at this address.
+fn shared(slice: &Slice, mappings: &Mappings) -> Option<String> {
+    let is_meant = |mapping: &&Mapping| {
+        let mut pages = slice.pages.iter();
+        let holds = |page: &u64| (mapping.start / Addr::PAGE..mapping.end.div_ceil(Addr::PAGE)).contains(page);
+        mapping.is_shared && pages.any(holds)
+    };
+    let name = |mapping: &Mapping| match &*mapping.name {
+        "" => format!("{:#x}", mapping.start),
+        name => format!("{name} at {:#x}", mapping.start),
+    };
+    let names: Vec<String> = mappings.all.iter().filter(is_meant).map(name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Values are taken from memory that is mapped as shared ({}). Whether another process has changed them, or this one by another \
+             address, is not known.",
+            names.join(", ")
+        )
     })
 }
 
@@ -220,7 +257,8 @@ fn notes(slice: &Slice) -> Vec<String> {
     notes
 }
 
-/// The line of an instruction that was executed last at a place, by its number.
+/// The line of an instruction that was executed last at a place, by its number: of the user's own function into which others are inlined, if
+/// there is one.
 fn line_of(
     instruction: &Instruction,
     place: Place,
@@ -230,15 +268,18 @@ fn line_of(
     sources: &mut Sources,
 ) -> usize {
     let found = symbols.lookup(Addr(instruction.ip()));
-    let innermost = found.source.first();
-    let function = innermost.and_then(|source| source.function.clone());
+    let is_users = |source: &SourceFrame| source.file.as_ref().is_some_and(|file| !is_system_source(file));
+    let own = found.source.iter().position(is_users).unwrap_or(0);
+    let source = found.source.get(own);
+    let function = source.and_then(|source| source.function.clone());
     let function = function.or_else(|| found.symbol.as_ref().map(|symbol| symbol.name.clone()));
-    let line = innermost.and_then(|source| Some((source.file.clone()?, source.line.filter(|line| *line > 0)?)));
+    let line = source.and_then(|source| Some((source.file.clone()?, source.line.filter(|line| *line > 0)?)));
     let module = found.module.map(|module| module.path);
     let page = if function.is_none() && line.is_none() { instruction.ip() >> 12 } else { 0 };
     let key = Key { module: module.clone(), function: function.clone(), line: line.clone(), page };
     *known.entry(key).or_insert_with(|| {
-        let outer = found.source.iter().skip(1);
+        let outer = found.source.iter().skip(own + 1);
+        let is_of_system = line.as_ref().map(|(file, _)| is_system_source(file));
         let text = line.as_ref().and_then(|(file, line)| sources.line(symbols, file, *line));
         let text = text.map(|text| text.trim().to_owned());
         let (file, line) = line.unzip();
@@ -249,7 +290,7 @@ fn line_of(
             file,
             line,
             text,
-            is_system: module.as_deref().is_some_and(is_system),
+            is_system: is_of_system.unwrap_or(false) || module.as_deref().is_some_and(is_system),
             module,
             times: 0,
             depth: u32::MAX,

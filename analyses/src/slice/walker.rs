@@ -1,6 +1,6 @@
 //! The way back, from what was asked about to where it came from.
 
-use super::back::State;
+use super::back::{Pages, State};
 use super::branches::Branches;
 use super::frames::Frames;
 use super::graph::{ASKED, Dependence, Graph, Origin, Source, Wanting};
@@ -8,6 +8,7 @@ use super::live::Live;
 use super::signals::Aside;
 use super::wants::{Sets, Want};
 use super::{Criterion, Ended, Options, Slice};
+use crate::touched::Touched;
 use bugnet_events::atoms::Atoms;
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit, walk_back};
@@ -23,6 +24,9 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
 
+const WALKED: usize = 0;
+const SLICE: usize = 1;
+
 /// What goes back.
 pub struct Walker<'a> {
     pub tools: &'a Tools,
@@ -37,6 +41,8 @@ pub struct Walker<'a> {
     pub symbols: Symbolizer,
     pub doubtful: Vec<(Place, u64)>,
     pub doubts: u64,
+    /// Bytes that all accessed, and those of the slice, if they are counted.
+    touched: Option<[Touched<0>; 2]>,
     walked: u64,
 }
 
@@ -65,10 +71,25 @@ impl<'a> Walker<'a> {
             constant: if options.tables { constant_memory(log, pid)? } else { Vec::new() },
             depth: options.depth,
             frames,
+            pages: Pages::default(),
         };
         let symbols = Symbolizer::new(log, pid)?;
         let (asides, doubtful) = (Vec::new(), Vec::new());
-        Ok(Self { tools, log, pid, options, state, asides, cursor: None, symbols, doubtful, doubts: 0, walked: 0 })
+        let touched = options.touched.then(Default::default);
+        Ok(Self {
+            tools,
+            log,
+            pid,
+            options,
+            state,
+            asides,
+            cursor: None,
+            symbols,
+            doubtful,
+            doubts: 0,
+            walked: 0,
+            touched,
+        })
     }
 
     /// All the way.
@@ -99,9 +120,10 @@ impl<'a> Walker<'a> {
             return Err(error);
         }
         self.rest();
-        let Self { mut state, doubtful, doubts, walked, .. } = self;
+        let Self { mut state, doubtful, doubts, walked, touched, .. } = self;
         state.graph.finish(&state.sets);
-        Ok(Slice { graph: state.graph, walked, ended, doubtful, doubts })
+        let touched = touched.map(|all| super::Touched { walked: all[WALKED].count(), slice: all[SLICE].count() });
+        Ok(Slice { graph: state.graph, walked, ended, doubtful, doubts, touched, pages: state.pages.all })
     }
 
     fn visit(&mut self, visit: Visit<'_>) -> Result<ControlFlow<Ended>> {
@@ -111,7 +133,8 @@ impl<'a> Walker<'a> {
                 instructions.start += before;
                 place.position.0 += before as u64;
                 self.walked += instructions.len() as u64;
-                let has_changed = self.ran(place, &ran, instructions);
+                self.touch(ran, instructions.clone());
+                let has_changed = self.ran(place, ran, instructions);
                 if before > 0 {
                     return Ok(ControlFlow::Break(Ended::Until));
                 }
@@ -124,13 +147,13 @@ impl<'a> Walker<'a> {
                     return Ok(ControlFlow::Break(Ended::Until));
                 }
                 self.walked += 1;
-                self.began(place.tid, &ran, 0);
+                self.began(place.tid, ran, 0);
                 match did {
                     Did::Call { number, args, result, changed } => {
                         let made = Made { number: *number, args: *args, result: *result };
                         self.called(place, made, *changed)?;
                     }
-                    Did::Special { changed, .. } => self.special(place, &ran, *changed),
+                    Did::Special { changed, .. } => self.special(place, ran, *changed),
                     Did::Return => self.returned(place),
                 }
             }
@@ -138,7 +161,8 @@ impl<'a> Walker<'a> {
         }
         let frames = self.state.frames.as_ref();
         let is_done = self.state.live.is_empty() && self.asides.is_empty() && frames.is_none_or(Frames::is_empty);
-        Ok(if is_done { ControlFlow::Break(Ended::Found) } else { ControlFlow::Continue(()) })
+        let goes_on = self.touched.is_some() && self.options.until.is_some();
+        Ok(if is_done && !goes_on { ControlFlow::Break(Ended::Found) } else { ControlFlow::Continue(()) })
     }
 
     /// How many of the instructions from a place on come before the one at which the search is to end.
@@ -158,7 +182,7 @@ impl<'a> Walker<'a> {
         let controls = frames.is_some() && ran.block.instructions[instructions.clone()].iter().any(Frames::concerns);
         if !controls
             && !live.registers(place.tid).atoms.meets(ran.block.writes)
-            && !ran.stores().any(|(addr, len)| live.may_want(addr, len))
+            && !ran.stores_any(|addr, len| live.may_want(addr, len))
             && !seeks_frame
         {
             self.began(place.tid, ran, instructions.start);
@@ -188,11 +212,22 @@ impl<'a> Walker<'a> {
                 self.set_from_outside(place, Origin::Thread { tid: place.tid }, Atoms::NONE, &ranges);
                 has_changed = true;
             } else {
-                has_changed |= self.state.instruction(place, decoded, &accesses);
+                let is_in_slice = self.state.instruction(place, decoded, &accesses);
+                has_changed |= is_in_slice;
+                if let Some(touched) = self.touched.as_mut().filter(|_| is_in_slice) {
+                    accesses.iter().for_each(|access| touched[SLICE].touch(access.addr, access.len));
+                }
             }
         }
         self.began(place.tid, ran, first);
         has_changed
+    }
+
+    /// Counts what instructions accessed, if that is wanted.
+    fn touch(&mut self, ran: &Ran<'_>, instructions: Range<usize>) {
+        let Some(touched) = &mut self.touched else { return };
+        let accesses = instructions.flat_map(|number| ran.accesses(number));
+        accesses.for_each(|access| touched[WALKED].touch(access.addr, access.len));
     }
 
     /// One has come to an instruction of a block; if it is the first, it is known what followed the block before.
@@ -236,6 +271,7 @@ impl<'a> Walker<'a> {
         }
         let mut ranges: Vec<(u64, u64, Vec<Want>)> = Vec::new();
         for (at, want) in memory {
+            self.state.pages.add(at);
             match ranges.last_mut() {
                 // What is wanted by the same ones, side by side, is one thing.
                 Some((addr, len, wants)) if *addr + *len == at && wants[0].who == want.who => {

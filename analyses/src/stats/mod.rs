@@ -2,8 +2,8 @@
 
 mod display;
 mod hottest;
-mod touched;
 
+use crate::touched::Touched;
 use bugnet_events::code::Blocks;
 use bugnet_events::stream::{Analysis, run};
 use bugnet_format::frame::Interval;
@@ -16,7 +16,6 @@ use bugnet_replay::trace::Chunk;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
-use touched::Lines;
 
 pub use display::Report;
 pub use hottest::{Hot, Hottest};
@@ -81,7 +80,8 @@ pub struct Stats {
 /// What was found in an interval.
 pub struct Part {
     counts: Counts,
-    lines: Lines,
+    /// Of 64 bytes.
+    lines: Touched<6>,
     /// By the number of the block, how often it ran.
     runs: Vec<u64>,
     /// By address, how often the instruction there was executed.
@@ -109,7 +109,7 @@ impl Analysis for Counting {
     fn begin(&self, _id: IntervalId, interval: &Interval) -> Part {
         let (first_loads, first_loaded) = first_loads(interval);
         let counts = Counts { first_loads, first_loaded, ..Counts::default() };
-        Part { counts, lines: Lines::default(), runs: Vec::new(), executed: HashMap::new() }
+        Part { counts, lines: Touched::default(), runs: Vec::new(), executed: HashMap::new() }
     }
 
     fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, blocks: &Blocks) {

@@ -7,17 +7,18 @@ use std::fmt::{Display, Formatter, Result};
 
 impl Display for Window {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Self { good, bad, by, first, value, control, deviation, stores, differing } = self;
+        let Self { good, bad, by, first, value, control, deviation, stores, differing, .. } = self;
         runs(f, good, bad)?;
         let (Some(by), Some(Begin { moment, length })) = (by, first) else {
             return writeln!(f, "\nNothing differs: the same way through the program's own code, and the same values.");
         };
         let what = match by {
-            By::Value => "a value",
-            By::Control => "the way of control",
+            By::Value => "a value differs first",
+            By::Control => "the way of control differs first",
+            By::Code => "the first store is that the other build does not have there",
         };
         writeln!(f, "\nReplay window: {} instructions", HumanCount(*length))?;
-        writeln!(f, "  from {} of BAD on, where {what} differs first, to its end ({})", moment.position, ended(bad))?;
+        writeln!(f, "  from {} of BAD on, where {what}, to its end ({})", moment.position, ended(bad))?;
         match deviation {
             Some(Begin { moment, length }) => writeln!(
                 f,

@@ -67,7 +67,8 @@ pub struct StatsArgs {
         bugnet slice --at list.c:12 --var total       what total was when this line ran last\n  \
         bugnet slice --at 4711/3/123 --reg rax --full\n  \
         bugnet slice --output 17 /tmp/log             the byte 17 of what the program wrote\n  \
-        bugnet slice --forward --at parse --reg rdi   what the argument of the last parse() went into\n\n\
+        bugnet slice --forward --at parse --reg rdi   what the argument of the last parse() went into\n  \
+        bugnet slice --html why.html                  as a graph, for a browser\n\n\
         Each position is one for `bugnet at` and the other commands. This replays backwards until all is found.\n\n\
         Exit status:\n  \
         0  done{READER_EXIT_STATUS}"))]
@@ -101,17 +102,112 @@ pub struct SliceArgs {
     /// Not before this position, in its thread
     #[arg(long, value_name = "POSITION")]
     pub until: Option<Place>,
+    /// Count the bytes of memory that were accessed, too; with --until, up to there even if all is found before
+    #[arg(long, conflicts_with = "forward")]
+    pub touched: bool,
     /// Only what this thread did; of several ones at the moment, ask of this one
     #[arg(long, value_name = "T")]
     pub thread: Option<Tid>,
     #[command(flatten)]
     pub process: ProcessArg,
-    /// Show so many lines
+    /// Show so many lines; with --json, the values of so many
     #[arg(long, value_name = "N", default_value = "30")]
     pub lines: usize,
     /// Show the instructions of each line
     #[arg(long)]
     pub instructions: bool,
+    /// Make a page for a browser, too, that shows how the lines depend on each other
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Say why a run failed: the symptom, the values from which it follows, what was illegal, and the lines at which to look first
+///
+/// The symptom is the signal that killed the process, an exit status that is not 0, the first byte of standard output that is not as --expect
+/// says, or, with --good, as a right run with the same arguments wrote it. Lines are ranked by what is known of them: memory errors and
+/// races, how far they are from the wrong value and what they do for it, whether they have made right output, too, and which right runs
+/// executed them. The rank is inferred: the faulty line may be another one, or one that was not executed.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet why                                   why the latest recording crashed\n  \
+        bugnet why --expect right.txt /tmp/log       where the first byte of output comes from that differs\n  \
+        bugnet why --wrong 'total 17' /tmp/log\n  \
+        bugnet why bad.log --good good1.log --good good2.log\n\n\
+        This replays all of the process some three times, and once more with threads and for each right run.\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct WhyArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    /// The log of a right run of the same program; several may be given
+    #[arg(long, value_name = "LOG")]
+    pub good: Vec<PathBuf>,
+    /// A file with what standard output should be
+    #[arg(long, value_name = "FILE", conflicts_with = "wrong")]
+    pub expect: Option<PathBuf>,
+    /// What is wrong in the output: the number of a byte of standard output and error, from 0, or a text, of which the first byte counts
+    #[arg(long, value_name = "BYTE|TEXT")]
+    pub wrong: Option<String>,
+    /// Do not look for races
+    #[arg(long)]
+    pub no_races: bool,
+    /// Show so many lines to look at
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub top: usize,
+    /// Intervals to replay at the same time, where that can be [default: the number of processors]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Find memory errors: accesses beyond blocks of the heap and to freed ones, wrong frees, overwritten return addresses, leaks
+///
+/// The program is replayed as it ran, with its own allocator: malloc and the like of glibc, musl, jemalloc, tcmalloc and mimalloc, C++'s operators,
+/// and functions that --allocator names. What they give out, and what they have from the kernel beside, tells what may be accessed.
+/// An access that goes beyond a block into another one is not found, nor one to freed memory that somebody else has got since.
+///
+/// Of blocks that were given out before the log begins (--keep), nothing is known until they are given back.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet memcheck\n  \
+        bugnet memcheck --allocator pools.txt /tmp/log\n  \
+        bugnet memcheck --no-leaks --json -p cc1\n\n\
+        Each position is one for `bugnet debug --at` and the other commands. Lines of --allocator's file:\n\n  \
+        pool_get    allocate 0          the first argument says how much\n  \
+        pool_table  allocate 0*1        the product of the first two\n  \
+        pool_grow   resize 0 1          which block, how much\n  \
+        pool_put    release 1  pool     which block; a family of functions, if there are several\n\n\
+        Exit status:\n  \
+        0  no errors were found; leaks do not count\n  \
+        6  errors were found{READER_EXIT_STATUS}"))]
+pub struct MemcheckArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    /// A file that names functions of other allocators
+    #[arg(long, value_name = "FILE")]
+    pub allocator: Option<PathBuf>,
+    /// Do not look for blocks that are lost at the end
+    #[arg(long)]
+    pub no_leaks: bool,
+    /// Show blocks, too, that were not given back, but at which something points at the end
+    #[arg(long, conflicts_with = "no_leaks")]
+    pub reachable: bool,
+    /// Show so many errors and leaks
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub top: usize,
     #[command(flatten)]
     pub time: TimeArg,
     /// Print one JSON object
@@ -130,6 +226,10 @@ pub struct CompareArgs {
     /// Count this library as the program's own: its path, or its file name
     #[arg(long, value_name = "FILE")]
     pub own: Vec<String>,
+    /// The right run may be of another build of the program, such as one that is repaired: functions of the same names are compared
+    /// instruction by instruction. Where an optimising compiler has put code in another order, they seem to part there
+    #[arg(long)]
+    pub other_build: bool,
     /// Intervals to replay at the same time [default: the number of processors]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
@@ -194,4 +294,66 @@ pub struct WindowArgs {
     pub bad: PathBuf,
     #[command(flatten)]
     pub compare: CompareArgs,
+}
+
+/// Find data races and atomicity violations: what threads did to the same memory without anything that orders it
+///
+/// Two accesses race if one of them writes, and nothing in the recording orders them: no lock, no condition, no atomic instruction, no beginning
+/// or end of a thread. Each race is shown with both accesses, the first that raced; those of the same two lines count together. Which one came
+/// first is chance; whether the other order would have given another value is said. An atomicity violation is a pair of accesses in one call of
+/// a function, with another thread's access of the same memory in between (locked or not), of which no order with the two next to each other
+/// gives the same: RWR, WWR, RWW, WRW. Signal handlers count as threads there.
+///
+/// Atomic are instructions with a lock prefix, and xchg; plain loads and stores of words that these access anywhere in the recording count as
+/// atomic, too. What the source says weaker is not seen, nor atomic words that are loaded and stored plainly alone. Accesses of the C library
+/// itself are not looked at, except by functions that copy and compare memory for their callers. What threads tell each other through
+/// descriptors (pipes, sockets, files, eventfd) counts as no order, and neither do calls of the C library that lock something inside.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet races\n  \
+        bugnet races --top 100 --json /tmp/log\n\n\
+        Each position is one for `bugnet debug --at` and the other commands. This replays all of the process, twice.\n\n\
+        Exit status:\n  \
+        0  done, whether there are any or not{READER_EXIT_STATUS}"))]
+pub struct RacesArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    /// Show so many races, and so many atomicity violations
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub top: usize,
+    /// Intervals to replay at the same time, the first time [default: the number of processors]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Say who waits for whom at the end of a recording, and which locks are taken in different orders
+///
+/// A thread waits if its last call of a function that locks or waits has not come back. A circle of threads of which each waits for what the next
+/// one holds, or for its end, is a deadlock. Locks that one thread takes while it holds another one, and another thread the other way round, may
+/// be a deadlock another time: such cycles are shown unless a lock that both hold keeps them apart, all only read, or one thread was made behind
+/// what the other one did. Locks are those of pthread_mutex_*, pthread_rwlock_* and pthread_spin_*, of which those of C++ are made.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet deadlocks\n  \
+        bugnet deadlocks -p server --json /tmp/log\n\n\
+        Each position is one for `bugnet debug --at` and the other commands. This replays all of the process.\n\n\
+        Exit status:\n  \
+        0  done, whether there are any or not{READER_EXIT_STATUS}"))]
+pub struct DeadlocksArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }

@@ -139,8 +139,8 @@ impl Engine {
                 Response::Left { pages, next }
             }
             Request::Unseen => Response::Unseen(self.memory.touched.as_ref().ok_or_else(untracked)?.unseen()),
-            Request::Trace { operands } => {
-                self.begin_tracing(operands).map_err(Refusal::Refused)?;
+            Request::Trace(wanted) => {
+                self.begin_tracing(wanted).map_err(Refusal::Refused)?;
                 Response::Ready
             }
             Request::Traced { blocks, odd } => self.traced(blocks as usize, odd as usize).map_err(Refusal::Refused)?,

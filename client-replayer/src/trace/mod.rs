@@ -22,7 +22,8 @@ use bugnet_dr::access::Action;
 use bugnet_dr::fs_base::can_be_set;
 use bugnet_format::control::Response;
 use bugnet_format::trace::{
-    BYTES, CAPACITY, MAX_BLOCKS, MAX_INSTRUCTIONS, MAX_TRACED, OddAccess, TRACE_FD, TracedBlock, index, tag, untag,
+    BYTES, CAPACITY, MAX_BLOCKS, MAX_INSTRUCTIONS, MAX_TRACED, OddAccess, TRACE_FD, TracedBlock, Wanted, index, tag,
+    untag,
 };
 use hashbrown::HashMap;
 use rustix::fd::BorrowedFd;
@@ -39,8 +40,8 @@ pub struct Tracing {
     skipped: HashMap<u64, u32>,
     odd: Vec<OddAccess>,
     accesses: Accesses,
-    /// Whether the registers that are stored are written down, too.
-    pub operands: bool,
+    /// What is written down beside blocks and addresses.
+    pub wanted: Wanted,
 }
 
 impl Tracing {
@@ -48,7 +49,7 @@ impl Tracing {
     ///
     /// # Errors
     /// There is none, or there is no room for it.
-    fn new(control: &std::fs::File, begin: u64, operands: bool) -> Result<Self, String> {
+    fn new(control: &std::fs::File, begin: u64, wanted: Wanted) -> Result<Self, String> {
         fork::receive_as(control, TRACE_FD).map_err(|e| format!("no memory came for a trace: {e}"))?;
         // SAFETY: received just now; a wrong one makes the call fail.
         let memory = unsafe { BorrowedFd::borrow_raw(TRACE_FD) };
@@ -57,7 +58,7 @@ impl Tracing {
         let mapped = unsafe { mmap(std::ptr::null_mut(), BYTES, prot, MapFlags::SHARED, memory, 0) };
         let buffer = mapped.map_err(|e| format!("there is no room for a trace: {e}"))? as u64;
         let (blocks, skipped, odd, accesses) = (Vec::new(), HashMap::new(), Vec::new(), Accesses::default());
-        Ok(Self { buffer, begin, blocks, skipped, odd, accesses, operands })
+        Ok(Self { buffer, begin, blocks, skipped, odd, accesses, wanted })
     }
 
     /// What stands in the first word of a new block.
@@ -89,9 +90,9 @@ impl Engine {
     ///
     /// # Errors
     /// It cannot be, which the other side is to know.
-    pub fn begin_tracing(&mut self, operands: bool) -> Result<(), String> {
+    pub fn begin_tracing(&mut self, wanted: Wanted) -> Result<(), String> {
         let begin = self.time_at(self.position);
-        let tracing = Tracing::new(&self.control, begin, operands)?;
+        let tracing = Tracing::new(&self.control, begin, wanted)?;
         if !can_be_set() {
             return Err(
                 "this machine's processor or kernel keeps the FS base to itself, without which there is no trace"
@@ -145,8 +146,8 @@ impl Engine {
         let fits = |tag: &u32| tracing.blocks[untag((*tag).into()).0 as usize].code == bytes;
         let known = tracing.skipped.get(&pc).copied().filter(fits);
         let tag = known.unwrap_or_else(|| {
-            let (code, accesses) = (bytes.to_vec(), Vec::new());
-            tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: true })
+            let (code, accesses, registers) = (bytes.to_vec(), Vec::new(), Vec::new());
+            tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: true, registers })
         });
         tracing.skipped.insert(pc, tag);
         tracing.put((word - tracing.begin) as usize, tag);

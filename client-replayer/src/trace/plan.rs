@@ -9,7 +9,10 @@ use crate::state;
 use bugnet_dr::access::{Access, Action, Place, classify};
 use bugnet_dr::ir::{Gpr, Instr, Segment, vector_from_id};
 use bugnet_dr::sys;
-use bugnet_format::trace::{LANES, Operand, TracedAccess, TracedSegment, WordPlace};
+use bugnet_format::trace::{LANES, Operand, TracedAccess, TracedSegment, Wanted, WordPlace};
+
+/// Of a function: where it returns to, and its arguments (System V ABI, 3.2.3), those that most have first.
+const AT_ENTRY: &[Gpr] = &[Gpr::RSP, Gpr::RDI, Gpr::RSI, Gpr::RDX, Gpr::RCX, Gpr(8), Gpr(9)];
 
 /// A register that is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Plan {
     pub needs: Vec<Need>,
     /// What they say.
     pub accesses: Vec<TracedAccess>,
+    /// Registers as they are at the start, by their numbers.
+    pub registers: Vec<(u8, WordPlace)>,
 }
 
 /// An access at a sum of registers, a constant and a segment's base.
@@ -98,17 +103,24 @@ impl Value {
 }
 
 impl Plan {
-    /// For instructions that are executed one after the other; with what they store, if `operands` are wanted.
-    pub fn of(instrs: &[Instr], operands: bool) -> Self {
+    /// For instructions that are executed one after the other, of which the first one lies at `pc`.
+    pub fn of(instrs: &[Instr], pc: u64, wanted: &Wanted) -> Self {
         let mut plan = Self::default();
         let mut values: [Value; 16] = std::array::from_fn(|number| Value::new(0, number));
         for (index, instr) in instrs.iter().enumerate() {
             for sum in sums(&classify(*instr)).unwrap_or_default() {
-                let stored =
-                    stored(*instr, index, &values).filter(|_| operands && sum.plain.writes && sum.plain.bytes > 0);
+                let stored = stored(*instr, index, &values)
+                    .filter(|_| wanted.operands && sum.plain.writes && sum.plain.bytes > 0);
                 plan.add(index, &sum, stored, &values, instrs.len());
             }
             step(*instr, index, &mut values);
+        }
+        let is_entry = wanted.functions.binary_search(&pc).is_ok();
+        let called_with = if is_entry { AT_ENTRY } else { &[] };
+        for register in called_with.iter().chain((!wanted.functions.is_empty()).then_some(&Gpr::RAX)) {
+            let value = Value::new(0, register.0.into());
+            let place = plan.place_if_room(value, instrs.len());
+            plan.registers.extend(place.map(|place| (register.0, place)));
         }
         plan.needs.sort_by_key(|need| need.before);
         plan

@@ -7,6 +7,9 @@ use serde::Serialize;
 const SYSTEM_FOLDERS: [&str; 8] =
     ["/lib/", "/lib64/", "/lib32/", "/usr/lib/", "/usr/lib64/", "/usr/lib32/", "/usr/libexec/", "/nix/store/"];
 
+/// Where systems and compilers keep sources that are not the user's: of templates and inlined functions.
+const SYSTEM_SOURCES: [&str; 5] = ["/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/src/", "/rustc/"];
+
 /// The first frame that is not in a library of the system's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OwnFrame {
@@ -24,6 +27,12 @@ pub struct OwnFrame {
 #[must_use]
 pub fn is_system(path: &str) -> bool {
     !path.starts_with('/') || SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Whether a source file is of the system or of the compiler.
+#[must_use]
+pub fn is_system_source(file: &str) -> bool {
+    SYSTEM_SOURCES.iter().any(|folder| file.starts_with(folder))
 }
 
 /// The first frame in the user's own code; `program` is the path of the program's file.

@@ -23,7 +23,7 @@ use bugnet_format::folder::Module;
 use bugnet_format::source::Source;
 use bugnet_format::types::{Addr, ProcessId};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
@@ -206,6 +206,16 @@ impl Symbolizer {
     pub fn name_at(&mut self, addr: Addr) -> Option<(String, u64)> {
         let (file, address) = self.file_at(addr)?;
         file.function(address).or_else(|| file.variable(address))
+    }
+
+    /// Where functions with symbols of these names, mangled, are in all files that can be had; each address with the index of a name.
+    pub fn functions(&mut self, names: &[&str]) -> BTreeMap<u64, usize> {
+        let indices: HashMap<&str, usize> = names.iter().zip(0..).map(|(name, index)| (*name, index)).collect();
+        let mut found = BTreeMap::new();
+        for (image, bias) in self.images() {
+            found.extend(image.code_named(&indices).map(|(address, index)| (address.wrapping_add(bias), index)));
+        }
+        found
     }
 
     fn index_at(&self, addr: Addr) -> Option<usize> {

@@ -15,6 +15,8 @@ struct town {
     int people;
 };
 
+struct town *capital;
+
 static struct person *person_named(const char *name) {
     struct person *person = malloc(sizeof *person);
     strcpy(person->name, name); /* BUG */
@@ -32,12 +34,12 @@ int main(int argc, char **argv) {
     static const char *const names[] = {"Ada Lovelace", "Wolfgang Amadeus Theophilus Mozart-Weber"};
     struct person *first = person_named(names[0]);
     struct person *second = person_named("Emmy Noether");
-    struct town *town = town_named("Salzburg");
+    capital = town_named("Salzburg");
     puts(second->name);
     free(second);
     second = person_named(names[argc]);
-    town->people += 2; /* NOT */
+    capital->people += 2; /* NOT */
     printf("%s, %s\n", first->name, second->name);
-    printf("%c\n", town->name[argv[0] ? 0 : 1]);
+    printf("%c\n", capital->name[argv[0] ? 0 : 1]);
     return 0;
 }

@@ -14,14 +14,14 @@ struct account {
 
 static int hash(const char *name) {
     // Its scratch memory is what the next account gets.
-    long *scratch = malloc(sizeof(struct account));
+    volatile long *scratch = malloc(sizeof(struct account));
     int all = 5381;
     for (int i = 0; i < 5; i++)
         scratch[i] = 1000 + i;
     for (; *name; name++)
         all = all * 33 + *name;
     all += (int)(scratch[0] - scratch[1]);
-    free(scratch);
+    free((void *)scratch);
     return all;
 }
 

@@ -1,6 +1,7 @@
 // A wrong operator: a calculator adds where it is to subtract.
 // fails: output
 // slice: thin
+// O2: gone, since both branches do the same, the compiler leaves one
 // repair: value = value - right;
 #include <ctype.h>
 #include <stdio.h>

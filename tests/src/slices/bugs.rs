@@ -14,8 +14,9 @@
 use crate::bugnet::{printed, run, source_tree};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// In which slice a line must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Faulty {
     pub optimised: Kind,
     /// The faulty line, from 1.
     pub line: u32,
+    /// What the fault is.
+    pub description: String,
     /// Lines that have nothing to do with it.
     pub others: Vec<u32>,
     flags: Vec<String>,
@@ -93,6 +96,7 @@ impl Faulty {
             plain,
             optimised: said("O2").map_or(Ok(plain), Kind::parse)?,
             line,
+            description: comments().next().unwrap_or_default().to_owned(),
             others: marked("NOT"),
             flags: said("flags").unwrap_or_default().split_whitespace().map(ToOwned::to_owned).collect(),
             repaired: repaired.collect::<Vec<_>>().join("\n") + "\n",
@@ -105,6 +109,28 @@ impl Faulty {
         self.source.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
+    /// What one asks `bugnet slice`, for the answer to have the fault: of a program that has failed, and of the repaired one.
+    ///
+    /// # Errors
+    /// It has not failed as it says that it does.
+    pub fn question(&self, failed: &Output, right: &Output) -> Result<Vec<String>> {
+        if let Some(signal) = &self.signal {
+            let expected = match signal.as_str() {
+                "SIGABRT" => libc::SIGABRT,
+                "SIGFPE" => libc::SIGFPE,
+                "SIGSEGV" => libc::SIGSEGV,
+                other => bail!("{other} is not known"),
+            };
+            ensure!(failed.status.signal() == Some(expected), "{}\n{}", failed.status, printed(failed));
+            return Ok(Vec::new());
+        }
+        ensure!(failed.status.success(), "{}\n{}", failed.status, printed(failed));
+        let mut pairs = failed.stdout.iter().zip(&right.stdout);
+        let first = pairs.position(|(is, should_be)| is != should_be).context("the output is right")?;
+        // Bytes are numbered with those of standard error, which both programs that write any have written before.
+        Ok(vec!["--output".to_owned(), (failed.stderr.len() + first).to_string()])
+    }
+
     /// Builds the program as it is, and as it should be.
     ///
     /// # Errors
@@ -112,9 +138,15 @@ impl Faulty {
     pub fn build(&self, optimisation: &str, folder: &Path) -> Result<[PathBuf; 2]> {
         let repaired = folder.join("repaired").with_extension(self.source.extension().unwrap_or_default());
         fs::write(&repaired, &self.repaired)?;
+        // They are two builds of one program.
+        let program = |kind: &str| -> Result<PathBuf> {
+            let folder = folder.join(kind);
+            fs::create_dir_all(&folder)?;
+            Ok(folder.join(self.name()))
+        };
         Ok([
-            self.compile(optimisation, &self.source, folder.join("faulty"))?,
-            self.compile(optimisation, &repaired, folder.join("right"))?,
+            self.compile(optimisation, &self.source, program("wrong")?)?,
+            self.compile(optimisation, &repaired, program("right")?)?,
         ])
     }
 

@@ -34,6 +34,8 @@ pub struct Executed {
     pub place: Place,
     /// What it is.
     pub instruction: Instruction,
+    /// Bytes of memory that it accesses, if replay executes it: where they begin, and how many.
+    pub touched: Vec<(u64, u64)>,
     /// What decides where it goes on.
     decides: Vec<u32>,
     /// What its addresses follow from.
@@ -169,6 +171,7 @@ impl Execution {
         let mut executed = Executed {
             place,
             instruction: *instruction,
+            touched: Vec::new(),
             decides: Vec::new(),
             addresses: Vec::new(),
             parent: None,
@@ -182,6 +185,7 @@ impl Execution {
         let of = |atoms: Atoms, registers: &[Option<u32>]| -> Vec<u32> {
             (atoms - ignored()).numbers().filter_map(|number| registers[number]).collect()
         };
+        executed.touched = accesses.iter().map(|access| (access.addr, access.len)).collect();
         let reads = bytes(accesses, false);
         let writes = bytes(accesses, true);
         executed.addresses = of(effects.address, &self.registers);

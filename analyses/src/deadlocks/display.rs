@@ -1,0 +1,105 @@
+//! Deadlocks for people.
+
+use super::report::{Cycle, Report, Step, Wait, Waited};
+use crate::locks::{Kind, Mode};
+use std::fmt::{Display, Formatter, Result};
+
+/// A report, as text.
+pub struct Shown<'a>(pub &'a Report);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Report { waits, deadlocks, cycles, unknown, .. } = self.0;
+        for circle in deadlocks {
+            match &circle[..] {
+                [_] => writeln!(f, "deadlock: a thread waits for what it holds itself")?,
+                _ => writeln!(f, "deadlock: {} threads wait for each other", circle.len())?,
+            }
+            circle.iter().try_for_each(|wait| write!(f, "{}", waits[*wait]))?;
+            writeln!(f)?;
+        }
+        let mut others =
+            (0..waits.len()).filter(|wait| !deadlocks.iter().flatten().any(|other| other == wait)).peekable();
+        if others.peek().is_some() {
+            writeln!(f, "waiting at the end of the recording:")?;
+            others.try_for_each(|wait| write!(f, "{}", waits[wait]))?;
+            writeln!(f)?;
+        }
+        for cycle in cycles {
+            writeln!(f, "{cycle}")?;
+        }
+        let count = |count: usize| if count == 0 { "no".to_owned() } else { count.to_string() };
+        writeln!(
+            f,
+            "{} deadlocks at the end, and {} cycles of locks that did not close",
+            count(deadlocks.len()),
+            count(cycles.len())
+        )?;
+        match unknown {
+            0 => Ok(()),
+            _ => writeln!(f, "of {unknown} calls it is not known which lock they were about"),
+        }
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mutex => "the mutex",
+        Kind::ReadWriteLock => "the read-write lock",
+        Kind::Spinlock => "the spinlock",
+    }
+}
+
+fn named(what: &str, addr: Option<u64>, name: Option<&String>) -> String {
+    match (addr, name) {
+        (Some(addr), Some(name)) => format!("{what} {name} ({addr:#x})"),
+        (Some(addr), None) => format!("{what} at {addr:#x}"),
+        (None, _) => what.to_owned(),
+    }
+}
+
+impl Display for Step {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{} (time @{})", self.place, self.time)?;
+        self.spot.iter().try_for_each(|spot| write!(f, " in {spot}"))
+    }
+}
+
+impl Display for Wait {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let what = match self.waited {
+            Waited::Lock(lock) => kind(lock),
+            Waited::Condition => "the condition variable",
+            Waited::Semaphore => "the semaphore",
+            Waited::Barrier => "the barrier",
+            Waited::Thread => "the end of a thread",
+        };
+        let what = named(what, self.address, self.name.as_ref());
+        writeln!(f, "  thread {} waits for {what} since {}", self.thread, self.since)?;
+        if self.holders.is_empty() && matches!(self.waited, Waited::Lock(_)) {
+            writeln!(f, "    nobody is known to hold it")?;
+        }
+        for holder in &self.holders {
+            match &holder.since {
+                Some((Mode::Alone, since)) => writeln!(f, "    held by thread {} since {since}", holder.thread)?,
+                Some((Mode::Reading, since)) => {
+                    writeln!(f, "    held for reading by thread {} since {since}", holder.thread)?;
+                }
+                None => writeln!(f, "    which is thread {}", holder.thread)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for Cycle {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        writeln!(f, "{} threads might have waited for each other:", self.steps.len())?;
+        for step in &self.steps {
+            let lock = |(own, addr, name): &(Kind, u64, Option<String>)| named(kind(*own), Some(*addr), name.as_ref());
+            writeln!(f, "  thread {} takes {} at {}", step.thread, lock(&step.wanted), step.at)?;
+            writeln!(f, "    while it holds {} since {}", lock(&step.held), step.since)?;
+        }
+        Ok(())
+    }
+}

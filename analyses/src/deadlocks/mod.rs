@@ -1,0 +1,50 @@
+//! Deadlocks: who waits at the end of the recording for what, held by whom; and locks that threads take in different orders, so that they
+//! might wait for each other another time.
+
+mod cycles;
+mod display;
+mod report;
+mod watch;
+
+pub use display::Shown;
+pub use report::{Cycle, Holder, Report, Step, Wait, Waited};
+
+use crate::locks::{self, Locks};
+use crate::races::births::Births;
+use crate::races::joins::{self, Joins};
+use crate::races::times::Times;
+use bugnet_events::onward::walk_on;
+use bugnet_replay::Result;
+use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::Wanted;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use watch::{WAITS, Watch};
+
+/// Finds out about the process that a cursor is on.
+///
+/// # Errors
+/// The log cannot be read, replayed or traced; its order contradicts itself.
+pub fn deadlocks((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>) -> Result<Report> {
+    let pid = cursor.pid();
+    let mut symbols = Symbolizer::new(log, pid)?;
+    let times = Times::new(log, pid)?;
+    let births = Births::new(log, &times, cursor)?;
+    let locks = Locks::new(symbols.functions(&locks::names()));
+    let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
+    let waits = symbols.functions(&WAITS.map(|(name, _)| name));
+    let functions = locks.functions().chain(joins.functions()).chain(waits.keys().copied());
+    let functions = functions.collect::<BTreeSet<u64>>().into_iter().collect();
+    let wanted = Arc::new(Wanted { operands: false, functions });
+    let mut watch = Watch::new(times, births, locks, joins, waits);
+    cursor.seek(Seek::Start)?;
+    walk_on(tools, log, pid, cursor.place(), &wanted, &mut |visit| {
+        watch.visit(&visit);
+        ControlFlow::Continue(())
+    })?;
+    report::report(log, cursor, &mut symbols, &watch)
+}

@@ -1,0 +1,221 @@
+//! What there is to say about who waits.
+
+use super::cycles::Edge;
+use super::watch::{For, Watch};
+use crate::locks::{Kind, Lock, Mode};
+use crate::runs::scene::Spot;
+use bugnet_format::types::{Addr, ProcessId, Tid};
+use bugnet_replay::Result;
+use bugnet_replay::crash::{is_system, scopes_at};
+use bugnet_replay::cursor::{Cursor, Place, Seek};
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Frames of a stack that are looked at.
+const FRAMES: usize = 12;
+
+/// All that was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The process.
+    pub pid: ProcessId,
+    /// The threads that wait at the end.
+    pub waits: Vec<Wait>,
+    /// Circles of threads of which each waits for the next: indices of [`Self::waits`].
+    pub deadlocks: Vec<Vec<usize>>,
+    /// Locks that threads take in different orders, without a deadlock in this recording.
+    pub cycles: Vec<Cycle>,
+    /// Calls whose lock is not known.
+    pub unknown: u64,
+}
+
+/// A place in the program, where a function of a lock was called.
+#[derive(Clone, Debug, Serialize)]
+pub struct Step {
+    /// Where the function begins.
+    pub place: Place,
+    /// Instructions that all threads had executed before.
+    pub time: u64,
+    /// The function and line that called it: the first one that is not the system's.
+    pub spot: Option<Spot>,
+    /// Who called it, innermost first.
+    pub callers: Vec<String>,
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waited {
+    /// A lock.
+    Lock(Kind),
+    /// A condition.
+    Condition,
+    /// A semaphore.
+    Semaphore,
+    /// A barrier.
+    Barrier,
+    /// The end of a thread.
+    Thread,
+}
+
+/// Who holds what somebody waits for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Holder {
+    /// The thread.
+    pub thread: Tid,
+    /// How it holds the lock, and since when; none for a thread whose end somebody waits for.
+    pub since: Option<(Mode, Step)>,
+}
+
+/// A thread that waits.
+#[derive(Clone, Debug, Serialize)]
+pub struct Wait {
+    /// The thread.
+    pub thread: Tid,
+    /// What for.
+    pub waited: Waited,
+    /// Its address; none for a thread.
+    pub address: Option<u64>,
+    /// What that is called, as far as it is known.
+    pub name: Option<String>,
+    /// Since when.
+    pub since: Step,
+    /// Who holds it.
+    pub holders: Vec<Holder>,
+}
+
+/// Threads that might wait for each other: each holds one lock, and wants that of the next.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cycle {
+    /// Each thread, with the lock that it holds and the one that it wants.
+    pub steps: Vec<Taken>,
+}
+
+/// A thread takes a lock while it holds another one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Taken {
+    /// The thread.
+    pub thread: Tid,
+    /// What it holds: kind, address, name.
+    pub held: (Kind, u64, Option<String>),
+    /// Since when.
+    pub since: Step,
+    /// What it takes.
+    pub wanted: (Kind, u64, Option<String>),
+    /// When.
+    pub at: Step,
+}
+
+struct Reporting<'a, 'b> {
+    log: &'a Log,
+    cursor: &'a mut Cursor<'b>,
+    symbols: &'a mut Symbolizer,
+}
+
+/// Reports on what was seen.
+///
+/// # Errors
+/// The log cannot be read, or the replay process is lost.
+pub(super) fn report(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, watch: &Watch) -> Result<Report> {
+    let pid = cursor.pid();
+    let mut reporting = Reporting { log, cursor, symbols };
+    let (mut waits, mut locks) = (Vec::new(), Vec::new());
+    for tid in (0..watch.times.len()).map(|thread| watch.times.id(thread).tid) {
+        if let Some((wait, lock)) = reporting.wait(watch, tid)? {
+            waits.push(wait);
+            locks.push(lock);
+        }
+    }
+    let deadlocks = circles(&waits);
+    let closed: Vec<BTreeSet<Lock>> =
+        deadlocks.iter().map(|circle| circle.iter().filter_map(|wait| locks[*wait]).collect()).collect();
+    let mut cycles = Vec::new();
+    for cycle in watch.graph.cycles() {
+        let own: BTreeSet<Lock> = cycle.iter().map(|edge| edge.held.lock).collect();
+        if !closed.contains(&own) {
+            cycles.push(reporting.cycle(&cycle)?);
+        }
+    }
+    Ok(Report { pid, waits, deadlocks, cycles, unknown: watch.locks.unknown })
+}
+
+/// Threads that wait in a circle, each circle once, from its lowest thread on.
+fn circles(waits: &[Wait]) -> Vec<Vec<usize>> {
+    let of = |tid: Tid| waits.iter().position(|wait| wait.thread == tid);
+    let mut found: Vec<Vec<usize>> = Vec::new();
+    for start in 0..waits.len() {
+        let (mut way, mut at) = (vec![start], start);
+        // Where several threads read, the first one that waits, too, stands for them.
+        while let Some(next) = waits[at].holders.iter().find_map(|holder| of(holder.thread)) {
+            if let Some(first) = way.iter().position(|other| *other == next) {
+                if way[first..].iter().min() == Some(&start) && first == 0 {
+                    found.push(way);
+                }
+                break;
+            }
+            way.push(next);
+            at = next;
+        }
+    }
+    found
+}
+
+impl Reporting<'_, '_> {
+    fn step(&mut self, place: Place) -> Result<Step> {
+        self.cursor.seek(Seek::Place(place))?;
+        let time = self.cursor.time();
+        let frames = scopes_at(self.log, self.cursor, self.symbols, FRAMES)?;
+        let is_own = |path: &str| !is_system(path);
+        // Behind the calls: the instruction before is the one that counts.
+        let own = frames.iter().skip(1).find(|frame| frame.place.module.as_ref().is_none_or(|m| is_own(&m.path)));
+        let spot = own.map(|frame| Spot::of(self.symbols, frame.pc - 1));
+        let callers = frames.iter().skip(1).filter_map(|frame| frame.place.brief()).collect();
+        Ok(Step { place, time, spot, callers })
+    }
+
+    fn name(&mut self, addr: u64) -> Option<String> {
+        let (name, offset) = self.symbols.name_at(Addr(addr))?;
+        Some(if offset == 0 { name } else { format!("{name} (byte {offset})") })
+    }
+
+    fn wait(&mut self, watch: &Watch, tid: Tid) -> Result<Option<(Wait, Option<Lock>)>> {
+        if let Some(wanted) = watch.wants.get(&tid) {
+            let mut holders = Vec::new();
+            for (thread, since, mode) in watch.holders(wanted.lock) {
+                holders.push(Holder { thread, since: Some((mode, self.step(since)?)) });
+            }
+            let (waited, address) = (Waited::Lock(wanted.kind), Some(wanted.lock.addr));
+            let (name, since) = (self.name(wanted.lock.addr), self.step(wanted.call)?);
+            return Ok(Some((Wait { thread: tid, waited, address, name, since, holders }, Some(wanted.lock))));
+        }
+        let Some((what, call)) = watch.waits(tid) else { return Ok(None) };
+        let (waited, address) = match what {
+            For::Condition => (Waited::Condition, call.args[0]),
+            For::Semaphore => (Waited::Semaphore, call.args[0]),
+            For::Barrier => (Waited::Barrier, call.args[0]),
+            For::End => (Waited::Thread, None),
+        };
+        let ends = call.args[0].filter(|_| what == For::End).and_then(|own| watch.births.named(own));
+        let holder = |thread: usize| Holder { thread: watch.times.id(thread).tid, since: None };
+        let holders = ends.map(holder).into_iter().collect();
+        let name = address.and_then(|addr| self.name(addr));
+        let since = self.step(call.place)?;
+        Ok(Some((Wait { thread: tid, waited, address, name, since, holders }, None)))
+    }
+
+    fn cycle(&mut self, edges: &[Edge]) -> Result<Cycle> {
+        let mut steps = Vec::new();
+        for Edge { held, wanted, .. } in edges {
+            steps.push(Taken {
+                thread: wanted.place.tid,
+                held: (held.kind, held.lock.addr, self.name(held.lock.addr)),
+                since: self.step(held.since)?,
+                wanted: (wanted.kind, wanted.lock.addr, self.name(wanted.lock.addr)),
+                at: self.step(wanted.call)?,
+            });
+        }
+        Ok(Cycle { steps })
+    }
+}

@@ -1,0 +1,555 @@
+//! What each call, access and system call means for the heap, and whether it is an error.
+
+use super::code::{Known, Meaning, Reads, looks_through};
+use super::found::{By, Error, Errors, Kind};
+use super::frames::{Astray, Frames, StackId};
+use super::functions::{Does, Family, Size};
+use super::heap::{Block, Call, Heap, Relation};
+use super::shadow::Wrong;
+use super::storing::Storing;
+use bugnet_events::calls::{Called, Entered};
+use bugnet_events::stretch::{Access, Ran};
+use bugnet_events::walk::{Did, Visit};
+use bugnet_format::types::{Addr, Tid};
+use bugnet_replay::Result;
+use bugnet_replay::cursor::{Cursor, Place, Seek};
+use bugnet_replay::memory::Memory;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::syscall::Made;
+use hashbrown::HashMap;
+use iced_x86::Instruction;
+
+/// Bytes of the smallest vector.
+const VECTOR: u64 = 16;
+
+/// What a thread is doing.
+#[derive(Default)]
+struct Doing {
+    /// Slots of the allocator's functions in which it is, the outermost one first.
+    slots: Vec<u64>,
+    /// The call of the outermost one.
+    call: Option<Call>,
+    /// A stub that leads to a function which copies, by the slot that both have, and that function.
+    copying: Option<(u64, usize, u64)>,
+    /// The outermost function is to store what it gives out.
+    stores: Option<Storing>,
+    /// Who called the function that reads a string, and the slot of its call.
+    reading: Option<(u64, StackId)>,
+    /// Where the return address of libc's function is that found a canary changed.
+    given_up: Option<u64>,
+}
+
+/// What is checked, and what was found.
+pub struct Checker<'c, 'a> {
+    pub known: Known,
+    pub heap: Heap,
+    pub frames: Frames,
+    pub errors: Errors,
+    /// Returns that did not go where the call came from.
+    pub astray: Vec<Astray>,
+    pub cursor: &'c mut Cursor<'a>,
+    pub symbols: Symbolizer,
+    /// The log begins where the process does, so all blocks are known.
+    pub is_whole: bool,
+    /// Where the stack of each thread begins, as far as the log tells.
+    pub stacks: HashMap<Tid, u64>,
+    pub counts: Counts,
+    doing: HashMap<Tid, Doing>,
+    /// Whether there was a function that stores what it gives out, of any thread, which has not returned.
+    is_storing: bool,
+    failed: Option<bugnet_replay::ReplayError>,
+}
+
+/// How much there was of what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// Blocks that were given out.
+    pub allocations: u64,
+    /// Their bytes.
+    pub allocated: u64,
+    /// Blocks that were given back.
+    pub releases: u64,
+    /// Blocks that were given back, of which it is not known who gave them out.
+    pub unknown_releases: u64,
+    /// Allocations of which the address is not known.
+    pub unknown_allocations: u64,
+    /// Copies by functions of which it is not known where they are, so that their lengths are not.
+    pub unchecked_copies: u64,
+    /// Instructions that were looked at.
+    pub instructions: u64,
+}
+
+impl<'c, 'a> Checker<'c, 'a> {
+    /// Before the first instruction.
+    pub fn new(
+        known: Known,
+        cursor: &'c mut Cursor<'a>,
+        symbols: Symbolizer,
+        is_whole: bool,
+        stacks: HashMap<Tid, u64>,
+    ) -> Self {
+        Self {
+            known,
+            heap: Heap::new(is_whole),
+            frames: Frames::default(),
+            errors: Errors::default(),
+            astray: Vec::new(),
+            cursor,
+            symbols,
+            is_whole,
+            stacks,
+            counts: Counts::default(),
+            doing: HashMap::new(),
+            is_storing: false,
+            failed: None,
+        }
+    }
+
+    /// Whether something has failed, so that there is no point in going on.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// What has failed, if anything.
+    ///
+    /// # Errors
+    /// What has.
+    pub fn check(&mut self) -> Result<()> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// What was executed next, behind the calls that begin or end there.
+    #[inline]
+    pub fn visit(&mut self, visit: &Visit<'_>) {
+        match visit {
+            Visit::Ran { place, ran, instructions } => {
+                self.counts.instructions += instructions.len() as u64;
+                let shadow = &self.heap.shadow;
+                if ran.touches_any(|addr, len| shadow.is_wrong(addr, len)) && !self.is_inside(place.tid) {
+                    self.accessed(*place, ran, instructions.clone());
+                }
+                if let Some(astray) = self.frames.ran(*place, ran, instructions) {
+                    self.astray.push(astray);
+                }
+                if self.is_storing
+                    && let Some(storing) = self.doing.get_mut(&place.tid).and_then(|doing| doing.stores.as_mut())
+                {
+                    storing.ran(ran, instructions.clone());
+                }
+            }
+            Visit::Skipped { place, ran, did } => {
+                self.counts.instructions += 1;
+                self.forget_registers(place.tid);
+                if let Did::Call { number, args, result, .. } = did {
+                    let made = Made { number: *number, args: *args, result: *result };
+                    self.called_system(*place, ran.block.traced.pc, made);
+                }
+            }
+            Visit::Delivered { place, signal, frame } => {
+                self.forget_registers(place.tid);
+                let astray = self.frames.delivered(place.tid, *frame);
+                let is_of_code = |signal: u64| {
+                    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGTRAP].iter().any(|one| *one as u64 == signal)
+                };
+                self.astray.extend(astray.filter(|_| is_of_code(*signal)));
+            }
+        }
+    }
+
+    fn forget_registers(&mut self, tid: Tid) {
+        if let Some(storing) = self.doing.get_mut(&tid).and_then(|doing| doing.stores.as_mut()) {
+            storing.forget();
+        }
+    }
+
+    fn is_inside(&self, tid: Tid) -> bool {
+        self.doing.get(&tid).is_some_and(|doing| !doing.slots.is_empty())
+    }
+
+    /// A function begins, or is over.
+    pub fn called(&mut self, called: Called<'_>) {
+        match called {
+            Called::Entered(call) => self.entered(call),
+            Called::Returned { call, result, place } => self.left(call, Some((result, place))),
+            Called::Left(call) => self.left(call, None),
+        }
+    }
+
+    fn entered(&mut self, call: &Entered) {
+        let Some(meaning) = self.known.meanings.get(&call.function).copied() else { return };
+        let tid = call.place.tid;
+        match meaning {
+            Meaning::Allocator(function) => {
+                let doing = self.doing.entry(tid).or_default();
+                // Those whose frames lie below were left without a return.
+                doing.slots.retain(|slot| *slot >= call.slot);
+                doing.slots.push(call.slot);
+                // Some have others of their own, as where a thread ends.
+                let is_own = self.frames.caller(tid).is_some_and(|caller| self.known.is_allocators(caller));
+                if doing.slots.len() == 1 && !is_own {
+                    let stack = self.frames.stack(tid);
+                    let outermost = Call { place: call.place, function, stack };
+                    self.doing.entry(tid).or_default().call = Some(outermost);
+                    self.begins(call, outermost);
+                }
+            }
+            Meaning::Library(index) if !self.is_inside(tid) => match self.known.library(index).1 {
+                Reads::First(arguments) => {
+                    let stack = self.frames.stack(tid);
+                    for argument in arguments.iter().filter_map(|number| call.args[usize::from(*number)]) {
+                        self.library_reads(call, stack, index, (argument, 1));
+                    }
+                }
+                Reads::Copy => {
+                    let target = self.known.targets.get(&call.function);
+                    self.counts.unchecked_copies += u64::from(target.is_none());
+                    self.doing.entry(tid).or_default().copying = target.map(|target| (call.slot, index, *target));
+                }
+                Reads::String => {
+                    let stack = self.frames.stack(tid);
+                    self.doing.entry(tid).or_default().reading = Some((call.slot, stack));
+                }
+            },
+            Meaning::Target => {
+                let copying = self.doing.get_mut(&tid).and_then(|doing| doing.copying.take());
+                let is_it = |(slot, _, target): &(u64, usize, u64)| (*slot, *target) == (call.slot, call.function);
+                if let Some((_, index, _)) = copying.filter(is_it) {
+                    self.copies(call, index);
+                }
+            }
+            Meaning::Canary => self.gives_up(call),
+            Meaning::Library(_) => {}
+        }
+    }
+
+    /// libc has found a canary changed. Its stub comes first, then itself.
+    fn gives_up(&mut self, call: &Entered) {
+        let doing = self.doing.entry(call.place.tid).or_default();
+        if doing.given_up.replace(call.slot) != Some(call.slot) {
+            let stack = self.frames.stack(call.place.tid);
+            let error = Error::new(Kind::Canary, By::Instruction, call.place, call.function, stack);
+            self.errors.add(error, &self.frames);
+        }
+    }
+
+    fn left(&mut self, call: &Entered, returned: Option<(Option<u64>, Place)>) {
+        let tid = call.place.tid;
+        match self.known.meanings.get(&call.function) {
+            Some(Meaning::Allocator(_)) => {
+                let Some(doing) = self.doing.get_mut(&tid) else { return };
+                let Some(last) = doing.slots.iter().rposition(|slot| *slot == call.slot) else { return };
+                doing.slots.remove(last);
+                if doing.slots.is_empty()
+                    && let Some(outermost) = doing.call.take()
+                    && let Some((result, place)) = returned
+                {
+                    self.ends(call, outermost, result, place);
+                }
+            }
+            Some(Meaning::Library(index)) if self.known.library(*index).1 == Reads::String && !self.is_inside(tid) => {
+                let reading = self.doing.get_mut(&tid).and_then(|doing| doing.reading.take());
+                let stack = reading.filter(|(slot, _)| *slot == call.slot).map(|(_, stack)| stack);
+                if let (Some((Some(len), _)), Some(start), Some(stack)) = (returned, call.args[0], stack) {
+                    self.library_reads(call, stack, *index, (start, len.saturating_add(1)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The program has called a function of an allocator.
+    fn begins(&mut self, call: &Entered, outermost: Call) {
+        let function = &self.known.allocators[outermost.function];
+        let (does, family) = (function.does, function.family.clone());
+        let argument = |number: u8| call.args[usize::from(number)].filter(|addr| *addr != 0);
+        match does {
+            Does::Release(number) => {
+                let Some(addr) = argument(number) else { return };
+                if self.check_release(call, outermost, addr, &family) {
+                    self.counts.releases += 1;
+                    self.heap.release(addr, outermost);
+                } else if !self.is_whole && self.heap.holding(addr).is_none() && self.heap.given_back(addr).is_none() {
+                    self.counts.unknown_releases += 1;
+                    self.heap.release_unknown(addr, outermost);
+                }
+            }
+            Does::Resize(number, _) => {
+                if let Some(addr) = argument(number) {
+                    self.check_release(call, outermost, addr, &family);
+                }
+            }
+            Does::Store(_) => {
+                let stores = argument(0).map(Storing::new);
+                self.doing.entry(call.place.tid).or_default().stores = stores;
+                self.is_storing = true;
+            }
+            Does::Allocate(_) | Does::Tell => {}
+        }
+    }
+
+    /// A block is to be given back: whether there is one.
+    fn check_release(&mut self, call: &Entered, outermost: Call, addr: u64, family: &Family) -> bool {
+        let error = |kind: Kind, block: Option<(&Block, Relation)>| {
+            let mut error =
+                Error::new(kind, By::Function(outermost.function), call.place, call.function, outermost.stack);
+            (error.addr, error.block) = (addr, block.map(|(block, relation)| (block.clone(), relation)));
+            error
+        };
+        if let Some(block) = self.heap.block(addr) {
+            let fits = block.family.as_ref().is_none_or(|own| own == family);
+            let is_of_operators = |family: &Family| matches!(family, Family::New | Family::NewArray);
+            let is_doubtful = self.known.has_operators
+                && (is_of_operators(family) || block.family.as_ref().is_some_and(is_of_operators));
+            if !fits && !is_doubtful {
+                let found = error(Kind::Mismatch, Some((block, Relation::Inside(0))));
+                self.errors.add(found, &self.frames);
+            }
+            return true;
+        }
+        let found = if let Some(block) = self.heap.given_back(addr) {
+            error(Kind::DoubleFree, Some((block, Relation::Inside(0))))
+        } else if let Some(block) = self.heap.holding(addr) {
+            error(Kind::InvalidFree, Some((block, Relation::Inside(addr - block.start))))
+        } else if let Some((_, why)) = self.heap.shadow.first_wrong(addr, 1) {
+            error(Kind::InvalidFree, self.heap.near(addr, why))
+        } else if self.is_whole && self.is_elsewhere(call, addr) {
+            error(Kind::InvalidFree, None)
+        } else {
+            return false;
+        };
+        self.errors.add(found, &self.frames);
+        false
+    }
+
+    /// Whether an address is of the caller's stack, or of a file that is mapped, and no allocator gave it out.
+    fn is_elsewhere(&self, call: &Entered, addr: u64) -> bool {
+        let on_stack = self.stacks.get(&call.place.tid).is_some_and(|start| (call.slot..*start).contains(&addr));
+        on_stack || self.known.module_at(addr).is_some()
+    }
+
+    /// A function of an allocator has returned to the program.
+    fn ends(&mut self, call: &Entered, outermost: Call, result: Option<u64>, place: Place) {
+        let function = &self.known.allocators[outermost.function];
+        let (does, family) = (function.does, function.family.clone());
+        let size = |size: Size| match size {
+            Size::Arg(number) => call.args[usize::from(number)],
+            Size::Product(one, other) => {
+                Some(call.args[usize::from(one)]?.wrapping_mul(call.args[usize::from(other)]?))
+            }
+        };
+        match does {
+            Does::Allocate(bytes) => self.allocated(result, size(bytes), family, outermost),
+            Does::Store(bytes) => {
+                let stores = self.doing.get_mut(&call.place.tid).and_then(|doing| doing.stores.take());
+                self.is_storing = self.doing.values().any(|doing| doing.stores.is_some());
+                if result == Some(0) {
+                    let start = stores.and_then(|storing| storing.stored).or_else(|| self.stored(call.args[0], place));
+                    self.allocated(start, size(bytes), family, outermost);
+                }
+            }
+            Does::Resize(number, bytes) => {
+                let (before, bytes) = (call.args[usize::from(number)].unwrap_or(0), size(bytes));
+                match result {
+                    Some(0) if bytes == Some(0) => drop(self.heap.release(before, outermost)),
+                    Some(0) => {}
+                    _ => {
+                        if before != 0
+                            && result != Some(before)
+                            && self.heap.release(before, outermost).is_none()
+                            && !self.is_whole
+                        {
+                            self.heap.release_unknown(before, outermost);
+                        }
+                        self.allocated(result, bytes, family, outermost);
+                    }
+                }
+            }
+            Does::Tell => {
+                if let (Some(start), Some(size)) = (call.args[0], result) {
+                    let is_more = self.heap.block(start).is_some_and(|block| block.size.is_some_and(|own| own < size));
+                    if is_more {
+                        self.heap.resize(start, size);
+                    }
+                }
+            }
+            Does::Release(_) => {}
+        }
+    }
+
+    fn allocated(&mut self, start: Option<u64>, size: Option<u64>, family: Family, by: Call) {
+        match (start, size) {
+            (Some(0), _) => {}
+            (Some(start), Some(size)) => {
+                self.counts.allocations += 1;
+                self.counts.allocated += size;
+                self.heap.allocate(Block {
+                    start,
+                    size: Some(size),
+                    family: Some(family),
+                    allocated: Some(by),
+                    freed: None,
+                });
+            }
+            _ => {
+                self.counts.unknown_allocations += 1;
+                self.heap.lose();
+            }
+        }
+    }
+
+    /// The address that a function has stored.
+    fn stored(&mut self, at: Option<u64>, place: Place) -> Option<u64> {
+        let read = |cursor: &mut Cursor<'_>, at: u64| -> Result<Option<u64>> {
+            cursor.seek(Seek::Place(place))?;
+            Ok(cursor.read_memory(Addr(at), 8)?.try_into().ok().map(u64::from_le_bytes))
+        };
+        match read(self.cursor, at?) {
+            Ok(found) => found,
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    /// A block has accessed something that is wrong.
+    fn accessed(&mut self, place: Place, ran: &Ran<'_>, part: std::ops::Range<usize>) {
+        for number in part.clone() {
+            let instruction = ran.block.instructions[number].instruction;
+            for access in ran.accesses(number) {
+                let Some((at, why)) = self.heap.shadow.first_wrong(access.addr, access.len) else { continue };
+                if !access.whole && !self.heap.shadow.all_wrong(access.addr, access.len)
+                    || self.may_access(ran, &instruction, &access)
+                {
+                    continue;
+                }
+                let mut here = place;
+                here.position.0 += (number - part.start) as u64;
+                let kind = if access.writes { Kind::Write } else { Kind::Read };
+                self.wrong(
+                    (kind, By::Instruction),
+                    (here, instruction.ip()),
+                    (access.addr, access.len),
+                    (at, why),
+                    Some(instruction),
+                );
+            }
+        }
+    }
+
+    fn wrong(
+        &mut self,
+        (kind, by): (Kind, By),
+        (place, ip): (Place, u64),
+        (addr, len): (u64, u64),
+        (at, why): (u64, Wrong),
+        instruction: Option<Instruction>,
+    ) {
+        let stack = self.frames.stack(place.tid);
+        let mut error = Error::new(kind, by, place, ip, stack);
+        (error.addr, error.len, error.wrong_at, error.instruction) = (addr, len, at, instruction);
+        error.block = self.heap.near(at, why).map(|(block, relation)| (block.clone(), relation));
+        self.errors.add(error, &self.frames);
+    }
+
+    /// Whether an access is legal, though it is not of a block: allocators' own, and loads of more than is needed, which never reach a page of
+    /// which nothing is needed.
+    fn may_access(&mut self, ran: &Ran<'_>, instruction: &Instruction, access: &Access) -> bool {
+        if self.known.is_allocators(instruction.ip()) {
+            return true;
+        }
+        if access.writes {
+            return false;
+        }
+        let is_vector = access.len >= VECTOR || instruction.op0_register().is_vector_register();
+        let is_lane = access.len.is_power_of_two() && access.addr.is_multiple_of(access.len) && access.len >= 4;
+        let is_partly_right = !self.heap.shadow.all_wrong(access.addr, access.len);
+        if is_lane && is_vector && is_partly_right {
+            return true;
+        }
+        let may_look = is_vector && (is_lane || looks_through(ran.block)) || is_lane && is_partly_right;
+        may_look && self.known.is_strings(instruction.ip(), &mut self.symbols)
+    }
+
+    /// A function of a library reads these bytes.
+    fn library_reads(&mut self, call: &Entered, stack: StackId, index: usize, (addr, len): (u64, u64)) {
+        if !self.heap.shadow.may_know(addr, len) {
+            return;
+        }
+        let Some((at, why)) = self.heap.shadow.first_wrong(addr, len) else { return };
+        let mut error = Error::new(Kind::Read, By::Library(index), call.place, call.function, stack);
+        (error.addr, error.len, error.wrong_at) = (addr, len, at);
+        error.block = self.heap.near(at, why).map(|(block, relation)| (block.clone(), relation));
+        self.errors.add(error, &self.frames);
+    }
+
+    /// A function copies what must not overlap.
+    fn copies(&mut self, call: &Entered, index: usize) {
+        let [Some(to), Some(from), Some(len), ..] = call.args else { return };
+        if to != from && to < from.saturating_add(len) && from < to.saturating_add(len) {
+            let stack = self.frames.stack(call.place.tid);
+            let mut error = Error::new(Kind::Overlap, By::Library(index), call.place, call.function, stack);
+            (error.addr, error.len, error.from) = (to, len, Some(from));
+            error.block = self.heap.holding(to).map(|block| (block.clone(), Relation::Inside(to - block.start)));
+            self.errors.add(error, &self.frames);
+        }
+    }
+
+    /// A system call.
+    fn called_system(&mut self, place: Place, ip: u64, made: Made) {
+        let is_inside = self.is_inside(place.tid);
+        let page = |len: u64| len.next_multiple_of(Addr::PAGE);
+        let (args, result) = (made.args, made.result);
+        let done = u64::try_from(result).ok().filter(|result| *result < (1 << 47));
+        match (made.number.cast_signed(), done) {
+            (libc::SYS_mmap, Some(start)) => {
+                let range = start..start + page(args[1]);
+                if is_inside { self.heap.own(range) } else { self.heap.mapped(range) }
+            }
+            (libc::SYS_munmap, Some(_)) => self.heap.forget(args[0]..args[0].saturating_add(page(args[1]))),
+            (libc::SYS_mremap, Some(start)) => {
+                self.heap.forget(args[0]..args[0].saturating_add(page(args[1])));
+                let range = start..start + page(args[2]);
+                if is_inside { self.heap.own(range) } else { self.heap.mapped(range) }
+            }
+            (libc::SYS_brk, Some(at)) => self.heap.moved_break(at, is_inside),
+            _ if !is_inside && !self.known.is_allocators(ip) => self.accessed_by_kernel(place, ip, made),
+            _ => {}
+        }
+    }
+
+    /// A system call has read or written memory, as far as its arguments and its result tell.
+    fn accessed_by_kernel(&mut self, place: Place, ip: u64, made: Made) {
+        const EXACT: [i64; 12] = [
+            libc::SYS_read,
+            libc::SYS_pread64,
+            libc::SYS_recvfrom,
+            libc::SYS_getrandom,
+            libc::SYS_readlink,
+            libc::SYS_getcwd,
+            libc::SYS_stat,
+            libc::SYS_fstat,
+            libc::SYS_lstat,
+            libc::SYS_newfstatat,
+            libc::SYS_uname,
+            libc::SYS_pipe2,
+        ];
+        let wrong = |checker: &Self, (addr, len): (u64, u64)| {
+            let shadow = &checker.heap.shadow;
+            shadow.may_know(addr, len).then(|| shadow.first_wrong(addr, len)).flatten()
+        };
+        if let Some(range) = made.read()
+            && let Some(found) = wrong(self, range)
+        {
+            self.wrong((Kind::Read, By::System(made.number)), (place, ip), range, found, None);
+        }
+        if made.result < 0 || !EXACT.contains(&made.number.cast_signed()) || made.needs_memory() {
+            return;
+        }
+        for range in made.written(None, &mut self.symbols).unwrap_or_default() {
+            if let Some(found) = wrong(self, range) {
+                self.wrong((Kind::Write, By::System(made.number)), (place, ip), range, found, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Memory errors, found on replay: accesses beyond blocks of the heap and to those that were given back, blocks that are given back twice or in
+//! a wrong way, copies that overlap, return addresses and canaries that were overwritten, and blocks that are lost at the end.
+//!
+//! The allocator is the program's own. Its functions are found by name ([`functions`]); their arguments and results say which blocks there are
+//! (`heap`), and what it gets from the kernel meanwhile is its own but for these. What the program then accesses is compared with that, byte by
+//! byte (`shadow`). So nothing is said of memory that no allocator is known to have got, and an access that goes beyond a block into another
+//! one is not an error here, though it is one of the program.
+//!
+//! What allocators do themselves is not checked, nor what functions of C libraries for strings load beyond the end of a block, as long as they
+//! need none of it (`code`).
+
+mod check;
+mod code;
+mod display;
+mod fault;
+mod found;
+mod frames;
+pub mod functions;
+mod heap;
+mod leaks;
+mod report;
+mod returns;
+mod shadow;
+mod storing;
+mod stubs;
+
+pub use check::Counts;
+pub use display::Shown;
+pub use found::Kind;
+pub use leaks::Loss;
+pub use report::{BlockReport, CallReport, ErrorReport, Leak, Report, Where};
+
+use bugnet_events::calls::Calls;
+use bugnet_events::onward::walk_on;
+use bugnet_format::process::Origin;
+use bugnet_format::record::Record;
+use bugnet_format::regs::RSP;
+use bugnet_format::types::{Addr, IntervalNo, ProcessId, Tid};
+use bugnet_replay::Result;
+use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::log::{IntervalId, Log};
+use bugnet_replay::memory::Memory;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::Wanted;
+use bugnet_replay::tree::{ProcessEnd, processes};
+use check::Checker;
+use code::Known;
+use functions::Function;
+use hashbrown::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Signals of which a process dies that accesses what is not there.
+const FAULTS: [i32; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// What to look for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Functions of allocators beside those that are known.
+    pub named: Vec<Function>,
+    /// Look for blocks that are lost at the end.
+    pub leaks: bool,
+    /// Find out which variables point at the blocks of so many errors.
+    pub variables: usize,
+}
+
+/// Finds memory errors of a process. The cursor should have an index where there are several epochs: of memory that is not known, leaks
+/// know nothing.
+///
+/// # Errors
+/// The log cannot be read, replayed or traced.
+pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Options) -> Result<Report> {
+    let pid = cursor.pid();
+    let mut symbols = Symbolizer::new(log, pid)?;
+    let mut known = Known::new(log, pid, &mut symbols, &options.named)?;
+    cursor.seek(Seek::End)?;
+    for (stub, slot) in known.slots.clone() {
+        if let Some(target) = cursor.read_memory(Addr(slot), 8)?.try_into().ok().map(u64::from_le_bytes) {
+            known.add_target(stub, target);
+        }
+    }
+    let mut functions: Vec<u64> = known.meanings.keys().copied().collect();
+    functions.sort_unstable();
+    let wanted = Arc::new(Wanted { functions, ..Wanted::default() });
+    cursor.seek(Seek::Start)?;
+    let start = cursor.place();
+    let is_whole = start.interval == IntervalNo(0) && start.tid.0 == pid.pid.0 && !is_forked(log, pid)?;
+    let stacks = stacks(log, pid)?;
+    let mut checker = Checker::new(known, cursor, symbols, is_whole, stacks);
+    let mut calls = Calls::default();
+    walk_on(tools, log, pid, start, &wanted, &mut |visit| {
+        calls.visit(&visit, &mut |called| checker.called(called));
+        checker.visit(&visit);
+        if checker.has_failed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    checker.check()?;
+    checker.judge_returns()?;
+    let end = processes(log)?.into_iter().find(|process| process.id == pid).map(|process| process.end);
+    if matches!(end, Some(ProcessEnd::Killed { signal }) if FAULTS.contains(&signal)) {
+        checker.judge_fault()?;
+    }
+    let has_exited = matches!(end, Some(ProcessEnd::Exited { .. }));
+    let lost = (options.leaks && has_exited).then(|| leaks::leaks(checker.cursor, &checker.heap)).transpose()?;
+    report::report(log, checker, lost, options, has_exited)
+}
+
+fn is_forked(log: &Log, pid: ProcessId) -> Result<bool> {
+    let info = log.processes()?.into_iter().find(|(id, _)| *id == pid).and_then(|(_, info)| info);
+    Ok(info.is_none_or(|info| matches!(info.origin, Origin::Fork { .. })))
+}
+
+/// Where the stack pointers of threads were when they began.
+fn stacks(log: &Log, pid: ProcessId) -> Result<HashMap<Tid, u64>> {
+    let mut all = HashMap::new();
+    for thread in log.threads().filter(|thread| thread.pid == pid) {
+        if log.intervals(thread)?.first() != Some(&IntervalNo(0)) {
+            continue;
+        }
+        let interval = log.interval(IntervalId { thread, interval: IntervalNo(0) })?;
+        if let Some(Record::Checkpoint { regs, .. }) = interval.records().flatten().next().map(|placed| placed.record) {
+            all.insert(thread.tid, regs.gpr[RSP]);
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,341 @@
+//! What was found, in terms of the source.
+
+use super::check::{Checker, Counts};
+use super::found::{By, Error, Kind};
+use super::frames::StackId;
+use super::functions::Family;
+use super::heap::{Block, Call, Relation};
+use super::leaks::{Loss, Lost};
+use super::{Options, code::CANARY};
+use bugnet_format::types::Addr;
+use bugnet_replay::Result;
+use bugnet_replay::backtrace::Frame;
+use bugnet_replay::crash::{is_system, moment};
+use bugnet_replay::cursor::{Place, Seek};
+use bugnet_replay::disassembly;
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Place as Code;
+use bugnet_replay::syscall;
+use serde::Serialize;
+
+/// What was found in a process.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What is wrong, the first one first.
+    pub errors: Vec<ErrorReport>,
+    /// How often more was wrong, of which nothing is told.
+    pub others: u64,
+    /// Blocks that nobody gave back, if that was looked for: the worst first.
+    pub leaks: Option<Vec<Leak>>,
+    /// How much was looked at.
+    pub counts: Counts,
+    /// Functions of allocators that were found.
+    pub allocators: Vec<String>,
+    /// What is not known, as sentences.
+    pub notes: Vec<String>,
+}
+
+/// A place in the code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Where {
+    /// The instruction, or the one behind the call.
+    pub address: Addr,
+    /// The function; none where it has no name.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+    /// The text of the line, where this machine or the log has it.
+    pub text: Option<String>,
+    /// The mapped file.
+    pub module: Option<String>,
+}
+
+/// A call of an allocator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CallReport {
+    /// Where in the recording: the function's first instruction.
+    pub place: Place,
+    /// Its name.
+    pub function: String,
+    /// Who called it, the innermost first.
+    pub callers: Vec<Where>,
+}
+
+/// A block that has to do with an error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlockReport {
+    /// First byte.
+    pub start: Addr,
+    /// Bytes that were asked for; none where that is not known.
+    pub size: Option<u64>,
+    /// Where the address is: `inside`, `behind` or `before`.
+    pub side: &'static str,
+    /// How many bytes from the block's first byte, the first one behind it, or its first one.
+    pub distance: u64,
+    /// Who gave it out; none: that was before the log begins.
+    pub allocated: Option<CallReport>,
+    /// Who gave it back.
+    pub freed: Option<CallReport>,
+    /// Variables in scope that point into it: their names, and how many bytes from its start.
+    pub variables: Vec<(String, u64)>,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorReport {
+    /// What.
+    pub kind: Kind,
+    /// In words.
+    pub what: String,
+    /// Where, the first time.
+    pub place: Place,
+    /// The instruction, where it is one that accesses.
+    pub instruction: Option<String>,
+    /// First byte, where it is about memory.
+    pub addr: Option<Addr>,
+    /// Bytes.
+    pub len: u64,
+    /// Where in the code, the innermost first.
+    pub stack: Vec<Where>,
+    /// The block that has to do with it.
+    pub block: Option<BlockReport>,
+    /// How often, at the same instruction called from the same places.
+    pub times: u64,
+}
+
+/// Blocks that were lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Leak {
+    /// In which way.
+    pub loss: Loss,
+    /// How many.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Where the first one was got.
+    pub allocated: CallReport,
+}
+
+/// Makes a report.
+///
+/// # Errors
+/// The replay process is lost.
+pub fn report(
+    log: &Log,
+    mut checker: Checker<'_, '_>,
+    lost: Option<Vec<Lost>>,
+    options: &Options,
+    has_exited: bool,
+) -> Result<Report> {
+    let mut errors = std::mem::take(&mut checker.errors.all);
+    order(&mut checker, &mut errors)?;
+    let mut reports = Vec::new();
+    for (number, error) in errors.iter().enumerate() {
+        reports.push(checker.error(log, error, number < options.variables)?);
+    }
+    let leaks = lost.map(|lost| {
+        let leak = |lost: &Lost| Leak {
+            loss: lost.loss,
+            blocks: lost.blocks,
+            bytes: lost.bytes,
+            allocated: checker.call(&lost.first),
+        };
+        lost.iter().map(leak).collect()
+    });
+    let mut allocators: Vec<String> = checker.known.found().map(|function| function.shown()).collect();
+    allocators.sort();
+    allocators.dedup();
+    let notes = notes(&checker, options, has_exited);
+    Ok(Report { errors: reports, others: checker.errors.others, leaks, counts: checker.counts, allocators, notes })
+}
+
+/// Those that were found by going back come where they happened.
+fn order(checker: &mut Checker<'_, '_>, errors: &mut Vec<Error>) -> Result<()> {
+    if !errors.iter().any(|error| matches!(error.kind, Kind::Return | Kind::Canary)) {
+        return Ok(());
+    }
+    let mut timed = Vec::new();
+    for error in std::mem::take(errors) {
+        checker.cursor.seek(Seek::Place(error.place))?;
+        timed.push((checker.cursor.time(), error));
+    }
+    timed.sort_by_key(|(time, _)| *time);
+    errors.extend(timed.into_iter().map(|(_, error)| error));
+    Ok(())
+}
+
+fn notes(checker: &Checker<'_, '_>, options: &Options, has_exited: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |is_so: bool, text: String| notes.extend(is_so.then_some(text));
+    note(
+        !checker.known.can_allocate(),
+        "no function of an allocator was found by its name: nothing is known of the heap; --allocator names others"
+            .to_owned(),
+    );
+    note(
+        !checker.is_whole,
+        "the log does not have the beginning of the process: of blocks that were given out before, and of what the allocator had then, nothing \
+         is known until they are given back"
+            .to_owned(),
+    );
+    let counts = &checker.counts;
+    note(
+        counts.unknown_releases > 0 && checker.is_whole,
+        format!("{} blocks were given back that no known function gave out", counts.unknown_releases),
+    );
+    note(
+        counts.unknown_allocations > 0,
+        format!(
+            "of {} blocks it is not known where they are; memory that nobody got was not checked from there on",
+            counts.unknown_allocations
+        ),
+    );
+    note(
+        counts.unchecked_copies > 0,
+        format!(
+            "whether {} copies overlap was not looked at, since it is not known where their functions are",
+            counts.unchecked_copies
+        ),
+    );
+    note(
+        options.leaks && !has_exited,
+        "blocks that are lost were not looked for, since the process did not exit by itself".to_owned(),
+    );
+    notes
+}
+
+impl Checker<'_, '_> {
+    fn place_of(&mut self, address: u64, of: u64) -> Where {
+        let code = self.symbols.lookup(Addr(of));
+        self.shown(address, code)
+    }
+
+    fn shown(&self, address: u64, code: Code) -> Where {
+        let source = code.source.into_iter().next();
+        let (function, file, line) =
+            source.map_or((None, None, None), |source| (source.function, source.file, source.line));
+        let function = function.or(code.symbol.map(|symbol| symbol.name));
+        let text = file.as_ref().zip(line).and_then(|(file, line)| self.symbols.source_line(file, line));
+        let text = text.map(|text| text.trim().to_owned());
+        Where { address: Addr(address), function, file, line, text, module: code.module.map(|module| module.path) }
+    }
+
+    fn callers(&mut self, stack: StackId) -> Vec<Where> {
+        let stack = self.frames.kept(stack).to_vec();
+        stack.into_iter().map(|address| self.place_of(address, address.wrapping_sub(1))).collect()
+    }
+
+    fn call(&mut self, call: &Call) -> CallReport {
+        let function = self.known.allocators[call.function].shown();
+        CallReport { place: call.place, function, callers: self.callers(call.stack) }
+    }
+
+    fn error(&mut self, log: &Log, error: &Error, with_variables: bool) -> Result<ErrorReport> {
+        let block = error.block.as_ref().map(|(block, relation)| self.block(block, *relation));
+        let mut stack = vec![self.place_of(error.ip, error.ip)];
+        stack.extend(self.callers(error.stack));
+        // A stub is none of the program's functions.
+        if matches!(error.by, By::Library(_)) && stack.len() > 1 {
+            stack.remove(0);
+        }
+        let mut variables = Vec::new();
+        if with_variables || stack.len() == 1 {
+            self.cursor.seek(Seek::Place(error.place))?;
+            let frames = moment(log, self.cursor)?.backtrace;
+            if let Some((block, _)) = error.block.as_ref().filter(|_| with_variables) {
+                variables = pointing(&frames, block);
+            }
+            if stack.len() == 1 {
+                stack = frames.into_iter().map(|frame| self.shown(frame.pc, frame.place)).collect();
+            }
+        }
+        let block = block.map(|block| BlockReport { variables, ..block });
+        let is_about_memory = error.kind != Kind::Canary || error.from.is_some();
+        Ok(ErrorReport {
+            kind: error.kind,
+            what: self.what(error),
+            place: error.place,
+            instruction: error.instruction.as_ref().map(disassembly::text),
+            addr: is_about_memory.then_some(Addr(error.addr)),
+            len: error.len,
+            stack,
+            block,
+            times: error.times,
+        })
+    }
+
+    fn block(&mut self, block: &Block, relation: Relation) -> BlockReport {
+        let (side, distance) = match relation {
+            Relation::Inside(distance) => ("inside", distance),
+            Relation::Behind(distance) => ("behind", distance),
+            Relation::Before(distance) => ("before", distance),
+        };
+        BlockReport {
+            start: Addr(block.start),
+            size: block.size,
+            side,
+            distance,
+            allocated: block.allocated.as_ref().map(|call| self.call(call)),
+            freed: block.freed.as_ref().map(|call| self.call(call)),
+            variables: Vec::new(),
+        }
+    }
+
+    /// What is wrong, in words.
+    fn what(&self, error: &Error) -> String {
+        let by = match error.by {
+            By::Instruction => String::new(),
+            By::System(number) => format!(" by {}", syscall::name(number)),
+            By::Function(index) => format!(" by {}", self.known.allocators[index].shown()),
+            By::Library(index) => format!(" by {}", self.known.library(index).0),
+        };
+        let function = by.strip_prefix(" by ").unwrap_or_default();
+        let bytes = |len: u64| if len == 1 { "1 byte".to_owned() } else { format!("{len} bytes") };
+        match error.kind {
+            Kind::Read => format!("invalid read of {}{by}", bytes(error.len)),
+            Kind::Write => format!("invalid write of {}{by}", bytes(error.len)),
+            Kind::DoubleFree => format!("{function} of a block that was given back already"),
+            Kind::InvalidFree => format!("{function} of what is no block"),
+            Kind::Mismatch => {
+                let family = error.block.as_ref().and_then(|(block, _)| block.family.as_ref());
+                format!("{function} of a block that {} gave out", family.map_or("another allocator", family_name))
+            }
+            Kind::Overlap => {
+                let (from, to) = (Addr(error.from.unwrap_or(0)), Addr(error.addr));
+                format!("{} are copied{by} from {from} to {to}, which overlap", bytes(error.len))
+            }
+            Kind::Return => "a return address is overwritten".to_owned(),
+            Kind::Canary if error.from.is_some() => "the canary before a return address is overwritten".to_owned(),
+            Kind::Canary => format!("a canary was overwritten, as {CANARY} found; by what is not known"),
+        }
+    }
+}
+
+fn family_name(family: &Family) -> &str {
+    match family {
+        Family::C => "malloc",
+        Family::New => "operator new",
+        Family::NewArray => "operator new[]",
+        Family::Named(name) => name,
+    }
+}
+
+/// Variables of the first frame that is not of the system's that point into a block, by their values.
+fn pointing(frames: &[Frame], block: &Block) -> Vec<(String, u64)> {
+    let is_own = |frame: &&Frame| frame.place.module.as_ref().is_none_or(|module| !is_system(&module.path));
+    let scopes = frames.iter().find(is_own).map_or(&[][..], |frame| &frame.scopes);
+    let variables = scopes.iter().flat_map(|scope| scope.arguments.iter().chain(&scope.locals));
+    let distance = |value: &str| {
+        let digits = value.strip_prefix("0x")?.split(|c: char| !c.is_ascii_hexdigit()).next()?;
+        let distance = u64::from_str_radix(digits, 16).ok()?.checked_sub(block.start)?;
+        (distance <= block.size.unwrap_or(0)).then_some(distance)
+    };
+    let mut found: Vec<(String, u64)> =
+        variables.filter_map(|variable| Some((variable.name.clone(), distance(&variable.value)?))).collect();
+    // The same one may be seen from an inlined function and from the one around it.
+    found.sort();
+    found.dedup();
+    found
+}

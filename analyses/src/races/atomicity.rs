@@ -1,0 +1,187 @@
+//! Atomicity: two accesses of one call of a function, and one of another thread in between, in such a way that no order in which the two come
+//! next to each other gives the same (Lu, Tucek, Qin and Zhou, "AVIO", 2006, table 1). It does not matter whether they are races.
+
+use super::clock::Epoch;
+use super::shadow::{Made, granules};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Which accesses there were: the first one, the other thread's, the second one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Pattern {
+    /// The two reads have found different values.
+    Rwr,
+    /// The read has not found what was written.
+    Wwr,
+    /// What was written may follow from a value that was there no more.
+    Rww,
+    /// The other thread has read what was there for a moment.
+    Wrw,
+}
+
+/// Why a pair does not count, of those in whose middle another thread came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Passed {
+    /// The second access stands before the first one in the code: it is another round of a loop.
+    pub rounds: u64,
+    /// In between, the thread waited for others or let them go on.
+    pub waited: u64,
+    /// The program has put all three into this order.
+    pub ordered: u64,
+}
+
+/// An access in a call of a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Local {
+    /// The thread's number, and whether a handler in it made the access.
+    pub actor: (usize, bool),
+    /// The number of the call.
+    pub call: u64,
+    /// Where.
+    pub made: Made,
+    /// Address of the instruction.
+    pub ip: u64,
+    /// Whether it writes.
+    pub writes: bool,
+    /// How often the thread had waited.
+    pub waits: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    local: Local,
+    mask: u8,
+    /// Of others since then: the last write, and the last read.
+    write: Option<Remote>,
+    read: Option<Remote>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Remote {
+    made: Made,
+    /// Whether the program has put the thread's own access before it.
+    is_behind: bool,
+}
+
+/// A pair with another thread's access in between.
+#[derive(Clone, Copy, Debug)]
+pub struct Torn {
+    /// Which accesses.
+    pub pattern: Pattern,
+    /// All three, in their order.
+    pub made: [Made; 3],
+    /// First byte of the piece of memory.
+    pub addr: u64,
+    /// How many bytes.
+    pub len: u64,
+}
+
+/// The accesses that each thread made last.
+#[derive(Default)]
+pub struct Pairs {
+    granules: HashMap<u64, Vec<Last>>,
+    /// What was passed over.
+    pub passed: Passed,
+}
+
+impl Pairs {
+    /// An access is made. `is_wanted` says whether the program has put an earlier one before it.
+    pub fn access(
+        &mut self,
+        (addr, len): (u64, u64),
+        local: Local,
+        mut is_wanted: impl FnMut(Epoch) -> bool,
+    ) -> Option<Torn> {
+        let mut torn = None;
+        for (start, mask) in granules(addr, len) {
+            let all = self.granules.entry(start).or_default();
+            let own = all.iter().position(|last| last.local.actor == local.actor && last.mask & mask != 0);
+            let before = own.map(|own| all.swap_remove(own));
+            if let Some(before) = before.filter(|before| before.local.call == local.call && torn.is_none()) {
+                let at = addr.max(start);
+                let piece = (at, (addr + len).min(start + 8) - at);
+                torn = judge(&before, &local, piece, &mut self.passed, &mut is_wanted);
+            }
+            for other in all.iter_mut().filter(|last| last.local.actor != local.actor && last.mask & mask != 0) {
+                // A handler in the same thread comes when it likes.
+                let is_behind = other.local.actor.0 != local.actor.0 && is_wanted(other.local.made.epoch);
+                let remote = Remote { made: local.made, is_behind };
+                *(if local.writes { &mut other.write } else { &mut other.read }) = Some(remote);
+            }
+            all.push(Last { local, mask, write: None, read: None });
+        }
+        torn
+    }
+
+    /// Memory is new.
+    pub fn forget(&mut self, addr: u64, len: u64) {
+        let end = addr.saturating_add(len);
+        if len / 8 > self.granules.len() as u64 {
+            self.granules.retain(|start, _| *start + 8 <= addr || *start >= end);
+        } else {
+            for (start, _) in granules(addr, len) {
+                self.granules.remove(&start);
+            }
+        }
+    }
+}
+
+fn judge(
+    before: &Last,
+    now: &Local,
+    (addr, len): (u64, u64),
+    passed: &mut Passed,
+    is_wanted: &mut impl FnMut(Epoch) -> bool,
+) -> Option<Torn> {
+    let (pattern, remote) = match (before.local.writes, now.writes) {
+        (false, false) => (Pattern::Rwr, before.write?),
+        (true, false) => (Pattern::Wwr, before.write?),
+        (false, true) => (Pattern::Rww, before.write?),
+        (true, true) => (Pattern::Wrw, before.read?),
+    };
+    match () {
+        () if now.ip <= before.local.ip => passed.rounds += 1,
+        () if now.waits != before.local.waits => passed.waited += 1,
+        () if remote.is_behind && is_wanted(remote.made.epoch) => passed.ordered += 1,
+        () => return Some(Torn { pattern, made: [before.local.made, remote.made, now.made], addr, len }),
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(pairs: &mut Pairs, thread: usize, ip: u64, call: u64, writes: bool) -> Option<Pattern> {
+        let made = Made { epoch: Epoch::new(thread, ip), site: 0 };
+        let local = Local { actor: (thread, false), call, made, ip, writes, waits: 0 };
+        pairs.access((0x1000, 4), local, |_| false).map(|torn| torn.pattern)
+    }
+
+    #[test]
+    fn what_cannot_be_put_next_to_each_other() {
+        const SERIAL: [Option<Pattern>; 8] =
+            [None, None, Some(Pattern::Rwr), Some(Pattern::Rww), None, Some(Pattern::Wrw), Some(Pattern::Wwr), None];
+        for (number, expected) in SERIAL.into_iter().enumerate() {
+            let [first, remote, second] = [number & 4, number & 2, number & 1].map(|bit| bit != 0);
+            let mut pairs = Pairs::default();
+            assert_eq!(access(&mut pairs, 0, 1, 7, first), None);
+            assert_eq!(access(&mut pairs, 1, 2, 8, remote), None);
+            assert_eq!(access(&mut pairs, 0, 3, 7, second), expected, "{number:03b}");
+        }
+    }
+
+    #[test]
+    fn another_round_or_another_call_is_no_pair() {
+        let mut pairs = Pairs::default();
+        access(&mut pairs, 0, 5, 7, false);
+        access(&mut pairs, 1, 2, 8, true);
+        assert_eq!(access(&mut pairs, 0, 5, 7, false), None);
+        assert_eq!(pairs.passed.rounds, 1);
+        access(&mut pairs, 1, 2, 8, true);
+        assert_eq!(access(&mut pairs, 0, 6, 9, false), None);
+        access(&mut pairs, 1, 2, 8, true);
+        assert_eq!(access(&mut pairs, 0, 7, 9, true), Some(Pattern::Rww));
+    }
+}

@@ -1,0 +1,155 @@
+//! A first look at all that was executed, each interval by itself and on all cores: which lines of memory threads share, and which words
+//! instructions access atomically. What only one thread touches needs no order.
+
+use super::place::{Modules, is_atomic};
+use crate::touched::Touched as Bits;
+use bugnet_events::code::Blocks;
+use bugnet_events::stream::{Analysis, run};
+use bugnet_format::frame::Interval;
+use bugnet_format::record::{Record, SignalStep};
+use bugnet_format::types::Tid;
+use bugnet_replay::Result;
+use bugnet_replay::log::{IntervalId, Log};
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::Chunk;
+use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroUsize;
+
+/// Lines of 64 bytes.
+type Lines = Bits<6>;
+
+/// Words of 4 bytes that instructions access atomically, by their addresses divided by 4.
+#[derive(Debug, Default)]
+pub struct Words {
+    /// By instructions of the C library.
+    pub of_libc: HashSet<u64>,
+    /// By others.
+    pub of_others: HashSet<u64>,
+}
+
+/// What the first look has found.
+#[derive(Default)]
+pub struct Shared {
+    /// Lines that more than one thread accessed, or a thread and a signal's handler in it, and to which one wrote.
+    pub lines: Lines,
+    /// What is accessed atomically.
+    pub words: Words,
+}
+
+/// The words of 4 bytes in which an access lies.
+pub fn words(addr: u64, len: u64) -> impl Iterator<Item = u64> {
+    addr >> 2..=addr.saturating_add(len.saturating_sub(1)) >> 2
+}
+
+/// Lines that were accessed, and those of them that were written to.
+#[derive(Default)]
+struct Touched {
+    all: Lines,
+    written: Lines,
+}
+
+/// What is found in an interval.
+struct Part {
+    /// Of the thread, and of handlers in it.
+    touched: [Touched; 2],
+    words: Words,
+    /// Where handlers begin, or end.
+    handlers: Vec<(u64, bool)>,
+}
+
+impl Part {
+    /// Whether a handler runs at a position.
+    fn in_handler(&self, position: u64) -> usize {
+        let depth = self
+            .handlers
+            .iter()
+            .take_while(|(at, _)| *at <= position)
+            .fold(0_u32, |depth, (_, begins)| if *begins { depth + 1 } else { depth.saturating_sub(1) });
+        usize::from(depth > 0)
+    }
+}
+
+struct Looking<'a> {
+    modules: &'a Modules,
+    words: Words,
+    /// By thread, and whether it is a handler.
+    touched: BTreeMap<(Tid, usize), Touched>,
+}
+
+impl Analysis for Looking<'_> {
+    type Part = Part;
+
+    fn begin(&self, _id: IntervalId, interval: &Interval) -> Part {
+        let handlers = interval.records().flatten().filter_map(|placed| match placed.record {
+            Record::Signal { step, .. } => {
+                let begins = step == SignalStep::Delivery;
+                Some((placed.position.0 + u64::from(!begins), begins))
+            }
+            _ => None,
+        });
+        Part { touched: Default::default(), words: Words::default(), handlers: handlers.collect() }
+    }
+
+    fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, blocks: &Blocks) {
+        let mut is_handler = part.in_handler(chunk.first.0);
+        for run in chunk.runs {
+            if !part.handlers.is_empty() {
+                is_handler = part.in_handler(chunk.first.0 + u64::from(run.word));
+            }
+            let block = blocks.get(run.block);
+            let touched = &mut part.touched[is_handler];
+            for access in &block.traced.accesses {
+                let (addr, len) = (chunk.address(*run, access), u64::from(access.bytes));
+                touched.all.touch(addr, len);
+                if access.writes {
+                    touched.written.touch(addr, len);
+                }
+                if is_atomic(&block.instructions[usize::from(access.instruction)].instruction) {
+                    let of_libc = self.modules.is_libc(block.traced.pc);
+                    let to = if of_libc { &mut part.words.of_libc } else { &mut part.words.of_others };
+                    to.extend(words(addr, len));
+                }
+            }
+        }
+        for odd in &chunk.odd {
+            let at = part.in_handler(chunk.first.0 + u64::from(odd.word));
+            part.touched[at].all.touch(odd.addr, odd.len);
+            if odd.writes {
+                part.touched[at].written.touch(odd.addr, odd.len);
+            }
+        }
+    }
+
+    fn join(&mut self, id: IntervalId, part: Part) {
+        for (is_handler, touched) in part.touched.into_iter().enumerate() {
+            let known = self.touched.entry((id.thread.tid, is_handler)).or_default();
+            known.all.add(&touched.all);
+            known.written.add(&touched.written);
+        }
+        self.words.of_libc.extend(part.words.of_libc);
+        self.words.of_others.extend(part.words.of_others);
+    }
+}
+
+/// Looks at all intervals of a process, `jobs` at a time. `progress` is called after each with how many are done.
+///
+/// # Errors
+/// An interval cannot be read or replayed.
+pub fn look(
+    tools: &Tools,
+    log: &Log,
+    intervals: &[IntervalId],
+    modules: &Modules,
+    jobs: NonZeroUsize,
+    progress: impl FnMut(usize),
+) -> Result<Shared> {
+    let mut looking = Looking { modules, words: Words::default(), touched: BTreeMap::new() };
+    run(tools, log, intervals, jobs, &mut looking, progress)?;
+    let (mut seen, mut twice, mut written) = (Lines::default(), Lines::default(), Lines::default());
+    for touched in looking.touched.values() {
+        twice.add(&seen.common(&touched.all));
+        seen.add(&touched.all);
+        written.add(&touched.written);
+    }
+    Ok(Shared { lines: twice.common(&written), words: looking.words })
+}

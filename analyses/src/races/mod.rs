@@ -1,0 +1,89 @@
+//! Data races and atomicity violations: accesses of the same memory by several threads that nothing orders, and pairs of accesses that another
+//! thread has torn apart.
+//!
+//! Threads are ordered by what they did in the recording ("happens before"), with the clocks of FastTrack (Flanagan and Freund, 2009): by
+//! atomic instructions, and other accesses of the words that these access; by making threads and finding out that they have ended; by
+//! system calls that wake, signal and count. The locks, conditions, barriers and semaphores of the C library are made of these.
+
+mod atomicity;
+pub(crate) mod births;
+pub(crate) mod clock;
+mod display;
+mod first;
+mod heap;
+pub(crate) mod joins;
+pub(crate) mod order;
+mod place;
+mod report;
+mod shadow;
+mod side;
+pub(crate) mod times;
+mod watch;
+
+pub use atomicity::{Passed, Pattern};
+pub use display::Shown;
+pub use report::{Benign, Race, Report, Violation};
+pub use side::Side;
+pub use watch::Looked;
+
+use crate::locks::{self, Locks};
+use births::Births;
+use bugnet_events::onward::walk_on;
+use bugnet_replay::Result;
+use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::log::{IntervalId, Log};
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::Wanted;
+use heap::Heap;
+use joins::Joins;
+use place::{Code, Modules};
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use times::Times;
+use watch::Watch;
+
+/// Finds the races and atomicity violations of the process that a cursor is on, and looks at the first `top` of each more closely. Intervals are traced `jobs` at a
+/// time at first; `progress` is called with how many are done, and how many there are.
+///
+/// # Errors
+/// The log cannot be read, replayed or traced; its order contradicts itself.
+pub fn races(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    top: usize,
+    jobs: NonZeroUsize,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Report> {
+    let pid = cursor.pid();
+    let mut symbols = Symbolizer::new(log, pid)?;
+    let (times, modules) = (Times::new(log, pid)?, Modules::new(log, pid)?);
+    let mut intervals = Vec::new();
+    for thread in (0..times.len()).map(|thread| times.id(thread)) {
+        intervals.extend(log.intervals(thread)?.iter().map(|&interval| IntervalId { thread, interval }));
+    }
+    let all = intervals.len();
+    let shared = first::look(tools, log, &intervals, &modules, jobs, |done| progress(done, all))?;
+    let births = Births::new(log, &times, cursor)?;
+    let heap = Heap::new(symbols.functions(&heap::names()));
+    let locks = Locks::new(symbols.functions(&locks::names()));
+    let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
+    let functions = heap
+        .functions()
+        .chain(locks.functions())
+        .chain(joins.functions())
+        .collect::<BTreeSet<u64>>()
+        .into_iter()
+        .collect();
+    let wanted = Arc::new(Wanted { operands: false, functions });
+    let code = Code::new(modules, Symbolizer::new(log, pid)?);
+    let mut watch = Watch::new(times, shared, births, code, (heap, locks, joins));
+    cursor.seek(Seek::Start)?;
+    walk_on(tools, log, pid, cursor.place(), &wanted, &mut |visit| {
+        watch.visit(visit);
+        ControlFlow::Continue(())
+    })?;
+    report::report(log, cursor, &mut symbols, &watch, top)
+}

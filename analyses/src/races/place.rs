@@ -1,0 +1,317 @@
+//! Where in the program's code a thread is: whether what it accesses there is the program's, or a library's own.
+//!
+//! What the C library does for itself (buffers, lists of free memory, its own locks) is not looked at. Functions of it that copy or compare
+//! memory do so for their caller. Those that exclude or order threads are told apart from others by their names where they are entered.
+
+use bugnet_events::code::Block;
+use bugnet_events::effects::Control;
+use bugnet_format::types::{Addr, ProcessId};
+use bugnet_replay::Result;
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::trace::TracedBlock;
+use iced_x86::{Instruction, Mnemonic, OpKind};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Files of the C library, and of others that take its place as allocators, by how their names begin.
+const LIBRARIES: [&str; 9] =
+    ["libc.so", "libc-2", "libpthread", "ld-musl", "libjemalloc", "libtcmalloc", "libmimalloc", "librt.so", "libm.so"];
+/// The dynamic loader's.
+const LOADERS: [&str; 2] = ["ld-linux", "ld-2"];
+/// Functions of it that work on their caller's memory, by how their names begin; those that allocate or convert are not among them.
+const FOR_CALLER: [&str; 11] =
+    ["mem", "str", "stp", "wcs", "wmem", "wcp", "bcopy", "bzero", "bcmp", "rawmemchr", "index"];
+const NOT_FOR_CALLER: [&str; 12] = [
+    "strdup",
+    "strndup",
+    "strerror",
+    "strsignal",
+    "strto",
+    "strf",
+    "strptime",
+    "strcoll",
+    "strxfrm",
+    "wcsto",
+    "wcsdup",
+    "memalign",
+];
+/// Those that exclude threads from each other.
+const EXCLUDE: [&str; 5] = ["pthread_mutex", "pthread_rwlock", "pthread_spin", "mtx_", "flockfile"];
+/// Those that put threads into an order.
+const ORDER: [&str; 8] =
+    ["pthread_cond", "pthread_barrier", "pthread_once", "sem_", "new_sem_", "cnd_", "call_once", "futex"];
+/// Those that wait for the end of a thread.
+const JOIN: [&str; 5] = ["pthread_join", "pthread_timedjoin", "pthread_clockjoin", "pthread_tryjoin", "thrd_join"];
+
+/// Functions for atomic variables, by how their names begin; debug information has some of these without what is before them.
+const FOR_ATOMICS: [&str; 6] =
+    ["std::atomic", "std::__atomic", "core::sync::atomic::", "__gnu_cxx::__atomic", "atomic_load<", "atomic_store<"];
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// Code of the program, or of a library that is not the C library.
+    Own,
+    /// A function of the C library that works on its caller's memory.
+    ForCaller,
+    /// One that excludes other threads, or ends that.
+    Excluding,
+    /// One that puts threads into an order.
+    Ordering,
+    /// One that waits for the end of a thread.
+    Joining,
+    /// Something else in there. What it does to make threads, and at their end, orders nothing but what is made.
+    Internal,
+}
+
+impl Doing {
+    /// In a function of the C library with this name, or none.
+    fn named(name: Option<&str>) -> Self {
+        // A function of which several versions are there for several processors, and one was chosen, has no name that others can see.
+        let Some(name) = name else { return Self::ForCaller };
+        let name = name.trim_start_matches('_');
+        let name = name.strip_prefix("GI_").map_or(name, |name| name.trim_start_matches('_'));
+        let begins = |names: &[&str]| names.iter().any(|start| name.starts_with(start));
+        match () {
+            () if begins(&FOR_CALLER) && !begins(&NOT_FOR_CALLER) => Self::ForCaller,
+            () if begins(&EXCLUDE) => Self::Excluding,
+            () if begins(&ORDER) => Self::Ordering,
+            () if begins(&JOIN) => Self::Joining,
+            () => Self::Internal,
+        }
+    }
+
+    /// Whether what is accessed is the program's.
+    #[must_use]
+    pub fn is_looked_at(self) -> bool {
+        matches!(self, Self::Own | Self::ForCaller)
+    }
+}
+
+/// Whose code it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Program,
+    Libc,
+    Loader,
+}
+
+/// Where the C library and the dynamic loader are.
+pub struct Modules(Vec<(Range<u64>, Owner)>);
+
+impl Modules {
+    /// Of a process.
+    ///
+    /// # Errors
+    /// The list of modules cannot be read.
+    pub fn new(log: &Log, pid: ProcessId) -> Result<Self> {
+        let owner = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let begins = |names: &[&str]| names.iter().any(|start| name.starts_with(start));
+            match () {
+                () if begins(&LIBRARIES) => Owner::Libc,
+                () if begins(&LOADERS) => Owner::Loader,
+                () => Owner::Program,
+            }
+        };
+        let of = |(base, size, path): (u64, u64, &str)| (base..base.saturating_add(size), owner(path));
+        Ok(Self(log.modules(pid)?.iter().map(|module| of((module.base, module.size, &module.path))).collect()))
+    }
+
+    fn owner(&self, addr: u64) -> Owner {
+        // Where one was mapped in place of another, it is the later one.
+        let found = self.0.iter().rev().find(|(range, _)| range.contains(&addr));
+        found.map_or(Owner::Program, |(_, owner)| *owner)
+    }
+
+    /// Whether it is code of the C library, or of the dynamic loader.
+    #[must_use]
+    pub fn is_libc(&self, addr: u64) -> bool {
+        self.owner(addr) != Owner::Program
+    }
+}
+
+/// Whether an instruction reads and writes memory in one go.
+#[must_use]
+pub fn is_atomic(instruction: &Instruction) -> bool {
+    let has_memory = || (0..instruction.op_count()).any(|number| instruction.op_kind(number) == OpKind::Memory);
+    instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg && has_memory()
+}
+
+impl Known {
+    /// What a thread does in this block that does something by and large.
+    #[must_use]
+    pub fn doing(&self, whereabouts: &Whereabouts) -> Doing {
+        if self.owner == Owner::Loader { Doing::Internal } else { whereabouts.now }
+    }
+}
+
+/// What is known of a block.
+pub struct Known {
+    owner: Owner,
+    /// What a thread does that comes in here from outside the C library.
+    entered: Doing,
+    /// The number of the first of its instructions; the others follow.
+    pub first_site: u32,
+    /// Whether one of them is atomic.
+    pub has_atomic: bool,
+    /// How it ends.
+    pub ends: Control,
+    /// So that its address stays its own.
+    _block: Arc<TracedBlock>,
+}
+
+/// All blocks.
+pub struct Code {
+    modules: Modules,
+    symbols: Symbolizer,
+    known: hashbrown::HashMap<usize, Known>,
+    /// Of instructions that were asked about, by their addresses, whether they are of functions for atomic variables.
+    for_atomics: HashMap<u64, bool>,
+    /// Addresses of instructions, by their numbers.
+    pub sites: Vec<u64>,
+}
+
+impl Code {
+    /// Of a process.
+    #[must_use]
+    pub fn new(modules: Modules, symbols: Symbolizer) -> Self {
+        Self { modules, symbols, known: hashbrown::HashMap::new(), for_atomics: HashMap::new(), sites: Vec::new() }
+    }
+
+    /// Whether an instruction is of a function for atomic variables of C++ or Rust, inlined or not: on x86-64, many loads and stores of these are
+    /// plain ones.
+    pub fn is_for_atomics(&mut self, at: u64) -> bool {
+        let symbols = &mut self.symbols;
+        *self.for_atomics.entry(at).or_insert_with(|| {
+            let place = symbols.lookup(Addr(at));
+            let names = place.source.iter().filter_map(|source| source.function.as_deref());
+            let mut names = names.chain(place.symbol.iter().map(|symbol| symbol.name.as_str()));
+            names.any(|name| FOR_ATOMICS.iter().any(|start| name.starts_with(start)))
+        })
+    }
+
+    /// What is known of a block.
+    pub fn of(&mut self, block: &Block) -> &Known {
+        let Self { modules, symbols, known, sites, .. } = self;
+        known.entry(Arc::as_ptr(&block.traced).addr()).or_insert_with(|| {
+            let first_site = sites.len() as u32;
+            sites.extend(block.instructions.iter().map(|decoded| decoded.instruction.ip()));
+            let owner = modules.owner(block.traced.pc);
+            let entered = if owner == Owner::Libc {
+                let symbol = symbols.lookup(Addr(block.traced.pc)).symbol.filter(|symbol| symbol.offset == 0);
+                Doing::named(symbol.as_ref().map(|symbol| symbol.name.as_str()))
+            } else {
+                Doing::Own
+            };
+            let has_atomic = block.instructions.iter().any(|decoded| is_atomic(&decoded.instruction));
+            let ends = block.instructions.last().map_or(Control::Next, |last| last.effects.control);
+            Known { owner, entered, first_site, has_atomic, ends, _block: block.traced.clone() }
+        })
+    }
+}
+
+/// The functions in which a thread is, as far as it matters.
+#[derive(Debug)]
+pub struct Whereabouts {
+    now: Doing,
+    /// How its last block ended.
+    ended: Control,
+    /// Whether that was outside the C library.
+    was_own: bool,
+    /// What it does in the C library further out, from where its own code was called.
+    outer: Vec<Doing>,
+    /// What signals interrupted.
+    interrupted: Vec<(Doing, Control, bool, usize)>,
+}
+
+impl Whereabouts {
+    /// A thread begins: the first one in the program, others in the function that starts them.
+    #[must_use]
+    pub fn new(is_first: bool) -> Self {
+        let now = if is_first { Doing::Own } else { Doing::Internal };
+        Self { now, ended: Control::Next, was_own: is_first, outer: Vec::new(), interrupted: Vec::new() }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn now(&self) -> Doing {
+        self.now
+    }
+
+    /// Another block begins. Returns whether a function of the C library is entered from outside.
+    pub fn enter(&mut self, block: &Known) -> bool {
+        let mut enters = false;
+        match block.owner {
+            // It looks up functions on the way to them.
+            Owner::Loader => return false,
+            Owner::Program => {
+                if !self.was_own && self.ended == Control::Call {
+                    self.outer.push(self.now);
+                }
+                (self.now, self.was_own) = (Doing::Own, true);
+            }
+            Owner::Libc if self.was_own => {
+                self.was_own = false;
+                self.now = match self.ended {
+                    Control::Return => self.outer.pop().unwrap_or(Doing::Internal),
+                    _ => {
+                        enters = true;
+                        block.entered
+                    }
+                };
+            }
+            Owner::Libc => {}
+        }
+        self.ended = block.ends;
+        enters
+    }
+
+    /// A signal's handler begins.
+    pub fn interrupt(&mut self) {
+        self.interrupted.push((self.now, self.ended, self.was_own, self.outer.len()));
+        (self.now, self.ended, self.was_own) = (Doing::Internal, Control::Call, false);
+    }
+
+    /// It has ended.
+    pub fn resume(&mut self) {
+        if let Some((now, ended, was_own, outer)) = self.interrupted.pop() {
+            (self.now, self.ended, self.was_own) = (now, ended, was_own);
+            self.outer.truncate(outer);
+        }
+    }
+
+    /// Whether it is in a signal's handler.
+    #[must_use]
+    pub fn in_handler(&self) -> bool {
+        !self.interrupted.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions};
+
+    #[test]
+    fn functions_by_their_names() {
+        assert_eq!(Doing::named(Some("__memmove_avx_unaligned_erms")), Doing::ForCaller);
+        assert_eq!(Doing::named(None), Doing::ForCaller);
+        assert_eq!(Doing::named(Some("strdup")), Doing::Internal);
+        assert_eq!(Doing::named(Some("___pthread_mutex_lock")), Doing::Excluding);
+        assert_eq!(Doing::named(Some("__GI___pthread_cond_wait")), Doing::Ordering);
+        assert_eq!(Doing::named(Some("__pthread_clockjoin_ex")), Doing::Joining);
+        assert_eq!(Doing::named(Some("pthread_create")), Doing::Internal);
+        assert_eq!(Doing::named(Some("malloc")), Doing::Internal);
+    }
+
+    #[test]
+    fn atomic_instructions() {
+        let is = |code: &[u8]| is_atomic(&Decoder::new(64, code, DecoderOptions::NONE).decode());
+        // lock inc dword ptr [rax]; xchg [rax], ecx; xchg eax, ecx; inc dword ptr [rax]
+        assert!(is(&[0xf0, 0xff, 0x00]) && is(&[0x87, 0x08]));
+        assert!(!is(&[0x91]) && !is(&[0xff, 0x00]));
+    }
+}

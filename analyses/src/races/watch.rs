@@ -1,0 +1,487 @@
+//! Goes through what all threads executed, in their recorded order, and looks at each access of memory that threads share.
+
+use super::atomicity::{Local, Pairs, Torn};
+use super::births::Births;
+use super::clock::Epoch;
+use super::first::{Shared, words};
+use super::heap::{Change, Heap};
+use super::joins::Joins;
+use super::order::{Meaning, Object, Order};
+use super::place::{Code, Doing, Whereabouts, is_atomic};
+use super::shadow::{Access, Made, Shadow, Unordered};
+use super::times::Times;
+use crate::locks::{Locking, Locks, Mode, Step};
+use bugnet_events::calls::Calls;
+use bugnet_events::effects::Control;
+use bugnet_events::stretch::{Access as Touched, Ran};
+use bugnet_events::walk::{Did, Visit};
+use bugnet_replay::cursor::Place;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+const PAGE: u64 = 4096;
+const LINE: u64 = 64;
+/// So much of a block that is freed is looked at, in bytes: the kernel takes larger ones back.
+const LARGEST: u64 = 1 << 20;
+/// System calls that say something about the order of threads, or about what memory is.
+const MMAP: u64 = 9;
+const MAP_STACK: u64 = 0x2_0000;
+const MUNMAP: u64 = 11;
+const MREMAP: u64 = 25;
+const CLONE: u64 = 56;
+const KILL: u64 = 62;
+const RT_SIGQUEUEINFO: u64 = 129;
+const TKILL: u64 = 200;
+const FUTEX: u64 = 202;
+const TGKILL: u64 = 234;
+const RT_TGSIGQUEUEINFO: u64 = 297;
+const CLONE3: u64 = 435;
+const FUTEX_WAIT: u64 = 0;
+const FUTEX_WAKE: u64 = 1;
+const FUTEX_WAKE_OP: u64 = 5;
+const FUTEX_WAIT_BITSET: u64 = 9;
+const FUTEX_WAKE_BITSET: u64 = 10;
+
+/// A pair of instructions whose accesses are not ordered.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// The first time: the earlier access, and the later one.
+    pub made: [Made; 2],
+    /// Whether they write.
+    pub writes: [bool; 2],
+    /// The bytes that both accessed: the first, and how many.
+    pub bytes: (u64, u64),
+    /// How often it happened.
+    pub times: u64,
+}
+
+/// What identifies a pair: the instructions, and whether they write.
+type Between = ([u64; 2], [bool; 2]);
+
+/// What was found.
+#[derive(Default)]
+pub struct Found {
+    /// Pairs that race, in the order in which they first did.
+    pub pairs: Vec<Pair>,
+    known: HashMap<Between, usize>,
+    /// Pairs with another thread in between, in that order, and how often.
+    pub torn: Vec<(Torn, u64)>,
+    known_torn: HashMap<[u64; 3], usize>,
+    /// How much was looked at.
+    pub looked: Looked,
+}
+
+/// How much was looked at, and what was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Looked {
+    /// Instructions of all threads.
+    pub instructions: u64,
+    /// Accesses of lines that threads share.
+    pub accesses: u64,
+    /// Of these, atomic ones, and others of words that are accessed atomically: they order threads.
+    pub atomic: u64,
+    /// Of these, the C library's own, which were not looked at.
+    pub internal: u64,
+}
+
+struct Thread {
+    whereabouts: Whereabouts,
+    /// Calls that are open: where the return address is, and the call's number.
+    calls: Vec<(u64, u64)>,
+    /// Where in `calls` handlers began.
+    handlers: Vec<usize>,
+    /// What it waited for in the kernel: it comes behind that with its next instruction.
+    awaited: Option<Object>,
+    is_born: bool,
+    waits: u64,
+}
+
+/// The search.
+pub struct Watch {
+    /// The threads' places.
+    pub times: Times,
+    /// What was found.
+    pub found: Found,
+    /// What was passed over of atomicity.
+    pub pairs: Pairs,
+    /// The program's code.
+    pub code: Code,
+    /// What was allocated.
+    pub heap: Heap,
+    shared: Shared,
+    births: Births,
+    order: Order,
+    shadow: Shadow,
+    threads: Vec<Thread>,
+    calls: u64,
+    open: Calls,
+    /// What threads hold.
+    pub locks: Locks,
+    lockings: Vec<Locking>,
+    joins: Joins,
+    /// Where somebody has waited for the end of a thread, and what the C library calls that.
+    joined: Vec<(Place, u64)>,
+    /// Memory that was mapped for stacks: first bytes, and lengths.
+    stacks: BTreeMap<u64, u64>,
+    unordered: Vec<Unordered>,
+}
+
+/// An access, where it is made.
+#[derive(Clone, Copy)]
+struct At {
+    thread: usize,
+    made: Made,
+    ip: u64,
+}
+
+impl Watch {
+    /// At the beginning.
+    #[must_use]
+    pub fn new(
+        times: Times,
+        mut shared: Shared,
+        births: Births,
+        code: Code,
+        (heap, locks, joins): (Heap, Locks, Joins),
+    ) -> Self {
+        births.words().for_each(|word| shared.lines.touch(word, 4));
+        let thread = |number: usize| Thread {
+            whereabouts: Whereabouts::new(number == 0),
+            calls: Vec::new(),
+            handlers: Vec::new(),
+            awaited: None,
+            is_born: false,
+            waits: 0,
+        };
+        Self {
+            threads: (0..times.len()).map(thread).collect(),
+            calls: times.len() as u64,
+            open: Calls::default(),
+            lockings: Vec::new(),
+            joins,
+            joined: Vec::new(),
+            stacks: BTreeMap::new(),
+            times,
+            found: Found::default(),
+            pairs: Pairs::default(),
+            code,
+            heap,
+            locks,
+            shared,
+            births,
+            order: Order::default(),
+            shadow: Shadow::default(),
+            unordered: Vec::new(),
+        }
+    }
+
+    /// Goes on.
+    pub fn visit(&mut self, visit: Visit<'_>) {
+        let Self { open, heap, joins, joined, locks, lockings, .. } = self;
+        open.visit(&visit, &mut |called| {
+            heap.called(called);
+            joined.extend(joins.called(called));
+            locks.called(called, &mut |_, locking| lockings.push(locking));
+        });
+        for (place, ended) in std::mem::take(&mut self.joined) {
+            if let Some(((thread, _), ended)) = self.times.count(place).zip(self.births.named(ended)) {
+                self.order.outlive(thread, ended, self.times.end(ended));
+            }
+        }
+        self.locked();
+        self.allocated(&visit);
+        match visit {
+            Visit::Ran { place, ran, instructions } => {
+                self.found.looked.instructions += instructions.len() as u64;
+                let Some((thread, count)) = self.arrive(place) else { return };
+                self.ran(thread, count, ran, instructions);
+            }
+            Visit::Skipped { place, did, .. } => {
+                let Some((thread, count)) = self.arrive(place) else { return };
+                match did {
+                    Did::Call { number, args, result, .. } => self.called(thread, count, *number, args, *result),
+                    Did::Return => self.returned(thread),
+                    Did::Special { .. } => {}
+                }
+            }
+            Visit::Delivered { place, signal, .. } => {
+                let Some((thread, _)) = self.arrive(place) else { return };
+                self.order.take(thread, Object::Signal(signal), Meaning::Program);
+                let thread = &mut self.threads[thread];
+                thread.whereabouts.interrupt();
+                thread.handlers.push(thread.calls.len());
+                self.calls += 1;
+                thread.calls.push((u64::MAX, self.calls));
+            }
+        }
+    }
+
+    /// Locks of the C library are taken and given back: a writer comes behind readers and writers, a reader behind writers.
+    fn locked(&mut self) {
+        for Locking { step, lock, mode, place, .. } in std::mem::take(&mut self.lockings) {
+            let Some((thread, count)) = self.times.count(place) else { continue };
+            let (alone, readers) = (Object::Lock(lock), Object::Readers(lock));
+            match (step, mode) {
+                (Step::Takes, Mode::Alone) => {
+                    self.order.take(thread, alone, Meaning::Exclusion);
+                    self.order.take(thread, readers, Meaning::Exclusion);
+                }
+                (Step::Takes, Mode::Reading) => self.order.take(thread, alone, Meaning::Exclusion),
+                (Step::Gives, Mode::Alone) => self.order.give(thread, count, alone, Meaning::Exclusion),
+                (Step::Gives, Mode::Reading) => self.order.give(thread, count, readers, Meaning::Exclusion),
+                (Step::Wants, _) => {}
+            }
+        }
+    }
+
+    /// What the allocator has given or was given: new memory has no past, and whoever frees memory may do with it what one who writes may do.
+    fn allocated(&mut self, visit: &Visit<'_>) {
+        while let Some(change) = self.heap.changes.pop() {
+            match change {
+                Change::New { addr, len } => self.forget(addr, len),
+                Change::Freed { addr, len } => self.freed(visit, addr, len),
+            }
+        }
+    }
+
+    fn freed(&mut self, visit: &Visit<'_>, addr: u64, len: u64) {
+        let Visit::Ran { place, ran, .. } = visit else { return };
+        let Some((thread, count)) = self.times.count(*place) else { return };
+        let site = self.code.of(ran.block).first_site;
+        let at = At { thread, made: Made { epoch: Epoch::new(thread, count), site }, ip: ran.block.traced.pc };
+        let mut start = addr;
+        while start < addr + len.min(LARGEST) {
+            let end = ((start | (LINE - 1)) + 1).min(addr + len);
+            if self.shared.lines.has(start, end - start) {
+                let access = Touched { addr: start, len: end - start, reads: false, writes: true, whole: true };
+                self.race(at, &access);
+            }
+            start = end;
+        }
+    }
+
+    /// A thread's number, and how many instructions it has executed at a place, where it comes behind what it waited for.
+    fn arrive(&mut self, place: Place) -> Option<(usize, u64)> {
+        let (thread, count) = self.times.count(place)?;
+        if !std::mem::replace(&mut self.threads[thread].is_born, true) {
+            self.order.take(thread, Object::Birth(thread), Meaning::Program);
+            self.new_stack(thread);
+        }
+        if let Some(object) = self.threads[thread].awaited.take() {
+            self.order.take(thread, object, Meaning::Program);
+        }
+        Some((thread, count))
+    }
+
+    fn ran(&mut self, thread: usize, count: u64, ran: &Ran<'_>, instructions: Range<usize>) {
+        let known = self.code.of(ran.block);
+        let (first_site, has_atomic) = (known.first_site, known.has_atomic);
+        let state = &mut self.threads[thread];
+        if instructions.start == 0 {
+            let enters = state.whereabouts.enter(known);
+            state.waits += u64::from(enters && matches!(state.whereabouts.now(), Doing::Ordering | Doing::Joining));
+        }
+        let doing = known.doing(&state.whereabouts);
+        if has_atomic || ran.touched().any(|(addr, len)| self.shared.lines.has(addr, len)) {
+            for number in instructions.clone() {
+                let instruction = &ran.block.instructions[number].instruction;
+                let made = Made {
+                    epoch: Epoch::new(thread, count + (number - instructions.start) as u64),
+                    site: first_site + number as u32,
+                };
+                let at = At { thread, made, ip: instruction.ip() };
+                let is_atomic = has_atomic && is_atomic(instruction);
+                let accesses = ran.accesses(number).filter(|access| self.shared.lines.has(access.addr, access.len));
+                let accesses: smallvec::SmallVec<[Touched; 4]> = accesses.collect();
+                for access in &accesses {
+                    self.accessed(at, access, doing, is_atomic);
+                }
+            }
+        }
+        let last = ran.block.instructions.len();
+        if instructions.end == last {
+            self.ended(thread, ran, last - 1);
+        }
+        self.times.reach(thread, count + instructions.len() as u64);
+    }
+
+    /// A call or a return at the end of a block.
+    fn ended(&mut self, thread: usize, ran: &Ran<'_>, last: usize) {
+        let calls = &mut self.threads[thread].calls;
+        match ran.block.instructions[last].effects.control {
+            Control::Call => {
+                let Some(slot) = ran.accesses(last).find(|access| access.writes) else { return };
+                // What lies below has been left without a return.
+                while calls.last().is_some_and(|(other, _)| *other <= slot.addr) {
+                    calls.pop();
+                }
+                self.calls += 1;
+                calls.push((slot.addr, self.calls));
+            }
+            Control::Return => {
+                let Some(slot) = ran.accesses(last).find(|access| access.reads) else { return };
+                while calls.last().is_some_and(|(other, _)| *other <= slot.addr) {
+                    calls.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn accessed(&mut self, at: At, access: &Touched, doing: Doing, is_atomic: bool) {
+        self.found.looked.accesses += 1;
+        if access.reads && doing == Doing::Own {
+            for ended in self.births.ended_by(access.addr, &self.times) {
+                self.order.outlive(at.thread, ended, self.times.end(ended));
+            }
+        }
+        if matches!(doing, Doing::Internal | Doing::Excluding | Doing::Joining) {
+            // Of locks, calls tell.
+            self.found.looked.internal += 1;
+            return;
+        }
+        let of_others = || words(access.addr, access.len).any(|word| self.shared.words.of_others.contains(&word));
+        let of_libc = || words(access.addr, access.len).any(|word| self.shared.words.of_libc.contains(&word));
+        if is_atomic || of_others() || !doing.is_looked_at() && of_libc() {
+            self.found.looked.atomic += 1;
+            self.synchronised(at, access, is_atomic);
+        } else if doing == Doing::Own && self.code.is_for_atomics(at.ip) {
+            self.found.looked.atomic += 1;
+            self.shared.words.of_others.extend(words(access.addr, access.len));
+            self.synchronised(at, access, false);
+        } else if doing.is_looked_at() {
+            self.look(at, access);
+        } else {
+            self.found.looked.internal += 1;
+        }
+    }
+
+    /// An atomic access, or another one of a word that others access atomically: reads acquire, writes release, on x86-64.
+    fn synchronised(&mut self, at: At, access: &Touched, is_atomic: bool) {
+        let (thread, count) = (at.thread, at.made.epoch.count());
+        for word in words(access.addr, access.len).take(4) {
+            if access.reads || is_atomic {
+                self.order.take(thread, Object::Word(word), Meaning::Program);
+            }
+            if access.writes && !is_atomic && !access.reads {
+                self.order.replace(thread, count, Object::Word(word), Meaning::Program);
+            } else if access.writes {
+                self.order.give(thread, count, Object::Word(word), Meaning::Program);
+            }
+        }
+    }
+
+    /// Whether earlier accesses are ordered before this one.
+    fn race(&mut self, at: At, access: &Touched) {
+        let clock = &self.order.thread(at.thread).all;
+        let (addr, len, writes) = (access.addr, access.len, access.writes);
+        self.shadow.access(&Access { addr, len, writes, made: at.made, clock }, &mut self.unordered);
+        for one in self.unordered.drain(..) {
+            let key = ([self.code.sites[one.earlier.site as usize], at.ip], [one.wrote, writes]);
+            let known = *self.found.known.entry(key).or_insert(self.found.pairs.len());
+            if known == self.found.pairs.len() {
+                let made = [one.earlier, at.made];
+                self.found.pairs.push(Pair { made, writes: [one.wrote, writes], bytes: one.bytes, times: 0 });
+            }
+            self.found.pairs[known].times += 1;
+        }
+    }
+
+    fn look(&mut self, at: At, access: &Touched) {
+        self.race(at, access);
+        let (addr, len, writes) = (access.addr, access.len, access.writes);
+        let state = &self.threads[at.thread];
+        let local = Local {
+            actor: (at.thread, state.whereabouts.in_handler()),
+            call: state.calls.last().map_or(at.thread as u64, |(_, call)| *call),
+            made: at.made,
+            ip: at.ip,
+            writes,
+            waits: state.waits,
+        };
+        let order = &mut self.order;
+        let is_wanted = |earlier: Epoch| order.is_wanted(earlier, at.thread);
+        let Some(torn) = self.pairs.access((addr, len), local, is_wanted) else { return };
+        let key = torn.made.map(|made| self.code.sites[made.site as usize]);
+        let known = *self.found.known_torn.entry(key).or_insert(self.found.torn.len());
+        if known == self.found.torn.len() {
+            self.found.torn.push((torn, 0));
+        }
+        self.found.torn[known].1 += 1;
+    }
+
+    fn called(&mut self, thread: usize, count: u64, number: u64, args: &[u64; 6], result: i64) {
+        if result < 0 {
+            return;
+        }
+        let behind = count + 1;
+        let length = |len: u64| len.next_multiple_of(PAGE);
+        match number {
+            CLONE | CLONE3 => {
+                if let Some(child) = self.births.made(result as u32, &self.times) {
+                    self.order.give(thread, behind, Object::Birth(child), Meaning::Program);
+                }
+            }
+            MMAP => {
+                self.forget(result as u64, length(args[1]));
+                if args[3] & MAP_STACK != 0 {
+                    self.stacks.insert(result as u64, length(args[1]));
+                }
+            }
+            MUNMAP => self.forget(args[0], length(args[1])),
+            MREMAP => {
+                self.forget(args[0], length(args[1]));
+                self.forget(result as u64, length(args[2]));
+            }
+            FUTEX if matches!(args[1] & 0x7f, FUTEX_WAIT | FUTEX_WAIT_BITSET) => {
+                self.awaits(thread, Object::Futex(args[0]))
+            }
+            FUTEX if matches!(args[1] & 0x7f, FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_WAKE_OP) => {
+                self.gives(thread, behind, Object::Futex(args[0]));
+            }
+            KILL | TKILL | RT_SIGQUEUEINFO => self.gives(thread, behind, Object::Signal(args[1])),
+            TGKILL | RT_TGSIGQUEUEINFO => self.gives(thread, behind, Object::Signal(args[2])),
+            _ => {}
+        }
+    }
+
+    /// A thread begins on a stack that another one may have had.
+    fn new_stack(&mut self, thread: usize) {
+        let Some(own) = self.births.own_memory(thread) else { return };
+        let stack = self.stacks.range(..=own).next_back().map(|(start, len)| (*start, *len));
+        if let Some((start, len)) = stack.filter(|(start, len)| own - start < *len) {
+            self.forget(start, len);
+        }
+    }
+
+    fn gives(&mut self, thread: usize, count: u64, object: Object) {
+        if self.orders(thread) {
+            self.order.give(thread, count, object, Meaning::Program);
+        }
+    }
+
+    /// What it waits for may be given behind this place: it comes behind that with its next instruction.
+    fn awaits(&mut self, thread: usize, object: Object) {
+        if self.orders(thread) {
+            self.threads[thread].awaited = Some(object);
+        }
+    }
+
+    fn orders(&self, thread: usize) -> bool {
+        matches!(self.threads[thread].whereabouts.now(), Doing::Own | Doing::Ordering | Doing::ForCaller)
+    }
+
+    fn returned(&mut self, thread: usize) {
+        let thread = &mut self.threads[thread];
+        thread.whereabouts.resume();
+        if let Some(open) = thread.handlers.pop() {
+            thread.calls.truncate(open);
+        }
+    }
+
+    /// What is no longer the memory that it was.
+    fn forget(&mut self, addr: u64, len: u64) {
+        self.shadow.forget(addr, len);
+        self.pairs.forget(addr, len);
+    }
+}

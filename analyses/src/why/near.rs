@@ -1,0 +1,152 @@
+//! How near source lines are to a value, in a slice of it.
+
+use crate::runs::scene::Spot;
+use crate::slice::{ASKED, Dependence, Graph, What};
+use bugnet_replay::crash::is_system;
+use bugnet_replay::cursor::Place;
+use bugnet_replay::symbols::Symbolizer;
+use hashbrown::HashMap;
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// A line of the program's own code: the file, and the line from 1.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Line {
+    pub file: String,
+    pub line: u32,
+}
+
+impl Line {
+    /// The line of a place in the code, if it is the program's own and known.
+    pub fn of(spot: &Spot) -> Option<Self> {
+        let is_own = !spot.is_systems() && spot.object.as_ref().is_none_or(|object| !is_system(object));
+        let line = spot.line.filter(|line| *line > 0 && is_own)?;
+        Some(Self { file: spot.file.clone()?, line })
+    }
+}
+
+/// What a line does for a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// It moves values, or compares them.
+    Copies,
+    /// A constant enters.
+    Constant,
+    /// It computes.
+    Computes,
+}
+
+/// How near a line is.
+#[derive(Clone, Debug)]
+pub struct Near {
+    /// Lines of the program's own on the shortest way, without this one.
+    pub steps: u32,
+    /// What it does there.
+    pub work: Work,
+    /// Whether it is the one of the program's own lines that is executed last.
+    pub is_last: bool,
+    /// Its place among them, the last executed first, from 0.
+    pub nth: usize,
+    /// Where it was executed last for it.
+    pub place: Place,
+    /// The function.
+    pub function: Option<String>,
+}
+
+/// What an instruction does.
+fn work(instruction: &Instruction) -> Work {
+    use Mnemonic::{Call, Cmp, Jmp, Leave, Nop, Pop, Push, Ret, Test};
+    let text = format!("{:?}", instruction.mnemonic());
+    let is_same = instruction.op_count() == 2
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register() != Register::None
+        && instruction.op0_register() == instruction.op1_register();
+    let moves = ["Mov", "Cmov", "Set", "Cwd", "Cdq", "Cqo", "Cbw", "Cwde", "Cdqe", "J", "Vmov"];
+    match instruction.mnemonic() {
+        Mnemonic::Xor | Mnemonic::Pxor | Mnemonic::Sub | Mnemonic::Vpxor if is_same => Work::Constant,
+        Cmp | Test | Call | Ret | Push | Pop | Leave | Nop | Jmp => Work::Copies,
+        Mnemonic::Mov if (0..instruction.op_count()).any(|number| is_immediate(instruction.op_kind(number))) => {
+            Work::Constant
+        }
+        _ if text.starts_with("Cmov") || text.starts_with("Set") => Work::Computes,
+        _ if moves.iter().any(|start| text.starts_with(start)) => Work::Copies,
+        _ => Work::Computes,
+    }
+}
+
+fn is_immediate(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::Immediate8
+            | OpKind::Immediate16
+            | OpKind::Immediate32
+            | OpKind::Immediate64
+            | OpKind::Immediate8to16
+            | OpKind::Immediate8to32
+            | OpKind::Immediate8to64
+            | OpKind::Immediate32to64
+    )
+}
+
+/// Steps from what was asked about to each node: lines of the program's own count, and in code of others what decides and what says where.
+fn steps(graph: &Graph, lines: &[Option<usize>]) -> HashMap<u32, u32> {
+    let mut yields: HashMap<u32, Vec<(Dependence, u32)>> = HashMap::new();
+    for (wanting, by, node) in graph.edges.keys() {
+        yields.entry(*wanting).or_default().push((*by, *node));
+    }
+    let (mut found, mut queue) = (HashMap::new(), BinaryHeap::from([(Reverse(0), ASKED)]));
+    while let Some((Reverse(steps), node)) = queue.pop() {
+        if found.contains_key(&node) {
+            continue;
+        }
+        found.insert(node, steps);
+        let own = lines[node as usize];
+        for (by, other) in yields.get(&node).into_iter().flatten() {
+            let is_same = own.is_some() && lines[*other as usize] == own;
+            let further = match by {
+                _ if node == ASKED => 0,
+                Dependence::Data => u32::from(own.is_some() && !is_same),
+                Dependence::Address | Dependence::Control => u32::from(!is_same),
+            };
+            queue.push((Reverse(steps + further), *other));
+        }
+    }
+    found
+}
+
+/// Hands on each line of the program's own that is in a slice, with how near it is.
+pub fn lines(graph: &Graph, symbols: &mut Symbolizer, found: &mut dyn FnMut(Line, Near)) {
+    let (mut all, mut of_node) = (Vec::new(), vec![None; graph.nodes.len()]);
+    let mut known: HashMap<Line, usize> = HashMap::new();
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let (What::Instruction(instruction), Some([place, _])) = (&node.what, node.places) else { continue };
+        let spot = Spot::of(symbols, instruction.ip());
+        let Some(line) = Line::of(&spot) else { continue };
+        let at = *known.entry(line.clone()).or_insert_with(|| {
+            // The nodes come in the order of the search, the last executed first.
+            let nth = all.len();
+            let near =
+                Near { steps: u32::MAX, work: Work::Copies, is_last: nth == 0, nth, place, function: spot.function };
+            all.push((line, near));
+            nth
+        });
+        of_node[number] = Some(at);
+        let near: &mut Near = &mut all[at].1;
+        near.work = near.work.max(work(instruction));
+    }
+    let steps = steps(graph, &of_node);
+    let mut nearest: BTreeMap<usize, u32> = BTreeMap::new();
+    for (node, steps) in steps {
+        if let Some(line) = of_node[node as usize] {
+            let known = nearest.entry(line).or_insert(steps);
+            *known = (*known).min(steps);
+        }
+    }
+    for (number, (line, near)) in all.into_iter().enumerate() {
+        let steps = nearest.get(&number).copied().unwrap_or(u32::MAX);
+        found(line, Near { steps, ..near });
+    }
+}

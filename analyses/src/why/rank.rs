@@ -1,0 +1,234 @@
+//! Which lines come first, and why.
+
+use super::near::{Line, Near, Work};
+use super::report::Suspect;
+use super::spectra::Spectrum;
+use bugnet_replay::cursor::Place;
+use bugnet_replay::symbols::Symbolizer;
+use hashbrown::HashMap;
+
+/// What the first thing that was illegal counts for, more than all else together; and later ones, which may follow from it.
+const ILLEGAL: f64 = 10.0;
+const LATER: f64 = 0.3;
+/// What the line counts for that gave the block back, against the one that used it afterwards.
+const FREED: f64 = 0.95;
+/// What a race counts for on a line of a slice, and elsewhere: some races do no harm.
+const RACE: f64 = 1.0;
+const RACE_ELSEWHERE: f64 = 0.05;
+/// What a line of the full slice alone counts for, against one of the thin slice.
+const FULL: f64 = 0.4;
+/// What a line counts for that has made right output, too.
+const MAKES_RIGHT: f64 = 0.4;
+/// What the line counts for at which the failure shows.
+const LAST: f64 = 0.2;
+/// What a line counts for in which a constant enters, and one that only copies and compares.
+const CONSTANT: f64 = 0.85;
+const COPIES: f64 = 0.5;
+/// What suspiciousness counts for, from 0 to 1, and the first difference from a right run, which may be the input alone.
+const SUSPICIOUS: f64 = 1.0;
+const DIFFERS: f64 = 0.2;
+
+/// What was illegal at a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A memory error: the number of those before.
+    Memory { text: String, number: usize },
+    /// The block was given back that a memory error used: the number of those before.
+    Freed { text: String, number: usize },
+    /// A race.
+    Race { text: String },
+    /// An atomicity violation; whether it is the access that follows from what was read too early.
+    Torn { text: String, is_last: bool },
+    /// A deadlock.
+    Deadlock { text: String },
+}
+
+impl Reason {
+    fn text(&self) -> &str {
+        match self {
+            Self::Memory { text, .. }
+            | Self::Freed { text, .. }
+            | Self::Race { text }
+            | Self::Torn { text, .. }
+            | Self::Deadlock { text } => text,
+        }
+    }
+
+    fn counts(&self, is_in_slice: bool) -> f64 {
+        let memory = |number: usize| if number == 0 { ILLEGAL } else { LATER / number as f64 };
+        match self {
+            Self::Memory { number, .. } => memory(*number),
+            Self::Freed { number, .. } => FREED * memory(*number),
+            Self::Race { .. } | Self::Torn { is_last: false, .. } if is_in_slice => RACE,
+            Self::Torn { is_last: true, .. } if is_in_slice => 2.0 * RACE,
+            Self::Race { .. } | Self::Torn { .. } => RACE_ELSEWHERE,
+            Self::Deadlock { .. } => ILLEGAL,
+        }
+    }
+}
+
+/// What is known of a line.
+#[derive(Clone, Debug, Default)]
+pub struct Clues {
+    /// How near it is in the thin slice.
+    pub thin: Option<Near>,
+    /// And in the full one.
+    pub full: Option<Near>,
+    /// Whether it has made right output, too.
+    pub makes_right: bool,
+    /// Whether it has decided of right output, or made it.
+    pub decides_right: bool,
+    /// The first value that differs from a right run.
+    pub differs: Option<String>,
+    /// Where a right run goes another way.
+    pub parts: Option<String>,
+    illegal: Vec<Reason>,
+    spectrum: Option<Spectrum>,
+    seen: Option<(Place, Option<String>)>,
+}
+
+/// What is known of all lines.
+#[derive(Default)]
+pub struct Table(HashMap<Line, Clues>);
+
+impl Table {
+    /// What is known of a line.
+    pub fn clues(&mut self, line: Line) -> &mut Clues {
+        self.0.entry(line).or_default()
+    }
+
+    /// Something illegal happened at a line.
+    pub fn illegal(&mut self, line: Line, function: Option<String>, place: Place, reason: Reason) {
+        let clues = self.clues(line);
+        // What it does next follows from the first one.
+        if !clues.illegal.iter().any(|known| std::mem::discriminant(known) == std::mem::discriminant(&reason)) {
+            clues.illegal.push(reason);
+        }
+        clues.seen.get_or_insert((place, function));
+    }
+
+    /// A line was executed at a place.
+    pub fn seen(&mut self, line: Line, function: Option<String>, place: Place) {
+        self.clues(line).seen.get_or_insert((place, function));
+    }
+
+    /// In which runs a line was executed, if something is known of it.
+    pub fn spectrum(&mut self, line: &Line, spectrum: Spectrum) {
+        if let Some(clues) = self.0.get_mut(line) {
+            clues.spectrum = Some(spectrum);
+        }
+    }
+
+    /// The first lines, the most suspicious one first.
+    pub fn ranked(&self, symbols: &mut Symbolizer, top: usize) -> Vec<Suspect> {
+        let mut all: Vec<(f64, usize, &Line, &Clues)> = Vec::new();
+        for (line, clues) in &self.0 {
+            if clues.place().is_some() && clues.score() > 0.0 {
+                all.push((clues.score(), clues.nth(), line, clues));
+            }
+        }
+        // Of lines that count the same, those come first that were executed last.
+        all.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)).then(one.2.cmp(other.2)));
+        all.into_iter().take(top).filter_map(|(score, _, line, clues)| clues.suspect(line, score, symbols)).collect()
+    }
+}
+
+impl Clues {
+    fn near(&self) -> Option<&Near> {
+        self.thin.as_ref().or(self.full.as_ref())
+    }
+
+    /// Whether it has done for right output what it does for the wrong value.
+    fn is_in_right(&self) -> bool {
+        if self.thin.is_some() { self.makes_right } else { self.decides_right }
+    }
+
+    fn nth(&self) -> usize {
+        self.near().map_or(usize::MAX, |near| near.nth)
+    }
+
+    fn place(&self) -> Option<(Place, Option<&String>)> {
+        let near = self.near().map(|near| (near.place, near.function.as_ref()));
+        // What was illegal is looked at where it was.
+        let seen = self.seen.as_ref().map(|(place, function)| (*place, function.as_ref()));
+        if self.illegal.is_empty() { near.or(seen) } else { seen.or(near) }
+    }
+
+    fn of_slice(near: &Near, is_thin: bool) -> f64 {
+        let work = match near.work {
+            Work::Computes => 1.0,
+            Work::Constant => CONSTANT,
+            Work::Copies => COPIES,
+        };
+        let kind = if is_thin { 1.0 } else { FULL };
+        let last = if near.is_last { LAST } else { 1.0 };
+        work * kind * last / (2.0 + f64::from(near.steps))
+    }
+
+    fn score(&self) -> f64 {
+        let thin = self.thin.as_ref().map(|near| Self::of_slice(near, true));
+        let full = self.full.as_ref().map(|near| Self::of_slice(near, false));
+        let mut score = thin.or(full).unwrap_or(0.0);
+        if self.is_in_right() {
+            score *= MAKES_RIGHT;
+        }
+        if let Some(spectrum) = self.spectrum {
+            // What each right run executed as well counts as without them.
+            let least = Spectrum::new(spectrum.all, spectrum.all).ochiai;
+            score += SUSPICIOUS * (spectrum.ochiai - least);
+        }
+        score += DIFFERS * (f64::from(u8::from(self.differs.is_some())) + f64::from(u8::from(self.parts.is_some())));
+        let is_in_slice = self.near().is_some();
+        score + self.illegal.iter().map(|reason| reason.counts(is_in_slice)).fold(0.0, f64::max)
+    }
+
+    fn suspect(&self, line: &Line, score: f64, symbols: &mut Symbolizer) -> Option<Suspect> {
+        let (place, function) = self.place()?;
+        let text = symbols.source_line(&line.file, line.line).map(|text| text.trim().to_owned());
+        Some(Suspect {
+            file: line.file.clone(),
+            line: line.line,
+            function: function.cloned(),
+            text,
+            place,
+            score,
+            spectrum: self.spectrum,
+            why: self.reasons(),
+        })
+    }
+
+    /// Why it stands there, in sentences.
+    fn reasons(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.illegal.iter().map(|reason| reason.text().to_owned()).collect();
+        if let Some(near) = self.near() {
+            let does = match near.work {
+                Work::Computes => "computes",
+                Work::Constant => "brings in a constant for",
+                Work::Copies => "copies or compares",
+            };
+            let what = if self.thin.is_some() {
+                format!("{does} a value that the wrong one is made of")
+            } else {
+                format!("{does} a value that decides whether, or from where, the wrong one was made")
+            };
+            let steps = match near.steps {
+                0 => "with no other line of the program's own in between".to_owned(),
+                1 => "one line of the program's own further back".to_owned(),
+                steps => format!("{steps} lines of the program's own further back"),
+            };
+            all.push(format!("{what}, {steps}"));
+            if near.is_last {
+                all.push("is the line at which the failure shows".to_owned());
+            }
+        }
+        if self.is_in_right() {
+            all.push("has done the same for right output".to_owned());
+        }
+        all.extend(self.differs.iter().chain(&self.parts).cloned());
+        if let Some(Spectrum { passed, all: runs, ochiai, dstar }) = self.spectrum {
+            let dstar = dstar.map_or("infinite".to_owned(), |dstar| format!("{dstar:.2}"));
+            all.push(format!("was executed by {passed} of {runs} right runs (Ochiai {ochiai:.2}, DStar {dstar})"));
+        }
+        all
+    }
+}

@@ -1,0 +1,108 @@
+//! What tells a run apart from right ones, by line: which lines only it executed, which values differ first, and where control parts.
+
+use super::Options;
+use super::near::Line;
+use super::rank::Table;
+use super::report::Report;
+use crate::diff::diff;
+use crate::runs::both::{BAD, Both, GOOD};
+use crate::runs::scene::Spot;
+use bugnet_format::types::ProcessId;
+use bugnet_replay::Result;
+use bugnet_replay::log::Log;
+use bugnet_replay::tools::Tools;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Places at which two runs part that are looked at.
+const PARTED: usize = 3;
+
+/// In which runs a line was executed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spectrum {
+    /// Right runs that executed the line.
+    pub passed: u32,
+    /// Right runs.
+    pub all: u32,
+    /// Ochiai's coefficient, of one run that failed and these: from 0 to 1.
+    pub ochiai: f64,
+    /// DStar's with the exponent 2; none if no right run executed the line, where it is infinite.
+    pub dstar: Option<f64>,
+}
+
+impl Spectrum {
+    /// Of a line that the run that failed has executed.
+    pub fn new(passed: u32, all: u32) -> Self {
+        let ochiai = 1.0 / f64::from(1 + passed).sqrt();
+        Self { passed, all, ochiai, dstar: (passed > 0).then(|| 1.0 / f64::from(passed)) }
+    }
+}
+
+/// Compares the run with each right one.
+///
+/// # Errors
+/// The logs are of different programs, or cannot be replayed.
+pub fn find(
+    (tools, log): (&Tools, &Log),
+    pid: ProcessId,
+    options: &Options<'_>,
+    (report, table): (&mut Report, &mut Table),
+) -> Result<()> {
+    let mut failed: BTreeSet<Line> = BTreeSet::new();
+    let mut passed: BTreeMap<Line, u32> = BTreeMap::new();
+    for (number, good) in options.good.iter().enumerate() {
+        let mut both = Both::replay(tools, [good, log], pid, &[], false, options.jobs, |_, _| {})?;
+        for side in [GOOD, BAD] {
+            let symbols = &mut both.sides[side].symbols;
+            let ran = both.executed[side].ran.keys().filter_map(|at| Line::of(&Spot::of(symbols, *at)));
+            let lines: BTreeSet<Line> = ran.collect();
+            if side == BAD {
+                failed = lines;
+            } else {
+                lines.into_iter().for_each(|line| *passed.entry(line).or_default() += 1);
+            }
+        }
+        if number == 0 {
+            compare(&mut both, report, table)?;
+        }
+    }
+    let all = options.good.len() as u32;
+    if all > 0 {
+        for line in failed {
+            let spectrum = Spectrum::new(passed.get(&line).copied().unwrap_or(0), all);
+            table.spectrum(&line, spectrum);
+        }
+    }
+    Ok(())
+}
+
+/// Where the runs part, and which values differ first.
+fn compare(both: &mut Both<'_>, report: &mut Report, table: &mut Table) -> Result<()> {
+    let found = diff(both, PARTED)?;
+    // Lines that only this run executed may be in no slice of it.
+    for only in &found.only_bad.lines {
+        if let (Some(line), Ok(place)) = (Line::of(&only.spot), only.position.parse()) {
+            table.seen(line, only.spot.function.clone(), place);
+        }
+    }
+    for threads in &found.threads {
+        if let Some(value) = threads.values.first() {
+            let name = value.variable.as_deref().unwrap_or("memory");
+            let text = format!("the first value that differs from a right run is stored here, to {name}");
+            if let (Some(line), Ok(place)) = (Line::of(&value.spot), value.bad.moment.position.parse()) {
+                table.seen(line.clone(), value.spot.function.clone(), place);
+                table.clues(line).differs = Some(text.clone());
+            }
+            report.differs.push(format!("{text}: {} ({})", value.spot, value.bad.moment.position));
+        }
+        if let Some(parted) = threads.first() {
+            let text = "a right run goes another way here, the first time".to_owned();
+            if let (Some(line), Ok(place)) = (Line::of(&parted.spot), parted.bad.moment.position.parse()) {
+                table.seen(line.clone(), parted.spot.function.clone(), place);
+                table.clues(line).parts = Some(text.clone());
+            }
+            report.differs.push(format!("{text}: {} ({})", parted.spot, parted.bad.moment.position));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! `bugnet races`: accesses that nothing orders, and those that another thread tears apart.
+
+use crate::args::RacesArgs;
+use crate::at::open;
+use crate::failure::Failure;
+use crate::find_log::{find_log, tools};
+use crate::next::quoted;
+use crate::terminal::{output, progress};
+use bugnet_analyses::races::{Report, Shown, races as find};
+use bugnet_replay::log::Log;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+/// Finds them, and shows them.
+pub fn races(args: &RacesArgs) -> Result<(), Failure> {
+    let log = Log::open_source(find_log(&args.log)?)?;
+    let tools = tools(&args.time)?;
+    let mut cursor = open(&tools, &log, &args.process)?;
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let bar = progress("intervals");
+    let found = find((&tools, &log), &mut cursor, args.top, jobs, |done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let found = found?;
+    let mut out = output(args.json);
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &found).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}{}", Shown(&found), next(&found, log.path()))?;
+    }
+    Ok(out.flush()?)
+}
+
+/// A command that looks around where the first one happened, ready to paste.
+fn next(found: &Report, log: &Path) -> String {
+    let race = found.races.first().map(|race| race.second.place);
+    let Some(place) = race.or(found.violations.first().map(|torn| torn.accesses[2].place)) else {
+        return String::new();
+    };
+    let log = quoted(&log.display().to_string());
+    format!("\nNext:\n  bugnet debug --at {place} -p {} {log}    gdb, where the first one happened\n", found.pid)
+}

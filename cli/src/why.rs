@@ -1,0 +1,52 @@
+//! `bugnet why`: why a run failed.
+
+use crate::args::{LogArg, WhyArgs};
+use crate::differences::meant;
+use crate::failure::Failure;
+use crate::find_log::{find_log, tools};
+use crate::index;
+use crate::next::quoted;
+use crate::terminal::output;
+use bugnet_analyses::why::{Options, Shown, Told, why as find};
+use bugnet_replay::cursor::Cursor;
+use bugnet_replay::log::Log;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+/// Finds it out, and shows it.
+pub fn why(args: &WhyArgs) -> Result<(), Failure> {
+    let told = told(args)?;
+    let log = Log::open_source(find_log(&args.log)?)?;
+    let good = args.good.iter().map(|path| open_good(path, args)).collect::<Result<Vec<Log>, _>>()?;
+    let tools = tools(&args.time)?;
+    let mut cursor = Cursor::open(&tools, &log, meant(&log, &args.process)?)?;
+    index::use_if_there(&log, &mut cursor)?;
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let options = Options { told, good: &good, races: !args.no_races, top: args.top, jobs };
+    let report = find((&tools, &log), &mut cursor, &options)?;
+    let mut out = output(args.json);
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        let log = format!("-p {} {}", report.pid, quoted(&log.path().display().to_string()));
+        write!(out, "{}", Shown { report: &report, log: &log })?;
+    }
+    Ok(out.flush()?)
+}
+
+fn open_good(path: &Path, args: &WhyArgs) -> Result<Log, Failure> {
+    let arg = LogArg { log: Some(path.to_owned()), identity: args.log.identity.clone() };
+    Ok(Log::open_source(find_log(&arg)?)?)
+}
+
+/// What the user says of the output.
+fn told(args: &WhyArgs) -> Result<Option<Told>, Failure> {
+    if let Some(path) = &args.expect {
+        let right = std::fs::read(path).map_err(Failure::system(format!("read {}", path.display())))?;
+        return Ok(Some(Told::Expected(right)));
+    }
+    let wrong = args.wrong.as_ref();
+    Ok(wrong.map(|wrong| wrong.parse().map_or_else(|_| Told::Text(wrong.clone()), Told::Wrong)))
+}

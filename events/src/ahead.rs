@@ -1,0 +1,207 @@
+//! Forwards through all threads of a process, traced on a thread of its own: what was executed comes in parts, each of one thread, in their
+//! recorded order, some ahead of whoever looks at them.
+//!
+//! Where threads take turns, each is traced further than its turn, and the stretch is handed out in parts: an interval is exact alone.
+
+use crate::code::{Fresh, Learner};
+use crate::stretch::Stretch;
+use crate::walk::{Happened, Run, epochs_of, runs_of};
+use bugnet_format::types::{Epoch, IntervalNo, Position, ProcessId, Tid};
+use bugnet_replay::cursor::Place;
+use bugnet_replay::log::{IntervalId, Log};
+use bugnet_replay::order::{OrderedThread, Threads};
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::{Tracer, Wanted};
+use bugnet_replay::{ReplayError, Result};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+/// Instructions that are handed over at once, or a few more.
+const AT_ONCE: u64 = 1 << 19;
+/// Parts that are.
+const MOST_PARTS: usize = 1 << 12;
+/// Instructions that are traced of all threads beyond their turns.
+const BEYOND: u64 = 1 << 22;
+/// The fewest that it is worth to trace of a thread at once.
+const LEAST: u64 = 1 << 12;
+
+/// What a thread executed without another one in between, or a part of it, in one interval.
+pub(crate) struct Part {
+    pub tid: Tid,
+    pub interval: IntervalNo,
+    /// Blocks of the thread that are new.
+    pub fresh: Fresh,
+    /// What records say of the interval, where it is another one than before.
+    pub happened: Option<Happened>,
+    pub stretch: Arc<Stretch>,
+    /// Which of the stretch.
+    pub positions: Range<u64>,
+}
+
+/// What is there for whoever looks at the parts: an error at the place where it was met.
+pub(crate) type Batch = (Vec<Part>, Option<ReplayError>);
+
+/// A thread, and the interval in which it is.
+#[derive(Default)]
+struct Traced {
+    number: Option<IntervalNo>,
+    tracer: Option<Tracer>,
+    learner: Learner,
+    /// What comes with the next part.
+    fresh: Fresh,
+    happened: Option<Happened>,
+    /// What was traced and is not handed out.
+    stretch: Option<Arc<Stretch>>,
+}
+
+/// Where parts come from and go to.
+pub(crate) struct Ahead<'a> {
+    pub tools: &'a Tools,
+    pub log: &'a Log,
+    pub pid: ProcessId,
+    pub wanted: &'a Arc<Wanted>,
+    pub sender: SyncSender<Batch>,
+    /// Stretches of which nobody needs anything any more.
+    pub spare: Receiver<Stretch>,
+    parts: Vec<Part>,
+    /// Instructions in these.
+    instructions: u64,
+    threads: HashMap<Tid, Traced>,
+}
+
+/// Why no more is traced.
+enum Over {
+    /// Nobody wants more.
+    Gone,
+    Failed(ReplayError),
+}
+
+impl From<ReplayError> for Over {
+    fn from(error: ReplayError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<'a> Ahead<'a> {
+    pub fn new(
+        (tools, log, pid, wanted): (&'a Tools, &'a Log, ProcessId, &'a Arc<Wanted>),
+        sender: SyncSender<Batch>,
+        spare: Receiver<Stretch>,
+    ) -> Self {
+        let (parts, threads) = (Vec::new(), HashMap::new());
+        Self { tools, log, pid, wanted, sender, spare, parts, instructions: 0, threads }
+    }
+
+    /// From a place on to the end of the log, as long as somebody wants it.
+    pub fn trace(mut self, from: Place, first: Epoch) {
+        let error = match self.all(from, first) {
+            Err(Over::Gone) => return,
+            Err(Over::Failed(error)) => Some(error),
+            Ok(()) => None,
+        };
+        // Whoever does not want it has gone.
+        let _ = self.sender.send((self.parts, error));
+    }
+
+    fn all(&mut self, from: Place, first: Epoch) -> std::result::Result<(), Over> {
+        for epoch in epochs_of(self.log, self.pid)?.into_iter().filter(|epoch| *epoch >= first) {
+            let (threads, mut runs) = runs_of(self.log, self.pid, epoch)?;
+            if epoch == first {
+                cut(&mut runs, &threads, from);
+            }
+            self.threads.retain(|tid, _| threads.threads.iter().any(|thread| thread.id.tid == *tid));
+            let beyond = match threads.threads.len() {
+                0 | 1 => 0,
+                count => (BEYOND / count as u64).max(LEAST),
+            };
+            for run in runs {
+                self.run(&threads.threads[run.thread], run.counts, beyond)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over a run of a thread.
+    fn run(&mut self, thread: &OrderedThread, counts: Range<u64>, beyond: u64) -> std::result::Result<(), Over> {
+        let mut traced = self.threads.remove(&thread.id.tid).unwrap_or_default();
+        let mut at = counts.start;
+        while at < counts.end {
+            let (number, position) = thread.place(at);
+            let id = IntervalId { thread: thread.id, interval: number };
+            if traced.number != Some(number) {
+                traced.enter(self, id, position)?;
+            }
+            let until = position.0.saturating_add(counts.end - at);
+            if traced.stretch.is_none() {
+                let known = thread.intervals.iter().find(|interval| interval.number == number);
+                let end = known.map_or(until, |known| known.instructions.max(until));
+                let ahead = position.0.saturating_add(beyond).min(end).max(until);
+                let spare = self.spare.try_recv().unwrap_or_default();
+                traced.go_on(id, position, Position(ahead), spare)?;
+            }
+            let Some(stretch) = traced.stretch.take() else { break };
+            let end = stretch.end().0.min(until);
+            if end < stretch.end().0 {
+                traced.stretch = Some(stretch.clone());
+            }
+            at += end - position.0;
+            let (fresh, happened) = (std::mem::take(&mut traced.fresh), traced.happened.take());
+            let (tid, positions) = (thread.id.tid, position.0..end);
+            self.hand_over(Part { tid, interval: number, fresh, happened, stretch, positions })?;
+        }
+        self.threads.insert(thread.id.tid, traced);
+        Ok(())
+    }
+
+    fn hand_over(&mut self, part: Part) -> std::result::Result<(), Over> {
+        self.instructions += part.positions.end - part.positions.start;
+        self.parts.push(part);
+        if self.instructions < AT_ONCE && self.parts.len() < MOST_PARTS {
+            return Ok(());
+        }
+        self.instructions = 0;
+        self.sender.send((std::mem::take(&mut self.parts), None)).map_err(|_| Over::Gone)
+    }
+}
+
+impl Traced {
+    /// Goes to a position of another interval.
+    fn enter(&mut self, ahead: &Ahead<'_>, id: IntervalId, position: Position) -> Result<()> {
+        let interval = ahead.log.interval(id)?;
+        let before = self.tracer.take();
+        let mut tracer = Tracer::with(ahead.tools, ahead.log, id, &interval, before, ahead.wanted)?;
+        while tracer.position() < position && tracer.next(position)?.is_some() {}
+        self.tracer = Some(tracer);
+        (self.number, self.stretch, self.happened) = (Some(id.interval), None, Some(Happened::of(&interval)));
+        Ok(())
+    }
+
+    /// Traces the next stretch, in memory that is there.
+    fn go_on(&mut self, id: IntervalId, position: Position, until: Position, mut spare: Stretch) -> Result<()> {
+        let chunk = self.tracer.as_mut().map(|tracer| tracer.next(until)).transpose()?.flatten();
+        let Some(chunk) = chunk else {
+            return Err(ReplayError::OutOfRange(format!("{id} has no instruction {position}")));
+        };
+        self.fresh = self.learner.learn(&chunk);
+        spare.fill(&chunk, &self.learner.plans);
+        self.stretch = Some(Arc::new(spare));
+        Ok(())
+    }
+}
+
+/// Leaves out what comes before a place.
+fn cut(runs: &mut Vec<Run>, threads: &Threads, from: Place) {
+    let Some(thread) = threads.threads.iter().position(|thread| thread.id.tid == from.tid) else { return };
+    let interval = threads.threads[thread].intervals.iter().find(|interval| interval.number == from.interval);
+    let Some(at) = interval.map(|interval| interval.before.saturating_add(from.position.0)) else { return };
+    if let Some(first) = runs.iter().position(|run| run.thread == thread && run.counts.contains(&at)) {
+        runs.drain(..first);
+        runs[0].counts.start = at;
+    } else {
+        // It is at the thread's end.
+        let last = runs.iter().rposition(|run| run.thread == thread).map_or(0, |last| last + 1);
+        runs.drain(..last);
+    }
+}

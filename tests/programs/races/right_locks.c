@@ -1,0 +1,38 @@
+// Mutexes, trylock, read-write locks and spinlocks, used as one should.
+#include "races.h"
+
+long by_mutex, by_try, by_rwlock, by_spin;
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, tried = PTHREAD_MUTEX_INITIALIZER;
+pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+pthread_spinlock_t spin;
+
+static void *work(void *unused)
+{
+    long sum = 0;
+    for (int i = 0; i < 50; i++) {
+        pthread_mutex_lock(&mutex);
+        by_mutex++;
+        pthread_mutex_unlock(&mutex);
+        while (pthread_mutex_trylock(&tried))
+            usleep(100);
+        by_try++;
+        pthread_mutex_unlock(&tried);
+        pthread_rwlock_rdlock(&rwlock);
+        sum += by_rwlock;
+        pthread_rwlock_unlock(&rwlock);
+        pthread_rwlock_wrlock(&rwlock);
+        by_rwlock++;
+        pthread_rwlock_unlock(&rwlock);
+        pthread_spin_lock(&spin);
+        by_spin++;
+        pthread_spin_unlock(&spin);
+    }
+    return sum < 0 ? &by_mutex : unused;
+}
+
+int main(void)
+{
+    pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+    run_two(work, work, NULL);
+    return by_mutex != 100 || by_try != 100 || by_rwlock != 100 || by_spin != 100;
+}

@@ -1,0 +1,425 @@
+//! `bugnet memcheck` finds the errors of programs that have one each, at their lines, as Valgrind does, and nothing in programs that have none.
+//!
+//! The comment lines that a program of `programs/memcheck/` begins with say:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `finds: KIND SIDE DISTANCE` | the error that is reported at the line that ends with `/* HERE */`, and where its block is from it; `nothing` |
+//! | `valgrind: no` | Valgrind does not find it there |
+//! | `flags: ...` | further arguments for the compiler |
+
+use anyhow::{Context, Result, bail, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run, source_tree};
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// `memcheck`'s exit statuses.
+const NONE: i32 = 0;
+const FOUND: i32 = 6;
+
+const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+
+/// A program that has an error, or none.
+#[derive(Clone)]
+struct Faulty {
+    source: PathBuf,
+    /// Kind, side and distance.
+    finds: Option<(String, String, u64)>,
+    by_valgrind: bool,
+    flags: Vec<String>,
+    /// From 1.
+    line: Option<u64>,
+}
+
+impl Faulty {
+    fn read(source: &Path) -> Result<Self> {
+        let text = fs::read_to_string(source)?;
+        let said = |key: &str| {
+            let mut comments = text.lines().map_while(|line| line.strip_prefix("// "));
+            comments.find_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
+        };
+        let finds = match said("finds").context("it does not say what is found")?.split(' ').collect::<Vec<_>>()[..] {
+            ["nothing"] => None,
+            [kind, side, distance] => Some((kind.to_owned(), side.to_owned(), distance.parse()?)),
+            ref other => bail!("{other:?} says nothing"),
+        };
+        let mut marked = text.lines().zip(1..).filter(|(line, _)| line.ends_with("/* HERE */"));
+        let line = marked.next().map(|(_, number)| number);
+        ensure!(line.is_some() == finds.is_some() && marked.next().is_none(), "one line is to be marked");
+        let flags = said("flags").unwrap_or_default().split_whitespace().map(ToOwned::to_owned).collect();
+        Ok(Self { source: source.to_owned(), finds, by_valgrind: said("valgrind") != Some("no"), flags, line })
+    }
+
+    fn all() -> Result<Vec<Self>> {
+        let folder = source_tree().join("tests/programs/memcheck");
+        let mut sources = fs::read_dir(&folder)?.map(|file| Ok(file?.path())).collect::<Result<Vec<_>>>()?;
+        sources.sort();
+        sources.iter().map(|source| Self::read(source).with_context(|| source.display().to_string())).collect()
+    }
+
+    fn name(&self) -> String {
+        self.source.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    fn build(&self, compiler: &str, flags: &[&str], folder: &Path) -> Result<PathBuf> {
+        let program = folder.join(self.name());
+        let mut command = Command::new(compiler);
+        command.args(["-g", "-w"]).args(flags).arg(&self.source).args(&self.flags).arg("-o").arg(&program);
+        let built = run(&mut command)?;
+        ensure!(built.status.success(), "{}", printed(&built));
+        Ok(program)
+    }
+
+    /// Whether a report's error is the one that is to be found.
+    fn is_it(&self, error: &Value) -> bool {
+        let Some((kind, side, distance)) = &self.finds else { return false };
+        let block = &error["block"];
+        let fits =
+            if side == "none" { block.is_null() } else { block["side"] == **side && block["distance"] == *distance };
+        error["kind"] == **kind && fits && self.is_at_line(error)
+    }
+
+    /// Whether the first of the frames of the program's own source is in the line.
+    fn is_at_line(&self, error: &Value) -> bool {
+        let frames = error["stack"].as_array().map_or(&[][..], Vec::as_slice);
+        let own = frames.iter().find(|frame| frame["file"].as_str().is_some_and(|file| Path::new(file) == self.source));
+        own.is_some_and(|own| own["line"].as_u64() == self.line)
+    }
+}
+
+/// What `memcheck` says of a recording, which is to end with this status.
+fn memcheck(log: &Path, options: &[&str], status: i32) -> Result<Value> {
+    let args = [&["memcheck", "--json"], options, &[log.to_str().context("path")?]].concat();
+    let output = bugnet(args)?;
+    ensure!(output.status.code() == Some(status), "status {} and not {status}\n{}", output.status, printed(&output));
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn errors(report: &Value) -> Result<&Vec<Value>> {
+    report["errors"].as_array().context("no errors")
+}
+
+/// The recording of a program.
+fn record(program: &Path, options: &[&str], workshop: &Workshop) -> Result<PathBuf> {
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.path, [program.to_string_lossy()]);
+    let recorded = run(&mut job.recorded(&log, options)?)?;
+    ensure!(log.exists(), "{}", printed(&recorded));
+    Ok(log)
+}
+
+/// The error is found, where it is, and no other is found before it. What a position says is what there is.
+fn finds(faulty: &Faulty, compiler: &str, flags: &[&str]) -> Result<()> {
+    let workshop = Workshop::new(&format!("memcheck-{}-{compiler}{}", faulty.name(), flags.concat()))?;
+    let program = faulty.build(compiler, flags, &workshop.path)?;
+    let log = record(&program, &[], &workshop)?;
+    finds_in(faulty, &log)?;
+    workshop.done()
+}
+
+/// The same with jemalloc, which comes with redis-server.
+fn finds_with_jemalloc(faulty: &Faulty) -> Result<()> {
+    let workshop = Workshop::new(&format!("memcheck-{}-jemalloc", faulty.name()))?;
+    let program = faulty.build("gcc", &["-O0"], &workshop.path)?;
+    let (log, preload) = (workshop.path.join("log"), format!("LD_PRELOAD={JEMALLOC}"));
+    ensure!(Path::new(JEMALLOC).exists(), "{JEMALLOC} is not there");
+    let job = Job::new(&workshop.path, ["/usr/bin/env", &preload, &program.to_string_lossy()]);
+    let recorded = run(&mut job.recorded(&log, &[])?)?;
+    ensure!(log.exists(), "{}", printed(&recorded));
+    finds_in(faulty, &log)?;
+    workshop.done()
+}
+
+fn finds_in(faulty: &Faulty, log: &Path) -> Result<()> {
+    if faulty.finds.is_none() {
+        ensure!(errors(&memcheck(log, &[], NONE)?)?.is_empty(), "there is an error");
+        return Ok(());
+    }
+    let report = memcheck(log, &["--no-leaks"], FOUND)?;
+    let errors = errors(&report)?;
+    let first = errors.first().context("no error is reported")?;
+    ensure!(faulty.is_it(first), "the first error is another one: {first:#}");
+    // The same access may be wrong again, but nothing else in another line may be.
+    let is_of_system = |error: &Value| error["kind"] == "read" && faulty.name() == "copy_too_much";
+    let other = errors.iter().find(|error| !faulty.is_at_line(error) && !is_of_system(error));
+    ensure!(other.is_none(), "there are others: {errors:#?}");
+    let place = &first["place"];
+    let place = format!("{}/{}/{}", place["tid"], place["interval"], place["position"]);
+    let output = must_pass(&["at", &place, "--json"], log)?;
+    let there: Value = serde_json::from_slice(&output.stdout)?;
+    ensure!(
+        first["instruction"].is_null() || there["registers"]["rip"] == first["stack"][0]["address"],
+        "at {place} is {}, not {}",
+        there["registers"]["rip"],
+        first["stack"][0]["address"]
+    );
+    Ok(())
+}
+
+/// Valgrind says something about the same line, or nothing, as the program says.
+fn valgrind(faulty: &Faulty) -> Result<()> {
+    let workshop = Workshop::new(&format!("memcheck-{}-valgrind", faulty.name()))?;
+    let program = faulty.build(compiler(faulty), &["-O0"], &workshop.path)?;
+    let mut command = Command::new("valgrind");
+    command.args(["-q", "--leak-check=no", "--undef-value-errors=no"]).arg(&program).stdin(std::process::Stdio::null());
+    let output = run(&mut command)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let file = faulty.source.file_name().unwrap_or_default().to_string_lossy();
+    let at = format!("({file}:{})", faulty.line.unwrap_or(0));
+    ensure!(said.contains(&at) == faulty.by_valgrind, "Valgrind, about {at}:\n{said}");
+    workshop.done()
+}
+
+fn compiler(faulty: &Faulty) -> &'static str {
+    if faulty.source.extension().is_some_and(|extension| extension == "cpp") { "g++" } else { "gcc" }
+}
+
+/// Programs without errors, as far as anybody knows.
+const CORRECT: &[(&str, &[&str])] = &[
+    ("bc", &["/usr/bin/bc", "-lq", "/work"]),
+    (
+        "sqlite3",
+        &[
+            "/usr/bin/sqlite3",
+            ":memory:",
+            "create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 500) \
+             insert into t select x, x * 7919 % 503 || 'x' from c; create index i on t(b); select a from t order by b limit 3;",
+        ],
+    ),
+    (
+        "python3",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            "import json; print(len(json.dumps([{'a': i, 'b': str(i) * 3} for i in range(500)])))",
+        ],
+    ),
+    (
+        "perl",
+        &[
+            "/usr/bin/perl",
+            "-e",
+            "my %h; $h{$_ % 100} .= \"x$_\" for 1..2000; print length(join ',', map {$h{$_}} sort keys %h)",
+        ],
+    ),
+    (
+        "mawk",
+        &[
+            "/usr/bin/mawk",
+            "BEGIN { for (i = 0; i < 2000; i++) s[i % 97] = s[i % 97] i; for (k in s) n += length(s[k]); print n }",
+        ],
+    ),
+    (
+        "lua",
+        &[
+            "/usr/bin/lua5.4",
+            "-e",
+            "local t = {} for i = 1, 2000 do t[#t + 1] = tostring(i) end print(#table.concat(t))",
+        ],
+    ),
+    ("sort", &["/usr/bin/sort", "/usr/share/common-licenses/GPL-3"]),
+    ("grep", &["/bin/grep", "-c", "-i", "free\\|gnu", "/usr/share/common-licenses/GPL-3"]),
+    ("ls", &["/bin/ls", "-la", "/etc", "/usr/bin"]),
+    ("pigz", &["/usr/bin/pigz", "-k", "-c", "-p", "3", "/usr/share/common-licenses/GPL-3"]),
+    ("openssl", &["/usr/bin/openssl", "dgst", "-sha256", "/usr/share/common-licenses/GPL-3"]),
+    (
+        "php",
+        &[
+            "/usr/bin/php",
+            "-r",
+            "$a = []; for ($i = 0; $i < 500; $i++) $a[] = md5($i); sort($a); echo strlen(implode(',', $a));",
+        ],
+    ),
+];
+
+fn correct(name: &str, command: &[&str]) -> Result<()> {
+    let workshop = Workshop::new(&format!("memcheck-correct-{name}"))?;
+    fs::write(workshop.path.join("sums"), "scale = 40\n4 * a(1)\nsqrt(2)\nquit\n")?;
+    let command = command.iter().map(|word| if *word == "/work" { "sums" } else { *word });
+    let log = workshop.path.join("log");
+    let recorded = run(&mut Job::new(&workshop.path, command).recorded(&log, &[])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let report = memcheck(&log, &[], NONE)?;
+    ensure!(report["counts"]["allocations"].as_u64() > Some(5), "there is nothing to check: {}", report["counts"]);
+    ensure!(report["counts"]["unknown_allocations"] == 0, "{}", report["counts"]);
+    workshop.done()
+}
+
+/// gcc's own compiler.
+fn correct_cc1() -> Result<()> {
+    let workshop = Workshop::new("memcheck-correct-cc1")?;
+    fs::write(workshop.path.join("h.c"), "#include <stdio.h>\nint main(void) { puts(\"x\"); return 0; }\n")?;
+    let log = workshop.path.join("log");
+    let recorded = run(&mut Job::new(&workshop.path, ["/usr/bin/gcc", "-O2", "-c", "h.c"]).recorded(&log, &[])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let report = memcheck(&log, &["-p", "cc1", "--no-leaks"], NONE)?;
+    ensure!(report["counts"]["allocations"].as_u64() > Some(5000), "{}", report["counts"]);
+    workshop.done()
+}
+
+/// What is lost, and in which way, is what Valgrind says.
+fn leaks(flags: &[&str]) -> Result<()> {
+    let workshop = Workshop::new(&format!("memcheck-leaks{}", flags.concat()))?;
+    let faulty = Faulty::read(&source_tree().join("tests/programs/memcheck/leaks.c"))?;
+    let program = faulty.build("gcc", flags, &workshop.path)?;
+    let mut command = Command::new("valgrind");
+    let native = run(command.args(["--leak-check=full"]).arg(&program).stdin(std::process::Stdio::null()))?;
+    let said = String::from_utf8_lossy(&native.stderr);
+    let log = record(&program, &["--interval", "20k"], &workshop)?;
+    let report = memcheck(&log, &[], NONE)?;
+    let leaks = report["leaks"].as_array().context("no leaks")?;
+    for (loss, words) in [
+        ("definite", "definitely lost"),
+        ("indirect", "indirectly lost"),
+        ("possible", "possibly lost"),
+        ("reachable", "still reachable"),
+    ] {
+        let all = leaks.iter().filter(|leak| leak["loss"] == loss);
+        // libc's own buffer of standard output goes with its end in Valgrind.
+        let own = all.filter(|leak| {
+            leak["allocated"]["callers"][0]["file"].as_str().is_some_and(|file| file.ends_with("leaks.c"))
+        });
+        let (blocks, bytes) = own.fold((0, 0), |(blocks, bytes), leak| {
+            (blocks + leak["blocks"].as_u64().unwrap_or(0), bytes + leak["bytes"].as_u64().unwrap_or(0))
+        });
+        let expected = format!("{words}: {bytes} bytes in {blocks} blocks");
+        ensure!(said.contains(&expected), "{expected}, but Valgrind says\n{said}");
+    }
+    workshop.done()
+}
+
+const LATE: &str = "#include <stdio.h>
+#include <stdlib.h>
+static volatile long sum;
+int main(void) {
+    long *old = malloc(64);
+    old[0] = old[5] = 1;
+    for (long i = 0; i < 2000000; i++)
+        sum += i;
+    volatile long *stale = old;
+    free(old);
+    long *block = malloc(100), *other = malloc(24);
+    other[0] = block[0] = 2;
+    sum += stale[0];
+    ((volatile char *)block)[101] = 1;
+    printf(\"%ld\\n\", sum > 0);
+    free(other);
+    return 0;
+}
+";
+
+/// Where the log does not have the beginning, what is done with blocks from before is found once they are given back.
+fn window() -> Result<()> {
+    let workshop = Workshop::new("memcheck-window")?;
+    let source = workshop.path.join("late.c");
+    fs::write(&source, LATE)?;
+    let program = workshop.path.join("late");
+    let built = run(Command::new("gcc").args(["-g", "-O0", "-fno-builtin", "-o"]).arg(&program).arg(&source))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let log = record(&program, &["--interval", "200k", "--keep", "2"], &workshop)?;
+    let report = memcheck(&log, &[], FOUND)?;
+    let errors = errors(&report)?;
+    let what = |error: &Value| {
+        (error["kind"].clone(), error["stack"][0]["line"].clone(), error["block"]["allocated"].is_null())
+    };
+    let found: Vec<_> = errors.iter().map(what).collect();
+    ensure!(found == [("read".into(), 13.into(), true), ("write".into(), 14.into(), false)], "{found:?}");
+    let notes = report["notes"].to_string();
+    ensure!(notes.contains("does not have the beginning"), "{notes}");
+    workshop.done()
+}
+
+const POOL: &str = "#include <stdio.h>
+static char pool[1 << 16];
+static unsigned long used;
+__attribute__((noipa)) void *pool_get(int which, unsigned long size) {
+    void *got = pool + used;
+    used += (size + which + 15) & ~15UL;
+    return got;
+}
+__attribute__((noipa)) void pool_put(void *block) { *(void **)block = 0; }
+int main(void) {
+    char *one = pool_get(0, 20), *other = pool_get(0, 20);
+    one[19] = other[19] = 1;
+    one[20] = 1;
+    pool_put(one);
+    other[0] = one[3];
+    puts(\"done\");
+    return 0;
+}
+";
+
+/// Functions that a file names count as an allocator's.
+fn named() -> Result<()> {
+    let workshop = Workshop::new("memcheck-named")?;
+    let (source, program, names) =
+        (workshop.path.join("pool.c"), workshop.path.join("pool"), workshop.path.join("names"));
+    fs::write(&source, POOL)?;
+    fs::write(&names, "pool_get allocate 1 pool\npool_put release 0 pool\n")?;
+    let built = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(&source))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let log = record(&program, &[], &workshop)?;
+    memcheck(&log, &[], NONE)?;
+    let report = memcheck(&log, &["--allocator", names.to_str().context("path")?], FOUND)?;
+    let errors = errors(&report)?;
+    let what: Vec<_> = errors.iter().map(|error| (error["kind"].clone(), error["stack"][0]["line"].clone())).collect();
+    ensure!(what == [("write".into(), 13.into()), ("read".into(), 15.into())], "{what:?}");
+    ensure!(errors[1]["block"]["freed"]["function"] == "pool_put", "{:#}", errors[1]);
+    fs::write(&names, "pool_get gives\n")?;
+    let wrong = bugnet(["memcheck", "--allocator", names.to_str().context("path")?, log.to_str().context("path")?])?;
+    ensure!(wrong.status.code() == Some(2), "{}\n{}", wrong.status, printed(&wrong));
+    workshop.done()
+}
+
+/// The programs with errors that have them with other C libraries, too.
+const ELSEWHERE: &[&str] = &[
+    "heap_write_behind",
+    "heap_before",
+    "heap_read_behind",
+    "use_after_free",
+    "double_free",
+    "free_inside",
+    "stale_after_realloc",
+    "leaks",
+];
+
+fn main() -> Result<()> {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    let mut trial = |name: String, body: Box<dyn FnOnce() -> Result<()> + Send>| {
+        trials.push(Trial::test(name, move || body().map_err(|error| Failed::from(format!("{error:?}")))));
+    };
+    for faulty in Faulty::all()? {
+        for flag in ["-O0", "-O2"] {
+            let faulty = faulty.clone();
+            trial(
+                format!("finds_{}{flag}", faulty.name()),
+                Box::new(move || finds(&faulty, compiler(&faulty), &[flag])),
+            );
+        }
+        if ELSEWHERE.contains(&&*faulty.name()) {
+            let preloaded = faulty.clone();
+            trial(format!("finds_{}_jemalloc", faulty.name()), Box::new(move || finds_with_jemalloc(&preloaded)));
+            for flags in [&["-O0"][..], &["-O0", "-static"]] {
+                let faulty = faulty.clone();
+                let name = format!("finds_{}_musl{}", faulty.name(), flags.concat());
+                trial(name, Box::new(move || finds(&faulty, "musl-gcc", flags)));
+            }
+        }
+        if faulty.finds.is_some() {
+            trial(format!("valgrind_{}", faulty.name()), Box::new(move || valgrind(&faulty)));
+        }
+    }
+    for (name, command) in CORRECT {
+        trial(format!("correct_{name}"), Box::new(move || correct(name, command)));
+    }
+    trial("correct_cc1".to_owned(), Box::new(correct_cc1));
+    trial("leaks-O0".to_owned(), Box::new(|| leaks(&["-O0"])));
+    trial("leaks-O2".to_owned(), Box::new(|| leaks(&["-O2"])));
+    trial("window".to_owned(), Box::new(window));
+    trial("named".to_owned(), Box::new(named));
+    libtest_mimic::run(&arguments, trials).exit();
+}

@@ -1,0 +1,122 @@
+//! The pages that commands make, in a browser: they show what the commands say, and nothing of a recorded program becomes code.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::browser::Page;
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Text that would do something where it were not text.
+const HOSTILE: &str = "</script><img src=x onerror=alert(1)><!--\u{202e}";
+
+struct Sliced {
+    workshop: Workshop,
+    page: PathBuf,
+    report: Value,
+}
+
+/// A slice of a small program, as a page and as JSON.
+fn sliced(name: &str, options: &[&str]) -> Result<Sliced> {
+    let workshop = Workshop::new(&format!("pages-{name}"))?;
+    let (program, log, page) =
+        (workshop.path.join("program"), workshop.path.join("log"), workshop.path.join("page.html"));
+    let source = source_tree().join("tests/programs/analyses/chained.c");
+    let compiled = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(source))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    let command = [&*program.to_string_lossy(), "a", HOSTILE, "c"];
+    let recorded = run(&mut Job::new(&workshop.path, command).recorded(&log, &[])?)?;
+    let slice = || -> Result<_> {
+        let mut slice = Command::new(binary()?);
+        slice.args(["slice", "--json", "--html"]).arg(&page).args(options).arg(&log);
+        run(&mut slice)
+    };
+    let output = slice()?;
+    ensure!(output.status.success(), "{}{}", printed(&recorded), printed(&output));
+    let report = serde_json::from_slice(&output.stdout)?;
+    // What is there is not written over.
+    let again = slice()?;
+    ensure!(again.status.code() == Some(2) && printed(&again).contains("is there already"), "{}", printed(&again));
+    Ok(Sliced { workshop, page, report })
+}
+
+/// How many elements there are.
+fn count(page: &mut Page, selector: &str) -> Result<u64> {
+    page.value(&format!("document.querySelectorAll({selector:?}).length"))?.as_u64().context("no number")
+}
+
+const TRANSFORM: &str = "document.querySelector('#graph > g').getAttribute('transform')";
+
+#[test]
+fn a_slice() -> Result<()> {
+    let Sliced { workshop, page: file, report } = sliced("slice", &["--at", "report", "--var", "total"])?;
+    let mut page = Page::open(&workshop, &file)?;
+    let lines = report["lines"].as_array().context("no lines")?;
+    let outside = report["outside"].as_array().context("no sources")?;
+    ensure!(count(&mut page, ".node.line")? == lines.len() as u64, "not {} lines", lines.len());
+    ensure!(count(&mut page, ".node.outside")? == outside.len() as u64, "not {} sources", outside.len());
+    let all = |item: &Value| item["from"].as_array().map_or(0, Vec::len);
+    let edges = all(&report) + lines.iter().map(all).sum::<usize>();
+    ensure!(edges > lines.len() && count(&mut page, ".edge")? == edges as u64, "not {edges} edges");
+    // A click tells of a line.
+    let number =
+        lines.iter().position(|line| line["text"].as_str().is_some_and(|text| text.contains("item->weight = ")));
+    let number = number.context("no such line in the slice")?;
+    page.value(&format!("document.querySelectorAll('.node.line')[{number}].id = 'sought'"))?;
+    page.click("#sought")?;
+    let (here, said) = (
+        page.text("document.querySelector('#source .here').innerText")?,
+        page.text("document.querySelector('aside').innerText")?,
+    );
+    ensure!(here.contains(lines[number]["text"].as_str().unwrap_or("?")), "{here}");
+    let place = &lines[number]["place"];
+    let place = format!("bugnet at {}/{}/{} -p ", place["tid"], place["interval"], place["position"]);
+    ensure!(said.contains(&place), "no {place} in {said}");
+    ensure!(count(&mut page, ".node.self")? == 1 && count(&mut page, ".edge.near")? > 1, "it is not marked");
+    let instructions = lines[number]["instructions"].as_array().map_or(0, Vec::len);
+    ensure!(instructions > 0 && said.contains(lines[number]["instructions"][0][1].as_str().unwrap_or("?")), "{said}");
+    // From there, one goes on to what it takes.
+    page.click("aside li button")?;
+    ensure!(page.text("document.querySelector('aside').innerText")? != said, "it stayed there");
+    // The wheel and the mouse move the view.
+    let (before, middle) = (page.text(TRANSFORM)?, page.middle("#graph")?);
+    page.mouse("mouseWheel", middle)?;
+    let zoomed = page.text(TRANSFORM)?;
+    ensure!(
+        zoomed != before && zoomed.contains("scale(") && zoomed.split("scale").nth(1) != before.split("scale").nth(1),
+        "{before}, {zoomed}"
+    );
+    page.mouse("mousePressed", middle)?;
+    page.mouse("mouseMoved", (middle.0 + 40.0, middle.1 + 30.0))?;
+    page.mouse("mouseReleased", (middle.0 + 40.0, middle.1 + 30.0))?;
+    let dragged = page.text(TRANSFORM)?;
+    ensure!(dragged != zoomed && dragged.split("scale").nth(1) == zoomed.split("scale").nth(1), "{zoomed}, {dragged}");
+    page.value("(() => { const s = document.querySelector('input[type=search]'); s.value = 'STRLEN'; s.dispatchEvent(new Event('input')); })()")?;
+    ensure!(count(&mut page, ".node.found")? > 0, "nothing is found");
+    // What the program was given is shown as text, and no direction changes.
+    let shown = page.text("document.body.innerText")?;
+    ensure!(!shown.contains('\u{202e}') && count(&mut page, "img")? == 0, "{shown}");
+    ensure!(page.errors.is_empty(), "{:?}", page.errors);
+    drop(page);
+    workshop.done()
+}
+
+#[test]
+fn a_large_slice() -> Result<()> {
+    let Sliced { workshop, page: file, report } =
+        sliced("large-slice", &["--at", "report", "--var", "total", "--full"])?;
+    let mut page = Page::open(&workshop, &file)?;
+    let lines = report["lines"].as_array().map_or(0, Vec::len);
+    ensure!(lines > 200 && count(&mut page, ".node.line")? == 200, "{lines} lines");
+    let summary = page.text("document.getElementById('summary').innerText")?;
+    ensure!(summary.contains(&format!("the last 200 of its {lines} lines")), "{summary}");
+    let kinds = ["data", "address", "control"];
+    for kind in kinds {
+        ensure!(count(&mut page, &format!(".edge.{kind}"))? > 0, "no {kind}");
+    }
+    let looks = page.value("['data', 'address', 'control'].map((kind) => { const style = getComputedStyle(document.querySelector('.edge.' + kind)); return style.stroke + style.strokeDasharray; })")?;
+    ensure!(looks[0] != looks[1] && looks[1] != looks[2] && looks[0] != looks[2], "{looks}");
+    ensure!(page.errors.is_empty(), "{:?}", page.errors);
+    drop(page);
+    workshop.done()
+}

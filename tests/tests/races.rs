@@ -1,0 +1,239 @@
+//! Races, atomicity violations and deadlocks: those that the programs of `programs/races` and `programs/deadlocks` have are found, each at its
+//! lines, and no other ones; and none that cannot be explained in programs that people use.
+//!
+//! The first lines of a program say what is to be found:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `race: NAME` | races on this variable, or what its description ends with; there may be several |
+//! | `benign: WHY` | each race may do no harm, for this reason |
+//! | `torn: PATTERN NAME` | an atomicity violation |
+//! | `deadlock: NAME...`, `cycle: NAME...` | the locks of a deadlock, or of a cycle that did not close, with ", " between |
+//! | `flags: ...` | further arguments for the compiler |
+//!
+//! Lines of which accesses race end with `/* RACE */`, those of a violation with `/* TORN */`; where locks of a deadlock or cycle are taken, and
+//! where they are wanted, with `/* HOLDS */` and `/* WAITS */`.
+
+use anyhow::{Context, Result, bail, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, source_tree};
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program, and what its source says of it.
+struct Program {
+    source: PathBuf,
+    text: String,
+}
+
+impl Program {
+    fn name(&self) -> String {
+        self.source.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    fn said(&self, key: &str) -> Vec<&str> {
+        let comments = self.text.lines().map_while(|line| line.strip_prefix("// "));
+        comments.filter_map(|line| line.strip_prefix(key)?.strip_prefix(": ")).collect()
+    }
+
+    fn marked(&self, mark: &str) -> BTreeSet<u64> {
+        let mark = format!("/* {mark} */");
+        (1..).zip(self.text.lines()).filter(|(_, line)| line.ends_with(&mark)).map(|(number, _)| number).collect()
+    }
+
+    fn build(&self, folder: &Path) -> Result<PathBuf> {
+        let is_c = self.source.extension().is_some_and(|extension| extension == "c");
+        let program = folder.join("program");
+        let mut compiler = Command::new(if is_c { "gcc" } else { "g++" });
+        compiler.args(["-O1", "-g", "-pthread", "-Wall"]).arg(&self.source).arg("-o").arg(&program);
+        compiler.args(self.said("flags").iter().flat_map(|flags| flags.split_whitespace()));
+        let output = run(&mut compiler)?;
+        ensure!(output.status.success(), "{}", printed(&output));
+        Ok(program)
+    }
+
+    /// Builds it, records it, and runs a command on the log, which stays.
+    fn found(&self, workshop: &Workshop, command: &str) -> Result<Value> {
+        let (program, log) = (self.build(&workshop.path)?, workshop.path.join("log"));
+        let job = Job::new(&workshop.path, [program.to_string_lossy()]);
+        let output = run(&mut job.recorded(&log, &[])?)?;
+        let expected = if self.said("deadlock").is_empty() { None } else { Some(libc::SIGALRM) };
+        ensure!(output.status.signal() == expected, "{}\n{}", output.status, printed(&output));
+        ensure!(expected.is_some() || output.status.success(), "{}\n{}", output.status, printed(&output));
+        Ok(serde_json::from_slice(&must_pass(&[command, "--json"], &log)?.stdout)?)
+    }
+
+    /// The line of an access or call, if it is one of the program's own.
+    fn line(&self, spot: &Value) -> Option<u64> {
+        (Path::new(spot["file"].as_str()?) == self.source).then(|| spot["line"].as_u64())?
+    }
+}
+
+fn list<'a>(of: &'a Value, key: &str) -> Result<&'a Vec<Value>> {
+    of[key].as_array().with_context(|| format!("no {key} in {of}"))
+}
+
+/// A name without what is said of its bytes.
+fn variable(found: &Value) -> &str {
+    let name = found["variable"].as_str().unwrap_or("no name");
+    name.split_once(" (byte").map_or(name, |(name, _)| name)
+}
+
+/// The position is that of the access: its line is the one where a cursor is there.
+fn must_be_there(access: &Value, log: &Path) -> Result<()> {
+    let place = position(&access["place"])?;
+    let there: Value = serde_json::from_slice(&must_pass(&["at", &place, "--json"], log)?.stdout)?;
+    ensure!(there["time"] == access["time"], "{place} is at {}, not at {}", there["time"], access["time"]);
+    let line = &there["backtrace"][0]["source"][0]["line"];
+    ensure!(access["spot"]["line"].is_null() || *line == access["spot"]["line"], "{place} is in line {line}");
+    Ok(())
+}
+
+fn position(place: &Value) -> Result<String> {
+    let part = |key: &str| place[key].as_u64().with_context(|| format!("no {key} in {place}"));
+    Ok(format!("{}/{}/{}", part("tid")?, part("interval")?, part("position")?))
+}
+
+/// Races and violations are those that the program says, and no other ones.
+fn races(program: &Program) -> Result<()> {
+    let workshop = Workshop::new(&format!("races-{}", program.name()))?;
+    let log = workshop.path.join("log");
+    let found = program.found(&workshop, "races")?;
+    let expected = program.said("race");
+    let mut lines = BTreeSet::new();
+    for race in list(&found, "races")? {
+        let name = variable(race);
+        let is_it =
+            |expected: &&&str| name == **expected || race["variable"].as_str().is_some_and(|v| v.contains(**expected));
+        ensure!(expected.iter().any(|one| is_it(&one)), "a race on {name}: {race:#}");
+        for benign in program.said("benign") {
+            ensure!(list(race, "benign")?.iter().any(|why| why == benign), "it is not {benign}: {race:#}");
+        }
+        for side in [&race["first"], &race["second"]] {
+            lines.extend(program.line(&side["spot"]));
+            must_be_there(side, &log)?;
+        }
+    }
+    for expected in &expected {
+        let is_it = |race: &Value| race["variable"].as_str().is_some_and(|name| name.contains(expected));
+        ensure!(list(&found, "races")?.iter().any(is_it), "no race on {expected}: {found:#}");
+    }
+    ensure!(lines == program.marked("RACE"), "races in the lines {lines:?}: {found:#}");
+    torn(program, &found, &log)?;
+    workshop.done()
+}
+
+fn torn(program: &Program, found: &Value, log: &Path) -> Result<()> {
+    let (mut lines, mut all) = (BTreeSet::new(), BTreeSet::new());
+    for violation in list(found, "violations")? {
+        let pattern = violation["pattern"].as_str().context("no pattern")?;
+        all.insert(format!("{pattern} {}", variable(violation)));
+        for access in list(violation, "accesses")? {
+            lines.extend(program.line(&access["spot"]));
+            must_be_there(access, log)?;
+        }
+    }
+    let expected: BTreeSet<String> = program.said("torn").into_iter().map(ToOwned::to_owned).collect();
+    // Where accesses race, they may be torn apart, too, as chance has it.
+    let races = !program.said("race").is_empty();
+    ensure!(races || all == expected, "violations: {all:?}: {found:#}");
+    ensure!(races || lines == program.marked("TORN"), "violations in the lines {lines:?}: {found:#}");
+    Ok(())
+}
+
+fn deadlocks(program: &Program) -> Result<()> {
+    let workshop = Workshop::new(&format!("deadlocks-{}", program.name()))?;
+    let found = program.found(&workshop, "deadlocks")?;
+    let waits = list(&found, "waits")?;
+    let (mut closed, mut cycles) = (Vec::new(), Vec::new());
+    let (mut holds, mut wants) = (BTreeSet::new(), BTreeSet::new());
+    let name = |name: &Value| name.as_str().unwrap_or("no name").to_owned();
+    for circle in list(&found, "deadlocks")? {
+        let mut names = BTreeSet::new();
+        for wait in circle.as_array().context("no circle")? {
+            let wait = &waits[wait.as_u64().context("no index")? as usize];
+            names.insert(name(&wait["name"]));
+            wants.extend(program.line(&wait["since"]["spot"]));
+            for holder in list(wait, "holders")? {
+                holds.extend(program.line(&holder["since"][1]["spot"]));
+            }
+        }
+        closed.push(names);
+    }
+    for cycle in list(&found, "cycles")? {
+        let mut names = BTreeSet::new();
+        for step in list(cycle, "steps")? {
+            names.insert(name(&step["held"][2]));
+            holds.extend(program.line(&step["since"]["spot"]));
+            wants.extend(program.line(&step["at"]["spot"]));
+        }
+        cycles.push(names);
+    }
+    let said = |key: &str| -> Vec<BTreeSet<String>> {
+        let split = |names: &str| names.split(", ").map(ToOwned::to_owned).collect();
+        program.said(key).into_iter().map(split).collect()
+    };
+    ensure!(closed == said("deadlock"), "deadlocks of {closed:?}: {found:#}");
+    ensure!(cycles == said("cycle"), "cycles of {cycles:?}: {found:#}");
+    ensure!(holds == program.marked("HOLDS") && wants == program.marked("WAITS"), "{holds:?}, {wants:?}: {found:#}");
+    ensure!(found["unknown"] == 0, "calls of unknown locks: {found:#}");
+    workshop.done()
+}
+
+/// A program that people use, with threads: nothing races, and no lock is taken in different orders.
+fn real(name: &str, command: &[&str]) -> Result<()> {
+    let workshop = Workshop::new(&format!("races-of-{name}"))?;
+    let data: Vec<u8> =
+        (0..400_000_u32).flat_map(|number| (number.wrapping_mul(2_654_435_761) >> 20).to_le_bytes()).collect();
+    fs::write(workshop.path.join("data"), data)?;
+    let log = workshop.path.join("log");
+    let output = run(&mut Job::new(&workshop.path, command.iter().copied()).recorded(&log, &[])?)?;
+    ensure!(output.status.success(), "{}", printed(&output));
+    let found: Value = serde_json::from_slice(&must_pass(&["races", "--json"], &log)?.stdout)?;
+    ensure!(found["threads"].as_u64().is_some_and(|threads| threads > 1), "it has no threads");
+    ensure!(found["looked"]["accesses"].as_u64().is_some_and(|count| count > 100), "nothing was looked at: {found:#}");
+    ensure!(list(&found, "races")?.is_empty(), "{found:#}");
+    let found: Value = serde_json::from_slice(&must_pass(&["deadlocks", "--json"], &log)?.stdout)?;
+    ensure!(list(&found, "deadlocks")?.is_empty() && list(&found, "cycles")?.is_empty(), "{found:#}");
+    workshop.done()
+}
+
+fn programs(folder: &str) -> Result<Vec<Program>> {
+    let folder = source_tree().join("tests/programs").join(folder);
+    let mut programs = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let source = entry?.path();
+        if source.extension().is_some_and(|extension| extension == "c" || extension == "cpp") {
+            let text = fs::read_to_string(&source)?;
+            programs.push(Program { source, text });
+        }
+    }
+    programs.sort_by(|a, b| a.source.cmp(&b.source));
+    if programs.is_empty() {
+        bail!("no programs in {}", folder.display());
+    }
+    Ok(programs)
+}
+
+fn trial(name: String, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    Trial::test(name, move || test().map_err(|error| Failed::from(format!("{error:?}"))))
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for program in programs("races")? {
+        trials.push(trial(format!("races::{}", program.name()), move || races(&program)));
+    }
+    for program in programs("deadlocks")? {
+        trials.push(trial(format!("deadlocks::{}", program.name()), move || deadlocks(&program)));
+    }
+    trials.push(trial("real::pigz".into(), || real("pigz", &["/usr/bin/pigz", "-p", "2", "-k", "-c", "data"])));
+    let xz = ["/usr/bin/xz", "-T2", "--block-size=500KiB", "-1", "-k", "-c", "data"];
+    trials.push(trial("real::xz".into(), move || real("xz", &xz)));
+    libtest_mimic::run(&arguments, trials).exit();
+}
