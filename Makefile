@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: build deps test-deps demo test soak bench dist test-dist clean
+.PHONY: build deps test-deps demo test soak bench docs dist test-dist clean
 
 build: deps
 	$(CARGO) build --release --locked
@@ -29,6 +29,10 @@ soak: test-deps build
 bench: test-deps build
 	@scripts/install-deps.sh spec-harness/packages.txt
 	target/release/spec-harness $(BENCH)
+
+# The book; mdBook is fetched and built the first time.
+docs:
+	scripts/docs.sh
 
 dist: deps
 	scripts/dist.sh

@@ -28,10 +28,12 @@ cp "$built"/libbugnet_{logger,replayer}.so "$built/replay-host" "$dynamorio/buil
 strip --strip-unneeded "dist/$name/lib/bugnet"/*
 cp FORMAT.md LICENSE-MIT LICENSE-APACHE "dist/$name/"
 sed "s/VERSION/$version/" scripts/dist-README.md >"dist/$name/README.md"
-# What whoever uses it has to know of the whole README: these of its chapters.
+# What whoever uses it has to know of the whole book: these of its chapters.
 {
     printf '# Exit statuses and limits of bugnet %s\n\n' "$version"
-    awk '/^## / { wanted = /^## (Exit status|Limits)$/ } wanted' README.md
+    sed 's/^# /## /' docs/src/exit-status.md
+    echo
+    sed 's/^# /## /' docs/src/limits.md
 } >"dist/$name/LIMITS.md"
 
 # Man pages and completions, where shells and `man` look for them below the folder that bin/ lies in.

@@ -28,13 +28,13 @@ impl Display for Shown<'_> {
         for cycle in cycles {
             writeln!(f, "{cycle}")?;
         }
-        let count = |count: usize| if count == 0 { "no".to_owned() } else { count.to_string() };
-        writeln!(
-            f,
-            "{} deadlocks at the end, and {} cycles of locks that did not close",
-            count(deadlocks.len()),
-            count(cycles.len())
-        )?;
+        let count = |count: usize, what: &str| match count {
+            0 => format!("no {what}s"),
+            1 => format!("1 {what}"),
+            count => format!("{count} {what}s"),
+        };
+        let [closed, open] = [count(deadlocks.len(), "deadlock"), count(cycles.len(), "cycle")];
+        writeln!(f, "{closed} at the end, and {open} of locks that did not close")?;
         match unknown {
             0 => Ok(()),
             _ => writeln!(f, "of {unknown} calls it is not known which lock they were about"),

@@ -176,8 +176,7 @@ impl Reporting<'_, '_> {
     }
 
     fn name(&mut self, addr: u64) -> Option<String> {
-        let (name, offset) = self.symbols.name_at(Addr(addr))?;
-        Some(if offset == 0 { name } else { format!("{name} (byte {offset})") })
+        self.symbols.describe(Addr(addr))
     }
 
     fn wait(&mut self, watch: &Watch, tid: Tid) -> Result<Option<(Wait, Option<Lock>)>> {

@@ -22,15 +22,16 @@ impl Display for Shown<'_> {
             writeln!(f, "{number}. {violation}")?;
         }
         more(f, self.0.more_violations, "atomicity violations")?;
-        let count = |found: usize, more: usize| match found + more {
-            0 => "no".to_owned(),
-            all => all.to_string(),
+        let count = |found: usize, more: usize, [one, many]: [&str; 2]| match found + more {
+            0 => format!("no {many}"),
+            1 => format!("1 {one}"),
+            all => format!("{all} {many}"),
         };
         writeln!(
             f,
-            "{} races and {} atomicity violations, of {} threads in {} instructions",
-            count(races.len(), self.0.more_races),
-            count(violations.len(), self.0.more_violations),
+            "{} and {}, of {} threads in {} instructions",
+            count(races.len(), self.0.more_races, ["race", "races"]),
+            count(violations.len(), self.0.more_violations, ["atomicity violation", "atomicity violations"]),
             self.0.threads,
             looked.instructions
         )?;

@@ -222,8 +222,8 @@ fn violation(
 /// What memory is called: a global variable, one of a function in whose call the accesses are, or a block that was allocated.
 fn variable(symbols: &mut Symbolizer, watch: &Watch, addr: u64, sides: [&Side; 2]) -> Option<String> {
     let behind = |name: String, offset: u64| if offset == 0 { name } else { format!("{name} (byte {offset})") };
-    if let Some((name, offset)) = symbols.name_at(Addr(addr)) {
-        return Some(behind(name, offset));
+    if let Some(name) = symbols.describe(Addr(addr)) {
+        return Some(name);
     }
     let scopes = sides.into_iter().flat_map(|side| &side.frames).flat_map(|frame| &frame.scopes);
     for scope in scopes {

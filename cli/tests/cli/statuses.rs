@@ -1,4 +1,4 @@
-//! The exit statuses of the README's table, of each command that reads logs. (`record_errors` and `transparent` have those of
+//! The exit statuses of the book's table (docs/src/exit-status.md), of each command that reads logs. (`record_errors` and `transparent` have those of
 //! `record`, `readers` the death by SIGPIPE.)
 
 use crate::by_hand::{self, CODE, PID};

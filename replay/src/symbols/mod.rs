@@ -208,6 +208,12 @@ impl Symbolizer {
         file.function(address).or_else(|| file.variable(address))
     }
 
+    /// What is at an address, down to the member of a variable: `function+0x4`, `variable`, `variable.field[3]`.
+    pub fn describe(&mut self, addr: Addr) -> Option<String> {
+        let (file, address) = self.file_at(addr)?;
+        file.describe(address)
+    }
+
     /// Where functions with symbols of these names, mangled, are in all files that can be had; each address with the index of a name.
     pub fn functions(&mut self, names: &[&str]) -> BTreeMap<u64, usize> {
         let indices: HashMap<&str, usize> = names.iter().zip(0..).map(|(name, index)| (*name, index)).collect();

@@ -1,5 +1,5 @@
 // Three philosophers, of whom each eats alone: the forks go around in a circle.
-// cycle: forks, forks (byte 40), forks (byte 80)
+// cycle: forks[0], forks[1], forks[2]
 #include <pthread.h>
 #include <stdint.h>
 #include <unistd.h>
