@@ -193,6 +193,21 @@ fn ten_thousand_moves_through_four_threads() -> Result<()> {
     })
 }
 
+/// From wherever a run begins, wherever the cursor was before, it meets the first of those that a straight run met there.
+fn first_from_anywhere(cursor: &mut Cursor<'_>, conditions: &Conditions, straight: &[u64]) -> Result<()> {
+    let mut random = fastrand::Rng::with_seed(15);
+    let behind = u64::from(!conditions.ranges.is_empty());
+    for _ in 0..40 {
+        let met = straight[random.usize(0..straight.len())] + behind;
+        let from = random.u64(met.saturating_sub(3000)..met);
+        cursor.seek(Seek::Time(from))?;
+        let expected = straight.iter().map(|time| time + behind).find(|time| *time > from);
+        while let Stopped::Condition(Event::Outside { .. }) = cursor.run(Direction::Forward, conditions)? {}
+        ensure!(expected == Some(cursor.time()), "from {from}: at {}, and not at {expected:?}", cursor.time());
+    }
+    Ok(())
+}
+
 #[test]
 fn what_is_met_forwards_is_met_backwards() -> Result<()> {
     let command = |workshop: &Workshop| {
@@ -226,6 +241,7 @@ fn what_is_met_forwards_is_met_backwards() -> Result<()> {
                 ensure!(forwards.len() < 100_000, "no end");
             }
             ensure!(!forwards.is_empty(), "{conditions:?} never held");
+            first_from_anywhere(&mut cursor, &conditions, &forwards)?;
             let mut backwards = Vec::new();
             cursor.seek(Seek::End)?;
             // Of many, the last ones.

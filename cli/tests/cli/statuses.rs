@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Output;
 
 /// All commands that read logs, in all their ways.
-const READERS: [&[&str]; 13] = [
+const READERS: [&[&str]; 21] = [
     &["replay"],
     &["replay", "--output"],
     &["replay", "--merged"],
@@ -25,6 +25,14 @@ const READERS: [&[&str]; 13] = [
     &["check", "--json"],
     &["order"],
     &["ps"],
+    &["at", "end"],
+    &["hits", "0x401000"],
+    &["syscalls"],
+    &["stats"],
+    &["memcheck"],
+    &["races"],
+    &["deadlocks"],
+    &["why"],
 ];
 
 #[track_caller]
