@@ -46,30 +46,34 @@ pub enum Point {
 /// Kinds of points.
 const POINTS: usize = Point::Slice as usize + 1;
 
-/// Longest delay in microseconds, as powers of 2: 512 µs to 64 ms.
-const LONGEST: Range<f64> = 9.0..16.0;
+/// Longest delay in microseconds, as powers of 2: 8 ms, in which another thread may begin, to 256 ms.
+const LONGEST: Range<f64> = 13.0..18.0;
 /// Shortest delay in microseconds, as a power of 2.
 const SHORTEST: f64 = 3.0;
 /// How likely a delay is one of the longest, from half of that on.
-const LONG: f64 = 0.5;
+const LONG: f64 = 0.7;
 /// Longest mean of instructions of a time slice, as powers of 2.
 const SLICES: Range<f64> = 7.0..18.0;
 /// Shortest one. What a thread has executed so far counts, lest those that end soon have no end of a slice.
 const SHORTEST_SLICE: u64 = 16;
 /// So many ends of slices there are while what a thread has executed grows to nearly three times as much.
-const SLICES_EACH: u64 = 16;
-/// How likely a thread of low priority is held back at a point, as powers of 2: from always to once in 32.
-const RATES: Range<f64> = -5.0..0.0;
+const SLICES_EACH: u64 = 8;
+/// How likely threads are held back at a kind of points at all: in a run in which they are at few kinds, they are otherwise undisturbed.
+const ACTIVE: f64 = 0.5;
+/// How likely a thread of low priority is held back at a point of a kind at which threads are, as powers of 2: always, or every other time.
+const RATES: Range<f64> = -1.0..0.0;
+/// The same at the ends of slices, of which there are many.
+const SLICE_RATES: Range<f64> = -5.0..-1.0;
+/// So many times less likely in a library of the system's, and behind system calls, as powers of 2.
+const LIBRARY_RATES: Range<f64> = -7.0..-2.0;
 /// How likely a thread has low priority.
-const LOW: f64 = 0.5;
+const LOW: f64 = 0.35;
 /// So many times less likely a thread of high priority is held back.
-const HIGH_RATE: f64 = 1.0 / 16.0;
-/// So many times less likely in a library of the system's, and behind system calls.
-const LIBRARY_RATE: f64 = 1.0 / 16.0;
+const HIGH_RATE: f64 = 1.0 / 64.0;
 /// How long a thread has a priority, in microseconds, as powers of 2: 1 ms to 128 ms.
 const TERMS: Range<f64> = 10.0..17.0;
 /// So many of its longest delays a thread may sleep at first; from there on, no longer than it has run.
-const CREDIT: u32 = 4;
+const CREDIT: u32 = 3;
 
 /// Where libraries of the system's are mapped.
 static LIBRARIES: Mutex<Vec<Range<u64>>> = Mutex::new(Vec::new());
@@ -97,6 +101,8 @@ struct Mood {
     slice: f64,
     /// How likely a thread of low priority is held back, for each kind of point.
     rates: [f64; POINTS],
+    /// So many times less in libraries of the system's.
+    library_rate: f64,
 }
 
 /// Two to the power of something in this range.
@@ -109,7 +115,15 @@ impl Mood {
         let mut random = Rng::with_seed(seed);
         let longest = power(&mut random, &LONGEST);
         let slice = power(&mut random, &SLICES);
-        Self { longest, slice, rates: std::array::from_fn(|_| power(&mut random, &RATES)) }
+        let mut rates = [0.0; POINTS];
+        // One kind always.
+        let certain = random.usize(..POINTS);
+        for (kind, rate) in rates.iter_mut().enumerate() {
+            let range = if kind == Point::Slice as usize { SLICE_RATES } else { RATES };
+            let (drawn, active) = (power(&mut random, &range), random.f64() < ACTIVE || kind == certain);
+            *rate = if active { drawn } else { 0.0 };
+        }
+        Self { longest, slice, rates, library_rate: power(&mut random, &LIBRARY_RATES) }
     }
 }
 
@@ -161,7 +175,7 @@ impl Chaos {
         }
         let rate = self.mood.rates[point as usize] * if self.low { 1.0 } else { HIGH_RATE };
         let elsewhere = point != Point::Birth && (point == Point::Call || is_library(self.pc));
-        if self.random.f64() >= rate * if elsewhere { LIBRARY_RATE } else { 1.0 } {
+        if self.random.f64() >= rate * if elsewhere { self.mood.library_rate } else { 1.0 } {
             return None;
         }
         let longest = self.mood.longest;

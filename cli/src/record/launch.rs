@@ -4,7 +4,7 @@ use super::error::RecordError;
 use super::inherited::Inherited;
 use super::limits::Limits;
 use super::low_layout;
-use super::seed::{WHOLE_BLOCKS, block_length};
+use super::seed::{WHOLE_BLOCKS, longest_block};
 use super::streams::Streams;
 use bugnet_launch::{Program, variables};
 use nix::sched::{CloneFlags, clone};
@@ -115,7 +115,7 @@ fn dynamorio_options(logger: &Path, options: &LoggerOptions) -> Result<OsString,
         return Err(unusable("has a semicolon or all three kinds of quotes in it", "install bugnet in another folder"));
     };
     let mut value = DYNAMORIO_OPTIONS.as_bytes().to_vec();
-    let block = options.chaos.map_or(WHOLE_BLOCKS, block_length);
+    let block = options.chaos.map_or(WHOLE_BLOCKS, longest_block);
     value.extend_from_slice(format!(" -max_bb_instrs {block} -client_lib ").as_bytes());
     value.push(*quote);
     value.extend_from_slice(path);
@@ -318,7 +318,7 @@ mod tests {
     fn chaos() {
         let options = LoggerOptions { chaos: Some(4), ..logger_options(Path::new("/l")) };
         let text = dynamorio_options(Path::new("/l.so"), &options).unwrap().into_string().unwrap();
-        assert!(text.ends_with("-follow 1 -chaos 4'") && text.contains("-max_bb_instrs 1 "), "{text}");
+        assert!(text.ends_with("-follow 1 -chaos 4'") && text.contains("-max_bb_instrs 0 "), "{text}");
     }
 
     #[test]

@@ -33,12 +33,12 @@ impl Seed {
     }
 }
 
-/// Most instructions of a block of code in DynamoRIO's cache, where nothing is perturbed.
+/// `-max_bb_instrs` where nothing is perturbed. DynamoRIO ends a block of code once it has more instructions than that.
 pub const WHOLE_BLOCKS: u64 = 100;
 
-/// Most instructions of a block with this seed. Threads take memory from each other between blocks only, so that what a block does
-/// is rarely interrupted; with short ones, a thread may lose memory between any two instructions. They take longer, so that whole
-/// ones come further in the same time.
-pub fn block_length(seed: u64) -> u64 {
-    [1, 3, 1, WHOLE_BLOCKS][(seed % 4) as usize]
+/// The same with this seed. Threads take memory from each other between blocks only, so that what a block does is rarely interrupted; with
+/// blocks of one instruction, a thread may lose memory between any two. These take longer, so that whole ones come further in the same
+/// time.
+pub fn longest_block(seed: u64) -> u64 {
+    [0, 2, 0, WHOLE_BLOCKS][(seed % 4) as usize]
 }
