@@ -23,7 +23,7 @@ use bugnet_dr::sys;
 use fastrand::Rng;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Where a thread may be held back.
@@ -46,8 +46,11 @@ pub enum Point {
 /// Kinds of points.
 const POINTS: usize = Point::Slice as usize + 1;
 
-/// Longest delay in microseconds, as powers of 2: 8 ms, in which another thread may begin, to 256 ms.
-const LONGEST: Range<f64> = 13.0..18.0;
+/// Longest delay, as powers of 2 of the process's age: a quarter to twice. What a thread does in its delay has to be time enough for another one to
+/// begin, and how long that takes depends on the machine, its load, and the lengths of blocks, as the program's start does.
+const LONGEST: Range<f64> = -2.0..1.0;
+/// What counts as the process's age, in microseconds, however young or old it is.
+const AGES: Range<f64> = 8_000.0..250_000.0;
 /// Shortest delay in microseconds, as a power of 2.
 const SHORTEST: f64 = 3.0;
 /// How likely a delay is one of the longest, from half of that on.
@@ -59,7 +62,7 @@ const SHORTEST_SLICE: u64 = 16;
 /// So many ends of slices there are while what a thread has executed grows to nearly three times as much.
 const SLICES_EACH: u64 = 8;
 /// How likely threads are held back at a kind of points at all: in a run in which they are at few kinds, they are otherwise undisturbed.
-const ACTIVE: f64 = 0.5;
+const ACTIVE: f64 = 0.6;
 /// How likely a thread of low priority is held back at a point of a kind at which threads are, as powers of 2: always, or every other time.
 const RATES: Range<f64> = -1.0..0.0;
 /// The same at the ends of slices, of which there are many.
@@ -67,7 +70,7 @@ const SLICE_RATES: Range<f64> = -5.0..-1.0;
 /// So many times less likely in a library of the system's, and behind system calls, as powers of 2.
 const LIBRARY_RATES: Range<f64> = -7.0..-2.0;
 /// How likely a thread has low priority.
-const LOW: f64 = 0.35;
+const LOW: f64 = 0.5;
 /// So many times less likely a thread of high priority is held back.
 const HIGH_RATE: f64 = 1.0 / 64.0;
 /// How long a thread has a priority, in microseconds, as powers of 2: 1 ms to 128 ms.
@@ -77,6 +80,9 @@ const CREDIT: u32 = 3;
 
 /// Where libraries of the system's are mapped.
 static LIBRARIES: Mutex<Vec<Range<u64>>> = Mutex::new(Vec::new());
+
+/// When the process's first thread began, or its parent's.
+static STARTED: OnceLock<Instant> = OnceLock::new();
 
 /// Folders of libraries that are not the user's own.
 const OF_SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
@@ -95,7 +101,7 @@ fn is_library(pc: u64) -> bool {
 /// What the run is like, the same for all of its threads and processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Mood {
-    /// Longest delay, in microseconds.
+    /// Longest delay, in ages of the process.
     longest: f64,
     /// Longest mean of instructions of a time slice.
     slice: f64,
@@ -149,6 +155,7 @@ impl Chaos {
         // Golden ratio: threads with neighbouring numbers have nothing in common.
         let random = Rng::with_seed(seed ^ thread.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let now = Instant::now();
+        STARTED.get_or_init(|| now);
         Self {
             mood: Mood::new(seed),
             random,
@@ -178,7 +185,8 @@ impl Chaos {
         if self.random.f64() >= rate * if elsewhere { self.mood.library_rate } else { 1.0 } {
             return None;
         }
-        let longest = self.mood.longest;
+        let age = now.duration_since(*STARTED.get_or_init(|| now)).as_secs_f64() * 1e6;
+        let longest = self.mood.longest * age.clamp(AGES.start, AGES.end);
         let shortest = if self.random.f64() < LONG { longest.log2() - 1.0 } else { SHORTEST };
         let delay = micros(power(&mut self.random, &(shortest..longest.log2())));
         let allowed = now.duration_since(self.began).saturating_sub(self.slept) + micros(longest) * CREDIT;
