@@ -4,6 +4,7 @@ mod analyses;
 mod debug;
 mod keep;
 mod questions;
+mod record;
 
 pub use analyses::{
     CompareArgs, DeadlocksArgs, DiffArgs, MemcheckArgs, RacesArgs, SliceArgs, StatsArgs, WhyArgs, WindowArgs,
@@ -11,12 +12,11 @@ pub use analyses::{
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
 pub use questions::{AtArgs, CodeArgs, CoreArgs, HitsArgs, LastWriteArgs, SyscallsArgs};
+pub use record::{KeepOn, RecordArgs};
 
 use crate::number;
-use crate::record::CpuLevel;
 use bugnet_format::types::Tid;
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use std::ffi::OsString;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -82,59 +82,6 @@ pub enum Command {
     Unpack(UnpackArgs),
     #[command(hide = true)]
     Generate(GenerateArgs),
-}
-
-/// Run a program and record it
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-        bugnet record ls -l\n  \
-        bugnet record -o /tmp/log --interval 1M -- ./server --port 80\n  \
-        bugnet record --keep 10 ./long-running    keeps the last 10 intervals only\n  \
-        bugnet record make                        records make and all that it starts\n\n\
-        N may end in k, M or G.\n\n\
-        Where BUGNET_MAX_SIZE is set, to 20G for example, the oldest recordings in the default folder go until it is\n\
-        no larger than that.\n\n\
-        Exit status: the program's; if a signal kills it, bugnet dies by the same signal.\n  \
-        125  bugnet itself failed\n  \
-        126  PROG was found but cannot be executed or recorded\n  \
-        127  PROG was not found")]
-pub struct RecordArgs {
-    /// Put the log into this folder, which must be new or empty
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Instructions of a checkpoint interval
-    #[arg(long, value_name = "N", default_value = "100M", value_parser = number::positive)]
-    pub interval: u64,
-    /// Keep only the last N intervals, with threads what all of them did in the last N epochs; 0 for all
-    #[arg(long, value_name = "N", default_value = "0", value_parser = number::count)]
-    pub keep: u64,
-    /// Record a hash of all registers every N instructions, which replay compares; 0 for none
-    #[arg(long, value_name = "N", default_value = "0", value_parser = number::count)]
-    pub check_every: u64,
-    /// What to show the program of the processor
-    #[arg(long, value_name = "LEVEL", default_value = "x86-64-v3", value_enum)]
-    pub cpu: CpuLevel,
-    /// Keep the memory of each process as it is at its end, up to LIMIT bytes [default: 1G]; without this, only where a signal kills it, up to 64M
-    ///
-    /// Zeros do not count, nor do pages of files that the process has not changed. LIMIT may end in K, M or G, and is 2G at most.
-    #[arg(long, value_name = "LIMIT", num_args = 0..=1, require_equals = true, default_missing_value = "1G",
-          value_parser = number::kept_memory, hide_default_value = true)]
-    pub snapshot: Option<u64>,
-    /// Keep no memory at the end, also where a signal kills a process
-    #[arg(long, conflicts_with = "snapshot")]
-    pub no_snapshot: bool,
-    /// Record the first process alone: its children run unrecorded, and so does a program that takes its place
-    #[arg(long)]
-    pub no_follow: bool,
-    /// Put no copies of the program's ELF files into the log; symbols then come from files with the same build id
-    #[arg(long)]
-    pub no_pack: bool,
-    /// Do not print a summary at the end
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROG", value_hint = ValueHint::CommandWithArguments)]
-    pub command: Vec<OsString>,
 }
 
 /// Which recording to look at.

@@ -209,6 +209,9 @@ impl fmt::Display for Info {
         list(f, "started", &time(own.map_or(meta.started, |info| info.began / 1_000_000_000)))?;
         list(f, "machine", &format_args!("{}, {}", meta.machine.cpu, meta.machine.kernel))?;
         list(f, "processor", &format_args!("shown as {}", meta.cpu_level))?;
+        if let Some(seed) = meta.chaos {
+            list(f, "chaos", &format_args!("when threads ran was perturbed (--chaos={seed})"))?;
+        }
         match only {
             // Of the first process it is known how it ended, whatever is recorded of it.
             Some(Process { end: not_recorded @ ProcessEnd::Unrecorded { .. }, id, .. })

@@ -23,6 +23,7 @@
 //! | `peer` | what a thread shows to the others |
 //! | `epochs` | all threads end their intervals together |
 //! | `waiting` | how a thread waits for another one |
+//! | `chaos` | perturbs when threads run |
 //! | `births` | what parents had done when they created threads |
 //! | `branches` | indirect branches, which may lead nowhere |
 //! | `special` | CPUID, RDTSC and their like |
@@ -59,6 +60,7 @@ mod branches;
 mod by_rip;
 mod callout;
 mod capabilities;
+mod chaos;
 mod claims;
 mod code;
 mod coherence;

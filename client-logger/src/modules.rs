@@ -1,5 +1,6 @@
 //! ELF files that are mapped into the program, for symbols.
 
+use crate::chaos;
 use crate::code::read_memory;
 use crate::files;
 use crate::fs_base::Guard;
@@ -106,6 +107,9 @@ pub unsafe extern "C" fn on_load(_context: *mut c_void, info: *const sys::module
     let own = |name: &str| path.rsplit('/').next().is_some_and(|file| file == name);
     if !path.starts_with('/') || own("libdynamorio.so") || own("libbugnet_logger.so") {
         return;
+    }
+    if process::get().options.chaos.is_some() && Path::new(&path) != Path::new(&process::get().beginning.program()) {
+        chaos::note_library(&path, base..info.end as u64);
     }
     let module = Module { base, size: info.end as u64 - base, path, build_id: build_id(base) };
     let file = process::get().folder.join(MODULES_FILE);

@@ -45,6 +45,8 @@ pub struct Options {
     pub follow: bool,
     /// The limit of the stack in bytes that the program is to have, if that is not the limit at the start.
     pub stack_limit: Option<u64>,
+    /// The seed of [`crate::chaos`]; none where threads run undisturbed.
+    pub chaos: Option<u64>,
 }
 
 /// Undoes the percent-encoding of a path that has to pass through DynamoRIO's option parser.
@@ -79,6 +81,7 @@ impl Options {
             snapshot_limit: 0,
             follow: true,
             stack_limit: None,
+            chaos: None,
         };
         let mut args = args.iter();
         while let Some(name) = args.next() {
@@ -101,6 +104,7 @@ impl Options {
                 }
                 "-follow" => options.follow = number()? != 0,
                 "-stack-limit" => options.stack_limit = Some(number()?),
+                "-chaos" => options.chaos = Some(number()?),
                 "-cpu" => {
                     options.cpu = match value.as_str() {
                         "x86-64-v2" => CpuLevel::V2,

@@ -5,6 +5,7 @@ mod compat;
 use crate::answers;
 use crate::borrowers;
 use crate::callout::Slot;
+use crate::chaos::Point;
 use crate::code::{read_memory, read_word};
 use crate::descriptor_list;
 use crate::exec::Exec;
@@ -573,6 +574,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     if let Some((address, len)) = mapped(number, &args, result) {
         thread.mapped(address, len);
     }
+    thread.perturb(Point::Call);
 }
 
 /// Where a signal kills a thread, and with which registers, if it has interrupted the system call that was the last thing that the

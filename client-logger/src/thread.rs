@@ -1,5 +1,6 @@
 //! A thread of the recorded program: its position, its interval, and what happens at callouts.
 
+mod chaos;
 mod code_seq;
 mod copies;
 mod emulate;
@@ -13,6 +14,7 @@ mod serve;
 
 use crate::borrowers;
 use crate::callout::{self, Slot};
+use crate::chaos::Chaos;
 use crate::density::Density;
 use crate::environment;
 use crate::fs_base;
@@ -108,6 +110,8 @@ pub struct Thread {
     threshold: u64,
     /// How far it is from there to the next one.
     stretch: limit::Stretch,
+    /// What perturbs when it runs, if something is to.
+    chaos: Option<Box<Chaos>>,
     next_check: u64,
     /// Bases of FS and GS.
     pub segments: [u64; 2],
@@ -245,6 +249,7 @@ impl Thread {
             end: 0,
             threshold: 0,
             stretch: limit::Stretch::new(),
+            chaos: None,
             next_check: 0,
             segments: [0; 2],
             selectors: [0; 2],
@@ -267,6 +272,7 @@ impl Thread {
             (*thread).use_shadow(shadow);
             *Slot::Thread.address() = thread as u64;
             callout::prepare();
+            (*thread).begin_chaos();
             // The first block calls out, and recording begins.
             *Slot::Left.address() = 0;
             (*thread).show_code_seq();
@@ -597,6 +603,9 @@ impl Thread {
         if process::get().over() {
             // The block may be one that does not count any more.
             self.follow_end();
+        }
+        if let Some(chaos) = &mut self.chaos {
+            chaos.come_to(site.pc);
         }
         if let Kind::Limit { flags, saved } = site.kind {
             if saved {

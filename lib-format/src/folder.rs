@@ -112,6 +112,9 @@ pub struct Meta {
     /// Whether the children of the first process and the programs that it executed were to be recorded, too.
     #[serde(default = "always")]
     pub follow: bool,
+    /// The seed with which scheduling was perturbed; none where threads ran undisturbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chaos: Option<u64>,
     /// What the log held when the first process had ended; none if that was not seen.
     #[serde(default)]
     pub contents: Option<Contents>,

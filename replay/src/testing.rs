@@ -62,6 +62,7 @@ impl LogBuilder {
             pid: Some(PID),
             ending: Ending::Unknown,
             follow: true,
+            chaos: None,
             contents: None,
         };
         Self { folder, meta, intervals: 0 }

@@ -1,6 +1,7 @@
 //! Measures recording and replay: runs each workload natively, under `bugnet record`, and through `bugnet replay` in
 //! turn, compares status and output, and prints medians of the ratios to native, log sizes and peak memory.
 
+mod chaos;
 mod growth;
 mod machine;
 mod measure;
@@ -35,7 +36,8 @@ use workloads::{Inputs, workloads};
     spec-harness --group single --markdown       a table\n  \
     spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n  \
     spec-harness --time-travel --quick           how fast one moves through recordings\n  \
-    spec-harness --paper figures                 the paper's measurements of bugs\n\n\
+    spec-harness --paper figures                 the paper's measurements of bugs\n  \
+    spec-harness --chaos figures --quick         runs until programs that rarely fail do\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
     /// A look in three minutes: small inputs, one run of each unless --runs says otherwise, and the group programs only
@@ -76,6 +78,13 @@ struct Cli {
     /// parts of that, log and memory; table, figures and plots go to this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only", "time_travel"])]
     paper: Option<PathBuf>,
+    /// Instead, measure how many runs programs that rarely fail take until they do: natively, recorded, and recorded with --chaos; --runs says how
+    /// often that is tried [default: 5], --limit when it is given up. Table and figures go to this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only", "time_travel", "paper"])]
+    chaos: Option<PathBuf>,
+    /// With --chaos: runs after which a try is given up [default: 300; with --quick 50]
+    #[arg(long, value_name = "N", requires = "chaos")]
+    limit: Option<u64>,
     /// Only run natively, to see how long the workloads take
     #[arg(long)]
     native_only: bool,
@@ -110,6 +119,11 @@ fn run(cli: &Cli) -> Result<bool> {
     }
     if let Some(folder) = &cli.paper {
         return Ok(paper::run_all(folder, &cli.only)? == 0);
+    }
+    if let Some(folder) = &cli.chaos {
+        let most = cli.limit.unwrap_or(if cli.quick { 50 } else { 300 });
+        let plan = chaos::Plan { tries: cli.runs.unwrap_or(if cli.quick { 1 } else { 5 }), most };
+        return Ok(chaos::run_all(folder, &cli.only, plan)? == 0);
     }
     if cli.time_travel {
         return time_travel(cli, runs);

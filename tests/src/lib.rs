@@ -12,6 +12,7 @@ pub mod many_loads;
 pub mod moved;
 pub mod parallel;
 pub mod programs;
+pub mod rare;
 pub mod servers;
 pub mod slices;
 pub mod small;

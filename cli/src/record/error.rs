@@ -10,6 +10,10 @@ use std::path::PathBuf;
 pub const EXIT_FAILED: u8 = 125;
 /// The program was found but cannot be executed.
 pub const EXIT_NOT_EXECUTABLE: u8 = 126;
+/// No run has failed, of as many as were to be.
+pub const EXIT_NONE_FAILED: u8 = 123;
+/// The run took too long, as `timeout` has it.
+pub const EXIT_TIMED_OUT: u8 = 124;
 /// There is no such program.
 pub const EXIT_NOT_FOUND: u8 = 127;
 
@@ -19,6 +23,17 @@ pub enum RecordError {
     /// The program cannot be recorded.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The command line asks for something that cannot be.
+    #[error("{0}")]
+    Usage(&'static str),
+    /// Whether a run has failed cannot be said.
+    #[error("{why}; its recording is {log}")]
+    Verdict {
+        /// Why not.
+        why: String,
+        /// The run's recording.
+        log: PathBuf,
+    },
     /// `-o` names something that is there.
     #[error("{path} is there already and is not an empty folder; give -o the name of a new one")]
     LogExists {

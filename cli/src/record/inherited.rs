@@ -70,18 +70,32 @@ impl Inherited {
 
     /// Restores everything that a program finds that is recorded, or not; just before it is executed.
     pub fn restore(&self, recorded: bool) -> Result<()> {
+        for fd in (0..3).filter(|fd| was_closed(*fd)) {
+            // SAFETY: closes what Rust's runtime opened, in a child that uses it no more.
+            unsafe { libc::close(fd) };
+        }
+        self.restore_all_else(recorded)
+    }
+
+    /// The same for a program that has standard descriptors of its own, and is not recorded.
+    pub fn restore_but_streams(&self) -> Result<()> {
+        self.restore_all_else(false)
+    }
+
+    fn restore_all_else(&self, recorded: bool) -> Result<()> {
         let handler = |ignored| if ignored { SigHandler::SigIgn } else { SigHandler::SigDfl };
         set_handler(Signal::SIGCHLD, handler(self.child_ignored))?;
         set_handler(Signal::SIGXFSZ, handler(self.file_size_ignored))?;
         set_handler(Signal::SIGPIPE, handler(SIGPIPE_IGNORED.load(Ordering::Relaxed)))?;
-        for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) & 1 << fd != 0) {
-            // SAFETY: closes what Rust's runtime opened, in a child that uses it no more.
-            unsafe { libc::close(fd) };
-        }
         umask(self.umask);
         self.limits.restore(recorded)?;
         self.restore_mask()
     }
+}
+
+/// Whether a standard descriptor was closed.
+pub fn was_closed(fd: i32) -> bool {
+    CLOSED.load(Ordering::Relaxed) & 1 << fd != 0
 }
 
 /// Sets a disposition that is no function, and returns the one before.

@@ -4,6 +4,8 @@ use super::error::RecordError;
 use super::inherited::Inherited;
 use super::limits::Limits;
 use super::low_layout;
+use super::seed::{WHOLE_BLOCKS, longest_block};
+use super::streams::Streams;
 use bugnet_launch::{Program, variables};
 use nix::sched::{CloneFlags, clone};
 use nix::sys::wait::waitpid;
@@ -20,8 +22,8 @@ const MAX_OPTIONS: usize = 2047;
 /// DynamoRIO's own options. `-code_api`: without it clients see no blocks. `-stack_size` and, for what a client does
 /// in its signal event, `-signal_stack_size`: a Rust client needs more than the defaults. `-sandbox_writable`: pages
 /// that are executed and written stay writable, which the program can notice; for most, the logger sees to it without
-/// that. `-disable_rseq`: restartable sequences would run twice, once uninstrumented. `-max_bb_instrs`: instrumented
-/// blocks must not exceed DynamoRIO's limit. `-no_follow_children`: the logger itself takes care of programs that the
+/// that. `-disable_rseq`: restartable sequences would run twice, once uninstrumented. `-max_bb_instrs`, which is added to
+/// these: instrumented blocks must not exceed DynamoRIO's limit. `-no_follow_children`: the logger itself takes care of programs that the
 /// program executes. `-heap_commit_increment` and `-cache_commit_increment`: by single pages, a short run makes 500
 /// system calls for that.
 ///
@@ -42,7 +44,7 @@ const MAX_OPTIONS: usize = 2047;
 /// and with that, DynamoRIO crashes when it throws traces away, or, if threads share the look-up tables of traces, too
 /// (`-shared_trace_ibt_tables`), never gets over a jump to address 0.
 const DYNAMORIO_OPTIONS: &str = "-code_api -stack_size 128K -signal_stack_size 64K -sandbox_writable -disable_rseq \
-    -max_bb_instrs 100 -disable_traces -inline_bb_ibl -no_follow_children -no_guard_pages -vmheap_size 1792M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K";
+    -disable_traces -inline_bb_ibl -no_follow_children -no_guard_pages -vmheap_size 1792M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K";
 
 /// What the logger is told.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,8 @@ pub struct LoggerOptions<'a> {
     pub follow: bool,
     /// The limit of the stack in bytes, if the program starts in a low layout, which needs another.
     pub stack_limit: Option<u64>,
+    /// `--chaos`.
+    pub chaos: Option<u64>,
 }
 
 impl LoggerOptions<'_> {
@@ -81,6 +85,9 @@ impl LoggerOptions<'_> {
         );
         if let Some(limit) = self.stack_limit {
             let _ = write!(options, " -stack-limit {limit}");
+        }
+        if let Some(seed) = self.chaos {
+            let _ = write!(options, " -chaos {seed}");
         }
         options
     }
@@ -108,7 +115,8 @@ fn dynamorio_options(logger: &Path, options: &LoggerOptions) -> Result<OsString,
         return Err(unusable("has a semicolon or all three kinds of quotes in it", "install bugnet in another folder"));
     };
     let mut value = DYNAMORIO_OPTIONS.as_bytes().to_vec();
-    value.extend_from_slice(b" -client_lib ");
+    let block = options.chaos.map_or(WHOLE_BLOCKS, longest_block);
+    value.extend_from_slice(format!(" -max_bb_instrs {block} -client_lib ").as_bytes());
     value.push(*quote);
     value.extend_from_slice(path);
     value.extend_from_slice(b";0;");
@@ -233,13 +241,13 @@ impl Execution {
     }
 }
 
-/// Executes a program in a child that has all that was `inherited`.
-pub fn launch(execution: &Execution, inherited: &Inherited) -> Result<Pid, RecordError> {
+/// Executes a program in a child that has all that was `inherited`, but for some of its standard descriptors.
+pub fn launch(execution: &Execution, inherited: &Inherited, streams: &Streams) -> Result<Pid, RecordError> {
     let exec = execution.prepare();
     let mut failed = None;
     let mut stack = vec![0; STACK];
     let in_child = || {
-        failed = exec(inherited).err();
+        failed = put_in_place(streams).and_then(|()| exec(inherited)).err();
         1
     };
     let failure = |source| RecordError::Launch { path: execution.path.clone(), source };
@@ -260,6 +268,17 @@ pub fn launch(execution: &Execution, inherited: &Inherited) -> Result<Pid, Recor
     }
 }
 
+/// Gives the calling process, a child, these standard descriptors.
+fn put_in_place(streams: &Streams) -> std::io::Result<()> {
+    for (number, stream) in (0..).zip(streams) {
+        // SAFETY: numbers only; what the child had there it uses no more.
+        if stream.is_some_and(|stream| unsafe { libc::dup2(stream, number) } < 0) {
+            return Err(std::io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,6 +294,7 @@ mod tests {
             snapshot,
             follow: true,
             stack_limit: None,
+            chaos: None,
         }
     }
 
@@ -287,11 +307,18 @@ mod tests {
     fn options() {
         assert_eq!(
             options_for("/opt/my tools/liblogger.so").unwrap(),
-            "-code_api -stack_size 128K -signal_stack_size 64K -sandbox_writable -disable_rseq -max_bb_instrs 100 \
+            "-code_api -stack_size 128K -signal_stack_size 64K -sandbox_writable -disable_rseq \
              -disable_traces -inline_bb_ibl -no_follow_children -no_guard_pages -vmheap_size 1792M -no_enable_reset -protect_mask 0 -heap_commit_increment 64K -cache_commit_increment 64K \
-             -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host \
+             -max_bb_instrs 100 -client_lib '/opt/my tools/liblogger.so;0;-log /tmp/a%20b%3B%C3%A9%25 -interval 10 -keep 2 -check-every 3 -cpu host \
              -snapshot crashes -snapshot-limit 4096 -follow 1'"
         );
+    }
+
+    #[test]
+    fn chaos() {
+        let options = LoggerOptions { chaos: Some(4), ..logger_options(Path::new("/l")) };
+        let text = dynamorio_options(Path::new("/l.so"), &options).unwrap().into_string().unwrap();
+        assert!(text.ends_with("-follow 1 -chaos 4'") && text.contains("-max_bb_instrs 0 "), "{text}");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct LogFolder {
     kept: bool,
     /// Where logs lie by default, with the `latest` link; none if that is not known.
     links: Option<PathBuf>,
+    /// Where ELF files are that recordings share, if not in the default folder.
+    shared_elf: Option<PathBuf>,
     /// Nobody removes it while this process lives.
     _lock: Lock,
 }
@@ -40,7 +42,7 @@ impl LogFolder {
         };
         let path = path.canonicalize().map_err(fail)?;
         let lock = lock::using(&path);
-        Ok(Self { path, found, kept: false, links: default, _lock: lock })
+        Ok(Self { path, found, kept: false, links: default, shared_elf: None, _lock: lock })
     }
 
     /// A new folder below `parent`, which is made where it is missing, for a recording that begins at `time`.
@@ -55,7 +57,14 @@ impl LogFolder {
             match DirBuilder::new().mode(PRIVATE).create(&path) {
                 Ok(()) => {
                     let lock = lock::using(&path);
-                    return Ok(Self { path, found: None, kept: false, links: Some(parent), _lock: lock });
+                    return Ok(Self {
+                        path,
+                        found: None,
+                        kept: false,
+                        links: Some(parent),
+                        shared_elf: None,
+                        _lock: lock,
+                    });
                 }
                 // Another recording was quicker.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => time += STEP,
@@ -69,9 +78,16 @@ impl LogFolder {
         self.links.as_deref().filter(|links| self.path.parent() == Some(links))
     }
 
-    /// Where ELF files are that recordings share, for one in the default folder.
+    /// Lets it share ELF files with others that have the same folder for them.
+    #[must_use]
+    pub fn sharing(mut self, folder: PathBuf) -> Self {
+        self.shared_elf = Some(folder);
+        self
+    }
+
+    /// Where ELF files are that recordings share: in the default folder, or in one of their own.
     pub fn shared_elf(&self) -> Option<PathBuf> {
-        Some(self.default_folder()?.join(SHARED_ELF))
+        self.default_folder().map(|default| default.join(SHARED_ELF)).or_else(|| self.shared_elf.clone())
     }
 
     /// Absolute path, without symbolic links.
@@ -82,6 +98,17 @@ impl LogFolder {
     /// Whether it was made here.
     pub const fn is_new(&self) -> bool {
         self.found.is_none()
+    }
+
+    /// Gives it another name beside its own.
+    ///
+    /// # Errors
+    /// The system's reason; it is as before.
+    pub fn rename(&mut self, name: &str) -> std::io::Result<()> {
+        let path = self.path.with_file_name(name);
+        std::fs::rename(&self.path, &path)?;
+        self.path = path;
+        Ok(())
     }
 
     /// Whether the folder outlives this value.

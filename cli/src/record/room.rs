@@ -52,6 +52,7 @@ mod tests {
             pid: None,
             ending: Ending::Unknown,
             follow: true,
+            chaos: None,
             contents: None,
         };
         take(dir.path()).unwrap();

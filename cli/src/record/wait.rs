@@ -5,6 +5,7 @@
 //! is passed on.
 
 use super::inherited::set_handler;
+use super::leftover::GRACE;
 use super::stopping::stop_like;
 use bugnet_format::folder::Ending;
 use nix::sys::prctl;
@@ -14,10 +15,13 @@ use nix::unistd;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use std::io::{Error, ErrorKind, Result};
 use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
 
 /// Passed on to the program, unless the terminal sends them.
 const FORWARDED: [Signal; 6] =
     [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2];
+/// By these of them, people end programs.
+const INTERRUPTING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 /// With these a terminal stops programs.
 pub const STOPPING: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 /// `si_code` of a signal that the kernel sends by itself, as for a terminal.
@@ -28,32 +32,59 @@ pub fn taken_signals() -> SigSet {
     FORWARDED.into_iter().chain(STOPPING).chain([Signal::SIGCHLD]).collect()
 }
 
-/// Waits until the child has ended. The signals of [`taken_signals`] are blocked.
-pub fn wait(child: unistd::Pid) -> Result<Ending> {
+/// What has come of a program.
+#[derive(Clone, Debug)]
+pub struct Waited {
+    /// How it ended.
+    pub ending: Ending,
+    /// The signal by which somebody has asked for the end of all of it meanwhile.
+    pub interrupted: Option<Signal>,
+    /// Whether it was ended because it took too long.
+    pub timed_out: bool,
+}
+
+/// Waits until the child has ended. The signals of [`taken_signals`] are blocked. If it takes longer than `limit`, it gets SIGTERM, and
+/// SIGKILL if that does not end it.
+pub fn wait(child: unistd::Pid, limit: Option<Duration>) -> Result<Waited> {
     let child = Pid::from_raw(child.as_raw()).ok_or_else(|| Error::other("a process without a number"))?;
+    let send = |signal| kill(unistd::Pid::from_raw(child.as_raw_pid()), signal);
+    let mut deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let (mut interrupted, mut timed_out) = (None, false);
     loop {
         if let Some(status) = status(child, WaitIdOptions::EXITED)? {
-            forget_pending();
+            let interrupted = interrupted.or(take_interruption());
             let killed = status.terminating_signal().map(|signal| Ending::Killed { signal });
             let exited = status.exit_status().map(|status| Ending::Exited { status });
-            return killed.or(exited).ok_or_else(|| Error::other("the program ended in an unknown way"));
+            let ending = killed.or(exited).ok_or_else(|| Error::other("the program ended in an unknown way"))?;
+            return Ok(Waited { ending, interrupted, timed_out });
+        }
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            let (signal, next) =
+                if timed_out { (Signal::SIGKILL, None) } else { (Signal::SIGTERM, Some(Instant::now() + GRACE)) };
+            // Where it has just ended, the next round sees that.
+            let _ = send(signal);
+            (deadline, timed_out) = (next, true);
         }
         if let Some(signal) = stopped(child)? {
             stop_like(child, signal)?;
             continue;
         }
-        let Some((signal, code)) = next_signal(None)? else { continue };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let Some((signal, code)) = next_signal(left)? else { continue };
+        interrupted = interrupted.or(Some(signal).filter(|signal| INTERRUPTING.contains(signal)));
         if code != SI_KERNEL && FORWARDED.contains(&signal) {
             // Where the child has just ended, the next round sees that.
-            let _ = kill(unistd::Pid::from_raw(child.as_raw_pid()), signal);
+            let _ = send(signal);
         }
     }
 }
 
 /// Takes the next of the [`taken_signals`], for which it waits so long, or for ever: it, and its `si_code`. This needs no
 /// descriptor, of which there may be none left.
-fn next_signal(patience: Option<libc::timespec>) -> Result<Option<(Signal, i32)>> {
+fn next_signal(patience: Option<Duration>) -> Result<Option<(Signal, i32)>> {
     let signals = taken_signals();
+    let patience = patience
+        .map(|time| libc::timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() });
     let patience = patience.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
     // SAFETY: a set, room for what is told, and null or a time.
@@ -69,9 +100,14 @@ fn next_signal(patience: Option<libc::timespec>) -> Result<Option<(Signal, i32)>
     Ok(Some((Signal::try_from(signal)?, unsafe { info.assume_init() }.si_code)))
 }
 
-/// Takes the signals that are pending: the terminal sent them to the program, which may have ended by them.
-fn forget_pending() {
-    while let Ok(Some(_)) = next_signal(Some(libc::timespec { tv_sec: 0, tv_nsec: 0 })) {}
+/// Takes the signals that are pending: the terminal sent them to the program, which may have ended by them. The first that asks for the end
+/// of all of it is the result.
+pub fn take_interruption() -> Option<Signal> {
+    let mut interruption = None;
+    while let Ok(Some((signal, _))) = next_signal(Some(Duration::ZERO)) {
+        interruption = interruption.or(Some(signal).filter(|signal| INTERRUPTING.contains(signal)));
+    }
+    interruption
 }
 
 /// What has happened to the child, if one of `events` has.

@@ -30,6 +30,7 @@ pub fn meta() -> Meta {
         pid: Some(PID),
         ending: Ending::Exited { status: 0 },
         follow: true,
+        chaos: None,
         contents: None,
     }
 }

@@ -13,3 +13,4 @@ mod record_errors;
 mod statuses;
 mod stopping;
 mod transparent;
+mod until_fail;

@@ -2,6 +2,7 @@
 
 use super::Thread;
 use crate::callout::Slot;
+use crate::chaos::Point;
 use crate::peer::Passed;
 use crate::process;
 use crate::site::Site;
@@ -64,6 +65,9 @@ impl Thread {
                 peer.excuse();
             }
             return self.pass(position) != Passed::Uncalled;
+        }
+        if passed == Passed::Called && self.chaos.is_some() {
+            self.perturb(Point::Called);
         }
         passed == Passed::Called
     }

@@ -52,6 +52,9 @@ impl Thread {
         if handler_begins {
             fpu::restore(&RegisterFile::default());
         }
+        if self.chaos.is_some() {
+            self.delay_at_start(site);
+        }
         if by_rip::is_possible() {
             // SAFETY: in the callout, and nobody else executes blocks.
             let found = unsafe { site.lies.met(by_rip::slots(self.left_slot())) };
@@ -124,7 +127,13 @@ impl Thread {
     /// Where the next threshold is.
     pub(super) fn next_threshold(&mut self, position: u64) -> u64 {
         let options = &process::get().options;
-        let threshold = options.interval.min(position + self.stretch.next());
+        let (mut stretch, executed) = (self.stretch.next(), self.instructions_before + position);
+        if self.peer().is_some()
+            && let Some(chaos) = &mut self.chaos
+        {
+            stretch = chaos.slice(executed, stretch);
+        }
+        let threshold = options.interval.min(position + stretch);
         if options.check_every > 0 { threshold.min(self.next_check) } else { threshold }
     }
 

@@ -4,6 +4,7 @@ use super::Thread;
 use super::code_seq::bells;
 use crate::births;
 use crate::callout::Slot;
+use crate::chaos::Point;
 use crate::code::read_memory;
 use crate::coherence::{self, BLOCK_SHIFT, Dependency, Permissions, SHARED, Wants};
 use crate::peer::{self, Moment, Passed, Peer};
@@ -213,10 +214,14 @@ impl Thread {
         }
         let (now, context, recording) = (self.moment(position), self.context, self.recording());
         let stack = self.saved.gpr[usize::from(Gpr::RSP.0)];
-        let Some(Ownership { permissions, peer, .. }) = &mut self.ownership else { return };
-        if wants.are_held(permissions) {
+        let held = self.ownership.as_ref().is_none_or(|ownership| wants.are_held(&ownership.permissions));
+        if held {
             return;
         }
+        if self.chaos.is_some() && recording {
+            self.delay_before_taking(position);
+        }
+        let Some(Ownership { permissions, peer, .. }) = &mut self.ownership else { return };
         match peer {
             Some(peer) if recording && !process::get().over() => {
                 peer.note_stack(stack);
@@ -225,6 +230,9 @@ impl Thread {
                     return;
                 };
                 self.depend(position, &found);
+                if self.chaos.is_some() {
+                    self.perturb(Point::Access);
+                }
                 if let Some(Ownership { permissions, .. }) = &mut self.ownership {
                     permissions.give_back(found);
                 }

@@ -244,6 +244,7 @@ pub fn sample() -> Log {
             pid: Some(pid.0),
             ending: Ending::Killed { signal: 11 },
             follow: true,
+            chaos: None,
             contents: None,
         },
         process: ProcessInfo {
