@@ -25,7 +25,8 @@ pub fn memcheck(args: &MemcheckArgs) -> Result<ExitCode, Failure> {
     if !args.no_leaks {
         make_if_needed(&tools, &log, &mut cursor)?;
     }
-    let options = Options { named, leaks: !args.no_leaks, variables: args.top.min(WITH_VARIABLES) };
+    let (leaks, undefined, variables) = (!args.no_leaks, args.undefined, args.top.min(WITH_VARIABLES));
+    let options = Options { named, leaks, undefined, variables };
     let report = find(&tools, &log, &mut cursor, &options)?;
     let mut out = output(args.json);
     if args.json {

@@ -7,6 +7,7 @@ use super::functions::{Does, Family, Size};
 use super::heap::{Block, Call, Heap, Relation};
 use super::shadow::Wrong;
 use super::storing::Storing;
+use super::undefined::{Undefined, Use};
 use bugnet_events::calls::{Called, Entered};
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit};
@@ -17,7 +18,7 @@ use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::Made;
 use hashbrown::HashMap;
-use iced_x86::Instruction;
+use iced_x86::{Instruction, Mnemonic};
 
 /// Bytes of the smallest vector.
 const VECTOR: u64 = 16;
@@ -54,6 +55,8 @@ pub struct Checker<'c, 'a> {
     /// Where the stack of each thread begins, as far as the log tells.
     pub stacks: HashMap<Tid, u64>,
     pub counts: Counts,
+    /// Which values are undefined, if that is followed.
+    pub undefined: Option<Undefined<'c>>,
     doing: HashMap<Tid, Doing>,
     /// Whether there was a function that stores what it gives out, of any thread, which has not returned.
     is_storing: bool,
@@ -99,6 +102,7 @@ impl<'c, 'a> Checker<'c, 'a> {
             is_whole,
             stacks,
             counts: Counts::default(),
+            undefined: None,
             doing: HashMap::new(),
             is_storing: false,
             failed: None,
@@ -128,6 +132,12 @@ impl<'c, 'a> Checker<'c, 'a> {
                 if ran.touches_any(|addr, len| shadow.is_wrong(addr, len)) && !self.is_inside(place.tid) {
                     self.accessed(*place, ran, instructions.clone());
                 }
+                if let Some(undefined) = &mut self.undefined {
+                    undefined.ran(*place, ran, instructions, &self.heap);
+                    if undefined.has_found() {
+                        self.used_undefined();
+                    }
+                }
                 if let Some(astray) = self.frames.ran(*place, ran, instructions) {
                     self.astray.push(astray);
                 }
@@ -140,6 +150,9 @@ impl<'c, 'a> Checker<'c, 'a> {
             Visit::Skipped { place, ran, did } => {
                 self.counts.instructions += 1;
                 self.forget_registers(place.tid);
+                if self.undefined.is_some() {
+                    self.skipped(*place, ran, did);
+                }
                 if let Did::Call { number, args, result, .. } = did {
                     let made = Made { number: *number, args: *args, result: *result };
                     self.called_system(*place, ran.block.traced.pc, made);
@@ -147,12 +160,84 @@ impl<'c, 'a> Checker<'c, 'a> {
             }
             Visit::Delivered { place, signal, frame } => {
                 self.forget_registers(place.tid);
+                if let Some(undefined) = &mut self.undefined {
+                    undefined.delivered(place.tid, *frame);
+                }
                 let astray = self.frames.delivered(place.tid, *frame);
                 let is_of_code = |signal: u64| {
                     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGTRAP].iter().any(|one| *one as u64 == signal)
                 };
                 self.astray.extend(astray.filter(|_| is_of_code(*signal)));
             }
+        }
+    }
+
+    /// An instruction that replay does not execute, and undefined values.
+    fn skipped(&mut self, place: Place, ran: &Ran<'_>, did: &Did) {
+        let Some(undefined) = &mut self.undefined else { return };
+        match did {
+            Did::Call { number, args, result, changed } => {
+                let made = Made { number: *number, args: *args, result: *result };
+                undefined.called(place, ran, (made, *changed), &self.heap, &mut self.symbols);
+            }
+            Did::Special { changed, .. } => undefined.set(place, ran, *changed),
+            Did::Return => undefined.returned(place.tid),
+        }
+        if undefined.has_found() {
+            self.used_undefined();
+        }
+    }
+
+    /// Whether the status with which the process exits is undefined.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn judge_exit(&mut self) -> Result<()> {
+        if self.undefined.is_none() {
+            return Ok(());
+        }
+        self.cursor.seek(Seek::End)?;
+        let (place, number) = (self.cursor.place(), self.cursor.regs().gpr[0].cast_signed());
+        let is_exit = [libc::SYS_exit, libc::SYS_exit_group].contains(&number);
+        let last = super::returns::next(self.cursor)?.filter(|last| is_exit && last.mnemonic() == Mnemonic::Syscall);
+        if let (Some(undefined), Some(last)) = (&mut self.undefined, last) {
+            undefined.exits(place, last);
+            self.used_undefined();
+        }
+        Ok(())
+    }
+
+    /// Undefined values were used. What allocators do with them is their own affair.
+    fn used_undefined(&mut self) {
+        let found = self.undefined.as_mut().map(Undefined::found).unwrap_or_default();
+        for used in found {
+            if self.is_inside(used.place.tid) || self.known.is_allocators(used.ip) {
+                continue;
+            }
+            let Some(undefined) = self.undefined.as_mut() else { return };
+            if !undefined.is_first(&used) {
+                continue;
+            }
+            let kind = match used.what {
+                Use::Branch => Kind::UndefinedBranch,
+                Use::Jump => Kind::UndefinedJump,
+                Use::Address => Kind::UndefinedAddress,
+                Use::Argument(_) | Use::Taken(_) => Kind::UndefinedArgument,
+            };
+            let stack = self.frames.stack(used.place.tid);
+            let mut error = Error::new(kind, By::Instruction, used.place, used.ip, stack);
+            let origin = undefined.origin(used.origin).cloned();
+            if let Some(loaded) = origin.as_ref().and_then(|origin| origin.loaded.as_ref()) {
+                (error.addr, error.wrong_at) = (loaded.addr, loaded.addr);
+                let relation = |block: Block| {
+                    let distance = loaded.addr - block.start;
+                    (block, Relation::Inside(distance))
+                };
+                error.block = loaded.block.clone().map(relation);
+            }
+            error.instruction = Some(used.instruction);
+            error.undefined = Some((used.what, origin));
+            self.errors.add(error, &self.frames);
         }
     }
 
@@ -267,7 +352,10 @@ impl<'c, 'a> Checker<'c, 'a> {
                 let Some(addr) = argument(number) else { return };
                 if self.check_release(call, outermost, addr, &family) {
                     self.counts.releases += 1;
-                    self.heap.release(addr, outermost);
+                    let released = self.heap.release(addr, outermost).map(|block| (block.start, block.size));
+                    if let (Some(undefined), Some((start, Some(size)))) = (&mut self.undefined, released) {
+                        undefined.define(start, size);
+                    }
                 } else if !self.is_whole && self.heap.holding(addr).is_none() && self.heap.given_back(addr).is_none() {
                     self.counts.unknown_releases += 1;
                     self.heap.release_unknown(addr, outermost);
@@ -338,17 +426,27 @@ impl<'c, 'a> Checker<'c, 'a> {
             }
         };
         match does {
-            Does::Allocate(bytes) => self.allocated(result, size(bytes), family, outermost),
+            Does::Allocate(bytes) => {
+                // Zeros are defined; of allocators that somebody has named, and of options, it is not known whether there are any.
+                let is_defined = ["calloc", "zalloc", "mallocx", "zalloc_small", "zalloc_aligned"]
+                    .iter()
+                    .any(|end| function.name.ends_with(end))
+                    || matches!(family, Family::Named(_));
+                self.allocated(result, (size(bytes), if is_defined { u64::MAX } else { 0 }), family, outermost);
+            }
             Does::Store(bytes) => {
                 let stores = self.doing.get_mut(&call.place.tid).and_then(|doing| doing.stores.take());
                 self.is_storing = self.doing.values().any(|doing| doing.stores.is_some());
                 if result == Some(0) {
                     let start = stores.and_then(|storing| storing.stored).or_else(|| self.stored(call.args[0], place));
-                    self.allocated(start, size(bytes), family, outermost);
+                    self.allocated(start, (size(bytes), 0), family, outermost);
                 }
             }
             Does::Resize(number, bytes) => {
                 let (before, bytes) = (call.args[usize::from(number)].unwrap_or(0), size(bytes));
+                // What the block had stays; of one that nobody knows, all may have been defined.
+                let had = self.heap.block(before).map_or(u64::MAX, |block| block.size.unwrap_or(u64::MAX));
+                let keeps = if before == 0 { 0 } else { had };
                 match result {
                     Some(0) if bytes == Some(0) => drop(self.heap.release(before, outermost)),
                     Some(0) => {}
@@ -360,7 +458,7 @@ impl<'c, 'a> Checker<'c, 'a> {
                         {
                             self.heap.release_unknown(before, outermost);
                         }
-                        self.allocated(result, bytes, family, outermost);
+                        self.allocated(result, (bytes, keeps), family, outermost);
                     }
                 }
             }
@@ -376,12 +474,16 @@ impl<'c, 'a> Checker<'c, 'a> {
         }
     }
 
-    fn allocated(&mut self, start: Option<u64>, size: Option<u64>, family: Family, by: Call) {
+    /// A block was given out, of which so many bytes have what they had.
+    fn allocated(&mut self, start: Option<u64>, (size, keeps): (Option<u64>, u64), family: Family, by: Call) {
         match (start, size) {
             (Some(0), _) => {}
             (Some(start), Some(size)) => {
                 self.counts.allocations += 1;
                 self.counts.allocated += size;
+                if let Some(undefined) = &mut self.undefined {
+                    undefined.allocated(start, size, keeps, by);
+                }
                 self.heap.allocate(Block {
                     start,
                     size: Some(size),
