@@ -22,7 +22,7 @@ pub fn memcheck(args: &MemcheckArgs) -> Result<ExitCode, Failure> {
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
-    if !args.no_leaks {
+    if !args.no_leaks || args.undefined {
         make_if_needed(&tools, &log, &mut cursor)?;
     }
     let (leaks, undefined, variables) = (!args.no_leaks, args.undefined, args.top.min(WITH_VARIABLES));

@@ -136,7 +136,11 @@ const CORRECT: &[(&str, &[&str])] = &[
     ),
     (
         "perl",
-        &["/usr/bin/perl", "-e", "my %h; $h{$_ % 10} .= \"x$_\" for 1..200; print length(join ',', map {$h{$_}} sort keys %h)"],
+        &[
+            "/usr/bin/perl",
+            "-e",
+            "my %h; $h{$_ % 10} .= \"x$_\" for 1..200; print length(join ',', map {$h{$_}} sort keys %h)",
+        ],
     ),
 ];
 

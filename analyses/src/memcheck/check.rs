@@ -7,7 +7,7 @@ use super::functions::{Does, Family, Size};
 use super::heap::{Block, Call, Heap, Relation};
 use super::shadow::Wrong;
 use super::storing::Storing;
-use super::undefined::{Undefined, Use};
+use super::undefined::{Undefined, Used};
 use bugnet_events::calls::{Called, Entered};
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit};
@@ -18,14 +18,14 @@ use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::Made;
 use hashbrown::HashMap;
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::Instruction;
 
 /// Bytes of the smallest vector.
 const VECTOR: u64 = 16;
 
 /// What a thread is doing.
 #[derive(Default)]
-struct Doing {
+pub struct Doing {
     /// Slots of the allocator's functions in which it is, the outermost one first.
     slots: Vec<u64>,
     /// The call of the outermost one.
@@ -36,6 +36,8 @@ struct Doing {
     stores: Option<Storing>,
     /// Who called the function that reads a string, and the slot of its call.
     reading: Option<(u64, StackId)>,
+    /// The functions for texts in which it is, by the slots of their calls, and the first use of something undefined in each.
+    pub texts: Vec<(u64, Option<(Used, StackId)>)>,
     /// Where the return address of libc's function is that found a canary changed.
     given_up: Option<u64>,
 }
@@ -57,7 +59,7 @@ pub struct Checker<'c, 'a> {
     pub counts: Counts,
     /// Which values are undefined, if that is followed.
     pub undefined: Option<Undefined<'c>>,
-    doing: HashMap<Tid, Doing>,
+    pub doing: HashMap<Tid, Doing>,
     /// Whether there was a function that stores what it gives out, of any thread, which has not returned.
     is_storing: bool,
     failed: Option<bugnet_replay::ReplayError>,
@@ -172,82 +174,13 @@ impl<'c, 'a> Checker<'c, 'a> {
         }
     }
 
-    /// An instruction that replay does not execute, and undefined values.
-    fn skipped(&mut self, place: Place, ran: &Ran<'_>, did: &Did) {
-        let Some(undefined) = &mut self.undefined else { return };
-        match did {
-            Did::Call { number, args, result, changed } => {
-                let made = Made { number: *number, args: *args, result: *result };
-                undefined.called(place, ran, (made, *changed), &self.heap, &mut self.symbols);
-            }
-            Did::Special { changed, .. } => undefined.set(place, ran, *changed),
-            Did::Return => undefined.returned(place.tid),
-        }
-        if undefined.has_found() {
-            self.used_undefined();
-        }
-    }
-
-    /// Whether the status with which the process exits is undefined.
-    ///
-    /// # Errors
-    /// The replay process is lost.
-    pub fn judge_exit(&mut self) -> Result<()> {
-        if self.undefined.is_none() {
-            return Ok(());
-        }
-        self.cursor.seek(Seek::End)?;
-        let (place, number) = (self.cursor.place(), self.cursor.regs().gpr[0].cast_signed());
-        let is_exit = [libc::SYS_exit, libc::SYS_exit_group].contains(&number);
-        let last = super::returns::next(self.cursor)?.filter(|last| is_exit && last.mnemonic() == Mnemonic::Syscall);
-        if let (Some(undefined), Some(last)) = (&mut self.undefined, last) {
-            undefined.exits(place, last);
-            self.used_undefined();
-        }
-        Ok(())
-    }
-
-    /// Undefined values were used. What allocators do with them is their own affair.
-    fn used_undefined(&mut self) {
-        let found = self.undefined.as_mut().map(Undefined::found).unwrap_or_default();
-        for used in found {
-            if self.is_inside(used.place.tid) || self.known.is_allocators(used.ip) {
-                continue;
-            }
-            let Some(undefined) = self.undefined.as_mut() else { return };
-            if !undefined.is_first(&used) {
-                continue;
-            }
-            let kind = match used.what {
-                Use::Branch => Kind::UndefinedBranch,
-                Use::Jump => Kind::UndefinedJump,
-                Use::Address => Kind::UndefinedAddress,
-                Use::Argument(_) | Use::Taken(_) => Kind::UndefinedArgument,
-            };
-            let stack = self.frames.stack(used.place.tid);
-            let mut error = Error::new(kind, By::Instruction, used.place, used.ip, stack);
-            let origin = undefined.origin(used.origin).cloned();
-            if let Some(loaded) = origin.as_ref().and_then(|origin| origin.loaded.as_ref()) {
-                (error.addr, error.wrong_at) = (loaded.addr, loaded.addr);
-                let relation = |block: Block| {
-                    let distance = loaded.addr - block.start;
-                    (block, Relation::Inside(distance))
-                };
-                error.block = loaded.block.clone().map(relation);
-            }
-            error.instruction = Some(used.instruction);
-            error.undefined = Some((used.what, origin));
-            self.errors.add(error, &self.frames);
-        }
-    }
-
     fn forget_registers(&mut self, tid: Tid) {
         if let Some(storing) = self.doing.get_mut(&tid).and_then(|doing| doing.stores.as_mut()) {
             storing.forget();
         }
     }
 
-    fn is_inside(&self, tid: Tid) -> bool {
+    pub fn is_inside(&self, tid: Tid) -> bool {
         self.doing.get(&tid).is_some_and(|doing| !doing.slots.is_empty())
     }
 
@@ -303,6 +236,11 @@ impl<'c, 'a> Checker<'c, 'a> {
                 }
             }
             Meaning::Canary => self.gives_up(call),
+            Meaning::Text(_) => {
+                let texts = &mut self.doing.entry(tid).or_default().texts;
+                texts.retain(|(slot, _)| *slot > call.slot);
+                texts.push((call.slot, None));
+            }
             Meaning::Library(_) => {}
         }
     }
@@ -331,6 +269,7 @@ impl<'c, 'a> Checker<'c, 'a> {
                     self.ends(call, outermost, result, place);
                 }
             }
+            Some(Meaning::Text(index)) => self.text_left(call, *index, returned),
             Some(Meaning::Library(index)) if self.known.library(*index).1 == Reads::String && !self.is_inside(tid) => {
                 let reading = self.doing.get_mut(&tid).and_then(|doing| doing.reading.take());
                 let stack = reading.filter(|(slot, _)| *slot == call.slot).map(|(_, stack)| stack);

@@ -125,9 +125,9 @@ fn origin(f: &mut Formatter<'_>, error: &ErrorReport, origin: &OriginReport) -> 
             match &error.block {
                 Some(block) => {
                     let size = block.size.map_or_else(String::new, |size| format!(" of {size} bytes"));
-                    writeln!(f, "   nothing was stored {} bytes inside a block{size}", block.distance)?;
+                    writeln!(f, "   it comes from byte {} of a block{size}, which nothing has set", block.distance)?;
                 }
-                None => writeln!(f, "   nothing was stored in a block from there")?,
+                None => writeln!(f, "   it comes from a block, in which nothing has set it")?,
             }
             call(f, "allocated", allocated)?;
         }
@@ -135,9 +135,9 @@ fn origin(f: &mut Formatter<'_>, error: &ErrorReport, origin: &OriginReport) -> 
             let function = frame.function.as_deref().unwrap_or("?");
             let variable = origin.variable.as_ref().map_or_else(String::new, |name| format!(", variable {name}"));
             let at = error.addr.map_or_else(String::new, |addr| format!(", at {addr}"));
-            writeln!(f, "   nothing was stored on the stack, below {function}'s frame or in it{variable}{at}")?;
+            writeln!(f, "   it comes from the stack, the frame of {function}{variable}{at}, which nothing has set")?;
         }
-        _ => {}
+        _ => writeln!(f, "   where it comes from is not known")?,
     }
     origin.loaded.iter().try_for_each(|loaded| writeln!(f, "   loaded first at {loaded}"))
 }

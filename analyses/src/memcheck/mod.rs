@@ -25,7 +25,9 @@ mod returns;
 mod shadow;
 mod storing;
 mod stubs;
+mod texts;
 mod undefined;
+mod used;
 
 pub use check::Counts;
 pub use display::Shown;
@@ -85,6 +87,15 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     for (stub, slot) in known.slots.clone() {
         if let Some(target) = cursor.read_memory(Addr(slot), 8)?.try_into().ok().map(u64::from_le_bytes) {
             known.add_target(stub, target);
+        }
+    }
+    if options.undefined {
+        let (named, slots) = texts::places(log, known.modules(), &mut symbols);
+        named.into_iter().for_each(|(address, index)| known.add_text(address, index));
+        for (slot, index) in slots {
+            if let Some(target) = cursor.read_memory(Addr(slot), 8)?.try_into().ok().map(u64::from_le_bytes) {
+                known.add_text(target, index);
+            }
         }
     }
     let mut functions: Vec<u64> = known.meanings.keys().copied().collect();

@@ -221,6 +221,13 @@ fn notes(checker: &Checker<'_, '_>, options: &Options, has_exited: bool) -> Vec<
             counts.unchecked_copies
         ),
     );
+    let unknown = checker.undefined.as_ref().map_or(0, |undefined| undefined.counts().unknown);
+    note(
+        unknown > 0,
+        format!(
+            "of the results of {unknown} instructions it is not known whether they are defined, which counts as so"
+        ),
+    );
     note(
         options.leaks && !has_exited,
         "blocks that are lost were not looked for, since the process did not exit by itself".to_owned(),
@@ -400,9 +407,8 @@ fn argument(error: &Error) -> String {
 fn holding(frames: &[Frame], addr: u64) -> Option<String> {
     let scopes = frames.iter().flat_map(|frame| &frame.scopes);
     let mut variables = scopes.flat_map(|scope| scope.arguments.iter().chain(&scope.locals));
-    let found = variables.find(|variable| {
-        variable.address.is_some_and(|start| addr.wrapping_sub(start) < variable.size.unwrap_or(1))
-    })?;
+    let found = variables
+        .find(|variable| variable.address.is_some_and(|start| addr.wrapping_sub(start) < variable.size.unwrap_or(1)))?;
     Some(found.name.clone())
 }
 

@@ -8,7 +8,7 @@ use super::{Flow, Thread, Undefined, Use, Used};
 use crate::memcheck::heap::Heap;
 use bugnet_events::atoms::Atoms;
 use bugnet_events::stretch::Ran;
-use bugnet_format::types::Addr;
+use bugnet_format::types::{Addr, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::memory::Memory as _;
 use bugnet_replay::symbols::Symbolizer;
@@ -106,6 +106,30 @@ impl Undefined<'_> {
         }
     }
 
+    /// RAX is defined from now on.
+    pub fn define_result(&mut self, tid: Tid) {
+        let number = Self::thread(&mut self.threads, &mut self.last, tid);
+        self.threads[number].1.regs.clear(1);
+    }
+
+    /// Bytes of memory at a place, or fewer.
+    pub fn bytes(&mut self, place: Place, addr: u64, len: u64) -> Option<Vec<u8>> {
+        self.flow.bytes(place, addr, len)
+    }
+
+    /// It is not known what a function has needed.
+    pub fn count_unknown(&mut self) {
+        self.flow.counts.unknown += 1;
+    }
+
+    /// A function needs these bytes, in which something undefined was used: what is undefined of them, if anything.
+    pub fn needed(&mut self, ranges: &[(u64, u64)], used: Used, heap: &Heap) -> Option<Used> {
+        let found = ranges.iter().find_map(|(addr, len)| self.flow.memory.first_undefined(*addr, *len));
+        let (first, origin) = found?;
+        let origin = self.flow.origins.load(origin, first, (used.place, used.ip), heap.holding(first));
+        Some(Used { origin, ..used })
+    }
+
     /// The process ends by a system call, which is the last instruction, and was not executed to its end.
     pub fn exits(&mut self, place: Place, instruction: Instruction) {
         let number = Self::thread(&mut self.threads, &mut self.last, place.tid);
@@ -123,7 +147,11 @@ impl Undefined<'_> {
         thread.regs.clear(mask_of(changed));
         let instruction = ran.block.instructions[0].instruction;
         let bytes = match instruction.mnemonic() {
-            Mnemonic::Xsave | Mnemonic::Xsave64 | Mnemonic::Xsavec | Mnemonic::Xsavec64 | Mnemonic::Xsaveopt
+            Mnemonic::Xsave
+            | Mnemonic::Xsave64
+            | Mnemonic::Xsavec
+            | Mnemonic::Xsavec64
+            | Mnemonic::Xsaveopt
             | Mnemonic::Xsaveopt64 => 1024,
             Mnemonic::Fxsave | Mnemonic::Fxsave64 => 512,
             Mnemonic::Fnsave | Mnemonic::Fsave => 108,
@@ -180,7 +208,8 @@ impl Flow<'_> {
 
     /// The registers with the call's number and arguments are to be defined.
     fn arguments(&mut self, regs: &mut Regs, place: Place, instruction: Instruction, made: Made) {
-        let count = COUNTS.iter().find(|(number, _)| *number == made.number.cast_signed()).map_or(0, |(_, count)| *count);
+        let count =
+            COUNTS.iter().find(|(number, _)| *number == made.number.cast_signed()).map_or(0, |(_, count)| *count);
         let number = [(6, Register::RAX)];
         let arguments = (0_u8..).zip(ARGUMENTS).take(count);
         for (index, register) in number.into_iter().chain(arguments) {
@@ -214,7 +243,8 @@ impl Flow<'_> {
             let Some((first, origin)) = self.memory.first_undefined(addr, len) else { continue };
             let (place, instruction) = at;
             let origin = self.origins.load(origin, first, (place, instruction.ip()), heap.holding(first));
-            self.found.push(Used { what: Use::Taken(first), place, ip: instruction.ip(), instruction, origin });
+            let (what, ip) = (Use::Taken(first), instruction.ip());
+            self.found.push(Used { what, place, ip, instruction, origin });
         }
     }
 

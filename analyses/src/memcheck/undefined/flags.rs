@@ -57,10 +57,8 @@ pub fn compared(a: Operand, b: Operand, bytes: usize) -> Undefined {
     // Numbers with a sign are in order if that is turned over.
     let signed = |value: u64, v: u64| range(value ^ top, v);
     let equal = (a ^ b) & !(va | vb) == 0;
-    let (below, below_equal) = (
-        may_be_both(range(a, va), range(b, vb), false),
-        may_be_both(range(a, va), range(b, vb), true),
-    );
+    let (below, below_equal) =
+        (may_be_both(range(a, va), range(b, vb), false), may_be_both(range(a, va), range(b, vb), true));
     let (less, less_equal) =
         (may_be_both(signed(a, va), signed(b, vb), false), may_be_both(signed(a, va), signed(b, vb), true));
     let (ra, rb) = (range(a, va), range(b, vb));

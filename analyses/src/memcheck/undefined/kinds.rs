@@ -12,7 +12,9 @@ pub enum Kind {
     /// The upper half of 16 bytes is loaded, or stored.
     High,
     /// `movhlps` and `movlhps`.
-    Cross { to_high: bool },
+    Cross {
+        to_high: bool,
+    },
     And,
     AndNot,
     Or,
@@ -41,15 +43,24 @@ pub enum Kind {
     ShuffleBytes,
     /// Pairs from two operands.
     ShufflePairs(usize),
-    Unpack { bytes: usize, high: bool },
+    Unpack {
+        bytes: usize,
+        high: bool,
+    },
     /// Lanes of so many bytes become half as large.
     Pack(usize),
     /// Bytes of both operands behind each other, from a constant on.
     Align,
     /// Bytes move.
-    ShiftBytes { left: bool },
+    ShiftBytes {
+        left: bool,
+    },
     /// Bits of lanes of so many bytes move.
-    Shift { bytes: usize, left: bool, sign: bool },
+    Shift {
+        bytes: usize,
+        left: bool,
+        sign: bool,
+    },
     /// One lane comes from elsewhere.
     Insert(usize),
     Extract(usize),
@@ -61,7 +72,11 @@ pub enum Kind {
     PermuteWide,
     Broadcast(usize),
     /// Lanes of so many bytes become larger.
-    Extend { from: usize, to: usize, sign: bool },
+    Extend {
+        from: usize,
+        to: usize,
+        sign: bool,
+    },
     /// Lanes of so many bytes from one operand or the other, by a constant.
     Blend(usize),
     /// By the signs of a third operand.
@@ -119,9 +134,10 @@ fn numbers(name: &str) -> Option<Kind> {
         "movmskpd" => Kind::Signs(8),
         "paddb" | "psubb" | "paddsb" | "paddusb" | "psubsb" | "psubusb" | "pminsb" | "pmaxsb" | "pmaxub" | "pavgb"
         | "pcmpgtb" | "pabsb" | "psignb" => Kind::Lanes(1),
-        "paddw" | "psubw" | "paddsw" | "paddusw" | "psubsw" | "psubusw" | "pminsw" | "pminuw" | "pmaxsw"
-        | "pmaxuw" | "pavgw" | "pcmpgtw" | "pabsw" | "psignw" | "pmullw" | "pmulhw" | "pmulhuw" | "pmulhrsw"
-        | "pmaddubsw" => Kind::Lanes(2),
+        "paddw" | "psubw" | "paddsw" | "paddusw" | "psubsw" | "psubusw" | "pminsw" | "pminuw" | "pmaxsw" | "pmaxuw"
+        | "pavgw" | "pcmpgtw" | "pabsw" | "psignw" | "pmullw" | "pmulhw" | "pmulhuw" | "pmulhrsw" | "pmaddubsw" => {
+            Kind::Lanes(2)
+        }
         "paddd" | "psubd" | "pminsd" | "pminud" | "pmaxsd" | "pmaxud" | "pcmpgtd" | "pabsd" | "psignd" | "pmulld"
         | "pmaddwd" | "addps" | "subps" | "mulps" | "divps" | "minps" | "maxps" | "sqrtps" | "rcpps" | "rsqrtps"
         | "cmpps" | "cvtdq2ps" | "cvtps2dq" | "cvttps2dq" | "roundps" | "addsubps" | "sllvd" | "srlvd" | "srav"

@@ -7,14 +7,18 @@
 //!
 //! Most blocks read nothing that is undefined: of these a recipe, made once, tells what becomes defined (`recipe`).
 
+mod arrange;
 mod bits;
+mod bitwise;
 mod calls;
 mod flags;
 mod kinds;
+mod operands;
 mod origins;
 mod recipe;
 mod regs;
 mod scalar;
+mod stack;
 mod strings;
 mod values;
 mod vector;
@@ -23,7 +27,7 @@ mod x87;
 pub use origins::{Maker, Origin, OriginId};
 
 use super::heap::{Call, Heap};
-use bits::{Bits, DEFINED, Memory};
+use bits::{DEFINED, Memory};
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_format::types::{Position, ProcessId, Tid};
 use bugnet_replay::cursor::Place;
@@ -33,16 +37,11 @@ use bugnet_replay::{ReplayError, Result};
 use hashbrown::{HashMap, HashSet};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use origins::Origins;
-use recipe::{FLAGS, Mask, Recipe, Step};
-use regs::{Regs, low};
+use recipe::{FLAGS, Mask, Recipe};
+use regs::Regs;
 use smallvec::SmallVec;
 use std::ops::Range;
 use values::Values;
-
-/// Bytes below the stack pointer that a function may use (x86-64 psABI, 3.2.2).
-const RED_ZONE: u64 = 128;
-/// How far the stack pointer moves for a frame at most; beyond that, it goes to another stack.
-const LARGEST_FRAME: u64 = 1 << 26;
 
 /// For what an undefined value is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -236,70 +235,12 @@ impl<'a> Undefined<'a> {
     pub fn define(&mut self, start: u64, len: u64) {
         self.flow.memory.define(start, len);
     }
-
 }
 
 impl Flow<'_> {
-    /// Follows steps while all is defined that is read; else, the instruction that reads something undefined.
-    #[inline]
-    fn steps(&mut self, regs: &mut Regs, place: Place, ran: &Ran<'_>, steps: &[Step]) -> Option<usize> {
-        let lens = &ran.block.traced.accesses;
-        for step in steps {
-            match *step {
-                Step::Load { access, instruction } => {
-                    let access = usize::from(access);
-                    if !self.memory.is_defined(ran.address(access), lens[access].bytes.into()) {
-                        return Some(instruction.into());
-                    }
-                }
-                Step::Store { access } => {
-                    let access = usize::from(access);
-                    self.memory.define(ran.address(access), lens[access].bytes.into());
-                }
-                _ => self.stack(regs, place, ran, step),
-            }
-        }
-        None
-    }
-
-    /// The stack pointer moves.
-    fn stack(&mut self, regs: &mut Regs, place: Place, ran: &Ran<'_>, step: &Step) {
-        match *step {
-            Step::At { access, more } => regs.rsp = Some(ran.address(access.into()).wrapping_add(more.into())),
-            Step::Call { access, origin } => {
-                let rsp = ran.address(access.into());
-                regs.rsp = Some(rsp);
-                self.memory.undefine(rsp.saturating_sub(RED_ZONE), RED_ZONE, origin);
-            }
-            Step::Move { by, origin } => self.move_to(regs, regs.rsp.map(|rsp| rsp.wrapping_add_signed(by)), origin),
-            Step::Round { to, origin } => self.move_to(regs, regs.rsp.map(|rsp| rsp & to), origin),
-            Step::Ask { instruction, origin } => {
-                let at = ran.position.0 + u64::from(instruction) + 1;
-                let there = Place { position: Position(at), ..place };
-                let to = match self.values.registers(there) {
-                    Ok(registers) => registers.map(|registers| registers.gpr[4]),
-                    Err(error) => self.fail(error),
-                };
-                self.move_to(regs, to, origin);
-            }
-            Step::Lose => regs.rsp = None,
-            Step::Load { .. } | Step::Store { .. } => {}
-        }
-    }
-
     fn fail<T>(&mut self, error: ReplayError) -> Option<T> {
         self.failed.get_or_insert(error);
         None
-    }
-
-    fn move_to(&mut self, regs: &mut Regs, to: Option<u64>, origin: OriginId) {
-        if let (Some(from), Some(to)) = (regs.rsp, to)
-            && to < from
-            && from - to < LARGEST_FRAME
-        {
-            self.memory.undefine(to, from - to, origin);
-        }
-        regs.rsp = to;
     }
 
     /// One instruction.
@@ -314,12 +255,17 @@ impl Flow<'_> {
         let used = recipe.used[index];
         let accesses: SmallVec<[Access; 4]> = ran.accesses(index).collect();
         let is_defined = thread.regs.mask & used.reads == 0
-            && accesses.iter().all(|access| !access.reads || self.memory.first_undefined(access.addr, access.len).is_none());
+            && accesses
+                .iter()
+                .all(|access| !access.reads || self.memory.first_undefined(access.addr, access.len).is_none());
         let instr = &ran.block.instructions[index].instruction;
         if restores(instr) {
             self.restore(thread, &accesses);
         } else if is_defined {
-            accesses.iter().filter(|access| access.writes).for_each(|access| self.memory.define(access.addr, access.len));
+            accesses
+                .iter()
+                .filter(|access| access.writes)
+                .for_each(|access| self.memory.define(access.addr, access.len));
             thread.regs.clear(used.clears);
         } else {
             self.counts.instructions += 1;
@@ -353,7 +299,10 @@ impl Flow<'_> {
         self.check_address(regs, at);
         if at.instr.is_string_instruction() {
             strings::propagate(self, regs, at);
-        } else if !scalar::propagate(self, regs, at) && !vector::propagate(self, regs, at) && !x87::propagate(self, regs, at) {
+        } else if !scalar::propagate(self, regs, at)
+            && !vector::propagate(self, regs, at)
+            && !x87::propagate(self, regs, at)
+        {
             self.unknown(regs, at);
         }
     }
@@ -361,9 +310,6 @@ impl Flow<'_> {
     /// Nobody knows what becomes of it: that counts as defined.
     fn unknown(&mut self, regs: &mut Regs, at: &At<'_>) {
         self.counts.unknown += 1;
-        if std::env::var_os("BUGNET_UNKNOWN").is_some() {
-            eprintln!("unknown {} {:x}", at.instr, at.instr.ip());
-        }
         regs.clear(at.used.clears);
         for access in at.accesses.iter().filter(|access| access.writes) {
             self.memory.define(access.addr, access.len);
@@ -402,119 +348,6 @@ impl Flow<'_> {
     fn used(&mut self, at: &At<'_>, what: Use, origin: OriginId) {
         let (place, ip, instruction) = (at.place, at.instr.ip(), *at.instr);
         self.found.push(Used { what, place, ip, instruction, origin });
-    }
-
-    /// The access with which an instruction reads.
-    fn read<'i>(at: &'i At<'_>) -> Option<&'i Access> {
-        at.accesses.iter().find(|access| access.reads)
-    }
-
-    /// The V bits that an instruction loads.
-    fn load(&mut self, at: &At<'_>, addr: u64, len: u64) -> (Bits, OriginId) {
-        let bits = self.memory.load(addr, len);
-        if bits == DEFINED {
-            return (bits, OriginId::NONE);
-        }
-        (bits, self.loaded_from(at, addr, len))
-    }
-
-    fn loaded_from(&mut self, at: &At<'_>, addr: u64, len: u64) -> OriginId {
-        let Some((first, origin)) = self.memory.first_undefined(addr, len) else { return OriginId::NONE };
-        let block = at.heap.holding(first);
-        self.origins.load(origin, first, (at.place, at.instr.ip()), block)
-    }
-
-    /// The V bits of an operand, by its number.
-    fn operand(&mut self, regs: &Regs, at: &At<'_>, number: u32) -> (Bits, OriginId) {
-        match at.instr.op_kind(number) {
-            OpKind::Register => regs.get(at.instr.op_register(number)),
-            OpKind::Memory => match Self::read(at).copied() {
-                Some(access) => self.load(at, access.addr, access.len),
-                None => (DEFINED, OriginId::NONE),
-            },
-            _ => (DEFINED, OriginId::NONE),
-        }
-    }
-
-    /// Bytes of an operand.
-    fn size(at: &At<'_>, number: u32) -> usize {
-        match at.instr.op_kind(number) {
-            OpKind::Register => at.instr.op_register(number).size(),
-            OpKind::Memory => at.instr.memory_size().size(),
-            _ => 8,
-        }
-    }
-
-    /// An operand gets V bits.
-    fn write(&mut self, regs: &mut Regs, at: &At<'_>, number: u32, bits: &Bits, origin: OriginId) {
-        match at.instr.op_kind(number) {
-            OpKind::Register => {
-                let zeroes = at.instr.encoding() != iced_x86::EncodingKind::Legacy;
-                regs.set(at.instr.op_register(number), bits, origin, zeroes);
-            }
-            OpKind::Memory => self.store(at, bits, origin),
-            _ => {}
-        }
-    }
-
-    /// What an instruction writes to memory has these V bits.
-    fn store(&mut self, at: &At<'_>, bits: &Bits, origin: OriginId) {
-        if let Some(access) = at.accesses.iter().rfind(|access| access.writes) {
-            self.memory.store(access.addr, access.len, bits, origin);
-        }
-    }
-
-    /// The value of an operand of up to 8 bytes before the instruction, if it can be had.
-    fn value(&mut self, at: &At<'_>, number: u32) -> Option<u64> {
-        match at.instr.op_kind(number) {
-            OpKind::Register => self.register_value(at, at.instr.op_register(number)),
-            OpKind::Memory => Some(self.wide_value(at, number)?[0]),
-            OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => None,
-            _ => Some(at.instr.immediate(number)),
-        }
-    }
-
-    fn register_value(&mut self, at: &At<'_>, register: Register) -> Option<u64> {
-        let bit = Regs::bit(register).filter(|bit| *bit < recipe::VECTORS)?;
-        let is_high = matches!(register, Register::AH | Register::CH | Register::DH | Register::BH);
-        let value = match self.values.registers(at.place) {
-            Ok(registers) => registers?.gpr[bit as usize],
-            Err(error) => return self.fail(error),
-        };
-        Some(if is_high { value >> 8 & 0xff } else { value & low(register.size()) })
-    }
-
-    /// The value of an operand of any size.
-    fn wide_value(&mut self, at: &At<'_>, number: u32) -> Option<Bits> {
-        match at.instr.op_kind(number) {
-            OpKind::Register => {
-                let register = at.instr.op_register(number);
-                let bit = Regs::bit(register)?.checked_sub(recipe::VECTORS)?;
-                match self.values.registers(at.place) {
-                    Ok(registers) => {
-                        let bytes = registers?.ymm[bit as usize];
-                        Some(vector::from_bytes(&bytes))
-                    }
-                    Err(error) => self.fail(error),
-                }
-            }
-            OpKind::Memory => {
-                let access = Self::read(at).copied()?;
-                match self.values.memory(at.place, access.addr, access.len) {
-                    Ok(bits) => bits,
-                    Err(error) => self.fail(error),
-                }
-            }
-            _ => None,
-        }
-    }
-
-    /// The flags before the instruction.
-    fn flags_value(&mut self, at: &At<'_>) -> Option<u64> {
-        match self.values.registers(at.place) {
-            Ok(registers) => Some(registers?.rflags),
-            Err(error) => self.fail(error),
-        }
     }
 
     /// A branch goes by flags.

@@ -93,9 +93,7 @@ impl Regs {
     pub fn bit(register: Register) -> Option<u32> {
         let number = register.full_register().number() as u32;
         match register {
-            Register::AH | Register::CH | Register::DH | Register::BH => {
-                Some(register as u32 - Register::AH as u32)
-            }
+            Register::AH | Register::CH | Register::DH | Register::BH => Some(register as u32 - Register::AH as u32),
             _ if register.is_gpr() => Some(number),
             _ if register.is_vector_register() && number < 16 => Some(VECTORS + number),
             _ => None,

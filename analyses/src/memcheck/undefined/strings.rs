@@ -12,12 +12,15 @@ pub fn propagate(flow: &mut Flow<'_>, regs: &mut Regs, at: &At<'_>) {
     if instr.has_rep_prefix() || instr.has_repne_prefix() {
         flow.check_register(regs, at, Register::RCX, Use::Branch);
     }
-    let (read, written) =
-        (Flow::read(at).copied(), at.accesses.iter().rfind(|access| access.writes).copied());
-    if read.is_some() && !matches!(instr.mnemonic(), Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq) {
+    let (read, written) = (Flow::read(at).copied(), at.accesses.iter().rfind(|access| access.writes).copied());
+    if read.is_some()
+        && !matches!(instr.mnemonic(), Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq)
+    {
         flow.check_register(regs, at, Register::RSI, Use::Address);
     }
-    if written.is_some() || !matches!(instr.mnemonic(), Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq) {
+    if written.is_some()
+        || !matches!(instr.mnemonic(), Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq)
+    {
         flow.check_register(regs, at, Register::RDI, Use::Address);
     }
     match (instr.mnemonic(), read, written) {

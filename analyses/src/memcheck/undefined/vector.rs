@@ -4,11 +4,11 @@ use super::bits::{Bits, DEFINED};
 use super::kinds::{Kind, kind};
 use super::origins::OriginId;
 use super::regs::{ALL, CF, Regs, ZF, low_bits};
-use super::{At, Flow};
+use super::{At, Flow, arrange};
 use iced_x86::{EncodingKind, Mnemonic, OpKind, Register};
 
 /// Bytes of a lane within which most instructions stay.
-const LANE: usize = 16;
+pub const LANE: usize = 16;
 
 /// Bits of V, or values, as bytes.
 pub fn bytes_of(bits: &Bits) -> [u8; 32] {
@@ -43,15 +43,15 @@ fn lanes(v: &Bits, bytes: usize) -> Bits {
 }
 
 /// Operands of a vector instruction.
-struct Operands {
-    a: Bits,
-    b: Bits,
-    origin: OriginId,
+pub struct Operands {
+    pub a: Bits,
+    pub b: Bits,
+    pub origin: OriginId,
     /// Their numbers.
-    numbers: (u32, u32),
+    pub numbers: (u32, u32),
     /// Bytes of the result.
-    size: usize,
-    constant: u64,
+    pub size: usize,
+    pub constant: u64,
 }
 
 /// What a vector instruction does to V bits; whether it is one that is known.
@@ -63,8 +63,8 @@ pub fn propagate(flow: &mut Flow<'_>, regs: &mut Regs, at: &At<'_>) -> bool {
     }
     let Some(kind) = kind(instr.mnemonic()) else { return false };
     let is_vex = instr.encoding() != EncodingKind::Legacy;
-    let has_constant = instr.op_count() > 1
-        && !matches!(instr.op_kind(instr.op_count() - 1), OpKind::Register | OpKind::Memory);
+    let has_constant =
+        instr.op_count() > 1 && !matches!(instr.op_kind(instr.op_count() - 1), OpKind::Register | OpKind::Memory);
     let count = instr.op_count() - u32::from(has_constant);
     let numbers = match count {
         0 => (0, 0),
@@ -93,7 +93,7 @@ pub fn propagate(flow: &mut Flow<'_>, regs: &mut Regs, at: &At<'_>) -> bool {
         flow.write(regs, at, 0, &result, operands.origin);
         return true;
     }
-    if let Some(result) = arranged(flow, at, kind, &operands, count) {
+    if let Some(result) = arrange::arranged(flow, at, kind, &operands, count) {
         flow.write(regs, at, 0, &result, operands.origin);
     }
     true
@@ -103,7 +103,11 @@ pub fn propagate(flow: &mut Flow<'_>, regs: &mut Regs, at: &At<'_>) -> bool {
 fn is_constant(at: &At<'_>, kind: Kind, operands: &Operands) -> bool {
     let (one, other) = operands.numbers;
     let is_register = |number: u32| at.instr.op_kind(number) == OpKind::Register;
-    if one == other || !is_register(one) || !is_register(other) || at.instr.op_register(one) != at.instr.op_register(other) {
+    if one == other
+        || !is_register(one)
+        || !is_register(other)
+        || at.instr.op_register(one) != at.instr.op_register(other)
+    {
         return false;
     }
     let name = format!("{:?}", at.instr.mnemonic()).to_lowercase();
@@ -236,7 +240,9 @@ fn combined(
             from_bytes(&result)
         }
         Kind::Equal(bytes) => equal(flow, at, operands, bytes),
-        Kind::Low(_) | Kind::High | Kind::Cross { .. } | Kind::Scalar(_) => partial(flow, regs, at, kind, operands, is_vex),
+        Kind::Low(_) | Kind::High | Kind::Cross { .. } | Kind::Scalar(_) => {
+            partial(flow, regs, at, kind, operands, is_vex)
+        }
         _ => return None,
     })
 }
@@ -269,14 +275,7 @@ fn equal(flow: &mut Flow<'_>, at: &At<'_>, operands: &Operands, bytes: usize) ->
 }
 
 /// What is written of a part only; the rest is the first operand's.
-fn partial(
-    flow: &mut Flow<'_>,
-    regs: &mut Regs,
-    at: &At<'_>,
-    kind: Kind,
-    operands: &Operands,
-    is_vex: bool,
-) -> Bits {
+fn partial(flow: &mut Flow<'_>, regs: &mut Regs, at: &At<'_>, kind: Kind, operands: &Operands, is_vex: bool) -> Bits {
     let Operands { a, b, .. } = *operands;
     let instr = at.instr;
     let has_memory = |number: u32| instr.op_kind(number) == OpKind::Memory;
@@ -284,7 +283,8 @@ fn partial(
         Kind::Low(bytes) => {
             let low = low_bits(bytes);
             let loads = instr.op_count() == 2 && has_memory(1);
-            let is_half = !matches!(instr.mnemonic(), Mnemonic::Movss | Mnemonic::Movsd | Mnemonic::Vmovss | Mnemonic::Vmovsd);
+            let is_half =
+                !matches!(instr.mnemonic(), Mnemonic::Movss | Mnemonic::Movsd | Mnemonic::Vmovss | Mnemonic::Vmovsd);
             if has_memory(0) {
                 return b;
             }
@@ -310,171 +310,4 @@ fn partial(
         }
         _ => DEFINED,
     }
-}
-
-/// Results whose bytes come from other places.
-fn arranged(flow: &mut Flow<'_>, at: &At<'_>, kind: Kind, operands: &Operands, count: u32) -> Option<Bits> {
-    let (a, b) = (bytes_of(&operands.a), bytes_of(&operands.b));
-    let constant = operands.constant as usize;
-    let size = operands.size;
-    let each = |from: &dyn Fn(usize, usize) -> u8| -> Bits {
-        let mut result = [0; 32];
-        for (at, byte) in result.iter_mut().enumerate().take(size) {
-            *byte = from(at / LANE * LANE, at % LANE);
-        }
-        from_bytes(&result)
-    };
-    Some(match kind {
-        Kind::Shuffle(bytes) if count == 2 => {
-            each(&|lane, at| b[lane + (constant >> (2 * (at / bytes)) & 3) * bytes + at % bytes])
-        }
-        Kind::ShuffleLow => {
-            each(&|lane, at| if at < 8 { b[lane + (constant >> (at / 2 * 2) & 3) * 2 + at % 2] } else { b[lane + at] })
-        }
-        Kind::ShuffleHigh => each(&|lane, at| match at {
-            0..8 => b[lane + at],
-            _ => b[lane + 8 + (constant >> ((at - 8) / 2 * 2) & 3) * 2 + at % 2],
-        }),
-        Kind::ShuffleBytes => shuffle_bytes(flow, at, operands),
-        Kind::ShufflePairs(4) => each(&|lane, at| {
-            let from = if at < 8 { &a } else { &b };
-            from[lane + (constant >> (2 * (at / 4)) & 3) * 4 + at % 4]
-        }),
-        Kind::ShufflePairs(_) => each(&|lane, at| {
-            let from = if at < 8 { &a } else { &b };
-            from[lane + (constant >> (lane / LANE * 2 + at / 8) & 1) * 8 + at % 8]
-        }),
-        Kind::Unpack { bytes, high } => each(&|lane, at| {
-            let from = if at / bytes % 2 == 0 { &a } else { &b };
-            from[lane + usize::from(high) * 8 + at / bytes / 2 * bytes + at % bytes]
-        }),
-        Kind::Pack(bytes) => each(&|lane, at| {
-            let from = if at < 8 { &a } else { &b };
-            let start = lane + at % 8 / (bytes / 2) * bytes;
-            if from[start..start + bytes].iter().any(|byte| *byte != 0) { 0xff } else { 0 }
-        }),
-        Kind::Align => each(&|lane, at| match at + constant {
-            from @ 0..16 => b[lane + from],
-            from @ 16..32 => a[lane + from - 16],
-            _ => 0,
-        }),
-        Kind::ShiftBytes { left } => {
-            let from = if count == 1 { &a } else { &b };
-            each(&|lane, at| {
-                let place = if left { at.checked_sub(constant) } else { Some(at + constant) };
-                place.filter(|place| *place < LANE).map_or(0, |place| from[lane + place])
-            })
-        }
-        Kind::Shift { bytes, left, sign } => return Some(shift(flow, at, operands, (bytes, left, sign), count)),
-        Kind::Insert(bytes) => {
-            let place = constant % (LANE / bytes) * bytes;
-            each(&|lane, at| if lane == 0 && at / bytes * bytes == place { b[at % bytes] } else { a[lane + at] })
-        }
-        _ => return spread(flow, at, kind, operands),
-    })
-}
-
-/// The bytes of the first operand, as the value of the second one says.
-fn shuffle_bytes(flow: &mut Flow<'_>, at: &At<'_>, operands: &Operands) -> Bits {
-    let Some(by) = flow.wide_value(at, operands.numbers.1) else { return DEFINED };
-    let (a, b, by) = (bytes_of(&operands.a), bytes_of(&operands.b), bytes_of(&by));
-    let mut result = [0; 32];
-    for at in 0..operands.size {
-        let from = at / LANE * LANE + usize::from(by[at] & 15);
-        result[at] = if b[at] != 0 { 0xff } else if by[at] & 0x80 != 0 { 0 } else { a[from] };
-    }
-    from_bytes(&result)
-}
-
-fn shift(flow: &mut Flow<'_>, at: &At<'_>, operands: &Operands, how: (usize, bool, bool), count: u32) -> Bits {
-    let (bytes, left, sign) = how;
-    let by_constant = at.instr.op_kind(at.instr.op_count() - 1) != OpKind::Register
-        && at.instr.op_kind(at.instr.op_count() - 1) != OpKind::Memory;
-    let v = if by_constant && count == 2 { operands.b } else { operands.a };
-    let by = if by_constant {
-        operands.constant
-    } else if operands.b[0] != 0 {
-        return low_bits(operands.size);
-    } else {
-        match flow.wide_value(at, operands.numbers.1) {
-            Some(by) => by[0],
-            None => return DEFINED,
-        }
-    };
-    let by = by.min(255) as u32;
-    let width = 8 * bytes as u32;
-    let all = bytes_of(&v);
-    let mut result = [0; 32];
-    for (from, to) in all.chunks(bytes).zip(result.chunks_mut(bytes)).take(operands.size / bytes) {
-        let lane = from.iter().rev().fold(0_u64, |lane, byte| lane << 8 | u64::from(*byte));
-        let is_sign = sign && lane >> (width - 1) & 1 != 0;
-        let shifted = match (left, by >= width) {
-            (true, false) => lane << by,
-            (false, false) => lane >> by | if is_sign && by > 0 { !0 << (width - by) } else { 0 },
-            (_, true) => if is_sign { !0 } else { 0 },
-        };
-        for (at, byte) in to.iter_mut().enumerate() {
-            *byte = (shifted >> (8 * at)) as u8;
-        }
-    }
-    from_bytes(&result)
-}
-
-/// Results that go over lanes of 16 bytes, or have other sizes than the operands.
-fn spread(flow: &mut Flow<'_>, at: &At<'_>, kind: Kind, operands: &Operands) -> Option<Bits> {
-    let (a, b) = (bytes_of(&operands.a), bytes_of(&operands.b));
-    let (constant, size) = (operands.constant as usize, operands.size);
-    let each = |from: &dyn Fn(usize) -> u8| -> Bits {
-        let mut result = [0; 32];
-        (0..size).for_each(|at| result[at] = from(at));
-        from_bytes(&result)
-    };
-    Some(match kind {
-        Kind::Broadcast(8) if size == 16 || size == 32 && !is_pairs(at) => each(&|at| b[at % 8]),
-        Kind::Broadcast(8) => each(&|at| b[at / LANE * LANE + at % 8]),
-        Kind::Broadcast(bytes) => each(&|at| b[at % bytes]),
-        Kind::InsertHalf => each(&|at| if at / LANE == constant & 1 { b[at % LANE] } else { a[at] }),
-        Kind::ExtractHalf => each(&|at| if at < LANE { b[(constant & 1) * LANE + at] } else { 0 }),
-        Kind::PermuteHalves => each(&|at| match constant >> (4 * (at / LANE)) & 0xf {
-            half @ 0..4 => (if half < 2 { &a } else { &b })[half % 2 * LANE + at % LANE],
-            _ => 0,
-        }),
-        Kind::PermuteWide => each(&|at| b[(constant >> (2 * (at / 8)) & 3) * 8 + at % 8]),
-        Kind::Extend { from, to, sign } => each(&|at| {
-            let lane = at / to * from;
-            let part = &b[lane..lane + from];
-            match at % to {
-                byte if byte < from => part[byte],
-                _ if sign && part[from - 1] & 0x80 != 0 => 0xff,
-                _ => 0,
-            }
-        }),
-        Kind::Blend(bytes) => each(&|at| {
-            let bit = if bytes == 2 { at % LANE / 2 } else { at / bytes };
-            if constant >> bit & 1 != 0 { b[at] } else { a[at] }
-        }),
-        Kind::BlendBy(bytes) => blend_by(flow, at, operands, bytes)?,
-        _ => return None,
-    })
-}
-
-fn is_pairs(at: &At<'_>) -> bool {
-    matches!(at.instr.mnemonic(), Mnemonic::Vmovddup)
-}
-
-/// Lanes from one operand or the other, by the signs of a third one.
-fn blend_by(flow: &mut Flow<'_>, at: &At<'_>, operands: &Operands, bytes: usize) -> Option<Bits> {
-    let number = at.instr.op_count() - 1;
-    let is_legacy = at.instr.op_count() < 3 || at.instr.encoding() == EncodingKind::Legacy;
-    if is_legacy {
-        return Some(if operands.a == operands.b { operands.a } else { DEFINED });
-    }
-    let by = flow.wide_value(at, number).map(|by| bytes_of(&by))?;
-    let (a, b) = (bytes_of(&operands.a), bytes_of(&operands.b));
-    let mut result = [0; 32];
-    for at in 0..operands.size {
-        let sign = by[at / bytes * bytes + bytes - 1] & 0x80 != 0;
-        result[at] = if sign { b[at] } else { a[at] };
-    }
-    Some(from_bytes(&result))
 }

@@ -42,7 +42,8 @@ pub fn propagate(flow: &mut Flow<'_>, regs: &mut Regs, at: &At<'_>) -> bool {
             regs.set_x87(other, first, origin);
         }
         Mnemonic::Fld | Mnemonic::Fild | Mnemonic::Fbld => {
-            let value = if Flow::read(at).is_some() { is_loaded } else { source(if instr.op_count() > 1 { 1 } else { 0 }) };
+            let value =
+                if Flow::read(at).is_some() { is_loaded } else { source(if instr.op_count() > 1 { 1 } else { 0 }) };
             regs.top = regs.top.wrapping_sub(1) & 7;
             regs.set_x87(0, value, origin);
             return true;
@@ -57,7 +58,9 @@ pub fn propagate(flow: &mut Flow<'_>, regs: &mut Regs, at: &At<'_>) -> bool {
         }
         _ if name.contains("com") || name.contains("tst") || name.contains("xam") => {
             let other = register(1).or(register(0)).unwrap_or(1);
-            let any = regs.x87(0) || is_loaded || (!name.contains("tst") && !name.contains("xam") && Flow::read(at).is_none() && regs.x87(other));
+            let any = regs.x87(0)
+                || is_loaded
+                || (!name.contains("tst") && !name.contains("xam") && Flow::read(at).is_none() && regs.x87(other));
             if name.contains("comi") {
                 regs.set_flags(ALL, if any { ALL } else { 0 }, None, origin);
             } else {
