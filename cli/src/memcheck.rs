@@ -22,10 +22,11 @@ pub fn memcheck(args: &MemcheckArgs) -> Result<ExitCode, Failure> {
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
-    if !args.no_leaks {
+    if !args.no_leaks || args.undefined {
         make_if_needed(&tools, &log, &mut cursor)?;
     }
-    let options = Options { named, leaks: !args.no_leaks, variables: args.top.min(WITH_VARIABLES) };
+    let (leaks, undefined, variables) = (!args.no_leaks, args.undefined, args.top.min(WITH_VARIABLES));
+    let options = Options { named, leaks, undefined, variables };
     let report = find(&tools, &log, &mut cursor, &options)?;
     let mut out = output(args.json);
     if args.json {

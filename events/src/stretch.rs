@@ -78,6 +78,23 @@ impl Ran<'_> {
         plain.chain(self.odd.iter().map(|odd| (odd.addr, odd.len)))
     }
 
+    /// The first byte of an access, by its index among [`bugnet_replay::trace::TracedBlock::accesses`].
+    ///
+    /// # Panics
+    /// The block has not so many.
+    #[must_use]
+    #[inline]
+    pub fn address(&self, access: usize) -> u64 {
+        self.addresses[access]
+    }
+
+    /// Whether there were accesses of which the block does not tell where they are.
+    #[must_use]
+    #[inline]
+    pub fn is_odd(&self) -> bool {
+        !self.odd.is_empty()
+    }
+
     /// Whether something is true of any part of memory that the block accesses, by its first byte and how many.
     #[inline]
     pub fn touches_any(&self, mut is_it: impl FnMut(u64, u64) -> bool) -> bool {

@@ -7,6 +7,7 @@ use super::functions::{Does, Family, Size};
 use super::heap::{Block, Call, Heap, Relation};
 use super::shadow::Wrong;
 use super::storing::Storing;
+use super::undefined::{Undefined, Used};
 use bugnet_events::calls::{Called, Entered};
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit};
@@ -24,7 +25,7 @@ const VECTOR: u64 = 16;
 
 /// What a thread is doing.
 #[derive(Default)]
-struct Doing {
+pub struct Doing {
     /// Slots of the allocator's functions in which it is, the outermost one first.
     slots: Vec<u64>,
     /// The call of the outermost one.
@@ -35,6 +36,8 @@ struct Doing {
     stores: Option<Storing>,
     /// Who called the function that reads a string, and the slot of its call.
     reading: Option<(u64, StackId)>,
+    /// The functions for texts in which it is, by the slots of their calls, and the first use of something undefined in each.
+    pub texts: Vec<(u64, Option<(Used, StackId)>)>,
     /// Where the return address of libc's function is that found a canary changed.
     given_up: Option<u64>,
 }
@@ -54,7 +57,9 @@ pub struct Checker<'c, 'a> {
     /// Where the stack of each thread begins, as far as the log tells.
     pub stacks: HashMap<Tid, u64>,
     pub counts: Counts,
-    doing: HashMap<Tid, Doing>,
+    /// Which values are undefined, if that is followed.
+    pub undefined: Option<Undefined<'c>>,
+    pub doing: HashMap<Tid, Doing>,
     /// Whether there was a function that stores what it gives out, of any thread, which has not returned.
     is_storing: bool,
     failed: Option<bugnet_replay::ReplayError>,
@@ -99,6 +104,7 @@ impl<'c, 'a> Checker<'c, 'a> {
             is_whole,
             stacks,
             counts: Counts::default(),
+            undefined: None,
             doing: HashMap::new(),
             is_storing: false,
             failed: None,
@@ -128,6 +134,12 @@ impl<'c, 'a> Checker<'c, 'a> {
                 if ran.touches_any(|addr, len| shadow.is_wrong(addr, len)) && !self.is_inside(place.tid) {
                     self.accessed(*place, ran, instructions.clone());
                 }
+                if let Some(undefined) = &mut self.undefined {
+                    undefined.ran(*place, ran, instructions, &self.heap);
+                    if undefined.has_found() {
+                        self.used_undefined();
+                    }
+                }
                 if let Some(astray) = self.frames.ran(*place, ran, instructions) {
                     self.astray.push(astray);
                 }
@@ -140,6 +152,9 @@ impl<'c, 'a> Checker<'c, 'a> {
             Visit::Skipped { place, ran, did } => {
                 self.counts.instructions += 1;
                 self.forget_registers(place.tid);
+                if self.undefined.is_some() {
+                    self.skipped(*place, ran, did);
+                }
                 if let Did::Call { number, args, result, .. } = did {
                     let made = Made { number: *number, args: *args, result: *result };
                     self.called_system(*place, ran.block.traced.pc, made);
@@ -147,6 +162,9 @@ impl<'c, 'a> Checker<'c, 'a> {
             }
             Visit::Delivered { place, signal, frame } => {
                 self.forget_registers(place.tid);
+                if let Some(undefined) = &mut self.undefined {
+                    undefined.delivered(place.tid, *frame);
+                }
                 let astray = self.frames.delivered(place.tid, *frame);
                 let is_of_code = |signal: u64| {
                     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGTRAP].iter().any(|one| *one as u64 == signal)
@@ -162,7 +180,7 @@ impl<'c, 'a> Checker<'c, 'a> {
         }
     }
 
-    fn is_inside(&self, tid: Tid) -> bool {
+    pub fn is_inside(&self, tid: Tid) -> bool {
         self.doing.get(&tid).is_some_and(|doing| !doing.slots.is_empty())
     }
 
@@ -218,6 +236,11 @@ impl<'c, 'a> Checker<'c, 'a> {
                 }
             }
             Meaning::Canary => self.gives_up(call),
+            Meaning::Text(_) => {
+                let texts = &mut self.doing.entry(tid).or_default().texts;
+                texts.retain(|(slot, _)| *slot > call.slot);
+                texts.push((call.slot, None));
+            }
             Meaning::Library(_) => {}
         }
     }
@@ -246,6 +269,7 @@ impl<'c, 'a> Checker<'c, 'a> {
                     self.ends(call, outermost, result, place);
                 }
             }
+            Some(Meaning::Text(index)) => self.text_left(call, *index, returned),
             Some(Meaning::Library(index)) if self.known.library(*index).1 == Reads::String && !self.is_inside(tid) => {
                 let reading = self.doing.get_mut(&tid).and_then(|doing| doing.reading.take());
                 let stack = reading.filter(|(slot, _)| *slot == call.slot).map(|(_, stack)| stack);
@@ -267,7 +291,10 @@ impl<'c, 'a> Checker<'c, 'a> {
                 let Some(addr) = argument(number) else { return };
                 if self.check_release(call, outermost, addr, &family) {
                     self.counts.releases += 1;
-                    self.heap.release(addr, outermost);
+                    let released = self.heap.release(addr, outermost).map(|block| (block.start, block.size));
+                    if let (Some(undefined), Some((start, Some(size)))) = (&mut self.undefined, released) {
+                        undefined.define(start, size);
+                    }
                 } else if !self.is_whole && self.heap.holding(addr).is_none() && self.heap.given_back(addr).is_none() {
                     self.counts.unknown_releases += 1;
                     self.heap.release_unknown(addr, outermost);
@@ -338,17 +365,27 @@ impl<'c, 'a> Checker<'c, 'a> {
             }
         };
         match does {
-            Does::Allocate(bytes) => self.allocated(result, size(bytes), family, outermost),
+            Does::Allocate(bytes) => {
+                // Zeros are defined; of allocators that somebody has named, and of options, it is not known whether there are any.
+                let is_defined = ["calloc", "zalloc", "mallocx", "zalloc_small", "zalloc_aligned"]
+                    .iter()
+                    .any(|end| function.name.ends_with(end))
+                    || matches!(family, Family::Named(_));
+                self.allocated(result, (size(bytes), if is_defined { u64::MAX } else { 0 }), family, outermost);
+            }
             Does::Store(bytes) => {
                 let stores = self.doing.get_mut(&call.place.tid).and_then(|doing| doing.stores.take());
                 self.is_storing = self.doing.values().any(|doing| doing.stores.is_some());
                 if result == Some(0) {
                     let start = stores.and_then(|storing| storing.stored).or_else(|| self.stored(call.args[0], place));
-                    self.allocated(start, size(bytes), family, outermost);
+                    self.allocated(start, (size(bytes), 0), family, outermost);
                 }
             }
             Does::Resize(number, bytes) => {
                 let (before, bytes) = (call.args[usize::from(number)].unwrap_or(0), size(bytes));
+                // What the block had stays; of one that nobody knows, all may have been defined.
+                let had = self.heap.block(before).map_or(u64::MAX, |block| block.size.unwrap_or(u64::MAX));
+                let keeps = if before == 0 { 0 } else { had };
                 match result {
                     Some(0) if bytes == Some(0) => drop(self.heap.release(before, outermost)),
                     Some(0) => {}
@@ -360,7 +397,7 @@ impl<'c, 'a> Checker<'c, 'a> {
                         {
                             self.heap.release_unknown(before, outermost);
                         }
-                        self.allocated(result, bytes, family, outermost);
+                        self.allocated(result, (bytes, keeps), family, outermost);
                     }
                 }
             }
@@ -376,12 +413,16 @@ impl<'c, 'a> Checker<'c, 'a> {
         }
     }
 
-    fn allocated(&mut self, start: Option<u64>, size: Option<u64>, family: Family, by: Call) {
+    /// A block was given out, of which so many bytes have what they had.
+    fn allocated(&mut self, start: Option<u64>, (size, keeps): (Option<u64>, u64), family: Family, by: Call) {
         match (start, size) {
             (Some(0), _) => {}
             (Some(start), Some(size)) => {
                 self.counts.allocations += 1;
                 self.counts.allocated += size;
+                if let Some(undefined) = &mut self.undefined {
+                    undefined.allocated(start, size, keeps, by);
+                }
                 self.heap.allocate(Block {
                     start,
                     size: Some(size),

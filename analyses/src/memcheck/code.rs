@@ -67,6 +67,8 @@ pub enum Meaning {
     Target,
     /// Where libc gives up.
     Canary,
+    /// A function for texts or memory, by its index ([`super::texts`]).
+    Text(usize),
 }
 
 /// What is known of the code of a process.
@@ -130,6 +132,23 @@ impl Known {
                 self.slots.extend(library.filter(|(_, reads)| *reads == Reads::Copy).map(|_| (address, slot)));
             }
         }
+    }
+
+    /// A function for texts or memory begins here.
+    pub fn add_text(&mut self, address: u64, index: usize) {
+        self.meanings.entry(address).or_insert(Meaning::Text(index));
+    }
+
+    /// The files that are mapped.
+    #[must_use]
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// Whether code is the dynamic loader's.
+    #[must_use]
+    pub fn is_loader(&self, ip: u64) -> bool {
+        self.module_at(ip).is_some_and(|module| is_one_of(module, &["ld-linux", "ld-2"]))
     }
 
     /// A stub leads to a function of a library that begins here.

@@ -2,7 +2,7 @@
 
 use super::found::Kind;
 use super::leaks::Loss;
-use super::report::{BlockReport, CallReport, ErrorReport, Leak, Report, Where};
+use super::report::{BlockReport, CallReport, ErrorReport, Leak, OriginReport, Report, Where};
 use indicatif::HumanCount;
 use std::fmt::{Display, Formatter, Result};
 
@@ -100,13 +100,15 @@ fn error(f: &mut Formatter<'_>, number: usize, error: &ErrorReport) -> Result {
         .filter(|_| matches!(error.kind, Kind::Read | Kind::Write | Kind::Return | Kind::Canary | Kind::InvalidFree));
     let at = at.map_or_else(String::new, |addr| format!(" at {addr}"));
     writeln!(f, "{number}. {}{at}{times}", error.what)?;
-    if let Some(block) = &error.block {
+    if let Some(block) = error.block.as_ref().filter(|_| error.origin.is_none()) {
         writeln!(f, "   {}", relation(block))?;
     }
     let instruction = error.instruction.as_ref().map_or_else(String::new, |text| format!("  {text}"));
     writeln!(f, "   at {}{instruction}", error.place)?;
     stack(f, &error.stack, FRAMES)?;
-    if let Some(block) = &error.block {
+    if let Some(from) = &error.origin {
+        origin(f, error, from)?;
+    } else if let Some(block) = &error.block {
         match &block.allocated {
             Some(allocated) => call(f, "allocated", allocated)?,
             None => writeln!(f, "   allocated before the log begins")?,
@@ -114,6 +116,30 @@ fn error(f: &mut Formatter<'_>, number: usize, error: &ErrorReport) -> Result {
         block.freed.iter().try_for_each(|freed| call(f, "given back", freed))?;
     }
     writeln!(f)
+}
+
+/// Where an undefined value comes from.
+fn origin(f: &mut Formatter<'_>, error: &ErrorReport, origin: &OriginReport) -> Result {
+    match (&origin.allocated, &origin.frame) {
+        (Some(allocated), _) => {
+            match &error.block {
+                Some(block) => {
+                    let size = block.size.map_or_else(String::new, |size| format!(" of {size} bytes"));
+                    writeln!(f, "   it comes from byte {} of a block{size}, which nothing has set", block.distance)?;
+                }
+                None => writeln!(f, "   it comes from a block, in which nothing has set it")?,
+            }
+            call(f, "allocated", allocated)?;
+        }
+        (_, Some(frame)) => {
+            let function = frame.function.as_deref().unwrap_or("?");
+            let variable = origin.variable.as_ref().map_or_else(String::new, |name| format!(", variable {name}"));
+            let at = error.addr.map_or_else(String::new, |addr| format!(", at {addr}"));
+            writeln!(f, "   it comes from the stack, the frame of {function}{variable}{at}, which nothing has set")?;
+        }
+        _ => writeln!(f, "   where it comes from is not known")?,
+    }
+    origin.loaded.iter().try_for_each(|loaded| writeln!(f, "   loaded first at {loaded}"))
 }
 
 fn relation(block: &BlockReport) -> String {

@@ -2,6 +2,7 @@
 
 use super::frames::{Frames, StackId};
 use super::heap::{Block, Relation};
+use super::undefined::{Origin, Use};
 use bugnet_replay::cursor::Place;
 use hashbrown::HashMap;
 use iced_x86::Instruction;
@@ -32,6 +33,22 @@ pub enum Kind {
     Return,
     /// A canary was overwritten, which stands before a return address.
     Canary,
+    /// A branch goes by a value that is undefined.
+    UndefinedBranch,
+    /// A jump, call or return goes where such a value says.
+    UndefinedJump,
+    /// Memory is accessed where such a value says.
+    UndefinedAddress,
+    /// A system call gets such a value, or reads it from memory.
+    UndefinedArgument,
+}
+
+impl Kind {
+    /// Whether it is about a value that is undefined.
+    #[must_use]
+    pub fn is_undefined(self) -> bool {
+        matches!(self, Self::UndefinedBranch | Self::UndefinedJump | Self::UndefinedAddress | Self::UndefinedArgument)
+    }
 }
 
 /// Who does it.
@@ -70,6 +87,8 @@ pub struct Error {
     pub from: Option<u64>,
     /// The block that has to do with it.
     pub block: Option<(Block, Relation)>,
+    /// For what an undefined value is used, and where it comes from.
+    pub undefined: Option<(Use, Option<Origin>)>,
     /// How often.
     pub times: u64,
 }
@@ -88,6 +107,7 @@ impl Error {
             wrong_at: 0,
             from: None,
             block: None,
+            undefined: None,
             times: 1,
             instruction: None,
         }

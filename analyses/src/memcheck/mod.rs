@@ -6,6 +6,8 @@
 //! byte (`shadow`). So nothing is said of memory that no allocator is known to have got, and an access that goes beyond a block into another
 //! one is not an error here, though it is one of the program.
 //!
+//! Which values are undefined, and what they decide, is followed on request (`undefined`).
+//!
 //! What allocators do themselves is not checked, nor what functions of C libraries for strings load beyond the end of a block, as long as they
 //! need none of it (`code`).
 
@@ -23,12 +25,16 @@ mod returns;
 mod shadow;
 mod storing;
 mod stubs;
+mod texts;
+mod undefined;
+mod used;
 
 pub use check::Counts;
 pub use display::Shown;
 pub use found::Kind;
 pub use leaks::Loss;
-pub use report::{BlockReport, CallReport, ErrorReport, Leak, Report, Where};
+pub use report::{BlockReport, CallReport, ErrorReport, Leak, OriginReport, Report, Where};
+pub use undefined::UndefinedCounts;
 
 use bugnet_events::calls::Calls;
 use bugnet_events::onward::walk_on;
@@ -50,6 +56,7 @@ use functions::Function;
 use hashbrown::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use undefined::Undefined;
 
 /// Signals of which a process dies that accesses what is not there.
 const FAULTS: [i32; 2] = [libc::SIGSEGV, libc::SIGBUS];
@@ -61,6 +68,8 @@ pub struct Options {
     pub named: Vec<Function>,
     /// Look for blocks that are lost at the end.
     pub leaks: bool,
+    /// Follow undefined values.
+    pub undefined: bool,
     /// Find out which variables point at the blocks of so many errors.
     pub variables: usize,
 }
@@ -80,6 +89,15 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
             known.add_target(stub, target);
         }
     }
+    if options.undefined {
+        let (named, slots) = texts::places(log, known.modules(), &mut symbols);
+        named.into_iter().for_each(|(address, index)| known.add_text(address, index));
+        for (slot, index) in slots {
+            if let Some(target) = cursor.read_memory(Addr(slot), 8)?.try_into().ok().map(u64::from_le_bytes) {
+                known.add_text(target, index);
+            }
+        }
+    }
     let mut functions: Vec<u64> = known.meanings.keys().copied().collect();
     functions.sort_unstable();
     let wanted = Arc::new(Wanted { functions, ..Wanted::default() });
@@ -88,6 +106,7 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     let is_whole = start.interval == IntervalNo(0) && start.tid.0 == pid.pid.0 && !is_forked(log, pid)?;
     let stacks = stacks(log, pid)?;
     let mut checker = Checker::new(known, cursor, symbols, is_whole, stacks);
+    checker.undefined = options.undefined.then(|| Undefined::new(tools, log, pid));
     let mut calls = Calls::default();
     walk_on(tools, log, pid, start, &wanted, &mut |visit| {
         calls.visit(&visit, &mut |called| checker.called(called));
@@ -95,6 +114,8 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
         if checker.has_failed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     checker.check()?;
+    checker.undefined.as_mut().map_or(Ok(()), Undefined::check)?;
+    checker.judge_exit()?;
     checker.judge_returns()?;
     let end = processes(log)?.into_iter().find(|process| process.id == pid).map(|process| process.end);
     if matches!(end, Some(ProcessEnd::Killed { signal }) if FAULTS.contains(&signal)) {

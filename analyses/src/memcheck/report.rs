@@ -6,6 +6,7 @@ use super::frames::StackId;
 use super::functions::Family;
 use super::heap::{Block, Call, Relation};
 use super::leaks::{Loss, Lost};
+use super::undefined::{Maker, Origin, Undefined, UndefinedCounts, Use};
 use super::{Options, code::CANARY};
 use bugnet_format::types::Addr;
 use bugnet_replay::Result;
@@ -29,6 +30,8 @@ pub struct Report {
     pub leaks: Option<Vec<Leak>>,
     /// How much was looked at.
     pub counts: Counts,
+    /// How much of it had to do with undefined values, if these were followed.
+    pub undefined: Option<UndefinedCounts>,
     /// Functions of allocators that were found.
     pub allocators: Vec<String>,
     /// What is not known, as sentences.
@@ -82,6 +85,21 @@ pub struct BlockReport {
     pub variables: Vec<(String, u64)>,
 }
 
+/// Where a value comes from that is undefined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OriginReport {
+    /// `heap`, of a block; `stack`, of a function's frame; `unknown`.
+    pub kind: &'static str,
+    /// Who got the memory, of a block: the first call from there, where the block itself is not known any more.
+    pub allocated: Option<CallReport>,
+    /// Where the stack grew.
+    pub frame: Option<Where>,
+    /// The variable, where debug information says which one.
+    pub variable: Option<String>,
+    /// Where the undefined bytes were loaded first.
+    pub loaded: Option<Place>,
+}
+
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorReport {
@@ -101,6 +119,8 @@ pub struct ErrorReport {
     pub stack: Vec<Where>,
     /// The block that has to do with it.
     pub block: Option<BlockReport>,
+    /// Where the value comes from, if it is undefined.
+    pub origin: Option<OriginReport>,
     /// How often, at the same instruction called from the same places.
     pub times: u64,
 }
@@ -148,7 +168,9 @@ pub fn report(
     allocators.sort();
     allocators.dedup();
     let notes = notes(&checker, options, has_exited);
-    Ok(Report { errors: reports, others: checker.errors.others, leaks, counts: checker.counts, allocators, notes })
+    let undefined = checker.undefined.as_ref().map(Undefined::counts);
+    let (others, counts) = (checker.errors.others, checker.counts);
+    Ok(Report { errors: reports, others, leaks, counts, undefined, allocators, notes })
 }
 
 /// Those that were found by going back come where they happened.
@@ -197,6 +219,13 @@ fn notes(checker: &Checker<'_, '_>, options: &Options, has_exited: bool) -> Vec<
         format!(
             "whether {} copies overlap was not looked at, since it is not known where their functions are",
             counts.unchecked_copies
+        ),
+    );
+    let unknown = checker.undefined.as_ref().map_or(0, |undefined| undefined.counts().unknown);
+    note(
+        unknown > 0,
+        format!(
+            "of the results of {unknown} instructions it is not known whether they are defined, which counts as so"
         ),
     );
     note(
@@ -252,6 +281,10 @@ impl Checker<'_, '_> {
             }
         }
         let block = block.map(|block| BlockReport { variables, ..block });
+        let origin = match &error.undefined {
+            Some((_, origin)) => Some(self.origin(log, origin.as_ref(), with_variables)?),
+            None => None,
+        };
         let is_about_memory = error.kind != Kind::Canary || error.from.is_some();
         Ok(ErrorReport {
             kind: error.kind,
@@ -262,8 +295,39 @@ impl Checker<'_, '_> {
             len: error.len,
             stack,
             block,
+            origin,
             times: error.times,
         })
+    }
+
+    /// Where an undefined value comes from.
+    fn origin(&mut self, log: &Log, origin: Option<&Origin>, with_variables: bool) -> Result<OriginReport> {
+        let loaded = origin.and_then(|origin| origin.loaded.as_ref());
+        let mut report = OriginReport {
+            kind: "unknown",
+            allocated: None,
+            frame: None,
+            variable: None,
+            loaded: loaded.map(|loaded| loaded.place),
+        };
+        match origin.map(|origin| &origin.maker) {
+            Some(Maker::Heap(call)) => {
+                let own = loaded.and_then(|loaded| loaded.block.as_ref()).and_then(|block| block.allocated);
+                (report.kind, report.allocated) = ("heap", Some(self.call(&own.unwrap_or(*call))));
+            }
+            Some(Maker::Stack { ip, is_call }) => {
+                // What a function has below its frame is its own, without an instruction that says so.
+                let of = loaded.filter(|_| *is_call).map_or(*ip, |loaded| loaded.ip);
+                (report.kind, report.frame) = ("stack", Some(self.place_of(of, of)));
+                if let Some(loaded) = loaded.filter(|_| with_variables) {
+                    self.cursor.seek(Seek::Place(loaded.place))?;
+                    let frames = moment(log, self.cursor)?.backtrace;
+                    report.variable = holding(&frames, loaded.addr);
+                }
+            }
+            None => {}
+        }
+        Ok(report)
     }
 
     fn block(&mut self, block: &Block, relation: Relation) -> BlockReport {
@@ -306,6 +370,10 @@ impl Checker<'_, '_> {
                 let (from, to) = (Addr(error.from.unwrap_or(0)), Addr(error.addr));
                 format!("{} are copied{by} from {from} to {to}, which overlap", bytes(error.len))
             }
+            Kind::UndefinedBranch => "a branch goes by an undefined value".to_owned(),
+            Kind::UndefinedJump => "a jump goes where an undefined value says".to_owned(),
+            Kind::UndefinedAddress => "memory is accessed where an undefined value says".to_owned(),
+            Kind::UndefinedArgument => argument(error),
             Kind::Return => "a return address is overwritten".to_owned(),
             Kind::Canary if error.from.is_some() => "the canary before a return address is overwritten".to_owned(),
             Kind::Canary => format!("a canary was overwritten, as {CANARY} found; by what is not known"),
@@ -320,6 +388,28 @@ fn family_name(family: &Family) -> &str {
         Family::NewArray => "operator new[]",
         Family::Named(name) => name,
     }
+}
+
+/// Which argument of a system call is undefined.
+fn argument(error: &Error) -> String {
+    let number = ["first", "second", "third", "fourth", "fifth", "sixth"];
+    match &error.undefined {
+        Some((Use::Argument(index), _)) => match number.get(usize::from(*index)) {
+            Some(number) => format!("a system call's {number} argument is undefined"),
+            None => "a system call's number is undefined".to_owned(),
+        },
+        Some((Use::Taken(addr), _)) => format!("a system call reads undefined bytes from {} on", Addr(*addr)),
+        _ => "a system call gets an undefined value".to_owned(),
+    }
+}
+
+/// The variable in which an address is.
+fn holding(frames: &[Frame], addr: u64) -> Option<String> {
+    let scopes = frames.iter().flat_map(|frame| &frame.scopes);
+    let mut variables = scopes.flat_map(|scope| scope.arguments.iter().chain(&scope.locals));
+    let found = variables
+        .find(|variable| variable.address.is_some_and(|start| addr.wrapping_sub(start) < variable.size.unwrap_or(1)))?;
+    Some(found.name.clone())
 }
 
 /// Variables of the first frame that is not of the system's that point into a block, by their values.

@@ -6,7 +6,9 @@ use bugnet_format::types::Addr;
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::main_file;
 use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic};
-use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, RelocationTarget};
+use object::{
+    Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, RelocationFlags, RelocationTarget,
+};
 use std::collections::HashMap;
 
 /// A stub.
@@ -24,6 +26,39 @@ pub struct Stub {
 #[must_use]
 pub fn stubs(log: &Log, module: &Module, names: &[&str]) -> Vec<Stub> {
     main_file(log.source(), module).and_then(|file| find(&file, module.base, names)).unwrap_or_default()
+}
+
+/// Where a file finds the addresses of functions with these names, or of functions that it chooses itself by the processor, with indices of
+/// the names.
+#[must_use]
+pub fn slots(log: &Log, module: &Module, names: &[&str]) -> Vec<(u64, usize)> {
+    main_file(log.source(), module).and_then(|file| find_slots(&file, module.base, names)).unwrap_or_default()
+}
+
+fn find_slots(file: &[u8], base: u64, names: &[&str]) -> Option<Vec<(u64, usize)>> {
+    let file = object::File::parse(file).ok()?;
+    let start = file.segments().map(|segment| segment.address()).min()? & !(Addr::PAGE - 1);
+    let symbols = file.dynamic_symbol_table()?;
+    let named = |name: &str| names.iter().position(|known| *known == name);
+    // Whoever chooses a function has the function's name.
+    let choosers: HashMap<u64, usize> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.address() != 0)
+        .filter_map(|symbol| Some((symbol.address(), named(symbol.name().ok()?)?)))
+        .collect();
+    let name_of = |relocation: &object::Relocation| match relocation.target() {
+        RelocationTarget::Symbol(index) => {
+            let symbol = object::ObjectSymbolTable::symbol_by_index(&symbols, index).ok()?;
+            named(symbol.name().ok()?)
+        }
+        _ => {
+            let is_chosen = relocation.flags() == RelocationFlags::Elf { r_type: object::elf::R_X86_64_IRELATIVE };
+            choosers.get(&relocation.addend().cast_unsigned()).copied().filter(|_| is_chosen)
+        }
+    };
+    let moved = base.wrapping_sub(start);
+    let slots = file.dynamic_relocations()?.filter_map(|(slot, relocation)| Some((slot, name_of(&relocation)?)));
+    Some(slots.map(|(slot, name)| (slot.wrapping_add(moved), name)).collect())
 }
 
 fn find(file: &[u8], base: u64, names: &[&str]) -> Option<Vec<Stub>> {

@@ -29,7 +29,8 @@ pub fn find(
     options: &Options<'_>,
     (report, table): (&mut Report, &mut Table),
 ) -> Result<()> {
-    let memory = memcheck(tools, log, cursor, &Memory { named: Vec::new(), leaks: false, variables: 1 })?;
+    let memory =
+        memcheck(tools, log, cursor, &Memory { named: Vec::new(), leaks: false, undefined: false, variables: 1 })?;
     for (number, error) in memory.errors.iter().take(ERRORS).enumerate() {
         note_error(error, number, symbols, (report, table));
     }

@@ -202,6 +202,9 @@ pub struct MemcheckArgs {
     /// Do not look for blocks that are lost at the end
     #[arg(long)]
     pub no_leaks: bool,
+    /// Find uses of values that nothing has set, too: of fresh blocks and of the stack
+    #[arg(long)]
+    pub undefined: bool,
     /// Show blocks, too, that were not given back, but at which something points at the end
     #[arg(long, conflicts_with = "no_leaks")]
     pub reachable: bool,

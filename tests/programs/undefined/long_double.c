@@ -1,0 +1,23 @@
+// The same with numbers of the x87 unit.
+// finds: branch heap
+
+#include <stdio.h>
+#include <stdlib.h>
+
+__attribute__((noipa)) static long double sum(const long double *numbers, int count) {
+    long double all = 0;
+    for (int i = 0; i < count; i++)
+        all += numbers[i];
+    return all;
+}
+
+int main(void) {
+    long double *numbers = malloc(4 * sizeof *numbers);
+    numbers[0] = numbers[1] = numbers[2] = 2.5L;
+    if (sum(numbers, 3) > 7)
+        puts("more");
+    if (sum(numbers, 4) > 100) /* HERE */
+        puts("large");
+    free(numbers);
+    return 0;
+}
