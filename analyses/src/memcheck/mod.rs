@@ -25,7 +25,7 @@ mod storing;
 mod stubs;
 
 pub use check::Counts;
-pub use display::Shown;
+pub use display::{Shown, relation};
 pub use found::Kind;
 pub use leaks::Loss;
 pub use report::{BlockReport, CallReport, ErrorReport, Leak, Report, Where};
