@@ -173,6 +173,10 @@ fn slices(
     let shown = report_slice(log, cursor, symbols, asked, &thin, detail)?;
     drop(thin);
     report.chain(shown);
+    if is_cut {
+        // What was wanted where it ended came from further back, and not from outside.
+        report.outside.clear();
+    }
     let full = cut(tools, log, cursor, asked, true)?;
     if is_cut || full.ended == Ended::Enough {
         report.notes.push(format!(
