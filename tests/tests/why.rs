@@ -214,7 +214,7 @@ struct Kind {
 
 const C: &[&str] = &["gcc", "-O0", "-g", "-w", "-pthread", "-xc"];
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind {
         name: "panic",
         compiler: &["rustc", "-g"],
@@ -270,6 +270,16 @@ const KINDS: [Kind; 8] = [
         among: 2,
     },
     Kind {
+        name: "deadlock_alone",
+        compiler: C,
+        text: "#include <pthread.h>\n#include <unistd.h>\nstatic pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+               static void inner(void) {\n    pthread_mutex_lock(&lock); // BUG\n}\nint main(void) {\n    alarm(1);\n    \
+               pthread_mutex_lock(&lock);\n    inner();\n    return 0;\n}\n",
+        symptom: "hang",
+        says: &["a thread waits for itself: a deadlock", "waits for lock\n", "Note: Races were not looked for"],
+        among: 1,
+    },
+    Kind {
         name: "silent",
         compiler: C,
         text: "#include <stdlib.h>\nint main(void) {\n    int *all = malloc(4 * sizeof *all);\n    for (int i = 0; i <= 4; i++)\n        \
@@ -314,7 +324,7 @@ fn kind(kind: &Kind) -> Result<()> {
     let mut recorded = Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&log, &[])?;
     // With it, the panic's own report is most of what is executed.
     run(recorded.env("RUST_BACKTRACE", "0"))?;
-    let report = why(&[], &log)?;
+    let report = why(&["--top", "4"], &log)?;
     let page = String::from_utf8(must_pass(&["why"], &log)?.stdout)?;
     ensure!(text(&report, "/symptom/symptom") == kind.symptom, "{page}");
     for says in kind.says {
@@ -322,7 +332,6 @@ fn kind(kind: &Kind) -> Result<()> {
     }
     let line = kind.text.lines().position(|line| line.ends_with("// BUG"));
     if let Some(line) = line {
-        let report = why(&["--top", "4"], &log)?;
         let rank = rank(&report, &source, line as u32 + 1);
         ensure!(rank.is_some_and(|rank| rank <= kind.among), "line {} has rank {rank:?} in\n{page}", line + 1);
     }

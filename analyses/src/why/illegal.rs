@@ -9,9 +9,10 @@ use crate::memcheck::{CallReport, ErrorReport, Options as Memory, Where, memchec
 use crate::names::brief;
 use crate::races::{Race, Side, races};
 use crate::runs::scene::Spot;
+use bugnet_format::record::{Record, SignalStep};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::Cursor;
-use bugnet_replay::log::Log;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 
@@ -35,12 +36,14 @@ pub fn find(
         note_error(error, number, symbols, (report, table));
     }
     let pid = cursor.pid();
-    let threads = log.threads().filter(|thread| thread.pid == pid).count();
-    if threads < 2 {
+    // A thread may wait for itself, too.
+    if matches!(report.symptom, Symptom::Hang { .. }) && waits((tools, log), cursor, report, table)? {
+        report.notes.push("Races were not looked for, since the deadlock is why it hangs.".to_owned());
         return Ok(());
     }
-    if matches!(report.symptom, Symptom::Hang { .. }) {
-        waits((tools, log), cursor, report, table)?;
+    let threads: Vec<ThreadId> = log.threads().filter(|thread| thread.pid == pid).collect();
+    if threads.len() < 2 && !has_handlers(log, &threads)? {
+        return Ok(());
     }
     if !options.races {
         report.notes.push("Races were not looked for.".to_owned());
@@ -129,11 +132,33 @@ fn note_side(side: &Side, reason: Reason, table: &mut Table) {
     }
 }
 
-/// Who waits for whom, where somebody had to end the process.
-fn waits((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, report: &mut Report, table: &mut Table) -> Result<()> {
+/// Whether a signal's handler ran, which may come between two accesses of one thread.
+fn has_handlers(log: &Log, threads: &[ThreadId]) -> Result<bool> {
+    for thread in threads {
+        for interval in log.intervals(*thread)? {
+            let interval = log.interval(IntervalId { thread: *thread, interval: *interval })?;
+            let is_handled = |record: &Record| matches!(record, Record::Signal { step: SignalStep::Delivery, .. });
+            if interval.records().flatten().any(|placed| is_handled(&placed.record)) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Who waits for whom, where somebody had to end the process; whether that is a deadlock.
+fn waits(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    report: &mut Report,
+    table: &mut Table,
+) -> Result<bool> {
     let found = deadlocks((tools, log), cursor)?;
     for circle in &found.deadlocks {
-        let text = format!("{} threads wait for each other: a deadlock", circle.len());
+        let text = match circle.len() {
+            1 => "a thread waits for itself: a deadlock".to_owned(),
+            count => format!("{count} threads wait for each other: a deadlock"),
+        };
         for wait in circle.iter().filter_map(|number| found.waits.get(*number)) {
             let name = wait.name.clone().unwrap_or_else(|| "a lock".to_owned());
             let wanted = format!("{text}; here, thread {} waits for {name}", wait.thread);
@@ -145,7 +170,7 @@ fn waits((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, report: &mut Rep
             }
         }
     }
-    Ok(())
+    Ok(!found.deadlocks.is_empty())
 }
 
 /// Where a lock was taken, or is waited for.
