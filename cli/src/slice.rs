@@ -35,6 +35,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
         thread: args.thread,
         keep: 0,
         touched: args.touched,
+        most: None,
     };
     let find = if args.forward { forward } else { find };
     let found = find(&tools, &log, cursor.pid(), &asked.criterion, &options)?;

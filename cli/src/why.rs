@@ -5,17 +5,20 @@ use crate::differences::meant;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::index;
+use crate::new_file::{check_free, make};
 use crate::next::quoted;
 use crate::terminal::output;
-use bugnet_analyses::why::{Options, Shown, Told, why as find};
+use bugnet_analyses::why::{Options, Shown, Told, html, why as find};
 use bugnet_replay::cursor::Cursor;
 use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
 /// Finds it out, and shows it.
 pub fn why(args: &WhyArgs) -> Result<(), Failure> {
+    args.html.as_deref().map_or(Ok(()), check_free)?;
     let told = told(args)?;
     let log = Log::open_source(find_log(&args.log)?)?;
     let good = args.good.iter().map(|path| open_good(path, args)).collect::<Result<Vec<Log>, _>>()?;
@@ -25,6 +28,14 @@ pub fn why(args: &WhyArgs) -> Result<(), Failure> {
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let options = Options { told, good: &good, races: !args.no_races, top: args.top, jobs };
     let report = find((&tools, &log), &mut cursor, &options)?;
+    if let Some(path) = &args.html {
+        // The page may be looked at from anywhere.
+        let at = std::path::absolute(log.path())?;
+        let symbols = Symbolizer::new(&log, report.pid)?;
+        let log = format!("-p {} {}", report.pid, quoted(&at.display().to_string()));
+        let page = html(&report, &symbols, &log).map_err(std::io::Error::from)?;
+        make(path, |to| Ok(to.write_all(page.as_bytes())?))?;
+    }
     let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
@@ -32,6 +43,7 @@ pub fn why(args: &WhyArgs) -> Result<(), Failure> {
     } else {
         let log = format!("-p {} {}", report.pid, quoted(&log.path().display().to_string()));
         write!(out, "{}", Shown { report: &report, log: &log })?;
+        args.html.iter().try_for_each(|path| writeln!(out, "{} shows it as a page", path.display()))?;
     }
     Ok(out.flush()?)
 }

@@ -120,3 +120,35 @@ fn a_large_slice() -> Result<()> {
     drop(page);
     workshop.done()
 }
+
+#[test]
+fn a_cause() -> Result<()> {
+    let workshop = Workshop::new("pages-cause")?;
+    let (source, program) = (workshop.path.join("program.c"), workshop.path.join("program"));
+    let text = "#include <stdio.h>\n#include <stdlib.h>\nint main(int argc, char **argv) {\n    fprintf(stderr, \"%s\\n\", argv[1]);\n    \
+                int *all = malloc(8);\n    all[2] = argc; // <script>alert(1)</script>\n    abort();\n}\n";
+    std::fs::write(&source, text)?;
+    let compiled = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(&source))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    let (log, file) = (workshop.path.join("log"), workshop.path.join("page.html"));
+    run(&mut Job::new(&workshop.path, [&*program.to_string_lossy(), HOSTILE]).recorded(&log, &[])?)?;
+    let output = run(Command::new(binary()?).args(["why", "--json", "--html"]).arg(&file).arg(&log))?;
+    ensure!(output.status.success(), "{}", printed(&output));
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    let mut page = Page::open(&workshop, &file)?;
+    let suspects = report["suspects"].as_array().context("no suspects")?;
+    ensure!(!suspects.is_empty() && count(&mut page, ".suspect")? == suspects.len() as u64, "{report}");
+    ensure!(count(&mut page, ".step")? == report["chain"].as_array().map_or(0, Vec::len) as u64, "{report}");
+    ensure!(count(&mut page, ".illegal")? == 1, "{report}");
+    let text = |page: &mut Page, selector: &str| page.text(&format!("document.querySelector({selector:?}).innerText"));
+    ensure!(text(&mut page, "#symptom")?.contains("SIGABRT"), "{}", text(&mut page, "#symptom")?);
+    // What the program wrote and its source text are text.
+    ensure!(text(&mut page, "#said")?.contains("<img src=x"), "{}", text(&mut page, "#said")?);
+    let here = text(&mut page, ".suspect .here")?;
+    ensure!(here.contains("all[2] = argc; // <script>alert(1)</script>") && count(&mut page, "img")? == 0, "{here}");
+    let place = &suspects[0]["place"];
+    let place = format!("bugnet debug --at {}/{}/{} -p ", place["tid"], place["interval"], place["position"]);
+    ensure!(text(&mut page, ".suspect .command")?.contains(&place), "{}", text(&mut page, ".suspect .command")?);
+    page.click(".suspect .command button")?;
+    workshop.done()
+}

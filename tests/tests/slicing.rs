@@ -120,7 +120,7 @@ fn real(name: &str, has_no_signals: bool, job: impl Fn(&Workshop) -> Result<Job>
         let execution = Execution::of(&opened.tools, &opened.log, opened.thread, Some(place))?;
         let atoms: Atoms = (0..2).map(|_| Atoms::numbered(random.usize(0..17 * 8 + 64))).collect();
         let memory = if random.bool() { vec![(stack + 8 * random.u64(0..8), 8)] } else { Vec::new() };
-        let criterion = Criterion { place, atoms: atoms - Atoms::RSP, memory, call: None };
+        let criterion = Criterion { place, atoms: atoms - Atoms::RSP, memory, call: None, here: None };
         if number % 4 == 1 && has_no_signals {
             influenced += influence(&opened, &criterion)?;
         }
@@ -215,7 +215,7 @@ fn random_program(seed: u64, workshop: &Workshop, tally: &mut Tally) -> Result<(
     ensure!((slots..slots + 8 * SLOTS as u64).contains(&addr), "{addr:#x} is written");
     let mut execution = Execution::of(&opened.tools, &opened.log, opened.thread, Some(place))?;
     find_parents(&mut execution, &program, &numbers)?;
-    let criterion = Criterion { place, atoms: Atoms::NONE, memory: vec![(addr, 8)], call: None };
+    let criterion = Criterion { place, atoms: Atoms::NONE, memory: vec![(addr, 8)], call: None, here: None };
     let mut full = BTreeSet::new();
     for kind in KINDS {
         full = compare(&opened, &execution, &criterion, kind)?;

@@ -200,13 +200,152 @@ fn named_output() -> Result<()> {
     workshop.done()
 }
 
+/// A small program that fails in a way of its own, its compiler, and what is told of that.
+struct Kind {
+    name: &'static str,
+    compiler: &'static [&'static str],
+    text: &'static str,
+    symptom: &'static str,
+    /// What the page has, whatever else.
+    says: &'static [&'static str],
+    /// The line that ends with `// BUG` is among so many; 0 if there is none.
+    among: usize,
+}
+
+const C: &[&str] = &["gcc", "-O0", "-g", "-w", "-pthread", "-xc"];
+
+const KINDS: [Kind; 9] = [
+    Kind {
+        name: "panic",
+        compiler: &["rustc", "-g"],
+        text: "fn pick(all: &[i32], at: usize) -> i32 {\n    all[at]\n}\nfn main() {\n    let all = [3, 5, 8];\n    \
+               let at = std::env::args().count() + 6; // BUG\n    println!(\"{}\", pick(&all, at));\n}\n",
+        symptom: "exit",
+        says: &[
+            "exit status 101, after a panic",
+            "index out of bounds: the len is 3 but the index is 7",
+            "in program::pick",
+        ],
+        among: 3,
+    },
+    Kind {
+        name: "thrown",
+        compiler: &["g++", "-O0", "-g", "-xc++"],
+        text: "#include <stdexcept>\nstatic int half(int value) {\n    if (value % 2)\n        throw std::runtime_error(\"odd\");\n    \
+               return value / 2;\n}\nint main(int argc, char **) {\n    int value = argc * 3 + 2; // BUG\n    return half(value);\n}\n",
+        symptom: "crash",
+        says: &["an exception that nobody catches", "  |   what():  odd", "by which __cxa_throw was called"],
+        among: 3,
+    },
+    Kind {
+        name: "exits",
+        compiler: C,
+        text: "#include <stdio.h>\n#include <stdlib.h>\nint main(int argc, char **argv) {\n    int left = argc - 2; // BUG\n    \
+               if (left < 0) {\n        fprintf(stderr, \"%d left\\n\", left);\n        exit(3);\n    }\n    return 0;\n}\n",
+        symptom: "exit",
+        says: &["Symptom: exit status 3\n", "  | -1 left"],
+        among: 3,
+    },
+    Kind {
+        name: "endless",
+        compiler: C,
+        text: "#include <sys/time.h>\nstatic int step(int n) {\n    return n > 5 ? n - 2 : n; // BUG\n}\nstatic int count(int n) {\n    \
+               int steps = 0;\n    while (n != 0) {\n        n = step(n);\n        steps++;\n    }\n    return steps;\n}\n\
+               int main(int argc, char **argv) {\n    struct itimerval soon = {{0, 0}, {0, 100000}};\n    \
+               setitimer(ITIMER_REAL, &soon, 0);\n    return count(argc + 8);\n}\n",
+        symptom: "hang",
+        says: &["SIGALRM ended it", "it was in count at ", "the condition by which the loop goes on, in count at "],
+        among: 3,
+    },
+    Kind {
+        name: "deadlock",
+        compiler: C,
+        text: "#include <pthread.h>\n#include <unistd.h>\nstatic pthread_mutex_t a = PTHREAD_MUTEX_INITIALIZER, b = PTHREAD_MUTEX_INITIALIZER;\n\
+               static pthread_barrier_t both;\nstatic void *other(void *none) {\n    pthread_mutex_lock(&b);\n    \
+               pthread_barrier_wait(&both);\n    pthread_mutex_lock(&a); // BUG\n    return none;\n}\nint main(void) {\n    pthread_t thread;\n    \
+               alarm(2);\n    pthread_barrier_init(&both, 0, 2);\n    pthread_create(&thread, 0, other, 0);\n    pthread_mutex_lock(&a);\n    \
+               pthread_barrier_wait(&both);\n    pthread_mutex_lock(&b);\n    return 0;\n}\n",
+        symptom: "hang",
+        says: &["2 threads wait for each other: a deadlock", "waits for a\n", "took b, which it holds"],
+        among: 2,
+    },
+    Kind {
+        name: "deadlock_alone",
+        compiler: C,
+        text: "#include <pthread.h>\n#include <unistd.h>\nstatic pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+               static void inner(void) {\n    pthread_mutex_lock(&lock); // BUG\n}\nint main(void) {\n    alarm(1);\n    \
+               pthread_mutex_lock(&lock);\n    inner();\n    return 0;\n}\n",
+        symptom: "hang",
+        says: &["a thread waits for itself: a deadlock", "waits for lock\n", "Note: Races were not looked for"],
+        among: 1,
+    },
+    Kind {
+        name: "silent",
+        compiler: C,
+        text: "#include <stdlib.h>\nint main(void) {\n    int *all = malloc(4 * sizeof *all);\n    for (int i = 0; i <= 4; i++)\n        \
+               all[i] = i; // BUG\n    return all[0];\n}\n",
+        symptom: "silent",
+        says: &[
+            "it did something illegal",
+            "behind the end of a block of 16 bytes",
+            ", allocated by main at program.c:3",
+        ],
+        among: 1,
+    },
+    Kind {
+        name: "recursion",
+        compiler: C,
+        text: "struct node {\n    struct node *next;\n};\nstatic int depth(struct node *node) {\n    char room[200];\n    room[0] = 1;\n    \
+               if (!node)\n        return 0;\n    return room[0] + depth(node->next);\n}\nint main(void) {\n    static struct node all[2];\n    \
+               all[0].next = &all[1];\n    all[1].next = &all[0]; // BUG\n    return depth(all);\n}\n",
+        symptom: "crash",
+        says: &["stack overflow", "the condition by which depth was called"],
+        among: 4,
+    },
+    Kind {
+        name: "no_lines",
+        compiler: &["gcc", "-O0", "-w", "-xc"],
+        text: "int main(int argc, char **argv) {\n    int *at = argc > 9 ? &argc : 0;\n    return *at;\n}\n",
+        symptom: "crash",
+        says: &["SIGSEGV reading 0x0", "program has no line information, so no lines can be named: build it with -g"],
+        among: 0,
+    },
+];
+
+/// What is told of each kind of failure.
+fn kind(kind: &Kind) -> Result<()> {
+    let workshop = Workshop::new(&format!("why-kind-{}", kind.name))?;
+    let extension = if kind.compiler[0] == "rustc" { "rs" } else { "c" };
+    let (source, program) = (workshop.path.join("program").with_extension(extension), workshop.path.join("program"));
+    fs::write(&source, kind.text)?;
+    let built = run(Command::new(kind.compiler[0]).args(&kind.compiler[1..]).arg("-o").arg(&program).arg(&source))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let log = workshop.path.join("log");
+    let mut recorded = Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&log, &[])?;
+    // With it, the panic's own report is most of what is executed.
+    run(recorded.env("RUST_BACKTRACE", "0"))?;
+    let report = why(&["--top", "4"], &log)?;
+    let page = String::from_utf8(must_pass(&["why"], &log)?.stdout)?;
+    ensure!(text(&report, "/symptom/symptom") == kind.symptom, "{page}");
+    for says in kind.says {
+        ensure!(page.contains(says), "no {says:?} in\n{page}");
+    }
+    let line = kind.text.lines().position(|line| line.ends_with("// BUG"));
+    if let Some(line) = line {
+        let rank = rank(&report, &source, line as u32 + 1);
+        ensure!(rank.is_some_and(|rank| rank <= kind.among), "line {} has rank {rank:?} in\n{page}", line + 1);
+    }
+    workshop.done()
+}
+
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     let failed = |error: anyhow::Error| Failed::from(format!("{error:?}"));
-    let trials = vec![
+    let mut trials = vec![
         Trial::test("ranks", move || ranks().map_err(failed)),
         Trial::test("right_runs", move || right_runs().map_err(failed)),
         Trial::test("named_output", move || named_output().map_err(failed)),
     ];
+    trials.extend(KINDS.iter().map(|one| Trial::test(format!("kind_{}", one.name), move || kind(one).map_err(failed))));
     libtest_mimic::run(&arguments, trials).exit();
 }

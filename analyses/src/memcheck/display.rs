@@ -142,7 +142,8 @@ fn origin(f: &mut Formatter<'_>, error: &ErrorReport, origin: &OriginReport) -> 
     origin.loaded.iter().try_for_each(|loaded| writeln!(f, "   loaded first at {loaded}"))
 }
 
-fn relation(block: &BlockReport) -> String {
+/// How the place of an error lies to a block, in words.
+pub fn relation(block: &BlockReport) -> String {
     let size =
         block.size.map_or_else(|| "a block of unknown size".to_owned(), |size| format!("a block of {size} bytes"));
     let freed = if block.freed.is_some() { " that was given back" } else { "" };

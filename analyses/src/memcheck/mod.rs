@@ -30,7 +30,7 @@ mod undefined;
 mod used;
 
 pub use check::Counts;
-pub use display::Shown;
+pub use display::{Shown, relation};
 pub use found::Kind;
 pub use leaks::Loss;
 pub use report::{BlockReport, CallReport, ErrorReport, Leak, OriginReport, Report, Where};

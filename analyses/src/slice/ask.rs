@@ -81,6 +81,10 @@ pub enum Question {
     Output(u64),
     /// The status with which the process exited, and, if its own code called `exit`, why it did.
     Exit,
+    /// Why the function was called, where the cursor is, that reports a failure: what it is in words.
+    Reported(&'static str),
+    /// Why the loop goes on, where the cursor is: in the frame of this number, from 0, the innermost.
+    Loop(usize),
 }
 
 /// A register, by its name.
@@ -119,6 +123,8 @@ pub fn ask(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, questio
         Question::Failure => failure(log, cursor),
         Question::Operands => operands(log, cursor),
         Question::Exit => exit(log, cursor),
+        Question::Reported(what) => ended(log, cursor, what),
+        Question::Loop(frame) => goes_on(log, cursor, *frame),
         Question::Output(byte) => {
             let addr = output::written(log, cursor, *byte)?;
             let shown = cursor
@@ -141,7 +147,7 @@ pub fn ask(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, questio
 }
 
 fn asked(cursor: &Cursor<'_>, atoms: Atoms, memory: Vec<(u64, u64)>, what: String) -> Asked {
-    Asked { criterion: Criterion { place: cursor.place(), atoms, memory, call: None }, what }
+    Asked { criterion: Criterion { place: cursor.place(), atoms, memory, call: None, here: None }, what }
 }
 
 /// The general purpose registers among these, in hexadecimal.
@@ -242,7 +248,7 @@ fn failure(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
             return Ok(Asked { what: format!("{} ({})", asked.what, signal.name), ..asked });
         }
         // Where the stack ends says nothing of why it is that deep.
-        if (effects.address - Atoms::RSP).is_empty() {
+        if (effects.address - Atoms::RSP).is_empty() || report.is_stack_overflow() {
             return no_stack(log, cursor, &text, &signal.name);
         }
         let what = format!("the address that {text} accesses ({})", signal.name);
@@ -313,7 +319,8 @@ fn no_stack(log: &Log, cursor: &mut Cursor<'_>, text: &str, signal: &str) -> Res
         "the condition by which {} was called, for which {text} finds no room on the stack ({signal})",
         brief(function(&frames[called]).unwrap_or("a function"))
     );
-    let criterion = Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call: Some(by.pc) };
+    let criterion =
+        Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call: Some(by.pc), here: None };
     Ok(Asked { criterion, what })
 }
 
@@ -354,7 +361,8 @@ fn ended(log: &Log, cursor: &mut Cursor<'_>, signal: &str) -> Result<Asked> {
     let called = brief(function(&frames[last]).unwrap_or("?"));
     let caller = by.place.brief().map_or_else(|| format!("{:#x}", by.pc), |caller| brief(&caller));
     let what = format!("the condition by which {called} was called ({signal}), in {caller}");
-    let criterion = Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call: Some(by.pc) };
+    let criterion =
+        Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call: Some(by.pc), here: None };
     Ok(Asked { criterion, what })
 }
 
@@ -367,4 +375,14 @@ fn exit(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
     let mut asked = asked(cursor, status, Vec::new(), what);
     asked.criterion.call = frames.iter().skip(1).find(is_own).map(|frame| frame.pc);
     Ok(asked)
+}
+
+/// Why the function of a frame is where it is: the condition by which it came there.
+fn goes_on(log: &Log, cursor: &mut Cursor<'_>, frame: usize) -> Result<Asked> {
+    let frames = moment(log, cursor)?.backtrace;
+    let by = frames.get(frame).ok_or_else(|| ReplayError::OutOfRange(format!("there is no frame {frame}")))?;
+    let at = by.place.brief().map_or_else(|| format!("{:#x}", by.pc), |place| brief(&place));
+    let (call, here) = if frame == 0 { (None, Some(by.pc)) } else { (Some(by.pc), None) };
+    let criterion = Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call, here };
+    Ok(Asked { criterion, what: format!("the condition by which the loop goes on, in {at}") })
 }

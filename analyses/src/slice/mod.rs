@@ -55,6 +55,8 @@ pub struct Criterion {
     pub memory: Vec<(u64, u64)>,
     /// Why the thread called the function that is to return there, or has not returned there: the last such call.
     pub call: Option<u64>,
+    /// Why the thread came to the place at all: the address of the instruction there.
+    pub here: Option<u64>,
 }
 
 /// How far to look.
@@ -72,6 +74,8 @@ pub struct Options {
     pub until: Option<Place>,
     /// Only what this thread did.
     pub thread: Option<Tid>,
+    /// No more executions of instructions in the slice than about so many.
+    pub most: Option<u64>,
     /// Keep so many executions of instructions, the last ones.
     pub keep: usize,
     /// Count the bytes of memory that are accessed. Then, the search goes on to `until` even if all is found.
@@ -87,6 +91,7 @@ impl Default for Options {
             depth: None,
             until: None,
             thread: None,
+            most: None,
             keep: 1 << 20,
             touched: false,
         }
@@ -130,6 +135,8 @@ pub enum Ended {
     Start,
     /// It was not to go on.
     Until,
+    /// It has as many executions of instructions as it was to have.
+    Enough,
 }
 
 /// Finds out what has made values what they are.

@@ -210,6 +210,7 @@ pub fn report(
             Ended::Start if detail.is_forward => "the recording ends then",
             Ended::Start => "there is nothing recorded before",
             Ended::Until => "it was not to go further",
+            Ended::Enough => "it was not to find more",
         },
         notes,
     })

@@ -60,7 +60,7 @@ impl<'a> Walker<'a> {
         let modes = Atoms::MXCSR_CONTROL | Atoms::MXCSR_FLAGS | Atoms::X87_CONTROL | Atoms::DIRECTION;
         let ignored = if options.addresses || options.control { bases } else { bases | modes };
         let frames = |code| Frames::new(Branches::new(code), options.control);
-        let has_frames = options.control || criterion.call.is_some();
+        let has_frames = options.control || criterion.call.is_some() || criterion.here.is_some();
         let frames = has_frames.then(|| CodeText::new(log, pid).map(frames)).transpose()?;
         let state = State {
             live: Live::default(),
@@ -98,10 +98,15 @@ impl<'a> Walker<'a> {
         for (addr, len) in &criterion.memory {
             self.state.want_memory(*addr, *len, ASKED, 0);
         }
-        if let (Some(frames), Some(returns)) = (&mut self.state.frames, criterion.call) {
+        if let Some(frames) = &mut self.state.frames {
             let wanting = Wanting { node: ASKED, by: Dependence::Control };
             let want = Want { who: self.state.sets.one(wanting.packed()), depth: 1 };
-            frames.seek(criterion.place.tid, returns, want);
+            if let Some(returns) = criterion.call {
+                frames.seek(criterion.place.tid, returns, want);
+            }
+            if let Some(here) = criterion.here {
+                frames.wait(criterion.place.tid, here, want, &mut self.state.sets);
+            }
         }
         let (mut failed, mut ended) = (None, Ended::Start);
         let (tools, log, pid) = (self.tools, self.log, self.pid);
@@ -161,6 +166,9 @@ impl<'a> Walker<'a> {
         }
         let frames = self.state.frames.as_ref();
         let is_done = self.state.live.is_empty() && self.asides.is_empty() && frames.is_none_or(Frames::is_empty);
+        if !is_done && self.options.most.is_some_and(|most| self.state.graph.count >= most) {
+            return Ok(ControlFlow::Break(Ended::Enough));
+        }
         let goes_on = self.touched.is_some() && self.options.until.is_some();
         Ok(if is_done && !goes_on { ControlFlow::Break(Ended::Found) } else { ControlFlow::Continue(()) })
     }

@@ -24,15 +24,22 @@ pub struct Shown<'a> {
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let report = self.report;
-        symptom(f, &report.symptom)?;
+        let name = if matches!(report.symptom, Symptom::None { .. }) { "" } else { "Symptom: " };
+        for (number, line) in symptom(&report.symptom).iter().enumerate() {
+            writeln!(f, "{}{line}", if number == 0 { name } else { "  " })?;
+        }
+        if !report.said.is_empty() {
+            writeln!(f, "It wrote to standard error, last:")?;
+            report.said.iter().try_for_each(|line| writeln!(f, "  | {}", inert(line)))?;
+        }
         if let (Some(asked), Some(place)) = (&report.asked, report.place) {
             writeln!(f, "wrong value: {asked}, at {place}")?;
         }
         chain(f, report)?;
         if let Some(first) = report.illegal.first() {
             writeln!(f, "\nFirst thing that was illegal: {}\n  {} in {}", first.what, first.place, first.at)?;
-        } else if !matches!(report.symptom, Symptom::None { .. }) {
-            writeln!(f, "\nNothing illegal was found before: no memory error{}.", races(report))?;
+        } else if !matches!(report.symptom, Symptom::None { .. } | Symptom::Silent { .. }) {
+            writeln!(f, "\nNothing illegal was found before: {}.", looked(report))?;
         }
         for more in report.illegal.iter().skip(1).take(ILLEGAL - 1) {
             writeln!(f, "then: {}\n  {} in {}", more.what, more.place, more.at)?;
@@ -50,39 +57,61 @@ impl Display for Shown<'_> {
     }
 }
 
+/// A line of the program's own words, with control characters escaped.
+fn inert(line: &str) -> String {
+    line.chars().fold(String::new(), |mut all, c| {
+        if c.is_control() {
+            all.extend(c.escape_default())
+        } else {
+            all.push(c)
+        }
+        all
+    })
+}
+
 fn races(report: &Report) -> &'static str {
     if report.looked_for_races { " and no race that matters" } else { "" }
 }
 
-fn symptom(f: &mut Formatter<'_>, symptom: &Symptom) -> Result {
-    match symptom {
+/// What shows that it failed: a sentence, and lines with more.
+pub fn symptom(symptom: &Symptom) -> Vec<String> {
+    let first = match symptom {
         Symptom::Crash { what, because, at, text } => {
-            writeln!(f, "Symptom: {what}")?;
-            if let Some(because) = because {
-                writeln!(f, "  {because}")?;
-            }
-            if let Some(at) = at {
-                writeln!(f, "  in {}", brief(at))?;
-            }
-            text.iter().try_for_each(|text| writeln!(f, "      {text}"))
+            let at = at.as_ref().map(|at| format!("in {}", brief(at)));
+            let text = text.as_ref().map(|text| format!("    {text}"));
+            let because = because.map(str::to_owned);
+            return [Some(what.clone()), because, at, text].into_iter().flatten().collect();
         }
-        Symptom::Exit { status } => writeln!(f, "Symptom: exit status {status}"),
-        Symptom::Output { byte, what } => writeln!(f, "Symptom: byte {byte} of the output is wrong: {what}"),
-        Symptom::Short { bytes, missing } => writeln!(
-            f,
-            "Symptom: standard output ends after {bytes} bytes, where {missing:?} is missing: which value that follows from is not known"
+        Symptom::Hang { signal, doing } => {
+            let ended = format!("{signal} ended it, as one ends a program that hangs");
+            return [Some(ended), doing.clone()].into_iter().flatten().collect();
+        }
+        Symptom::Exit { status, because: None } => format!("exit status {status}"),
+        Symptom::Exit { status, because: Some(because) } => format!("exit status {status}, after {because}"),
+        Symptom::Output { byte, what } => format!("byte {byte} of the output is wrong: {what}"),
+        Symptom::Short { bytes, missing } => format!(
+            "standard output ends after {bytes} bytes, where {missing:?} is missing: which value that follows from is not known"
         ),
-        Symptom::Hang { signal } => writeln!(f, "Symptom: {signal} ended it, as one ends a program that hangs"),
-        Symptom::Ended { what } => writeln!(f, "Symptom: not known; {what}"),
-        Symptom::None { is_compared: true } => {
-            writeln!(f, "Nothing tells that it failed: exit status 0, and its output is the expected one.")
+        Symptom::Silent { is_compared } => {
+            let output = if *is_compared { ", and its output is the expected one" } else { "" };
+            format!("none at its end (exit status 0{output}), but it did something illegal")
         }
-        Symptom::None { is_compared: false } => writeln!(
-            f,
+        Symptom::Ended { what } => format!("not known; {what}"),
+        Symptom::None { is_compared: true } => {
+            "Nothing tells that it failed: exit status 0, and its output is the expected one.".to_owned()
+        }
+        Symptom::None { is_compared: false } => {
             "Nothing tells that it failed: exit status 0. Say what is wrong: --expect FILE with the right output, --wrong with a byte or a \
              text of the output, or --good with the log of a right run."
-        ),
-    }
+                .to_owned()
+        }
+    };
+    vec![first]
+}
+
+/// What was looked for without finding any.
+pub fn looked(report: &Report) -> String {
+    format!("no memory error{}", races(report))
 }
 
 fn chain(f: &mut Formatter<'_>, report: &Report) -> Result {

@@ -4,13 +4,15 @@ use super::near::Line;
 use super::rank::{Reason, Table};
 use super::report::{Illegal, Report};
 use super::{Options, Symptom};
-use crate::deadlocks::deadlocks;
-use crate::memcheck::{CallReport, ErrorReport, Options as Memory, Where, memcheck};
+use crate::deadlocks::{Step, deadlocks};
+use crate::memcheck::{CallReport, ErrorReport, Options as Memory, Where, memcheck, relation};
+use crate::names::brief;
 use crate::races::{Race, Side, races};
 use crate::runs::scene::Spot;
+use bugnet_format::record::{Record, SignalStep};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::Cursor;
-use bugnet_replay::log::Log;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 
@@ -35,12 +37,14 @@ pub fn find(
         note_error(error, number, symbols, (report, table));
     }
     let pid = cursor.pid();
-    let threads = log.threads().filter(|thread| thread.pid == pid).count();
-    if threads < 2 {
+    // A thread may wait for itself, too.
+    if matches!(report.symptom, Symptom::Hang { .. }) && waits((tools, log), cursor, report, table)? {
+        report.notes.push("Races were not looked for, since the deadlock is why it hangs.".to_owned());
         return Ok(());
     }
-    if matches!(report.symptom, Symptom::Hang { .. }) {
-        waits((tools, log), cursor, report, table)?;
+    let threads: Vec<ThreadId> = log.threads().filter(|thread| thread.pid == pid).collect();
+    if threads.len() < 2 && !has_handlers(log, &threads)? {
+        return Ok(());
     }
     if !options.races {
         report.notes.push("Races were not looked for.".to_owned());
@@ -82,18 +86,36 @@ fn note_error(
     (report, table): (&mut Report, &mut Table),
 ) {
     let at = own(&error.stack, symbols);
+    let what = in_words(error, symbols);
     let shown = at.as_ref().map_or("a library".to_owned(), |(line, function)| {
         format!("{} at {}:{}", function.as_deref().unwrap_or("?"), line.file, line.line)
     });
-    report.illegal.push(Illegal::new(error.what.clone(), error.place, shown));
+    report.illegal.push(Illegal::new(what.clone(), error.place, shown));
     if let Some((line, function)) = at {
-        table.illegal(line, function, error.place, Reason::Memory { text: error.what.clone(), number });
+        table.illegal(line, function, error.place, Reason::Memory { text: what, number });
     }
     let freed: Option<&CallReport> = error.block.as_ref().and_then(|block| block.freed.as_ref());
     if let Some((freed, (line, function))) = freed.and_then(|freed| Some((freed, own(&freed.callers, symbols)?))) {
         let text = format!("it gave the block back that was used afterwards: {}", error.what);
         table.illegal(line, function, freed.place, Reason::Freed { text, number });
     }
+}
+
+/// What happened, to which block, and who got and gave that.
+fn in_words(error: &ErrorReport, symbols: &mut Symbolizer) -> String {
+    let Some(block) = &error.block else { return error.what.clone() };
+    let mut by = |what: &str, call: Option<&CallReport>| {
+        let (line, function) = own(&call?.callers, symbols)?;
+        let file = line.file.rsplit('/').next().unwrap_or(&line.file);
+        Some(format!("{what} by {} at {file}:{}", function.as_deref().map_or("?".to_owned(), brief), line.line))
+    };
+    let allocated = by("allocated", block.allocated.as_ref());
+    let freed = by("given back", block.freed.as_ref());
+    [Some(error.what.clone()), Some(relation(block)), allocated, freed]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn note_race(race: &Race, report: &mut Report, table: &mut Table) {
@@ -111,21 +133,52 @@ fn note_side(side: &Side, reason: Reason, table: &mut Table) {
     }
 }
 
-/// Who waits for whom, where somebody had to end the process.
-fn waits((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, report: &mut Report, table: &mut Table) -> Result<()> {
-    let found = deadlocks((tools, log), cursor)?;
-    for circle in &found.deadlocks {
-        let waiting = circle.iter().filter_map(|number| found.waits.get(*number));
-        let count = circle.len();
-        let text = format!("{count} threads wait for each other: a deadlock");
-        for wait in waiting {
-            let Some(spot) = wait.since.spot.clone() else { continue };
-            let place = wait.since.place;
-            if let Some(line) = Line::of(&spot) {
-                table.illegal(line, spot.function.clone(), place, Reason::Deadlock { text: text.clone() });
+/// Whether a signal's handler ran, which may come between two accesses of one thread.
+fn has_handlers(log: &Log, threads: &[ThreadId]) -> Result<bool> {
+    for thread in threads {
+        for interval in log.intervals(*thread)? {
+            let interval = log.interval(IntervalId { thread: *thread, interval: *interval })?;
+            let is_handled = |record: &Record| matches!(record, Record::Signal { step: SignalStep::Delivery, .. });
+            if interval.records().flatten().any(|placed| is_handled(&placed.record)) {
+                return Ok(true);
             }
-            report.illegal.push(Illegal::new(text.clone(), place, spot.to_string()));
         }
     }
-    Ok(())
+    Ok(false)
+}
+
+/// Who waits for whom, where somebody had to end the process; whether that is a deadlock.
+fn waits(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    report: &mut Report,
+    table: &mut Table,
+) -> Result<bool> {
+    let found = deadlocks((tools, log), cursor)?;
+    for circle in &found.deadlocks {
+        let text = match circle.len() {
+            1 => "a thread waits for itself: a deadlock".to_owned(),
+            count => format!("{count} threads wait for each other: a deadlock"),
+        };
+        for wait in circle.iter().filter_map(|number| found.waits.get(*number)) {
+            let name = wait.name.clone().unwrap_or_else(|| "a lock".to_owned());
+            let wanted = format!("{text}; here, thread {} waits for {name}", wait.thread);
+            note_lock(&wait.since, (wanted, false), report, table);
+            for holder in &wait.holders {
+                let Some((_, since)) = &holder.since else { continue };
+                let held = format!("{text}; here, thread {} took {name}, which it holds", holder.thread);
+                note_lock(since, (held, true), report, table);
+            }
+        }
+    }
+    Ok(!found.deadlocks.is_empty())
+}
+
+/// Where a lock was taken, or is waited for.
+fn note_lock(step: &Step, (text, is_held): (String, bool), report: &mut Report, table: &mut Table) {
+    let Some(spot) = &step.spot else { return };
+    report.illegal.push(Illegal::new(text.clone(), step.place, spot.to_string()));
+    if let Some(line) = Line::of(spot) {
+        table.illegal(line, spot.function.clone(), step.place, Reason::Deadlock { text, is_held });
+    }
 }

@@ -4,6 +4,8 @@
 //! | what one wants | where |
 //! |---|---|
 //! | what shows that the run failed | `symptom` |
+//! | which loop a program was in that was ended | `hang` |
+//! | what the program itself reported | `reported` |
 //! | which byte of the output is wrong, and which lines of it are right | `wrong` |
 //! | how far each source line is from the failing value | `near` |
 //! | memory errors and races, by line | `illegal` |
@@ -18,26 +20,31 @@
 //! Localization*).
 
 mod display;
+mod hang;
+mod html;
 mod illegal;
 mod near;
 mod rank;
 mod report;
+mod reported;
 mod spectra;
 mod symptom;
 mod wrong;
 
 pub use display::Shown;
+pub use html::html;
 pub use report::{Illegal, Report, Step, Suspect};
 pub use spectra::Spectrum;
 pub use symptom::Symptom;
 pub use wrong::Told;
 
-use crate::slice::{Asked, Detail, Options as Slicing, Question, Slice, ask, report as report_slice, slice};
+use crate::slice::{Asked, Detail, Ended, Options as Slicing, Question, Slice, ask, report as report_slice, slice};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
+use indicatif::HumanCount;
 use near::{Line, Near};
 use rank::{Clues, Table};
 use std::num::NonZeroUsize;
@@ -45,6 +52,9 @@ use wrong::Output;
 
 /// Lines of the thin slice of which the values are looked up.
 const CHAIN: usize = 40;
+
+/// Executions of instructions that are taken into a slice. What lies further back is far from the failure, and takes minutes.
+const EXECUTIONS: u64 = 2_000_000;
 
 /// What to go by.
 pub struct Options<'a> {
@@ -71,16 +81,17 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
     let mut report = Report::new(pid, symptom);
     let mut table = Table::default();
     cursor.seek(Seek::End)?;
-    let asked = match question(&report.symptom) {
-        Some(question) => match ask(log, cursor, &mut symbols, &question) {
-            Ok(asked) => Some(asked),
-            Err(error) => {
-                report.notes.push(format!("It is not known which value is wrong: {error}."));
-                None
-            }
-        },
-        None => None,
+    let question = question((tools, log), cursor, &mut symbols, &mut report.symptom)?;
+    let asked = match question.map(|question| ask(log, cursor, &mut symbols, &question)).transpose() {
+        Ok(asked) => asked,
+        Err(error) => {
+            report.notes.push(format!("It is not known which value is wrong: {error}."));
+            None
+        }
     };
+    if has_failed(&report.symptom) {
+        report.said = reported::said(tools, log, pid)?;
+    }
     if let Some(asked) = &asked {
         report.asked = Some(asked.what.clone());
         report.place = Some(asked.criterion.place);
@@ -90,23 +101,53 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
         }
     }
     illegal::find((tools, log), cursor, &mut symbols, options, (&mut report, &mut table))?;
+    if let (Symptom::None { is_compared }, false) = (&report.symptom, report.illegal.is_empty()) {
+        report.symptom = Symptom::Silent { is_compared: *is_compared };
+    }
     spectra::find((tools, log), pid, options, (&mut report, &mut table))?;
     report.suspects = table.ranked(&mut symbols, options.top);
     Ok(report)
 }
 
-/// Which value is asked about; none if nothing shows that the run failed, or nobody knows what a hang is about.
-fn question(symptom: &Symptom) -> Option<Question> {
-    match symptom {
+/// Whether it failed in a way that it may have told of.
+fn has_failed(symptom: &Symptom) -> bool {
+    matches!(symptom, Symptom::Crash { .. } | Symptom::Exit { .. } | Symptom::Hang { .. } | Symptom::Ended { .. })
+}
+
+/// Which value is asked about, at the moment where it then leaves the cursor; none if nothing shows that the run failed, or nobody knows what a
+/// hang is about. The symptom gets to know what was found out meanwhile.
+fn question(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    symptom: &mut Symptom,
+) -> Result<Option<Question>> {
+    Ok(match symptom {
         Symptom::Crash { .. } => Some(Question::Failure),
-        Symptom::Exit { .. } => Some(Question::Exit),
+        Symptom::Exit { status, because } => {
+            if *status == reported::PANICKED && reported::seek_panic(log, cursor, symbols)? {
+                *because = Some("a panic");
+                return Ok(Some(Question::Reported("a panic")));
+            }
+            cursor.seek(Seek::End)?;
+            Some(Question::Exit)
+        }
         Symptom::Output { byte, .. } => Some(Question::Output(*byte)),
-        Symptom::Short { .. } | Symptom::Hang { .. } | Symptom::Ended { .. } | Symptom::None { .. } => None,
-    }
+        Symptom::Hang { doing, .. } => {
+            let found = hang::find((tools, log), cursor)?;
+            *doing = found.as_ref().map(|found| {
+                let since = HumanCount(found.since);
+                format!("it was in {} without leaving it for {since} instructions or more: an endless loop?", found.at)
+            });
+            found.map(|found| Question::Loop(found.frame))
+        }
+        Symptom::Short { .. } | Symptom::Ended { .. } | Symptom::Silent { .. } | Symptom::None { .. } => None,
+    })
 }
 
 fn cut(tools: &Tools, log: &Log, cursor: &Cursor<'_>, asked: &Asked, is_full: bool) -> Result<Slice> {
-    let options = Slicing { addresses: is_full, control: is_full, keep: 0, ..Slicing::default() };
+    let options =
+        Slicing { addresses: is_full, control: is_full, keep: 0, most: Some(EXECUTIONS), ..Slicing::default() };
     slice(tools, log, cursor.pid(), &asked.criterion, &options)
 }
 
@@ -123,11 +164,27 @@ fn slices(
         *of(table.clues(line)) = Some(near);
     };
     near::lines(&thin.graph, symbols, &mut |line, near| add(table, line, near, |clues| &mut clues.thin));
+    if table.is_empty() && near::lacks_lines(&thin.graph, symbols) {
+        report.notes.push(reported::no_lines(log, cursor.pid())?);
+        return Ok(());
+    }
+    let is_cut = thin.ended == Ended::Enough;
     let detail = Detail { is_full: false, is_forward: false, values: CHAIN };
     let shown = report_slice(log, cursor, symbols, asked, &thin, detail)?;
     drop(thin);
     report.chain(shown);
+    if is_cut {
+        // What was wanted where it ended came from further back, and not from outside.
+        report.outside.clear();
+    }
     let full = cut(tools, log, cursor, asked, true)?;
+    if is_cut || full.ended == Ended::Enough {
+        report.notes.push(format!(
+            "Lines that the value follows from were looked for in the last {} instructions, in which {EXECUTIONS} executions of \
+             instructions have to do with it. What lies further back is not known.",
+            HumanCount(full.walked)
+        ));
+    }
     near::lines(&full.graph, symbols, &mut |line, near| add(table, line, near, |clues| &mut clues.full));
     Ok(())
 }

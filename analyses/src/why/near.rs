@@ -117,6 +117,15 @@ fn steps(graph: &Graph, lines: &[Option<usize>]) -> HashMap<u32, u32> {
     found
 }
 
+/// Whether code of the program's own is in a slice of which the lines are not known.
+pub fn lacks_lines(graph: &Graph, symbols: &mut Symbolizer) -> bool {
+    graph.nodes.iter().any(|node| {
+        let What::Instruction(instruction) = &node.what else { return false };
+        let spot = Spot::of(symbols, instruction.ip());
+        spot.line.is_none() && spot.object.as_ref().is_some_and(|object| !is_system(object))
+    })
+}
+
 /// Hands on each line of the program's own that is in a slice, with how near it is.
 pub fn lines(graph: &Graph, symbols: &mut Symbolizer, found: &mut dyn FnMut(Line, Near)) {
     let (mut all, mut of_node) = (Vec::new(), vec![None; graph.nodes.len()]);

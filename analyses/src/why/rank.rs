@@ -12,6 +12,8 @@ const ILLEGAL: f64 = 10.0;
 const LATER: f64 = 0.3;
 /// What the line counts for that gave the block back, against the one that used it afterwards.
 const FREED: f64 = 0.95;
+/// What the line counts for that took a lock of a deadlock, against the one that waits for another one.
+const HELD: f64 = 0.9;
 /// What a race counts for on a line of a slice, and elsewhere: some races do no harm.
 const RACE: f64 = 1.0;
 const RACE_ELSEWHERE: f64 = 0.05;
@@ -39,8 +41,8 @@ pub enum Reason {
     Race { text: String },
     /// An atomicity violation; whether it is the access that follows from what was read too early.
     Torn { text: String, is_last: bool },
-    /// A deadlock.
-    Deadlock { text: String },
+    /// A deadlock; whether the line is where a lock was taken that is held, and not where one is waited for.
+    Deadlock { text: String, is_held: bool },
 }
 
 impl Reason {
@@ -50,7 +52,7 @@ impl Reason {
             | Self::Freed { text, .. }
             | Self::Race { text }
             | Self::Torn { text, .. }
-            | Self::Deadlock { text } => text,
+            | Self::Deadlock { text, .. } => text,
         }
     }
 
@@ -62,7 +64,13 @@ impl Reason {
             Self::Race { .. } | Self::Torn { is_last: false, .. } if is_in_slice => RACE,
             Self::Torn { is_last: true, .. } if is_in_slice => 2.0 * RACE,
             Self::Race { .. } | Self::Torn { .. } => RACE_ELSEWHERE,
-            Self::Deadlock { .. } => ILLEGAL,
+            Self::Deadlock { is_held, .. } => {
+                if *is_held {
+                    HELD * ILLEGAL
+                } else {
+                    ILLEGAL
+                }
+            }
         }
     }
 }
@@ -95,6 +103,11 @@ impl Table {
     /// What is known of a line.
     pub fn clues(&mut self, line: Line) -> &mut Clues {
         self.0.entry(line).or_default()
+    }
+
+    /// Whether nothing is known of any line.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Something illegal happened at a line.

@@ -14,6 +14,8 @@ pub struct Report {
     pub pid: ProcessId,
     /// What shows that the run failed.
     pub symptom: Symptom,
+    /// The last lines that it wrote to standard error; of a panic, those that tell of it.
+    pub said: Vec<String>,
     /// The value that is wrong, in words; none if it is not known which.
     pub asked: Option<String>,
     /// Where it has that value.
@@ -102,6 +104,7 @@ impl Report {
         Self {
             pid,
             symptom,
+            said: Vec::new(),
             asked: None,
             place: None,
             chain: Vec::new(),

@@ -46,6 +46,8 @@ pub enum Symptom {
     Exit {
         /// The status, 1 to 255.
         status: i32,
+        /// What it means, if the program's own library has reported it: `a panic`.
+        because: Option<&'static str>,
     },
     /// A byte of its output is wrong.
     Output {
@@ -61,10 +63,17 @@ pub enum Symptom {
         /// The first line that is missing.
         missing: String,
     },
-    /// Somebody ended it, and threads wait for each other.
+    /// Somebody ended it, as one ends a program that hangs.
     Hang {
         /// What ended it.
         signal: String,
+        /// What the thread did that was executed last, in words, if that is known.
+        doing: Option<String>,
+    },
+    /// Nothing shows it, but it did something illegal.
+    Silent {
+        /// Whether its output was compared, and is right.
+        is_compared: bool,
     },
     /// It is not known how it ended.
     Ended {
@@ -108,9 +117,9 @@ pub fn find(
     let is_compared = matches!(options.told, Some(Told::Expected(_)));
     let symptom = match end {
         Some(ProcessEnd::Exited { status: 0 }) => return with_good((tools, log), cursor, options, is_compared),
-        Some(ProcessEnd::Exited { status }) => Symptom::Exit { status },
+        Some(ProcessEnd::Exited { status }) => Symptom::Exit { status, because: None },
         Some(ProcessEnd::Killed { signal }) if ENDED.contains(&signal) => {
-            Symptom::Hang { signal: signal::name(signal) }
+            Symptom::Hang { signal: signal::name(signal), doing: None }
         }
         Some(ProcessEnd::Killed { .. }) => crash(log, cursor.place(), cursor)?,
         Some(ProcessEnd::Incomplete { why } | ProcessEnd::Unrecorded { why }) => Symptom::Ended { what: why },

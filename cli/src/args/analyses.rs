@@ -137,7 +137,8 @@ pub struct SliceArgs {
         bugnet why                                   why the latest recording crashed\n  \
         bugnet why --expect right.txt /tmp/log       where the first byte of output comes from that differs\n  \
         bugnet why --wrong 'total 17' /tmp/log\n  \
-        bugnet why bad.log --good good1.log --good good2.log\n\n\
+        bugnet why bad.log --good good1.log --good good2.log\n  \
+        bugnet why --html why.html                   as a page, for a browser\n\n\
         This replays all of the process some three times, and once more with threads and for each right run.\n\n\
         Exit status:\n  \
         0  done{READER_EXIT_STATUS}"))]
@@ -164,6 +165,9 @@ pub struct WhyArgs {
     /// Intervals to replay at the same time, where that can be [default: the number of processors]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+    /// Make a page for a browser, too, with the source text around the lines
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     #[command(flatten)]
     pub time: TimeArg,
     /// Print one JSON object

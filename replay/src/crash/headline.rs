@@ -7,6 +7,9 @@ use bugnet_format::regs::{RSP, RegisterFile};
 use bugnet_format::types::Addr;
 use nix::sys::signal::Signal as Number;
 
+/// What it says where the stack is used up.
+pub(super) const STACK_OVERFLOW: &str = ", stack overflow";
+
 /// So far from the stack pointer an address still counts as one of the stack.
 const NEAR_STACK: u64 = 0x1_0000;
 /// No stack is larger.
@@ -96,7 +99,7 @@ fn memory_fault(facts: &Facts<'_>) -> String {
         && (rsp..rsp.saturating_add(LARGEST_STACK)).contains(&facts.stack_before)
         && address < facts.stack_before
     {
-        return format!("{name}, stack overflow");
+        return format!("{name}{STACK_OVERFLOW}");
     }
     let touches = |size: usize, start: u64| (start..start.saturating_add(size.max(1) as u64)).contains(&address);
     let access = accesses.iter().find(|access| touches(access.size, access.address));

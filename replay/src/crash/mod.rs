@@ -120,6 +120,14 @@ pub struct Signal {
     pub address: Option<u64>,
 }
 
+impl CrashReport {
+    /// Whether the thread had no stack left.
+    #[must_use]
+    pub fn is_stack_overflow(&self) -> bool {
+        self.headline.contains(headline::STACK_OVERFLOW)
+    }
+}
+
 impl Signal {
     /// Whether somebody sent it, so that it is not about what the thread was doing.
     fn is_sent(&self) -> bool {
