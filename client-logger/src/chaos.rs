@@ -21,6 +21,7 @@
 
 use bugnet_dr::sys;
 use fastrand::Rng;
+use std::arch::asm;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
@@ -98,6 +99,34 @@ fn is_library(pc: u64) -> bool {
     LIBRARIES.lock().unwrap_or_else(|e| e.into_inner()).iter().any(|addresses| addresses.contains(&pc))
 }
 
+/// MXCSR as programs have it at their start.
+const OWN_MXCSR: u32 = 0x1f80;
+
+/// Lets the client compute with floating point numbers: while this lives, MXCSR is the client's own. A callout does not save it, and computing
+/// sets flags in it, or traps as the program has asked for.
+struct OwnFloats(u32);
+
+impl OwnFloats {
+    fn new() -> Self {
+        let mut saved = 0_u32;
+        // SAFETY: stores a register into a variable, and gives the register a value that masks all exceptions.
+        unsafe {
+            asm!("stmxcsr [{}]", "ldmxcsr [{}]", in(reg) &raw mut saved, in(reg) &raw const OWN_MXCSR_PLACE, options(nostack))
+        };
+        Self(saved)
+    }
+}
+
+impl Drop for OwnFloats {
+    fn drop(&mut self) {
+        // SAFETY: gives the register the value that it had.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const self.0, options(nostack)) };
+    }
+}
+
+/// [`OWN_MXCSR`] in memory, from where it is loaded.
+static OWN_MXCSR_PLACE: u32 = OWN_MXCSR;
+
 /// What the run is like, the same for all of its threads and processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Mood {
@@ -152,6 +181,7 @@ pub struct Chaos {
 impl Chaos {
     /// Of a thread with this number in a run with this seed.
     pub fn new(seed: u64, thread: u64) -> Self {
+        let _floats = OwnFloats::new();
         // Golden ratio: threads with neighbouring numbers have nothing in common.
         let random = Rng::with_seed(seed ^ thread.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let now = Instant::now();
@@ -175,6 +205,7 @@ impl Chaos {
 
     /// How long the thread is to sleep at a point; none if it is to go on.
     pub fn delay(&mut self, point: Point) -> Option<Duration> {
+        let _floats = OwnFloats::new();
         let now = Instant::now();
         if now >= self.next_term {
             self.low = self.random.f64() < LOW;
@@ -210,6 +241,7 @@ impl Chaos {
 
     /// Instructions to the next end of a time slice, no more than `most`, for a thread that has executed so many.
     pub fn slice(&mut self, executed: u64, most: u64) -> u64 {
+        let _floats = OwnFloats::new();
         let mean = ((executed / SLICES_EACH).max(SHORTEST_SLICE) as f64).min(self.mood.slice);
         // Exponentially distributed: wherever the thread is, the next end is as likely.
         let length = -mean * (1.0 - self.random.f64()).ln();

@@ -91,7 +91,7 @@ impl Thread {
         let options = &process::get().options;
         self.next_check = options.check_every;
         // The call is counted, and others may have taken from the thread what they wanted all the time.
-        self.threshold = self.next_threshold(0);
+        self.threshold = self.next_threshold(1);
         // SAFETY: the thread's own slot.
         unsafe { self.left.write(self.threshold - 1) };
         peer.leave(self.moment(0));

@@ -116,7 +116,8 @@ impl Thread {
         } else {
             self.check_if_due(position, position + site.back, &regs);
         }
-        let threshold = self.next_threshold(position);
+        // Behind the block, however short a time slice is.
+        let threshold = self.next_threshold(position + site.back);
         self.set_counter(position, threshold, threshold as i64 - (position + site.back) as i64);
         if birth {
             self.mask.begin();
