@@ -186,6 +186,7 @@ pub struct WhyArgs {
 #[command(after_help = format!("Examples:\n  \
         bugnet memcheck\n  \
         bugnet memcheck --allocator pools.txt /tmp/log\n  \
+        bugnet memcheck --undefined --no-leaks\n  \
         bugnet memcheck --no-leaks --json -p cc1\n\n\
         Each position is one for `bugnet debug --at` and the other commands. Lines of --allocator's file:\n\n  \
         pool_get    allocate 0          the first argument says how much\n  \

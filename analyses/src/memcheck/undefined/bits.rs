@@ -1,5 +1,6 @@
-//! Which bits of memory are undefined, and where that comes from: a byte of V bits for each byte (1: undefined), and an origin for each 8 bytes
-//! ("Using Valgrind to detect undefined value errors with bit-precision", Seward and Nethercote, section 2). Pages of which all is defined, or nothing is, take no room.
+//! Which bits of memory are undefined, and where that comes from: a byte of V bits for each byte (1: undefined), and an origin for
+//! each 8 bytes ("Using Valgrind to detect undefined value errors with bit-precision", Seward and Nethercote, section 2). Pages of which
+//! all is defined, or nothing is, take no room.
 
 use super::origins::OriginId;
 use std::ops::Range;
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(memory.first_undefined(0x1000, 0x10000), Some((0x1ff0, origin)));
         // A page of which nothing is defined, but for a few bytes.
         memory.define(0x2ffd, 6);
-        assert_eq!(memory.load(0x2ff8, 16), [0x00ff_ffff_ffff << 16 >> 16 & 0xff_ffff_ffff, !0 << 24, 0, 0]);
+        assert_eq!(memory.load(0x2ff8, 16), [0xff_ffff_ffff, !0 << 24, 0, 0]);
         memory.store(0x2ff8, 8, &[0xf0, 0, 0, 0], origin);
         assert_eq!(memory.load(0x2ff8, 8), [0xf0, 0, 0, 0]);
         memory.copy(0x2ff8, 0x9000, 0x10);
