@@ -94,13 +94,16 @@ const PHP_TEXT: u64 = 24;
 const PIECE: u64 = 256;
 const LONGEST: u64 = 1 << 24;
 
+/// Addresses, with indices of functions.
+pub type Places = Vec<(u64, usize)>;
+
 /// The function with an index.
 pub fn needs(index: usize) -> Needs {
     FUNCTIONS[index].1
 }
 
 /// Where functions are found, by their names, and where others find their addresses, with their indices.
-pub fn places(log: &Log, modules: &[Module], symbols: &mut Symbolizer) -> (Vec<(u64, usize)>, Vec<(u64, usize)>) {
+pub fn places(log: &Log, modules: &[Module], symbols: &mut Symbolizer) -> (Places, Places) {
     let mut named: Vec<(String, usize)> = Vec::new();
     for (index, (name, _)) in FUNCTIONS.iter().enumerate() {
         named.push(((*name).to_owned(), index));

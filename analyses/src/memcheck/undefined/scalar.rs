@@ -190,7 +190,7 @@ fn holds(code: u16, rflags: u64) -> bool {
         6 => sf != of,
         _ => zf || sf != of,
     };
-    positive != (code % 2 != 0)
+    positive == code.is_multiple_of(2)
 }
 
 fn arithmetic(flow: &mut Flow<'_>, regs: &mut Regs, at: &At<'_>) -> bool {

@@ -185,7 +185,7 @@ fn test(flow: &mut Flow<'_>, regs: &mut Regs, at: &At<'_>, operands: &Operands) 
                 maybe && !surely
             };
             let (zero, carry) = (may(x, &operands.a, false), may(x, &operands.a, true));
-            u8::from(zero) * ZF | u8::from(carry) * CF
+            (if zero { ZF } else { 0 }) | (if carry { CF } else { 0 })
         }
         _ => 0,
     };
