@@ -204,5 +204,6 @@ fn wrong_use() {
     assert_fails(&record(&["--until-fail", "--fail-if", "crash"]), 125, &["status:N", "cmd:COMMAND"]);
     assert_fails(&record(&["--until-fail", "--keep-on", "fail"]), 125, &["cannot be used with"]);
     assert_fails(&record(&["--chaos=x"]), 125, &["a seed is a number"]);
+    fs::write(place.path("here"), "").unwrap();
     assert_fails(&record(&["--until-fail", "-o", "."]), 125, &["is not an empty folder"]);
 }

@@ -244,7 +244,7 @@ pub fn sample() -> Log {
             pid: Some(pid.0),
             ending: Ending::Killed { signal: 11 },
             follow: true,
-            chaos: None,
+            chaos: Some(7),
             contents: None,
         },
         process: ProcessInfo {
