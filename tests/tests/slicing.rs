@@ -122,6 +122,9 @@ fn real(name: &str, has_no_signals: bool, job: impl Fn(&Workshop) -> Result<Job>
         let memory = if random.bool() { vec![(stack + 8 * random.u64(0..8), 8)] } else { Vec::new() };
         let criterion = Criterion { place, atoms: atoms - Atoms::RSP, memory, call: None, here: None };
         if number % 4 == 1 && has_no_signals {
+            // Few bytes may be of no use to anybody; all of the first general registers are.
+            let many: Atoms = (0..4 * 8).map(Atoms::numbered).collect();
+            let criterion = Criterion { atoms: (criterion.atoms | many) - Atoms::RSP, ..criterion.clone() };
             influenced += influence(&opened, &criterion)?;
         }
         for kind in &KINDS[..2] {

@@ -6,6 +6,15 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, tried = PTHREAD_MUTEX_INITIAL
 pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 pthread_spinlock_t spin;
 
+/* In a call of its own: what it finds has nothing to do with what is written afterwards. */
+static __attribute__((noinline)) long looked(void)
+{
+    pthread_rwlock_rdlock(&rwlock);
+    long found = by_rwlock;
+    pthread_rwlock_unlock(&rwlock);
+    return found;
+}
+
 static void *work(void *unused)
 {
     long sum = 0;
@@ -17,9 +26,7 @@ static void *work(void *unused)
             usleep(100);
         by_try++;
         pthread_mutex_unlock(&tried);
-        pthread_rwlock_rdlock(&rwlock);
-        sum += by_rwlock;
-        pthread_rwlock_unlock(&rwlock);
+        sum += looked();
         pthread_rwlock_wrlock(&rwlock);
         by_rwlock++;
         pthread_rwlock_unlock(&rwlock);
