@@ -19,7 +19,8 @@ fn a_lost_wakeup_is_found() -> Result<()> {
     let seed = text.split_once("--chaos=").context("no seed")?.1.split(')').next().unwrap_or_default();
     let failing = out.join("failing");
     let info = must_pass(&["info"], &failing)?;
-    ensure!(printed(&info).contains(&format!("--chaos={seed})")), "{}", printed(&info));
+    let says_so = String::from_utf8_lossy(&info.stdout).contains(&format!("--chaos={seed})"));
+    ensure!(says_so, "{}", printed(&info));
     must_pass(&["check"], &failing)?;
     must_pass(&["replay"], &failing)?;
     must_pass(&["replay", "--merged"], &failing)?;
