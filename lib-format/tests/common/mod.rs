@@ -244,7 +244,7 @@ pub fn sample() -> Log {
             pid: Some(pid.0),
             ending: Ending::Killed { signal: 11 },
             follow: true,
-            chaos: Some(7),
+            chaos: None,
             contents: None,
         },
         process: ProcessInfo {
