@@ -57,7 +57,10 @@ pub fn find(
     }
     for torn in &found.violations {
         let name = torn.variable.clone().unwrap_or_else(|| format!("{:#x}", torn.address));
-        let text = format!("another access of {name} came between two of one call ({:?})", torn.pattern);
+        let text = format!(
+            "another access of {name} came between two of one call ({})",
+            format!("{:?}", torn.pattern).to_uppercase()
+        );
         for (number, side) in torn.accesses.iter().enumerate() {
             // What follows is made of what was read before the other one came.
             note_side(side, Reason::Torn { text: text.clone(), is_last: number == 2 }, table);

@@ -143,17 +143,21 @@ impl Output {
     /// There is no such byte.
     pub fn told(&self, told: &Told) -> Result<u64> {
         let all: Vec<u8> = self.pieces.iter().flat_map(|piece| piece.bytes.iter().copied()).collect();
+        let found = |text: &str| all.windows(text.len()).position(|window| window == text.as_bytes());
         match told {
             Told::Wrong(byte) if *byte < all.len() as u64 => Ok(*byte),
-            Told::Text(text) if !text.is_empty() => {
-                let found = all.windows(text.len()).position(|window| window == text.as_bytes());
-                let what = || ReplayError::OutOfRange(format!("the output does not contain {text:?}"));
-                Ok(found.ok_or_else(what)? as u64)
-            }
-            _ => Err(ReplayError::OutOfRange(format!(
-                "the process wrote {} bytes to its standard output and error: there is no such byte",
-                all.len()
-            ))),
+            // A number that is no byte's is one that the program has printed.
+            Told::Wrong(number) => found(&number.to_string()).map(|at| at as u64).ok_or_else(|| {
+                ReplayError::OutOfRange(format!(
+                    "the process wrote {} bytes to its standard output and error: there is no byte {number}, and no text {number} among them",
+                    all.len()
+                ))
+            }),
+            Told::Expected(_) => Err(ReplayError::OutOfRange("what is expected names no byte".to_owned())),
+            Told::Text(text) if text.is_empty() => Err(ReplayError::OutOfRange("a text that is wrong has at least a letter".to_owned())),
+            Told::Text(text) => found(text)
+                .map(|at| at as u64)
+                .ok_or_else(|| ReplayError::OutOfRange(format!("the output does not contain {text:?}"))),
         }
     }
 
@@ -229,6 +233,11 @@ mod tests {
         assert!(matches!(found.differs(b"one\ntwo 3\nfour\n"), Differs::Not));
         assert!(matches!(found.differs(b"one\ntwo 3\nfour\nfive\n"), Differs::Ends { bytes: 15, .. }));
         assert!(matches!(found.differs(b"one\n"), Differs::At { byte: 6, .. }));
+        assert_eq!(found.told(&super::Told::Wrong(10)).unwrap(), 10);
+        assert_eq!(found.told(&super::Told::Text("two".to_owned())).unwrap(), 6);
+        let many = output(&[(Stdout, "in all 4711 days")]);
+        assert_eq!(many.told(&super::Told::Wrong(4711)).unwrap(), 7);
+        assert!(many.told(&super::Told::Wrong(4712)).is_err());
         let judged = found.judged(b"one\ntwo 2\nfour\n", 10);
         assert_eq!(judged.right.concat(), [0..3, 12..16]);
     }
