@@ -99,8 +99,8 @@ fn is_library(pc: u64) -> bool {
     LIBRARIES.lock().unwrap_or_else(|e| e.into_inner()).iter().any(|addresses| addresses.contains(&pc))
 }
 
-/// MXCSR as programs have it at their start.
-const OWN_MXCSR: u32 = 0x1f80;
+/// MXCSR as programs have it at their start, in memory, from where it is loaded.
+static OWN_MXCSR: u32 = 0x1f80;
 
 /// Lets the client compute with floating point numbers: while this lives, MXCSR is the client's own. A callout does not save it, and computing
 /// sets flags in it, or traps as the program has asked for.
@@ -111,7 +111,7 @@ impl OwnFloats {
         let mut saved = 0_u32;
         // SAFETY: stores a register into a variable, and gives the register a value that masks all exceptions.
         unsafe {
-            asm!("stmxcsr [{}]", "ldmxcsr [{}]", in(reg) &raw mut saved, in(reg) &raw const OWN_MXCSR_PLACE, options(nostack))
+            asm!("stmxcsr [{}]", "ldmxcsr [{}]", in(reg) &raw mut saved, in(reg) &raw const OWN_MXCSR, options(nostack))
         };
         Self(saved)
     }
@@ -123,9 +123,6 @@ impl Drop for OwnFloats {
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const self.0, options(nostack)) };
     }
 }
-
-/// [`OWN_MXCSR`] in memory, from where it is loaded.
-static OWN_MXCSR_PLACE: u32 = OWN_MXCSR;
 
 /// What the run is like, the same for all of its threads and processes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,6 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use tempfile::TempDir;
 
+/// Those that replay, and print texts of the log beside what they found.
+pub const ANALYSES: [&[&str]; 8] = [
+    &["at", "end"],
+    &["hits", "0x401000"],
+    &["syscalls"],
+    &["stats"],
+    &["memcheck"],
+    &["races"],
+    &["deadlocks"],
+    &["why"],
+];
+
 /// A temporary folder to work in, with a folder for logs in it.
 pub struct Place {
     folder: TempDir,

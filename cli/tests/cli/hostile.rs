@@ -1,7 +1,7 @@
 //! Logs that somebody made to do harm to who reads them.
 
 use crate::by_hand::{self, CODE, PID};
-use crate::common::{Place, sample, stderr, stdout};
+use crate::common::{ANALYSES, Place, sample, stderr, stdout};
 use bugnet_format::record::{EndReason, Record};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
@@ -22,18 +22,6 @@ const READERS: [&[&str]; 8] = [
     &["order"],
     &["replay", "--output"],
     &["replay"],
-];
-
-/// Those that replay, and print texts of the log beside what they found.
-const ANALYSES: [&[&str]; 8] = [
-    &["at", "end"],
-    &["hits", "0x401000"],
-    &["syscalls"],
-    &["stats"],
-    &["memcheck"],
-    &["races"],
-    &["deadlocks"],
-    &["why"],
 ];
 
 fn copy(from: &Path, to: &Path) {
@@ -177,8 +165,8 @@ fn texts_do_not_steer_the_terminal() {
         other.origin = bugnet_format::process::Origin::Spawn { from: bugnet_format::types::Pid(PID).into() };
         fs::create_dir(log.join("p5000")).unwrap();
         other.write(&log.join("p5000")).unwrap();
-        for reader in READERS.iter().chain(&ANALYSES) {
-            is_harmless(&run(&place, &[reader, &["log"][..]].concat()), reader[0]);
+        for reader in READERS.into_iter().chain(ANALYSES) {
+            is_harmless(&run(&place, &[reader, &["log"]].concat()), reader[0]);
         }
         for reader in [&["info", "-p", "5000"][..], &["info", "-p", "4711"], &["replay", "-p", "5000"]] {
             is_harmless(&run(&place, &[reader, &["log"]].concat()), reader[0]);

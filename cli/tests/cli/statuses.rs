@@ -2,7 +2,7 @@
 //! `record`, `readers` the death by SIGPIPE.)
 
 use crate::by_hand::{self, CODE, PID};
-use crate::common::{Place, assert_fails, stderr, stdout};
+use crate::common::{ANALYSES, Place, assert_fails, stderr, stdout};
 use bugnet_format::record::{DependencyKind, Record};
 use bugnet_format::types::{Addr, IntervalNo, Position, Tid};
 use std::fs;
@@ -10,8 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-/// All commands that read logs, in all their ways.
-const READERS: [&[&str]; 21] = [
+/// Commands that read logs, in all their ways, but for [`ANALYSES`].
+const READERS: [&[&str]; 13] = [
     &["replay"],
     &["replay", "--output"],
     &["replay", "--merged"],
@@ -25,14 +25,6 @@ const READERS: [&[&str]; 21] = [
     &["check", "--json"],
     &["order"],
     &["ps"],
-    &["at", "end"],
-    &["hits", "0x401000"],
-    &["syscalls"],
-    &["stats"],
-    &["memcheck"],
-    &["races"],
-    &["deadlocks"],
-    &["why"],
 ];
 
 #[track_caller]
@@ -53,7 +45,7 @@ fn nops(log: &Path, records: Vec<Record<'_>>) {
 fn all_is_well() {
     let place = Place::new();
     nops(&place.path("log"), vec![by_hand::end(3, CODE + 3)]);
-    for reader in READERS {
+    for reader in READERS.into_iter().chain(ANALYSES) {
         ends_with(&place.run(&[reader, &["log"]].concat()), 0, &[]);
     }
 }
@@ -100,7 +92,7 @@ fn threads_that_wait_for_each_other() {
 fn wrong_use() {
     let place = Place::new();
     nops(&place.path("log"), vec![by_hand::end(3, CODE + 3)]);
-    for reader in READERS {
+    for reader in READERS.into_iter().chain(ANALYSES) {
         assert_fails(&place.run(&[reader, &["--no-such-option", "log"]].concat()), 2, &["--no-such-option"]);
         // This one shows all processes.
         if reader != ["ps"] {
@@ -129,7 +121,7 @@ fn no_log_or_a_damaged_one() {
     fs::create_dir(place.path("folder/recording.json")).unwrap();
     let interval = "p4711/t4711/00000000.bni";
     fs::write(good("no-file").join("p4711/process.json"), "{").unwrap();
-    for reader in READERS {
+    for reader in READERS.into_iter().chain(ANALYSES) {
         let run = |log: &str| place.run(&[reader, &[log]].concat());
         assert_fails(&run("nowhere"), 3, &["no log at nowhere"]);
         assert_fails(&run("nowhere/else"), 3, &["no log at nowhere/else"]);
