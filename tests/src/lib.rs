@@ -7,6 +7,7 @@ pub mod alike;
 pub mod asm;
 pub mod browser;
 pub mod bugnet;
+pub mod correct;
 pub mod inputs;
 pub mod many_loads;
 pub mod moved;
