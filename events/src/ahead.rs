@@ -180,12 +180,15 @@ impl Traced {
 
     /// Traces the next stretch, in memory that is there.
     fn go_on(&mut self, id: IntervalId, position: Position, until: Position, mut spare: Stretch) -> Result<()> {
-        let chunk = self.tracer.as_mut().map(|tracer| tracer.next(until)).transpose()?.flatten();
-        let Some(chunk) = chunk else {
-            return Err(ReplayError::OutOfRange(format!("{id} has no instruction {position}")));
-        };
+        let none = || ReplayError::OutOfRange(format!("{id} has no instruction {position}"));
+        let tracer = self.tracer.as_mut().ok_or_else(none)?;
+        let chunk = tracer.next_unread(until)?.ok_or_else(none)?;
         self.fresh = self.learner.learn(&chunk);
-        spare.fill(&chunk, &self.learner.plans);
+        let mut runs = chunk.read_runs();
+        spare.fill(&chunk, &mut runs, &self.learner.plans);
+        if !runs.is_whole() {
+            return Err(tracer.makes_no_sense());
+        }
         self.stretch = Some(Arc::new(spare));
         Ok(())
     }

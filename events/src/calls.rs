@@ -108,6 +108,13 @@ impl Calls {
         })
     }
 
+    /// Whether a function has returned with the last instruction of a thread, which its next visit tells.
+    #[must_use]
+    #[inline]
+    pub fn has_returned(&self, tid: Tid) -> bool {
+        self.threads.iter().any(|(known, thread)| *known == tid && !thread.returned.is_empty())
+    }
+
     #[inline]
     fn thread(&mut self, tid: Tid) -> &mut Thread {
         if self.threads.get(self.last).is_none_or(|(known, _)| *known != tid) {

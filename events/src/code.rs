@@ -6,6 +6,9 @@ use bugnet_replay::trace::{Chunk, Sum, TracedBlock};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use std::sync::Arc;
 
+/// What is computed at once, whatever the count: to find out for each block when to stop takes longer than the sums.
+pub(crate) const FOUR: usize = 4;
+
 /// A block, decoded.
 #[derive(Debug)]
 pub struct Block {
@@ -27,6 +30,10 @@ pub struct Block {
     pub control: Control,
     /// How many bytes each of its accesses has, but for odd ones.
     pub(crate) lens: Vec<u32>,
+    /// The most of these.
+    pub(crate) longest: u64,
+    /// Whether it neither calls nor returns, and no function begins with it that one wants to know of: where threads are stays as it is.
+    pub is_plain: bool,
     /// The access of the return address, where its last instruction is a call or returns.
     pub(crate) slot: Option<u16>,
     /// How many accesses, and registers, the trace has of it, and whether its one instruction is not executed: as [`Self::traced`] says, but
@@ -77,7 +84,9 @@ impl Block {
                 && (control == Control::Call && access.writes || control == Control::Return && access.reads)
         });
         let slot = slot.and_then(|slot| u16::try_from(slot).ok());
-        let lens = traced.accesses.iter().map(|access| access.bytes).collect();
+        let lens: Vec<u32> = traced.accesses.iter().map(|access| access.bytes).collect();
+        let longest = lens.iter().copied().max().unwrap_or(0).into();
+        let is_plain = !matches!(control, Control::Call | Control::Return) && traced_counts[1] <= 1 && !is_skipped;
         Self {
             traced,
             instructions,
@@ -88,6 +97,8 @@ impl Block {
             stores,
             control,
             lens,
+            longest,
+            is_plain,
             slot,
             traced_counts,
             is_skipped,
@@ -98,24 +109,26 @@ impl Block {
 /// How the addresses of what blocks access follow from a trace, and the registers behind them.
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
-    sums: Vec<Sum>,
-    /// For each block, where its sums begin and end.
-    ranges: Vec<(u32, u32)>,
+    sums: Vec<[Sum; FOUR]>,
+    /// For each block, where its sums begin and end, and how many they are without those that only fill up.
+    ranges: Vec<(u32, u32, u32)>,
 }
 
 impl Plans {
     fn add(&mut self, block: &TracedBlock) {
         let start = self.sums.len() as u32;
-        self.sums.extend(block.accesses.iter().map(Sum::of_access));
-        self.sums.extend(block.registers.iter().copied().map(Sum::of_register));
-        self.ranges.push((start, self.sums.len() as u32));
+        let accesses = block.accesses.iter().map(Sum::of_access);
+        let all: Vec<Sum> = accesses.chain(block.registers.iter().copied().map(Sum::of_register)).collect();
+        let four = |some: &[Sum]| std::array::from_fn(|number| some.get(number).copied().unwrap_or(Sum::NOTHING));
+        self.sums.extend(all.chunks(FOUR).map(four));
+        self.ranges.push((start, self.sums.len() as u32, all.len() as u32));
     }
 
-    /// Of the block with a number.
+    /// Of the block with a number, and how many of them count.
     #[inline]
-    pub fn get(&self, number: u32) -> &[Sum] {
-        let (start, end) = self.ranges[number as usize];
-        &self.sums[start as usize..end as usize]
+    pub fn get(&self, number: u32) -> (&[[Sum; FOUR]], usize) {
+        let (start, end, count) = self.ranges[number as usize];
+        (&self.sums[start as usize..end as usize], count as usize)
     }
 }
 

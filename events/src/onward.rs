@@ -31,6 +31,21 @@ pub fn walk_on(
     wanted: &Arc<Wanted>,
     visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
+    walk_with(tools, log, pid, from, wanted, &mut Each(visit))
+}
+
+/// The same, for somebody who passes over most blocks.
+///
+/// # Errors
+/// As [`walk_on`].
+pub fn walk_with(
+    tools: &Tools,
+    log: &Log,
+    pid: ProcessId,
+    from: Place,
+    wanted: &Arc<Wanted>,
+    visitor: &mut impl Visitor,
+) -> Result<()> {
     let start = IntervalId { thread: ThreadId { pid, tid: from.tid }, interval: from.interval };
     let first = log.header(start)?.epoch;
     // One is looked at, one waits, and one is made.
@@ -42,8 +57,33 @@ pub fn walk_on(
             .name("ahead".into())
             .spawn_scoped(scope, move || ahead.trace(from, first))
             .map_err(ReplayError::system("start a thread"))?;
-        look(batches, &used, visit)
+        look(batches, &used, visitor)
     })
+}
+
+/// Somebody who is told what was executed.
+pub trait Visitor {
+    /// Whether there is nothing to visit in a block that a thread has executed from its first to its last instruction. Most that was executed
+    /// is such blocks, so this should cost little; what it has to remember of the block, it does.
+    fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool;
+
+    /// What was executed next and not passed over.
+    fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()>;
+}
+
+/// One who passes over nothing.
+struct Each<F>(F);
+
+impl<F: FnMut(Visit<'_>) -> ControlFlow<()>> Visitor for Each<F> {
+    #[inline]
+    fn passes(&mut self, _tid: Tid, _ran: &Ran<'_>) -> bool {
+        false
+    }
+
+    #[inline]
+    fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
+        (self.0)(visit)
+    }
 }
 
 /// What is known of a thread.
@@ -54,11 +94,7 @@ struct Present {
 }
 
 /// Looks at what comes. Whoever traces it is told that nobody wants more by the end of `batches`.
-fn look(
-    batches: Receiver<Batch>,
-    used: &Sender<Stretch>,
-    visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
-) -> Result<()> {
+fn look(batches: Receiver<Batch>, used: &Sender<Stretch>, visitor: &mut impl Visitor) -> Result<()> {
     let mut threads: HashMap<Tid, Present> = HashMap::new();
     for (parts, error) in batches {
         let mut spare = 0;
@@ -69,7 +105,7 @@ fn look(
             if let Some(happened) = happened {
                 present.happened = happened;
             }
-            if present.visit(tid, interval, &stretch, positions, visit).is_break() {
+            if present.visit(tid, interval, &stretch, positions, visitor).is_break() {
                 return Ok(());
             }
             if let Some(stretch) = Arc::into_inner(stretch).filter(|_| spare < SPARE) {
@@ -91,7 +127,7 @@ impl Present {
         interval: IntervalNo,
         stretch: &Stretch,
         positions: Range<u64>,
-        visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+        visitor: &mut impl Visitor,
     ) -> ControlFlow<()> {
         let delivered = &self.happened.delivered;
         let next = |from: u64| delivered.partition_point(|(position, ..)| *position < from);
@@ -103,16 +139,21 @@ impl Present {
             if start >= positions.end {
                 break;
             }
-            let place = Place { tid, interval, position: ran.position };
             let count = ran.block.instructions.len();
             let end = start + count as u64;
             if start >= positions.start && end <= positions.end && end <= signal && !ran.block.is_skipped {
-                visit(Visit::Ran { place, ran: &ran, instructions: 0..count })?;
+                if visitor.passes(tid, &ran) {
+                    continue;
+                }
+                // The place is made where it is needed: whoever copies what was just written in parts waits for that.
+                let place = Place { tid, interval, position: ran.position };
+                visitor.visit(Visit::Ran { place, ran: &ran, instructions: 0..count })?;
                 continue;
             }
             let from = positions.start.saturating_sub(start) as usize;
             let until = (positions.end.min(end) - start) as usize;
-            visit_parts(&ran, place, from..until, &self.happened, visit)?;
+            let place = Place { tid, interval, position: ran.position };
+            visit_parts(&ran, place, from..until, &self.happened, &mut |visit| visitor.visit(visit))?;
             signal = signal_at(end);
         }
         ControlFlow::Continue(())

@@ -1,8 +1,9 @@
 //! A stretch of an execution that stays, whatever the replay process writes next: what one walks backwards through.
 
-use crate::code::{Block, Blocks, Plans};
+use crate::code::{Block, Blocks, FOUR, Plans};
 use bugnet_format::types::Position;
-use bugnet_replay::trace::{Chunk, OddAccess, TracedAccess};
+use bugnet_replay::trace::{Chunk, OddAccess, Run as TracedRun, TracedAccess};
+use std::ops::Range;
 
 /// What was executed in a stretch of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +35,8 @@ pub struct Ran<'a> {
     pub block: &'a Block,
     /// Its first instruction's position.
     pub position: Position,
-    addresses: &'a [u64],
-    registers: &'a [u64],
+    /// Its addresses, then its registers, then what belongs to blocks behind it.
+    words: &'a [u64],
     odd: &'a [OddAccess],
     word: u32,
 }
@@ -56,25 +57,58 @@ pub struct Access {
 }
 
 impl Ran<'_> {
+    #[inline]
+    fn addresses(&self) -> &[u64] {
+        &self.words[..self.block.traced_counts[0] as usize]
+    }
+
+    #[inline]
+    fn registers(&self) -> &[u64] {
+        let [accesses, registers] = self.block.traced_counts.map(|count| count as usize);
+        &self.words[accesses..accesses + registers]
+    }
+
+    /// Whether the block may access something of a range: always where it does. This costs less than a look at each access.
+    #[must_use]
+    #[inline]
+    pub fn may_touch(&self, range: &Range<u64>) -> bool {
+        // What begins before this ends before the range, however long it is.
+        let low = range.start.saturating_sub(self.block.longest);
+        let size = range.end.saturating_sub(low);
+        let mut left = self.block.traced_counts[0];
+        for four in self.words.as_chunks::<FOUR>().0 {
+            let is_in = four.map(|addr| u32::from(addr.wrapping_sub(low) < size));
+            let bits = is_in[0] | is_in[1] << 1 | is_in[2] << 2 | is_in[3] << 3;
+            if bits & ((1 << left.min(FOUR as u32)) - 1) != 0 {
+                return true;
+            }
+            if left <= FOUR as u32 {
+                break;
+            }
+            left -= FOUR as u32;
+        }
+        self.is_odd()
+    }
+
     /// The value of a general purpose register, by its number, where the block begins; none where it was not asked for, or the block has no
     /// room for it.
     #[must_use]
     pub fn register(&self, number: u8) -> Option<u64> {
         let known = self.block.traced.registers.iter().position(|(known, _)| *known == number)?;
-        self.registers.get(known).copied()
+        self.registers().get(known).copied()
     }
 
     /// How many registers are known where the block begins.
     #[must_use]
     #[inline]
     pub fn registers_told(&self) -> usize {
-        self.registers.len()
+        self.block.traced_counts[1] as usize
     }
 
     /// What the block accesses of memory: first bytes, and how many.
     #[inline]
     pub fn touched(&self) -> impl Iterator<Item = (u64, u64)> {
-        let plain = self.addresses.iter().zip(&self.block.lens).map(|(addr, len)| (*addr, (*len).into()));
+        let plain = self.addresses().iter().zip(&self.block.lens).map(|(addr, len)| (*addr, (*len).into()));
         plain.chain(self.odd.iter().map(|odd| (odd.addr, odd.len)))
     }
 
@@ -85,7 +119,7 @@ impl Ran<'_> {
     #[must_use]
     #[inline]
     pub fn address(&self, access: usize) -> u64 {
-        self.addresses[access]
+        self.addresses()[access]
     }
 
     /// Whether there were accesses of which the block does not tell where they are.
@@ -98,7 +132,7 @@ impl Ran<'_> {
     /// Whether something is true of any part of memory that the block accesses, by its first byte and how many.
     #[inline]
     pub fn touches_any(&self, mut is_it: impl FnMut(u64, u64) -> bool) -> bool {
-        for (addr, len) in self.addresses.iter().zip(&self.block.lens) {
+        for (addr, len) in self.addresses().iter().zip(&self.block.lens) {
             if is_it(*addr, (*len).into()) {
                 return true;
             }
@@ -110,13 +144,13 @@ impl Ran<'_> {
     #[must_use]
     #[inline]
     pub fn slot(&self) -> Option<u64> {
-        Some(self.addresses[usize::from(self.block.slot?)])
+        Some(self.addresses()[usize::from(self.block.slot?)])
     }
 
     /// Where the block writes to memory: first bytes, and how many.
     #[inline]
     pub fn stores(&self) -> impl Iterator<Item = (u64, u64)> {
-        let plain = self.block.stores.iter().map(|(access, bytes)| (self.addresses[usize::from(*access)], *bytes));
+        let plain = self.block.stores.iter().map(|(access, bytes)| (self.addresses()[usize::from(*access)], *bytes));
         plain.chain(self.odd.iter().filter(|odd| odd.writes).map(|odd| (odd.addr, odd.len)))
     }
 
@@ -124,7 +158,7 @@ impl Ran<'_> {
     #[inline]
     pub fn stores_any(&self, mut is_it: impl FnMut(u64, u64) -> bool) -> bool {
         for (access, bytes) in &self.block.stores {
-            if is_it(self.addresses[usize::from(*access)], *bytes) {
+            if is_it(self.addresses()[usize::from(*access)], *bytes) {
                 return true;
             }
         }
@@ -136,7 +170,7 @@ impl Ran<'_> {
         let traced = &self.block.traced.accesses;
         let from = traced.partition_point(|access| usize::from(access.instruction) < instruction);
         let own = move |access: &&TracedAccess| usize::from(access.instruction) == instruction;
-        let plain = traced[from..].iter().take_while(own).zip(&self.addresses[from..]).map(|(access, addr)| Access {
+        let plain = traced[from..].iter().take_while(own).zip(&self.addresses()[from..]).map(|(access, addr)| Access {
             addr: *addr,
             len: access.bytes.into(),
             reads: access.reads,
@@ -160,27 +194,30 @@ impl Stretch {
     #[must_use]
     pub fn of(chunk: &Chunk<'_>, blocks: &Blocks) -> Self {
         let mut stretch = Self::default();
-        stretch.fill(chunk, blocks.plans());
+        stretch.fill(chunk, chunk.runs.iter().copied(), blocks.plans());
         stretch
     }
 
-    /// Becomes that of a chunk, in the memory that it has.
-    pub(crate) fn fill(&mut self, chunk: &Chunk<'_>, plans: &Plans) {
+    /// Becomes that of a chunk, in the memory that it has. Blocks come as they are read, so that they are gone through once.
+    pub(crate) fn fill(&mut self, chunk: &Chunk<'_>, runs: impl Iterator<Item = TracedRun>, plans: &Plans) {
         self.runs.clear();
         self.addresses.clear();
-        self.runs.reserve(chunk.runs.len());
         let mut odd = 0;
-        for run in chunk.runs {
+        for run in runs {
             while chunk.odd.get(odd).is_some_and(|odd| odd.word < run.word) {
                 odd += 1;
             }
             let start = self.addresses.len() as u32;
             self.runs.push(Run { word: run.word, block: run.block, start, odd: odd as u32 });
-            // What `extend` sets up takes longer than these few sums.
-            for sum in plans.get(run.block) {
-                self.addresses.push(chunk.sum(*run, sum));
+            let (sums, count) = plans.get(run.block);
+            for four in sums {
+                let four: [u64; FOUR] = std::array::from_fn(|number| chunk.sum(run, &four[number]));
+                self.addresses.extend_from_slice(&four);
             }
+            self.addresses.truncate(start as usize + count);
         }
+        // So that four may be looked at wherever a block's begin.
+        self.addresses.extend_from_slice(&[0; FOUR]);
         (self.first, self.len) = (chunk.first.0, chunk.len);
         self.odd.clone_from(&chunk.odd);
     }
@@ -223,9 +260,7 @@ impl Stretch {
     pub fn at<'a>(&'a self, index: usize, blocks: &'a Blocks) -> Ran<'a> {
         let run = self.runs[index];
         let block = blocks.get(run.block);
-        let [accesses, registers] = block.traced_counts.map(|count| count as usize);
-        let all = &self.addresses[run.start as usize..run.start as usize + accesses + registers];
-        let (addresses, registers) = all.split_at(accesses);
+        let words = &self.addresses[run.start as usize..];
         let odd = match &*self.odd {
             [] => &[],
             odd => {
@@ -234,7 +269,7 @@ impl Stretch {
             }
         };
         let position = Position(self.first + u64::from(run.word));
-        Ran { block, position, addresses, registers, odd, word: run.word }
+        Ran { block, position, words, odd, word: run.word }
     }
 
     /// The block in which the instruction at a position is, as [`Self::at`] counts them.

@@ -12,7 +12,7 @@ use bugnet_format::control::{Request, Response};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, RegisterUpdates, register_number};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::trace::{BYTES, CAPACITY, LANES, MAX_INSTRUCTIONS, TracedSegment, WordPlace, index, untag};
+use bugnet_format::trace::{BYTES, CAPACITY, LANES, MAX_INSTRUCTIONS, TracedSegment, WordPlace, untag};
 use bugnet_format::types::Position;
 use memmap2::MmapRaw;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -39,12 +39,17 @@ impl Buffer {
         Ok(Self { file, map })
     }
 
-    fn words(&self) -> &[AtomicU64] {
+    fn words(&self) -> &Words {
         // SAFETY: the mapping is that long, as its file stays, and begins at a page; whoever else writes there finds it made of words that may
         // change at any time.
-        unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast(), BYTES / 8) }
+        unsafe { &*self.map.as_ptr().cast::<Words>() }
     }
 }
+
+/// Words of the memory: a power of two, so that no place in it has to be compared with its end.
+const WORDS: usize = BYTES / 8;
+const _: () = assert!(WORDS.is_power_of_two());
+type Words = [AtomicU64; WORDS];
 
 /// Bases of FS and GS.
 type Bases = [u64; 2];
@@ -178,6 +183,47 @@ impl Tracer {
     /// # Errors
     /// The replay process is lost, goes another way than the recording, or writes what makes no sense.
     pub fn next(&mut self, until: Position) -> Result<Option<Chunk<'_>>> {
+        let Some(executed) = self.execute(until)? else { return Ok(None) };
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.clear();
+        let mut all = self.runs(executed.words);
+        runs.extend(&mut all);
+        let is_whole = all.is_whole();
+        self.runs = runs;
+        if !is_whole {
+            return Err(self.makes_no_sense());
+        }
+        Ok(Some(self.chunk(executed)))
+    }
+
+    /// The same, without [`Chunk::runs`]: whoever goes through [`Chunk::read_runs`] once needs no list of them.
+    ///
+    /// # Errors
+    /// As [`Self::next`], but for blocks that do not follow each other.
+    pub fn next_unread(&mut self, until: Position) -> Result<Option<Chunk<'_>>> {
+        self.runs.clear();
+        let executed = self.execute(until)?;
+        Ok(executed.map(|executed| self.chunk(executed)))
+    }
+
+    /// The error that a trace is where [`Runs::is_whole`] says no.
+    pub fn makes_no_sense(&mut self) -> ReplayError {
+        self.session.process().makes_no_sense("a trace")
+    }
+
+    fn runs(&self, len: u32) -> Runs<'_> {
+        Runs { words: self.buffer.words(), counts: &self.counts, len, word: 0 }
+    }
+
+    fn chunk(&self, executed: Executed) -> Chunk<'_> {
+        let Executed { first, words, odd } = executed;
+        // Those that are in force where the stretch begins, and what comes later.
+        let from = self.bases.partition_point(|(position, _)| *position <= first).saturating_sub(1);
+        let (blocks, runs, bases) = (&*self.blocks, &*self.runs, &self.bases[from..]);
+        Chunk { first, len: words, blocks, runs, odd, words: self.buffer.words(), counts: &self.counts, bases }
+    }
+
+    fn execute(&mut self, until: Position) -> Result<Option<Executed>> {
         let first = self.session.position();
         let stop = self.session.run_to(until)?;
         if let Stop::Divergence { what, .. } = stop {
@@ -207,32 +253,54 @@ impl Tracer {
             odd.extend(more);
         };
         if !odd.is_sorted_by_key(|odd| odd.word) || odd.last().is_some_and(|odd| odd.word >= words) {
-            return Err(self.session.process().makes_no_sense("a trace"));
+            return Err(self.makes_no_sense());
         }
-        // Those that are in force where the stretch begins, and what comes later.
-        let from = self.bases.partition_point(|(position, _)| *position <= first).saturating_sub(1);
-        let Some(()) = find_runs(self.buffer.words(), &self.counts, words, &mut self.runs) else {
-            return Err(self.session.process().makes_no_sense("a trace"));
-        };
-        let (blocks, runs, words, bases) = (&*self.blocks, &*self.runs, self.buffer.words(), &self.bases[from..]);
-        Ok(Some(Chunk { first, len: executed as u32, blocks, runs, odd, words, bases }))
+        Ok(Some(Executed { first, words, odd }))
     }
 }
 
-/// The blocks that were executed, which follow each other without a gap; `None` if they do not.
-fn find_runs(words: &[AtomicU64], counts: &[u16], len: u32, runs: &mut Vec<Run>) -> Option<()> {
-    let lane = &words[..CAPACITY];
-    runs.clear();
-    let mut word = 0;
-    while word < len {
-        let (block, count) = untag(lane[index(0, word as usize)].load(Ordering::Relaxed));
-        if counts.get(block as usize).is_none_or(|known| u32::from(*known) != count) {
+/// What a replay process has executed, and says of it.
+struct Executed {
+    first: Position,
+    words: u32,
+    odd: Vec<OddAccess>,
+}
+
+/// The blocks that were executed, as they are read: each is checked before it comes, and they end where one makes no sense.
+pub struct Runs<'a> {
+    words: &'a Words,
+    counts: &'a [u16],
+    len: u32,
+    word: u32,
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Run;
+
+    #[inline]
+    fn next(&mut self) -> Option<Run> {
+        if self.word >= self.len {
             return None;
         }
-        runs.push(Run { word, block });
-        word += count;
+        let word = self.word;
+        let (block, count) =
+            untag(self.words[(CAPACITY - 1).wrapping_sub(word as usize) % WORDS].load(Ordering::Relaxed));
+        if self.counts.get(block as usize).is_none_or(|known| u32::from(*known) != count) {
+            // None comes behind it, and this is not the end.
+            self.word = u32::MAX;
+            return None;
+        }
+        self.word = word + count;
+        Some(Run { word, block })
     }
-    (word == len).then_some(())
+}
+
+impl Runs<'_> {
+    /// Of those that have come to an end: whether they follow each other without a gap, up to the stretch's last instruction.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.word == self.len
+    }
 }
 
 fn is_sound(block: &TracedBlock) -> bool {
@@ -262,7 +330,8 @@ pub struct Chunk<'a> {
     pub blocks: &'a [Arc<TracedBlock>],
     /// Accesses that the blocks do not tell, in their order.
     pub odd: Vec<OddAccess>,
-    words: &'a [AtomicU64],
+    words: &'a Words,
+    counts: &'a [u16],
     /// Segment bases from their positions on.
     bases: &'a [(Position, Bases)],
 }
@@ -287,8 +356,9 @@ pub struct Sum {
     index: u32,
     /// The instruction, whose segment base is added.
     instruction: u16,
-    /// What the words are multiplied by; zero, where there is none.
-    has_base: u8,
+    /// What counts of the first word: all bits, or none where there is no base.
+    mask: u64,
+    /// What the other one is multiplied by; zero, where there is none.
     scale: u8,
     segment: Option<TracedSegment>,
 }
@@ -298,6 +368,17 @@ fn word_of(place: WordPlace) -> u32 {
 }
 
 impl Sum {
+    /// Of nothing: it costs as much as any other one, and is zero.
+    pub const NOTHING: Self = Self {
+        disp: 0,
+        base: CAPACITY as u32 - 1,
+        index: CAPACITY as u32 - 1,
+        instruction: 0,
+        mask: 0,
+        scale: 0,
+        segment: None,
+    };
+
     /// The address of an access.
     #[must_use]
     pub fn of_access(access: &TracedAccess) -> Self {
@@ -308,7 +389,7 @@ impl Sum {
             base: word_of(access.base.unwrap_or(none)),
             index: word_of(index),
             instruction: access.instruction,
-            has_base: access.base.is_some().into(),
+            mask: if access.base.is_some() { u64::MAX } else { 0 },
             scale,
             segment: access.segment,
         }
@@ -318,7 +399,7 @@ impl Sum {
     #[must_use]
     pub fn of_register((_, place): (u8, WordPlace)) -> Self {
         let (base, index) = (word_of(place), word_of(place));
-        Self { disp: 0, base, index, instruction: 0, has_base: 1, scale: 0, segment: None }
+        Self { disp: 0, base, index, instruction: 0, mask: u64::MAX, scale: 0, segment: None }
     }
 }
 
@@ -327,17 +408,24 @@ impl Chunk<'_> {
     #[must_use]
     #[inline]
     pub fn sum(&self, run: Run, sum: &Sum) -> u64 {
-        let word = |at: u32| {
-            let word = self.words.get(at.wrapping_sub(run.word) as usize);
-            word.map_or(0, |word| word.load(Ordering::Relaxed))
-        };
-        let base = word(sum.base).wrapping_mul(sum.has_base.into());
+        let word = |at: u32| self.word(at.wrapping_sub(run.word) as usize);
         let index = word(sum.index).wrapping_mul(sum.scale.into());
-        let sums = base.wrapping_add(index).wrapping_add(sum.disp);
+        let sums = (word(sum.base) & sum.mask).wrapping_add(index).wrapping_add(sum.disp);
         match sum.segment {
             None => sums,
             Some(segment) => sums.wrapping_add(self.base(run.word + u32::from(sum.instruction), segment)),
         }
+    }
+
+    /// The blocks that were executed, in their order.
+    #[must_use]
+    pub fn read_runs(&self) -> Runs<'_> {
+        Runs { words: self.words, counts: self.counts, len: self.len, word: 0 }
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        self.words[at % WORDS].load(Ordering::Relaxed)
     }
 
     /// What stands in a word among those of a block that was executed.
@@ -345,8 +433,7 @@ impl Chunk<'_> {
     fn value(&self, run: Run, place: WordPlace) -> u64 {
         // As `index`, whose checks cost more than the rest: blocks are sound, and runs lie in the buffer.
         let lane = usize::from(place.lane) * CAPACITY + CAPACITY - 1;
-        let at = lane.wrapping_sub(run.word as usize + usize::from(place.at));
-        self.words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.word(lane.wrapping_sub(run.word as usize + usize::from(place.at)))
     }
 
     /// Where an access of a block was that was executed.

@@ -174,6 +174,16 @@ impl<'c, 'a> Checker<'c, 'a> {
         }
     }
 
+    /// Whether a block that accesses memory, and does nothing else that matters, is right, and nobody follows values through registers.
+    #[inline]
+    pub fn is_right(&self, ran: &Ran<'_>) -> bool {
+        if self.is_storing || self.undefined.is_some() {
+            return false;
+        }
+        let shadow = &self.heap.shadow;
+        !ran.may_touch(shadow.known()) || !ran.touches_any(|addr, len| shadow.is_wrong(addr, len))
+    }
+
     fn forget_registers(&mut self, tid: Tid) {
         if let Some(storing) = self.doing.get_mut(&tid).and_then(|doing| doing.stores.as_mut()) {
             storing.forget();

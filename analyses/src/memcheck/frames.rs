@@ -105,6 +105,12 @@ impl Frames {
         astray
     }
 
+    /// Whether the last instruction of a thread was a return, to be compared with where it goes on.
+    #[inline]
+    pub fn has_returned(&self, tid: Tid) -> bool {
+        self.threads.iter().any(|(known, thread)| *known == tid && thread.returned.is_some())
+    }
+
     /// A signal's handler begins; the return before it, if the signal may be of where that went.
     pub fn delivered(&mut self, tid: Tid, frame: u64) -> Option<Astray> {
         let thread = self.thread(tid);

@@ -20,6 +20,7 @@ mod frames;
 pub mod functions;
 mod heap;
 mod leaks;
+mod passing;
 mod report;
 mod returns;
 mod shadow;
@@ -36,8 +37,7 @@ pub use leaks::Loss;
 pub use report::{BlockReport, CallReport, ErrorReport, Leak, OriginReport, Report, Where};
 pub use undefined::UndefinedCounts;
 
-use bugnet_events::calls::Calls;
-use bugnet_events::onward::walk_on;
+use bugnet_events::onward::walk_with;
 use bugnet_format::process::Origin;
 use bugnet_format::record::Record;
 use bugnet_format::regs::RSP;
@@ -54,7 +54,7 @@ use check::Checker;
 use code::Known;
 use functions::Function;
 use hashbrown::HashMap;
-use std::ops::ControlFlow;
+use passing::Passing;
 use std::sync::Arc;
 use undefined::Undefined;
 
@@ -107,12 +107,9 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     let stacks = stacks(log, pid)?;
     let mut checker = Checker::new(known, cursor, symbols, is_whole, stacks);
     checker.undefined = options.undefined.then(|| Undefined::new(tools, log, pid));
-    let mut calls = Calls::default();
-    walk_on(tools, log, pid, start, &wanted, &mut |visit| {
-        calls.visit(&visit, &mut |called| checker.called(called));
-        checker.visit(&visit);
-        if checker.has_failed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
+    let mut passing = Passing::new(checker);
+    walk_with(tools, log, pid, start, &wanted, &mut passing)?;
+    let mut checker = passing.checker;
     checker.check()?;
     checker.undefined.as_mut().map_or(Ok(()), Undefined::check)?;
     checker.judge_exit()?;

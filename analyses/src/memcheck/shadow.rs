@@ -54,6 +54,12 @@ impl Default for Shadow {
 }
 
 impl Shadow {
+    /// Outside of this, nothing is known.
+    #[inline]
+    pub fn known(&self) -> &Range<u64> {
+        &self.known
+    }
+
     /// Whether something may be known of these bytes.
     #[inline]
     pub fn may_know(&self, addr: u64, len: u64) -> bool {

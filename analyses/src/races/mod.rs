@@ -82,7 +82,7 @@ pub fn races(
     let mut watch = Watch::new(times, shared, births, code, (heap, locks, joins));
     cursor.seek(Seek::Start)?;
     walk_on(tools, log, pid, cursor.place(), &wanted, &mut |visit| {
-        watch.visit(visit);
+        watch.visit(&visit);
         ControlFlow::Continue(())
     })?;
     report::report(log, cursor, &mut symbols, &watch, top)

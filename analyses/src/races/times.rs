@@ -72,6 +72,7 @@ impl Times {
 
     /// A thread's number, and how many instructions it has executed at a place.
     #[must_use]
+    #[inline]
     pub fn count(&self, place: Place) -> Option<(usize, u64)> {
         let last = self.last.get().filter(|last| (last.tid, last.interval) == (place.tid, place.interval));
         let asked = match last {

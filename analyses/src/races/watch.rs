@@ -176,9 +176,9 @@ impl Watch {
     }
 
     /// Goes on.
-    pub fn visit(&mut self, visit: Visit<'_>) {
+    pub fn visit(&mut self, visit: &Visit<'_>) {
         let Self { open, heap, joins, joined, locks, lockings, .. } = self;
-        open.visit(&visit, &mut |called| {
+        open.visit(visit, &mut |called| {
             heap.called(called);
             joined.extend(joins.called(called));
             locks.called(called, &mut |_, locking| lockings.push(locking));
@@ -189,12 +189,12 @@ impl Watch {
             }
         }
         self.locked();
-        self.allocated(&visit);
+        self.allocated(visit);
         match visit {
             Visit::Ran { place, ran, instructions } => {
                 self.found.looked.instructions += instructions.len() as u64;
                 let Some((thread, count)) = self.arrive(place) else { return };
-                self.ran(thread, count, ran, instructions);
+                self.ran(thread, count, ran, instructions.clone());
             }
             Visit::Skipped { place, did, .. } => {
                 let Some((thread, count)) = self.arrive(place) else { return };
@@ -206,7 +206,7 @@ impl Watch {
             }
             Visit::Delivered { place, signal, .. } => {
                 let Some((thread, _)) = self.arrive(place) else { return };
-                self.order.take(thread, Object::Signal(signal), Meaning::Program);
+                self.order.take(thread, Object::Signal(*signal), Meaning::Program);
                 let thread = &mut self.threads[thread];
                 thread.whereabouts.interrupt();
                 thread.handlers.push(thread.calls.len());
@@ -261,8 +261,9 @@ impl Watch {
     }
 
     /// A thread's number, and how many instructions it has executed at a place, where it comes behind what it waited for.
-    fn arrive(&mut self, place: Place) -> Option<(usize, u64)> {
-        let (thread, count) = self.times.count(place)?;
+    #[inline]
+    fn arrive(&mut self, place: &Place) -> Option<(usize, u64)> {
+        let (thread, count) = self.times.count(*place)?;
         if !std::mem::replace(&mut self.threads[thread].is_born, true) {
             self.order.take(thread, Object::Birth(thread), Meaning::Program);
             self.new_stack(thread);
