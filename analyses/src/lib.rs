@@ -6,6 +6,7 @@
 //! | what has made a value what it is | [`mod@slice`] |
 //! | where two runs of a program part, and what only one of them did | [`diff`] |
 //! | how long before its end a wrong run parts from a right one | [`window`] |
+//! | which memory the failing function used, and who accessed it, in two runs | [`mod@delta`] |
 //! | accesses that nothing orders, and those that another thread tears apart | [`mod@races`] |
 //! | who waits for whom at the end, and locks that are taken in different orders | [`mod@deadlocks`] |
 //! | memory errors | [`mod@memcheck`] |
@@ -14,6 +15,7 @@
 //! | the way of each thread through the program's own code | [`path`] |
 
 pub mod deadlocks;
+pub mod delta;
 pub mod diff;
 pub mod locks;
 pub mod memcheck;

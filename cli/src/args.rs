@@ -7,7 +7,7 @@ mod questions;
 mod record;
 
 pub use analyses::{
-    CompareArgs, DeadlocksArgs, DiffArgs, MemcheckArgs, RacesArgs, SliceArgs, StatsArgs, WhyArgs, WindowArgs,
+    CompareArgs, DeadlocksArgs, DeltaArgs, DiffArgs, MemcheckArgs, RacesArgs, SliceArgs, StatsArgs, WhyArgs, WindowArgs,
 };
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
@@ -71,6 +71,7 @@ pub enum Command {
     Deadlocks(DeadlocksArgs),
     Stats(StatsArgs),
     Diff(DiffArgs),
+    Delta(DeltaArgs),
     Window(WindowArgs),
     Core(CoreArgs),
     Check(CheckArgs),

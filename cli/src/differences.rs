@@ -1,11 +1,12 @@
-//! `bugnet diff` and `bugnet window`: a right and a wrong run of a program, side by side.
+//! `bugnet diff`, `bugnet delta` and `bugnet window`: a right and a wrong run of a program, side by side.
 
-use crate::args::{CompareArgs, DiffArgs, LogArg, ProcessArg, WindowArgs};
+use crate::args::{CompareArgs, DeltaArgs, DiffArgs, LogArg, ProcessArg, WindowArgs};
 use crate::at::process;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::next::quoted;
 use crate::terminal::{output, progress};
+use bugnet_analyses::delta;
 use bugnet_analyses::diff::{Diff, Report, Threads, Way, diff as compare};
 use bugnet_analyses::runs::both::Both;
 use bugnet_analyses::runs::side::Ran;
@@ -17,7 +18,7 @@ use bugnet_replay::log::Log;
 use serde::Serialize;
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Says where the runs part.
 pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
@@ -34,6 +35,15 @@ fn next(found: &Diff) -> String {
         format!("  bugnet debug --at {position} -p {pid} {log}    gdb, where {name} parts first\n")
     };
     format!("\nNext:\n{}", sides.map(line).concat())
+}
+
+/// Says which memory the failing function used in both, and who else did.
+pub fn delta(args: &DeltaArgs) -> Result<(), Failure> {
+    let (good, bad) = (open(&args.good, &args.identity)?, open(&args.bad, &args.identity)?);
+    let tools = tools(&args.time)?;
+    let process = meant(&bad, &args.process)?;
+    let found = delta::delta(&tools, [&good, &bad], process, &args.function, args.top)?;
+    print(args.json, &found, |found| delta::Shown(found).to_string())
 }
 
 /// Says how long before the end they do.
@@ -58,11 +68,7 @@ fn told<T: Serialize>(
     find: impl FnOnce(&mut Both<'_>) -> Replayed<T>,
     show: impl FnOnce(&T) -> String,
 ) -> Result<(), Failure> {
-    let open = |path: &Path| -> Result<Log, Failure> {
-        let arg = LogArg { log: Some(path.to_owned()), identity: args.identity.clone() };
-        Ok(Log::open_source(find_log(&arg)?)?)
-    };
-    let (good, bad) = (open(good)?, open(bad)?);
+    let (good, bad) = (open(good, &args.identity)?, open(bad, &args.identity)?);
     let tools = tools(&args.time)?;
     let process = meant(&bad, &args.process)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
@@ -72,13 +78,21 @@ fn told<T: Serialize>(
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    let found = find(&mut both?)?;
-    let mut out = output(args.json);
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &found).map_err(std::io::Error::from)?;
+    print(args.json, &find(&mut both?)?, show)
+}
+
+fn open(path: &Path, identity: &[PathBuf]) -> Result<Log, Failure> {
+    let arg = LogArg { log: Some(path.to_owned()), identity: identity.to_vec() };
+    Ok(Log::open_source(find_log(&arg)?)?)
+}
+
+fn print<T: Serialize>(json: bool, found: &T, show: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+    let mut out = output(json);
+    if json {
+        serde_json::to_writer_pretty(&mut out, found).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", show(&found))?;
+        write!(out, "{}", show(found))?;
     }
     Ok(out.flush()?)
 }

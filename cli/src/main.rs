@@ -78,6 +78,7 @@ fn main() -> ExitCode {
         Command::Deadlocks(args) => deadlocks::deadlocks(args).map(done),
         Command::Stats(args) => stats::stats(args).map(done),
         Command::Diff(args) => differences::diff(args).map(done),
+        Command::Delta(args) => differences::delta(args).map(done),
         Command::Window(args) => differences::window(args).map(done),
         Command::Syscalls(args) => syscalls::syscalls(args).map(done),
         Command::Core(args) => core::core(args).map(done),

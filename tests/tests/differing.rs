@@ -1,5 +1,5 @@
 //! `bugnet diff` and `bugnet window` say of a right and a wrong run of a program where they part and what they store, whatever addresses,
-//! environment, intervals and timing they had; and that runs which do the same do so.
+//! environment, intervals and timing they had; `bugnet delta`, who accessed the memory that a function used; and that runs which do the same do so.
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run};
@@ -331,6 +331,63 @@ fn window() -> Result<()> {
     workshop.done()
 }
 
+fn delta(logs: &[PathBuf; 2], more: &[&str]) -> Result<Value> {
+    let good = logs[0].to_string_lossy();
+    Ok(serde_json::from_slice(&must_pass(&[&["delta", "--json"], more, &[&*good]].concat(), &logs[1])?.stdout)?)
+}
+
+/// What only the wrong run did with memory that a function used: pattern, lines, and whether a handler took part.
+fn only_bad(found: &Value, is_it: impl Fn(&Value) -> bool) -> Result<Vec<(String, Vec<u64>, bool)>> {
+    let memory = list(found, "/memory").iter().find(|memory| is_it(&memory["object"]));
+    let conflicts = list(memory.with_context(|| format!("{found:#}"))?, "/conflicts");
+    let only = conflicts.iter().filter(|conflict| number(conflict, "/times/0") == Some(0));
+    let told = |conflict: &Value| {
+        let lines = list(conflict, "/spots").iter().filter_map(|spot| number(spot, "/line")).collect();
+        (text(conflict, "/pattern").to_owned(), lines, conflict["by_handler"] == true)
+    };
+    Ok(only.map(told).collect())
+}
+
+/// Another thread, or a handler, comes between a read and a write of a function, in the wrong run alone; each access is shown where it is.
+fn shared(how: &str) -> Result<()> {
+    let workshop = Workshop::new(&format!("differing-shared-{how}"))?;
+    let logs = pair(&workshop, &build(&workshop, "shared")?, ["whole", how], [PLAIN, PLAIN])?;
+    let found = delta(&logs, &["--function", "withdraw"])?;
+    let allocates = line("shared", "/* ALLOCATES */")?;
+    let is_block = |object: &Value| text(object, "/block").ends_with(&format!("shared.c:{allocates}"));
+    let is_taken = |object: &Value| text(object, "/global") == "taken";
+    let is_torn = |object: &Value| if how == "torn" { is_block(object) } else { is_taken(object) };
+    let is_whole = |object: &Value| if how == "torn" { is_taken(object) } else { is_block(object) };
+    let marks = if how == "torn" { ["READ", "TAKE", "WRITE"] } else { ["BEFORE", "COUNT", "AFTER"] };
+    let lines = marks.map(|mark| line("shared", &format!("/* {mark} */"))).into_iter().collect::<Result<Vec<_>>>()?;
+    let only = only_bad(&found, is_torn)?;
+    let expected = ("RWW".to_owned(), lines.clone(), how == "handler");
+    ensure!(only.first() == Some(&expected), "{expected:?}: {only:?}\n{found:#}");
+    let only = only_bad(&found, is_whole)?;
+    ensure!(only.is_empty(), "{only:?}");
+    let memory = list(&found, "/memory").iter().find(|memory| is_torn(&memory["object"]));
+    for (place, line) in list(memory.context("nothing")?, "/conflicts/0/places").iter().zip(&lines) {
+        let position = place.as_str().unwrap_or_default();
+        ensure!(line_at(position, &logs[1])? == Some(*line), "{position} is not at line {line}");
+    }
+    // The same run twice has nothing alone.
+    let same = delta(&[logs[1].clone(), logs[1].clone()], &["--function", "withdraw"])?;
+    ensure!(list(&same, "/memory").len() >= 2, "{same:#}");
+    for memory in list(&same, "/memory") {
+        ensure!(only_bad(&same, |object| *object == memory["object"])?.is_empty(), "{same:#}");
+    }
+    // The main function had returned where it ended; and a function that is not there is an error.
+    for (more, says) in
+        [(&[][..], "--function NAME says which"), (&["--function", "nowhere"], "function called nowhere")]
+    {
+        let logs = logs.each_ref().map(|log| log.to_string_lossy());
+        let output = bugnet([&["delta"], more, &logs.each_ref().map(|log| &**log)].concat())?;
+        let message = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(2) && message.contains(says), "{}", printed(&output));
+    }
+    workshop.done()
+}
+
 fn main() {
     let arguments = Arguments::from_args();
     let trial = |name: &str, body: Box<dyn Fn() -> Result<()> + Send>| {
@@ -353,6 +410,8 @@ fn main() {
         trial("threads", Box::new(threads)),
         trial("intervals", Box::new(intervals)),
         trial("others", Box::new(others)),
+        trial("shared_torn", Box::new(|| shared("torn"))),
+        trial("shared_handler", Box::new(|| shared("handler"))),
         trial("window", Box::new(window)),
         trial("two_builds", Box::new(two_builds)),
         trial("bc", Box::new(|| real("bc", &["bc", "right.bc"], &["bc", "wrong.bc"], None))),

@@ -20,6 +20,19 @@ pub enum Pattern {
     Wrw,
 }
 
+impl Pattern {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rwr => "RWR",
+            Self::Wwr => "WWR",
+            Self::Rww => "RWW",
+            Self::Wrw => "WRW",
+        }
+    }
+}
+
 /// Why a pair does not count, of those in whose middle another thread came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Passed {

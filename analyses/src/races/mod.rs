@@ -5,17 +5,18 @@
 //! atomic instructions, and other accesses of the words that these access; by making threads and finding out that they have ended; by
 //! system calls that wake, signal and count. The locks, conditions, barriers and semaphores of the C library are made of these.
 
-mod atomicity;
+pub(crate) mod atomicity;
 pub(crate) mod births;
 pub(crate) mod clock;
 mod display;
 mod first;
-mod heap;
+pub(crate) mod heap;
 pub(crate) mod joins;
+pub(crate) mod open;
 pub(crate) mod order;
-mod place;
+pub(crate) mod place;
 mod report;
-mod shadow;
+pub(crate) mod shadow;
 mod side;
 pub(crate) mod times;
 mod watch;

@@ -6,13 +6,13 @@ use super::clock::Epoch;
 use super::first::{Shared, words};
 use super::heap::{Change, Heap};
 use super::joins::Joins;
+use super::open::OpenCalls;
 use super::order::{Meaning, Object, Order};
 use super::place::{Code, Doing, Whereabouts, is_atomic};
 use super::shadow::{Access, Made, Shadow, Unordered};
 use super::times::Times;
 use crate::locks::{Locking, Locks, Mode, Step};
 use bugnet_events::calls::Calls;
-use bugnet_events::effects::Control;
 use bugnet_events::stretch::{Access as Touched, Ran};
 use bugnet_events::walk::{Did, Visit};
 use bugnet_replay::cursor::Place;
@@ -86,10 +86,7 @@ pub struct Looked {
 
 struct Thread {
     whereabouts: Whereabouts,
-    /// Calls that are open: where the return address is, and the call's number.
-    calls: Vec<(u64, u64)>,
-    /// Where in `calls` handlers began.
-    handlers: Vec<usize>,
+    calls: OpenCalls,
     /// What it waited for in the kernel: it comes behind that with its next instruction.
     awaited: Option<Object>,
     is_born: bool,
@@ -147,8 +144,7 @@ impl Watch {
         births.words().for_each(|word| shared.lines.touch(word, 4));
         let thread = |number: usize| Thread {
             whereabouts: Whereabouts::new(number == 0),
-            calls: Vec::new(),
-            handlers: Vec::new(),
+            calls: OpenCalls::new(number as u64),
             awaited: None,
             is_born: false,
             waits: 0,
@@ -209,9 +205,7 @@ impl Watch {
                 self.order.take(thread, Object::Signal(*signal), Meaning::Program);
                 let thread = &mut self.threads[thread];
                 thread.whereabouts.interrupt();
-                thread.handlers.push(thread.calls.len());
-                self.calls += 1;
-                thread.calls.push((u64::MAX, self.calls));
+                thread.calls.interrupt(&mut self.calls);
             }
         }
     }
@@ -299,34 +293,10 @@ impl Watch {
                 }
             }
         }
-        let last = ran.block.instructions.len();
-        if instructions.end == last {
-            self.ended(thread, ran, last - 1);
+        if instructions.end == ran.block.instructions.len() {
+            self.threads[thread].calls.ended(ran, &mut self.calls);
         }
         self.times.reach(thread, count + instructions.len() as u64);
-    }
-
-    /// A call or a return at the end of a block.
-    fn ended(&mut self, thread: usize, ran: &Ran<'_>, last: usize) {
-        let calls = &mut self.threads[thread].calls;
-        match ran.block.instructions[last].effects.control {
-            Control::Call => {
-                let Some(slot) = ran.accesses(last).find(|access| access.writes) else { return };
-                // What lies below has been left without a return.
-                while calls.last().is_some_and(|(other, _)| *other <= slot.addr) {
-                    calls.pop();
-                }
-                self.calls += 1;
-                calls.push((slot.addr, self.calls));
-            }
-            Control::Return => {
-                let Some(slot) = ran.accesses(last).find(|access| access.reads) else { return };
-                while calls.last().is_some_and(|(other, _)| *other <= slot.addr) {
-                    calls.pop();
-                }
-            }
-            _ => {}
-        }
     }
 
     fn accessed(&mut self, at: At, access: &Touched, doing: Doing, is_atomic: bool) {
@@ -394,7 +364,7 @@ impl Watch {
         let state = &self.threads[at.thread];
         let local = Local {
             actor: (at.thread, state.whereabouts.in_handler()),
-            call: state.calls.last().map_or(at.thread as u64, |(_, call)| *call),
+            call: state.calls.innermost(),
             made: at.made,
             ip: at.ip,
             writes,
@@ -475,9 +445,7 @@ impl Watch {
     fn returned(&mut self, thread: usize) {
         let thread = &mut self.threads[thread];
         thread.whereabouts.resume();
-        if let Some(open) = thread.handlers.pop() {
-            thread.calls.truncate(open);
-        }
+        thread.calls.resume();
     }
 
     /// What is no longer the memory that it was.

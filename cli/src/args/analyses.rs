@@ -283,6 +283,47 @@ pub struct DiffArgs {
     pub compare: CompareArgs,
 }
 
+/// Compare which memory the failing function used in a wrong run and in a right one, and who else accessed it in which order
+///
+/// That are the global variables and the blocks of the heap that instructions of the function accessed, in either run (delta analysis). Of each, it
+/// shows which lines read and wrote it how often, and conflicts: RW, WR and WW are accesses of two threads, or of a thread and a signal's
+/// handler, one after the other, of which one writes; RWR, WWR, RWW and WRW are two accesses in a call of a function, with another thread's or a
+/// handler's in between. Those that only the wrong run has come first, with their positions in it. Blocks belong together that the same line
+/// asked for. What the C library does for itself is left out.
+///
+/// A conflict is no fault as such: locked accesses are conflicts, too. What only the wrong run did may be chance; several right runs tell more.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet delta good.log bad.log                      what the function used in which BAD ended\n  \
+        bugnet delta good.log bad.log --function save      what save() used\n\n\
+        `bugnet record --until-fail` makes both logs. This replays all of both processes, twice.\n\n\
+        Exit status:\n  \
+        0  done, whether they differ or not{READER_EXIT_STATUS}"))]
+pub struct DeltaArgs {
+    /// The log of a run that went right
+    #[arg(value_name = "GOOD")]
+    pub good: PathBuf,
+    /// The log of one that went wrong
+    #[arg(value_name = "BAD")]
+    pub bad: PathBuf,
+    /// Look at what this function used; several may be given [default: the innermost one of the program's own in which BAD ended]
+    #[arg(long, value_name = "NAME")]
+    pub function: Vec<String>,
+    /// Show so many variables and kinds of blocks
+    #[arg(long, value_name = "N", default_value = "8")]
+    pub top: usize,
+    /// Open encrypted files with an identity of this file: a key of age, or a private key of ssh
+    #[arg(long, value_name = "FILE")]
+    pub identity: Vec<PathBuf>,
+    #[command(flatten)]
+    pub process: ProcessArg,
+    #[command(flatten)]
+    pub time: TimeArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Say how long before its end a wrong run of a program parts from a right one
 ///
 /// That is how much of it a log has to hold for the cause to be in it: the replay window. It begins with the first value that the program's own
