@@ -10,6 +10,7 @@ mod spec;
 mod table;
 mod travel;
 mod way;
+mod why;
 mod workloads;
 
 use anyhow::{Result, ensure};
@@ -37,7 +38,8 @@ use workloads::{Inputs, workloads};
     spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n  \
     spec-harness --time-travel --quick           how fast one moves through recordings\n  \
     spec-harness --paper figures                 the paper's measurements of bugs\n  \
-    spec-harness --chaos figures --quick         runs until programs that rarely fail do\n\n\
+    spec-harness --chaos figures --quick         runs until programs that rarely fail do\n  \
+    spec-harness --why figures --only memory/    how well `bugnet why` finds faults\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
     /// A look in three minutes: small inputs, one run of each unless --runs says otherwise, and the group programs only
@@ -82,6 +84,10 @@ struct Cli {
     /// often that is tried [default: 5], --limit when it is given up. Table and figures go to this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only", "time_travel", "paper"])]
     chaos: Option<PathBuf>,
+    /// Instead, measure how well `bugnet why` finds the fault of programs with a known one: the rank of the faulty line, from the recording alone
+    /// and with right runs, beside what valgrind and gdb print. With --quick, without optimised builds. Table and figures go to this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only", "time_travel", "paper", "chaos"])]
+    why: Option<PathBuf>,
     /// With --chaos: runs after which a try is given up [default: 300; with --quick 50]
     #[arg(long, value_name = "N", requires = "chaos")]
     limit: Option<u64>,
@@ -124,6 +130,10 @@ fn run(cli: &Cli) -> Result<bool> {
         let most = cli.limit.unwrap_or(if cli.quick { 50 } else { 300 });
         let plan = chaos::Plan { tries: cli.runs.unwrap_or(if cli.quick { 1 } else { 5 }), most };
         return Ok(chaos::run_all(folder, &cli.only, plan)? == 0);
+    }
+    if let Some(folder) = &cli.why {
+        let optimisations: &[&'static str] = if cli.quick { &["-O0"] } else { &["-O0", "-O2"] };
+        return Ok(why::run_all(folder, &cli.only, optimisations)? == 0);
     }
     if cli.time_travel {
         return time_travel(cli, runs);

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run};
+use bugnet_tests::faulty::{self, Fails};
 use bugnet_tests::slices::bugs::Faulty;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
@@ -338,6 +339,45 @@ fn kind(kind: &Kind) -> Result<()> {
     workshop.done()
 }
 
+/// Programs of `programs/faulty` of which each needs a way of its own to have the faulty line among the first three.
+const FAULTY: [(&str, &str); 8] = [
+    ("tree_remove", "a check for a null pointer is missing where it is used"),
+    ("maze", "a check lets a wrong index pass"),
+    ("machine", "a check lets a wrong index pass that finds a wrong function"),
+    ("hex", "the size of a block is computed wrong, of which nothing shows"),
+    ("picture", "the size of a block is computed wrong, and libc finds out"),
+    ("print_queue", "a member is not set"),
+    ("split_pairs", "what is given back is no block"),
+    ("journal", "a function that is called takes the same lock"),
+];
+
+fn faulty(name: &str) -> Result<()> {
+    let all = faulty::Program::all()?;
+    let program = all.iter().find(|program| program.name() == name).context("there is no such program")?;
+    let workshop = Workshop::new(&format!("why-faulty-{name}"))?;
+    let [wrong, right] = program.build("-O0", &workshop.path)?;
+    let job = program.job(&wrong, &program.run, &workshop.path);
+    let mut log = workshop.path.join("log");
+    let expected = workshop.path.join("expected").to_string_lossy().into_owned();
+    let mut args = vec!["--top", "3"];
+    match program.fails {
+        Fails::Hang => {
+            run(&mut job.recorded(&log, &["--until-fail", "--fail-if", "timeout:5", "--no-pack"])?)?;
+            log.push("failing");
+        }
+        _ => drop(run(&mut job.recorded(&log, &[])?)?),
+    }
+    if program.fails == Fails::Output {
+        let right = run(&mut program.job(&right, &program.run, &workshop.path).native()?)?;
+        fs::write(&expected, &right.stdout)?;
+        args.extend(["--expect", &expected]);
+    }
+    let report = why(&args, &log)?;
+    let ranks = program.lines.iter().filter_map(|line| rank(&report, &program.source, *line));
+    ensure!(ranks.min().is_some(), "none of {:?} is among the first three: {report:#}", program.lines);
+    workshop.done()
+}
+
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     let failed = |error: anyhow::Error| Failed::from(format!("{error:?}"));
@@ -347,5 +387,6 @@ fn main() -> Result<()> {
         Trial::test("named_output", move || named_output().map_err(failed)),
     ];
     trials.extend(KINDS.iter().map(|one| Trial::test(format!("kind_{}", one.name), move || kind(one).map_err(failed))));
+    trials.extend(FAULTY.map(|(name, _)| Trial::test(format!("faulty_{name}"), move || faulty(name).map_err(failed))));
     libtest_mimic::run(&arguments, trials).exit();
 }

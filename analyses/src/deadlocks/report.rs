@@ -42,6 +42,9 @@ pub struct Step {
     pub spot: Option<Spot>,
     /// Who called it, innermost first.
     pub callers: Vec<String>,
+    /// The functions and lines of the program's own among these; the first is [`Self::spot`].
+    #[serde(skip)]
+    pub own: Vec<Spot>,
 }
 
 /// What a thread waits for.
@@ -169,10 +172,10 @@ impl Reporting<'_, '_> {
         let frames = scopes_at(self.log, self.cursor, self.symbols, FRAMES)?;
         let is_own = |path: &str| !is_system(path);
         // Behind the calls: the instruction before is the one that counts.
-        let own = frames.iter().skip(1).find(|frame| frame.place.module.as_ref().is_none_or(|m| is_own(&m.path)));
-        let spot = own.map(|frame| Spot::of(self.symbols, frame.pc - 1));
+        let own = frames.iter().skip(1).filter(|frame| frame.place.module.as_ref().is_none_or(|m| is_own(&m.path)));
+        let own: Vec<Spot> = own.map(|frame| Spot::of(self.symbols, frame.pc - 1)).collect();
         let callers = frames.iter().skip(1).filter_map(|frame| frame.place.brief()).collect();
-        Ok(Step { place, time, spot, callers })
+        Ok(Step { place, time, spot: own.first().cloned(), callers, own })
     }
 
     fn name(&mut self, addr: u64) -> Option<String> {

@@ -73,6 +73,8 @@ pub enum Question {
     Failure,
     /// What the next instruction takes.
     Operands,
+    /// Where in memory the next instruction accesses something.
+    Address,
     /// A register, or a part of one.
     Register(Named),
     /// A variable, or bytes.
@@ -122,6 +124,7 @@ pub fn ask(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, questio
     match question {
         Question::Failure => failure(log, cursor),
         Question::Operands => operands(log, cursor),
+        Question::Address => address(log, cursor),
         Question::Exit => exit(log, cursor),
         Question::Reported(what) => ended(log, cursor, what),
         Question::Loop(frame) => goes_on(log, cursor, *frame),
@@ -210,6 +213,17 @@ fn operands(log: &Log, cursor: &Cursor<'_>) -> Result<Asked> {
         return Err(ReplayError::OutOfRange(format!("{} takes no values", disassembly::text(&instruction))));
     }
     Ok(asked(cursor, atoms, memory, what))
+}
+
+/// Where the next instruction accesses memory; none does that has no register for it.
+fn address(log: &Log, cursor: &Cursor<'_>) -> Result<Asked> {
+    let found = next(log, cursor)?.filter(|(_, effects)| !effects.address.is_empty());
+    let Some((instruction, effects)) = found else {
+        let what = format!("the instruction at {:#x} computes no address", cursor.regs().rip);
+        return Err(ReplayError::OutOfRange(what));
+    };
+    let what = format!("the address that {} accesses", disassembly::text(&instruction));
+    Ok(asked(cursor, effects.address, Vec::new(), what))
 }
 
 /// Whether the stack pointer is more than where the instruction pushes or pops.

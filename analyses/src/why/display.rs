@@ -76,7 +76,7 @@ fn races(report: &Report) -> &'static str {
 /// What shows that it failed: a sentence, and lines with more.
 pub fn symptom(symptom: &Symptom) -> Vec<String> {
     let first = match symptom {
-        Symptom::Crash { what, because, at, text } => {
+        Symptom::Crash { what, because, at, text, .. } => {
             let at = at.as_ref().map(|at| format!("in {}", brief(at)));
             let text = text.as_ref().map(|text| format!("    {text}"));
             let because = because.map(str::to_owned);

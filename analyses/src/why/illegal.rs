@@ -1,24 +1,30 @@
 //! What a run did that no right program does, by line: memory errors and races.
 
-use super::near::Line;
+use super::near::{self, Line};
 use super::rank::{Reason, Table};
 use super::report::{Illegal, Report};
-use super::{Options, Symptom};
-use crate::deadlocks::{Step, deadlocks};
+use super::{Options, Symptom, access, cut};
+use crate::deadlocks::{Step, Wait, Waited, deadlocks};
 use crate::memcheck::{CallReport, ErrorReport, Options as Memory, Where, memcheck, relation};
 use crate::names::brief;
 use crate::races::{Race, Side, races};
 use crate::runs::scene::Spot;
+use crate::slice::{Asked, Criterion};
+use bugnet_events::atoms::Atoms;
 use bugnet_format::record::{Record, SignalStep};
+use bugnet_format::types::ProcessId;
 use bugnet_replay::Result;
-use bugnet_replay::cursor::Cursor;
+use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
+use bugnet_replay::tree::processes;
 
 /// Memory errors, races and atomicity violations that are looked at.
 const ERRORS: usize = 3;
 const RACES: usize = 8;
+/// Instructions of a run of which undefined values are followed: some ten seconds.
+const UNDEFINED: u64 = 100_000_000;
 
 /// Finds what was illegal, and notes it with its lines.
 ///
@@ -31,19 +37,25 @@ pub fn find(
     options: &Options<'_>,
     (report, table): (&mut Report, &mut Table),
 ) -> Result<()> {
-    let memory =
-        memcheck(tools, log, cursor, &Memory { named: Vec::new(), leaks: false, undefined: false, variables: 1 })?;
+    let undefined = instructions(log, cursor)? <= UNDEFINED;
+    let memory = memcheck(tools, log, cursor, &Memory { named: Vec::new(), leaks: false, undefined, variables: 1 })?;
+    if !undefined {
+        let what = "The run is long, so undefined values were not looked for: bugnet memcheck --undefined does.";
+        report.notes.push(what.to_owned());
+    }
     for (number, error) in memory.errors.iter().take(ERRORS).enumerate() {
         note_error(error, number, symbols, (report, table));
     }
+    if let Some(first) = memory.errors.first() {
+        access::follow((tools, log), cursor, symbols, first, table)?;
+    }
     let pid = cursor.pid();
     // A thread may wait for itself, too.
-    if matches!(report.symptom, Symptom::Hang { .. }) && waits((tools, log), cursor, report, table)? {
+    if matches!(report.symptom, Symptom::Hang { .. }) && waits((tools, log), cursor, symbols, (report, table))? {
         report.notes.push("Races were not looked for, since the deadlock is why it hangs.".to_owned());
         return Ok(());
     }
-    let threads: Vec<ThreadId> = log.threads().filter(|thread| thread.pid == pid).collect();
-    if threads.len() < 2 && !has_handlers(log, &threads)? {
+    if !shares_memory(log, pid)? {
         return Ok(());
     }
     if !options.races {
@@ -70,8 +82,14 @@ pub fn find(
     Ok(())
 }
 
+/// Instructions of all threads.
+fn instructions(log: &Log, cursor: &Cursor<'_>) -> Result<u64> {
+    let process = processes(log)?.into_iter().find(|process| process.id == cursor.pid());
+    Ok(process.map_or(0, |process| process.instructions))
+}
+
 /// The first line of the program's own, among callers, the innermost first: of what is inlined there, too.
-fn own(places: &[Where], symbols: &mut Symbolizer) -> Option<(Line, Option<String>)> {
+pub(super) fn own(places: &[Where], symbols: &mut Symbolizer) -> Option<(Line, Option<String>)> {
     places.iter().enumerate().find_map(|(number, place)| {
         // All but the first are where a call returns to; the first one is, if it is a call of a library's function.
         let mut spot = Spot::of(symbols, place.address.0);
@@ -136,6 +154,12 @@ fn note_side(side: &Side, reason: Reason, table: &mut Table) {
     }
 }
 
+/// Whether there are several threads, or handlers, that may access the same memory.
+pub(super) fn shares_memory(log: &Log, pid: ProcessId) -> Result<bool> {
+    let threads: Vec<ThreadId> = log.threads().filter(|thread| thread.pid == pid).collect();
+    Ok(threads.len() > 1 || has_handlers(log, &threads)?)
+}
+
 /// Whether a signal's handler ran, which may come between two accesses of one thread.
 fn has_handlers(log: &Log, threads: &[ThreadId]) -> Result<bool> {
     for thread in threads {
@@ -154,8 +178,8 @@ fn has_handlers(log: &Log, threads: &[ThreadId]) -> Result<bool> {
 fn waits(
     (tools, log): (&Tools, &Log),
     cursor: &mut Cursor<'_>,
-    report: &mut Report,
-    table: &mut Table,
+    symbols: &mut Symbolizer,
+    (report, table): (&mut Report, &mut Table),
 ) -> Result<bool> {
     let found = deadlocks((tools, log), cursor)?;
     for circle in &found.deadlocks {
@@ -171,10 +195,79 @@ fn waits(
                 let Some((_, since)) = &holder.since else { continue };
                 let held = format!("{text}; here, thread {} took {name}, which it holds", holder.thread);
                 note_lock(since, (held, true), report, table);
+                if holder.thread == wait.thread {
+                    note_calls(
+                        &wait.since,
+                        since,
+                        &format!("{text}; it holds {name}, and calls what takes it again"),
+                        table,
+                    );
+                }
             }
         }
     }
+    if found.deadlocks.is_empty() {
+        for wait in &found.waits {
+            come_to_wait((tools, log), cursor, symbols, wait, (report, table))?;
+        }
+    }
     Ok(!found.deadlocks.is_empty())
+}
+
+/// The calls on the way from where a thread took a lock to where it waits for the same one.
+fn note_calls(wait: &Step, since: &Step, text: &str, table: &mut Table) {
+    let holds = since.spot.as_ref().and_then(|spot| spot.function.as_ref());
+    // A function that takes it may be called again.
+    let mut outer = wait.own.iter().skip(1);
+    let until = outer.position(|spot| spot.function.as_ref() == holds).map_or(0, |position| position + 1);
+    for spot in wait.own.iter().skip(1).take(until) {
+        if let Some(line) = Line::of(spot) {
+            let reason = Reason::Deadlock { text: text.to_owned(), is_held: false };
+            table.illegal(line, spot.function.clone(), wait.place, reason);
+        }
+    }
+}
+
+/// A thread waits for what nobody holds: for others to tell it something. Notes why it came there.
+fn come_to_wait(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    wait: &Wait,
+    (report, table): (&mut Report, &mut Table),
+) -> Result<()> {
+    let what = match wait.waited {
+        Waited::Condition => "condition",
+        Waited::Semaphore => "semaphore",
+        Waited::Barrier => "barrier",
+        _ => return Ok(()),
+    };
+    let name = wait.name.clone().unwrap_or_else(|| format!("a {what}"));
+    let text = format!(
+        "thread {} waits here for {name}, a {what}, to the end: nobody tells it, or it was told before",
+        wait.thread
+    );
+    let Some(spot) = &wait.since.spot else { return Ok(()) };
+    report.illegal.push(Illegal::new(text.clone(), wait.since.place, spot.to_string()));
+    if let Some(line) = Line::of(spot) {
+        table.illegal(line, spot.function.clone(), wait.since.place, Reason::Waits { text });
+    }
+    cursor.seek(Seek::Place(wait.since.place))?;
+    let criterion = Criterion {
+        place: wait.since.place,
+        atoms: Atoms::NONE,
+        memory: Vec::new(),
+        call: None,
+        here: Some(cursor.regs().rip),
+    };
+    let full = cut(tools, log, cursor, &Asked { criterion, what: String::new() }, true)?;
+    near::lines(&full.graph, symbols, &mut |line, near| {
+        let known = &mut table.clues(line).full;
+        if known.as_ref().is_none_or(|known| known.steps > near.steps) {
+            *known = Some(near);
+        }
+    });
+    Ok(())
 }
 
 /// Where a lock was taken, or is waited for.

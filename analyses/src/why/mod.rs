@@ -9,6 +9,7 @@
 //! | which byte of the output is wrong, and which lines of it are right | `wrong` |
 //! | how far each source line is from the failing value | `near` |
 //! | memory errors and races, by line | `illegal` |
+//! | from where a memory error comes: its address, the block's size, what it lacks | `access` |
 //! | what tells the run apart from right ones, by line | `spectra` |
 //! | which lines come first, and why | `rank` |
 //!
@@ -19,6 +20,7 @@
 //! program, the lines' suspiciousness counts as well (Abreu et al., *An Evaluation of Similarity Coefficients for Software Fault
 //! Localization*).
 
+mod access;
 mod display;
 mod hang;
 mod html;
@@ -105,6 +107,7 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
         report.symptom = Symptom::Silent { is_compared: *is_compared };
     }
     spectra::find((tools, log), pid, options, (&mut report, &mut table))?;
+    table.shows = report.symptom.shows();
     report.suspects = table.ranked(&mut symbols, options.top);
     Ok(report)
 }
@@ -163,7 +166,9 @@ fn slices(
     let add = |table: &mut Table, line: Line, near: Near, of: fn(&mut Clues) -> &mut Option<Near>| {
         *of(table.clues(line)) = Some(near);
     };
-    near::lines(&thin.graph, symbols, &mut |line, near| add(table, line, near, |clues| &mut clues.thin));
+    near::lines(&thin.graph, symbols, &mut |line, near| {
+        add(table, line, near, |clues| &mut clues.thin);
+    });
     if table.is_empty() && near::lacks_lines(&thin.graph, symbols) {
         report.notes.push(reported::no_lines(log, cursor.pid())?);
         return Ok(());
@@ -185,7 +190,9 @@ fn slices(
             HumanCount(full.walked)
         ));
     }
-    near::lines(&full.graph, symbols, &mut |line, near| add(table, line, near, |clues| &mut clues.full));
+    near::lines(&full.graph, symbols, &mut |line, near| {
+        add(table, line, near, |clues| &mut clues.full);
+    });
     Ok(())
 }
 

@@ -2,11 +2,12 @@
 
 use crate::runs::scene::Spot;
 use crate::slice::{ASKED, Dependence, Graph, What};
+use bugnet_format::types::Addr;
 use bugnet_replay::crash::is_system;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::symbols::Symbolizer;
 use hashbrown::HashMap;
-use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -31,12 +32,14 @@ impl Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
-    /// It moves values, or compares them.
+    /// It moves values.
     Copies,
     /// A constant enters.
     Constant,
     /// It computes.
     Computes,
+    /// It decides whether something is executed.
+    Decides,
 }
 
 /// How near a line is.
@@ -48,6 +51,8 @@ pub struct Near {
     pub work: Work,
     /// Whether it is the one of the program's own lines that is executed last.
     pub is_last: bool,
+    /// Whether it decides, by a value that the wrong one is made of, whether what follows is executed: a check that has let that value pass.
+    pub is_guard: bool,
     /// Its place among them, the last executed first, from 0.
     pub nth: usize,
     /// Where it was executed last for it.
@@ -91,7 +96,8 @@ fn is_immediate(kind: OpKind) -> bool {
     )
 }
 
-/// Steps from what was asked about to each node: lines of the program's own count, and in code of others what decides and what says where.
+/// Steps from what was asked about to each node: lines of the program's own count, and in code of others what decides. What says where counts twice:
+/// most addresses are right.
 fn steps(graph: &Graph, lines: &[Option<usize>]) -> HashMap<u32, u32> {
     let mut yields: HashMap<u32, Vec<(Dependence, u32)>> = HashMap::new();
     for (wanting, by, node) in graph.edges.keys() {
@@ -109,7 +115,8 @@ fn steps(graph: &Graph, lines: &[Option<usize>]) -> HashMap<u32, u32> {
             let further = match by {
                 _ if node == ASKED => 0,
                 Dependence::Data => u32::from(own.is_some() && !is_same),
-                Dependence::Address | Dependence::Control => u32::from(!is_same),
+                Dependence::Control => u32::from(!is_same),
+                Dependence::Address => 2 * u32::from(!is_same),
             };
             queue.push((Reverse(steps + further), *other));
         }
@@ -126,25 +133,80 @@ pub fn lacks_lines(graph: &Graph, symbols: &mut Symbolizer) -> bool {
     })
 }
 
+/// The nodes that decide whether something is executed; and whether they do so by a value from which the wrong one, or its address, follows.
+fn deciding(graph: &Graph) -> HashMap<u32, bool> {
+    let mut data: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (wanting, by, node) in graph.edges.keys() {
+        if *by == Dependence::Data {
+            data.entry(*wanting).or_default().push(*node);
+        }
+    }
+    let made = graph.reached(|by| by != Dependence::Control);
+    let yields = |node: u32| data.get(&node).into_iter().flatten().copied();
+    // A branch takes flags, and what made these has compared.
+    let is_guard = |branch: u32| yields(branch).any(|compared| yields(compared).any(|node| made.contains(&node)));
+    // Functions are executed because they are called, too.
+    let is_branch = |node: &u32| match &graph.nodes[*node as usize].what {
+        What::Instruction(instruction) => {
+            matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::IndirectBranch)
+        }
+        _ => false,
+    };
+    let deciding = graph.edges.keys().filter(|(_, by, _)| *by == Dependence::Control).map(|(.., node)| *node);
+    deciding.filter(is_branch).map(|branch| (branch, is_guard(branch))).collect()
+}
+
+/// Whether an instruction only puts an argument where the function keeps it: what it does is its caller's.
+fn is_entry(instruction: &Instruction, symbols: &mut Symbolizer) -> bool {
+    use Register::{R8, R9, RBP, RCX, RDI, RDX, RSI, RSP};
+    const NEAR: u64 = 100;
+    let register = instruction.op1_register();
+    let is_argument = register.is_xmm() || [RDI, RSI, RDX, RCX, R8, R9].contains(&register.full_register());
+    let is_store = instruction.op_count() == 2
+        && instruction.op0_kind() == OpKind::Memory
+        && [RBP, RSP].contains(&instruction.memory_base())
+        && instruction.op1_kind() == OpKind::Register;
+    let is_move = format!("{:?}", instruction.mnemonic()).starts_with("Mov");
+    if !(is_argument && is_store && is_move) {
+        return false;
+    }
+    // The lines of the function's head.
+    let at = instruction.ip();
+    let offset = symbols.lookup(Addr(at)).symbol.map(|symbol| symbol.offset).filter(|offset| *offset < NEAR);
+    offset.is_some_and(|offset| Spot::of(symbols, at - offset).line == Spot::of(symbols, at).line)
+}
+
 /// Hands on each line of the program's own that is in a slice, with how near it is.
 pub fn lines(graph: &Graph, symbols: &mut Symbolizer, found: &mut dyn FnMut(Line, Near)) {
+    let deciding = deciding(graph);
     let (mut all, mut of_node) = (Vec::new(), vec![None; graph.nodes.len()]);
     let mut known: HashMap<Line, usize> = HashMap::new();
     for (number, node) in graph.nodes.iter().enumerate() {
         let (What::Instruction(instruction), Some([place, _])) = (&node.what, node.places) else { continue };
         let spot = Spot::of(symbols, instruction.ip());
-        let Some(line) = Line::of(&spot) else { continue };
+        let Some(line) = Line::of(&spot).filter(|_| !is_entry(instruction, symbols)) else { continue };
         let at = *known.entry(line.clone()).or_insert_with(|| {
             // The nodes come in the order of the search, the last executed first.
             let nth = all.len();
-            let near =
-                Near { steps: u32::MAX, work: Work::Copies, is_last: nth == 0, nth, place, function: spot.function };
+            let near = Near {
+                steps: u32::MAX,
+                work: Work::Copies,
+                is_last: nth == 0,
+                is_guard: false,
+                nth,
+                place,
+                function: spot.function,
+            };
             all.push((line, near));
             nth
         });
         of_node[number] = Some(at);
         let near: &mut Near = &mut all[at].1;
         near.work = near.work.max(work(instruction));
+        if let Some(is_guard) = deciding.get(&(number as u32)) {
+            near.work = Work::Decides;
+            near.is_guard |= is_guard;
+        }
     }
     let steps = steps(graph, &of_node);
     let mut nearest: BTreeMap<usize, u32> = BTreeMap::new();

@@ -17,18 +17,36 @@ const HELD: f64 = 0.9;
 /// What a race counts for on a line of a slice, and elsewhere: some races do no harm.
 const RACE: f64 = 1.0;
 const RACE_ELSEWHERE: f64 = 0.05;
+/// What the line counts for at which a thread waits to the end.
+const WAITS: f64 = 2.0;
+/// What a conflict counts for that a right run does not have.
+const CONFLICT: f64 = 0.1;
 /// What a line of the full slice alone counts for, against one of the thin slice.
 const FULL: f64 = 0.4;
 /// What a line counts for that has made right output, too.
 const MAKES_RIGHT: f64 = 0.4;
-/// What the line counts for at which the failure shows.
+/// What the line counts for at which the failure shows: little, unless a check is missing there, as one does where a null pointer is used.
 const LAST: f64 = 0.2;
+/// What a check counts for that has let the wrong value pass, against a line of the thin slice.
+const GUARD: f64 = 0.9;
+/// What lines count for from which the address of the first memory error follows, or which decide that it happens, against those of the failure.
+const ILLEGAL_SLICE: f64 = 3.0;
+/// What the line counts for that asked for the block, where an access goes beyond it; and lines from which the block's size follows, against those
+/// of the failure.
+const ALLOCATED: f64 = 1.2;
+const SIZE: f64 = 5.0;
+/// What the line counts for that sets what lies next to something undefined, which it may have left out.
+const BESIDE: f64 = 1.5;
 /// What a line counts for in which a constant enters, and one that only copies and compares.
 const CONSTANT: f64 = 0.85;
 const COPIES: f64 = 0.5;
+/// The same, where a null pointer was used: one that passes it on may be the one that should look at it.
+const PASSES: f64 = 0.8;
 /// What suspiciousness counts for, from 0 to 1, and the first difference from a right run, which may be the input alone.
 const SUSPICIOUS: f64 = 1.0;
 const DIFFERS: f64 = 0.2;
+/// Lines that only the failing run executed of which each is looked at with full attention.
+const FEW: f64 = 8.0;
 
 /// What was illegal at a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +55,18 @@ pub enum Reason {
     Memory { text: String, number: usize },
     /// The block was given back that a memory error used: the number of those before.
     Freed { text: String, number: usize },
+    /// The block was asked for beyond which a memory error goes.
+    Allocated { text: String },
+    /// It sets bytes of the block next to those that are undefined.
+    Beside { text: String },
     /// A race.
     Race { text: String },
     /// An atomicity violation; whether it is the access that follows from what was read too early.
     Torn { text: String, is_last: bool },
+    /// A conflict of threads or handlers that a right run does not have; whether two accesses of one call are among it.
+    OnlyHere { text: String, is_torn: bool },
+    /// A thread waits there to the end, for what nobody holds.
+    Waits { text: String },
     /// A deadlock; whether the line is where a lock was taken that is held, and not where one is waited for.
     Deadlock { text: String, is_held: bool },
 }
@@ -50,6 +76,10 @@ impl Reason {
         match self {
             Self::Memory { text, .. }
             | Self::Freed { text, .. }
+            | Self::Allocated { text }
+            | Self::Beside { text }
+            | Self::OnlyHere { text, .. }
+            | Self::Waits { text }
             | Self::Race { text }
             | Self::Torn { text, .. }
             | Self::Deadlock { text, .. } => text,
@@ -61,6 +91,11 @@ impl Reason {
         match self {
             Self::Memory { number, .. } => memory(*number),
             Self::Freed { number, .. } => FREED * memory(*number),
+            Self::Allocated { .. } => ALLOCATED,
+            Self::Beside { .. } => BESIDE,
+            Self::Waits { .. } => WAITS,
+            Self::OnlyHere { is_torn: true, .. } if is_in_slice => RACE,
+            Self::OnlyHere { .. } => CONFLICT,
             Self::Race { .. } | Self::Torn { is_last: false, .. } if is_in_slice => RACE,
             Self::Torn { is_last: true, .. } if is_in_slice => 2.0 * RACE,
             Self::Race { .. } | Self::Torn { .. } => RACE_ELSEWHERE,
@@ -82,6 +117,10 @@ pub struct Clues {
     pub thin: Option<Near>,
     /// And in the full one.
     pub full: Option<Near>,
+    /// In the slices of the address that the first memory error accesses, and of why it happens.
+    pub wrong_access: Option<Near>,
+    /// In the slice of the size of the block beyond which that goes.
+    pub size: Option<Near>,
     /// Whether it has made right output, too.
     pub makes_right: bool,
     /// Whether it has decided of right output, or made it.
@@ -97,17 +136,21 @@ pub struct Clues {
 
 /// What is known of all lines.
 #[derive(Default)]
-pub struct Table(HashMap<Line, Clues>);
+pub struct Table {
+    lines: HashMap<Line, Clues>,
+    /// Whether the failure shows where a check is missing.
+    pub shows: bool,
+}
 
 impl Table {
     /// What is known of a line.
     pub fn clues(&mut self, line: Line) -> &mut Clues {
-        self.0.entry(line).or_default()
+        self.lines.entry(line).or_default()
     }
 
     /// Whether nothing is known of any line.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.lines.is_empty()
     }
 
     /// Something illegal happened at a line.
@@ -127,7 +170,7 @@ impl Table {
 
     /// In which runs a line was executed, if something is known of it.
     pub fn spectrum(&mut self, line: &Line, spectrum: Spectrum) {
-        if let Some(clues) = self.0.get_mut(line) {
+        if let Some(clues) = self.lines.get_mut(line) {
             clues.spectrum = Some(spectrum);
         }
     }
@@ -135,9 +178,10 @@ impl Table {
     /// The first lines, the most suspicious one first.
     pub fn ranked(&self, symbols: &mut Symbolizer, top: usize) -> Vec<Suspect> {
         let mut all: Vec<(f64, usize, &Line, &Clues)> = Vec::new();
-        for (line, clues) in &self.0 {
-            if clues.place().is_some() && clues.score() > 0.0 {
-                all.push((clues.score(), clues.nth(), line, clues));
+        for (line, clues) in &self.lines {
+            let score = clues.score(self.shows);
+            if clues.place().is_some() && score > 0.0 {
+                all.push((score, clues.nth(), line, clues));
             }
         }
         // Of lines that count the same, those come first that were executed last.
@@ -148,7 +192,12 @@ impl Table {
 
 impl Clues {
     fn near(&self) -> Option<&Near> {
-        self.thin.as_ref().or(self.full.as_ref())
+        self.thin.as_ref().or(self.full.as_ref()).or(self.wrong_access.as_ref()).or(self.size.as_ref())
+    }
+
+    /// Whether it is a check that has let the wrong value pass.
+    fn is_guard(&self) -> bool {
+        [&self.full, &self.wrong_access].into_iter().flatten().any(|near| near.is_guard)
     }
 
     /// Whether it has done for right output what it does for the wrong value.
@@ -167,28 +216,37 @@ impl Clues {
         if self.illegal.is_empty() { near.or(seen) } else { seen.or(near) }
     }
 
-    fn of_slice(near: &Near, is_thin: bool) -> f64 {
+    fn of_slice(near: &Near, is_thin: bool, shows: bool) -> f64 {
         let work = match near.work {
-            Work::Computes => 1.0,
+            _ if near.is_last && shows => 1.0,
+            Work::Computes | Work::Decides => 1.0,
             Work::Constant => CONSTANT,
+            Work::Copies if shows => PASSES,
             Work::Copies => COPIES,
         };
-        let kind = if is_thin { 1.0 } else { FULL };
-        let last = if near.is_last { LAST } else { 1.0 };
-        work * kind * last / (2.0 + f64::from(near.steps))
+        let last = if near.is_last && !shows { LAST } else { 1.0 };
+        let kind = match (is_thin, near.is_guard) {
+            (true, _) => work * last,
+            (false, true) => GUARD,
+            (false, false) => work * last * FULL,
+        };
+        kind / (2.0 + f64::from(near.steps))
     }
 
-    fn score(&self) -> f64 {
-        let thin = self.thin.as_ref().map(|near| Self::of_slice(near, true));
-        let full = self.full.as_ref().map(|near| Self::of_slice(near, false));
-        let mut score = thin.or(full).unwrap_or(0.0);
+    fn score(&self, shows: bool) -> f64 {
+        let thin = self.thin.as_ref().map(|near| Self::of_slice(near, true, shows));
+        let full = self.full.as_ref().filter(|near| thin.is_none() || near.is_guard);
+        let full = full.map(|near| Self::of_slice(near, false, shows));
+        let wrong = self.wrong_access.as_ref().map(|near| ILLEGAL_SLICE * Self::of_slice(near, false, false));
+        let size = self.size.as_ref().map(|near| SIZE * Self::of_slice(near, true, true));
+        let mut score = [thin, full, wrong, size].into_iter().flatten().fold(0.0, f64::max);
         if self.is_in_right() {
             score *= MAKES_RIGHT;
         }
         if let Some(spectrum) = self.spectrum {
-            // What each right run executed as well counts as without them.
+            // What each right run executed as well counts as without them, and what only this one did the less, the more of it there is.
             let least = Spectrum::new(spectrum.all, spectrum.all).ochiai;
-            score += SUSPICIOUS * (spectrum.ochiai - least);
+            score += SUSPICIOUS * (spectrum.ochiai - least) * (FEW / spectrum.others.max(1) as f64).min(1.0);
         }
         score += DIFFERS * (f64::from(u8::from(self.differs.is_some())) + f64::from(u8::from(self.parts.is_some())));
         let is_in_slice = self.near().is_some();
@@ -217,12 +275,17 @@ impl Clues {
             let does = match near.work {
                 Work::Computes => "computes",
                 Work::Constant => "brings in a constant for",
-                Work::Copies => "copies or compares",
+                Work::Copies => "copies",
+                Work::Decides => "decides by",
             };
             let what = if self.thin.is_some() {
                 format!("{does} a value that the wrong one is made of")
-            } else {
+            } else if self.full.is_some() {
                 format!("{does} a value that decides whether, or from where, the wrong one was made")
+            } else if self.wrong_access.is_some() {
+                format!("{does} a value that decides whether, or where, the wrong access was made")
+            } else {
+                format!("{does} a value that the size of the block is made of")
             };
             let steps = match near.steps {
                 0 => "with no other line of the program's own in between".to_owned(),
@@ -230,6 +293,9 @@ impl Clues {
                 steps => format!("{steps} lines of the program's own further back"),
             };
             all.push(format!("{what}, {steps}"));
+            if self.is_guard() {
+                all.push("is a check that has let the wrong value pass".to_owned());
+            }
             if near.is_last {
                 all.push("is the line at which the failure shows".to_owned());
             }
@@ -238,7 +304,7 @@ impl Clues {
             all.push("has done the same for right output".to_owned());
         }
         all.extend(self.differs.iter().chain(&self.parts).cloned());
-        if let Some(Spectrum { passed, all: runs, ochiai, dstar }) = self.spectrum {
+        if let Some(Spectrum { passed, all: runs, ochiai, dstar, .. }) = self.spectrum {
             let dstar = dstar.map_or("infinite".to_owned(), |dstar| format!("{dstar:.2}"));
             all.push(format!("was executed by {passed} of {runs} right runs (Ochiai {ochiai:.2}, DStar {dstar})"));
         }

@@ -1,9 +1,11 @@
 //! What tells a run apart from right ones, by line: which lines only it executed, which values differ first, and where control parts.
 
 use super::Options;
+use super::illegal::shares_memory;
 use super::near::Line;
-use super::rank::Table;
+use super::rank::{Reason, Table};
 use super::report::Report;
+use crate::delta::delta;
 use crate::diff::diff;
 use crate::runs::both::{BAD, Both, GOOD};
 use crate::runs::scene::Spot;
@@ -16,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Places at which two runs part that are looked at.
 const PARTED: usize = 3;
+/// Functions of which the memory is compared, and variables and kinds of blocks.
+const FUNCTIONS: usize = 6;
+const OBJECTS: usize = 20;
 
 /// In which runs a line was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -26,6 +31,8 @@ pub struct Spectrum {
     pub all: u32,
     /// Ochiai's coefficient, of one run that failed and these: from 0 to 1.
     pub ochiai: f64,
+    /// Lines that as few right runs executed, or fewer.
+    pub others: u32,
     /// DStar's with the exponent 2; none if no right run executed the line, where it is infinite.
     pub dstar: Option<f64>,
 }
@@ -34,7 +41,7 @@ impl Spectrum {
     /// Of a line that the run that failed has executed.
     pub fn new(passed: u32, all: u32) -> Self {
         let ochiai = 1.0 / f64::from(1 + passed).sqrt();
-        Self { passed, all, ochiai, dstar: (passed > 0).then(|| 1.0 / f64::from(passed)) }
+        Self { passed, all, ochiai, others: 0, dstar: (passed > 0).then(|| 1.0 / f64::from(passed)) }
     }
 }
 
@@ -66,14 +73,47 @@ pub fn find(
             compare(&mut both, report, table)?;
         }
     }
+    if let Some(good) = options.good.first()
+        && shares_memory(log, pid)?
+    {
+        conflicts(tools, [good, log], pid, (report, table));
+    }
     let all = options.good.len() as u32;
     if all > 0 {
-        for line in failed {
-            let spectrum = Spectrum::new(passed.get(&line).copied().unwrap_or(0), all);
+        let times: Vec<u32> = failed.iter().map(|line| passed.get(line).copied().unwrap_or(0)).collect();
+        for (line, passed) in failed.into_iter().zip(&times) {
+            let others = times.iter().filter(|times| *times <= passed).count() as u32;
+            let spectrum = Spectrum { others, ..Spectrum::new(*passed, all) };
             table.spectrum(&line, spectrum);
         }
     }
     Ok(())
+}
+
+/// Conflicting accesses that only this run has, of memory that functions used from which the failing value follows.
+fn conflicts(tools: &Tools, logs: [&Log; 2], pid: ProcessId, (report, table): (&mut Report, &mut Table)) {
+    let mut functions: Vec<String> = Vec::new();
+    for function in report.chain.iter().filter_map(|step| step.function.clone()) {
+        if !functions.contains(&function) && functions.len() < FUNCTIONS {
+            functions.push(function);
+        }
+    }
+    // It may not be known where the run failed, and the other one may not have come there.
+    let Ok(found) = delta(tools, logs, pid, &functions, OBJECTS) else { return };
+    for memory in &found.memory {
+        for conflict in memory.conflicts.iter().filter(|conflict| conflict.is_only_bad()) {
+            let name = conflict.part.clone().unwrap_or_else(|| memory.object.to_string());
+            let by = if conflict.by_handler { "a signal's handler" } else { "another thread" };
+            let text =
+                format!("{by} accesses {name} in an order that a right run does not have ({})", conflict.pattern);
+            for (spot, place) in conflict.spots.iter().zip(&conflict.places) {
+                if let (Some(line), Ok(place)) = (Line::of(spot), place.parse()) {
+                    let is_torn = conflict.pattern.len() == 3;
+                    table.illegal(line, spot.function.clone(), place, Reason::OnlyHere { text: text.clone(), is_torn });
+                }
+            }
+        }
+    }
 }
 
 /// Where the runs part, and which values differ first.

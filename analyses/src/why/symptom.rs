@@ -27,6 +27,11 @@ const REPORTS: [(&str, &str); 9] = [
     ("__GI___chk_fail", "a function of libc found a buffer too small"),
 ];
 
+/// `si_code` of a fault where nothing is mapped.
+const SEGV_MAPERR: i32 = 1;
+/// Addresses below this are those of members of what a null pointer does not point to.
+const NULL_POINTER: u64 = 0x1_0000;
+
 /// What shows that a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "symptom")]
@@ -41,6 +46,8 @@ pub enum Symptom {
         at: Option<String>,
         /// The line's text.
         text: Option<String>,
+        /// Whether it used a null pointer: it accessed what lies near address 0.
+        is_null: bool,
     },
     /// It exited with a status that is not 0.
     Exit {
@@ -85,6 +92,13 @@ pub enum Symptom {
         /// Whether its output was compared, and is right.
         is_compared: bool,
     },
+}
+
+impl Symptom {
+    /// Whether the line at which the failure shows may be the one where something is missing: the check for a null pointer.
+    pub fn shows(&self) -> bool {
+        matches!(self, Self::Crash { is_null: true, .. })
+    }
 }
 
 /// Finds it. What the user says of the output comes first; then how the process ended; then the output of right runs.
@@ -181,5 +195,8 @@ fn crash(log: &Log, at: Place, cursor: &Cursor<'_>) -> Result<Symptom> {
     let own = report.own.as_ref().and_then(|own| report.backtrace.get(own.frame));
     let line = |source: &SourceText| source.text.get(source.line.checked_sub(source.first)?).cloned();
     let text = report.source.as_ref().and_then(line).map(|text| text.trim().to_owned());
-    Ok(Symptom::Crash { what: report.headline, because, at: own.and_then(|frame| frame.place.brief()), text })
+    let is_null = report.signal.number == libc::SIGSEGV
+        && report.signal.code == SEGV_MAPERR
+        && report.signal.address.is_some_and(|addr| addr < NULL_POINTER);
+    Ok(Symptom::Crash { is_null, what: report.headline, because, at: own.and_then(|frame| frame.place.brief()), text })
 }
