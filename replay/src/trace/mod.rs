@@ -3,6 +3,8 @@
 //!
 //! The process is a stranger: each number that it writes is checked before it is used, and a trace that makes no sense is an error.
 
+mod chunk;
+
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
 use crate::process::Process;
@@ -12,7 +14,7 @@ use bugnet_format::control::{Request, Response};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, RegisterUpdates, register_number};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::trace::{BYTES, CAPACITY, LANES, MAX_INSTRUCTIONS, TracedSegment, WordPlace, untag};
+use bugnet_format::trace::{BYTES, CAPACITY};
 use bugnet_format::types::Position;
 use memmap2::MmapRaw;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -20,7 +22,10 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+
+use chunk::is_sound;
+pub use chunk::{Chunk, Run, Runs, Sum};
 
 pub use bugnet_format::trace::{OddAccess, TracedAccess, TracedBlock, Wanted};
 
@@ -264,215 +269,6 @@ struct Executed {
     first: Position,
     words: u32,
     odd: Vec<OddAccess>,
-}
-
-/// The blocks that were executed, as they are read: each is checked before it comes, and they end where one makes no sense.
-pub struct Runs<'a> {
-    words: &'a Words,
-    counts: &'a [u16],
-    len: u32,
-    word: u32,
-}
-
-impl Iterator for Runs<'_> {
-    type Item = Run;
-
-    #[inline]
-    fn next(&mut self) -> Option<Run> {
-        if self.word >= self.len {
-            return None;
-        }
-        let word = self.word;
-        let (block, count) =
-            untag(self.words[(CAPACITY - 1).wrapping_sub(word as usize) % WORDS].load(Ordering::Relaxed));
-        if self.counts.get(block as usize).is_none_or(|known| u32::from(*known) != count) {
-            // None comes behind it, and this is not the end.
-            self.word = u32::MAX;
-            return None;
-        }
-        self.word = word + count;
-        Some(Run { word, block })
-    }
-}
-
-impl Runs<'_> {
-    /// Of those that have come to an end: whether they follow each other without a gap, up to the stretch's last instruction.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.word == self.len
-    }
-}
-
-fn is_sound(block: &TracedBlock) -> bool {
-    let count = block.count;
-    let place = |place: WordPlace| usize::from(place.lane) < LANES && place.at < count;
-    (1..=MAX_INSTRUCTIONS).contains(&usize::from(count))
-        && block.code.len() <= usize::from(count) * 15
-        && block.registers.iter().all(|(number, at)| *number < 16 && place(*at))
-        && block.accesses.is_sorted_by_key(|access| access.instruction)
-        && block.accesses.iter().all(|access| {
-            access.instruction < count
-                && access.base.is_none_or(place)
-                && access.index.is_none_or(|(index, scale)| place(index) && matches!(scale, 1 | 2 | 4 | 8))
-                && access.operand.is_none_or(|operand| place(operand.place) && (1..=8).contains(&operand.bytes))
-        })
-}
-
-/// What was executed in a stretch.
-pub struct Chunk<'a> {
-    /// The first instruction's position.
-    pub first: Position,
-    /// Instructions, at least one and at most [`CAPACITY`].
-    pub len: u32,
-    /// The blocks that were executed, in their order.
-    pub runs: &'a [Run],
-    /// The blocks that there are, those of earlier stretches first; their numbers stay.
-    pub blocks: &'a [Arc<TracedBlock>],
-    /// Accesses that the blocks do not tell, in their order.
-    pub odd: Vec<OddAccess>,
-    words: &'a Words,
-    counts: &'a [u16],
-    /// Segment bases from their positions on.
-    bases: &'a [(Position, Bases)],
-}
-
-/// A block that was executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// Its first instruction, counted from the stretch's.
-    pub word: u32,
-    /// Its number.
-    pub block: u32,
-}
-
-/// How an address, or a register's value, is computed from the words of a block that was executed: what a block says of it, in a form that
-/// takes little room and no decisions, since that is done for each access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sum {
-    /// What is added to the words.
-    disp: u64,
-    /// Words of the buffer, where a block begins in the stretch's first word; one that does not count is any.
-    base: u32,
-    index: u32,
-    /// The instruction, whose segment base is added.
-    instruction: u16,
-    /// What counts of the first word: all bits, or none where there is no base.
-    mask: u64,
-    /// What the other one is multiplied by; zero, where there is none.
-    scale: u8,
-    segment: Option<TracedSegment>,
-}
-
-fn word_of(place: WordPlace) -> u32 {
-    (usize::from(place.lane) * CAPACITY + CAPACITY - 1 - usize::from(place.at)) as u32
-}
-
-impl Sum {
-    /// Of nothing: it costs as much as any other one, and is zero.
-    pub const NOTHING: Self = Self {
-        disp: 0,
-        base: CAPACITY as u32 - 1,
-        index: CAPACITY as u32 - 1,
-        instruction: 0,
-        mask: 0,
-        scale: 0,
-        segment: None,
-    };
-
-    /// The address of an access.
-    #[must_use]
-    pub fn of_access(access: &TracedAccess) -> Self {
-        let none = WordPlace { lane: 0, at: 0 };
-        let (index, scale) = access.index.unwrap_or((none, 0));
-        Self {
-            disp: access.disp,
-            base: word_of(access.base.unwrap_or(none)),
-            index: word_of(index),
-            instruction: access.instruction,
-            mask: if access.base.is_some() { u64::MAX } else { 0 },
-            scale,
-            segment: access.segment,
-        }
-    }
-
-    /// The value of a register at a block's start.
-    #[must_use]
-    pub fn of_register((_, place): (u8, WordPlace)) -> Self {
-        let (base, index) = (word_of(place), word_of(place));
-        Self { disp: 0, base, index, instruction: 0, mask: u64::MAX, scale: 0, segment: None }
-    }
-}
-
-impl Chunk<'_> {
-    /// The sum for a block that was executed.
-    #[must_use]
-    #[inline]
-    pub fn sum(&self, run: Run, sum: &Sum) -> u64 {
-        let word = |at: u32| self.word(at.wrapping_sub(run.word) as usize);
-        let index = word(sum.index).wrapping_mul(sum.scale.into());
-        let sums = (word(sum.base) & sum.mask).wrapping_add(index).wrapping_add(sum.disp);
-        match sum.segment {
-            None => sums,
-            Some(segment) => sums.wrapping_add(self.base(run.word + u32::from(sum.instruction), segment)),
-        }
-    }
-
-    /// The blocks that were executed, in their order.
-    #[must_use]
-    pub fn read_runs(&self) -> Runs<'_> {
-        Runs { words: self.words, counts: self.counts, len: self.len, word: 0 }
-    }
-
-    #[inline]
-    fn word(&self, at: usize) -> u64 {
-        self.words[at % WORDS].load(Ordering::Relaxed)
-    }
-
-    /// What stands in a word among those of a block that was executed.
-    #[inline]
-    fn value(&self, run: Run, place: WordPlace) -> u64 {
-        // As `index`, whose checks cost more than the rest: blocks are sound, and runs lie in the buffer.
-        let lane = usize::from(place.lane) * CAPACITY + CAPACITY - 1;
-        self.word(lane.wrapping_sub(run.word as usize + usize::from(place.at)))
-    }
-
-    /// Where an access of a block was that was executed.
-    #[must_use]
-    #[inline]
-    pub fn address(&self, run: Run, access: &TracedAccess) -> u64 {
-        let base = access.base.map_or(0, |place| self.value(run, place));
-        let index = access.index.map_or(0, |(place, scale)| self.value(run, place).wrapping_mul(scale.into()));
-        let segment = access.segment.map_or(0, |segment| self.base(run.word + u32::from(access.instruction), segment));
-        base.wrapping_add(index).wrapping_add(access.disp).wrapping_add(segment)
-    }
-
-    /// What a register had that an access of a block stored, or with which it changed memory; none where no single register tells, or
-    /// nobody asked for it. Of vectors, the lowest 8 bytes.
-    #[must_use]
-    #[inline]
-    pub fn operand(&self, run: Run, access: &TracedAccess) -> Option<u64> {
-        let operand = access.operand?;
-        let value = self.value(run, operand.place).wrapping_add(operand.more);
-        Some(value & (u64::MAX >> (64 - 8 * u32::from(operand.bytes))))
-    }
-
-    /// The value of a register at the start of a block that was executed: one of those of which the block says where it is.
-    #[must_use]
-    #[inline]
-    pub fn register(&self, run: Run, (_, place): (u8, WordPlace)) -> u64 {
-        self.value(run, place)
-    }
-
-    /// The base of a segment where an instruction is executed.
-    fn base(&self, word: u32, segment: TracedSegment) -> u64 {
-        let at = self.first.0 + u64::from(word);
-        let behind = self.bases.partition_point(|(position, _)| position.0 <= at);
-        let [fs, gs] = behind.checked_sub(1).map_or([0; 2], |last| self.bases[last].1);
-        match segment {
-            TracedSegment::Fs => fs,
-            TracedSegment::Gs => gs,
-        }
-    }
 }
 
 impl Process {
