@@ -26,7 +26,7 @@ pub fn why(args: &WhyArgs) -> Result<(), Failure> {
     let mut cursor = Cursor::open(&tools, &log, meant(&log, &args.process)?)?;
     index::use_if_there(&log, &mut cursor)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-    let options = Options { told, good: &good, races: !args.no_races, top: args.top, jobs };
+    let options = Options { told, good: &good, races: !args.no_races, tries: !args.no_tries, top: args.top, jobs };
     let report = find((&tools, &log), &mut cursor, &options)?;
     if let Some(path) = &args.html {
         // The page may be looked at from anywhere.

@@ -151,6 +151,17 @@ pub fn run(command: &mut Command) -> Result<Output> {
     command.output().with_context(|| format!("starting {}", command.get_program().display()))
 }
 
+/// Copies a program, to be executed. Another process writes the copy: a file that this one has open for writing is so in what another of its threads
+/// starts, too, until that executes something, and cannot be executed as long.
+///
+/// # Errors
+/// It cannot be copied.
+pub fn install(program: &Path, to: &Path) -> Result<()> {
+    let output = run(Command::new("install").arg(program).arg(to))?;
+    ensure!(output.status.success(), "copying {} to {}: {}", program.display(), to.display(), printed(&output));
+    Ok(())
+}
+
 /// Runs `bugnet` with these arguments.
 ///
 /// # Errors

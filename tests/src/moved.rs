@@ -1,6 +1,6 @@
 //! A bugnet that was moved as one folder.
 
-use crate::bugnet::{binary, printed, run};
+use crate::bugnet::{binary, install, printed, run};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ impl Moved {
         let (bin, lib) = (folder.join("bin"), folder.join("lib/bugnet"));
         fs::create_dir_all(&bin)?;
         fs::create_dir_all(lib.parent().context("lib/bugnet has a parent")?)?;
-        fs::copy(binary()?, bin.join("bugnet"))?;
+        install(&binary()?, &bin.join("bugnet"))?;
         let built = binary()?.parent().context("bugnet lies in a folder")?.to_owned();
         let installed = built.join("../lib/bugnet");
         if installed.is_dir() {
@@ -41,7 +41,7 @@ impl Moved {
         } else {
             fs::create_dir_all(&lib)?;
             for name in ["libbugnet_logger.so", "libbugnet_replayer.so", "replay-host"] {
-                fs::copy(built.join(name), lib.join(name)).with_context(|| format!("{name} in {}", built.display()))?;
+                install(&built.join(name), &lib.join(name))?;
             }
             fs::copy(dynamorio(&built)?, lib.join("libdynamorio.so"))?;
         }

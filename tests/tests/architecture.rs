@@ -17,14 +17,15 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-replay-host", &[]),
     ("bugnet-debuginfo", &[]),
     ("bugnet-replay", &["bugnet-debuginfo", "bugnet-format"]),
-    ("bugnet-analyses", &["bugnet-events", "bugnet-format", "bugnet-replay"]),
+    ("bugnet-analyses", &["bugnet-events", "bugnet-format", "bugnet-replay", "bugnet-what-if"]),
     ("bugnet-events", &["bugnet-format", "bugnet-replay"]),
+    ("bugnet-what-if", &["bugnet-debuginfo", "bugnet-events", "bugnet-format", "bugnet-replay"]),
     ("bugnet-debugger", &["bugnet-analyses", "bugnet-format", "bugnet-replay"]),
     (
         "bugnet",
         &["bugnet-analyses", "bugnet-debugger", "bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"],
     ),
-    ("bugnet-tests", &["bugnet-analyses", "bugnet-events", "bugnet-format", "bugnet-replay"]),
+    ("bugnet-tests", &["bugnet-analyses", "bugnet-events", "bugnet-format", "bugnet-replay", "bugnet-what-if"]),
     ("spec-harness", &["bugnet-format", "bugnet-replay", "bugnet-tests"]),
 ];
 

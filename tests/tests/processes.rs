@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::alike::{Place, namespace};
-use bugnet_tests::bugnet::{Job, Workshop, binary, bugnet, must_pass, printed, run, same_bytes, source_tree};
+use bugnet_tests::bugnet::{Job, Workshop, binary, bugnet, install, must_pass, printed, run, same_bytes, source_tree};
 use bugnet_tests::small::{self, Header};
 use serde_json::Value;
 use std::fs;
@@ -96,7 +96,7 @@ fn a_program_behind_a_chroot_runs_natively() -> Result<()> {
     let workshop = Workshop::new("processes-chroot")?;
     let program = hello(&workshop, 64)?;
     let root = workshop.folder("root")?;
-    fs::copy(&program, root.join("hello"))?;
+    install(&program, &root.join("hello"))?;
     if let Some(said) = start(&workshop, &[Path::new("/hello"), &root])? {
         ensure!(said.contains("not recorded"), "{said}");
     }

@@ -7,7 +7,7 @@ use bugnet_format::record::Record;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::tools::Tools;
-use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run};
+use bugnet_tests::bugnet::{Job, Workshop, binary, install, printed, run};
 use bugnet_tests::slices::random::{Program, SLOTS, program};
 use bugnet_tests::slices::reference::{Execution, Kind};
 use bugnet_tests::small::build_named;
@@ -165,13 +165,11 @@ fn find_parents(execution: &mut Execution, program: &Program, numbers: &HashMap<
 
 /// Runs the program without the instruction at an address.
 fn without(binary: &[u8], offset: usize, len: usize, folder: &Path) -> Result<Output> {
-    let path = folder.join("without");
+    let (bytes, path) = (folder.join("bytes"), folder.join("without"));
     let mut changed = binary.to_vec();
     changed[offset..offset + len].fill(0x90);
-    std::fs::write(&path, changed)?;
-    let mut mode = std::fs::metadata(&path)?.permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
-    std::fs::set_permissions(&path, mode)?;
+    std::fs::write(&bytes, changed)?;
+    install(&bytes, &path)?;
     run(&mut Command::new(path))
 }
 

@@ -11,6 +11,7 @@
 //! | memory errors and races, by line | `illegal` |
 //! | from where a memory error comes: its address, the block's size, what it lacks | `access` |
 //! | what tells the run apart from right ones, by line | `spectra` |
+//! | what comes of small changes of the code, when they are tried | `tries`, and which ones `variants` |
 //! | which lines come first, and why | `rank` |
 //!
 //! Lines are ranked by what is known of them; that a line is the faulty one is nowhere said. What is illegal whatever the value comes first.
@@ -31,6 +32,8 @@ mod report;
 mod reported;
 mod spectra;
 mod symptom;
+mod tries;
+mod variants;
 mod wrong;
 
 pub use display::Shown;
@@ -66,6 +69,8 @@ pub struct Options<'a> {
     pub good: &'a [Log],
     /// Look for races, if there are several threads.
     pub races: bool,
+    /// Try small changes of the program, to see whether its output is right then.
+    pub tries: bool,
     /// Lines that are shown.
     pub top: usize,
     /// Intervals that are replayed at the same time.
@@ -108,6 +113,12 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
     }
     spectra::find((tools, log), pid, options, (&mut report, &mut table))?;
     table.shows = report.symptom.shows();
+    if let Some(output) = output.filter(|_| options.tries && !table.is_empty()) {
+        match tries::find((tools, log), cursor, &mut symbols, &output, options, &mut table) {
+            Ok(count) => report.tried = Some(count),
+            Err(error) => report.notes.push(format!("No change of the program was tried: {error}.")),
+        }
+    }
     report.suspects = table.ranked(&mut symbols, options.top);
     Ok(report)
 }
@@ -193,6 +204,9 @@ fn slices(
     near::lines(&full.graph, symbols, &mut |line, near| {
         add(table, line, near, |clues| &mut clues.full);
     });
+    near::code(&full.graph, symbols, &mut |line, ip| {
+        table.clues(line).code.insert(ip);
+    });
     Ok(())
 }
 
@@ -204,12 +218,21 @@ fn right(
     output: &Output,
     table: &mut Table,
 ) -> Result<()> {
+    // What is further away from right output than from the wrong value may do something else for it.
+    let is_as_near = |own: &Option<Near>, near: &Near| own.as_ref().is_some_and(|own| near.steps <= own.steps);
     for asked in output.right(log, cursor, symbols)? {
+        table.right += 1;
         let thin = cut(tools, log, cursor, &asked, false)?;
-        near::lines(&thin.graph, symbols, &mut |line, _| table.clues(line).makes_right = true);
+        near::lines(&thin.graph, symbols, &mut |line, near| {
+            let clues = table.clues(line);
+            clues.makes_right += u32::from(is_as_near(&clues.thin, &near));
+        });
         drop(thin);
         let full = cut(tools, log, cursor, &asked, true)?;
-        near::lines(&full.graph, symbols, &mut |line, _| table.clues(line).decides_right = true);
+        near::lines(&full.graph, symbols, &mut |line, near| {
+            let clues = table.clues(line);
+            clues.decides_right += u32::from(is_as_near(&clues.full, &near));
+        });
     }
     Ok(())
 }

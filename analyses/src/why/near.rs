@@ -176,6 +176,17 @@ fn is_entry(instruction: &Instruction, symbols: &mut Symbolizer) -> bool {
     offset.is_some_and(|offset| Spot::of(symbols, at - offset).line == Spot::of(symbols, at).line)
 }
 
+/// Hands on the instructions of each line of the program's own that are in a slice.
+pub fn code(graph: &Graph, symbols: &mut Symbolizer, found: &mut dyn FnMut(Line, u64)) {
+    for node in &graph.nodes {
+        if let What::Instruction(instruction) = &node.what
+            && let Some(line) = Line::of(&Spot::of(symbols, instruction.ip()))
+        {
+            found(line, instruction.ip());
+        }
+    }
+}
+
 /// Hands on each line of the program's own that is in a slice, with how near it is.
 pub fn lines(graph: &Graph, symbols: &mut Symbolizer, found: &mut dyn FnMut(Line, Near)) {
     let deciding = deciding(graph);

@@ -3,9 +3,11 @@
 use super::near::{Line, Near, Work};
 use super::report::Suspect;
 use super::spectra::Spectrum;
+use super::variants::Kind;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::symbols::Symbolizer;
 use hashbrown::HashMap;
+use std::collections::BTreeSet;
 
 /// What the first thing that was illegal counts for, more than all else together; and later ones, which may follow from it.
 const ILLEGAL: f64 = 10.0;
@@ -22,9 +24,9 @@ const WAITS: f64 = 2.0;
 /// What a conflict counts for that a right run does not have.
 const CONFLICT: f64 = 0.1;
 /// What a line of the full slice alone counts for, against one of the thin slice.
-const FULL: f64 = 0.4;
-/// What a line counts for that has made right output, too.
-const MAKES_RIGHT: f64 = 0.4;
+const FULL: f64 = 0.3;
+/// What a line counts for that has done the same for all right lines of the output.
+const MAKES_RIGHT: f64 = 0.3;
 /// What the line counts for at which the failure shows: little, unless a check is missing there, as one does where a null pointer is used.
 const LAST: f64 = 0.2;
 /// What a check counts for that has let the wrong value pass, against a line of the thin slice.
@@ -37,8 +39,19 @@ const ALLOCATED: f64 = 1.2;
 const SIZE: f64 = 5.0;
 /// What the line counts for that sets what lies next to something undefined, which it may have left out.
 const BESIDE: f64 = 1.5;
-/// What a line counts for in which a constant enters, and one that only copies and compares.
-const CONSTANT: f64 = 0.85;
+/// What a line counts for where another operator or constant was tried that made the output right; where it made only more of it right; and against these,
+/// another variable, and a condition that was turned round, or something that was left out.
+const REPAIRED: f64 = 1.0;
+const BETTER: f64 = 0.3;
+const BESIDES: f64 = 0.6;
+/// What is left of that where the output of right runs becomes wrong.
+const HARMS: f64 = 0.2;
+const TURNED: f64 = 0.5;
+/// The exponent of the distance, by which what is farther away counts for less.
+const FARTHER: f64 = 0.7;
+/// What a line counts for that decides by what is computed elsewhere, one in which a constant enters, and one that only copies.
+const DECIDES: f64 = 0.7;
+const CONSTANT: f64 = 0.6;
 const COPIES: f64 = 0.5;
 /// The same, where a null pointer was used: one that passes it on may be the one that should look at it.
 const PASSES: f64 = 0.8;
@@ -110,6 +123,42 @@ impl Reason {
     }
 }
 
+/// A change of an instruction that was tried, and made the output right.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// Which, in words.
+    pub what: String,
+    /// Of which kind.
+    pub kind: Kind,
+    /// Whether all of the output is right then, and not only more of it.
+    pub is_whole: bool,
+    /// Of how many right runs the output stays as it is then, of how many.
+    pub right: [u32; 2],
+}
+
+impl Tried {
+    fn counts(&self) -> f64 {
+        let [same, all] = self.right.map(f64::from);
+        // As without any right run, if it stays in all of them.
+        let kept = if all == 0.0 { 1.0 } else { HARMS + (1.0 - HARMS) * same / all };
+        let whole = if self.is_whole { REPAIRED * kept } else { BETTER };
+        match self.kind {
+            Kind::Small => whole,
+            Kind::Beside => BESIDES * whole,
+            Kind::Turned | Kind::Always | Kind::Out => TURNED * whole,
+        }
+    }
+
+    fn text(&self) -> String {
+        let comes = if self.is_whole { "is as it should be" } else { "is right further on" };
+        let right = match self.right {
+            [_, 0] => String::new(),
+            [same, all] => format!(", and that of {same} of {all} right runs stays so"),
+        };
+        format!("with {}, the output {comes}{right}: that was tried", self.what)
+    }
+}
+
 /// What is known of a line.
 #[derive(Clone, Debug, Default)]
 pub struct Clues {
@@ -121,14 +170,18 @@ pub struct Clues {
     pub wrong_access: Option<Near>,
     /// In the slice of the size of the block beyond which that goes.
     pub size: Option<Near>,
-    /// Whether it has made right output, too.
-    pub makes_right: bool,
-    /// Whether it has decided of right output, or made it.
-    pub decides_right: bool,
+    /// Of how many right lines of the output it has made a value, as near as for the wrong one.
+    pub makes_right: u32,
+    /// And of how many it has decided, or made one.
+    pub decides_right: u32,
     /// The first value that differs from a right run.
     pub differs: Option<String>,
     /// Where a right run goes another way.
     pub parts: Option<String>,
+    /// Its instructions in the full slice.
+    pub code: BTreeSet<u64>,
+    /// The change that made most of the output right.
+    tried: Option<Tried>,
     illegal: Vec<Reason>,
     spectrum: Option<Spectrum>,
     seen: Option<(Place, Option<String>)>,
@@ -140,6 +193,8 @@ pub struct Table {
     lines: HashMap<Line, Clues>,
     /// Whether the failure shows where a check is missing.
     pub shows: bool,
+    /// Right lines of the output of which the slices are known.
+    pub right: u32,
 }
 
 impl Table {
@@ -175,18 +230,33 @@ impl Table {
         }
     }
 
+    /// The lines of which something is in the full slice, the most suspicious ones first.
+    pub fn nearest(&self) -> Vec<Line> {
+        let mut all: Vec<(f64, usize, &Line)> = self
+            .lines
+            .iter()
+            .filter(|(_, clues)| !clues.code.is_empty())
+            .map(|(line, clues)| (clues.score(self.shows, self.right), clues.nth(), line))
+            .collect();
+        all.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)).then(one.2.cmp(other.2)));
+        all.into_iter().map(|(.., line)| line.clone()).collect()
+    }
+
     /// The first lines, the most suspicious one first.
     pub fn ranked(&self, symbols: &mut Symbolizer, top: usize) -> Vec<Suspect> {
         let mut all: Vec<(f64, usize, &Line, &Clues)> = Vec::new();
         for (line, clues) in &self.lines {
-            let score = clues.score(self.shows);
+            let score = clues.score(self.shows, self.right);
             if clues.place().is_some() && score > 0.0 {
                 all.push((score, clues.nth(), line, clues));
             }
         }
         // Of lines that count the same, those come first that were executed last.
         all.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)).then(one.2.cmp(other.2)));
-        all.into_iter().take(top).filter_map(|(score, _, line, clues)| clues.suspect(line, score, symbols)).collect()
+        all.into_iter()
+            .take(top)
+            .filter_map(|(score, _, line, clues)| clues.suspect(line, score, self.right, symbols))
+            .collect()
     }
 }
 
@@ -200,9 +270,16 @@ impl Clues {
         [&self.full, &self.wrong_access].into_iter().flatten().any(|near| near.is_guard)
     }
 
-    /// Whether it has done for right output what it does for the wrong value.
-    fn is_in_right(&self) -> bool {
+    /// For how many right lines of the output it has done what it does for the wrong value.
+    fn in_right(&self) -> u32 {
         if self.thin.is_some() { self.makes_right } else { self.decides_right }
+    }
+
+    /// Takes up a change that was tried, if it made more right than others.
+    pub fn tried(&mut self, tried: Tried) {
+        if self.tried.as_ref().is_none_or(|known| known.counts() < tried.counts()) {
+            self.tried = Some(tried);
+        }
     }
 
     fn nth(&self) -> usize {
@@ -219,7 +296,8 @@ impl Clues {
     fn of_slice(near: &Near, is_thin: bool, shows: bool) -> f64 {
         let work = match near.work {
             _ if near.is_last && shows => 1.0,
-            Work::Computes | Work::Decides => 1.0,
+            Work::Computes => 1.0,
+            Work::Decides => DECIDES,
             Work::Constant => CONSTANT,
             Work::Copies if shows => PASSES,
             Work::Copies => COPIES,
@@ -230,19 +308,18 @@ impl Clues {
             (false, true) => GUARD,
             (false, false) => work * last * FULL,
         };
-        kind / (2.0 + f64::from(near.steps))
+        kind / 2.0 * (2.0 / (2.0 + f64::from(near.steps))).powf(FARTHER)
     }
 
-    fn score(&self, shows: bool) -> f64 {
+    fn score(&self, shows: bool, right: u32) -> f64 {
         let thin = self.thin.as_ref().map(|near| Self::of_slice(near, true, shows));
         let full = self.full.as_ref().filter(|near| thin.is_none() || near.is_guard);
         let full = full.map(|near| Self::of_slice(near, false, shows));
         let wrong = self.wrong_access.as_ref().map(|near| ILLEGAL_SLICE * Self::of_slice(near, false, false));
         let size = self.size.as_ref().map(|near| SIZE * Self::of_slice(near, true, true));
         let mut score = [thin, full, wrong, size].into_iter().flatten().fold(0.0, f64::max);
-        if self.is_in_right() {
-            score *= MAKES_RIGHT;
-        }
+        let share = f64::from(self.in_right()) / f64::from(right.max(1));
+        score *= 1.0 - (1.0 - MAKES_RIGHT) * share;
         if let Some(spectrum) = self.spectrum {
             // What each right run executed as well counts as without them, and what only this one did the less, the more of it there is.
             let least = Spectrum::new(spectrum.all, spectrum.all).ochiai;
@@ -250,10 +327,11 @@ impl Clues {
         }
         score += DIFFERS * (f64::from(u8::from(self.differs.is_some())) + f64::from(u8::from(self.parts.is_some())));
         let is_in_slice = self.near().is_some();
+        score += self.tried.as_ref().map_or(0.0, Tried::counts);
         score + self.illegal.iter().map(|reason| reason.counts(is_in_slice)).fold(0.0, f64::max)
     }
 
-    fn suspect(&self, line: &Line, score: f64, symbols: &mut Symbolizer) -> Option<Suspect> {
+    fn suspect(&self, line: &Line, score: f64, right: u32, symbols: &mut Symbolizer) -> Option<Suspect> {
         let (place, function) = self.place()?;
         let text = symbols.source_line(&line.file, line.line).map(|text| text.trim().to_owned());
         Some(Suspect {
@@ -264,12 +342,12 @@ impl Clues {
             place,
             score,
             spectrum: self.spectrum,
-            why: self.reasons(),
+            why: self.reasons(right),
         })
     }
 
     /// Why it stands there, in sentences.
-    fn reasons(&self) -> Vec<String> {
+    fn reasons(&self, right: u32) -> Vec<String> {
         let mut all: Vec<String> = self.illegal.iter().map(|reason| reason.text().to_owned()).collect();
         if let Some(near) = self.near() {
             let does = match near.work {
@@ -300,8 +378,9 @@ impl Clues {
                 all.push("is the line at which the failure shows".to_owned());
             }
         }
-        if self.is_in_right() {
-            all.push("has done the same for right output".to_owned());
+        all.extend(self.tried.as_ref().map(Tried::text));
+        if self.in_right() > 0 {
+            all.push(format!("has done the same for {} of {right} right lines of the output", self.in_right()));
         }
         all.extend(self.differs.iter().chain(&self.parts).cloned());
         if let Some(Spectrum { passed, all: runs, ochiai, dstar, .. }) = self.spectrum {

@@ -30,6 +30,9 @@ pub struct Report {
     pub differs: Vec<String>,
     /// The lines at which one would look first.
     pub suspects: Vec<Suspect>,
+    /// How many changes of the program were tried, if any could be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried: Option<u32>,
     /// Whether races were looked for.
     pub looked_for_races: bool,
     /// What is not known.
@@ -112,6 +115,7 @@ impl Report {
             illegal: Vec::new(),
             differs: Vec::new(),
             suspects: Vec::new(),
+            tried: None,
             looked_for_races: false,
             notes: Vec::new(),
         }

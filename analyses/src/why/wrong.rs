@@ -13,9 +13,11 @@ use bugnet_replay::{ReplayError, Result};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-/// Calls of which the right output is looked at, and lines of it in each.
+/// Calls of which the right output is looked at, and lines of each that are remembered.
 const CALLS: usize = 3;
-const LINES: usize = 6;
+/// Right lines that are asked about, each by itself.
+const ASKED: usize = 5;
+const LINES: usize = 200;
 /// Bytes that are shown around a wrong one.
 const AROUND: usize = 24;
 
@@ -54,6 +56,8 @@ pub struct Output {
     /// The number, among all bytes, of each piece of a line of standard output that is right, piece by piece.
     right: Vec<Vec<Range<u64>>>,
     wrong: Option<u64>,
+    /// What standard output should be, if that is known.
+    expected: Option<Vec<u8>>,
 }
 
 impl Output {
@@ -72,13 +76,18 @@ impl Output {
         if let Some(failed) = report.failures.first() {
             return Err(ReplayError::OutOfRange(format!("what the process wrote is not all known: {}", failed.id)));
         }
-        Ok(Self { pieces, right: Vec::new(), wrong: None })
+        Ok(Self { pieces, right: Vec::new(), wrong: None, expected: None })
     }
 
     /// All of standard output.
     pub fn stdout(&self) -> Vec<u8> {
         let pieces = self.pieces.iter().filter(|piece| piece.stream == OutputStream::Stdout);
         pieces.flat_map(|piece| piece.bytes.iter().copied()).collect()
+    }
+
+    /// What standard output should be, if that is known.
+    pub fn expected(&self) -> Option<&[u8]> {
+        self.expected.as_deref()
     }
 
     /// How standard output differs from what it should be; and notes which of its lines are right: those that are the same lines of both.
@@ -98,6 +107,7 @@ impl Output {
     #[must_use]
     pub fn judged(mut self, right: &[u8], wrong: u64) -> Self {
         self.wrong = Some(wrong);
+        self.expected = Some(right.to_vec());
         let is = self.stdout();
         let (mut at, mut lines) = (0, Vec::new());
         for (is, right) in is.split_inclusive(|byte| *byte == b'\n').zip(right.split_inclusive(|byte| *byte == b'\n')) {
@@ -167,7 +177,7 @@ impl Output {
         format!("{:?} is said to be wrong", line_at(&all, byte as usize))
     }
 
-    /// Right output to ask about: lines of the calls next to the one that wrote the wrong byte.
+    /// Right output to ask about: the lines next to the wrong byte, of the calls next to the one that wrote it.
     ///
     /// # Errors
     /// The log cannot be replayed.
@@ -179,18 +189,20 @@ impl Output {
             let first = lines[0].start;
             cursor.seek(Seek::End)?;
             // Output that is not in memory as it was written says nothing.
-            let Ok(mut asked) = ask(log, cursor, symbols, &Question::Output(first)) else { continue };
+            let Ok(asked) = ask(log, cursor, symbols, &Question::Output(first)) else { continue };
             let Some(&(addr, _)) = asked.criterion.memory.first() else { continue };
             cursor.seek(Seek::Place(asked.criterion.place))?;
-            asked.criterion.memory.clear();
-            for line in lines {
+            let mut nearest: Vec<&Range<u64>> = lines.iter().collect();
+            nearest.sort_by_key(|line| line.start.abs_diff(self.wrong.unwrap_or(0)));
+            for line in nearest {
                 let at = addr + (line.start - first);
                 let bytes = cursor.read_memory(Addr(at), line.end - line.start)?;
-                if self.bytes(line) == Some(&*bytes) {
-                    asked.criterion.memory.push((at, line.end - line.start));
+                if self.bytes(line) == Some(&*bytes) && all.len() < ASKED {
+                    let mut one = asked.clone();
+                    one.criterion.memory = vec![(at, line.end - line.start)];
+                    all.push(one);
                 }
             }
-            all.extend((!asked.criterion.memory.is_empty()).then_some(asked));
         }
         Ok(all)
     }
@@ -222,7 +234,7 @@ mod tests {
             start += text.len() as u64;
             piece
         };
-        Output { pieces: pieces.iter().map(of).collect(), right: Vec::new(), wrong: None }
+        Output { pieces: pieces.iter().map(of).collect(), right: Vec::new(), wrong: None, expected: None }
     }
 
     #[test]

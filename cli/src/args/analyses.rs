@@ -159,6 +159,11 @@ pub struct WhyArgs {
     /// Do not look for races
     #[arg(long)]
     pub no_races: bool,
+    /// Do not try small changes of the program. With --expect, or a right run with the same arguments, the program is run on from `main`, on this
+    /// machine, with one instruction after the other changed, to see whether its output is right then. No system call of such a run gets to the
+    /// kernel, but for memory: it is answered as it was in the recording
+    #[arg(long)]
+    pub no_tries: bool,
     /// Show so many lines to look at
     #[arg(long, value_name = "N", default_value = "3")]
     pub top: usize,

@@ -232,6 +232,27 @@ impl Cursor<'_> {
         Ok(pieces)
     }
 
+    /// What the replay process has there, even where something that nobody saw may have changed it since: what the program finds there next, unless a
+    /// record of the log says what else. None where it has nothing, or zero that is not known.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn read_held(&mut self, addr: Addr, len: u64) -> Result<Vec<Option<u8>>> {
+        let mut held = Vec::new();
+        let end = addr.0.saturating_add(len);
+        while addr.0 + (held.len() as u64) < end {
+            let at = addr.0 + held.len() as u64;
+            let states = self.open.states(at, (end - at).min(MAX_READ))?;
+            let is_held = |byte: u8, state| match state {
+                ByteState::Known | ByteState::Code => true,
+                ByteState::Changed => byte != 0,
+                ByteState::Untouched => false,
+            };
+            held.extend(states.into_iter().map(|(byte, state)| is_held(byte, state).then_some(byte)));
+        }
+        Ok(held)
+    }
+
     fn origin(&self, source: Source) -> Origin {
         let epoch = |index| self.outline.epoch(index).map_or_else(Epoch::default, |(epoch, _)| epoch);
         match source {

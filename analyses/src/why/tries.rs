@@ -1,0 +1,172 @@
+//! What comes of small changes: with which other instruction is the output as it should be? Programs are run on from `main` with one instruction
+//! changed ([`bugnet_what_if`]), line by line; and where that makes the output right, so are right runs, of which the output has to stay as it is. A line where that makes the output right is suspect, though the fault may be one that makes up for another
+//! (mutation-based fault localization: Papadakis and Le Traon, *Metallaxis-FL*; Moon et al., *Ask the Mutants*).
+
+use super::Options;
+use super::near::Line;
+use super::rank::{Table, Tried};
+use super::variants::{Variant, variants};
+use super::wrong::Output;
+use bugnet_format::control::Conditions;
+use bugnet_format::types::Addr;
+use bugnet_replay::cursor::{Cursor, Direction, Seek, Stopped};
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::syscall::name;
+use bugnet_replay::tools::Tools;
+use bugnet_replay::{ReplayError, Result, signal};
+use bugnet_what_if::{Change, Ended, Outcome, Seed};
+use std::time::{Duration, Instant};
+
+/// Instructions behind `main` in a program that is run so often.
+const LONGEST: u64 = 300_000_000;
+/// For how long changes are tried.
+const TIME: Duration = Duration::from_secs(20);
+/// Right runs that changes are tried on.
+const GOOD: usize = 3;
+/// What a run may take at least, and against the one without a change.
+const LEAST: Duration = Duration::from_millis(100);
+const TIMES: u32 = 5;
+
+/// A run that can begin anew at `main`.
+struct Start {
+    seed: Seed,
+    /// Where `main` is, and the file that it is in: the first address, and how many.
+    main: u64,
+    file: (u64, u64),
+    /// What it writes from there on.
+    stdout: Vec<u8>,
+    limit: Duration,
+}
+
+/// A change that was tried.
+struct Attempt {
+    line: Line,
+    change: Change,
+    tried: Tried,
+}
+
+/// Tries changes of the lines that are in a slice of the wrong output, likely ones first, and notes what came of it; how many could be tried.
+///
+/// # Errors
+/// Nothing can be tried, or the log cannot be replayed.
+pub fn find(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    output: &Output,
+    options: &Options<'_>,
+    table: &mut Table,
+) -> Result<u32> {
+    let Some(right) = output.expected() else { return Ok(0) };
+    let start = Start::new((tools, log), cursor, symbols, &output.stdout())?;
+    let before = output.stdout().len() - start.stdout.len();
+    let Some(right) = right.get(before..) else { return Err(impossible("the output is wrong before `main`")) };
+    let wrong = equal(right, &start.stdout).min(right.len());
+    // More is right if it is so beyond the first wrong line.
+    let line = right[wrong..].iter().position(|byte| *byte == b'\n');
+    let known = line.map_or(right.len(), |line| wrong + line);
+    let (begun, mut count, mut whole) = (Instant::now(), 0, Vec::new());
+    for Attempt { line, change, mut tried } in attempts(&start, table) {
+        if begun.elapsed() > TIME {
+            break;
+        }
+        count += 1;
+        // What is wrong already does not become right.
+        let outcome = start.seed.run(&change, start.limit, &mut |stdout| right.starts_with(stdout))?;
+        tried.is_whole = outcome.stdout == right && matches!(outcome.ended, Ended::Exited(_));
+        if tried.is_whole {
+            whole.push(Attempt { line, change, tried });
+        } else if equal(right, &outcome.stdout) > known {
+            table.clues(line).tried(tried);
+        }
+    }
+    harmless(tools, options, &start, &mut whole)?;
+    whole.into_iter().for_each(|Attempt { line, tried, .. }| table.clues(line).tried(tried));
+    Ok(count)
+}
+
+/// All changes of all lines. Every line's likely ones come before the first one's unlikely ones.
+fn attempts(start: &Start, table: &mut Table) -> Vec<Attempt> {
+    let mut all = Vec::new();
+    for line in table.nearest() {
+        for ip in &table.clues(line.clone()).code {
+            all.extend(variants(&start.seed.instruction(*ip), *ip).into_iter().map(|Variant { bytes, what, kind }| {
+                let tried = Tried { what, kind, is_whole: false, right: [0, 0] };
+                Attempt { line: line.clone(), change: Change { addr: *ip, bytes }, tried }
+            }));
+        }
+    }
+    all.sort_by_key(|attempt| attempt.tried.kind);
+    all
+}
+
+/// Finds out which of these changes leave the output of right runs as it is.
+fn harmless(tools: &Tools, options: &Options<'_>, bad: &Start, attempts: &mut [Attempt]) -> Result<()> {
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    for good in options.good.iter().take(GOOD) {
+        let Some(pid) = good.last_of_first_process()? else { continue };
+        let (mut cursor, mut symbols) = (Cursor::open(tools, good, pid)?, Symbolizer::new(good, pid)?);
+        let stdout = Output::of(tools, good, pid, options.jobs)?.stdout();
+        // One that cannot be run on says nothing.
+        let Ok(start) = Start::new((tools, good), &mut cursor, &mut symbols, &stdout) else { continue };
+        for Attempt { change, tried, .. } in &mut *attempts {
+            // Other files may be elsewhere than beside this one.
+            if change.addr.wrapping_sub(bad.file.0) >= bad.file.1 {
+                continue;
+            }
+            let addr = change.addr.wrapping_sub(bad.main).wrapping_add(start.main);
+            let change = Change { addr, bytes: change.bytes.clone() };
+            let outcome = start.seed.run(&change, start.limit, &mut |stdout| start.stdout.starts_with(stdout))?;
+            let is_right = outcome.stdout == start.stdout && matches!(outcome.ended, Ended::Exited(_));
+            tried.right[0] += u32::from(is_right);
+            tried.right[1] += 1;
+        }
+    }
+    Ok(())
+}
+
+fn impossible(why: &str) -> ReplayError {
+    ReplayError::OutOfRange(why.to_owned())
+}
+
+impl Start {
+    /// Of a process that wrote this to its standard output.
+    fn new(
+        (tools, log): (&Tools, &Log),
+        cursor: &mut Cursor<'_>,
+        symbols: &mut Symbolizer,
+        whole: &[u8],
+    ) -> Result<Self> {
+        let addresses: Vec<u64> = symbols.functions(&["main"]).into_keys().collect();
+        cursor.seek(Seek::Start)?;
+        let stopped = cursor.run(Direction::Forward, &Conditions { addresses, ..Conditions::default() })?;
+        if !matches!(stopped, Stopped::Condition(_)) {
+            return Err(impossible("the log does not have the beginning of a function `main`"));
+        }
+        if cursor.end() - cursor.time() > LONGEST {
+            return Err(impossible("the program runs for too long"));
+        }
+        let main = cursor.regs().rip;
+        let file = symbols.module_at(Addr(main)).map_or((main, 0), |module| (module.base, module.size));
+        let seed = Seed::new((tools, log), cursor)?;
+        let begun = Instant::now();
+        let Outcome { stdout, ended } = seed.run(&Change::default(), TIME, &mut |_| true)?;
+        let limit = LEAST.max(TIMES * begun.elapsed());
+        let other = match ended {
+            Ended::Exited(_) if whole.ends_with(&stdout) => return Ok(Self { seed, main, file, stdout, limit }),
+            Ended::Exited(_) | Ended::Stopped => "it writes something else".to_owned(),
+            Ended::Asked(number) => format!("it makes a system call `{}` that the log does not have", name(number)),
+            Ended::Signal(number) => format!("{} arrives", signal::name(number)),
+            Ended::Late => "it does not come to an end".to_owned(),
+        };
+        Err(impossible(&format!("run on from `main` without a change, it does not do the same: {other}")))
+    }
+}
+
+/// How many bytes are the same.
+fn equal(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+}

@@ -1,0 +1,168 @@
+//! A process that is made from a log does what the recorded one did, natively, as long as nothing is changed; and something else when it is.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_format::control::Conditions;
+use bugnet_replay::cursor::{Cursor, Direction, Seek};
+use bugnet_replay::log::Log;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tools::Tools;
+use bugnet_tests::bugnet::{Workshop, binary, printed, run};
+use bugnet_tests::programs::{PROGRAMS, Scale};
+use bugnet_what_if::{Change, Ended, Seed};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Opened {
+    log: Log,
+    tools: Tools,
+}
+
+impl Opened {
+    fn new(path: &Path) -> Result<Self> {
+        Ok(Self { log: Log::open(path)?, tools: Tools::locate_for(&binary()?, None)? })
+    }
+
+    fn cursor(&self) -> Result<Cursor<'_>> {
+        Ok(Cursor::open(&self.tools, &self.log, self.log.last_of_first_process()?.context("no process")?)?)
+    }
+
+    fn seed(&self, cursor: &mut Cursor<'_>) -> Result<Seed> {
+        Ok(Seed::new((&self.tools, &self.log), cursor)?)
+    }
+}
+
+/// Runs a program of the suite on from several places; each time, what it writes has to be what it wrote from there on.
+fn runs_on(name: &str) -> Result<()> {
+    let workshop = Workshop::new(&format!("what-if-{name}"))?;
+    let program = PROGRAMS.iter().find(|program| program.name == name).context("no such program")?;
+    let job = program.job(&workshop.path, Scale::Small)?;
+    let path = workshop.path.join("log");
+    let recorded = run(&mut job.recorded(&path, &[])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let opened = Opened::new(&path)?;
+    let mut cursor = opened.cursor()?;
+    for share in [5, 50, 90] {
+        let time = cursor.end() / 100 * share;
+        cursor.seek(Seek::Time(time))?;
+        let seed = opened.seed(&mut cursor)?;
+        ensure!(cursor.time() == time, "the cursor has moved");
+        // Once more: the first one has changed nothing.
+        for _ in 0..2 {
+            let outcome = seed.run(&Change::default(), LIMIT, &mut |_| true)?;
+            ensure!(outcome.ended == Ended::Exited(0), "{share} %: {:?}", outcome.ended);
+            let same = recorded.stdout.ends_with(&outcome.stdout) && !outcome.stdout.is_empty();
+            ensure!(same, "{share} %: other output, {} bytes", outcome.stdout.len());
+        }
+    }
+    workshop.done()
+}
+
+#[test]
+fn bc() -> Result<()> {
+    runs_on("bc")
+}
+
+#[test]
+fn bash() -> Result<()> {
+    runs_on("bash")
+}
+
+#[test]
+fn xz() -> Result<()> {
+    runs_on("xz")
+}
+
+#[test]
+fn sqlite() -> Result<()> {
+    runs_on("sqlite")
+}
+
+/// What it asks of the kernel does not get there, whatever is changed: files stay as they are, nobody is sent a signal.
+const ASKS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <signal.h>
+int main(int count, char **arguments) {
+    volatile int sign = 5;
+    char line[64];
+    if (!fgets(line, sizeof line, stdin))
+        return 2;
+    int number = atoi(line);
+    if (number + sign > 100) {
+        unlink(arguments[1]);
+        puts("removed");
+    } else if (number + sign < 0) {
+        kill(getppid(), SIGTERM);
+    }
+    char *block = malloc(1 << 20);
+    block[number] = 'x';
+    printf("%s has %d and %c\n", arguments[count - 1], number + sign, block[number]);
+    free(block);
+    return 0;
+}
+"#;
+
+#[test]
+fn changes() -> Result<()> {
+    let workshop = Workshop::new("what-if-changes")?;
+    let source = workshop.path.join("asks.c");
+    std::fs::write(&source, ASKS)?;
+    let (program, kept) = (workshop.path.join("asks"), workshop.path.join("kept"));
+    let built = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(&source))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    std::fs::write(&kept, "mine")?;
+    std::fs::write(workshop.path.join("input"), "37\n")?;
+    let path = workshop.path.join("log");
+    let job = bugnet_tests::bugnet::Job {
+        command: vec![program.to_string_lossy().into(), kept.to_string_lossy().into()],
+        dir: workshop.path.clone(),
+        stdin: Some("input".into()),
+    };
+    let recorded = run(&mut job.recorded(&path, &[])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let opened = Opened::new(&path)?;
+    let mut cursor = opened.cursor()?;
+    let addresses: Vec<u64> = Symbolizer::new(&opened.log, cursor.pid())?.functions(&["main"]).into_keys().collect();
+    let [main] = addresses[..] else { anyhow::bail!("{addresses:x?}") };
+    cursor.seek(Seek::Start)?;
+    cursor.run(Direction::Forward, &Conditions { addresses, ..Conditions::default() })?;
+    let seed = opened.seed(&mut cursor)?;
+    let outcome = seed.run(&Change::default(), LIMIT, &mut |_| true)?;
+    ensure!(outcome.stdout == recorded.stdout && outcome.ended == Ended::Exited(0), "{outcome:?}");
+    // `mov dword ptr [sign], 5` gets other numbers.
+    let code: Vec<u8> = (main..main + 200)
+        .scan(main, |at, _| {
+            let instruction = seed.instruction(*at);
+            *at += instruction.len() as u64;
+            Some(instruction)
+        })
+        .flatten()
+        .collect();
+    let five = code.windows(4).position(|bytes| bytes == [5, 0, 0, 0]).context("no 5")? as u64;
+    let with = |sign: i32| {
+        let change = Change { addr: main + five, bytes: sign.to_le_bytes().to_vec() };
+        seed.run(&change, LIMIT, &mut |_| true)
+    };
+    let outcome = with(6)?;
+    let expected = String::from_utf8_lossy(&recorded.stdout).replace("42", "43");
+    ensure!(outcome.stdout == expected.as_bytes() && outcome.ended == Ended::Exited(0), "{outcome:?}");
+    let outcome = with(1000)?;
+    ensure!(outcome.ended == Ended::Asked(libc::SYS_unlink as u64), "{outcome:?}");
+    let outcome = with(-1000)?;
+    ensure!(outcome.ended == Ended::Asked(libc::SYS_getppid as u64), "{outcome:?}");
+    ensure!(std::fs::read(&kept)? == b"mine", "the file was changed");
+    // An endless loop is ended, and so is a run that nobody wants to see more of.
+    let change = Change { addr: main, bytes: vec![0xeb, 0xfe] };
+    let outcome = seed.run(&change, Duration::from_millis(200), &mut |_| true)?;
+    ensure!(outcome.ended == Ended::Late, "{outcome:?}");
+    let outcome = seed.run(&Change::default(), LIMIT, &mut |_| false)?;
+    ensure!(outcome.ended == Ended::Stopped, "{outcome:?}");
+    let change = Change { addr: main, bytes: vec![0x0f, 0x0b] };
+    let outcome = seed.run(&change, LIMIT, &mut |_| true)?;
+    ensure!(outcome.ended == Ended::Signal(libc::SIGILL), "{outcome:?}");
+    workshop.done()
+}

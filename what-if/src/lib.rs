@@ -1,0 +1,24 @@
+//! Runs a recorded program on from a place of its log, natively, with some of its code changed: what would it have done?
+//!
+//! | what one wants | where |
+//! |---|---|
+//! | a process that is the recorded one at a place, and runs that begin there | [`Seed`] |
+//! | what memory held there | `image` |
+//! | what the program found in memory that it had not put there | `loads` |
+//! | what system calls answer, as the log has it | `calls` |
+//! | one run, with a change, to its end | `run` |
+//! | a process that does nothing but what it is told, by ptrace | `host` |
+//!
+//! Nothing that such a run asks of the kernel gets there, but for memory: it is answered as the recorded run was (`PTRACE_SYSEMU`), and what is written
+//! is collected. A run that asks what the recorded one did not ends. Replay is exact; this is not: of what the recorded run never looked at, files have
+//! what the log's copies of them have, and the rest is zero. So a seed is one only if the run without any change does what was recorded.
+
+mod calls;
+mod host;
+mod image;
+mod loads;
+mod run;
+mod seed;
+
+pub use run::{Change, Ended, Outcome};
+pub use seed::Seed;

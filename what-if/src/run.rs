@@ -1,0 +1,208 @@
+//! One run, to its end.
+
+use crate::calls::Answers;
+use crate::host::Host;
+use bugnet_replay::Result;
+use nix::sys::wait::WaitStatus;
+use std::time::{Duration, Instant};
+
+/// Most bytes of one call to write.
+const MOST_WRITTEN: u64 = 16 << 20;
+/// Looks whether the run has stopped before this waits between two of them.
+const BUSY: u32 = 200;
+const PAGE: u64 = 4096;
+
+/// What is different.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Where.
+    pub addr: u64,
+    /// The bytes that are there; none for no change.
+    pub bytes: Vec<u8>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It exited with this status.
+    Exited(i32),
+    /// This signal would kill it, or its handler would run.
+    Signal(i32),
+    /// It made a system call of which the log has no answer: its number.
+    Asked(u64),
+    /// It took too long.
+    Late,
+    /// Nobody wanted to know more.
+    Stopped,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What it wrote to its standard output.
+    pub stdout: Vec<u8>,
+    /// How it ended.
+    pub ended: Ended,
+}
+
+/// What a system call does here.
+enum Does {
+    Returns(i64),
+    Ends(Ended),
+}
+
+struct Run<'a> {
+    host: &'a Host,
+    answers: Answers,
+    heap_end: Option<u64>,
+    stdout: Vec<u8>,
+}
+
+pub(crate) fn run(
+    host: &Host,
+    answers: Answers,
+    heap_end: Option<u64>,
+    limit: Duration,
+    goes_on: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<Outcome> {
+    let (start, mut run) = (Instant::now(), Run { host, answers, heap_end, stdout: Vec::new() });
+    let ended = loop {
+        host.run_to_call()?;
+        let Some(status) = stopped(host, start, limit)? else { break Ended::Late };
+        match status {
+            WaitStatus::PtraceSyscall(_) => {}
+            WaitStatus::Stopped(_, signal) => break Ended::Signal(signal as i32),
+            WaitStatus::Signaled(_, signal, _) => break Ended::Signal(signal as i32),
+            _ => break Ended::Stopped,
+        }
+        let before = run.stdout.len();
+        let mut registers = host.registers()?;
+        let args = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
+        match run.call(registers.orig_rax, &args)? {
+            Does::Ends(ended) => break ended,
+            Does::Returns(result) => {
+                registers.orig_rax = u64::MAX;
+                registers.rax = result.cast_unsigned();
+                (registers.rcx, registers.r11) = (registers.rip, registers.eflags);
+                host.set_registers(registers)?;
+            }
+        }
+        if run.stdout.len() > before && !goes_on(&run.stdout) {
+            break Ended::Stopped;
+        }
+    };
+    Ok(Outcome { stdout: run.stdout, ended })
+}
+
+/// How it has stopped; none if it does not in time.
+fn stopped(host: &Host, start: Instant, limit: Duration) -> Result<Option<WaitStatus>> {
+    for looked in 0.. {
+        if let Some(status) = host.has_stopped()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() > limit {
+            break;
+        }
+        match looked {
+            0..BUSY => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(100)),
+        }
+    }
+    Ok(None)
+}
+
+impl Run<'_> {
+    fn call(&mut self, number: u64, args: &[u64; 6]) -> Result<Does> {
+        let returns = |result: i64| Ok(Does::Returns(result));
+        match number.cast_signed() {
+            libc::SYS_exit | libc::SYS_exit_group => Ok(Does::Ends(Ended::Exited(args[0] as u8 as i32))),
+            libc::SYS_tgkill => Ok(Does::Ends(Ended::Signal(args[2] as i32))),
+            libc::SYS_kill => Ok(Does::Ends(Ended::Signal(args[1] as i32))),
+            libc::SYS_write if args[0] <= 2 => {
+                let bytes = self.bytes(args[1], args[2]);
+                Ok(self.writes(number, args, bytes))
+            }
+            libc::SYS_writev if args[0] <= 2 => {
+                let bytes = self.gathered(args[1], args[2]);
+                Ok(self.writes(number, args, bytes))
+            }
+            libc::SYS_brk => {
+                let Some(end) = self.heap_end else { return Ok(Does::Ends(Ended::Asked(number))) };
+                returns(self.set_break(end, args[0])?)
+            }
+            libc::SYS_mmap if args[3] & libc::MAP_ANONYMOUS as u64 != 0 => returns(self.map(args)?),
+            call @ (libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_mremap | libc::SYS_madvise) => {
+                returns(self.in_host(call, *args)?)
+            }
+            libc::SYS_futex => returns(0),
+            _ => Ok(match self.answers.next(number, args) {
+                Some(answer) => {
+                    // A buffer that is not mapped is one that the kernel would have refused.
+                    let is_written = answer.written.iter().all(|(addr, bytes)| self.host.write(*addr, bytes).is_ok());
+                    Does::Returns(if is_written { answer.result } else { -i64::from(libc::EFAULT) })
+                }
+                None => Does::Ends(Ended::Asked(number)),
+            }),
+        }
+    }
+
+    fn bytes(&self, addr: u64, len: u64) -> Option<Vec<u8>> {
+        self.host.read(addr, usize::try_from(len).ok().filter(|_| len <= MOST_WRITTEN)?).ok()
+    }
+
+    fn gathered(&self, vector: u64, count: u64) -> Option<Vec<u8>> {
+        let mut all = Vec::new();
+        for pair in self.bytes(vector, count.checked_mul(16)?)?.chunks(16) {
+            let word = |at: usize| u64::from_le_bytes(pair[at..at + 8].try_into().unwrap_or_default());
+            all.extend(self.bytes(word(0), word(8))?);
+        }
+        Some(all)
+    }
+
+    fn writes(&mut self, number: u64, args: &[u64; 6], bytes: Option<Vec<u8>>) -> Does {
+        let Some(bytes) = bytes else { return Does::Returns(-i64::from(libc::EFAULT)) };
+        // What it answered in the recorded run is of no use: it may be the number of other bytes.
+        let _ = self.answers.next(number, args);
+        let len = bytes.len() as i64;
+        if args[0] == 1 {
+            self.stdout.extend(bytes);
+        }
+        Does::Returns(len)
+    }
+
+    /// Makes a call in the process, which has its own registers again afterwards.
+    fn in_host(&self, number: libc::c_long, args: [u64; 6]) -> Result<i64> {
+        let registers = self.host.registers()?;
+        let result = self.host.call(number, args)?;
+        self.host.set_registers(registers)?;
+        Ok(result)
+    }
+
+    fn map(&mut self, args: &[u64; 6]) -> Result<i64> {
+        let mut args = *args;
+        let is_fixed = args[3] & libc::MAP_FIXED as u64 != 0;
+        if let Some(at) = self.answers.next_map(args[1]).filter(|_| !is_fixed) {
+            args[0] = at;
+        }
+        // The process has room, or has not: it is not to take what others need.
+        args[3] |= (libc::MAP_NORESERVE | libc::MAP_PRIVATE) as u64;
+        args[3] &= !(libc::MAP_POPULATE as u64 | libc::MAP_LOCKED as u64);
+        self.in_host(libc::SYS_mmap, args)
+    }
+
+    fn set_break(&mut self, end: u64, wanted: u64) -> Result<i64> {
+        let up = |addr: u64| addr.saturating_add(PAGE - 1) & !(PAGE - 1);
+        if wanted > end && up(wanted) > up(end) {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
+            let prot = libc::PROT_READ | libc::PROT_WRITE;
+            let args = [up(end), up(wanted) - up(end), prot as u64, flags as u64, u64::MAX, 0];
+            if self.in_host(libc::SYS_mmap, args)? < 0 {
+                return Ok(end.cast_signed());
+            }
+        }
+        if wanted != 0 {
+            self.heap_end = Some(wanted);
+        }
+        Ok(self.heap_end.unwrap_or(end).cast_signed())
+    }
+}
