@@ -155,6 +155,11 @@ fn changes() -> Result<()> {
     let outcome = with(-1000)?;
     ensure!(outcome.ended == Ended::Asked(libc::SYS_getppid as u64), "{outcome:?}");
     ensure!(std::fs::read(&kept)? == b"mine", "the file was changed");
+    // There is a limit of memory: `mov edi, 0x100000` asks for 2 GB, gets none, and the program does not look.
+    let size = code.windows(5).position(|bytes| bytes == [0xbf, 0, 0, 0x10, 0]).context("no 1 MB")? as u64;
+    let change = Change { addr: main + size + 1, bytes: i32::MAX.to_le_bytes().to_vec() };
+    let outcome = seed.run(&change, LIMIT, &mut |_| true)?;
+    ensure!(outcome.ended == Ended::Signal(libc::SIGSEGV), "{outcome:?}");
     // An endless loop is ended, and so is a run that nobody wants to see more of.
     let change = Change { addr: main, bytes: vec![0xeb, 0xfe] };
     let outcome = seed.run(&change, Duration::from_millis(200), &mut |_| true)?;

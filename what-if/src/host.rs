@@ -78,6 +78,17 @@ impl Host {
         self.call(libc::SYS_rt_sigaction, args).map(drop)
     }
 
+    /// Lets it and its copies have so much memory, in bytes, and no more.
+    ///
+    /// # Errors
+    /// The process is lost.
+    pub fn limit_memory(&self, most: u64) -> Result<()> {
+        // Behind the trampoline, a `struct rlimit64`: the soft and the hard one.
+        let limit = self.trampoline + 128;
+        self.write(limit, &[most, most].map(u64::to_le_bytes).concat())?;
+        self.call(libc::SYS_prlimit64, [0, u64::from(libc::RLIMIT_AS), limit, 0, 0, 0]).map(drop)
+    }
+
     /// A copy of it.
     ///
     /// # Errors

@@ -13,6 +13,9 @@ use bugnet_replay::{ReplayError, Result};
 use iced_x86::{Decoder, DecoderOptions};
 use std::time::Duration;
 
+/// Memory that a run may have beyond what the process had at the place.
+const MORE: u64 = 1 << 30;
+
 /// The recorded process at a place, of which any number of runs can begin.
 #[derive(Debug)]
 pub struct Seed {
@@ -50,6 +53,8 @@ impl Seed {
                 host.write(from, &bytes[(from - addr) as usize..(until - addr) as usize])?;
             }
         }
+        let size: u64 = image.mappings.iter().map(|mapping| mapping.end - mapping.start).sum();
+        host.limit_memory(size.saturating_add(MORE))?;
         let heap_end = image.heap_end.or(answers.first_break());
         Ok(Self { host, registers: image.registers, answers, heap_end })
     }
