@@ -3,11 +3,13 @@
 use crate::atoms::Atoms;
 use crate::effects::{Control, Decoding, Effects};
 use bugnet_replay::trace::{Chunk, Sum, TracedBlock};
-use iced_x86::{Decoder, DecoderOptions, Instruction};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use std::sync::Arc;
 
 /// What is computed at once, whatever the count: to find out for each block when to stop takes longer than the sums.
 pub(crate) const FOUR: usize = 4;
+/// Number of the stack pointer.
+const RSP: usize = 4;
 
 /// A block, decoded.
 #[derive(Debug)]
@@ -34,12 +36,47 @@ pub struct Block {
     pub(crate) longest: u64,
     /// Whether it neither calls nor returns, and no function begins with it that one wants to know of: where threads are stays as it is.
     pub is_plain: bool,
+    /// What becomes of the stack pointer before the last instruction, and by that one if it neither calls nor returns.
+    pub stack: Stack,
     /// The access of the return address, where its last instruction is a call or returns.
     pub(crate) slot: Option<u16>,
     /// How many accesses, and registers, the trace has of it, and whether its one instruction is not executed: as [`Self::traced`] says, but
     /// near to what is looked at each time that it ran.
     pub(crate) traced_counts: [u32; 2],
     pub(crate) is_skipped: bool,
+}
+
+/// What becomes of the stack pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stack {
+    /// It stays.
+    Stays,
+    /// It moves on the stack on which it is.
+    Moves,
+    /// It may be of another stack then: it becomes what nothing of this one tells.
+    Switches,
+}
+
+impl Stack {
+    /// What an instruction does to it.
+    #[must_use]
+    pub fn of(decoded: &Decoded) -> Self {
+        if !decoded.writes.meets(Atoms::gpr(RSP)) {
+            return Self::Stays;
+        }
+        let instruction = &decoded.instruction;
+        let is_of_frame = |register: Register| matches!(register, Register::RSP | Register::RBP);
+        let stays_on_it = match instruction.mnemonic() {
+            Mnemonic::Mov => instruction.op1_kind() == OpKind::Register && is_of_frame(instruction.op1_register()),
+            Mnemonic::Lea => is_of_frame(instruction.memory_base()),
+            Mnemonic::Pop => instruction.op0_kind() != OpKind::Register || instruction.op0_register() != Register::RSP,
+            Mnemonic::Sub | Mnemonic::Add | Mnemonic::And => instruction.op1_kind() != OpKind::Memory,
+            Mnemonic::Push | Mnemonic::Pushfq | Mnemonic::Popfq | Mnemonic::Leave | Mnemonic::Enter => true,
+            Mnemonic::Call | Mnemonic::Ret => true,
+            _ => false,
+        };
+        if stays_on_it { Self::Moves } else { Self::Switches }
+    }
 }
 
 /// An instruction, decoded.
@@ -87,6 +124,9 @@ impl Block {
         let lens: Vec<u32> = traced.accesses.iter().map(|access| access.bytes).collect();
         let longest = lens.iter().copied().max().unwrap_or(0).into();
         let is_plain = !matches!(control, Control::Call | Control::Return) && traced_counts[1] <= 1 && !is_skipped;
+        let calls = usize::from(matches!(control, Control::Call | Control::Return));
+        let before = instructions.len().saturating_sub(calls);
+        let stack = instructions[..before].iter().map(Stack::of).max().unwrap_or(Stack::Stays);
         Self {
             traced,
             instructions,
@@ -99,6 +139,7 @@ impl Block {
             lens,
             longest,
             is_plain,
+            stack,
             slot,
             traced_counts,
             is_skipped,

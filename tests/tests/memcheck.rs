@@ -5,6 +5,7 @@
 //! | line | meaning |
 //! |---|---|
 //! | `finds: KIND SIDE DISTANCE` | the error that is reported at the line that ends with `/* HERE */`, and where its block is from it; `nothing` |
+//! | `frame: DISTANCE VARIABLE FUNCTION` | the function, which has returned, in whose variable it is then, and how far behind its start |
 //! | `valgrind: no` | Valgrind does not find it there |
 //! | `flags: ...` | further arguments for the compiler |
 
@@ -21,7 +22,10 @@ use std::process::Command;
 const NONE: i32 = 0;
 const FOUND: i32 = 6;
 
-const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+/// Other allocators, whose packages are among those of the tests.
+const ALLOCATORS: &[(&str, &str)] =
+    &[("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4"), ("mimalloc", "libmimalloc.so.2")];
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 
 /// A program that has an error, or none.
 #[derive(Clone)]
@@ -29,6 +33,8 @@ struct Faulty {
     source: PathBuf,
     /// Kind, side and distance.
     finds: Option<(String, String, u64)>,
+    /// Distance, variable and function.
+    frame: Option<(u64, String, String)>,
     by_valgrind: bool,
     flags: Vec<String>,
     /// From 1.
@@ -47,11 +53,19 @@ impl Faulty {
             [kind, side, distance] => Some((kind.to_owned(), side.to_owned(), distance.parse()?)),
             ref other => bail!("{other:?} says nothing"),
         };
+        let frame = match said("frame").map(|said| said.split(' ').collect::<Vec<_>>()).as_deref() {
+            None => None,
+            Some([distance, variable, function]) => {
+                Some((distance.parse()?, (*variable).to_owned(), (*function).to_owned()))
+            }
+            Some(other) => bail!("{other:?} says no frame"),
+        };
         let mut marked = text.lines().zip(1..).filter(|(line, _)| line.ends_with("/* HERE */"));
         let line = marked.next().map(|(_, number)| number);
         ensure!(line.is_some() == finds.is_some() && marked.next().is_none(), "one line is to be marked");
         let flags = said("flags").unwrap_or_default().split_whitespace().map(ToOwned::to_owned).collect();
-        Ok(Self { source: source.to_owned(), finds, by_valgrind: said("valgrind") != Some("no"), flags, line })
+        let by_valgrind = said("valgrind") != Some("no");
+        Ok(Self { source: source.to_owned(), finds, frame, by_valgrind, flags, line })
     }
 
     fn all() -> Result<Vec<Self>> {
@@ -80,7 +94,16 @@ impl Faulty {
         let block = &error["block"];
         let fits =
             if side == "none" { block.is_null() } else { block["side"] == **side && block["distance"] == *distance };
-        error["kind"] == **kind && fits && self.is_at_line(error)
+        let of = &error["frame"];
+        let is_of_frame = match &self.frame {
+            None => of.is_null(),
+            Some((distance, variable, function)) => {
+                of["variable"][0] == **variable
+                    && of["variable"][1] == *distance
+                    && of["returned"]["function"] == **function
+            }
+        };
+        error["kind"] == **kind && fits && is_of_frame && self.is_at_line(error)
     }
 
     /// Whether the first of the frames of the program's own source is in the line.
@@ -121,12 +144,13 @@ fn finds(faulty: &Faulty, compiler: &str, flags: &[&str]) -> Result<()> {
     workshop.done()
 }
 
-/// The same with jemalloc, which comes with redis-server.
-fn finds_with_jemalloc(faulty: &Faulty) -> Result<()> {
-    let workshop = Workshop::new(&format!("memcheck-{}-jemalloc", faulty.name()))?;
+/// The same with another allocator.
+fn finds_with(faulty: &Faulty, (allocator, library): (&str, &str)) -> Result<()> {
+    let workshop = Workshop::new(&format!("memcheck-{}-{allocator}", faulty.name()))?;
     let program = faulty.build("gcc", &["-O0"], &workshop.path)?;
-    let (log, preload) = (workshop.path.join("log"), format!("LD_PRELOAD={JEMALLOC}"));
-    ensure!(Path::new(JEMALLOC).exists(), "{JEMALLOC} is not there");
+    let library = Path::new(LIBRARIES).join(library);
+    ensure!(library.exists(), "{} is not there", library.display());
+    let (log, preload) = (workshop.path.join("log"), format!("LD_PRELOAD={}", library.display()));
     let job = Job::new(&workshop.path, ["/usr/bin/env", &preload, &program.to_string_lossy()]);
     let recorded = run(&mut job.recorded(&log, &[])?)?;
     ensure!(log.exists(), "{}", printed(&recorded));
@@ -340,8 +364,11 @@ fn main() -> Result<()> {
             );
         }
         if ELSEWHERE.contains(&&*faulty.name()) {
-            let preloaded = faulty.clone();
-            trial(format!("finds_{}_jemalloc", faulty.name()), Box::new(move || finds_with_jemalloc(&preloaded)));
+            for allocator in ALLOCATORS {
+                let faulty = faulty.clone();
+                let name = format!("finds_{}_{}", faulty.name(), allocator.0);
+                trial(name, Box::new(move || finds_with(&faulty, *allocator)));
+            }
             for flags in [&["-O0"][..], &["-O0", "-static"]] {
                 let faulty = faulty.clone();
                 let name = format!("finds_{}_musl{}", faulty.name(), flags.concat());

@@ -1,5 +1,6 @@
 //! What each call, access and system call means for the heap, and whether it is an error.
 
+use super::below::{Below, Found};
 use super::code::{Known, Meaning, Reads, looks_through};
 use super::found::{By, Error, Errors, Kind};
 use super::frames::{Astray, Frames, StackId};
@@ -47,6 +48,8 @@ pub struct Checker<'c, 'a> {
     pub known: Known,
     pub heap: Heap,
     pub frames: Frames,
+    /// What lies below the stack pointers.
+    pub below: Below,
     pub errors: Errors,
     /// Returns that did not go where the call came from.
     pub astray: Vec<Astray>,
@@ -97,6 +100,7 @@ impl<'c, 'a> Checker<'c, 'a> {
             known,
             heap: Heap::new(is_whole),
             frames: Frames::default(),
+            below: Below::default(),
             errors: Errors::default(),
             astray: Vec::new(),
             cursor,
@@ -140,6 +144,9 @@ impl<'c, 'a> Checker<'c, 'a> {
                         self.used_undefined();
                     }
                 }
+                if let Some(found) = self.below.ran(*place, ran, instructions) {
+                    self.accessed_below(*place, ran, instructions.start, found);
+                }
                 if let Some(astray) = self.frames.ran(*place, ran, instructions) {
                     self.astray.push(astray);
                 }
@@ -152,6 +159,9 @@ impl<'c, 'a> Checker<'c, 'a> {
             Visit::Skipped { place, ran, did } => {
                 self.counts.instructions += 1;
                 self.forget_registers(place.tid);
+                if matches!(did, Did::Return) {
+                    self.below.switch(place.tid);
+                }
                 if self.undefined.is_some() {
                     self.skipped(*place, ran, did);
                 }
@@ -162,6 +172,7 @@ impl<'c, 'a> Checker<'c, 'a> {
             }
             Visit::Delivered { place, signal, frame } => {
                 self.forget_registers(place.tid);
+                self.below.switch(place.tid);
                 if let Some(undefined) = &mut self.undefined {
                     undefined.delivered(place.tid, *frame);
                 }
@@ -488,6 +499,25 @@ impl<'c, 'a> Checker<'c, 'a> {
         }
     }
 
+    /// A block has accessed the frame of a function that has returned, unless another function does so than the one for which nothing lies there:
+    /// one that it has jumped to.
+    fn accessed_below(&mut self, place: Place, ran: &Ran<'_>, start: usize, found: Found) {
+        let instruction = ran.block.instructions[found.number].instruction;
+        let mut function = |at: u64| self.symbols.lookup(Addr(at)).symbol.map(|symbol| at.wrapping_sub(symbol.offset));
+        let own = function(instruction.ip());
+        if own.is_none() || own != function(found.function) {
+            return;
+        }
+        let mut here = place;
+        here.position.0 += (found.number - start) as u64;
+        let kind = if found.access.writes { Kind::Write } else { Kind::Read };
+        let stack = self.frames.stack(place.tid);
+        let mut error = Error::new(kind, By::Instruction, here, instruction.ip(), stack);
+        (error.addr, error.len, error.wrong_at) = (found.access.addr, found.access.len, found.access.addr);
+        (error.instruction, error.gone) = (Some(instruction), Some(found.gone));
+        self.errors.add(error, &self.frames);
+    }
+
     fn wrong(
         &mut self,
         (kind, by): (Kind, By),
@@ -524,6 +554,12 @@ impl<'c, 'a> Checker<'c, 'a> {
 
     /// A function of a library reads these bytes.
     fn library_reads(&mut self, call: &Entered, stack: StackId, index: usize, (addr, len): (u64, u64)) {
+        if let Some(gone) = self.below.passed(call.place.tid, call.slot, addr) {
+            let mut error = Error::new(Kind::Read, By::Library(index), call.place, call.function, stack);
+            (error.addr, error.len, error.wrong_at, error.gone) = (addr, len, addr, Some(gone));
+            self.errors.add(error, &self.frames);
+            return;
+        }
         if !self.heap.shadow.may_know(addr, len) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::found::Kind;
 use super::leaks::Loss;
-use super::report::{BlockReport, CallReport, ErrorReport, Leak, OriginReport, Report, Where};
+use super::report::{BlockReport, CallReport, ErrorReport, FrameReport, Leak, OriginReport, Report, Where};
 use indicatif::HumanCount;
 use std::fmt::{Display, Formatter, Result};
 
@@ -103,6 +103,9 @@ fn error(f: &mut Formatter<'_>, number: usize, error: &ErrorReport) -> Result {
     if let Some(block) = error.block.as_ref().filter(|_| error.origin.is_none()) {
         writeln!(f, "   {}", relation(block))?;
     }
+    if let Some(frame) = &error.frame {
+        writeln!(f, "   {}", of_frame(frame))?;
+    }
     let instruction = error.instruction.as_ref().map_or_else(String::new, |text| format!("  {text}"));
     writeln!(f, "   at {}{instruction}", error.place)?;
     stack(f, &error.stack, FRAMES)?;
@@ -115,7 +118,24 @@ fn error(f: &mut Formatter<'_>, number: usize, error: &ErrorReport) -> Result {
         }
         block.freed.iter().try_for_each(|freed| call(f, "given back", freed))?;
     }
+    if let Some(frame) = &error.frame {
+        writeln!(f, "   returned at {}", frame.place)?;
+        stack(f, std::slice::from_ref(&frame.returned), 1)?;
+    }
     writeln!(f)
+}
+
+/// Of which frame a wrong access is, in words.
+pub fn of_frame(frame: &FrameReport) -> String {
+    let function = frame.returned.function.as_deref().unwrap_or("a function");
+    let what = match &frame.variable {
+        Some((name, 0)) => format!("that is {name}, a variable of {function}"),
+        Some((name, distance)) => format!("that is {distance} bytes inside {name}, a variable of {function}"),
+        None => {
+            format!("that is below the stack pointer, {} bytes below the return address of {function}", frame.depth)
+        }
+    };
+    format!("{what}, which has returned")
 }
 
 /// Where an undefined value comes from.

@@ -1,5 +1,6 @@
 //! What was found to be wrong, as it is collected: each error once, however often it happens.
 
+use super::below::Gone;
 use super::frames::{Frames, StackId};
 use super::heap::{Block, Relation};
 use super::undefined::{Origin, Use};
@@ -87,6 +88,8 @@ pub struct Error {
     pub from: Option<u64>,
     /// The block that has to do with it.
     pub block: Option<(Block, Relation)>,
+    /// The function that has returned in whose frame it is.
+    pub gone: Option<Gone>,
     /// For what an undefined value is used, and where it comes from.
     pub undefined: Option<(Use, Option<Origin>)>,
     /// How often.
@@ -107,6 +110,7 @@ impl Error {
             wrong_at: 0,
             from: None,
             block: None,
+            gone: None,
             undefined: None,
             times: 1,
             instruction: None,

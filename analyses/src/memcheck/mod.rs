@@ -11,6 +11,7 @@
 //! What allocators do themselves is not checked, nor what functions of C libraries for strings load beyond the end of a block, as long as they
 //! need none of it (`code`).
 
+mod below;
 mod check;
 mod code;
 mod display;
@@ -31,10 +32,10 @@ mod undefined;
 mod used;
 
 pub use check::Counts;
-pub use display::{Shown, relation};
+pub use display::{Shown, of_frame, relation};
 pub use found::Kind;
 pub use leaks::Loss;
-pub use report::{BlockReport, CallReport, ErrorReport, Leak, OriginReport, Report, Where};
+pub use report::{BlockReport, CallReport, ErrorReport, FrameReport, Leak, OriginReport, Report, Where};
 pub use undefined::UndefinedCounts;
 
 use bugnet_events::onward::walk_with;

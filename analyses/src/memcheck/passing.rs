@@ -27,7 +27,10 @@ impl<'c, 'a> Passing<'c, 'a> {
 impl Visitor for Passing<'_, '_> {
     #[inline]
     fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool {
-        let passes = ran.block.is_plain && self.quiet == Some(tid) && self.checker.is_right(ran);
+        let passes = ran.block.is_plain
+            && self.quiet == Some(tid)
+            && self.checker.below.passes(ran)
+            && self.checker.is_right(ran);
         if passes {
             self.checker.counts.instructions += ran.block.instructions.len() as u64;
         }

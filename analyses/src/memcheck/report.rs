@@ -1,5 +1,6 @@
 //! What was found, in terms of the source.
 
+use super::below::Gone;
 use super::check::{Checker, Counts};
 use super::found::{By, Error, Kind};
 use super::frames::StackId;
@@ -100,6 +101,19 @@ pub struct OriginReport {
     pub loaded: Option<Place>,
 }
 
+/// The frame of a function that has returned, of which memory is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FrameReport {
+    /// Its function's return.
+    pub place: Place,
+    /// The same in the code.
+    pub returned: Where,
+    /// The variable, where debug information says which one, and how many bytes behind its start.
+    pub variable: Option<(String, u64)>,
+    /// How many bytes below the return address it lies.
+    pub depth: u64,
+}
+
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorReport {
@@ -119,6 +133,8 @@ pub struct ErrorReport {
     pub stack: Vec<Where>,
     /// The block that has to do with it.
     pub block: Option<BlockReport>,
+    /// The frame that it is of, whose function has returned.
+    pub frame: Option<FrameReport>,
     /// Where the value comes from, if it is undefined.
     pub origin: Option<OriginReport>,
     /// How often, at the same instruction called from the same places.
@@ -152,8 +168,14 @@ pub fn report(
     let mut errors = std::mem::take(&mut checker.errors.all);
     order(&mut checker, &mut errors)?;
     let mut reports = Vec::new();
-    for (number, error) in errors.iter().enumerate() {
-        reports.push(checker.error(log, error, number < options.variables)?);
+    for error in &errors {
+        let frame = error.gone.as_ref().map(|gone| checker.frame(log, gone, error.addr)).transpose()?;
+        // What lies below the frames for sure may be anything else.
+        if error.gone.is_some_and(|gone| !gone.is_sure) && frame.as_ref().is_none_or(|frame| frame.variable.is_none()) {
+            continue;
+        }
+        let with_variables = reports.len() < options.variables;
+        reports.push(ErrorReport { frame, ..checker.error(log, error, with_variables)? });
     }
     let leaks = lost.map(|lost| {
         let leak = |lost: &Lost| Leak {
@@ -295,6 +317,7 @@ impl Checker<'_, '_> {
             len: error.len,
             stack,
             block,
+            frame: None,
             origin,
             times: error.times,
         })
@@ -322,12 +345,22 @@ impl Checker<'_, '_> {
                 if let Some(loaded) = loaded.filter(|_| with_variables) {
                     self.cursor.seek(Seek::Place(loaded.place))?;
                     let frames = moment(log, self.cursor)?.backtrace;
-                    report.variable = holding(&frames, loaded.addr);
+                    report.variable = holding(&frames, loaded.addr).map(|(name, _)| name);
                 }
             }
             None => {}
         }
         Ok(report)
+    }
+
+    /// The frame of a function that has returned, as it was then.
+    fn frame(&mut self, log: &Log, gone: &Gone, addr: u64) -> Result<FrameReport> {
+        self.cursor.seek(Seek::Place(gone.place))?;
+        let ip = self.cursor.regs().rip;
+        let frames = moment(log, self.cursor)?.backtrace;
+        let returned = self.place_of(ip, ip);
+        let variable = holding(&frames, addr);
+        Ok(FrameReport { place: gone.place, returned, variable, depth: gone.slot.saturating_sub(addr) })
     }
 
     fn block(&mut self, block: &Block, relation: Relation) -> BlockReport {
@@ -403,13 +436,13 @@ fn argument(error: &Error) -> String {
     }
 }
 
-/// The variable in which an address is.
-fn holding(frames: &[Frame], addr: u64) -> Option<String> {
+/// The variable in which an address is, and how many bytes behind its start.
+fn holding(frames: &[Frame], addr: u64) -> Option<(String, u64)> {
     let scopes = frames.iter().flat_map(|frame| &frame.scopes);
     let mut variables = scopes.flat_map(|scope| scope.arguments.iter().chain(&scope.locals));
     let found = variables
         .find(|variable| variable.address.is_some_and(|start| addr.wrapping_sub(start) < variable.size.unwrap_or(1)))?;
-    Some(found.name.clone())
+    Some((found.name.clone(), addr - found.address?))
 }
 
 /// Variables of the first frame that is not of the system's that point into a block, by their values.

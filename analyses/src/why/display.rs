@@ -3,6 +3,7 @@
 use super::report::{Report, Step, Suspect};
 use super::symptom::Symptom;
 use crate::names::brief;
+use indicatif::HumanCount;
 use std::fmt::{Display, Formatter, Result};
 
 /// Lines of the chain, sources, and illegal things that are shown.
@@ -52,6 +53,9 @@ impl Display for Shown<'_> {
         }
         for (number, suspect) in (1..).zip(&report.suspects) {
             self.suspect(f, number, suspect)?;
+        }
+        if let Some(count) = report.tried {
+            writeln!(f, "\n{} small changes of the code were tried.", HumanCount(count.into()))?;
         }
         report.notes.iter().try_for_each(|note| writeln!(f, "Note: {note}"))
     }

@@ -5,7 +5,7 @@ use super::rank::{Reason, Table};
 use super::report::{Illegal, Report};
 use super::{Options, Symptom, access, cut};
 use crate::deadlocks::{Step, Wait, Waited, deadlocks};
-use crate::memcheck::{CallReport, ErrorReport, Options as Memory, Where, memcheck, relation};
+use crate::memcheck::{CallReport, ErrorReport, Options as Memory, Where, memcheck, of_frame, relation};
 use crate::names::brief;
 use crate::races::{Race, Side, races};
 use crate::runs::scene::Spot;
@@ -124,6 +124,9 @@ fn note_error(
 
 /// What happened, to which block, and who got and gave that.
 fn in_words(error: &ErrorReport, symbols: &mut Symbolizer) -> String {
+    if let Some(frame) = &error.frame {
+        return format!("{}, {}", error.what, of_frame(frame));
+    }
     let Some(block) = &error.block else { return error.what.clone() };
     let mut by = |what: &str, call: Option<&CallReport>| {
         let (line, function) = own(&call?.callers, symbols)?;

@@ -1,0 +1,221 @@
+//! What lies below the stack pointer: the frames of functions that have returned.
+//!
+//! Where the stack pointer is follows from a return: behind the slot from which it took its address. What the function that called has below that is
+//! nobody's, since one that calls keeps nothing there (System V ABI, 3.2.2: the red zone is for those that call nothing), until it moves the
+//! stack pointer or calls again. Elsewhere it would take each value of the stack pointer to know, and nothing is said.
+
+use bugnet_events::code::Stack;
+use bugnet_events::effects::Control;
+use bugnet_events::stretch::{Access, Ran};
+use bugnet_format::types::Tid;
+use bugnet_replay::cursor::Place;
+use iced_x86::Register;
+use std::ops::Range;
+
+/// How far below the innermost call that there was a frame may reach.
+const FRAME: u64 = 1 << 16;
+/// Bytes of a return address.
+const SLOT: u64 = 8;
+
+/// What was entered, and has not been left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    /// A function.
+    Call {
+        slot: u64,
+        /// The innermost slot of a call from there on, through any number of others, on the same stack.
+        lowest: u64,
+    },
+    /// From here on, it may be another stack.
+    Switch,
+}
+
+/// A function that has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Its `ret`.
+    pub place: Place,
+    /// Where its return address was.
+    pub slot: u64,
+    /// Whether an access was of memory that was of the stack for sure, or may be of what else lies below it.
+    pub is_sure: bool,
+}
+
+/// What lies below the stack pointer.
+#[derive(Default)]
+struct Dead {
+    /// Those that have returned since the last call, the innermost first.
+    gone: Vec<Gone>,
+    /// The slot of the innermost call that there was.
+    lowest: u64,
+    /// Where it lies, if that is known.
+    below: Range<u64>,
+}
+
+/// What is known of a thread.
+#[derive(Default)]
+struct Thread {
+    open: Vec<Open>,
+    dead: Dead,
+    /// The same when the last call was made.
+    before: Dead,
+    /// Where the function goes on that has called.
+    returns_to: u64,
+}
+
+/// Of all threads.
+#[derive(Default)]
+pub struct Below {
+    threads: Vec<(Tid, Thread)>,
+    /// The thread that ran last.
+    last: usize,
+}
+
+/// An access of what lies there.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Which instruction of the block.
+    pub number: usize,
+    /// The access.
+    pub access: Access,
+    /// Of which function's frame.
+    pub gone: Gone,
+    /// An instruction of the function for which nothing lies there.
+    pub function: u64,
+}
+
+impl Below {
+    #[inline]
+    fn thread(&mut self, tid: Tid) -> &mut Thread {
+        if self.threads.get(self.last).is_none_or(|(known, _)| *known != tid) {
+            self.last = self.threads.iter().position(|(known, _)| *known == tid).unwrap_or(self.threads.len());
+            if self.last == self.threads.len() {
+                self.threads.push((tid, Thread::default()));
+            }
+        }
+        &mut self.threads[self.last].1
+    }
+
+    /// Whether the thread that ran last may execute a block without that anything comes of it here.
+    #[inline]
+    pub fn passes(&self, ran: &Ran<'_>) -> bool {
+        let Some((_, thread)) = self.threads.get(self.last) else { return ran.block.stack != Stack::Switches };
+        match ran.block.stack {
+            Stack::Stays => thread.dead.below.is_empty() || !ran.may_touch(&thread.dead.below),
+            Stack::Moves => thread.dead.below.is_empty(),
+            Stack::Switches => false,
+        }
+    }
+
+    /// A signal's handler begins or is over, on whichever stack.
+    pub fn switch(&mut self, tid: Tid) {
+        self.thread(tid).switch();
+    }
+
+    /// A thread executes a part of a block: the first access of what is nobody's.
+    pub fn ran(&mut self, place: Place, ran: &Ran<'_>, part: &Range<usize>) -> Option<Found> {
+        let thread = self.thread(place.tid);
+        let mut found = None;
+        if !thread.dead.below.is_empty() {
+            if thread.returns_to == 0 {
+                thread.returns_to = ran.block.instructions[part.start].instruction.ip();
+            }
+            found = thread.first(ran, part);
+        }
+        match ran.block.stack {
+            Stack::Stays => {}
+            Stack::Moves => thread.dead.below = 0..0,
+            Stack::Switches => thread.switch(),
+        }
+        if part.end == ran.block.instructions.len()
+            && let Some(slot) = ran.slot()
+        {
+            match ran.block.control {
+                Control::Call => thread.called(slot),
+                Control::Return => {
+                    let mut at = place;
+                    at.position.0 += (part.end - 1 - part.start) as u64;
+                    thread.returned(slot, at);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Of which function's frame an address is that a function gets whose return address is in a slot: of one that had returned when it was
+    /// called.
+    pub fn passed(&mut self, tid: Tid, slot: u64, addr: u64) -> Option<Gone> {
+        let before = &self.thread(tid).before;
+        before.gone(addr).filter(|_| before.below.end > slot && before.below.contains(&addr) && addr < slot)
+    }
+}
+
+impl Dead {
+    /// The function of whose frame an address is.
+    fn gone(&self, addr: u64) -> Option<Gone> {
+        let gone = self.gone.iter().find(|gone| addr < gone.slot + SLOT)?;
+        Some(Gone { is_sure: addr >= self.lowest, ..*gone })
+    }
+}
+
+impl Thread {
+    fn switch(&mut self) {
+        (self.dead, self.before) = Default::default();
+        if self.open.last().is_some_and(|last| *last != Open::Switch) {
+            self.open.push(Open::Switch);
+        }
+    }
+
+    fn called(&mut self, slot: u64) {
+        // Those below have been left, on this stack at least.
+        self.open.retain(|open| !matches!(open, Open::Call { slot: other, .. } if *other <= slot));
+        self.open.push(Open::Call { slot, lowest: slot });
+        std::mem::swap(&mut self.dead, &mut self.before);
+        self.dead.gone.clear();
+        self.dead.below = 0..0;
+    }
+
+    fn returned(&mut self, slot: u64, place: Place) {
+        let dead = &mut self.dead;
+        dead.below = 0..0;
+        let is_it = |open: &Open| matches!(open, Open::Call { slot: other, .. } if *other == slot);
+        let Some(at) = self.open.iter().rposition(is_it) else { return };
+        let lows = self.open.drain(at..).map_while(|open| match open {
+            Open::Call { lowest, .. } => Some(lowest),
+            Open::Switch => None,
+        });
+        let least = lows.min().unwrap_or(slot);
+        dead.gone.push(Gone { place, slot, is_sure: false });
+        (dead.lowest, dead.below) = (least, least.saturating_sub(FRAME)..slot + SLOT);
+        self.returns_to = 0;
+        if let Some(Open::Call { lowest, .. }) = self.open.last_mut() {
+            *lowest = (*lowest).min(least);
+        }
+    }
+
+    /// The first access of what is nobody's, by an instruction before the stack pointer moves.
+    fn first(&self, ran: &Ran<'_>, part: &Range<usize>) -> Option<Found> {
+        let below = &self.dead.below;
+        if !ran.may_touch(below) {
+            return None;
+        }
+        for number in part.clone() {
+            let decoded = &ran.block.instructions[number];
+            if Stack::of(decoded) != Stack::Stays {
+                break;
+            }
+            // What is told from the stack pointer on is meant to be there.
+            if decoded.instruction.memory_base() == Register::RSP {
+                continue;
+            }
+            let is_below =
+                |access: &Access| below.contains(&access.addr) && access.addr.saturating_add(access.len) <= below.end;
+            if let Some(access) = ran.accesses(number).find(is_below) {
+                let gone = self.dead.gone(access.addr)?;
+                return Some(Found { number, access, gone, function: self.returns_to });
+            }
+        }
+        None
+    }
+}
