@@ -9,6 +9,7 @@ use crate::store::{Die, Store};
 use crate::value::Value;
 use gimli::Reader as _;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Most places of one name or line.
 const MAX_PLACES: usize = 10_000;
@@ -316,6 +317,39 @@ impl Image {
 }
 
 impl Stack<'_> {
+    /// What the source may call an address of a block, by a variable of a frame that points into the block: `pointer->field[3]`. The address
+    /// may lie behind the block.
+    pub fn describe_pointed(
+        &self,
+        frame: usize,
+        address: u64,
+        block: &Range<u64>,
+        memory: &mut dyn Memory,
+    ) -> Option<String> {
+        let place = self.place(frame)?;
+        let scopes = place.store.scopes(self.frames.get(frame)?.address);
+        let all = scopes.iter().flat_map(|scope| scope.locals.iter().chain(&scope.arguments));
+        let named = all.filter_map(|one| {
+            let value = place.value_of(one, memory);
+            let ty = place.store.strip(value.ty.as_ref()?)?;
+            let points = [gimli::DW_TAG_pointer_type, gimli::DW_TAG_reference_type].contains(&ty.tag());
+            let target = place.target(&value, memory).ok().filter(|_| points)?;
+            let start = target.address().filter(|start| *start >= block.start && *start <= block.end)?;
+            let ty = target.ty?;
+            let size = place.store.size_of(&ty).filter(|size| *size > 0)?;
+            let offset = address.checked_sub(start)?;
+            let path = place.store.path_in(&ty, offset % size);
+            Some(match (offset / size, path.strip_prefix('.')) {
+                (0, Some(field)) => format!("{}->{field}", one.name),
+                (index, _) => format!("{}[{index}]{path}", one.name),
+            })
+        });
+        // Fields tell more than numbers.
+        let mut named: Vec<String> = named.collect();
+        named.sort_by_key(|name| !(name.contains("->") || name.contains("].")));
+        named.into_iter().next()
+    }
+
     /// The variable or part of a variable of a frame that holds an address: `local.field[3]`.
     pub fn describe_local(&self, frame: usize, address: u64, memory: &mut dyn Memory) -> Option<String> {
         let place = self.place(frame)?;

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `finds: KIND SIDE DISTANCE` | the error that is reported at the line that ends with `/* HERE */`, and where its block is from it; `nothing` |
 //! | `frame: DISTANCE VARIABLE FUNCTION` | the function, which has returned, in whose variable it is then, and how far behind its start |
+//! | `part: NAME` | what the source calls the first byte that is accessed, where nothing is optimised |
 //! | `valgrind: no` | Valgrind does not find it there |
 //! | `flags: ...` | further arguments for the compiler |
 
@@ -35,6 +36,7 @@ struct Faulty {
     finds: Option<(String, String, u64)>,
     /// Distance, variable and function.
     frame: Option<(u64, String, String)>,
+    part: Option<String>,
     by_valgrind: bool,
     flags: Vec<String>,
     /// From 1.
@@ -65,7 +67,8 @@ impl Faulty {
         ensure!(line.is_some() == finds.is_some() && marked.next().is_none(), "one line is to be marked");
         let flags = said("flags").unwrap_or_default().split_whitespace().map(ToOwned::to_owned).collect();
         let by_valgrind = said("valgrind") != Some("no");
-        Ok(Self { source: source.to_owned(), finds, frame, by_valgrind, flags, line })
+        let part = said("part").map(ToOwned::to_owned);
+        Ok(Self { source: source.to_owned(), finds, frame, part, by_valgrind, flags, line })
     }
 
     fn all() -> Result<Vec<Self>> {
@@ -141,6 +144,10 @@ fn finds(faulty: &Faulty, compiler: &str, flags: &[&str]) -> Result<()> {
     let program = faulty.build(compiler, flags, &workshop.path)?;
     let log = record(&program, &[], &workshop)?;
     finds_in(faulty, &log)?;
+    if let Some(part) = faulty.part.as_ref().filter(|_| flags.contains(&"-O0")) {
+        let report = memcheck(&log, &["--no-leaks"], FOUND)?;
+        ensure!(errors(&report)?[0]["block"]["part"] == **part, "{report:#}");
+    }
     workshop.done()
 }
 

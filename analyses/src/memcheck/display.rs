@@ -178,7 +178,8 @@ pub fn relation(block: &BlockReport) -> String {
         0 => format!("{name} points at it"),
         distance => format!("{name} points {} behind its start", bytes(*distance)),
     });
-    let named: Vec<String> = named.collect();
+    let part = block.part.as_ref().map(|part| format!("{part} is accessed"));
+    let named: Vec<String> = named.chain(part).collect();
     if named.is_empty() { place } else { format!("{place} ({})", named.join(", ")) }
 }
 

@@ -12,13 +12,16 @@ use super::{Options, code::CANARY};
 use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::backtrace::Frame;
-use bugnet_replay::crash::{is_system, moment};
+use bugnet_replay::crash::{is_system, moment, pointed_at};
 use bugnet_replay::cursor::{Place, Seek};
 use bugnet_replay::disassembly;
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Place as Code;
 use bugnet_replay::syscall;
 use serde::Serialize;
+
+/// Innermost frames among which a variable is looked for that points at a block.
+const FRAMES: usize = 6;
 
 /// What was found in a process.
 #[derive(Clone, Debug, Serialize)]
@@ -84,6 +87,8 @@ pub struct BlockReport {
     pub freed: Option<CallReport>,
     /// Variables in scope that point into it: their names, and how many bytes from its start.
     pub variables: Vec<(String, u64)>,
+    /// What the source may call the first byte that is accessed, by the type of such a variable: `pointer->field`.
+    pub part: Option<String>,
 }
 
 /// Where a value comes from that is undefined.
@@ -291,18 +296,22 @@ impl Checker<'_, '_> {
         if matches!(error.by, By::Library(_)) && stack.len() > 1 {
             stack.remove(0);
         }
-        let mut variables = Vec::new();
+        let (mut variables, mut part) = (Vec::new(), None);
         if with_variables || stack.len() == 1 {
             self.cursor.seek(Seek::Place(error.place))?;
             let frames = moment(log, self.cursor)?.backtrace;
             if let Some((block, _)) = error.block.as_ref().filter(|_| with_variables) {
                 variables = pointing(&frames, block);
+                if matches!(error.kind, Kind::Read | Kind::Write) && error.by == By::Instruction {
+                    let whole = block.start..block.start.saturating_add(block.size.unwrap_or(0));
+                    part = pointed_at(log, self.cursor, &mut self.symbols, (error.addr, whole), FRAMES)?;
+                }
             }
             if stack.len() == 1 {
                 stack = frames.into_iter().map(|frame| self.shown(frame.pc, frame.place)).collect();
             }
         }
-        let block = block.map(|block| BlockReport { variables, ..block });
+        let block = block.map(|block| BlockReport { variables, part, ..block });
         let origin = match &error.undefined {
             Some((_, origin)) => Some(self.origin(log, origin.as_ref(), with_variables)?),
             None => None,
@@ -377,6 +386,7 @@ impl Checker<'_, '_> {
             allocated: block.allocated.as_ref().map(|call| self.call(call)),
             freed: block.freed.as_ref().map(|call| self.call(call)),
             variables: Vec::new(),
+            part: None,
         }
     }
 

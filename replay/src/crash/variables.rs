@@ -12,6 +12,7 @@ use bugnet_debuginfo::memory::Memory as KnownMemory;
 use bugnet_debuginfo::variable::Variable as Found;
 use bugnet_format::types::Addr;
 use serde::Serialize;
+use std::ops::Range;
 
 /// Innermost frames of which variables are shown: an endless recursion has many that are alike.
 const FRAMES: usize = 12;
@@ -109,6 +110,26 @@ pub fn scopes_at(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, f
     unwound.frames.truncate(frames);
     add(&mut unwound, regs.fs_base, cursor, symbols);
     Ok(unwound.frames)
+}
+
+/// What the source may call an address of a block of the heap, or behind it, where a cursor is: by a variable that points into the block, of one
+/// of so many innermost frames.
+///
+/// # Errors
+/// As [`scopes_at`].
+pub fn pointed_at(
+    log: &Log,
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    (address, block): (u64, Range<u64>),
+    frames: usize,
+) -> Result<Option<String>> {
+    let (regs, code) = (cursor.regs().clone(), log.code(cursor.pid())?);
+    let unwound = unwind_some(&regs, cursor, symbols, &code, frames)?;
+    let stack = Stack { frames: &unwound.states, fs_base: Some(regs.fs_base) };
+    let mut seen = Seen { memory: cursor, symbols };
+    let count = unwound.states.len().min(frames);
+    Ok((0..count).find_map(|frame| stack.describe_pointed(frame, address, &block, &mut seen)))
 }
 
 impl From<Found> for Variable {
