@@ -8,7 +8,7 @@ use crate::next::quoted;
 use crate::terminal::{output, progress};
 use bugnet_analyses::delta;
 use bugnet_analyses::diff::{Diff, Report, Threads, Way, diff as compare};
-use bugnet_analyses::runs::both::Both;
+use bugnet_analyses::runs::both::{Both, Which};
 use bugnet_analyses::runs::side::Ran;
 use bugnet_analyses::window::window as find;
 use bugnet_format::types::ProcessId;
@@ -73,7 +73,8 @@ fn told<T: Serialize>(
     let process = meant(&bad, &args.process)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let bar = progress("intervals");
-    let both = Both::replay(&tools, [&good, &bad], process, &args.own, args.other_build, jobs, |done, of| {
+    let which = Which { logs: [&good, &bad], bad: process, own: &args.own, any_build: args.other_build, until: None };
+    let both = Both::replay(&tools, which, jobs, |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
     });

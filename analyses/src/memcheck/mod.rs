@@ -73,6 +73,8 @@ pub struct Options {
     pub undefined: bool,
     /// Find out which variables point at the blocks of so many errors.
     pub variables: usize,
+    /// Look at about so many instructions from the beginning on, no more.
+    pub most: u64,
 }
 
 /// Finds memory errors of a process. The cursor should have an index where there are several epochs: of memory that is not known, leaks
@@ -108,7 +110,7 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     let stacks = stacks(log, pid)?;
     let mut checker = Checker::new(known, cursor, symbols, is_whole, stacks);
     checker.undefined = options.undefined.then(|| Undefined::new(tools, log, pid));
-    let mut passing = Passing::new(checker);
+    let mut passing = Passing::new(checker, options.most);
     walk_with(tools, log, pid, start, &wanted, &mut passing)?;
     let mut checker = passing.checker;
     checker.check()?;

@@ -15,12 +15,13 @@ pub struct Passing<'c, 'a> {
     calls: Calls,
     /// The thread that was visited last, where its next block may be passed over: it has not just returned, which the next block tells.
     quiet: Option<Tid>,
+    most: u64,
 }
 
 impl<'c, 'a> Passing<'c, 'a> {
-    /// Before the first instruction.
-    pub fn new(checker: Checker<'c, 'a>) -> Self {
-        Self { checker, calls: Calls::default(), quiet: None }
+    /// Before the first instruction. It ends after about so many instructions.
+    pub fn new(checker: Checker<'c, 'a>, most: u64) -> Self {
+        Self { checker, calls: Calls::default(), quiet: None, most }
     }
 }
 
@@ -28,6 +29,7 @@ impl Visitor for Passing<'_, '_> {
     #[inline]
     fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool {
         let passes = ran.block.is_plain
+            && self.checker.counts.instructions < self.most
             && self.quiet == Some(tid)
             && self.checker.below.passes(ran)
             && self.checker.is_right(ran);
@@ -38,7 +40,10 @@ impl Visitor for Passing<'_, '_> {
     }
 
     fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
-        let Self { checker, calls, quiet } = self;
+        let Self { checker, calls, quiet, most } = self;
+        if checker.counts.instructions >= *most {
+            return ControlFlow::Break(());
+        }
         calls.visit(&visit, &mut |called| checker.called(called));
         checker.visit(&visit);
         *quiet = match visit {

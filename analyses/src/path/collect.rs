@@ -9,7 +9,7 @@ use bugnet_events::stream::{Analysis, run};
 use bugnet_format::frame::Interval;
 use bugnet_format::types::Tid;
 use bugnet_replay::Result;
-use bugnet_replay::log::{IntervalId, Selection};
+use bugnet_replay::log::IntervalId;
 use bugnet_replay::trace::Chunk;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -134,9 +134,8 @@ pub fn collect(
     jobs: NonZeroUsize,
     progress: impl FnMut(usize),
 ) -> Result<Executed> {
-    let Recorded { tools, log, pid, objects, .. } = recorded;
-    let pid = *pid;
-    let intervals = Selection { processes: Some(vec![pid]), ..Selection::default() }.intervals_of(log)?;
+    let Recorded { tools, log, objects, .. } = recorded;
+    let intervals: Vec<IntervalId> = recorded.all().collect();
     let mut collecting = Collecting { objects, executed: Executed::default(), codes };
     run(tools, log, &intervals, jobs, &mut collecting, progress)?;
     Ok(collecting.executed)

@@ -5,7 +5,7 @@ use crate::path::align::{Alignment, align};
 use crate::path::collect::{Executed, collect};
 use crate::path::objects::Code;
 use crate::path::trail::{Numbers, Trail};
-use bugnet_format::types::{ProcessId, Tid};
+use bugnet_format::types::{IntervalNo, ProcessId, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
@@ -32,25 +32,39 @@ pub struct Both<'a> {
     pub alone: [Vec<Tid>; 2],
 }
 
+/// Two runs.
+#[derive(Clone, Copy)]
+pub struct Which<'a> {
+    /// Their logs.
+    pub logs: [&'a Log; 2],
+    /// The process of the wrong one; of the right one, it is what ran the same program.
+    pub bad: ProcessId,
+    /// Mapped files of these names count as the program's own.
+    pub own: &'a [String],
+    /// The right run may be of another build of the program.
+    pub any_build: bool,
+    /// Of the wrong one, no intervals behind this one are looked at.
+    pub until: Option<IntervalNo>,
+}
+
 impl<'a> Both<'a> {
-    /// Replays both, `jobs` intervals at a time: the process `bad` of the wrong run, and what ran the same program in the right one. Mapped
-    /// files of the names in `own` count as the program's own. With `any_build`, the right run may be of another build of the program.
-    /// `progress` is called with how many intervals are done, and how many there are.
+    /// Replays both, `jobs` intervals at a time. `progress` is called with how many intervals are done, and how many there are.
     ///
     /// # Errors
     /// The logs are of different programs, or cannot be replayed.
     pub fn replay(
         tools: &'a Tools,
-        logs: [&'a Log; 2],
-        bad: ProcessId,
-        own: &[String],
-        any_build: bool,
+        which: Which<'a>,
         jobs: NonZeroUsize,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
+        let Which { logs, bad, own, any_build, until } = which;
         let pids = [counterpart(logs[BAD], bad, logs[GOOD], any_build)?, bad];
         let mut sides =
             [Side::open(tools, logs[GOOD], pids[GOOD], own)?, Side::open(tools, logs[BAD], pids[BAD], own)?];
+        if let Some(last) = until {
+            sides[BAD].recorded.end_with(last);
+        }
         if any_build {
             let [good, bad] = &mut sides;
             let other = (&bad.recorded.objects, logs[BAD], bad.run.program.as_str());

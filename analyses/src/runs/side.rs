@@ -2,7 +2,7 @@
 
 use crate::path::objects::Objects;
 use bugnet_format::process::ProcessInfo;
-use bugnet_format::types::{Position, ProcessId, Tid};
+use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::symbols::Symbolizer;
@@ -169,6 +169,16 @@ impl Recorded<'_> {
         let Some(&(id, before)) = self.intervals(tid).last() else { return Ok(0) };
         let last = self.log.interval(id)?.records().flatten().last().map_or(0, |placed| placed.position.0);
         Ok(before + last)
+    }
+
+    /// Intervals behind this one are not looked at.
+    pub fn end_with(&mut self, last: IntervalNo) {
+        self.intervals.values_mut().for_each(|intervals| intervals.retain(|(id, _)| id.interval <= last));
+    }
+
+    /// All intervals, thread by thread.
+    pub fn all(&self) -> impl Iterator<Item = IntervalId> {
+        self.intervals.values().flatten().map(|(id, _)| *id)
     }
 
     /// How many intervals there are.

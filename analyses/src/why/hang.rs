@@ -4,15 +4,17 @@
 //! called within the loop; the innermost function of which the call is not met has the loop, or is called by it. Calls and returns are matched
 //! by where the return address lies.
 
+use super::settled;
 use bugnet_events::effects::Control;
 use bugnet_events::stretch::Ran;
 use bugnet_events::walk::{Visit, walk_back};
 use bugnet_replay::Result;
 use bugnet_replay::backtrace::Frame;
 use bugnet_replay::crash::{is_system, moment};
-use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
+use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
 
 /// Instructions of the thread that are looked at, if there are as many, and of all threads for each of these.
@@ -27,23 +29,44 @@ pub struct Loop {
     pub frame: usize,
     /// The function, and where it was.
     pub at: String,
+    /// Where the function begins.
+    function: Option<u64>,
     /// Instructions of the thread for which it had not been left, at least.
     pub since: u64,
+    /// Where the thread was in it long before the end, if it did nothing else there than at the end.
+    pub settled: Option<Place>,
 }
 
-/// Finds the loop; none if the thread waited at the end, or no function of the program's own has it. The cursor is then at the end.
+/// Finds the loop in which the process's last thread was at the end; none if the thread waited there, or no function of the program's own has it.
+/// If it did the same long before, the cursor is there then, and else at the end.
 ///
 /// # Errors
 /// The log cannot be read, replayed or traced.
-pub fn find((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>) -> Result<Option<Loop>> {
+pub fn find((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, jobs: NonZeroUsize) -> Result<Option<Loop>> {
     cursor.seek(Seek::End)?;
-    let (place, all) = (cursor.place(), cursor.end());
     let last = moment(log, cursor)?;
     let waits = last.instructions.first().is_some_and(|next| next.text == "syscall");
-    if waits || all < BUSY {
+    if waits || cursor.end() < BUSY {
         return Ok(None);
     }
-    let most = BACK.min(all / 2);
+    let most = BACK.min(cursor.end() / 2);
+    let at_the_end = find_here((tools, log), cursor, most)?.filter(|found| found.since >= BUSY / 2);
+    let Some(at_the_end) = at_the_end else { return Ok(None) };
+    for (place, behind) in settled::find(tools, log, cursor.pid(), jobs)? {
+        cursor.seek(Seek::Place(place))?;
+        let before = find_here((tools, log), cursor, behind.min(BACK))?;
+        if let Some(before) = before.filter(|before| before.function == at_the_end.function) {
+            return Ok(Some(Loop { settled: Some(place), frame: before.frame, ..at_the_end }));
+        }
+    }
+    cursor.seek(Seek::End)?;
+    Ok(Some(at_the_end))
+}
+
+/// Finds the loop in which the thread is that a cursor is on, by at most so many instructions.
+fn find_here((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, most: u64) -> Result<Option<Loop>> {
+    let place = cursor.place();
+    let last = moment(log, cursor)?;
     let (mut way, mut walked) = (Way::default(), 0);
     walk_back(tools, log, cursor.pid(), place, &mut |visit| {
         if let Visit::Ran { place: at, ran, instructions } = visit {
@@ -58,10 +81,12 @@ pub fn find((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>) -> Result<Opt
     let is_own = |frame: &Frame| frame.place.module.as_ref().is_some_and(|module| !is_system(&module.path));
     // What a library's function does in a loop, its caller in the program wanted.
     let found = last.backtrace.iter().enumerate().skip(way.entered).find(|(_, frame)| is_own(frame));
-    Ok(found.filter(|_| way.walked >= BUSY / 2).map(|(frame, of)| Loop {
+    Ok(found.map(|(frame, of)| Loop {
         frame,
         at: of.place.brief().unwrap_or_else(|| format!("{:#x}", of.pc)),
+        function: of.place.symbol.as_ref().map(|symbol| of.pc.wrapping_sub(symbol.offset)),
         since: way.walked,
+        settled: None,
     }))
 }
 

@@ -14,7 +14,7 @@ use bugnet_events::atoms::Atoms;
 use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::types::ProcessId;
 use bugnet_replay::Result;
-use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
@@ -26,7 +26,7 @@ const RACES: usize = 8;
 /// Instructions of a run of which undefined values are followed: some ten seconds.
 const UNDEFINED: u64 = 100_000_000;
 
-/// Finds what was illegal, and notes it with its lines.
+/// Finds what was illegal, and notes it with its lines: memory errors up to a place, if there is one.
 ///
 /// # Errors
 /// The log cannot be read, replayed or traced.
@@ -34,11 +34,17 @@ pub fn find(
     (tools, log): (&Tools, &Log),
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
-    options: &Options<'_>,
+    (options, until): (&Options<'_>, Option<Place>),
     (report, table): (&mut Report, &mut Table),
 ) -> Result<()> {
-    let undefined = instructions(log, cursor)? <= UNDEFINED;
-    let memory = memcheck(tools, log, cursor, &Memory { named: Vec::new(), leaks: false, undefined, variables: 1 })?;
+    let most = match until {
+        Some(place) => Some(before(cursor, place)?),
+        None => None,
+    };
+    let undefined = most.map_or_else(|| instructions(log, cursor), Ok)? <= UNDEFINED;
+    let most = most.unwrap_or(u64::MAX);
+    let memory =
+        memcheck(tools, log, cursor, &Memory { named: Vec::new(), leaks: false, undefined, variables: 1, most })?;
     if !undefined {
         let what = "The run is long, so undefined values were not looked for: bugnet memcheck --undefined does.";
         report.notes.push(what.to_owned());
@@ -50,8 +56,11 @@ pub fn find(
         access::follow((tools, log), cursor, symbols, first, table)?;
     }
     let pid = cursor.pid();
-    // A thread may wait for itself, too.
-    if matches!(report.symptom, Symptom::Hang { .. }) && waits((tools, log), cursor, symbols, (report, table))? {
+    // A thread may wait for itself, too, unless it is in an endless loop.
+    if matches!(report.symptom, Symptom::Hang { .. })
+        && until.is_none()
+        && waits((tools, log), cursor, symbols, (report, table))?
+    {
         report.notes.push("Races were not looked for, since the deadlock is why it hangs.".to_owned());
         return Ok(());
     }
@@ -80,6 +89,14 @@ pub fn find(
         report.illegal.push(Illegal::new(text, torn.accesses[2].place, torn.accesses[2].spot.to_string()));
     }
     Ok(())
+}
+
+/// Instructions of the process from the beginning of the log to a place.
+fn before(cursor: &mut Cursor<'_>, place: Place) -> Result<u64> {
+    cursor.seek(Seek::Start)?;
+    let start = cursor.time();
+    cursor.seek(Seek::Place(place))?;
+    Ok(cursor.time() - start)
 }
 
 /// Instructions of all threads.

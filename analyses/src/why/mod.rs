@@ -5,6 +5,7 @@
 //! |---|---|
 //! | what shows that the run failed | `symptom` |
 //! | which loop a program was in that was ended | `hang` |
+//! | since when it was in it | `settled` |
 //! | what the program itself reported | `reported` |
 //! | which byte of the output is wrong, and which lines of it are right | `wrong` |
 //! | how far each source line is from the failing value | `near` |
@@ -30,6 +31,7 @@ mod near;
 mod rank;
 mod report;
 mod reported;
+mod settled;
 mod spectra;
 mod symptom;
 mod tries;
@@ -45,7 +47,7 @@ pub use wrong::Told;
 
 use crate::slice::{Asked, Detail, Ended, Options as Slicing, Question, Slice, ask, report as report_slice, slice};
 use bugnet_replay::Result;
-use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
@@ -87,8 +89,9 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
     let (symptom, output) = symptom::find((tools, log), cursor, options)?;
     let mut report = Report::new(pid, symptom);
     let mut table = Table::default();
+    let mut settled = None;
     cursor.seek(Seek::End)?;
-    let question = question((tools, log), cursor, &mut symbols, &mut report.symptom)?;
+    let question = question((tools, log), cursor, &mut symbols, (&mut report, &mut settled), options)?;
     let asked = match question.map(|question| ask(log, cursor, &mut symbols, &question)).transpose() {
         Ok(asked) => asked,
         Err(error) => {
@@ -107,11 +110,12 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
             right((tools, log), cursor, &mut symbols, output, &mut table)?;
         }
     }
-    illegal::find((tools, log), cursor, &mut symbols, options, (&mut report, &mut table))?;
+    illegal::find((tools, log), cursor, &mut symbols, (options, settled), (&mut report, &mut table))?;
     if let (Symptom::None { is_compared }, false) = (&report.symptom, report.illegal.is_empty()) {
         report.symptom = Symptom::Silent { is_compared: *is_compared };
     }
-    spectra::find((tools, log), pid, options, (&mut report, &mut table))?;
+    let last = settled.map(|place| place.interval);
+    spectra::find((tools, log), pid, (options, last), (&mut report, &mut table))?;
     table.shows = report.symptom.shows();
     if let Some(output) = output.filter(|_| options.tries && !table.is_empty()) {
         match tries::find((tools, log), cursor, &mut symbols, &output, options, &mut table) {
@@ -129,14 +133,15 @@ fn has_failed(symptom: &Symptom) -> bool {
 }
 
 /// Which value is asked about, at the moment where it then leaves the cursor; none if nothing shows that the run failed, or nobody knows what a
-/// hang is about. The symptom gets to know what was found out meanwhile.
+/// hang is about. The symptom gets to know what was found out meanwhile; a place is found if one need not look at what comes behind it.
 fn question(
     (tools, log): (&Tools, &Log),
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
-    symptom: &mut Symptom,
+    (report, settled): (&mut Report, &mut Option<Place>),
+    options: &Options<'_>,
 ) -> Result<Option<Question>> {
-    Ok(match symptom {
+    Ok(match &mut report.symptom {
         Symptom::Crash { .. } => Some(Question::Failure),
         Symptom::Exit { status, because } => {
             if *status == reported::PANICKED && reported::seek_panic(log, cursor, symbols)? {
@@ -148,11 +153,19 @@ fn question(
         }
         Symptom::Output { byte, .. } => Some(Question::Output(*byte)),
         Symptom::Hang { doing, .. } => {
-            let found = hang::find((tools, log), cursor)?;
+            let found = hang::find((tools, log), cursor, options.jobs)?;
             *doing = found.as_ref().map(|found| {
                 let since = HumanCount(found.since);
                 format!("it was in {} without leaving it for {since} instructions or more: an endless loop?", found.at)
             });
+            *settled = found.as_ref().and_then(|found| found.settled);
+            if let Some(place) = settled {
+                let later = HumanCount(cursor.end() - cursor.time());
+                report.notes.push(format!(
+                    "What is said of the run is of what it did up to {place}, where it executed the same code as at the end, {later} \
+                     instructions later."
+                ));
+            }
             found.map(|found| Question::Loop(found.frame))
         }
         Symptom::Short { .. } | Symptom::Ended { .. } | Symptom::Silent { .. } | Symptom::None { .. } => None,

@@ -7,9 +7,9 @@ use super::rank::{Reason, Table};
 use super::report::Report;
 use crate::delta::delta;
 use crate::diff::diff;
-use crate::runs::both::{BAD, Both, GOOD};
+use crate::runs::both::{BAD, Both, GOOD, Which};
 use crate::runs::scene::Spot;
-use bugnet_format::types::ProcessId;
+use bugnet_format::types::{IntervalNo, ProcessId};
 use bugnet_replay::Result;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
@@ -45,20 +45,21 @@ impl Spectrum {
     }
 }
 
-/// Compares the run with each right one.
+/// Compares the run, up to an interval if there is one, with each right one.
 ///
 /// # Errors
 /// The logs are of different programs, or cannot be replayed.
 pub fn find(
     (tools, log): (&Tools, &Log),
     pid: ProcessId,
-    options: &Options<'_>,
+    (options, until): (&Options<'_>, Option<IntervalNo>),
     (report, table): (&mut Report, &mut Table),
 ) -> Result<()> {
     let mut failed: BTreeSet<Line> = BTreeSet::new();
     let mut passed: BTreeMap<Line, u32> = BTreeMap::new();
     for (number, good) in options.good.iter().enumerate() {
-        let mut both = Both::replay(tools, [good, log], pid, &[], false, options.jobs, |_, _| {})?;
+        let which = Which { logs: [good, log], bad: pid, own: &[], any_build: false, until };
+        let mut both = Both::replay(tools, which, options.jobs, |_, _| {})?;
         for side in [GOOD, BAD] {
             let symbols = &mut both.sides[side].symbols;
             let ran = both.executed[side].ran.keys().filter_map(|at| Line::of(&Spot::of(symbols, *at)));

@@ -1,0 +1,107 @@
+//! Since when a thread that did not end executed nothing but what it executes at the end: what comes later tells nothing new, and may be
+//! billions of instructions.
+
+use bugnet_events::code::Blocks;
+use bugnet_events::stream::{Analysis, run};
+use bugnet_format::frame::Interval;
+use bugnet_format::types::{Position, ProcessId};
+use bugnet_replay::Result;
+use bugnet_replay::cursor::Place;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::Chunk;
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+/// Intervals at the end that tell what is executed there: the last one may be short.
+const LAST: usize = 2;
+/// How many instructions behind the last other one to look: a loop should have gone round, but not so often that nothing else is in sight.
+const BEHIND: [u64; 3] = [100_000, 2_000_000, 50_000_000];
+
+/// Places at which a process of one thread did what it did at the end, an early one first, and how many instructions each lies behind the last one
+/// that it does not execute at the end, or more. None if it came to that late, or has several threads.
+///
+/// Intervals in between are not all looked at: it may have done something else in one, and come back.
+///
+/// # Errors
+/// The log cannot be read, replayed or traced.
+pub fn find(tools: &Tools, log: &Log, pid: ProcessId, jobs: NonZeroUsize) -> Result<Vec<(Place, u64)>> {
+    let threads: Vec<ThreadId> = log.threads().filter(|thread| thread.pid == pid).collect();
+    let [thread] = threads[..] else { return Ok(Vec::new()) };
+    let ids: Vec<IntervalId> =
+        log.intervals(thread)?.iter().map(|interval| IntervalId { thread, interval: *interval }).collect();
+    let Some(before) = ids.len().checked_sub(LAST).filter(|before| *before > 1) else { return Ok(Vec::new()) };
+    let executed = |ids: &[IntervalId], known: &BTreeSet<u64>| -> Result<Executed> {
+        let mut executed = Executed { known: known.clone(), ..Executed::default() };
+        run(tools, log, ids, jobs, &mut executed, |_| {})?;
+        Ok(executed)
+    };
+    let known = executed(&ids[before..], &BTreeSet::new())?.instructions;
+    // Once it does what it does at the end, it goes on so.
+    let (mut other, mut same) = (0, before);
+    while other < same {
+        let middle = usize::midpoint(other, same);
+        let is_same = executed(&ids[middle..=middle], &known)?.last_other.is_none();
+        if is_same { same = middle } else { other = middle + 1 }
+    }
+    let Some(last) = same.checked_sub(1).filter(|_| same < before) else { return Ok(Vec::new()) };
+    let Some(position) = executed(&ids[last..=last], &known)?.last_other else { return Ok(Vec::new()) };
+    let end = log.header(ids[same])?.instructions_before - log.header(ids[last])?.instructions_before;
+    let place =
+        |id: IntervalId, position: u64| Place { tid: thread.tid, interval: id.interval, position: Position(position) };
+    let behind = BEHIND.map(|behind| match position + behind {
+        within if within < end => (place(ids[last], within), behind),
+        _ => (place(ids[same], behind), behind),
+    });
+    Ok(behind.into_iter().collect())
+}
+
+/// The instructions that are executed, by their addresses.
+#[derive(Default)]
+struct Executed {
+    instructions: BTreeSet<u64>,
+    /// Those that one looks for others than.
+    known: BTreeSet<u64>,
+    /// The position of the last block with another one, in the last interval.
+    last_other: Option<u64>,
+}
+
+/// What was executed in an interval.
+#[derive(Default)]
+struct Part {
+    /// Where each block was executed last, by its number.
+    blocks: Vec<Option<u64>>,
+    last_other: Option<u64>,
+    instructions: Vec<u64>,
+}
+
+impl Analysis for Executed {
+    type Part = Part;
+
+    fn begin(&self, _id: IntervalId, _interval: &Interval) -> Part {
+        Part::default()
+    }
+
+    fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, _blocks: &Blocks) {
+        part.blocks.resize(chunk.blocks.len(), None);
+        for run in chunk.runs {
+            part.blocks[run.block as usize] = Some(chunk.first.0 + u64::from(run.word));
+        }
+    }
+
+    fn end(&self, part: &mut Part, blocks: &Blocks) {
+        for (number, last) in part.blocks.iter().enumerate() {
+            let Some(last) = last else { continue };
+            let instructions = blocks.get(number as u32).instructions.iter().map(|decoded| decoded.instruction.ip());
+            if instructions.clone().any(|at| !self.known.contains(&at)) {
+                part.last_other = part.last_other.max(Some(*last));
+            }
+            part.instructions.extend(instructions);
+        }
+    }
+
+    fn join(&mut self, _id: IntervalId, part: Part) {
+        self.instructions.extend(part.instructions);
+        self.last_other = part.last_other;
+    }
+}
