@@ -7,8 +7,8 @@ use indicatif::HumanCount;
 use std::fmt::{Display, Formatter, Result};
 
 /// Frames that are shown of a stack, and of an allocation's.
-const FRAMES: usize = 12;
-const CALLERS: usize = 6;
+const FRAMES: usize = 16;
+const CALLERS: usize = 8;
 
 /// What was found, for people.
 pub struct Shown<'a> {
@@ -195,7 +195,10 @@ fn stack(f: &mut Formatter<'_>, frames: &[Where], most: usize) -> Result {
         let module = frame.module.as_ref().map(|path| path.rsplit('/').next().unwrap_or(path));
         let function = frame.function.as_deref().unwrap_or("?");
         match (&frame.file, frame.line, module) {
-            (Some(file), Some(line), _) => writeln!(f, "     {function} at {file}:{line}")?,
+            (Some(file), Some(line), _) => {
+                let inlined = if frame.is_inlined { ", inlined" } else { "" };
+                writeln!(f, "     {function} at {file}:{line}{inlined}")?;
+            }
             (_, _, Some(module)) => writeln!(f, "     {function} in {module}, {}", frame.address)?,
             _ => writeln!(f, "     {function}, {}", frame.address)?,
         }

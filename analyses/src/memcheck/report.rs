@@ -57,6 +57,8 @@ pub struct Where {
     pub text: Option<String>,
     /// The mapped file.
     pub module: Option<String>,
+    /// Whether the function is inlined into the next one, and has no frame of its own.
+    pub is_inlined: bool,
 }
 
 /// A call of an allocator.
@@ -264,23 +266,40 @@ fn notes(checker: &Checker<'_, '_>, options: &Options, has_exited: bool) -> Vec<
 
 impl Checker<'_, '_> {
     fn place_of(&mut self, address: u64, of: u64) -> Where {
+        self.places_of(address, of).swap_remove(0)
+    }
+
+    /// The functions of a frame, the innermost first: all but the last are inlined. At least one.
+    fn places_of(&mut self, address: u64, of: u64) -> Vec<Where> {
         let code = self.symbols.lookup(Addr(of));
         self.shown(address, code)
     }
 
-    fn shown(&self, address: u64, code: Code) -> Where {
-        let source = code.source.into_iter().next();
-        let (function, file, line) =
-            source.map_or((None, None, None), |source| (source.function, source.file, source.line));
-        let function = function.or(code.symbol.map(|symbol| symbol.name));
-        let text = file.as_ref().zip(line).and_then(|(file, line)| self.symbols.source_line(file, line));
-        let text = text.map(|text| text.trim().to_owned());
-        Where { address: Addr(address), function, file, line, text, module: code.module.map(|module| module.path) }
+    fn shown(&mut self, address: u64, code: Code) -> Vec<Where> {
+        let Code { source, symbol, module } = code;
+        let (symbol, module) = (symbol.map(|symbol| symbol.name), module.map(|module| module.path));
+        let mut all = Vec::new();
+        for source in &source {
+            let (file, line) = (source.file.clone(), source.line);
+            let text = file.as_ref().zip(line).and_then(|(file, line)| self.symbols.source_line(file, line));
+            let (function, text) = (source.function.clone(), text.map(|text| text.trim().to_owned()));
+            let module = module.clone();
+            all.push(Where { address: Addr(address), function, file, line, text, module, is_inlined: true });
+        }
+        if all.is_empty() {
+            let (function, file, line, text) = (None, None, None, None);
+            all.push(Where { address: Addr(address), function, file, line, text, module, is_inlined: true });
+        }
+        if let Some(last) = all.last_mut() {
+            last.is_inlined = false;
+            last.function = last.function.take().or(symbol);
+        }
+        all
     }
 
     fn callers(&mut self, stack: StackId) -> Vec<Where> {
         let stack = self.frames.kept(stack).to_vec();
-        stack.into_iter().map(|address| self.place_of(address, address.wrapping_sub(1))).collect()
+        stack.into_iter().flat_map(|address| self.places_of(address, address.wrapping_sub(1))).collect()
     }
 
     fn call(&mut self, call: &Call) -> CallReport {
@@ -290,14 +309,15 @@ impl Checker<'_, '_> {
 
     fn error(&mut self, log: &Log, error: &Error, with_variables: bool) -> Result<ErrorReport> {
         let block = error.block.as_ref().map(|(block, relation)| self.block(block, *relation));
-        let mut stack = vec![self.place_of(error.ip, error.ip)];
+        let mut stack = self.places_of(error.ip, error.ip);
+        let own = stack.len();
         stack.extend(self.callers(error.stack));
         // A stub is none of the program's functions.
-        if matches!(error.by, By::Library(_)) && stack.len() > 1 {
-            stack.remove(0);
+        if matches!(error.by, By::Library(_)) && stack.len() > own {
+            stack.drain(..own);
         }
         let (mut variables, mut part) = (Vec::new(), None);
-        if with_variables || stack.len() == 1 {
+        if with_variables || stack.len() == own {
             self.cursor.seek(Seek::Place(error.place))?;
             let frames = moment(log, self.cursor)?.backtrace;
             if let Some((block, _)) = error.block.as_ref().filter(|_| with_variables) {
@@ -307,8 +327,8 @@ impl Checker<'_, '_> {
                     part = pointed_at(log, self.cursor, &mut self.symbols, (error.addr, whole), FRAMES)?;
                 }
             }
-            if stack.len() == 1 {
-                stack = frames.into_iter().map(|frame| self.shown(frame.pc, frame.place)).collect();
+            if stack.len() == own {
+                stack = frames.into_iter().flat_map(|frame| self.shown(frame.pc, frame.place)).collect();
             }
         }
         let block = block.map(|block| BlockReport { variables, part, ..block });

@@ -44,6 +44,9 @@ pub fn follow(
     if let Ok(asked) = ask(log, cursor, symbols, &Question::Address) {
         let full = cut(tools, log, cursor, &asked, true)?;
         near::lines(&full.graph, symbols, &mut |line, near| table.clues(line).wrong_access = Some(near));
+        drop(full);
+        let thin = cut(tools, log, cursor, &asked, false)?;
+        near::lines(&thin.graph, symbols, &mut |line, near| table.clues(line).wrong_address = Some(near));
     }
     match got.filter(|(block, _)| block.freed.is_none() && block.side == "behind") {
         Some((_, call)) => size((tools, log), cursor, symbols, (error, call), table),

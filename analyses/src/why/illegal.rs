@@ -107,7 +107,8 @@ fn instructions(log: &Log, cursor: &Cursor<'_>) -> Result<u64> {
 
 /// The first line of the program's own, among callers, the innermost first: of what is inlined there, too.
 pub(super) fn own(places: &[Where], symbols: &mut Symbolizer) -> Option<(Line, Option<String>)> {
-    places.iter().enumerate().find_map(|(number, place)| {
+    let mut of_frames = places.iter().enumerate().filter(|(number, _)| *number == 0 || !places[number - 1].is_inlined);
+    of_frames.find_map(|(number, place)| {
         // All but the first are where a call returns to; the first one is, if it is a call of a library's function.
         let mut spot = Spot::of(symbols, place.address.0);
         if number > 0 || symbols.lookup(place.address).source.first().and_then(|source| source.line) != place.line {
@@ -137,6 +138,25 @@ fn note_error(
         let text = format!("it gave the block back that was used afterwards: {}", error.what);
         table.illegal(line, function, freed.place, Reason::Freed { text, number });
     }
+    if let Some(freed) = freed
+        && let Some((line, function)) = common(&error.stack, &freed.callers, symbols)
+    {
+        let text = format!("in a function that used the block afterwards, it called what gave it back: {}", error.what);
+        table.illegal(line, function, freed.place, Reason::Freed { text, number });
+    }
+}
+
+/// The call by which a function came to give a block back that it used afterwards, directly or by another call: the innermost function of both
+/// stacks. None if the stacks do not have one, or the program's own has no line there.
+fn common(access: &[Where], freed: &[Where], symbols: &mut Symbolizer) -> Option<(Line, Option<String>)> {
+    let frames = |stack: &[Where]| stack.iter().filter(|place| !place.is_inlined).cloned().collect::<Vec<_>>();
+    let (access, freed) = (frames(access), frames(freed));
+    let same = access.iter().rev().zip(freed.iter().rev()).take_while(|(one, other)| one.address == other.address);
+    let same = same.count();
+    let [one, other] = [&access, &freed].map(|frames| frames.len().checked_sub(same + 1).map(|number| &frames[number]));
+    let call = other.filter(|other| same > 0 && one.is_some_and(|one| one.function == other.function))?;
+    let spot = Spot::of(symbols, call.address.0.wrapping_sub(1));
+    Some((Line::of(&spot)?, spot.function))
 }
 
 /// What happened, to which block, and who got and gave that.

@@ -33,6 +33,7 @@ const LAST: f64 = 0.2;
 const GUARD: f64 = 0.9;
 /// What lines count for from which the address of the first memory error follows, or which decide that it happens, against those of the failure.
 const ILLEGAL_SLICE: f64 = 3.0;
+const ILLEGAL_THIN: f64 = 2.0;
 /// What the line counts for that asked for the block, where an access goes beyond it; and lines from which the block's size follows, against those
 /// of the failure.
 const ALLOCATED: f64 = 1.2;
@@ -168,6 +169,8 @@ pub struct Clues {
     pub full: Option<Near>,
     /// In the slices of the address that the first memory error accesses, and of why it happens.
     pub wrong_access: Option<Near>,
+    /// In the thin slice of that address.
+    pub wrong_address: Option<Near>,
     /// In the slice of the size of the block beyond which that goes.
     pub size: Option<Near>,
     /// Of how many right lines of the output it has made a value, as near as for the wrong one.
@@ -316,8 +319,9 @@ impl Clues {
         let full = self.full.as_ref().filter(|near| thin.is_none() || near.is_guard);
         let full = full.map(|near| Self::of_slice(near, false, shows));
         let wrong = self.wrong_access.as_ref().map(|near| ILLEGAL_SLICE * Self::of_slice(near, false, false));
+        let address = self.wrong_address.as_ref().map(|near| ILLEGAL_THIN * Self::of_slice(near, true, false));
         let size = self.size.as_ref().map(|near| SIZE * Self::of_slice(near, true, true));
-        let mut score = [thin, full, wrong, size].into_iter().flatten().fold(0.0, f64::max);
+        let mut score = [thin, full, wrong, address, size].into_iter().flatten().fold(0.0, f64::max);
         let share = f64::from(self.in_right()) / f64::from(right.max(1));
         score *= 1.0 - (1.0 - MAKES_RIGHT) * share;
         if let Some(spectrum) = self.spectrum {
