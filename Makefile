@@ -24,7 +24,7 @@ test: test-deps
 # The tests at full size, and (test-dist.sh) the distribution on other Debian releases. Takes hours.
 soak: test-deps build
 	@scripts/install-deps.sh tests/soak-packages.txt
-	$(CARGO) test --release --locked -p bugnet-tests -- --include-ignored
+	$(CARGO) test --release --locked --workspace -- --include-ignored
 
 bench: test-deps build
 	@scripts/install-deps.sh spec-harness/packages.txt

@@ -11,7 +11,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -19,11 +21,16 @@ use std::thread;
 const SIGNALS: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 /// How long a program has to end by itself.
 const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
-/// Attempts to remove a folder, into which this process may still be writing.
+/// Attempts to remove a folder, into which a thread that no signal has met may still be writing.
 const ATTEMPTS: usize = 100;
+/// Milliseconds for which a thread stands still that a signal has met. It may hold what its end needs, such as a lock of the allocator's:
+/// then it goes on, and all ends a little later.
+const STANDSTILL: c_int = 10_000;
 
 /// Where the handler writes; negative while there is nothing.
 static TOLD: AtomicI32 = AtomicI32::new(-1);
+/// Whether a signal has come that ends all.
+static COMES: AtomicBool = AtomicBool::new(false);
 /// What there is, by numbers that go up. Whoever has been told of a signal keeps this for ever, so that nothing comes or goes any more.
 static ALL: Mutex<All> = Mutex::new(All { next: 0, things: BTreeMap::new() });
 
@@ -74,24 +81,85 @@ impl All {
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        all().things.remove(&self.0);
+        Held::new().things.remove(&self.0);
     }
 }
 
-fn all() -> MutexGuard<'static, All> {
-    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+/// What there is, for one thread, which no signal meets meanwhile: where it stood still with this, nobody could end anything.
+struct Held {
+    all: ManuallyDrop<MutexGuard<'static, All>>,
+    mask: libc::sigset_t,
+}
+
+impl Held {
+    fn new() -> Self {
+        let mask = change_mask(libc::SIG_BLOCK, &signals());
+        Self { all: ManuallyDrop::new(ALL.lock().unwrap_or_else(PoisonError::into_inner)), mask }
+    }
+}
+
+impl Deref for Held {
+    type Target = All;
+
+    fn deref(&self) -> &All {
+        &self.all
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut All {
+        &mut self.all
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: this is dropped once, and not used any more.
+        unsafe { ManuallyDrop::drop(&mut self.all) };
+        // Another thread may have been told meanwhile.
+        if COMES.load(Ordering::Relaxed) {
+            stand_still();
+        }
+        change_mask(libc::SIG_SETMASK, &self.mask);
+    }
+}
+
+fn signals() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the set is made empty, which fills it, before anything is put into it.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        SIGNALS.iter().for_each(|&signal| {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        });
+        set.assume_init()
+    }
+}
+
+/// Changes which signals wait for this thread; what did before.
+fn change_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
+    let mut before = *set;
+    // SAFETY: a system call on two sets that live.
+    unsafe { libc::pthread_sigmask(how, set, &mut before) };
+    before
+}
+
+/// This thread does nothing any more, so that what is removed stays so.
+fn stand_still() {
+    // SAFETY: a system call that a handler may make.
+    unsafe { libc::poll(std::ptr::null_mut(), 0, STANDSTILL) };
 }
 
 /// What there is, with somebody who waits for signals.
-fn ready() -> Result<MutexGuard<'static, All>, Failure> {
-    let all = all();
+fn ready() -> Result<Held, Failure> {
+    let all = Held::new();
     if TOLD.load(Ordering::Relaxed) < 0 {
         listen()?;
     }
     Ok(all)
 }
 
-/// Starts to wait for signals, but for those that are ignored.
+/// Starts to wait for signals, but for those that are ignored. Whoever calls it has them blocked, and so has the thread that it makes.
 fn listen() -> Result<(), Failure> {
     let (mut reads, writes) = UnixStream::pair().map_err(Failure::system("listen for signals"))?;
     writes.set_nonblocking(true).map_err(Failure::system("listen for signals"))?;
@@ -103,7 +171,7 @@ fn listen() -> Result<(), Failure> {
         }
     });
     // It stays open as long as the handler may be called.
-    TOLD.store(std::mem::ManuallyDrop::new(writes).as_raw_fd(), Ordering::Relaxed);
+    TOLD.store(ManuallyDrop::new(writes).as_raw_fd(), Ordering::Relaxed);
     for signal in SIGNALS {
         // SAFETY: the handler may be called at any time; and a signal that was ignored is ignored again.
         unsafe {
@@ -115,21 +183,24 @@ fn listen() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says which signal has come.
+/// Says which signal has come, and keeps this thread from making anything more. The kernel prefers a process's first thread, which is the one
+/// that makes files.
 extern "C" fn on_signal(signal: c_int) {
+    COMES.store(true, Ordering::Relaxed);
     // SAFETY: a system call that a handler may make, with a byte that lives; and the place of the thread's `errno`, which is as it was when
     // the handler returns. That nothing was written because all is full is as good.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
         libc::write(TOLD.load(Ordering::Relaxed), [signal as u8].as_ptr().cast(), 1);
+        stand_still();
         *errno = before;
     }
 }
 
 /// Ends all there is, the newest first, and then this process by the signal.
 fn end(signal: c_int) {
-    let all = all();
+    let all = Held::new();
     for thing in all.things.values().rev() {
         match thing {
             Thing::Path(path) => {
@@ -144,6 +215,8 @@ fn end(signal: c_int) {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
+    // It comes now.
+    change_mask(libc::SIG_UNBLOCK, &signals());
 }
 
 /// Lets a program end by the signal, since it may have a terminal to put in order, and kills it if it does not.

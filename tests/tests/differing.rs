@@ -264,7 +264,7 @@ fn others() -> Result<()> {
     let rebuilt = record(&workshop, "rebuilt", &[&program.to_string_lossy(), "12"], PLAIN)?;
     let alien = record(&workshop, "alien", &["/bin/true"], PLAIN)?;
     for (log, what) in [(&rebuilt, "another build"), (&alien, "/bin/true")] {
-        for args in [["diff", "", ""], ["window", "--good", "--bad"]] {
+        for args in [["diff", "", ""], ["window", "--good", "--bad"], ["delta", "", ""]] {
             let [command, good, bad] = args;
             let log = log.to_string_lossy();
             let line: Vec<String> = [command, good, &list.to_string_lossy(), bad, &log].map(String::from).into();

@@ -8,10 +8,10 @@ use fastrand::Rng;
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -139,15 +139,21 @@ impl Program {
     }
 }
 
-/// Whether the program had come to its first instruction.
+/// Whether the program had come to its first instruction: a thread makes its folder before that.
 fn began(log: &Path) -> Result<bool> {
-    for process in fs::read_dir(log)? {
-        let process = process?;
-        if process.file_name().as_bytes().starts_with(b"p") && fs::read_dir(process.path())?.next().is_some() {
+    for process in below(log, b"p")? {
+        if !below(&process, b"t")?.is_empty() {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// What is in a folder with names that begin so.
+fn below(folder: &Path, beginning: &[u8]) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
+    let wanted = entries.iter().filter(|entry| entry.file_name().as_bytes().starts_with(beginning));
+    Ok(wanted.map(DirEntry::path).collect())
 }
 
 fn end_of(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {

@@ -206,6 +206,8 @@ struct Kind {
     name: &'static str,
     compiler: &'static [&'static str],
     text: &'static str,
+    /// How it is recorded.
+    record: &'static [&'static str],
     symptom: &'static str,
     /// What the page has, whatever else.
     says: &'static [&'static str],
@@ -215,12 +217,13 @@ struct Kind {
 
 const C: &[&str] = &["gcc", "-O0", "-g", "-w", "-pthread", "-xc"];
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind {
         name: "panic",
         compiler: &["rustc", "-g"],
         text: "fn pick(all: &[i32], at: usize) -> i32 {\n    all[at]\n}\nfn main() {\n    let all = [3, 5, 8];\n    \
                let at = std::env::args().count() + 6; // BUG\n    println!(\"{}\", pick(&all, at));\n}\n",
+        record: &[],
         symptom: "exit",
         says: &[
             "exit status 101, after a panic",
@@ -234,6 +237,7 @@ const KINDS: [Kind; 9] = [
         compiler: &["g++", "-O0", "-g", "-xc++"],
         text: "#include <stdexcept>\nstatic int half(int value) {\n    if (value % 2)\n        throw std::runtime_error(\"odd\");\n    \
                return value / 2;\n}\nint main(int argc, char **) {\n    int value = argc * 3 + 2; // BUG\n    return half(value);\n}\n",
+        record: &[],
         symptom: "crash",
         says: &["an exception that nobody catches", "  |   what():  odd", "by which __cxa_throw was called"],
         among: 3,
@@ -243,6 +247,7 @@ const KINDS: [Kind; 9] = [
         compiler: C,
         text: "#include <stdio.h>\n#include <stdlib.h>\nint main(int argc, char **argv) {\n    int left = argc - 2; // BUG\n    \
                if (left < 0) {\n        fprintf(stderr, \"%d left\\n\", left);\n        exit(3);\n    }\n    return 0;\n}\n",
+        record: &[],
         symptom: "exit",
         says: &["Symptom: exit status 3\n", "  | -1 left"],
         among: 3,
@@ -254,8 +259,26 @@ const KINDS: [Kind; 9] = [
                int steps = 0;\n    while (n != 0) {\n        n = step(n);\n        steps++;\n    }\n    return steps;\n}\n\
                int main(int argc, char **argv) {\n    struct itimerval soon = {{0, 0}, {0, 100000}};\n    \
                setitimer(ITIMER_REAL, &soon, 0);\n    return count(argc + 8);\n}\n",
+        record: &[],
         symptom: "hang",
         says: &["SIGALRM ended it", "it was in count at ", "the condition by which the loop goes on, in count at "],
+        among: 3,
+    },
+    Kind {
+        name: "endless_for_long",
+        compiler: C,
+        text: "#include <sys/time.h>\nstatic int step(int n) {\n    return n > 5 ? n - 2 : n; // BUG\n}\nstatic int count(int n) {\n    \
+               int steps = 0;\n    while (n != 0) {\n        n = step(n);\n        steps++;\n    }\n    return steps;\n}\n\
+               int main(int argc, char **argv) {\n    struct itimerval soon = {{0, 0}, {0, 400000}};\n    \
+               setitimer(ITIMER_REAL, &soon, 0);\n    return count(argc + 8);\n}\n",
+        record: &["--interval", "200k"],
+        symptom: "hang",
+        says: &[
+            "SIGALRM ended it",
+            "it was in count at ",
+            "the condition by which the loop goes on, in count at ",
+            "where it executed the same code as at the end",
+        ],
         among: 3,
     },
     Kind {
@@ -266,6 +289,7 @@ const KINDS: [Kind; 9] = [
                pthread_barrier_wait(&both);\n    pthread_mutex_lock(&a); // BUG\n    return none;\n}\nint main(void) {\n    pthread_t thread;\n    \
                alarm(2);\n    pthread_barrier_init(&both, 0, 2);\n    pthread_create(&thread, 0, other, 0);\n    pthread_mutex_lock(&a);\n    \
                pthread_barrier_wait(&both);\n    pthread_mutex_lock(&b);\n    return 0;\n}\n",
+        record: &[],
         symptom: "hang",
         says: &["2 threads wait for each other: a deadlock", "waits for a\n", "took b, which it holds"],
         among: 2,
@@ -276,6 +300,7 @@ const KINDS: [Kind; 9] = [
         text: "#include <pthread.h>\n#include <unistd.h>\nstatic pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
                static void inner(void) {\n    pthread_mutex_lock(&lock); // BUG\n}\nint main(void) {\n    alarm(1);\n    \
                pthread_mutex_lock(&lock);\n    inner();\n    return 0;\n}\n",
+        record: &[],
         symptom: "hang",
         says: &["a thread waits for itself: a deadlock", "waits for lock\n", "Note: Races were not looked for"],
         among: 1,
@@ -285,6 +310,7 @@ const KINDS: [Kind; 9] = [
         compiler: C,
         text: "#include <stdlib.h>\nint main(void) {\n    int *all = malloc(4 * sizeof *all);\n    for (int i = 0; i <= 4; i++)\n        \
                all[i] = i; // BUG\n    return all[0];\n}\n",
+        record: &[],
         symptom: "silent",
         says: &[
             "it did something illegal",
@@ -299,6 +325,7 @@ const KINDS: [Kind; 9] = [
         text: "struct node {\n    struct node *next;\n};\nstatic int depth(struct node *node) {\n    char room[200];\n    room[0] = 1;\n    \
                if (!node)\n        return 0;\n    return room[0] + depth(node->next);\n}\nint main(void) {\n    static struct node all[2];\n    \
                all[0].next = &all[1];\n    all[1].next = &all[0]; // BUG\n    return depth(all);\n}\n",
+        record: &[],
         symptom: "crash",
         says: &["stack overflow", "the condition by which depth was called"],
         among: 4,
@@ -307,6 +334,7 @@ const KINDS: [Kind; 9] = [
         name: "no_lines",
         compiler: &["gcc", "-O0", "-w", "-xc"],
         text: "int main(int argc, char **argv) {\n    int *at = argc > 9 ? &argc : 0;\n    return *at;\n}\n",
+        record: &[],
         symptom: "crash",
         says: &["SIGSEGV reading 0x0", "program has no line information, so no lines can be named: build it with -g"],
         among: 0,
@@ -322,7 +350,7 @@ fn kind(kind: &Kind) -> Result<()> {
     let built = run(Command::new(kind.compiler[0]).args(&kind.compiler[1..]).arg("-o").arg(&program).arg(&source))?;
     ensure!(built.status.success(), "{}", printed(&built));
     let log = workshop.path.join("log");
-    let mut recorded = Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&log, &[])?;
+    let mut recorded = Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&log, kind.record)?;
     // With it, the panic's own report is most of what is executed.
     run(recorded.env("RUST_BACKTRACE", "0"))?;
     let report = why(&["--top", "4"], &log)?;

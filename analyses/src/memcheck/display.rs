@@ -3,6 +3,7 @@
 use super::found::Kind;
 use super::leaks::Loss;
 use super::report::{BlockReport, CallReport, ErrorReport, FrameReport, Leak, OriginReport, Report, Where};
+use crate::names::brief;
 use indicatif::HumanCount;
 use std::fmt::{Display, Formatter, Result};
 
@@ -193,7 +194,7 @@ fn stack(f: &mut Formatter<'_>, frames: &[Where], most: usize) -> Result {
     let mut has_text = false;
     for frame in frames.iter().take(most) {
         let module = frame.module.as_ref().map(|path| path.rsplit('/').next().unwrap_or(path));
-        let function = frame.function.as_deref().unwrap_or("?");
+        let function = frame.function.as_deref().map_or_else(|| "?".to_owned(), brief);
         match (&frame.file, frame.line, module) {
             (Some(file), Some(line), _) => {
                 let inlined = if frame.is_inlined { ", inlined" } else { "" };
