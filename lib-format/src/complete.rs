@@ -497,6 +497,14 @@ impl Look<'_> {
 
     /// The end of the first process, where `recording.json` knows it.
     fn known_ending(&self, gaps: &mut Found) {
+        if let Ending::Killed { signal } = self.meta.ending
+            && let Some(pid) = self.last_of_first
+            && self.never_began(pid)
+        {
+            let what = format!("process {pid}, which was killed by signal {signal} before its first instruction");
+            gaps.add(pid, what, true);
+            return;
+        }
         let ended = match self.meta.ending {
             Ending::Unknown | Ending::Killed { signal: SIGKILL } => return,
             Ending::Exited { status } => format!("exited with status {status}"),
@@ -521,6 +529,12 @@ impl Look<'_> {
             format!("its log ends before, {}", cut.join(", "))
         };
         gaps.missing(pid, format!("the end of process {pid}, which {ended}: {cut}"));
+    }
+
+    /// Whether it had no thread when it had ended: a thread makes its folder before its first instruction.
+    fn never_began(&self, pid: ProcessId) -> bool {
+        let listed = self.meta.contents.as_ref().and_then(|Contents(processes)| processes.get(&pid.to_string()));
+        listed.is_some_and(BTreeMap::is_empty)
     }
 
     /// Processes that are there only to say that they were not recorded. Where that is all there is, it is not as it should be.

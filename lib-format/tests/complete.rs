@@ -320,6 +320,13 @@ fn the_end_of_the_first_process() {
         &["the end of process 4242, which was killed by signal 11: the log of it has none"],
         &[],
     );
+    // There was no thread when it had ended, so none is gone.
+    let never_began = |folder: &Path| {
+        std::fs::remove_dir_all(folder.join("p4242/t4242")).unwrap();
+        list(folder);
+    };
+    let killed = ["process 4242, which was killed by signal 11 before its first instruction"];
+    lacks(|_| {}, never_began, &[], &killed);
 }
 
 #[test]

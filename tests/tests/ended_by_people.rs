@@ -2,7 +2,7 @@
 //! `kill -9`. All of it replays, thread by thread and merged.
 
 use anyhow::{Context, Result, bail, ensure};
-use bugnet_tests::bugnet::{INCOMPLETE, Job, Workshop, must_end_with, must_pass, printed};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed};
 use bugnet_tests::small::build_named;
 use fastrand::Rng;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -123,15 +123,11 @@ impl Program {
         }
         let output = child.wait_with_output()?;
         let replays = || -> Result<()> {
-            if !began(log)? {
-                // Nobody is left to say that there should be more.
-                let all_killed = matches!((signal, whom), (Signal::SIGKILL, Whom::Group));
-                must_end_with(if all_killed { 0 } else { INCOMPLETE }, &["check"], log)?;
-                return Ok(());
-            }
             must_pass(&["check"], log)?;
             must_pass(&["replay"], log)?;
-            must_pass(&["replay", "--merged"], log)?;
+            if began(log)? {
+                must_pass(&["replay", "--merged"], log)?;
+            }
             Ok(())
         };
         replays().with_context(|| format!("recorded: {status}\n{}", printed(&output)))?;
