@@ -174,18 +174,32 @@ impl Search<'_> {
         Ok(wanted)
     }
 
-    /// What `read` has of `wanted`: bytes from an address on, so many or fewer.
-    fn read(&mut self, wanted: &Bits, source: Source, mut read: impl FnMut(u64, usize) -> Vec<u8>) {
+    /// What there is of `wanted`: `read` has bytes from an address on, so many or fewer, and `next` is the first address behind one that has
+    /// nothing where there may be something.
+    fn read<T>(
+        &mut self,
+        wanted: &Bits,
+        source: Source,
+        from: &mut T,
+        read: impl Fn(&mut T, u64, usize) -> Vec<u8>,
+        next: impl Fn(&mut T, u64) -> Option<u64>,
+    ) {
         let mut at = self.first;
         let end = self.first + self.slots.len();
         while at < end {
-            let len = (at..end).take_while(|at| is_set(wanted, *at)).count();
-            let found = if len == 0 { Vec::new() } else { read(self.page + at as u64, len) };
-            for (slot, byte) in self.slots[at - self.first..].iter_mut().zip(found.iter().take(len)) {
-                *slot = Slot { byte: *byte, source };
+            let run = (at..end).find(|at| !is_set(wanted, *at)).unwrap_or(end);
+            while at < run {
+                let found = read(from, self.page + at as u64, run - at);
+                for (slot, byte) in self.slots[at - self.first..].iter_mut().zip(found.iter().take(run - at)) {
+                    *slot = Slot { byte: *byte, source };
+                }
+                at += match found.len() {
+                    0 => next(from, self.page + at as u64)
+                        .map_or(run - at, |next| next.saturating_sub(self.page + at as u64).max(1) as usize),
+                    found => found,
+                };
             }
-            // Behind what was found, there may be more.
-            at += found.len().clamp(1, len.max(1));
+            at = at.max(run + 1);
         }
     }
 }
@@ -329,8 +343,14 @@ impl Cursor<'_> {
         }
         at_end.iter_mut().zip(&open).for_each(|(at_end, open)| *at_end &= open);
         if !is_empty(&at_end) {
-            let snapshots = self.at_end()?;
-            search.read(&at_end, Source::Snapshot, |at, len| snapshots.at(at, len as u64).into_owned());
+            let snapshots = &mut self.at_end()?;
+            search.read(
+                &at_end,
+                Source::Snapshot,
+                snapshots,
+                |snapshots, at, len| snapshots.at(at, len as u64).into_owned(),
+                |snapshots, at| snapshots.next_after(at),
+            );
         }
         let open = search.open();
         in_file.iter_mut().zip(&open).for_each(|(in_file, open)| *in_file &= open);
@@ -339,7 +359,13 @@ impl Cursor<'_> {
             let module = self.files()?.module_of(at, len);
             if let Some(module) = module.filter(|module| self.may_be_mapped(*module)) {
                 let files = self.files()?;
-                search.read(&in_file, Source::File(module), |at, len| files.read(module, at, len));
+                search.read(
+                    &in_file,
+                    Source::File(module),
+                    files,
+                    |files, at, len| files.read(module, at, len),
+                    |files, at| files.next_after(module, at),
+                );
             }
         }
         Ok(slots)

@@ -92,4 +92,11 @@ impl ReadOnly {
         });
         found.unwrap_or_default().to_vec()
     }
+
+    /// The lowest start of a part of the module above an address.
+    pub fn next_after(&mut self, module: usize, addr: u64) -> Option<u64> {
+        let base = self.modules.get(module)?.base;
+        let starts = self.file(module).parts.iter().map(|(start, _)| base.wrapping_add(*start));
+        starts.filter(|start| *start > addr).min()
+    }
 }
