@@ -60,6 +60,11 @@ impl<const LINE: u32> Touched<LINE> {
         at
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.iter().flatten().all(|bits| *bits == 0)
+    }
+
     /// Whether any of these bytes lie in one of the lines.
     #[inline]
     pub fn has(&mut self, addr: u64, len: u64) -> bool {

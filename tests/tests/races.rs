@@ -202,6 +202,24 @@ fn real(name: &str, command: &[&str]) -> Result<()> {
     workshop.done()
 }
 
+/// One thread that no signal interrupted shares nothing, which takes no look at what it executed; one that a handler interrupted may.
+fn alone() -> Result<()> {
+    const NOTHING: &str = "there is no memory that two threads";
+    let workshop = Workshop::new("races-of-one-thread")?;
+    for (name, script, is_alone) in
+        [("plain", "echo one", true), ("handler", "trap 'echo two' USR1; kill -USR1 $$; echo one", false)]
+    {
+        let log = workshop.path.join(name);
+        let output = run(&mut Job::new(&workshop.path, ["/bin/bash", "-c", script]).recorded(&log, &[])?)?;
+        ensure!(output.status.success(), "{}", printed(&output));
+        let said = printed(&must_pass(&["races"], &log)?);
+        ensure!(said.contains(NOTHING) == is_alone && said.contains("no races"), "{name}: {said}");
+        let said = printed(&must_pass(&["deadlocks"], &log)?);
+        ensure!(said.contains("no deadlocks at the end"), "{name}: {said}");
+    }
+    workshop.done()
+}
+
 fn programs(folder: &str) -> Result<Vec<Program>> {
     let folder = source_tree().join("tests/programs").join(folder);
     let mut programs = Vec::new();
@@ -235,5 +253,6 @@ fn main() -> Result<()> {
     trials.push(trial("real::pigz".into(), || real("pigz", &["/usr/bin/pigz", "-p", "2", "-k", "-c", "data"])));
     let xz = ["/usr/bin/xz", "-T2", "--block-size=500KiB", "-1", "-k", "-c", "data"];
     trials.push(trial("real::xz".into(), move || real("xz", &xz)));
+    trials.push(trial("real::alone".into(), alone));
     libtest_mimic::run(&arguments, trials).exit();
 }

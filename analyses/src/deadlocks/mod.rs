@@ -14,9 +14,10 @@ use crate::races::births::Births;
 use crate::races::joins::{self, Joins};
 use crate::races::times::Times;
 use bugnet_events::onward::walk_on;
+use bugnet_format::record::{EndReason, Record};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
-use bugnet_replay::log::Log;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
@@ -40,11 +41,25 @@ pub fn deadlocks((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>) -> Resul
     let functions = locks.functions().chain(joins.functions()).chain(waits.keys().copied());
     let functions = functions.collect::<BTreeSet<u64>>().into_iter().collect();
     let wanted = Arc::new(Wanted { operands: false, functions });
+    let may_wait = times.len() > 1 || !goes_on_to_its_end(log, times.id(0))?;
     let mut watch = Watch::new(times, births, locks, joins, waits);
-    cursor.seek(Seek::Start)?;
-    walk_on(tools, log, pid, cursor.place(), &wanted, &mut |visit| {
-        watch.visit(&visit);
-        ControlFlow::Continue(())
-    })?;
+    if may_wait {
+        cursor.seek(Seek::Start)?;
+        walk_on(tools, log, pid, cursor.place(), &wanted, &mut |visit| {
+            watch.visit(&visit);
+            ControlFlow::Continue(())
+        })?;
+    }
     report::report(log, cursor, &mut symbols, &watch)
+}
+
+/// Whether a thread ends by itself, or by another program. One that is alone waits for nobody then, and nobody for it.
+fn goes_on_to_its_end(log: &Log, thread: ThreadId) -> Result<bool> {
+    let Some(&interval) = log.intervals(thread)?.last() else { return Ok(false) };
+    let last = log.interval(IntervalId { thread, interval })?;
+    let ends = last.records().flatten().last().map(|placed| match placed.record {
+        Record::End { reason, .. } => matches!(reason, EndReason::Exit { .. } | EndReason::Exec),
+        _ => false,
+    });
+    Ok(ends.unwrap_or(false))
 }

@@ -14,6 +14,13 @@ pub struct Shown<'a>(pub &'a Report);
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let Report { races, violations, looked, passed, .. } = self.0;
+        if looked.instructions == 0 {
+            return writeln!(
+                f,
+                "no races and no atomicity violations: there is no memory that two threads, or a thread and a signal's handler, access \
+                 and one of them writes to"
+            );
+        }
         for (number, race) in (1..).zip(races) {
             writeln!(f, "{number}. {race}")?;
         }

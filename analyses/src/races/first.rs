@@ -131,6 +131,20 @@ impl Analysis for Looking<'_> {
     }
 }
 
+/// Whether all that was executed is one thread's, which no handler interrupted: its records tell, and nothing is shared then.
+fn is_alone(log: &Log, intervals: &[IntervalId]) -> Result<bool> {
+    let Some(first) = intervals.first() else { return Ok(true) };
+    if intervals.iter().any(|id| id.thread != first.thread) {
+        return Ok(false);
+    }
+    for id in intervals {
+        if log.interval(*id)?.records().flatten().any(|placed| matches!(placed.record, Record::Signal { .. })) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Looks at all intervals of a process, `jobs` at a time. `progress` is called after each with how many are done.
 ///
 /// # Errors
@@ -143,6 +157,9 @@ pub fn look(
     jobs: NonZeroUsize,
     progress: impl FnMut(usize),
 ) -> Result<Shared> {
+    if is_alone(log, intervals)? {
+        return Ok(Shared::default());
+    }
     let mut looking = Looking { modules, words: Words::default(), touched: BTreeMap::new() };
     run(tools, log, intervals, jobs, &mut looking, progress)?;
     let (mut seen, mut twice, mut written) = (Lines::default(), Lines::default(), Lines::default());

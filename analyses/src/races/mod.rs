@@ -80,11 +80,14 @@ pub fn races(
         .collect();
     let wanted = Arc::new(Wanted { operands: false, functions });
     let code = Code::new(modules, Symbolizer::new(log, pid)?);
+    let is_shared = !shared.lines.is_empty();
     let mut watch = Watch::new(times, shared, births, code, (heap, locks, joins));
-    cursor.seek(Seek::Start)?;
-    walk_on(tools, log, pid, cursor.place(), &wanted, &mut |visit| {
-        watch.visit(&visit);
-        ControlFlow::Continue(())
-    })?;
+    if is_shared {
+        cursor.seek(Seek::Start)?;
+        walk_on(tools, log, pid, cursor.place(), &wanted, &mut |visit| {
+            watch.visit(&visit);
+            ControlFlow::Continue(())
+        })?;
+    }
     report::report(log, cursor, &mut symbols, &watch, top)
 }

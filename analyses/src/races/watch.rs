@@ -74,7 +74,7 @@ pub struct Found {
 /// How much was looked at, and what was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Looked {
-    /// Instructions of all threads.
+    /// Instructions of all threads; none where the threads share no memory.
     pub instructions: u64,
     /// Accesses of lines that threads share.
     pub accesses: u64,
