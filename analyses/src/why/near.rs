@@ -12,6 +12,9 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+/// A part of a value is small that goes so often into it.
+const SMALL: usize = 4;
+
 /// A line of the program's own code: the file, and the line from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Line {
@@ -53,6 +56,8 @@ pub struct Near {
     pub is_last: bool,
     /// Whether it decides, by a value that the wrong one is made of, whether what follows is executed: a check that has let that value pass.
     pub is_guard: bool,
+    /// Whether it stores a small part of a value which another line had stored whole, and which is then loaded whole: as what runs over into it does.
+    pub tears: bool,
     /// Its place among them, the last executed first, from 0.
     pub nth: usize,
     /// Where it was executed last for it.
@@ -156,6 +161,36 @@ fn deciding(graph: &Graph) -> HashMap<u32, bool> {
     deciding.filter(is_branch).map(|branch| (branch, is_guard(branch))).collect()
 }
 
+/// The lines that store a small part of what another line stores whole, where both parts are loaded as one value. Where the whole is a constant, one
+/// sets memory before its parts.
+fn tearing(graph: &Graph, lines: &[Option<usize>]) -> Vec<usize> {
+    // By the instruction that loads.
+    let (mut wholes, mut parts): (HashMap<u32, Vec<usize>>, HashMap<u32, Vec<usize>>) = Default::default();
+    let moved = |node: u32, number: u32| match &graph.nodes[node as usize].what {
+        What::Instruction(instruction) => moved(instruction, number),
+        _ => None,
+    };
+    for (wanting, by, node) in graph.edges.keys() {
+        let (Dependence::Data, Some(line)) = (*by, lines[*node as usize]) else { continue };
+        let (Some(loaded), Some(stored)) = (moved(*wanting, 1), moved(*node, 0)) else { continue };
+        if stored >= loaded {
+            wholes.entry(*wanting).or_default().push(line);
+        } else if stored * SMALL <= loaded {
+            parts.entry(*wanting).or_default().push(line);
+        }
+    }
+    let torn = parts.iter().filter_map(|(load, parts)| Some((wholes.get(load)?, parts)));
+    torn.flat_map(|(wholes, parts)| parts.iter().filter(|line| !wholes.contains(line))).copied().collect()
+}
+
+/// How many bytes an instruction moves from a register to memory, or from there, where that is its operand of this number.
+fn moved(instruction: &Instruction, number: u32) -> Option<usize> {
+    let is_move = matches!(instruction.mnemonic(), Mnemonic::Mov | Mnemonic::Movsxd);
+    let is_so =
+        is_move && instruction.op_kind(number) == OpKind::Memory && instruction.op_kind(1 - number) == OpKind::Register;
+    is_so.then(|| instruction.memory_size().size())
+}
+
 /// Whether an instruction only puts an argument where the function keeps it: what it does is its caller's.
 fn is_entry(instruction: &Instruction, symbols: &mut Symbolizer) -> bool {
     use Register::{R8, R9, RBP, RCX, RDI, RDX, RSI, RSP};
@@ -204,6 +239,7 @@ pub fn lines(graph: &Graph, symbols: &mut Symbolizer, found: &mut dyn FnMut(Line
                 work: Work::Copies,
                 is_last: nth == 0,
                 is_guard: false,
+                tears: false,
                 nth,
                 place,
                 function: spot.function,
@@ -218,6 +254,9 @@ pub fn lines(graph: &Graph, symbols: &mut Symbolizer, found: &mut dyn FnMut(Line
             near.work = Work::Decides;
             near.is_guard |= is_guard;
         }
+    }
+    for line in tearing(graph, &of_node) {
+        all[line].1.tears = true;
     }
     let steps = steps(graph, &of_node);
     let mut nearest: BTreeMap<usize, u32> = BTreeMap::new();

@@ -31,6 +31,8 @@ const MAKES_RIGHT: f64 = 0.3;
 const LAST: f64 = 0.2;
 /// What a check counts for that has let the wrong value pass, against a line of the thin slice.
 const GUARD: f64 = 0.9;
+/// What a line counts for that stores a part of a value which is loaded whole, against others that copy.
+const TEARS: f64 = 2.5;
 /// What lines count for from which the address of the first memory error follows, or which decide that it happens, against those of the failure.
 const ILLEGAL_SLICE: f64 = 3.0;
 const ILLEGAL_THIN: f64 = 2.0;
@@ -305,6 +307,7 @@ impl Clues {
             Work::Copies if shows => PASSES,
             Work::Copies => COPIES,
         };
+        let work = if near.tears { work.max(COPIES) * TEARS } else { work };
         let last = if near.is_last && !shows { LAST } else { 1.0 };
         let kind = match (is_thin, near.is_guard) {
             (true, _) => work * last,
@@ -377,6 +380,12 @@ impl Clues {
             all.push(format!("{what}, {steps}"));
             if self.is_guard() {
                 all.push("is a check that has let the wrong value pass".to_owned());
+            }
+            if near.tears {
+                all.push(
+                    "overwrites a part of a value that another line had stored whole, as what runs over into it does"
+                        .to_owned(),
+                );
             }
             if near.is_last {
                 all.push("is the line at which the failure shows".to_owned());
