@@ -28,6 +28,8 @@ pub struct SourceLine {
     pub file: Option<String>,
     /// Line, from 1.
     pub line: Option<u32>,
+    /// Column in it, from 1.
+    pub column: Option<u32>,
 }
 
 /// A piece of a file that is mapped, in the file's own terms.
@@ -288,8 +290,9 @@ impl Image {
             let function = frame.function.and_then(|f| f.raw_name().ok().map(|name| demangle(&name)));
             let file = frame.location.as_ref().and_then(|l| l.file).map(str::to_owned);
             let line = frame.location.as_ref().and_then(|l| l.line);
+            let column = frame.location.as_ref().and_then(|l| l.column).filter(|column| *column > 0);
             if function.is_some() || file.is_some() {
-                out.push(SourceLine { function, file, line });
+                out.push(SourceLine { function, file, line, column });
             }
         }
         out

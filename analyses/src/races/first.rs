@@ -15,6 +15,9 @@ use bugnet_replay::trace::Chunk;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 
+/// The system call with which threads wait for a word of memory to change, and wake each other.
+const FUTEX: u64 = 202;
+
 /// Lines of 64 bytes.
 type Lines = Bits<6>;
 
@@ -23,7 +26,7 @@ type Lines = Bits<6>;
 pub struct Words {
     /// By instructions of the C library.
     pub of_libc: HashSet<u64>,
-    /// By others.
+    /// By others; and those on which threads wait in the kernel, which are accessed atomically by what they are for, also by plain instructions.
     pub of_others: HashSet<u64>,
 }
 
@@ -53,6 +56,8 @@ struct Part {
     /// Of the thread, and of handlers in it.
     touched: [Touched; 2],
     words: Words,
+    /// Words with which the kernel was called for threads to wait or to wake.
+    futexes: HashSet<u64>,
     /// Where handlers begin, or end.
     handlers: Vec<(u64, bool)>,
 }
@@ -72,6 +77,7 @@ impl Part {
 struct Looking<'a> {
     modules: &'a Modules,
     words: Words,
+    futexes: HashSet<u64>,
     /// By thread, and whether it is a handler.
     touched: BTreeMap<(Tid, usize), Touched>,
 }
@@ -80,14 +86,18 @@ impl Analysis for Looking<'_> {
     type Part = Part;
 
     fn begin(&self, _id: IntervalId, interval: &Interval) -> Part {
-        let handlers = interval.records().flatten().filter_map(|placed| match placed.record {
-            Record::Signal { step, .. } => {
-                let begins = step == SignalStep::Delivery;
-                Some((placed.position.0 + u64::from(!begins), begins))
+        let (mut handlers, mut futexes) = (Vec::new(), HashSet::new());
+        for placed in interval.records().flatten() {
+            match placed.record {
+                Record::Signal { step, .. } => {
+                    let begins = step == SignalStep::Delivery;
+                    handlers.push((placed.position.0 + u64::from(!begins), begins));
+                }
+                Record::Syscall { number: FUTEX, args, .. } => futexes.extend(words(args[0], 4)),
+                _ => {}
             }
-            _ => None,
-        });
-        Part { touched: Default::default(), words: Words::default(), handlers: handlers.collect() }
+        }
+        Part { touched: Default::default(), words: Words::default(), futexes, handlers }
     }
 
     fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, blocks: &Blocks) {
@@ -128,6 +138,7 @@ impl Analysis for Looking<'_> {
         }
         self.words.of_libc.extend(part.words.of_libc);
         self.words.of_others.extend(part.words.of_others);
+        self.futexes.extend(part.futexes);
     }
 }
 
@@ -160,8 +171,10 @@ pub fn look(
     if is_alone(log, intervals)? {
         return Ok(Shared::default());
     }
-    let mut looking = Looking { modules, words: Words::default(), touched: BTreeMap::new() };
+    let mut looking = Looking { modules, words: Words::default(), futexes: HashSet::new(), touched: BTreeMap::new() };
     run(tools, log, intervals, jobs, &mut looking, progress)?;
+    // Of those that the C library accesses atomically, its functions are known.
+    looking.words.of_others.extend(looking.futexes.difference(&looking.words.of_libc));
     let (mut seen, mut twice, mut written) = (Lines::default(), Lines::default(), Lines::default());
     for touched in looking.touched.values() {
         twice.add(&seen.common(&touched.all));

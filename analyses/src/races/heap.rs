@@ -2,7 +2,7 @@
 
 use bugnet_events::calls::{Called, Entered};
 use bugnet_replay::cursor::Place;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a function does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,8 @@ pub struct Block {
 pub enum Change {
     /// Memory is new.
     New { addr: u64, len: u64 },
-    /// A block is no longer anybody's.
-    Freed { addr: u64, len: u64 },
+    /// A block is no longer anybody's; or it was given back, which had been so before.
+    Freed { addr: u64, len: u64, again: bool },
 }
 
 /// The blocks.
@@ -67,6 +67,8 @@ pub struct Heap {
     functions: HashMap<u64, (&'static str, Does)>,
     /// By their first bytes: the last one that was there.
     blocks: BTreeMap<u64, Block>,
+    /// The first bytes of those that were taken back.
+    taken: HashSet<u64>,
     /// What happened, the last first.
     pub changes: Vec<Change>,
 }
@@ -108,8 +110,9 @@ impl Heap {
     }
 
     fn take(&mut self, call: &Entered) {
-        let block = call.args[0].and_then(|addr| self.blocks.get(&addr));
-        self.changes.extend(block.map(|block| Change::Freed { addr: block.start, len: block.len }));
+        let Some(&Block { start, len, .. }) = call.args[0].and_then(|addr| self.blocks.get(&addr)) else { return };
+        let again = !self.taken.insert(start);
+        self.changes.push(Change::Freed { addr: start, len, again });
     }
 
     fn give(&mut self, does: Does, call: &Entered, block: Block) {
@@ -123,6 +126,10 @@ impl Heap {
         if block.len > kept {
             self.changes.push(Change::New { addr: block.start + kept, len: block.len - kept });
         }
+        if matches!(does, Does::Changes(_) | Does::ChangesArray(..)) {
+            self.taken.extend(call.args[0]);
+        }
+        self.taken.remove(&block.start);
         self.blocks.insert(block.start, block);
     }
 

@@ -13,6 +13,7 @@ mod first;
 pub(crate) mod heap;
 pub(crate) mod joins;
 pub(crate) mod open;
+mod operations;
 pub(crate) mod order;
 pub(crate) mod place;
 mod report;

@@ -3,6 +3,8 @@
 //! What the C library does for itself (buffers, lists of free memory, its own locks) is not looked at. Functions of it that copy or compare
 //! memory do so for their caller. Those that exclude or order threads are told apart from others by their names where they are entered.
 
+pub use super::operations::Operation;
+use super::operations::Operations;
 use bugnet_events::code::Block;
 use bugnet_events::effects::Control;
 use bugnet_format::types::{Addr, ProcessId};
@@ -20,7 +22,9 @@ const LIBRARIES: [&str; 9] =
     ["libc.so", "libc-2", "libpthread", "ld-musl", "libjemalloc", "libtcmalloc", "libmimalloc", "librt.so", "libm.so"];
 /// The dynamic loader's.
 const LOADERS: [&str; 2] = ["ld-linux", "ld-2"];
-/// Functions of it that work on their caller's memory, by how their names begin; those that allocate or convert are not among them.
+/// Libraries that divide work among threads: what they access for themselves is not looked at, but orders threads as it does in a program.
+const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
+/// Functions of the C library that work on their caller's memory, by how their names begin; those that allocate or convert are not among them.
 const FOR_CALLER: [&str; 11] =
     ["mem", "str", "stp", "wcs", "wmem", "wcp", "bcopy", "bzero", "bcmp", "rawmemchr", "index"];
 const NOT_FOR_CALLER: [&str; 12] = [
@@ -94,6 +98,7 @@ impl Doing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Program,
+    Runtime,
     Libc,
     Loader,
 }
@@ -113,6 +118,7 @@ impl Modules {
             match () {
                 () if begins(&LIBRARIES) => Owner::Libc,
                 () if begins(&LOADERS) => Owner::Loader,
+                () if begins(&RUNTIMES) => Owner::Runtime,
                 () => Owner::Program,
             }
         };
@@ -129,7 +135,7 @@ impl Modules {
     /// Whether it is code of the C library, or of the dynamic loader.
     #[must_use]
     pub fn is_libc(&self, addr: u64) -> bool {
-        self.owner(addr) != Owner::Program
+        matches!(self.owner(addr), Owner::Libc | Owner::Loader)
     }
 }
 
@@ -144,7 +150,11 @@ impl Known {
     /// What a thread does in this block that does something by and large.
     #[must_use]
     pub fn doing(&self, whereabouts: &Whereabouts) -> Doing {
-        if self.owner == Owner::Loader { Doing::Internal } else { whereabouts.now }
+        match self.owner {
+            Owner::Loader => Doing::Internal,
+            Owner::Runtime => Doing::Ordering,
+            Owner::Program | Owner::Libc => whereabouts.now,
+        }
     }
 }
 
@@ -167,6 +177,7 @@ pub struct Known {
 pub struct Code {
     modules: Modules,
     symbols: Symbolizer,
+    operations: Operations,
     known: hashbrown::HashMap<usize, Known>,
     /// Of instructions that were asked about, by their addresses, whether they are of functions for atomic variables.
     for_atomics: HashMap<u64, bool>,
@@ -178,7 +189,14 @@ impl Code {
     /// Of a process.
     #[must_use]
     pub fn new(modules: Modules, symbols: Symbolizer) -> Self {
-        Self { modules, symbols, known: hashbrown::HashMap::new(), for_atomics: HashMap::new(), sites: Vec::new() }
+        Self {
+            modules,
+            symbols,
+            operations: Operations::default(),
+            known: hashbrown::HashMap::new(),
+            for_atomics: HashMap::new(),
+            sites: Vec::new(),
+        }
     }
 
     /// Whether an instruction is of a function for atomic variables of C++ or Rust, inlined or not: on x86-64, many loads and stores of these are
@@ -191,6 +209,11 @@ impl Code {
             let mut names = names.chain(place.symbol.iter().map(|symbol| symbol.name.as_str()));
             names.any(|name| FOR_ATOMICS.iter().any(|start| name.starts_with(start)))
         })
+    }
+
+    /// Which operation of C on an atomic variable an instruction belongs to.
+    pub fn operation(&mut self, at: u64) -> Option<Operation> {
+        self.operations.of(&mut self.symbols, at)
     }
 
     /// What is known of a block.
@@ -247,7 +270,7 @@ impl Whereabouts {
         match block.owner {
             // It looks up functions on the way to them.
             Owner::Loader => return false,
-            Owner::Program => {
+            Owner::Program | Owner::Runtime => {
                 if !self.was_own && self.ended == Control::Call {
                     self.outer.push(self.now);
                 }

@@ -8,7 +8,7 @@ use super::heap::{Change, Heap};
 use super::joins::Joins;
 use super::open::OpenCalls;
 use super::order::{Meaning, Object, Order};
-use super::place::{Code, Doing, Whereabouts, is_atomic};
+use super::place::{Code, Doing, Operation, Whereabouts, is_atomic};
 use super::shadow::{Access, Made, Shadow, Unordered};
 use super::times::Times;
 use crate::locks::{Locking, Locks, Mode, Step};
@@ -233,14 +233,18 @@ impl Watch {
         while let Some(change) = self.heap.changes.pop() {
             match change {
                 Change::New { addr, len } => self.forget(addr, len),
-                Change::Freed { addr, len } => self.freed(visit, addr, len),
+                Change::Freed { addr, len, again } => self.freed(visit, (addr, len), again),
             }
         }
     }
 
-    fn freed(&mut self, visit: &Visit<'_>, addr: u64, len: u64) {
+    fn freed(&mut self, visit: &Visit<'_>, (addr, len): (u64, u64), again: bool) {
         let Visit::Ran { place, ran, .. } = visit else { return };
         let Some((thread, count)) = self.times.count(*place) else { return };
+        // At the end of a thread, the allocator gives back to itself what it kept for that thread: blocks that the program had given back.
+        if again && self.threads[thread].whereabouts.now() == Doing::Internal {
+            return;
+        }
         let site = self.code.of(ran.block).first_site;
         let at = At { thread, made: Made { epoch: Epoch::new(thread, count), site }, ip: ran.block.traced.pc };
         let mut start = addr;
@@ -320,11 +324,24 @@ impl Watch {
             self.found.looked.atomic += 1;
             self.shared.words.of_others.extend(words(access.addr, access.len));
             self.synchronised(at, access, false);
+        } else if let Some(operation) = self.operation(at, access, doing) {
+            self.found.looked.atomic += 1;
+            if operation == Operation::Store {
+                // In C, such a variable may be read without naming an operation.
+                self.shared.words.of_others.extend(words(access.addr, access.len));
+            }
+            self.synchronised(at, access, false);
         } else if doing.is_looked_at() {
             self.look(at, access);
         } else {
             self.found.looked.internal += 1;
         }
+    }
+
+    /// The operation of C on an atomic variable that an access is.
+    fn operation(&mut self, at: At, access: &Touched, doing: Doing) -> Option<Operation> {
+        let operation = if doing == Doing::Own { self.code.operation(at.ip)? } else { return None };
+        operation.is(access.reads, access.writes).then_some(operation)
     }
 
     /// An atomic access, or another one of a word that others access atomically: reads acquire, writes release, on x86-64.

@@ -150,6 +150,7 @@ fn the_text_is_stable() {
         function: Some(function.into()),
         file: Some("/src/story.c".into()),
         line: Some(line),
+        column: None,
     };
     let frame = |pc, found, place| Frame { pc, found, place, scopes: vec![] };
     let lines = vec![source("value_of", 12), source("parse_line", 31)];

@@ -91,11 +91,14 @@ pub struct SourceFrame {
     pub file: Option<String>,
     /// Line, from 1.
     pub line: Option<u32>,
+    /// Column in it, from 1.
+    #[serde(skip)]
+    pub column: Option<u32>,
 }
 
 impl From<SourceLine> for SourceFrame {
-    fn from(SourceLine { function, file, line }: SourceLine) -> Self {
-        Self { function, file, line }
+    fn from(SourceLine { function, file, line, column }: SourceLine) -> Self {
+        Self { function, file, line, column }
     }
 }
 
@@ -195,11 +198,17 @@ impl Symbolizer {
     /// A line of a source file, if that was packed together with the log or is on this machine.
     #[must_use]
     pub fn source_line(&self, path: &str, line: u32) -> Option<String> {
+        let line = usize::try_from(line).ok()?.checked_sub(1)?;
+        self.source_text(path)?.lines().nth(line).map(ToOwned::to_owned)
+    }
+
+    /// A source file, if it was packed together with the log or is on this machine.
+    #[must_use]
+    pub fn source_text(&self, path: &str) -> Option<String> {
         // A path that is relative to a folder of the machine that compiled it means nothing here.
         let here = || Path::new(path).is_absolute().then(|| read_regular(Path::new(path))).flatten();
         let bytes = self.packed_source(path).or_else(here).filter(|bytes| bytes.len() as u64 <= MAX_SOURCE)?;
-        let line = usize::try_from(line).ok()?.checked_sub(1)?;
-        String::from_utf8_lossy(&bytes).lines().nth(line).map(ToOwned::to_owned)
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// The function or variable that holds an address, and how far behind its start that lies.
