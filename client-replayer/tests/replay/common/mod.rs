@@ -29,7 +29,8 @@ fn tools() -> &'static [PathBuf; 3] {
     TOOLS.get_or_init(|| {
         let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--profile", profile, "-p", "bugnet-replay-host", "-p", "bugnet-replayer"])
+            // As `make test` has built it: with fewer packages, all that they are made of would be built once more.
+            .args(["build", "--quiet", "--profile", profile, "--workspace", "--all-targets"])
             .status()
             .expect("cargo runs");
         assert!(status.success(), "the replay process does not build");
