@@ -4,6 +4,7 @@
 use crate::code::read_memory;
 use crate::process;
 use crate::program_break::{self, Step};
+use crate::syscall::clone_flags;
 use crate::thread::Thread;
 use bugnet_dr::sys;
 use bugnet_format::record::OutputStream;
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Size of a signal set, which system calls want to hear.
 const SET_BYTES: u64 = 8;
+/// A child begins without its parent's handlers.
+const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
 
 /// Says a sentence once.
 fn warn_once(said: &AtomicBool, message: &str) {
@@ -58,6 +61,12 @@ pub unsafe fn instead(context: *mut c_void, thread: &mut Thread, number: i64, ar
             Step::Is(result) => Some(result.cast_signed()),
             _ => None,
         },
+        // DynamoRIO's handlers would go with the program's. Kernels before 5.5 do not know the flag, and libraries do without it. A size of
+        // zero makes the kernel say so.
+        libc::SYS_clone3 if clone_flags(number, args).is_some_and(|flags| flags & CLONE_CLEAR_SIGHAND != 0) => {
+            set(1, 0);
+            None
+        }
         // DynamoRIO's emulation knows nothing of signals that wait in the kernel.
         libc::SYS_signalfd | libc::SYS_signalfd4 => {
             let flags = if number == libc::SYS_signalfd4 { args[3] } else { 0 };

@@ -156,7 +156,7 @@ fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
 }
 
 /// Flags of a `clone` or `clone3`.
-fn clone_flags(number: i64, args: &[u64; 6]) -> Option<u64> {
+pub fn clone_flags(number: i64, args: &[u64; 6]) -> Option<u64> {
     match number {
         libc::SYS_clone => Some(args[0]),
         libc::SYS_clone3 => read_word(args[0]),
