@@ -189,8 +189,9 @@ fn program() -> &'static CStr {
 fn own_program(number: i64, args: &[u64; 6]) -> Option<usize> {
     let argument = match number {
         libc::SYS_open | libc::SYS_stat | libc::SYS_access | libc::SYS_statfs => 0,
-        libc::SYS_openat | libc::SYS_openat2 | libc::SYS_statx | libc::SYS_faccessat | libc::SYS_faccessat2 => 1,
-        libc::SYS_newfstatat if args[3] as i32 & libc::AT_SYMLINK_NOFOLLOW == 0 => 1,
+        libc::SYS_openat | libc::SYS_openat2 | libc::SYS_faccessat => 1,
+        libc::SYS_newfstatat | libc::SYS_faccessat2 if args[3] as i32 & libc::AT_SYMLINK_NOFOLLOW == 0 => 1,
+        libc::SYS_statx if args[2] as i32 & libc::AT_SYMLINK_NOFOLLOW == 0 => 1,
         _ => return None,
     };
     let mut text = [0; 15];

@@ -234,6 +234,7 @@ impl Exec {
         let origin = serde_json::to_string(&origin::origin_of_executed()).ok()?;
         exec.variables = vec![
             assignment(variables::PROGRAM, &program.elf),
+            assignment(variables::NAME, program.name()),
             assignment(variables::RUN_UNDER, "1"),
             assignment(variables::OPTIONS, without_stack_limit(&beginning.options)),
             assignment(variables::ORIGIN, origin),

@@ -3,6 +3,7 @@
 
 mod handlers;
 pub mod last_program;
+mod si_code;
 
 use crate::branches;
 use crate::by_rip;
@@ -10,7 +11,6 @@ use crate::callout::Slot;
 use crate::code::read_memory;
 use crate::fs_base::Guard;
 use crate::instrument::BEFORE_LIMIT;
-use crate::maps;
 use crate::process;
 use crate::signals::{self, Sent};
 use crate::site::Site;
@@ -278,6 +278,7 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
     if info.sig == libc::SIGSEGV {
         thread.allow();
     }
+    let code = thread.codes.take(info.sig);
     let mut found = None;
     let start = info.fault_fragment_info.cache_start_pc as u64;
     if start != 0 && info.raw_mcontext_valid != 0 {
@@ -313,7 +314,7 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
     if fatal && kills(info.sig) {
         if thread.recording() {
             let (position, regs) = interrupted(thread, info, found.as_ref());
-            end(thread, info, to_nowhere, position, regs);
+            end(thread, info, (code, to_nowhere), position, regs);
         }
         if thread.is_foreign() {
             // DynamoRIO would take apart what is the parent's, and wait for that, which waits for this process.
@@ -488,14 +489,23 @@ fn dead_gprs(pc: u64, count: u64) -> u16 {
     dead
 }
 
-/// Ends the recording of a thread that a signal kills.
-fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, to_nowhere: bool, position: u64, regs: RegisterFile) {
+/// Ends the recording of a thread that a signal kills, which the kernel sent with this code, or DynamoRIO because a branch leads nowhere,
+/// or where it did not execute something.
+fn end(
+    thread: &mut Thread,
+    info: &sys::dr_siginfo_t,
+    (code, to_nowhere): (Option<i32>, bool),
+    position: u64,
+    regs: RegisterFile,
+) {
     thread.interrupt_repeat(position, &regs);
     thread.end_others();
     snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
     let fault = is_fault(info.sig);
     let no_code = info.sig == libc::SIGSEGV && info.raw_mcontext_valid == 0 && !read_memory(regs.rip, &mut [0; 1]);
     let addr = match info.sig {
+        // Somebody has sent it.
+        _ if code.is_some_and(|code| code <= 0) => Addr(0),
         libc::SIGSEGV if to_nowhere => Addr(0),
         // DynamoRIO finds out by itself, without a fault.
         libc::SIGSEGV if no_code => Addr(regs.rip),
@@ -504,9 +514,9 @@ fn end(thread: &mut Thread, info: &sys::dr_siginfo_t, to_nowhere: bool, position
         _ => Addr(0),
     };
     let code = match (to_nowhere, no_code) {
-        (true, _) => SI_KERNEL,
-        (_, true) => SEGV_MAPERR,
-        _ => signal_code(info, fault),
+        (true, _) => si_code::SI_KERNEL,
+        (_, true) => si_code::SEGV_MAPERR,
+        _ => code.unwrap_or_else(|| si_code::without_kernel(info.sig)),
     };
     thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
 }
@@ -523,35 +533,4 @@ pub fn die(thread: &mut Thread, sent: &Sent, position: u64, regs: RegisterFile) 
         process::finish();
     }
     signals::die_by(sent.signal)
-}
-
-const SEGV_MAPERR: i32 = 1;
-const SEGV_ACCERR: i32 = 2;
-const SI_KERNEL: i32 = 128;
-
-/// `si_code`, which DynamoRIO does not hand on: for faults it follows from the fault itself.
-fn signal_code(info: &sys::dr_siginfo_t, fault: bool) -> i32 {
-    const SI_USER: i32 = 0;
-    if !fault || info.raw_mcontext_valid == 0 {
-        return SI_USER;
-    }
-    match info.sig {
-        libc::SIGSEGV if info.access_address.is_null() && !in_first_page(info) => SI_KERNEL,
-        libc::SIGSEGV => {
-            let region = maps::region_of(info.access_address as u64);
-            if region.is_some_and(|region| region.protection != 0) { SEGV_ACCERR } else { SEGV_MAPERR }
-        }
-        // BUS_ADRERR, ILL_ILLOPN, TRAP_BRKPT, FPE_INTDIV: the usual ones.
-        libc::SIGBUS | libc::SIGILL => 2,
-        libc::SIGTRAP => SI_KERNEL,
-        _ => 1,
-    }
-}
-
-/// Whether a fault at address 0 really is one at a small address, and not one without an address (a non-canonical
-/// one): some register that can be an address is small.
-fn in_first_page(info: &sys::dr_siginfo_t) -> bool {
-    // SAFETY: the event's context of the program.
-    let regs = context::register_file(unsafe { &*info.mcontext });
-    regs.gpr.iter().any(|value| *value < 4096) || regs.rip < 4096
 }

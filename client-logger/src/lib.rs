@@ -50,6 +50,7 @@
 //! | `file_size_limit` | how large files may become |
 //! | `first_block` | the start of a program of which nothing is recorded |
 //! | `files` | small files of the log |
+//! | `lending` | forks and children of `vfork`, which DynamoRIO cannot have at the same time |
 //! | `options` | the client's options |
 
 mod answers;
@@ -79,6 +80,7 @@ mod fs_base;
 mod instrument;
 mod kept;
 mod leave;
+mod lending;
 mod limits;
 mod made_ahead;
 mod mapping_limit;
@@ -186,6 +188,7 @@ unsafe extern "C" fn on_thread_exit(context: *mut c_void) {
 
 unsafe extern "C" fn on_fork(context: *mut c_void) {
     let _own = Guard::new();
+    lending::forget();
     thread::Thread::forked(context);
 }
 

@@ -7,9 +7,9 @@ use bugnet_format::folder::{CODE_FILE, MODULES_FILE, PROCESS_FILE, process_folde
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::types::{Pid, ProcessId};
 use bugnet_launch::variables;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io::{Error, ErrorKind};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,6 +27,7 @@ pub struct Beginning {
     /// What [`crate::limits::start`] takes.
     pub limits: String,
     program: OsString,
+    name: OsString,
     args: Vec<String>,
 }
 
@@ -53,7 +54,18 @@ impl Beginning {
             streams: value(variables::STREAMS).to_string_lossy().into_owned(),
             limits: value(variables::LIMITS).to_string_lossy().into_owned(),
             program: value(variables::PROGRAM),
+            name: value(variables::NAME),
             args: strings("cmdline").iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect(),
+        }
+    }
+
+    /// Gives the process the name that it would have natively, in place of its ELF file's.
+    pub fn name_process(&self) {
+        if let Ok(name) = CString::new(self.name.as_bytes())
+            && !name.is_empty()
+        {
+            // SAFETY: a string, of which the kernel takes what it has room for.
+            unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
         }
     }
 

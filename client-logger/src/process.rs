@@ -97,6 +97,7 @@ pub fn start(mut options: Options) {
         stack_move::limit(soft);
     }
     let beginning = Beginning::of_this_process();
+    beginning.name_process();
     limits::start(&beginning.limits);
     let info = beginning.describe(beginning.origin);
     let streams = beginning.streams.clone();

@@ -12,6 +12,7 @@
 //! - signals that look like faults but were sent are held until then ([`held`]), since faults cannot be blocked;
 //! - what the program ignores, or what is ignored or stops by default, the kernel does by itself.
 
+mod codes;
 mod frame;
 mod held;
 mod left;
@@ -27,6 +28,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use codes::Codes;
 pub use frame::{ARGUMENTS, Frame, RAX};
 pub use held::Sent;
 pub use suspended::repeat as repeat_suspension;
@@ -166,7 +168,7 @@ std::arch::global_asm!(
     "1: jmp [rip + {dynamorio}]",
     // What an instruction causes has a positive code.
     "2: cmp dword ptr [rsi + 8], 0",
-    "jg 1b",
+    "jg 3f",
     "mov rax, {faults}",
     "shr rax, cl",
     "test al, 1",
@@ -181,6 +183,14 @@ std::arch::global_asm!(
     "test al, al",
     "jz 1b",
     "ret",
+    "3: push rdi",
+    "push rsi",
+    "push rdx",
+    "call {note}",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "jmp 1b",
     asynchronous = sym ASYNCHRONOUS,
     blocked = sym BLOCKED,
     dynamorio = sym DYNAMORIO,
@@ -188,6 +198,7 @@ std::arch::global_asm!(
     wait = sym wait,
     faults = const FAULTS,
     hold = sym held::hold,
+    note = sym codes::note,
     mask = const FRAME_MASK,
 );
 
@@ -248,6 +259,7 @@ unsafe extern "C" fn wait(signal: i32, info: *mut i32, context: *mut u8) -> bool
         if suspended::put_off(signal, info, frame) || unborn::put_off(signal, info) {
             return true;
         }
+        codes::note(signal, info);
         let in_call = is_in_call(frame);
         if bit(signal) & WAITING == 0 {
             return false;

@@ -12,6 +12,7 @@ use crate::exec::Exec;
 use crate::fault::last_program::LastProgram;
 use crate::fault::{self, last_program};
 use crate::fs_base::Guard;
+use crate::lending;
 use crate::limits::{self, Limits};
 use crate::mapping_limit;
 use crate::process;
@@ -66,6 +67,8 @@ pub struct SyscallState {
     pub last_program: Option<LastProgram>,
     /// The limit of descriptors of a child of `vfork`.
     pub own_limits: Option<Limits>,
+    /// What others wait for, while the call is made.
+    pub lending: Option<lending::Call>,
 }
 
 /// Whether the client sees a system call: it sees all.
@@ -264,6 +267,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         // Masks are followed still; and the instrumentation is still there, and wants room for the shadow of new memory.
         thread.syscall.retry.before(number, &args, regs.gpr[RSP]);
         thread.syscall.before = Some(regs);
+        keep_out_of_the_way(thread, drcontext, number, &args);
         return substitute(thread, drcontext, number);
     }
     thread.note_stack(regs.gpr[RSP]);
@@ -309,6 +313,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
     } else {
         thread.leave(position);
     }
+    keep_out_of_the_way(thread, drcontext, number, &args);
     if forks(number, &args) {
         if clone_flags(number, &args).is_some_and(|flags| flags & libc::CLONE_FILES as u64 != 0) {
             writer::share_descriptors();
@@ -381,6 +386,17 @@ fn borrows(number: i64, args: &[u64; 6]) -> bool {
 /// Whether a system call makes a process with memory of its own.
 fn forks(number: i64, args: &[u64; 6]) -> bool {
     number == libc::SYS_fork || clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_VM as u64 == 0)
+}
+
+/// Before a system call that may be one of those that exclude each other: waits until it may be made.
+fn keep_out_of_the_way(thread: &mut Thread, drcontext: *mut c_void, number: i64, args: &[u64; 6]) {
+    let call = match number {
+        _ if borrows(number, args) => lending::Call::Lends,
+        _ if forks(number, args) => lending::Call::Forks,
+        _ => return,
+    };
+    call.begins(drcontext, thread.is_foreign());
+    thread.syscall.lending = Some(call);
 }
 
 /// Gives the kernel some system calls in another form, whether or not the thread is recorded; 0 if it is not to get
@@ -490,6 +506,9 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
         return;
     }
     thread.syscall.retry.after();
+    if let Some(call) = thread.syscall.lending.take() {
+        call.over();
+    }
     if let Some(exec) = thread.syscall.exec.take() {
         exec.failed(drcontext);
     }

@@ -24,7 +24,7 @@ use crate::made_ahead::MadeAhead;
 use crate::process::{self, Process};
 use crate::retry::Retry;
 use crate::shadow::Shadow;
-use crate::signals::{self, Mask, Sent};
+use crate::signals::{self, Codes, Mask, Sent};
 use crate::site::{Kind, Site};
 use crate::stack_move;
 use crate::syscall::SyscallState;
@@ -94,6 +94,8 @@ pub struct Thread {
     handler_begins: bool,
     /// Which signals the program blocks.
     pub mask: Mask,
+    /// What the kernel said of the signals that came to it.
+    pub codes: Codes,
     /// The registers with which the last interval ended, if the log is between two.
     paused: Option<Box<RegisterFile>>,
     /// Whether recording has ended, and must not begin again.
@@ -172,6 +174,16 @@ pub fn retry() -> *mut Retry {
     unsafe { &raw mut (*thread).syscall.retry }
 }
 
+/// The codes of the signals that have come to the calling thread, for a signal handler; null for a thread that is not the program's.
+pub fn codes() -> *const Codes {
+    let thread = Slot::Thread.read() as *const Thread;
+    if thread.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: the thread's structure lives as long as the slot refers to it.
+    unsafe { &raw const (*thread).codes }
+}
+
 /// The thread that DynamoRIO's context is of.
 pub fn of<'a>(context: *mut c_void) -> Option<&'a mut Thread> {
     // SAFETY: the field holds null or what `Thread::start` put there, and is used on its own thread only.
@@ -240,6 +252,7 @@ impl Thread {
             leave: Leave::new(),
             handler_begins: false,
             mask: Mask::inherited(foreign),
+            codes: Codes::new(),
             paused: None,
             ended: foreign || process.over(),
             interval: IntervalNo(0),

@@ -70,6 +70,12 @@ impl Program {
         }
         Err(ProgramError::InterpreterLoop { script: file })
     }
+
+    /// The name that the kernel gives the process (`comm`): that of the file, not of its interpreter or of what a link leads to.
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
+        self.file.file_name().unwrap_or(self.file.as_os_str())
+    }
 }
 
 /// Looks for a program as `execvp` does: a name with a slash is a path, all others are looked for in PATH, where a

@@ -15,3 +15,5 @@ pub const ORIGIN: &str = "DYNAMORIO_BUGNET_ORIGIN";
 pub const LIMITS: &str = "DYNAMORIO_BUGNET_LIMITS";
 /// Which descriptors are the recording's standard output and error, for the logger alone. Absent for the first program.
 pub const STREAMS: &str = "DYNAMORIO_BUGNET_STREAMS";
+/// The name that the kernel would have given the process: that of the file, a script perhaps, as it was named. For the logger alone.
+pub const NAME: &str = "DYNAMORIO_BUGNET_NAME";

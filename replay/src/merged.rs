@@ -9,7 +9,7 @@ use crate::patches;
 use crate::process::Process;
 use crate::stretch::Stretch;
 use crate::tools::Tools;
-use bugnet_format::control::{CompareCounts, Comparison, Counts, Hits, Request, Response, Stop, Target};
+use bugnet_format::control::{CompareCounts, Comparison, Conflict, Counts, Hits, Request, Response, Stop, Target};
 use bugnet_format::regs::RegisterDifference;
 use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use serde::Serialize;
@@ -125,21 +125,30 @@ pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedR
     drop(process);
     let thread = |index: usize| threads.threads.get(index).unwrap_or(first);
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
-    let conflicts = comparison.conflicts.iter().map(|conflict| ConflictReport {
+    let mut counts = comparison.counts;
+    // The one order may have a child's parent elsewhere than between a write and a read between which the child wrote.
+    let (of_children, conflicts): (Vec<_>, Vec<_>) = comparison.conflicts.iter().partition(|conflict| {
+        let Conflict { writer, writer_at, reader, reader_at, .. } = **conflict;
+        threads.may_be_of_child((writer, writer_at), (reader, reader_at))
+    });
+    counts.conflicts = counts.conflicts.saturating_sub(of_children.len() as u64);
+    counts.system += of_children.len() as u64;
+    let conflicts = conflicts.into_iter().map(|conflict| ConflictReport {
         addr: conflict.addr,
         recorded: hex(&conflict.recorded),
         found: hex(&conflict.found),
         reader: place(thread(conflict.reader), conflict.reader_at),
         writer: place(thread(conflict.writer), conflict.writer_at),
     });
+    let mut conflicts: Vec<_> = conflicts.collect();
     let failure = failure.map(|Failure { thread: index, at, what, differences }| FailureReport {
         place: place(thread(index), at),
         what,
         differences,
     });
-    let (mut conflicts, threads): (Vec<_>, _) = (conflicts.collect(), threads.threads.len());
+    let threads = threads.threads.len();
     places::name(tools, log, pid, &mut conflicts)?;
-    Ok(MergedReport { pid, threads, window, executed, counts: comparison.counts, conflicts, failure })
+    Ok(MergedReport { pid, threads, window, executed, counts, conflicts, failure })
 }
 
 /// What came of a run of all threads.

@@ -10,6 +10,7 @@ pub mod bugnet;
 pub mod correct;
 pub mod faulty;
 pub mod inputs;
+pub mod kernel_word;
 pub mod many_loads;
 pub mod moved;
 pub mod parallel;

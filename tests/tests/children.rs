@@ -43,6 +43,7 @@ fn run_case(source: &Path, name: &str) -> Result<()> {
     same_files(&here, &there)?;
     must_pass(&["check"], &log)?;
     must_pass(&["replay"], &log)?;
+    must_pass(&["replay", "--merged"], &log)?;
     must_pass(&["info"], &log)?;
     let replayed = must_pass(&["replay", "--output"], &log)?;
     same_bytes("replayed standard output", &sorted(&native.stdout), &sorted(&replayed.stdout))?;

@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{INCOMPLETE, Job, Workshop, binary, printed, same_behaviour, same_bytes, source_tree};
+use bugnet_tests::kernel_word;
 use bugnet_tests::small::{Header, SKIP, build, run_limited};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::os::unix::process::ExitStatusExt;
@@ -33,6 +34,10 @@ impl Case {
             eprintln!("{}: left out: {}", self.name, text.lines().last().unwrap_or("no reason given"));
             return workshop.done();
         }
+        let fatal = match native.status.signal() {
+            Some(_) => kernel_word::natively(job("traced")?.native()?)?,
+            None => None,
+        };
         for (interval, options) in INTERVALS.iter().take(if self.header.one_interval { 1 } else { 2 }) {
             let log = workshop.path.join(format!("log-{interval}"));
             let mut all: Vec<&str> = options.to_vec();
@@ -42,6 +47,9 @@ impl Case {
             let early = printed(&recorded).contains("bugnet: recording ends here");
             self.behaves(&native, recorded).with_context(|| format!("recorded, {interval} interval"))?;
             self.replays(&workshop.path, &log, &native, early).with_context(|| format!("{interval} interval"))?;
+            if let (Some(fatal), Some(recorded)) = (fatal, kernel_word::in_log(&log)?) {
+                ensure!(recorded == fatal, "the kernel says signal and si_code {fatal:?}, the log {recorded:?}");
+            }
         }
         workshop.done()
     }

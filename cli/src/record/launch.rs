@@ -147,7 +147,7 @@ fn own_environment() -> Vec<CString> {
 /// The user's environment and, behind it, what DynamoRIO needs to know. The logger hides the latter from the program.
 fn environment(
     own: Vec<CString>,
-    program: &Path,
+    program: &Program,
     options: &OsStr,
     limits: &Limits,
 ) -> Result<Vec<CString>, RecordError> {
@@ -159,7 +159,8 @@ fn environment(
         text.push(value);
         c_string(text)
     };
-    all.push(assignment(variables::PROGRAM, program.as_os_str())?);
+    all.push(assignment(variables::PROGRAM, program.elf.as_os_str())?);
+    all.push(assignment(variables::NAME, program.name())?);
     all.push(assignment(variables::RUN_UNDER, OsStr::new("1"))?);
     all.push(assignment(variables::OPTIONS, options)?);
     all.push(assignment(variables::LIMITS, OsStr::new(&limits.encode()))?);
@@ -203,7 +204,7 @@ impl Execution {
             path: dynamorio.to_owned(),
             file: c_string(dynamorio.as_os_str().to_owned())?,
             arguments: program.argv.iter().cloned().map(c_string).collect::<Result<_, _>>()?,
-            environment: environment(own_environment(), &program.elf, &options_text, limits)?,
+            environment: environment(own_environment(), program, &options_text, limits)?,
             recorded: true,
             low: options.stack_limit.is_some(),
         })
@@ -341,10 +342,12 @@ mod tests {
     fn environment_keeps_order_duplicates_and_oddities() {
         let own = ["B=1", "odd", "A=2", "DYNAMORIO_OPTIONS=x", "B=3", "=C:=D"].map(|v| CString::new(v).unwrap());
         let limits = Limits::raise().unwrap();
-        let variables = environment(own.into(), Path::new("/bin/true"), OsStr::new("-o"), &limits).unwrap();
+        let program = Program { file: "/x/a script".into(), elf: "/bin/true".into(), argv: Vec::new() };
+        let variables = environment(own.into(), &program, OsStr::new("-o"), &limits).unwrap();
         let variables: Vec<_> = variables.iter().map(|v| v.to_str().unwrap()).collect();
         let limit = format!("DYNAMORIO_BUGNET_LIMITS={}", limits.encode());
-        let ours = ["DYNAMORIO_EXE_PATH=/bin/true", "DYNAMORIO_RUNUNDER=1", "DYNAMORIO_OPTIONS=-o", &limit];
+        let name = "DYNAMORIO_BUGNET_NAME=a script";
+        let ours = ["DYNAMORIO_EXE_PATH=/bin/true", name, "DYNAMORIO_RUNUNDER=1", "DYNAMORIO_OPTIONS=-o", &limit];
         assert_eq!(variables, [&["B=1", "odd", "A=2", "B=3", "=C:=D"][..], &ours].concat());
     }
 }

@@ -1,6 +1,6 @@
 //! The program's signal handlers: how they begin, and what a return from one restores.
 
-use super::{SEGV_ACCERR, SEGV_MAPERR, SI_KERNEL};
+use super::si_code::{SEGV_ACCERR, SEGV_MAPERR, SI_KERNEL};
 use crate::branches;
 use crate::code::{read_memory, write_memory};
 use crate::fs_base::Guard;

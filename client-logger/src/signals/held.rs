@@ -6,7 +6,7 @@
 //! there is a handler are left to DynamoRIO where they arrive.
 
 use super::frame::Frame;
-use super::{Mask, TAKEN, bit, is_in_call, over, send_to_this_thread, stopped, this_thread};
+use super::{Mask, TAKEN, bit, codes, is_in_call, over, send_to_this_thread, stopped, this_thread};
 use crate::thread;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -78,6 +78,8 @@ pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *mut
         return false;
     }
     TAKEN.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: as above.
+    unsafe { codes::note(signal, info.cast()) };
     // SAFETY: as above.
     let in_call = is_in_call(unsafe { Frame::new(context) });
     let not_taken = bit(signal) & NOT_TAKEN != 0;

@@ -1,6 +1,6 @@
 //! What the engine tells the comparison, if there is one: of records, stores, and changes of threads.
 
-use super::{AccessError, Compare, robust};
+use super::{AccessError, Compare, robust, system};
 use crate::engine::{Engine, Trouble, divergence};
 use crate::instruction::Instruction;
 use crate::light;
@@ -166,12 +166,18 @@ impl Engine {
 impl Compare {
     fn call_begins(&mut self, memory: &Memory, thread: usize, number: u64, args: &[u64; 6], result: i64) {
         if self.threads[thread].call.is_none() {
+            if system::lends_memory(memory, number, args, result) {
+                self.origins.child_begins();
+            }
             let changed = self.system.changed(memory, &mut self.origins, number, args, result);
             self.threads[thread].call = Some(changed);
         }
     }
 
     fn call_over(&mut self, memory: &Memory, thread: usize, number: u64, args: &[u64; 6], result: i64) {
+        if system::lends_memory(memory, number, args, result) {
+            self.origins.child_ends(self.threads[thread].call.is_some());
+        }
         match self.threads[thread].call.take() {
             // Others may have stored there meanwhile.
             Some(changed) => changed.into_iter().for_each(|(start, len)| self.origins.system(start, len)),

@@ -50,19 +50,22 @@ struct Word {
     writer: u32,
     /// A bit for each of its bytes that a thread has stored.
     stored: u8,
+    /// How many children had given memory back by then: see [`Origins::children`].
+    children: u16,
 }
 
 impl Word {
     /// As memory begins.
-    const NEW: Self = Self { at: 0, writer: NOBODY, stored: 0 };
+    const NEW: Self = Self { at: 0, writer: NOBODY, stored: 0, children: 0 };
 
-    /// Bytes of it are stored; `thread` is the thread's index and one.
-    fn store(&mut self, bytes: u8, thread: u32, at: u64) {
+    /// Bytes of it are stored; `thread` is the thread's index and one, `children` as in [`Origins::children`].
+    fn store(&mut self, bytes: u8, thread: u32, at: u64, children: u16) {
         let old = self.writer & THREAD;
         let other = old != NOBODY && old != SYSTEM && old != thread;
         self.writer = thread | self.writer & SEVERAL | if other { SEVERAL } else { 0 };
         self.at = at;
         self.stored |= bytes;
+        self.children = children;
     }
 }
 
@@ -74,7 +77,15 @@ pub struct Origins {
     shared: Vec<Range<u64>>,
     /// Words that the kernel writes at a time of its own.
     kernel_words: HashSet<u64>,
+    /// How many children of `vfork` had the process's memory, and have given it back; at most [`MANY`]. What they stored is in no log:
+    /// it may be anything that no thread has stored since.
+    children: u16,
+    /// How many have it now.
+    living_children: usize,
 }
+
+/// So many children are not told from more.
+const MANY: u16 = u16::MAX;
 
 /// The words in which bytes of a page lie, each with a bit for each of the bytes.
 fn words(range: Range<usize>) -> impl Iterator<Item = (usize, u8)> {
@@ -95,12 +106,13 @@ impl Origins {
         if first + len <= WORD && len > 0 {
             let page = self.pages.get_or_insert(addr & !(Addr::PAGE - 1), || Box::new([Word::NEW; WORDS]));
             let bytes = (u8::MAX >> (WORD - len)) << first;
-            page[(addr % Addr::PAGE / WORD) as usize].store(bytes, new, at);
+            page[(addr % Addr::PAGE / WORD) as usize].store(bytes, new, at, self.children);
             return;
         }
+        let children = self.children;
         for (page, range) in pieces(addr, len) {
             let page = self.pages.get_or_insert(page, || Box::new([Word::NEW; WORDS]));
-            words(range).for_each(|(word, bytes)| page[word].store(bytes, new, at));
+            words(range).for_each(|(word, bytes)| page[word].store(bytes, new, at, children));
         }
     }
 
@@ -148,6 +160,22 @@ impl Origins {
         self.kernel_words.insert(addr / WORD);
     }
 
+    /// A child of `vfork` begins: it has all memory, and what it does there is not recorded.
+    pub fn child_begins(&mut self) {
+        self.living_children += 1;
+    }
+
+    /// It has given memory back. `began` says whether [`Self::child_begins`] was told of it.
+    pub fn child_ends(&mut self, began: bool) {
+        self.living_children = self.living_children.saturating_sub(usize::from(began));
+        self.children = self.children.saturating_add(1);
+    }
+
+    /// Whether a child of `vfork` may have changed a word since a thread stored there.
+    fn of_child(&self, word: &Word) -> bool {
+        self.living_children > 0 || word.children < self.children || word.children == MANY
+    }
+
     /// Memory into which others may write at any time: start and length of each range.
     pub fn unsteady(&self) -> impl Iterator<Item = (u64, u64)> {
         let words = self.kernel_words.iter().map(|word| (word * WORD, WORD));
@@ -158,7 +186,8 @@ impl Origins {
     pub fn of(&self, addr: u64, reader: usize) -> Origin {
         let (word, byte) = ((addr % Addr::PAGE / WORD) as usize, addr % WORD);
         let page = self.pages.get(addr & !(Addr::PAGE - 1));
-        let Word { writer: entry, at, stored } = page.map_or(Word::NEW, |page| page[word]);
+        let word = page.map_or(Word::NEW, |page| page[word]);
+        let Word { writer: entry, at, stored, .. } = word;
         let stored = stored >> byte & 1 == 1;
         let thread = entry & THREAD;
         let system = thread == SYSTEM || self.kernel_words.contains(&(addr / WORD));
@@ -168,6 +197,8 @@ impl Origins {
             Origin::Unwritten
         } else if thread == reader as u32 + 1 && entry & SEVERAL == 0 {
             Origin::Outside
+        } else if self.of_child(&word) {
+            Origin::System
         } else {
             Origin::Thread { writer: thread as usize - 1, at }
         }

@@ -161,6 +161,18 @@ pub fn is_understood(memory: &Memory, number_of_call: u64, args: &[u64; 6]) -> b
     }
 }
 
+/// Whether a system call lends all memory to a child, a process of its own, until it returns.
+pub fn lends_memory(memory: &Memory, number_of_call: u64, args: &[u64; 6], result: i64) -> bool {
+    let lends = |flags: u64| flags & (CLONE_VM | CLONE_THREAD | CLONE_VFORK) == CLONE_VM | CLONE_VFORK;
+    result > 0
+        && match number_of_call {
+            VFORK => true,
+            CLONE => lends(args[0]),
+            CLONE3 => lends(number(memory, args[0])),
+            _ => false,
+        }
+}
+
 /// Whether memory may be written from here on by something that no record tells of when it does: the kernel, at its own times, or a
 /// process that shares all memory.
 pub fn makes_unsteady(memory: &Memory, number_of_call: u64, args: &[u64; 6], result: i64) -> bool {
@@ -181,6 +193,7 @@ const MREMAP: u64 = 25;
 const SHMAT: u64 = 30;
 const MADVISE: u64 = 28;
 const CLONE: u64 = 56;
+const VFORK: u64 = 58;
 const SET_TID_ADDRESS: u64 = 218;
 const CLONE3: u64 = 435;
 const IO_SUBMIT: u64 = 209;

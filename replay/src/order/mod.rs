@@ -5,11 +5,13 @@
 //! cycle that makes the log contradict itself. Where only the last epochs are kept, it begins with the first of which the log
 //! has all ([`Window`]).
 
+mod lent;
 mod schedule;
 mod summary;
 mod threads;
 mod window;
 
+pub use lent::Loan;
 pub use schedule::{Cycle, schedule, unknown_from};
 pub use summary::{OrderedDependency, ThreadSummary, WaitedFor, in_order, per_million, summaries};
 pub use threads::{OrderedInterval, OrderedThread, Threads, Wait};

@@ -20,6 +20,7 @@ fn threads(lengths: &[u64]) -> Threads {
         outside: 0,
         lost_from: u64::MAX,
         end: None,
+        loans: Vec::new(),
     };
     Threads { threads: lengths.iter().enumerate().map(thread).collect() }
 }
@@ -158,4 +159,26 @@ fn dependencies_count_more_than_epochs() {
     }
     wait(&mut threads, 0, 4, 1, 16);
     assert_order(&threads, &schedule(&threads).unwrap());
+}
+
+#[test]
+fn a_child_may_have_written_where_nothing_orders_its_parent() {
+    let mut threads = threads(&[30, 30, 30]);
+    assert!(!threads.may_be_of_child((0, 3), (0, 20)), "there is no child");
+    threads.threads[1].loans = vec![Loan { at: 10, child: 99 }];
+    assert!(threads.may_be_of_child((0, 3), (0, 20)), "nothing orders the two threads");
+    // The third thread passes on what the first one has done: the loan comes behind the read of instruction 5, not that of 6.
+    wait(&mut threads, 2, 4, 0, 6);
+    wait(&mut threads, 1, 10, 2, 5);
+    assert!(!threads.may_be_of_child((0, 3), (0, 5)));
+    assert!(threads.may_be_of_child((0, 3), (0, 6)));
+    // And what comes behind the loan, first by one instruction too few.
+    wait(&mut threads, 0, 15, 1, 10);
+    assert!(threads.may_be_of_child((0, 16), (0, 20)));
+    wait(&mut threads, 0, 17, 1, 11);
+    assert!(threads.may_be_of_child((0, 16), (0, 20)));
+    assert!(!threads.may_be_of_child((0, 17), (0, 20)));
+    // The parent's own accesses.
+    assert!(threads.may_be_of_child((1, 9), (1, 11)));
+    assert!(!threads.may_be_of_child((1, 11), (1, 12)) && !threads.may_be_of_child((1, 8), (1, 9)));
 }

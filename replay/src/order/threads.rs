@@ -1,5 +1,6 @@
 //! What the records of a process say about the order of its threads.
 
+use super::lent::Loan;
 use super::window::Window;
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log, ThreadId};
@@ -33,6 +34,8 @@ pub struct OrderedThread {
     pub lost_from: u64,
     /// How it ended, if its log was not cut off.
     pub end: Option<EndReason>,
+    /// Its system calls that may have lent the process's memory to a child, ascending.
+    pub loans: Vec<Loan>,
 }
 
 /// An interval of a thread.
@@ -75,7 +78,8 @@ pub struct Wait {
 
 impl OrderedThread {
     fn new(id: ThreadId) -> Self {
-        Self { id, intervals: Vec::new(), waits: Vec::new(), implied: 0, outside: 0, lost_from: u64::MAX, end: None }
+        let (intervals, waits, loans) = (Vec::new(), Vec::new(), Vec::new());
+        Self { id, intervals, waits, implied: 0, outside: 0, lost_from: u64::MAX, end: None, loans }
     }
 
     /// Whether its log does not hold its last instructions: the next interval should follow a full one.
@@ -196,7 +200,9 @@ impl Threads {
                 threads[i].waits.push(Wait { at, other, until, kind, block, cut_off });
             }
         }
-        Ok(Self { threads })
+        let mut threads = Self { threads };
+        threads.forget_loans_to_threads();
+        Ok(threads)
     }
 }
 
@@ -213,6 +219,10 @@ impl OrderedThread {
                     let at = header.instructions_before.saturating_add(placed.position.0);
                     self.implied = self.implied.saturating_add(implied);
                     dependencies.push(Recorded { at, record: (other, other_interval, other_position), kind, block });
+                }
+                Record::Syscall { number, args, result, .. } => {
+                    let at = header.instructions_before.saturating_add(placed.position.0);
+                    self.loans.extend(Loan::of(at, number, &args, result));
                 }
                 Record::End { reason, .. } => self.end = Some(reason),
                 _ => {}
