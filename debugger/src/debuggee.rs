@@ -5,6 +5,7 @@ use crate::files::Files;
 use crate::image::Image;
 use crate::registers::{Recorded, X86_64};
 use crate::resume::{Later, Plan};
+use crate::siginfo::SigInfo;
 use crate::stops::Stops;
 use bugnet_format::types::{Addr, ProcessId, Tid};
 use bugnet_replay::ReplayError;
@@ -31,6 +32,7 @@ use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOp
 use gdbstub::target::{Target, TargetError, TargetResult};
 use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most bytes of a log of which all records are read, without being asked for, to know what is mapped elsewhere than at its end: a second
 /// or two.
@@ -55,6 +57,8 @@ pub struct Debuggee<'a> {
     /// Whether this is where a seek has ended, of which the protocol knows nothing.
     pub(crate) sought: bool,
     pub(crate) asked: Asked,
+    /// The signal at which it is stopped, and the thread that got it, for the connection to answer.
+    pub(crate) siginfo: Arc<Mutex<Option<(Tid, SigInfo)>>>,
     /// The threads where the cursor is, the focus first; found when first asked for.
     threads: Option<Vec<Thread>>,
 }
@@ -98,8 +102,25 @@ impl<'a> Debuggee<'a> {
         let most = if cursor.time() == cursor.end() { AT_ONCE } else { QUICK };
         // Of a log that is damaged elsewhere, there is much to see all the same.
         let _ = cursor.know_mappings_within(most);
-        let (sought, threads) = (true, None);
-        Ok(Self { tools, log, cursor, symbols, image, files, focus, stops, plan, later, sought, asked, threads })
+        let (sought, threads, siginfo) = (true, None, Arc::default());
+        let mut debuggee = Self {
+            tools,
+            log,
+            cursor,
+            symbols,
+            image,
+            files,
+            focus,
+            stops,
+            plan,
+            later,
+            sought,
+            asked,
+            siginfo,
+            threads,
+        };
+        debuggee.look_for_signal()?;
+        Ok(debuggee)
     }
 
     /// The process.
@@ -144,7 +165,20 @@ impl<'a> Debuggee<'a> {
             _ => focus(&mut self.cursor)?,
         };
         self.sought = true;
+        self.look_for_signal()?;
         Ok(stopped)
+    }
+
+    /// What the log has of the signal here, and the thread that got it.
+    pub(crate) fn set_siginfo(&self, signal: Option<(Tid, SigInfo)>) {
+        *self.siginfo.lock().unwrap_or_else(PoisonError::into_inner) = signal;
+    }
+
+    /// Where all is over, the signal that killed the process is here, however one has come.
+    pub(crate) fn look_for_signal(&mut self) -> Result<(), ReplayError> {
+        let signal = if self.cursor.time() == self.cursor.end() { self.cursor.deadly_signal()? } else { None };
+        self.set_siginfo(signal.map(|(tid, number, code, addr)| (tid, SigInfo::deadly(number, code, addr.0))));
+        Ok(())
     }
 
     /// The cursor is somewhere else, where a thread goes on.

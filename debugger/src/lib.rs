@@ -9,6 +9,7 @@
 //! | the program's files, `/proc/PID/maps` | `files` |
 //! | where the program and its libraries lie | [`image`] |
 //! | `monitor` commands | `monitor`, `slice` |
+//! | `$_siginfo` | `siginfo` |
 //! | Ctrl-C while one of these goes on | `asked` |
 //!
 //! The crate knows the protocol (by `gdbstub`) and the cursor. It knows neither DynamoRIO nor the log's records. It shows no byte that is
@@ -24,6 +25,7 @@ mod monitor;
 pub mod registers;
 mod resume;
 mod serve;
+mod siginfo;
 mod slice;
 mod stops;
 

@@ -1,6 +1,7 @@
 //! Running and stepping, both ways.
 
 use crate::debuggee::{Debuggee, from_gdb, to_gdb};
+use crate::siginfo::SigInfo;
 use bugnet_format::types::Tid;
 use bugnet_replay::ReplayError;
 use bugnet_replay::cursor::{Direction, Event, Stopped};
@@ -15,6 +16,7 @@ use gdbstub::target::ext::base::reverse_exec::{
 };
 use gdbstub::target::ext::breakpoints::WatchKind;
 use gdbstub::target::ext::catch_syscalls::CatchSyscallPosition;
+use std::sync::PoisonError;
 
 /// Single steps within a range before the replay is told to run until it is left.
 const STEPS: usize = 50;
@@ -88,6 +90,16 @@ impl Debuggee<'_> {
     /// The replay process is lost.
     pub(crate) fn go(&mut self) -> Result<Reason, ReplayError> {
         let later = std::mem::take(&mut self.later);
+        self.set_siginfo(None);
+        let reason = self.carry_out(later)?;
+        // One that killed is there however a run came to the end, but for a stop at one with a handler.
+        if self.siginfo.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            self.look_for_signal()?;
+        }
+        Ok(reason)
+    }
+
+    fn carry_out(&mut self, later: Later) -> Result<Reason, ReplayError> {
         match std::mem::take(&mut self.plan) {
             Plan::Continue => {
                 if let Later::Return(tid, number) = later {
@@ -182,6 +194,9 @@ impl Debuggee<'_> {
 
     fn reason(&mut self, stopped: Stopped, later: Later) -> Result<Reason, ReplayError> {
         self.moved();
+        if let Stopped::Condition(Event::Signal(number)) = stopped {
+            self.set_siginfo(Some((self.focus, SigInfo::handled(number))));
+        }
         let here = self.focus;
         let tid = to_gdb(here);
         Ok(match stopped {

@@ -2,6 +2,8 @@
 
 use crate::debuggee::Debuggee;
 use crate::resume::Reason;
+use crate::siginfo::{Interest, LOOKED_AT, SigInfo};
+use bugnet_format::types::Tid;
 use bugnet_replay::ReplayError;
 use bugnet_replay::cursor::Interrupter;
 use gdbstub::common::Signal;
@@ -105,6 +107,9 @@ struct Buffered {
     packet: Vec<u8>,
     /// The signal by which the process is stopped, where it had one when gdb came; until gdb has asked.
     stopped_by: Option<Signal>,
+    /// What there is to say of the signal here.
+    siginfo: Arc<Mutex<Option<(Tid, SigInfo)>>>,
+    interest: Interest,
 }
 
 /// The packet by which a `monitor` command has been done.
@@ -114,7 +119,7 @@ const WHY: &[u8] = b"?";
 /// How the answer begins that stands for all reasons, SIGTRAP.
 const TRAPPED: &[u8] = b"$T05";
 /// A packet with this text.
-fn packet(text: &[u8]) -> Vec<u8> {
+pub(crate) fn packet(text: &[u8]) -> Vec<u8> {
     let sum = text.iter().copied().fold(0_u8, u8::wrapping_add);
     [b"$", text, format!("#{sum:02x}").as_bytes()].concat()
 }
@@ -194,6 +199,9 @@ impl Connection for Buffered {
     fn flush(&mut self) -> io::Result<()> {
         self.put_answer();
         self.put_signal();
+        let siginfo = self.siginfo.lock().unwrap_or_else(PoisonError::into_inner);
+        self.interest.put(&self.packet, &mut self.unsent, siginfo.as_ref());
+        drop(siginfo);
         let sent = self.client.send(&self.unsent);
         self.unsent.clear();
         sent
@@ -218,7 +226,7 @@ impl ConnectionExt for Buffered {
                     self.packet.clear();
                 }
                 b'#' => self.in_packet = false,
-                _ if self.in_packet && self.packet.len() <= WHY.len() => self.packet.push(byte),
+                _ if self.in_packet && self.packet.len() <= LOOKED_AT => self.packet.push(byte),
                 _ => {}
             }
             return Ok(byte);
@@ -283,6 +291,7 @@ impl<'a> BlockingEventLoop for Loop<'a> {
             (reason, watch.join().unwrap_or(false))
         });
         let reason = reason.map_err(WaitForStopReasonError::Target)?;
+        conn.interest.stopped();
         // What stopped for another reason just then is no answer.
         conn.interrupted = asked && !is_interrupt(&reason);
         Ok(Event::TargetStopped(reason))
@@ -309,6 +318,8 @@ pub fn serve<'a>(debuggee: &mut Debuggee<'a>, client: Client) -> Result<(), Serv
         answer: Arc::clone(&debuggee.asked.answer),
         packet: Vec::new(),
         stopped_by: debuggee.stopped_by()?,
+        siginfo: Arc::clone(&debuggee.siginfo),
+        interest: Interest::default(),
     };
     let stub = GdbStubBuilder::new(conn).packet_buffer_size(PACKET).build();
     let stub = stub.map_err(|e| ServeError::Protocol(e.to_string()))?;

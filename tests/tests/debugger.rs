@@ -636,3 +636,29 @@ fn a_slice_from_where_gdb_is() -> Result<()> {
     ensure!(rest.contains(when), "{said}");
     workshop.done()
 }
+
+/// `$_siginfo` has what the log has of a signal: of one that killed, number, code and the address of a fault; of one with a handler
+/// its number. The rest cannot be read.
+#[test]
+fn what_is_known_of_a_signal() -> Result<()> {
+    let workshop = Workshop::new("debugger-siginfo")?;
+    let ask = ["p $_siginfo.si_signo", "p $_siginfo.si_code", "p $_siginfo._sifields._sigfault.si_addr"];
+    let log = recorded(&workshop, "told_by_signal", &[])?;
+    let answers = |said: &str| -> Vec<String> {
+        let answers = said.lines().filter_map(|line| line.split_once(" = "));
+        answers.filter(|(name, _)| name.starts_with('$')).map(|(_, value)| value.to_owned()).collect()
+    };
+    let fault = [libc::SIGSEGV.to_string(), "1".into(), "(void *) 0x2a24".into()];
+    let said = session(&workshop, &log, &[], &ask)?;
+    ensure!(answers(&said) == fault, "{said}");
+    // At the handler's signal; and at the end again, where a run has led there.
+    let said = session(&workshop, &log, &[], &["reverse-continue", ask[0], ask[1]])?;
+    ensure!(answers(&said) == [libc::SIGUSR1.to_string()] && said.contains("Unable to read siginfo"), "{said}");
+    let back = ["reverse-continue", "reverse-continue", "continue", "continue"];
+    let said = session(&workshop, &log, &[], &[&back[..], &ask[..]].concat())?;
+    ensure!(answers(&said) == fault, "{said}");
+    // Where there is none.
+    let said = session(&workshop, &log, &[], &["reverse-stepi", ask[0]])?;
+    ensure!(answers(&said).is_empty() && said.contains("Unable to read siginfo"), "{said}");
+    workshop.done()
+}

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::log::{IntervalId, ThreadId};
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::{IntervalNo, Position, Tid};
+use bugnet_format::types::{Addr, IntervalNo, Position, Tid};
 
 /// How the log of a thread ends.
 #[derive(Clone, Debug)]
@@ -31,12 +31,20 @@ impl Cursor<'_> {
     /// # Errors
     /// The log cannot be read.
     pub fn death(&mut self) -> Result<Option<(Tid, u32)>> {
+        Ok(self.deadly_signal()?.map(|(tid, signo, ..)| (tid, signo)))
+    }
+
+    /// The same with the signal's `si_code` and, for faults, `si_addr`.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn deadly_signal(&mut self) -> Result<Option<(Tid, u32, i32, Addr)>> {
         let mut tids: Vec<Tid> = self.outline.threads().map(|(tid, _)| tid).collect();
         let here = self.place().tid;
         tids.sort_by_key(|tid| *tid != here);
         for tid in tids {
-            if let Some(EndReason::Signal { signo, .. }) = self.end_of(tid)?.reason {
-                return Ok(Some((tid, signo)));
+            if let Some(EndReason::Signal { signo, code, addr }) = self.end_of(tid)?.reason {
+                return Ok(Some((tid, signo, code, addr)));
             }
         }
         Ok(None)
