@@ -395,6 +395,10 @@ fn keep_out_of_the_way(thread: &mut Thread, drcontext: *mut c_void, number: i64,
         _ if forks(number, args) => lending::Call::Forks,
         _ => return,
     };
+    // A call that a signal has interrupted before it did anything is made again, and comes here once more.
+    if let Some(before) = thread.syscall.lending.take() {
+        before.over();
+    }
     call.begins(drcontext, thread.is_foreign());
     thread.syscall.lending = Some(call);
 }

@@ -39,6 +39,9 @@ pub struct Doing {
     reading: Option<(u64, StackId)>,
     /// The functions for texts in which it is, by the slots of their calls, and the first use of something undefined in each.
     pub texts: Vec<(u64, Option<(Used, StackId)>)>,
+    /// Blocks of which it was told that a function of a library accesses them wrongly as it begins: by the slot of its call, and where
+    /// they start. What it then does itself is the same error.
+    told: Vec<(u64, u64)>,
     /// Where the return address of libc's function is that found a canary changed.
     given_up: Option<u64>,
 }
@@ -235,8 +238,10 @@ impl<'c, 'a> Checker<'c, 'a> {
             Meaning::Library(index) if !self.is_inside(tid) => match self.known.library(index).1 {
                 Reads::First(arguments) => {
                     let stack = self.frames.stack(tid);
+                    self.doing.entry(tid).or_default().told.retain(|(slot, _)| *slot > call.slot);
                     for argument in arguments.iter().filter_map(|number| call.args[usize::from(*number)]) {
-                        self.library_reads(call, stack, index, (argument, 1));
+                        let block = self.library_reads(call, stack, index, (argument, 1));
+                        self.doing.entry(tid).or_default().told.extend(block.map(|start| (call.slot, start)));
                     }
                 }
                 Reads::Copy => {
@@ -296,6 +301,11 @@ impl<'c, 'a> Checker<'c, 'a> {
                 let stack = reading.filter(|(slot, _)| *slot == call.slot).map(|(_, stack)| stack);
                 if let (Some((Some(len), _)), Some(start), Some(stack)) = (returned, call.args[0], stack) {
                     self.library_reads(call, stack, *index, (start, len.saturating_add(1)));
+                }
+            }
+            Some(Meaning::Library(_)) => {
+                if let Some(doing) = self.doing.get_mut(&tid) {
+                    doing.told.retain(|(slot, _)| *slot > call.slot);
                 }
             }
             _ => {}
@@ -482,6 +492,7 @@ impl<'c, 'a> Checker<'c, 'a> {
                 let Some((at, why)) = self.heap.shadow.first_wrong(access.addr, access.len) else { continue };
                 if !access.whole && !self.heap.shadow.all_wrong(access.addr, access.len)
                     || self.may_access(ran, &instruction, &access)
+                    || !access.writes && self.was_told(place.tid, at, why)
                 {
                     continue;
                 }
@@ -497,6 +508,13 @@ impl<'c, 'a> Checker<'c, 'a> {
                 );
             }
         }
+    }
+
+    /// Whether it was told already that the function in which a thread is accesses the block wrongly that is at an address.
+    fn was_told(&self, tid: Tid, at: u64, why: Wrong) -> bool {
+        let Some(doing) = self.doing.get(&tid).filter(|doing| !doing.told.is_empty()) else { return false };
+        let block = self.heap.near(at, why).map(|(block, _)| block.start);
+        block.is_some_and(|block| doing.told.iter().any(|(_, start)| *start == block))
     }
 
     /// A block has accessed the frame of a function that has returned, unless another function does so than the one for which nothing lies there:
@@ -553,21 +571,23 @@ impl<'c, 'a> Checker<'c, 'a> {
     }
 
     /// A function of a library reads these bytes.
-    fn library_reads(&mut self, call: &Entered, stack: StackId, index: usize, (addr, len): (u64, u64)) {
+    fn library_reads(&mut self, call: &Entered, stack: StackId, index: usize, (addr, len): (u64, u64)) -> Option<u64> {
         if let Some(gone) = self.below.passed(call.place.tid, call.slot, addr) {
             let mut error = Error::new(Kind::Read, By::Library(index), call.place, call.function, stack);
             (error.addr, error.len, error.wrong_at, error.gone) = (addr, len, addr, Some(gone));
             self.errors.add(error, &self.frames);
-            return;
+            return None;
         }
         if !self.heap.shadow.may_know(addr, len) {
-            return;
+            return None;
         }
-        let Some((at, why)) = self.heap.shadow.first_wrong(addr, len) else { return };
+        let (at, why) = self.heap.shadow.first_wrong(addr, len)?;
         let mut error = Error::new(Kind::Read, By::Library(index), call.place, call.function, stack);
         (error.addr, error.len, error.wrong_at) = (addr, len, at);
         error.block = self.heap.near(at, why).map(|(block, relation)| (block.clone(), relation));
+        let block = error.block.as_ref().map(|(block, _)| block.start);
         self.errors.add(error, &self.frames);
+        block
     }
 
     /// A function copies what must not overlap.

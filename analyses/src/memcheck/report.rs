@@ -423,7 +423,7 @@ impl Checker<'_, '_> {
         match error.kind {
             Kind::Read => format!("invalid read of {}{by}", bytes(error.len)),
             Kind::Write => format!("invalid write of {}{by}", bytes(error.len)),
-            Kind::DoubleFree => format!("{function} of a block that was given back already"),
+            Kind::DoubleFree => format!("double free{by}"),
             Kind::InvalidFree => format!("{function} of what is no block"),
             Kind::Mismatch => {
                 let family = error.block.as_ref().and_then(|(block, _)| block.family.as_ref());
