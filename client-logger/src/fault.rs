@@ -504,11 +504,11 @@ fn end(
     let fault = is_fault(info.sig);
     let no_code = info.sig == libc::SIGSEGV && info.raw_mcontext_valid == 0 && !read_memory(regs.rip, &mut [0; 1]);
     let addr = match info.sig {
-        // Somebody has sent it.
-        _ if code.is_some_and(|code| code <= 0) => Addr(0),
         libc::SIGSEGV if to_nowhere => Addr(0),
         // DynamoRIO finds out by itself, without a fault.
         libc::SIGSEGV if no_code => Addr(regs.rip),
+        // Somebody has sent it.
+        _ if code.is_some_and(|code| code <= 0) => Addr(0),
         libc::SIGSEGV | libc::SIGBUS => Addr(info.access_address as u64),
         _ if fault => Addr(regs.rip),
         _ => Addr(0),

@@ -390,10 +390,12 @@ fn forks(number: i64, args: &[u64; 6]) -> bool {
 
 /// Before a system call that may be one of those that exclude each other: waits until it may be made.
 fn keep_out_of_the_way(thread: &mut Thread, drcontext: *mut c_void, number: i64, args: &[u64; 6]) {
-    let call = match number {
-        _ if borrows(number, args) => lending::Call::Lends,
-        _ if forks(number, args) => lending::Call::Forks,
-        _ => return,
+    let call = if borrows(number, args) {
+        lending::Call::Lends
+    } else if forks(number, args) {
+        lending::Call::Forks
+    } else {
+        return;
     };
     // A call that a signal has interrupted before it did anything is made again, and comes here once more.
     if let Some(before) = thread.syscall.lending.take() {

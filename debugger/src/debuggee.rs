@@ -174,6 +174,11 @@ impl<'a> Debuggee<'a> {
         *self.siginfo.lock().unwrap_or_else(PoisonError::into_inner) = signal;
     }
 
+    /// The same as it was said last.
+    pub(crate) fn siginfo(&self) -> Option<(Tid, SigInfo)> {
+        self.siginfo.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Where all is over, the signal that killed the process is here, however one has come.
     pub(crate) fn look_for_signal(&mut self) -> Result<(), ReplayError> {
         let signal = if self.cursor.time() == self.cursor.end() { self.cursor.deadly_signal()? } else { None };

@@ -13,7 +13,6 @@ use bugnet_replay::written::{Subject, last_write};
 use bugnet_replay::{ReplayError, signal, syscall};
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
 use std::num::NonZeroUsize;
-use std::sync::PoisonError;
 
 const HELP: &str = "\
 monitor when                      where this is
@@ -140,7 +139,7 @@ impl Debuggee<'_> {
     /// Does something that moves, until somebody asks for its end, and comes back.
     fn and_back<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, ReplayError>) -> Result<T, ReplayError> {
         let (time, focus, later) = (self.cursor.time(), self.focus, self.later);
-        let signal = self.siginfo.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let signal = self.siginfo();
         let done = self.until_asked(work);
         self.back_to(time)?;
         (self.focus, self.later) = (focus, later);

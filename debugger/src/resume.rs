@@ -16,7 +16,6 @@ use gdbstub::target::ext::base::reverse_exec::{
 };
 use gdbstub::target::ext::breakpoints::WatchKind;
 use gdbstub::target::ext::catch_syscalls::CatchSyscallPosition;
-use std::sync::PoisonError;
 
 /// Single steps within a range before the replay is told to run until it is left.
 const STEPS: usize = 50;
@@ -93,7 +92,7 @@ impl Debuggee<'_> {
         self.set_siginfo(None);
         let reason = self.carry_out(later)?;
         // One that killed is there however a run came to the end, but for a stop at one with a handler.
-        if self.siginfo.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        if self.siginfo().is_none() {
             self.look_for_signal()?;
         }
         Ok(reason)

@@ -193,6 +193,15 @@ pub fn must_end_with(status: i32, args: &[&str], log: &Path) -> Result<Output> {
     Ok(output)
 }
 
+/// Takes the messages of a recording off the program's standard error, and returns them: lines.
+#[must_use]
+pub fn take_messages(output: &mut Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (said, rest): (Vec<_>, Vec<_>) = text.split_inclusive('\n').partition(|line| line.starts_with("bugnet: "));
+    output.stderr = rest.concat().into_bytes();
+    said.concat()
+}
+
 /// What a command printed, for an error message.
 #[must_use]
 pub fn printed(output: &Output) -> String {

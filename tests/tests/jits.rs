@@ -2,9 +2,11 @@
 //! numpy, and cargo with the compiler. They are large and slow: `make soak`.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_bytes, source_tree, verify_log};
+use bugnet_tests::bugnet::{
+    Job, Workshop, must_pass, printed, run, same_bytes, source_tree, take_messages, verify_log,
+};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 /// Runs a program natively and recorded, and replays it. With `whole`, the log must reach the program's end.
 fn records(name: &str, program: &str, arguments: &[&str], whole: bool) -> Result<()> {
@@ -16,7 +18,7 @@ fn records(name: &str, program: &str, arguments: &[&str], whole: bool) -> Result
     let log = workshop.path.join("log");
     let mut recorded = run(&mut job.recorded(&log, &[])?)?;
     // A limit that was met has been named.
-    let limits = without_limits(&mut recorded);
+    let limits = take_messages(&mut recorded);
     ensure!(!whole || limits.is_empty(), "{limits}");
     ensure!(native.status == recorded.status, "{} natively\n{}", native.status, printed(&recorded));
     same_bytes("standard output", &native.stdout, &recorded.stdout)?;
@@ -28,14 +30,6 @@ fn records(name: &str, program: &str, arguments: &[&str], whole: bool) -> Result
         must_pass(&["replay"], &log)?;
     }
     workshop.done()
-}
-
-/// Takes what bugnet has said off the standard error.
-fn without_limits(output: &mut Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let (said, rest): (Vec<_>, Vec<_>) = text.split_inclusive('\n').partition(|line| line.starts_with("bugnet: "));
-    output.stderr = rest.concat().into_bytes();
-    said.concat()
 }
 
 #[test]
@@ -87,7 +81,7 @@ fn records_often(workshop: Workshop, command: &[&str], between: fn(&Path) -> Res
         between(&workshop.path)?;
         let log = workshop.path.join(format!("log-{number}"));
         let mut recorded = run(&mut job.recorded(&log, &[])?)?;
-        let limits = without_limits(&mut recorded);
+        let limits = take_messages(&mut recorded);
         ensure!(limits.is_empty(), "{limits}");
         ensure!(native.status == recorded.status, "{} natively\n{}", native.status, printed(&recorded));
         same_bytes("standard output", &native.stdout, &recorded.stdout)?;

@@ -570,7 +570,7 @@ impl<'c, 'a> Checker<'c, 'a> {
         may_look && self.known.is_strings(instruction.ip(), &mut self.symbols)
     }
 
-    /// A function of a library reads these bytes.
+    /// A function of a library reads these bytes. Returns the start of the block of which that was told as an error, if it was.
     fn library_reads(&mut self, call: &Entered, stack: StackId, index: usize, (addr, len): (u64, u64)) -> Option<u64> {
         if let Some(gone) = self.below.passed(call.place.tid, call.slot, addr) {
             let mut error = Error::new(Kind::Read, By::Library(index), call.place, call.function, stack);
