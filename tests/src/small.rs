@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+/// Where such programs are.
+pub const FOLDERS: [&str; 5] = ["signals", "crashes", "instructions", "kernel", "code"];
+
 /// Status with which a program says that the machine cannot show what it is about.
 pub const SKIP: i32 = 77;
 
@@ -38,6 +41,15 @@ pub struct Header {
 }
 
 impl Header {
+    /// The header of a source.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), or it cannot be read.
+    pub fn of(source: &Path) -> Result<Self> {
+        let about = || source.display().to_string();
+        Self::parse(&fs::read_to_string(source).with_context(about)?).with_context(about)
+    }
+
     /// Reads the comment lines that a source begins with, behind the first.
     ///
     /// # Errors
@@ -61,6 +73,39 @@ impl Header {
         }
         Ok(header)
     }
+}
+
+/// The sources in a folder of `tests/programs`, C, assembly and shell, by the names of their tests.
+///
+/// # Errors
+/// The folder cannot be read, or there are none.
+pub fn sources(folder: &str) -> Result<Vec<(String, PathBuf)>> {
+    let path = source_tree().join("tests/programs").join(folder);
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
+        let source = entry?.path();
+        if source.extension().is_some_and(|extension| ["c", "s", "sh"].iter().any(|known| extension == *known)) {
+            let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+            sources.push((format!("{folder}/{stem}"), source));
+        }
+    }
+    ensure!(!sources.is_empty(), "no programs in {}", path.display());
+    sources.sort();
+    Ok(sources)
+}
+
+/// Builds a program that starts others, if it is not a script: the command that runs it.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_parent(source: &Path, folder: &Path) -> Result<Vec<String>> {
+    if source.extension().is_some_and(|extension| extension == "sh") {
+        return Ok(vec!["/bin/bash".into(), source.display().to_string()]);
+    }
+    let program = folder.join("program");
+    let output = run(Command::new("cc").args(["-O1", "-g", "-pthread", "-w", "-o"]).arg(&program).arg(source))?;
+    ensure!(output.status.success(), "{}", crate::bugnet::printed(&output));
+    Ok(vec![program.display().to_string()])
 }
 
 /// Builds a program of `tests/programs`, with these flags.

@@ -1,23 +1,14 @@
 //! Programs that start others: a folder of small programs, each run natively, recorded as a whole and replayed.
 
-use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, same_bytes, same_files, source_tree};
+use anyhow::{Context, Result};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, same_bytes, same_files};
+use bugnet_tests::small::{build_parent, sources};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;
 use std::process::Command;
 
 /// Seconds after which a program that hangs fails its test.
 const PATIENCE: &str = "300";
-
-fn build(source: &Path, folder: &Path) -> Result<Vec<String>> {
-    if source.extension().is_some_and(|e| e == "sh") {
-        return Ok(vec!["/bin/bash".into(), source.display().to_string()]);
-    }
-    let program = folder.join("program");
-    let output = run(Command::new("cc").args(["-O1", "-g", "-pthread", "-w", "-o"]).arg(&program).arg(source))?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(vec![program.display().to_string()])
-}
 
 /// The lines of all processes together, which a log does not order between processes.
 fn sorted(output: &[u8]) -> Vec<u8> {
@@ -28,7 +19,7 @@ fn sorted(output: &[u8]) -> Vec<u8> {
 
 fn run_case(source: &Path, name: &str) -> Result<()> {
     let workshop = Workshop::new(&format!("children-{name}"))?;
-    let command = build(source, &workshop.path)?;
+    let command = build_parent(source, &workshop.path)?;
     let timed = |folder: &Path, command: &[String]| Job::new(folder, command.iter().cloned());
     let here = workshop.folder("native")?;
     let patient = [&["/usr/bin/timeout".to_owned(), PATIENCE.to_owned()][..], &command].concat();
@@ -51,18 +42,14 @@ fn run_case(source: &Path, name: &str) -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    let folder = source_tree().join("tests/programs/children");
     let mut trials = Vec::new();
-    for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
-        let path = entry?.path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for (name, path) in sources("children")? {
+        let name = name.rsplit('/').next().unwrap_or_default().to_owned();
         let run = {
             let name = name.clone();
             move || run_case(&path, &name).map_err(|e| Failed::from(format!("{e:?}")))
         };
         trials.push(Trial::test(name, run));
     }
-    trials.sort_by(|a, b| a.name().cmp(b.name()));
-    ensure!(!trials.is_empty(), "no programs in {}", folder.display());
     libtest_mimic::run(&Arguments::from_args(), trials).exit()
 }

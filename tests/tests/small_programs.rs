@@ -3,11 +3,9 @@
 //! A program that reaches a limit says in its first lines which message names it.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{
-    INCOMPLETE, Job, Workshop, binary, printed, same_behaviour, same_bytes, source_tree, take_messages,
-};
+use bugnet_tests::bugnet::{INCOMPLETE, Job, Workshop, binary, printed, same_behaviour, same_bytes, take_messages};
 use bugnet_tests::kernel_word;
-use bugnet_tests::small::{Header, SKIP, build, run_limited};
+use bugnet_tests::small::{FOLDERS, Header, SKIP, build, run_limited, sources};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +15,6 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(180);
 const INTERVALS: [(&str, &[&str]); 2] =
     [("default", &["--check-every", "1M"]), ("short", &["--interval", "20k", "--check-every", "50"])];
-const FOLDERS: [&str; 5] = ["signals", "crashes", "instructions", "kernel", "code"];
 
 struct Case {
     source: PathBuf,
@@ -108,21 +105,11 @@ impl Case {
 fn cases() -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for folder in FOLDERS {
-        let path = source_tree().join("tests/programs").join(folder);
-        for entry in std::fs::read_dir(&path).with_context(|| path.display().to_string())? {
-            let source = entry?.path();
-            let stem = source.file_stem().unwrap_or_default().to_string_lossy();
-            if !source.extension().is_some_and(|extension| extension == "c" || extension == "s") {
-                continue;
-            }
-            let name = format!("{folder}/{stem}");
-            let text = std::fs::read_to_string(&source).with_context(|| source.display().to_string())?;
-            let header = Header::parse(&text).with_context(|| source.display().to_string())?;
+        for (name, source) in sources(folder)? {
+            let header = Header::of(&source)?;
             cases.push(Case { source, name, header });
         }
     }
-    ensure!(!cases.is_empty(), "no programs");
-    cases.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(cases)
 }
 

@@ -29,8 +29,8 @@ pub struct Loop {
     pub frame: usize,
     /// The function, and where it was.
     pub at: String,
-    /// Where the function begins.
-    function: Option<u64>,
+    /// The function's file and name.
+    function: Option<[String; 2]>,
     /// Instructions of the thread for which it had not been left, at least.
     pub since: u64,
     /// Where the thread was in it long before the end, if it did nothing else there than at the end.
@@ -52,8 +52,9 @@ pub fn find((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, jobs: NonZero
     let most = BACK.min(cursor.end() / 2);
     let at_the_end = find_here((tools, log), cursor, most)?.filter(|found| found.since >= BUSY / 2);
     let Some(at_the_end) = at_the_end else { return Ok(None) };
-    for (place, behind) in settled::find(tools, log, cursor.pid(), jobs)? {
-        cursor.seek(Seek::Place(place))?;
+    for (time, behind) in settled::find(tools, log, cursor.pid(), jobs)? {
+        cursor.seek(Seek::Time(time))?;
+        let place = cursor.place();
         let before = find_here((tools, log), cursor, behind.min(BACK))?;
         if let Some(before) = before.filter(|before| before.function == at_the_end.function) {
             return Ok(Some(Loop { settled: Some(place), frame: before.frame, ..at_the_end }));
@@ -84,7 +85,12 @@ fn find_here((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, most: u64) -
     Ok(found.map(|(frame, of)| Loop {
         frame,
         at: of.place.brief().unwrap_or_else(|| format!("{:#x}", of.pc)),
-        function: of.place.symbol.as_ref().map(|symbol| of.pc.wrapping_sub(symbol.offset)),
+        function: of
+            .place
+            .module
+            .as_ref()
+            .zip(of.place.symbol.as_ref())
+            .map(|(module, symbol)| [&module.path, &symbol.name].map(String::clone)),
         since: way.walked,
         settled: None,
     }))

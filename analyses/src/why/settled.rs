@@ -4,9 +4,8 @@
 use bugnet_events::code::Blocks;
 use bugnet_events::stream::{Analysis, run};
 use bugnet_format::frame::Interval;
-use bugnet_format::types::{Position, ProcessId};
+use bugnet_format::types::ProcessId;
 use bugnet_replay::Result;
-use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Chunk;
@@ -18,14 +17,14 @@ const LAST: usize = 2;
 /// How many instructions behind the last other one to look: a loop should have gone round, but not so often that nothing else is in sight.
 const BEHIND: [u64; 3] = [100_000, 2_000_000, 50_000_000];
 
-/// Places at which a process of one thread did what it did at the end, an early one first, and how many instructions each lies behind the last one
+/// Times at which a process of one thread did what it did at the end, an early one first, and how many instructions each lies behind the last one
 /// that it does not execute at the end, or more. None if it came to that late, or has several threads.
 ///
 /// Intervals in between are not all looked at: it may have done something else in one, and come back.
 ///
 /// # Errors
 /// The log cannot be read, replayed or traced.
-pub fn find(tools: &Tools, log: &Log, pid: ProcessId, jobs: NonZeroUsize) -> Result<Vec<(Place, u64)>> {
+pub fn find(tools: &Tools, log: &Log, pid: ProcessId, jobs: NonZeroUsize) -> Result<Vec<(u64, u64)>> {
     let threads: Vec<ThreadId> = log.threads().filter(|thread| thread.pid == pid).collect();
     let [thread] = threads[..] else { return Ok(Vec::new()) };
     let ids: Vec<IntervalId> =
@@ -46,14 +45,11 @@ pub fn find(tools: &Tools, log: &Log, pid: ProcessId, jobs: NonZeroUsize) -> Res
     }
     let Some(last) = same.checked_sub(1).filter(|_| same < before) else { return Ok(Vec::new()) };
     let Some(position) = executed(&ids[last..=last], &known)?.last_other else { return Ok(Vec::new()) };
-    let end = log.header(ids[same])?.instructions_before - log.header(ids[last])?.instructions_before;
-    let place =
-        |id: IntervalId, position: u64| Place { tid: thread.tid, interval: id.interval, position: Position(position) };
-    let behind = BEHIND.map(|behind| match position + behind {
-        within if within < end => (place(ids[last], within), behind),
-        _ => (place(ids[same], behind), behind),
-    });
-    Ok(behind.into_iter().collect())
+    let before_it = |id: IntervalId| log.header(id).map(|header| header.instructions_before);
+    let (start, at_the_end) = (before_it(ids[0])?, before_it(ids[before])?);
+    let settled = before_it(ids[last])? + position;
+    let behind = BEHIND.into_iter().filter(|behind| settled + behind < at_the_end);
+    Ok(behind.map(|behind| (settled - start + behind, behind)).collect())
 }
 
 /// The instructions that are executed, by their addresses.

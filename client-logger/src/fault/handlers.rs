@@ -94,6 +94,8 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
     if !thread.recording() {
         // Nothing looks where the handler begins.
         thread.mask.apply();
+        // A return from a handler has no second half, nor has a call that the signal comes before: what was in its registers is gone.
+        thread.syscall.before = None;
         return;
     }
     let step = match info.type_ {

@@ -1,0 +1,83 @@
+//! Programs of which nothing is recorded, or only their beginning, since the disk is full: they behave as natively all the same.
+//!
+//! The recorder stays in such a process: what it and DynamoRIO do to signals, descriptors, limits and children has to be kept from the
+//! program still, in code that is not instrumented any more, or never was. So all small programs are tried.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::alike::namespace;
+use bugnet_tests::bugnet::{Job, Workshop, printed, same_behaviour, take_messages};
+use bugnet_tests::small::{FOLDERS, Header, SKIP, build, build_parent, run_limited, sources};
+use bugnet_tests::threaded::programs;
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(180);
+/// File systems by how much they hold: a folder, in which nothing can be created; and the first part of a log.
+const DISKS: [(&str, &str); 2] = [("nothing", "size=20m,nr_inodes=4"), ("beginning", "size=60k")];
+
+/// A program to try.
+enum Program {
+    /// Of [`FOLDERS`].
+    Small(PathBuf),
+    /// One that starts others.
+    Parent(PathBuf),
+    /// One with threads.
+    Threaded(Box<bugnet_tests::threaded::Threaded>),
+}
+
+impl Program {
+    /// The command that runs it, built in a folder.
+    fn build(&self, folder: &Path) -> Result<Vec<String>> {
+        let shown = |path: PathBuf| path.to_string_lossy().into_owned();
+        Ok(match self {
+            Self::Small(source) => vec![shown(build(source, &Header::of(source)?, folder)?)],
+            Self::Parent(source) => build_parent(source, folder)?,
+            Self::Threaded(program) => [&[shown(program.build("O1", folder)?)], &program.test[..]].concat(),
+        })
+    }
+
+    fn run(&self, name: &str) -> Result<()> {
+        let workshop = Workshop::new(&format!("unrecorded-{}", name.replace('/', "-")))?;
+        let command = self.build(&workshop.path)?;
+        let job = |name: &str| Ok::<_, anyhow::Error>(Job::new(&workshop.folder(name)?, command.iter().cloned()));
+        let native = run_limited(&mut job("native")?.native()?, &workshop.path, "native-run", LIMIT)?;
+        if native.status.code() == Some(SKIP) {
+            return workshop.done();
+        }
+        for (disk, options) in DISKS {
+            let mount = workshop.folder(&format!("disk-{disk}"))?;
+            let job = job(disk)?;
+            let recorded = job.recorded(&mount.join("log"), &[])?;
+            let mut there = Command::new(namespace().split(' ').next().unwrap_or_default());
+            there.args(namespace().split(' ').skip(1)).args(["sh", "-c"]);
+            there.arg(format!("mount -t tmpfs -o noexec,{options} tmpfs \"$0\" && exec \"$@\"")).arg(&mount);
+            there.arg(recorded.get_program()).args(recorded.get_args()).current_dir(&job.dir);
+            there.env_clear().envs(bugnet_tests::bugnet::ENVIRONMENT).stdin(std::process::Stdio::null());
+            let mut output = run_limited(&mut there, &workshop.path, disk, LIMIT)?;
+            let about = || format!("room for {disk}");
+            let said = take_messages(&mut output);
+            ensure!(said.contains("No space left on device"), "{}: {said}{}", about(), printed(&output));
+            same_behaviour(&native, &output).with_context(|| format!("{}: {said}", about()))?;
+        }
+        workshop.done()
+    }
+}
+
+fn main() -> Result<()> {
+    let mut all = Vec::new();
+    for folder in FOLDERS {
+        all.extend(sources(folder)?.into_iter().map(|(name, source)| (name, Program::Small(source))));
+    }
+    all.extend(sources("children")?.into_iter().map(|(name, source)| (name, Program::Parent(source))));
+    all.extend(
+        programs()?
+            .into_iter()
+            .map(|program| (format!("threads/{}", program.name), Program::Threaded(Box::new(program)))),
+    );
+    let trials = all.into_iter().map(|(name, program)| {
+        Trial::test(name.clone(), move || program.run(&name).map_err(|e| Failed::from(format!("{e:?}"))))
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit()
+}
