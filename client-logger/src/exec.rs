@@ -191,21 +191,33 @@ impl Exec {
             return Err(fault);
         }
         let own_limits = Limits::of(thread);
-        let Some(mut path) = path_argument(number, args).filter(|_| process.options.follow) else {
+        let Some(mut path) = path_argument(number, args) else {
             limits::hand_over(&own_limits);
             return Ok(None);
         };
-        // To the system, what runs now is DynamoRIO.
-        if path.starts_with("/proc") && path.canonicalize().is_ok_and(|path| path == process.beginning.dynamorio) {
-            path = PathBuf::from(process.beginning.program());
-        }
+        let is_itself =
+            path.starts_with("/proc") && path.canonicalize().is_ok_and(|path| path == process.beginning.dynamorio);
         let (argv, envp) = if number == libc::SYS_execve { (args[1], args[2]) } else { (args[2], args[3]) };
+        // To the system, what runs now is DynamoRIO.
+        let mut itself = None;
+        if is_itself {
+            path = PathBuf::from(process.beginning.program());
+            itself = Some((c_string(&path), [argv, envp]));
+        }
+        if !process.options.follow {
+            limits::hand_over(&own_limits);
+            return Ok(itself.map(|itself| Self::default().instead(drcontext, itself)));
+        }
         match plan(process, path.clone()).but_for_valgrind(envp) {
             Plan::Fails => Ok(None),
             _ if pointers(argv).is_none() || pointers(envp).is_none() => Err(fault),
             Plan::Unrecorded { why, warn } => {
                 limits::hand_over(&own_limits);
-                Ok(Some(Self::unrecorded(process, &path, argv, why, warn)))
+                let exec = Self::unrecorded(process, &path, argv, why, warn);
+                Ok(Some(match itself {
+                    Some(itself) => exec.instead(drcontext, itself),
+                    None => exec,
+                }))
             }
             Plan::Record(program) => {
                 let streams =
@@ -213,17 +225,24 @@ impl Exec {
                 let Some(mut exec) = Self::recorded(process, &program, argv, envp) else { return Ok(None) };
                 exec.pass([(variables::STREAMS, streams), (variables::LIMITS, own_limits.encode())]);
                 let argv = if exec.argv.is_empty() { argv } else { exec.argv.as_ptr() as u64 };
-                let arguments = [(0, exec.path.as_ptr() as u64), (1, argv), (2, exec.envp.as_ptr() as u64)];
-                // `execveat` with a path from the root is `execve`, which alone DynamoRIO knows.
-                exec.substitution = Substitution::make(drcontext, libc::SYS_execve, &arguments);
-                Ok(Some(exec))
+                let executed = (c_string(&process.beginning.dynamorio), [argv, exec.envp.as_ptr() as u64]);
+                Ok(Some(exec.instead(drcontext, executed)))
             }
         }
     }
 
+    /// The kernel executes this absolute path, with these vectors of arguments and variables.
+    fn instead(mut self, drcontext: *mut c_void, (path, [argv, envp]): (CString, [u64; 2])) -> Self {
+        self.path = path;
+        // `execveat` with a path from the root is `execve`, which alone DynamoRIO knows.
+        let arguments = [(0, self.path.as_ptr() as u64), (1, argv), (2, envp)];
+        self.substitution = Substitution::make(drcontext, libc::SYS_execve, &arguments);
+        self
+    }
+
     fn recorded(process: &Process, program: &Program, argv: u64, envp: u64) -> Option<Self> {
         let beginning = &process.beginning;
-        let mut exec = Self { path: c_string(&beginning.dynamorio), ..Self::default() };
+        let mut exec = Self::default();
         if program.argv.len() > 1 {
             // A script: the interpreter, its argument and the script come before the program's own.
             exec.arguments = program.argv.iter().map(c_string).collect();

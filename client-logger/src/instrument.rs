@@ -31,7 +31,6 @@ use crate::apart::{Home, Where};
 use crate::branches;
 use crate::callout::{self, Slot};
 use crate::code::read_memory;
-use crate::first_block;
 use crate::fs_base::Guard;
 use crate::kept;
 use crate::process;
@@ -94,11 +93,7 @@ pub unsafe extern "C" fn on_block(
         (sys::dr_emit_flags_t::DR_EMIT_DEFAULT, None)
     };
     if process.over() {
-        let first = instrs.first().copied();
-        Rewriter::new(&block, instrs).specials_only(code);
-        if !process.has_begun() {
-            first_block::insert(&block, first);
-        }
+        Rewriter::new(&block, instrs).run_unrecorded(code);
         return flags;
     }
     let mut needed = CodeSeq(0);
@@ -215,9 +210,9 @@ impl<'a> Rewriter<'a> {
         if let Some(code) = code {
             self.check_code(code);
         }
-        self.count();
+        self.count(self.by_fs && self.wants_flags_soon());
         if self.threaded {
-            self.require_code(needed);
+            self.require_code(needed, self.by_fs);
         }
         self.borrow_register();
         for i in 0..self.instrs.len() {
@@ -229,22 +224,37 @@ impl<'a> Rewriter<'a> {
         self.place_slow_paths();
     }
 
-    /// After the end of recording: what CPUID showed before stays hidden, and nothing else is done.
-    fn specials_only(mut self, code: Option<Box<[u8]>>) {
+    /// Where nothing is recorded, or nothing more: what CPUID showed before stays hidden, and signals come, threads stop and system calls are
+    /// made as in blocks that are recorded, where threads leave the code cache now and then. Nothing is checked, and no shadow is there.
+    fn run_unrecorded(mut self, code: Option<Box<[u8]>>) {
         self.keep_bases();
         if let Some(code) = code {
             self.check_code(code);
+        }
+        self.home = None;
+        self.count(false);
+        if self.threaded {
+            self.require_code(CodeSeq(0), false);
         }
         for i in 0..self.instrs.len() {
             match self.actions[i] {
                 Action::Special(kind) => self.special(i, kind),
                 Action::Emulate(what) => self.emulate(i, what),
                 Action::OpaqueStore { selects: true, .. } => self.select_shown_components(i),
+                Action::Syscall => self.say_where_call_is(i),
                 _ => {}
             }
         }
         self.prepare_look_up();
         self.place_slow_paths();
+    }
+
+    /// Before the system call that the block ends with: where it is.
+    fn say_where_call_is(&self, i: usize) {
+        let (block, instr) = (self.block, self.instrs[i]);
+        let half = |bits: u64| Opnd::imm((bits as u32).cast_signed().into(), 4);
+        block.meta(Some(instr), block.store(Slot::SyscallPc.opnd(4), half(instr.pc())));
+        block.meta(Some(instr), block.store(Slot::SyscallPc.upper_half(), half(instr.pc() >> 32)));
     }
 
     fn site(&self, i: usize, kind: Kind) -> Site {
@@ -283,13 +293,7 @@ impl<'a> Rewriter<'a> {
             Action::Unsupported(why) => {
                 self.callout(Some(instr), i, Kind::Unsupported { why, dead: !self.live[i].gprs });
             }
-            Action::Syscall => {
-                let pc = instr.pc();
-                let half = |bits: u64| Opnd::imm((bits as u32).cast_signed().into(), 4);
-                let block = self.block;
-                block.meta(Some(instr), block.store(Slot::SyscallPc.opnd(4), half(pc)));
-                block.meta(Some(instr), block.store(Slot::SyscallPc.upper_half(), half(pc >> 32)));
-            }
+            Action::Syscall => self.say_where_call_is(i),
         }
     }
 

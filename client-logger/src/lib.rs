@@ -48,7 +48,6 @@
 //! | `maps` | what is mapped where |
 //! | `modules` | the list of mapped ELF files |
 //! | `file_size_limit` | how large files may become |
-//! | `first_block` | the start of a program of which nothing is recorded |
 //! | `files` | small files of the log |
 //! | `lending` | forks and children of `vfork`, which DynamoRIO cannot have at the same time |
 //! | `options` | the client's options |
@@ -75,7 +74,6 @@ mod exec;
 mod fault;
 mod file_size_limit;
 mod files;
-mod first_block;
 mod fs_base;
 mod instrument;
 mod kept;

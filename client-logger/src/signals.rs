@@ -240,11 +240,6 @@ fn is_in_call(frame: Frame) -> bool {
     frame.is_behind_call() || frame.is_at_call()
 }
 
-/// Whether signals need not be delivered exactly any more, since nothing is recorded.
-fn over() -> bool {
-    crate::process::get().over()
-}
-
 /// An asynchronous signal has arrived; behind the handler, the thread has all of them blocked. One for a thread that has not begun is
 /// sent again. One of [`WAITING`], unless it has interrupted a system call, is sent to the same thread again; [`Mask::open`] lets it
 /// in. Returns whether that was done.
@@ -264,7 +259,7 @@ unsafe extern "C" fn wait(signal: i32, info: *mut i32, context: *mut u8) -> bool
         if bit(signal) & WAITING == 0 {
             return false;
         }
-        if in_call || over() {
+        if in_call {
             // DynamoRIO tells by this that no instruction has caused it.
             if *info.add(CODE) == SI_KERNEL {
                 *info.add(CODE) = 0;
@@ -403,6 +398,8 @@ pub struct Mask {
     before_wait: u64,
     /// What a child of `vfork` has set, which has its parent's memory, but signal handlers of its own.
     own: Option<Box<Actions>>,
+    /// Whether the thread has not executed anything yet.
+    unborn: bool,
 }
 
 /// Sets the calling thread's mask in the kernel.
@@ -460,6 +457,7 @@ impl Mask {
             in_wait: false,
             before_wait: 0,
             own,
+            unborn: true,
         }
     }
 
@@ -482,11 +480,13 @@ impl Mask {
         unborn::announce();
     }
 
-    /// The thread is about to execute its first instruction.
-    pub fn begin(&self) {
-        // In this order: in between, what comes is still put off.
-        self.apply();
-        unborn::begin();
+    /// The thread is about to execute instructions: the first ones, if it has not been here.
+    pub fn begin(&mut self) {
+        if std::mem::take(&mut self.unborn) {
+            // In this order: in between, what comes is still put off.
+            self.apply();
+            unborn::begin();
+        }
     }
 
     /// The thread ends, or goes on in a forked child.
@@ -496,6 +496,7 @@ impl Mask {
 
     /// The calling thread, whose mask this is, is a forked child's only one.
     pub fn forked(&mut self) {
+        self.unborn = false;
         unborn::forget();
         suspended::forget();
         if let Some(own) = self.own.take() {

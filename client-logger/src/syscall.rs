@@ -230,8 +230,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         thread.follow_end();
     }
     let mut regs = registers(thread);
-    if thread.recording()
-        && killed.is_none()
+    if killed.is_none()
         && let Some(pc) = syscall_pc.filter(|pc| compat::is_interrupt(*pc))
     {
         regs.rip = pc;
@@ -264,7 +263,14 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
             answer(thread, drcontext, &regs, number, args, result);
             return 0;
         }
-        // Masks are followed still; and the instrumentation is still there, and wants room for the shadow of new memory.
+        if number == libc::SYS_exit_group && alone() && !thread.is_foreign() {
+            end_process(args[0]);
+        }
+        if creates_thread(number, &args) {
+            thread.share();
+            process::get().become_threaded();
+        }
+        // Masks are followed still; and instrumentation may still be there, and wants room for the shadow of new memory.
         thread.syscall.retry.before(number, &args, regs.gpr[RSP]);
         thread.syscall.before = Some(regs);
         keep_out_of_the_way(thread, drcontext, number, &args);
@@ -375,6 +381,11 @@ fn end_process(status: u64) {
 /// Whether a system call makes a thread, or a process that has the same memory.
 fn shares_memory(number: i64, args: &[u64; 6]) -> bool {
     number == libc::SYS_vfork || clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_VM as u64 != 0)
+}
+
+/// Whether a system call makes a thread.
+fn creates_thread(number: i64, args: &[u64; 6]) -> bool {
+    clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_THREAD as u64 != 0)
 }
 
 /// Whether a system call makes a process that has the same memory while its parent waits.

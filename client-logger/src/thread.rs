@@ -292,7 +292,7 @@ impl Thread {
             if process.threaded() {
                 (*thread).share();
             }
-            if process.has_begun() && (*thread).ended {
+            if process.has_begun() && foreign {
                 (*thread).mask.apply();
             } else if process.has_begun() {
                 (*thread).mask.announce();
@@ -614,7 +614,6 @@ impl Thread {
     /// What the stub leads to.
     pub fn callout(&mut self, site: &Site) {
         if process::get().over() {
-            // The block may be one that does not count any more.
             self.follow_end();
         }
         if let Some(chaos) = &mut self.chaos {

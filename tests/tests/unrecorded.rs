@@ -5,15 +5,16 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::alike::namespace;
-use bugnet_tests::bugnet::{Job, Workshop, printed, same_behaviour, take_messages};
+use bugnet_tests::bugnet::{ENVIRONMENT, Job, Workshop, printed, same_behaviour, take_messages};
 use bugnet_tests::small::{FOLDERS, Header, SKIP, build, build_parent, run_limited, sources};
 use bugnet_tests::threaded::programs;
 use libtest_mimic::{Arguments, Failed, Trial};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(60);
 /// File systems by how much they hold: a folder, in which nothing can be created; and the first part of a log.
 const DISKS: [(&str, &str); 2] = [("nothing", "size=20m,nr_inodes=4"), ("beginning", "size=60k")];
 
@@ -38,6 +39,14 @@ impl Program {
         })
     }
 
+    /// Options to record it with.
+    fn options(&self) -> Result<Vec<String>> {
+        Ok(match self {
+            Self::Small(source) => Header::of(source)?.record,
+            _ => Vec::new(),
+        })
+    }
+
     fn run(&self, name: &str) -> Result<()> {
         let workshop = Workshop::new(&format!("unrecorded-{}", name.replace('/', "-")))?;
         let command = self.build(&workshop.path)?;
@@ -46,15 +55,20 @@ impl Program {
         if native.status.code() == Some(SKIP) {
             return workshop.done();
         }
-        for (disk, options) in DISKS {
+        let options = self.options()?;
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let variables = BTreeMap::from(ENVIRONMENT);
+        for (disk, room) in DISKS {
             let mount = workshop.folder(&format!("disk-{disk}"))?;
             let job = job(disk)?;
-            let recorded = job.recorded(&mount.join("log"), &[])?;
+            let recorded = job.recorded(&mount.join("log"), &options)?;
             let mut there = Command::new(namespace().split(' ').next().unwrap_or_default());
             there.args(namespace().split(' ').skip(1)).args(["sh", "-c"]);
-            there.arg(format!("mount -t tmpfs -o noexec,{options} tmpfs \"$0\" && exec \"$@\"")).arg(&mount);
+            there.arg(format!("mount -t tmpfs -o noexec,{room} tmpfs \"$0\" && exec env -i \"$@\"")).arg(&mount);
+            // The shell adds to the environment, and sorts it.
+            there.args(variables.iter().map(|(name, value)| format!("{name}={value}")));
             there.arg(recorded.get_program()).args(recorded.get_args()).current_dir(&job.dir);
-            there.env_clear().envs(bugnet_tests::bugnet::ENVIRONMENT).stdin(std::process::Stdio::null());
+            there.env_clear().envs(ENVIRONMENT).stdin(std::process::Stdio::null());
             let mut output = run_limited(&mut there, &workshop.path, disk, LIMIT)?;
             let about = || format!("room for {disk}");
             let said = take_messages(&mut output);

@@ -91,13 +91,6 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
         // The signal has come in an `execve` that has failed, or before one.
         thread.resume(&context::register_file(source));
     }
-    if !thread.recording() {
-        // Nothing looks where the handler begins.
-        thread.mask.apply();
-        // A return from a handler has no second half, nor has a call that the signal comes before: what was in its registers is gone.
-        thread.syscall.before = None;
-        return;
-    }
     let step = match info.type_ {
         sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY => SignalStep::Delivery,
         sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_RETURN => SignalStep::Return,
@@ -119,7 +112,7 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
             // DynamoRIO gives a system call up when a signal arrives just before it.
             let given_up = thread.syscall.before.take_if(|before| Some(before.rip) == at).is_some();
             let pending = at.is_some() && at == syscall::pending_pc();
-            if given_up || pending {
+            if (given_up || pending) && thread.recording() {
                 // The signal comes before the system call, which its block has counted.
                 thread.recount(thread.counted() - 1);
             }
@@ -131,7 +124,9 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
             (thread.counted() - 1, 0)
         }
     };
-    thread.record(position, |delta| Record::Signal { delta, step, number, regs });
+    if thread.recording() {
+        thread.record(position, |delta| Record::Signal { delta, step, number, regs });
+    }
     if step == SignalStep::Delivery {
         thread.limit_soon();
     }

@@ -11,12 +11,12 @@ use bugnet_dr::sys;
 use bugnet_format::types::CodeSeq;
 
 impl Rewriter<'_> {
-    /// Counts the block's instructions, and calls out where a threshold lies among them.
-    pub(super) fn count(&mut self) {
+    /// Counts the block's instructions, and calls out where a threshold lies among them. The program's flags are put into their slot first if they
+    /// are to be `saved`.
+    pub(super) fn count(&mut self, saved: bool) {
         let first = Some(self.instrs[0]);
         let n = self.instrs.len() as i64;
         let flags = liveness::rflags_bits(liveness::flags_read_first(&self.instrs));
-        let saved = self.by_fs && self.wants_flags_soon();
         let mut before = 0;
         if saved {
             before += self.free_flags(first, self.live[0], u16::MAX);
@@ -40,13 +40,14 @@ impl Rewriter<'_> {
 
     /// Another thread may have built the block: the thread's log must have the code picture `needed` before it runs; or
     /// another thread may wait for this one to have left the block before. The
-    /// instrumentation is the same for every `needed`, which DynamoRIO asks for again when it translates addresses.
-    pub(super) fn require_code(&mut self, needed: CodeSeq) {
+    /// instrumentation is the same for every `needed`, which DynamoRIO asks for again when it translates addresses. With `by_fs`, it must also
+    /// have a shadow at a distance.
+    pub(super) fn require_code(&mut self, needed: CodeSeq, by_fs: bool) {
         let block = self.block;
         let first = Some(self.instrs[0]);
-        let (entry, back) = self.slow(self.site(0, Kind::CodeBehind { by_fs: self.by_fs, saved: self.flags_saved }));
+        let (entry, back) = self.slow(self.site(0, Kind::CodeBehind { by_fs, saved: self.flags_saved }));
         // A thread that is to stop here finds 0 there, and one without a shadow at a distance always does in the one slot.
-        let code_seq = if self.by_fs { Slot::CodeSeqByFs } else { Slot::CodeSeq };
+        let code_seq = if by_fs { Slot::CodeSeqByFs } else { Slot::CodeSeq };
         let needed = (needed.0 as u32).max(1);
         block.meta(first, back);
         if self.live[0].any_flags() && !self.flags_saved {

@@ -6,7 +6,7 @@
 //! there is a handler are left to DynamoRIO where they arrive.
 
 use super::frame::Frame;
-use super::{Mask, TAKEN, bit, codes, is_in_call, over, send_to_this_thread, stopped, this_thread};
+use super::{Mask, TAKEN, bit, codes, is_in_call, send_to_this_thread, stopped, this_thread};
 use crate::thread;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -84,7 +84,7 @@ pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *mut
     let in_call = is_in_call(unsafe { Frame::new(context) });
     let not_taken = bit(signal) & NOT_TAKEN != 0;
     // What DynamoRIO does not take in a client's code it does not take in a client's system call either.
-    if over() || in_call && !(not_taken && thread::is_in_own_call()) {
+    if in_call && !(not_taken && thread::is_in_own_call()) {
         return false;
     }
     if not_taken && !KILLS.load(Ordering::Relaxed) & bit(signal) != 0 {

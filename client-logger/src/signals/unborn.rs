@@ -2,7 +2,7 @@
 //! signal that comes before the thread's first block would wait in DynamoRIO if the program blocks it, where neither `sigwait` nor
 //! another thread finds it. Such a signal is sent again: the thread has all blocked by then, until it begins.
 
-use super::{SI_TKILL, over, send_to_this_process, send_to_this_thread, this_thread};
+use super::{SI_TKILL, send_to_this_process, send_to_this_thread, this_thread};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Threads that begin: more than ever do at a time. Those for which there is no place are not looked after.
@@ -44,7 +44,7 @@ pub(super) fn forget() {
 /// In the signal's handler, with the kernel's description, and with all signals blocked behind it.
 pub(super) unsafe fn put_off(signal: i32, info: *const i32) -> bool {
     const CODE: usize = 2;
-    if COUNT.load(Ordering::SeqCst) == 0 || over() {
+    if COUNT.load(Ordering::SeqCst) == 0 {
         return false;
     }
     let me = this_thread();

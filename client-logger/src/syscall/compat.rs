@@ -45,7 +45,7 @@ fn ends(number: i64) -> Option<i64> {
     }
 }
 
-/// Before such a call, in a thread that is recorded; what the pre-syscall event, in which this is, returns.
+/// Before such a call; what the pre-syscall event, in which this is, returns.
 pub fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64, regs: Box<RegisterFile>) -> sys::bool_ {
     let position = thread.counted() - 1;
     let status = regs.gpr[RBX] & 0xffff_ffff;
@@ -62,7 +62,9 @@ pub fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64, regs: Bo
             sys::dr_syscall_set_sysnum(drcontext, number as i32);
             sys::dr_syscall_set_param(drcontext, 0, status);
         }
-        end(thread, number, status, position, *regs);
+        if thread.recording() {
+            end(thread, number, status, position, *regs);
+        }
         return 1;
     }
     let why = format!("the program makes the 32-bit system call {number} (int 0x80) at {:#x}", regs.rip);

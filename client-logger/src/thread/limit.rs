@@ -83,6 +83,7 @@ impl Thread {
             self.follow_end();
         }
         if self.ended {
+            self.mask.begin();
             self.set_counter(self.end, self.threshold, STRETCH as i64);
             return;
         }
