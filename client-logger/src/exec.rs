@@ -205,7 +205,9 @@ impl Exec {
             itself = Some((c_string(&path), [argv, envp]));
         }
         if !process.options.follow {
-            limits::hand_over(&own_limits);
+            if !matches!(plan(process, path), Plan::Fails) {
+                limits::hand_over(&own_limits);
+            }
             return Ok(itself.map(|itself| Self::default().instead(drcontext, itself)));
         }
         match plan(process, path.clone()).but_for_valgrind(envp) {

@@ -141,8 +141,7 @@ pub fn start(inherited: &str) {
 pub fn hand_over(limits: &Limits) {
     for resource in Resource::ALL {
         let (limit, kernels) = (limits.get(resource), Limit::of_kernel(resource));
-        // If the call fails, this process needs its descriptors.
-        let hard = if resource == Resource::Descriptors { kernels.hard } else { limit.hard.min(kernels.hard) };
+        let hard = limit.hard.min(kernels.hard);
         let limit = Limit { soft: limit.soft.min(hard), hard };
         if limit != kernels {
             limit.set_kernels(resource);

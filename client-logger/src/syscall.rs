@@ -270,6 +270,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
             thread.share();
             process::get().become_threaded();
         }
+        thread.syscall.writable_code = writable_code::before(number, &args);
         // Masks are followed still; and instrumentation may still be there, and wants room for the shadow of new memory.
         thread.syscall.retry.before(number, &args, regs.gpr[RSP]);
         thread.syscall.before = Some(regs);
