@@ -36,6 +36,7 @@ use crate::kept;
 use crate::process;
 use crate::site::{Kind, Site};
 use crate::thread;
+use crate::writable_code::is_told;
 use bugnet_dr::access::{self, Access, Accesses, Action, Place};
 use bugnet_dr::ir::{Block, Gpr, Instr, Instrs, Opnd, Segment};
 use bugnet_dr::liveness::{self, Live};
@@ -142,9 +143,17 @@ fn end_at_store(block: &Block, instrs: Instrs) -> Instrs {
         Action::OpaqueStore { .. } | Action::Emulate(_) => true,
         _ => false,
     };
-    let len = instrs.iter().position(stores).map_or(instrs.len(), |at| at + 1);
+    let mut len = instrs.iter().position(stores).map_or(instrs.len(), |at| at + 1);
+    // Where DynamoRIO compares, a block must not become that short. A push changes no code, and of other stores DynamoRIO sees to it then.
+    if len == 1 && instrs[0].len(block) == 1 && (is_push(instrs[0]) || !is_told(instrs[0].pc())) {
+        len = instrs.len().min(2);
+    }
     instrs[len..].iter().for_each(|instr| block.remove(*instr));
     instrs[..len].into()
+}
+
+fn is_push(instr: Instr) -> bool {
+    [sys::OP_push, sys::OP_pushf].contains(&instr.opcode())
 }
 
 struct Rewriter<'a> {

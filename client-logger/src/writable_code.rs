@@ -14,11 +14,19 @@
 //! ```
 //!
 //! What ends in such a byte is a block of one instruction, which DynamoRIO compares, since it takes the byte for writable.
+//!
+//! Where it compares, a block of which all but the first byte has been taken away is executed wrongly: DynamoRIO 11.90 has another length
+//! in mind where it puts in the address of the bytes to compare with (`emit.c`, which asks for the whole block, against `mangle.c`).
 
 use crate::maps;
 use crate::process;
 use bugnet_dr::sys;
 use bugnet_format::types::Addr;
+use rangemap::RangeSet;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// What DynamoRIO was told last to be executable only.
+static TOLD: LazyLock<Mutex<RangeSet<u64>>> = LazyLock::new(Mutex::default);
 
 /// Memory is cut into at most twice so many pieces: DynamoRIO goes through a list of all of them.
 const PIECES: u64 = 1024;
@@ -64,6 +72,7 @@ pub fn after(number: i64, args: &[u64; 6], result: u64) {
     for piece in (start..start + len).step_by(size as usize) {
         let last = (piece + size).min(start + len) - 1;
         tell(piece, last - piece, sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC);
+        TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(piece..last);
         // Of the byte's page, DynamoRIO remembers this for when it finds code there that is in no area. The areas stay.
         tell(last, 1, sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC);
     }
@@ -73,6 +82,11 @@ pub fn after(number: i64, args: &[u64; 6], result: u64) {
         let why = std::io::Error::last_os_error();
         crate::die(&format!("the program's code at {start:#x} cannot be made writable again: {why}"));
     }
+}
+
+/// Whether DynamoRIO takes the memory at an address for such that cannot be written to: false where it may compare.
+pub fn is_told(address: u64) -> bool {
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
 }
 
 /// Tells DynamoRIO what the program may do with memory. If it cannot be told, it compares, which is slow and nothing else.
