@@ -260,7 +260,7 @@ impl Process {
         !self.new_program.load(Ordering::Relaxed)
     }
 
-    /// Nothing is recorded any more: blocks are built anew without instrumentation, bit by bit.
+    /// Nothing is recorded any more: blocks are built anew without checks, bit by bit.
     fn leave(&self) {
         if !self.over.swap(true, Ordering::SeqCst) {
             // SAFETY: may be asked for anywhere; the whole address space.
@@ -456,7 +456,7 @@ pub fn forked() -> bool {
     let origin = Origin::Fork { from: parent.id, code_pages };
     let mut info: ProcessInfo = parent.beginning.describe(origin);
     if parent.over() {
-        // The code cache holds blocks without instrumentation.
+        // The code cache holds blocks without checks.
         info.unrecorded = Some(format!("the recording of process {} had ended before it forked", parent.id));
     }
     let made = origin::make_folder(&parent.options.log, current_pid(), &info);

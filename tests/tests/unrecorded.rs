@@ -15,8 +15,12 @@ use std::process::Command;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// File systems by how much they hold: a folder, in which nothing can be created; and the first part of a log.
-const DISKS: [(&str, &str); 2] = [("nothing", "size=20m,nr_inodes=4"), ("beginning", "size=60k")];
+/// File systems by how much they hold: a folder, in which nothing can be created; a log in which no thread has room; and one that ends at
+/// some time, or is whole.
+const DISKS: [(&str, &str); 3] =
+    [("folder", "size=20m,nr_inodes=4"), ("process", "size=60k"), ("beginning", "size=1300k")];
+/// Intervals that soon fill the last one.
+const SHORT: [&str; 2] = ["--interval", "5k"];
 
 /// A program to try.
 enum Program {
@@ -56,7 +60,7 @@ impl Program {
             return workshop.done();
         }
         let options = self.options()?;
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let options: Vec<&str> = options.iter().map(String::as_str).chain(SHORT).collect();
         let variables = BTreeMap::from(ENVIRONMENT);
         for (disk, room) in DISKS {
             let mount = workshop.folder(&format!("disk-{disk}"))?;
@@ -72,7 +76,8 @@ impl Program {
             let mut output = run_limited(&mut there, &workshop.path, disk, LIMIT)?;
             let about = || format!("room for {disk}");
             let said = take_messages(&mut output);
-            ensure!(said.contains("No space left on device"), "{}: {said}{}", about(), printed(&output));
+            let is_said = said.contains("No space left on device") || disk == "beginning";
+            ensure!(is_said, "{}: {said}{}", about(), printed(&output));
             same_behaviour(&native, &output).with_context(|| format!("{}: {said}", about()))?;
         }
         workshop.done()
