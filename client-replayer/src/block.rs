@@ -200,7 +200,7 @@ fn changes_x87_status(bytes: &[u8]) -> bool {
 /// What is done about the accesses of each instruction of a block; nothing if the client does not mark. Inserts what comes behind
 /// them, before anything else is there. `behind`: what stands behind the instructions.
 fn markings(block: &Block, engine: &Engine, instrs: &[Instr], behind: Option<Instr>) -> Vec<Marking> {
-    let Some(places) = engine.memory.marks().filter(|_| !engine.observes_accesses()) else { return Vec::new() };
+    let Some(places) = engine.memory.marks().filter(|_| !engine.blocks_observe()) else { return Vec::new() };
     let markings: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
     marking::mark_behind(block, &engine.stub, places, instrs, &markings, behind);
     markings
@@ -215,7 +215,7 @@ fn mark_before(block: &Block, engine: &Engine, instrs: &[Instr], markings: &[Mar
 
 /// Whether the client is called before each instruction of a block, for what observes it.
 fn calls(engine: &Engine, instrs: &[Instr], markings: &[Marking]) -> Vec<bool> {
-    let (watched, observed) = (engine.memory.watch.is_some(), engine.observes_accesses());
+    let (watched, observed) = (engine.memory.watch.is_some(), engine.blocks_observe());
     let called = |(index, instr): (usize, &Instr)| {
         watched
             || observed && accesses(*instr)
@@ -244,7 +244,7 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], markings: &[Mar
         let site = engine.sites.add(Site::Address(address));
         call(block, &engine.stub, Some(*instr), site);
     }
-    let all = engine.observes_accesses();
+    let all = engine.blocks_observe();
     for (index, instr) in instrs.iter().enumerate() {
         let traced = engine.tracing.is_some() && trace::is_odd(*instr);
         if !(all && accesses(*instr) || traced || matches!(markings.get(index), Some(Marking::Call))) {

@@ -326,9 +326,14 @@ impl Engine {
         }
     }
 
-    /// Whether the client is called before each instruction that accesses memory.
+    /// Whether the client must be called before each instruction that accesses memory.
     pub fn observes_accesses(&self) -> bool {
         self.watching.has_ranges() || self.calls_at_accesses()
+    }
+
+    /// Whether it is, by all blocks that there are, needed or not.
+    pub fn blocks_observe(&self) -> bool {
+        self.observed
     }
 
     /// The same, whatever is watched.

@@ -449,6 +449,9 @@ pub struct Comparison {
     pub conflicts: Vec<Conflict>,
 }
 
+/// A run of so many instructions is one of a few, for which code that calls the client at each access need not be built anew.
+pub const FEW: u64 = 1000;
+
 /// Most conflicts that a [`Comparison`] lists.
 pub const MAX_CONFLICTS: usize = 1000;
 

@@ -60,6 +60,8 @@ pub(crate) struct Process {
     pub merging: Merging,
     /// What it is watched for.
     pub conditions: Conditions,
+    /// Whether its code calls the client at each access, because memory was watched.
+    pub observes: bool,
     /// To a copy that was asked for and not yet taken.
     ahead: Option<UnixStream>,
 }
@@ -104,6 +106,7 @@ impl Process {
             since,
             merging,
             conditions: Conditions::default(),
+            observes: false,
             ahead: None,
         };
         match process.receive()? {
@@ -158,10 +161,23 @@ impl Process {
         let stderr = self.stderr.try_clone().map_err(ReplayError::system("connect to a replay process"))?;
         let (interval, limit, since) = (self.interval, self.limit, Instant::now());
         let Self { merging, intervals, .. } = *self;
-        let (conditions, number) = (self.conditions.clone(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let (conditions, observes, number) =
+            (self.conditions.clone(), self.observes, STARTED.fetch_add(1, Ordering::Relaxed));
         let (child, ahead) = (None, None);
-        let mut copy =
-            Self { interval, number, intervals, child, socket, stderr, limit, since, merging, conditions, ahead };
+        let mut copy = Self {
+            interval,
+            number,
+            intervals,
+            child,
+            socket,
+            stderr,
+            limit,
+            since,
+            merging,
+            conditions,
+            observes,
+            ahead,
+        };
         match copy.receive()? {
             Response::Ready => Ok(copy),
             other => Err(copy.unexpected(&other)),

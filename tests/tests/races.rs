@@ -46,10 +46,15 @@ impl Program {
     }
 
     fn build(&self, folder: &Path) -> Result<PathBuf> {
-        let is_c = self.source.extension().is_some_and(|extension| extension == "c");
         let program = folder.join("program");
-        let mut compiler = Command::new(if is_c { "gcc" } else { "g++" });
-        compiler.args(["-O1", "-g", "-pthread", "-Wall"]).arg(&self.source).arg("-o").arg(&program);
+        let extension = self.source.extension().unwrap_or_default();
+        let (compiler, options): (_, &[&str]) = match extension.to_str() {
+            Some("rs") => ("rustc", &["-g", "--edition=2024"]),
+            Some("c") => ("gcc", &["-O1", "-g", "-pthread", "-Wall"]),
+            _ => ("g++", &["-O1", "-g", "-pthread", "-Wall"]),
+        };
+        let mut compiler = Command::new(compiler);
+        compiler.args(options).arg(&self.source).arg("-o").arg(&program);
         compiler.args(self.said("flags").iter().flat_map(|flags| flags.split_whitespace()));
         let output = run(&mut compiler)?;
         ensure!(output.status.success(), "{}", printed(&output));
@@ -225,7 +230,7 @@ fn programs(folder: &str) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
         let source = entry?.path();
-        if source.extension().is_some_and(|extension| extension == "c" || extension == "cpp") {
+        if source.extension().is_some_and(|extension| ["c", "cpp", "rs"].iter().any(|known| extension == *known)) {
             let text = fs::read_to_string(&source)?;
             programs.push(Program { source, text });
         }

@@ -81,6 +81,14 @@ impl Display for Wait {
         }
         for holder in &self.holders {
             match &holder.since {
+                Some((_, since)) if holder.is_inferred => {
+                    let at = self.address.unwrap_or_default();
+                    writeln!(
+                        f,
+                        "    held by thread {}, it seems: it last changed the word at {at:#x} from 0, at {since}",
+                        holder.thread
+                    )?;
+                }
                 Some((Mode::Alone, since)) => writeln!(f, "    held by thread {} since {since}", holder.thread)?,
                 Some((Mode::Reading, since)) => {
                     writeln!(f, "    held for reading by thread {} since {since}", holder.thread)?;

@@ -1,8 +1,12 @@
 //! Deadlocks: who waits at the end of the recording for what, held by whom; and locks that threads take in different orders, so that they
 //! might wait for each other another time.
+//!
+//! Locks are those of the C library, by the functions that take them ([`crate::locks`]); at the end of the recording, also words that threads
+//! wait on (`futex`).
 
 mod cycles;
 mod display;
+mod futex;
 mod report;
 mod watch;
 

@@ -1,11 +1,13 @@
 //! What there is to say about who waits.
 
 use super::cycles::Edge;
+use super::futex;
 use super::watch::{For, Watch};
 use crate::locks::{Kind, Lock, Mode};
 use crate::runs::scene::Spot;
 use bugnet_format::types::{Addr, ProcessId, Tid};
 use bugnet_replay::Result;
+use bugnet_replay::backtrace::Frame;
 use bugnet_replay::crash::{is_system, scopes_at};
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::Log;
@@ -70,6 +72,8 @@ pub struct Holder {
     pub thread: Tid,
     /// How it holds the lock, and since when; none for a thread whose end somebody waits for.
     pub since: Option<(Mode, Step)>,
+    /// Whether that is inferred from the lock's word, which the thread changed last from 0.
+    pub is_inferred: bool,
 }
 
 /// A thread that waits.
@@ -178,6 +182,37 @@ impl Reporting<'_, '_> {
         Ok(Step { place, time, spot: own.first().cloned(), callers, own })
     }
 
+    /// A thread that waits for a lock of which only the word is known.
+    fn futex(&mut self, tid: Tid) -> Result<Option<Wait>> {
+        self.cursor.seek(Seek::End)?;
+        let Some(thread) = self.cursor.threads()?.into_iter().find(|thread| thread.place.tid == tid) else {
+            return Ok(None);
+        };
+        let Some(waiting) = futex::waiting(self.log, self.cursor, self.symbols, &thread)? else { return Ok(None) };
+        let since = self.step_with(waiting.place, self.cursor.time(), &waiting.frames);
+        let mut holders = Vec::new();
+        if let Some(place) = futex::taken(self.cursor, waiting.addr)? {
+            let frames = scopes_at(self.log, self.cursor, self.symbols, FRAMES)?;
+            let taken = self.step_with(place, self.cursor.time(), &frames);
+            holders.push(Holder { thread: place.tid, since: Some((Mode::Alone, taken)), is_inferred: true });
+        }
+        let (waited, address, name) = (Waited::Lock(Kind::Mutex), Some(waiting.addr), self.name(waiting.addr));
+        Ok(Some(Wait { thread: tid, waited, address, name, since, holders }))
+    }
+
+    /// A place in the middle of whatever takes a lock, perhaps inlined, with the frames there.
+    fn step_with(&mut self, place: Place, time: u64, frames: &[Frame]) -> Step {
+        let at = |(number, frame): (usize, &Frame)| frame.pc - u64::from(number > 0);
+        let own = frames
+            .iter()
+            .enumerate()
+            .filter(|(_, frame)| frame.place.module.as_ref().is_none_or(|m| !is_system(&m.path)));
+        let own =
+            own.map(|frame| Spot::of(self.symbols, at(frame))).filter(|spot| !spot.is_systems()).collect::<Vec<_>>();
+        let callers = frames.iter().filter_map(|frame| frame.place.brief()).collect();
+        Step { place, time, spot: own.first().cloned(), callers, own }
+    }
+
     fn name(&mut self, addr: u64) -> Option<String> {
         self.symbols.describe(Addr(addr))
     }
@@ -186,13 +221,13 @@ impl Reporting<'_, '_> {
         if let Some(wanted) = watch.wants.get(&tid) {
             let mut holders = Vec::new();
             for (thread, since, mode) in watch.holders(wanted.lock) {
-                holders.push(Holder { thread, since: Some((mode, self.step(since)?)) });
+                holders.push(Holder { thread, since: Some((mode, self.step(since)?)), is_inferred: false });
             }
             let (waited, address) = (Waited::Lock(wanted.kind), Some(wanted.lock.addr));
             let (name, since) = (self.name(wanted.lock.addr), self.step(wanted.call)?);
             return Ok(Some((Wait { thread: tid, waited, address, name, since, holders }, Some(wanted.lock))));
         }
-        let Some((what, call)) = watch.waits(tid) else { return Ok(None) };
+        let Some((what, call)) = watch.waits(tid) else { return Ok(self.futex(tid)?.map(|wait| (wait, None))) };
         let (waited, address) = match what {
             For::Condition => (Waited::Condition, call.args[0]),
             For::Semaphore => (Waited::Semaphore, call.args[0]),
@@ -200,7 +235,7 @@ impl Reporting<'_, '_> {
             For::End => (Waited::Thread, None),
         };
         let ends = call.args[0].filter(|_| what == For::End).and_then(|own| watch.births.named(own));
-        let holder = |thread: usize| Holder { thread: watch.times.id(thread).tid, since: None };
+        let holder = |thread: usize| Holder { thread: watch.times.id(thread).tid, since: None, is_inferred: false };
         let holders = ends.map(holder).into_iter().collect();
         let name = address.and_then(|addr| self.name(addr));
         let since = self.step(call.place)?;

@@ -78,13 +78,19 @@ impl Engine {
         if self.memory.has_conflict() {
             self.memory.mark_otherwise();
             self.note_marks();
+            self.observed = self.observes_accesses();
             self.drop_all_blocks();
         }
     }
 
-    /// Drops all blocks if they were made to call the client at each access, and need not, or the other way.
-    pub(super) fn fit_observation(&mut self) {
+    /// Drops all blocks if they were made to call the client at each access, and need not, or the other way. Before a run of a few
+    /// instructions, blocks that call it without need stay: they are sooner executed than built anew, and what comes behind such a run
+    /// mostly needs them again.
+    pub(super) fn fit_observation(&mut self, is_short: bool) {
         let observes = self.observes_accesses();
+        if is_short && self.observed {
+            return;
+        }
         if std::mem::replace(&mut self.observed, observes) != observes {
             self.drop_all_blocks();
         }

@@ -6,7 +6,7 @@ use crate::fork::{self, Forked};
 use crate::state::die;
 use crate::watch::Watch;
 use bugnet_dr::{liveness, sys};
-use bugnet_format::control::{self, Hits, Request, Response, Target};
+use bugnet_format::control::{self, FEW, Hits, Request, Response, Target};
 use bugnet_format::regs::RegisterFile;
 
 impl Engine {
@@ -224,7 +224,12 @@ impl Engine {
         self.memory.runs(self.compare.is_none());
         self.note_marks();
         self.empty_trace();
-        self.fit_observation();
+        let is_short = match target {
+            Target::Time(asked) => asked.saturating_sub(time) <= FEW,
+            Target::Place { thread, at } => thread as usize == running && at.saturating_sub(position) <= FEW,
+            Target::End => false,
+        };
+        self.fit_observation(is_short);
         (self.target, self.output, self.looked, self.is_new) = (target, output, time, false);
         self.watching.begin(hits, target, running, position);
         Ok(self.advance())

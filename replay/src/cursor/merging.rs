@@ -6,7 +6,7 @@
 use super::{Conditions, Cursor, Open, Snapshots};
 use crate::error::{ReplayError, Result};
 use crate::patches::{self, Merging, Patches};
-use bugnet_format::control::{Hits, Request, Response, Stop, Target};
+use bugnet_format::control::{FEW, Hits, Request, Response, Stop, Target};
 use bugnet_format::patch::Patch;
 use std::collections::HashMap;
 
@@ -139,7 +139,10 @@ impl Open {
 
     fn execute(&mut self, target: Target, hits: Hits) -> Result<Stop> {
         self.tracked.process.begin();
-        self.tracked.process.send(&Request::RunTo { target, hits, output: false })?;
+        let is_short = matches!(target, Target::Time(time) if time.saturating_sub(self.time) <= FEW);
+        let process = &mut self.tracked.process;
+        process.observes = !process.conditions.ranges.is_empty() || process.observes && is_short;
+        process.send(&Request::RunTo { target, hits, output: false })?;
         match self.tracked.process.receive()? {
             Response::Stopped { stop, thread, at, time, hit, regs, .. } => {
                 if thread as usize >= self.threads.len() {

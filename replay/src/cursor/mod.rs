@@ -497,6 +497,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Executes one instruction, of which nobody will want to go back.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub(crate) fn pass(&mut self) -> Result<()> {
+        let time = self.time() + 1;
+        self.enter(self.outline.at(time))?;
+        self.open.go_to(time - self.open.begin.min(time)).map(drop)
+    }
+
     /// Runs until a condition holds. Forwards, it stops before the instruction, but behind one that accesses watched memory;
     /// backwards, always before it.
     ///

@@ -363,7 +363,7 @@ impl Run<'_, '_> {
         }
         if !captured.after.is_empty() {
             // Behind the call, what it may have written is not known any more.
-            self.cursor.step(Direction::Forward)?;
+            self.cursor.pass()?;
         }
         self.pending.push_back(Pending { place, time, call, captured, later: 0, is_over: false });
         self.accessed(None)

@@ -44,19 +44,16 @@ impl Open {
             self.set_conditions(conditions)?;
             return self.run(target, Hits::Stop);
         }
-        if self.tracked.process.conditions == *conditions {
-            // It is watched already, and what is watched is often accessed again soon.
-            let near = self.grain.near;
-            let copy = self.tracked.process.fork()?;
-            let stop = self.run(if near < left { Target::Time(origin + near) } else { target }, Hits::Stop)?;
-            if stop != Stop::Reached || self.hit.is_some() || near >= left {
+        if self.tracked.process.observes {
+            // It takes longer to build all code anew, twice, and what is watched is often accessed again soon.
+            let on = self.grain.on;
+            self.set_conditions(conditions)?;
+            let stop = self.run(if on < left { Target::Time(origin + on) } else { target }, Hits::Stop)?;
+            if stop != Stop::Reached || self.hit.is_some() || on >= left {
                 return Ok(stop);
             }
             if self.interrupter.take() {
                 return Ok(Stop::Interrupted);
-            }
-            if copy.suits(self.patches.reach(Target::Time(time))) {
-                self.take_copy(origin, copy)?;
             }
         }
         if self.can_scout(conditions, time) {
