@@ -137,7 +137,8 @@ pub fn start(inherited: &str) {
     }
 }
 
-/// A program is about to be executed that is not recorded: the kernel's limits become these.
+/// A program is about to be executed that is not recorded: the kernel's limits become these. If that fails against expectation, a hard limit of
+/// descriptors that was lowered stays so in the kernel, unless the process is privileged, and the recorder may run out of them, which ends its log.
 pub fn hand_over(limits: &Limits) {
     for resource in Resource::ALL {
         let (limit, kernels) = (limits.get(resource), Limit::of_kernel(resource));

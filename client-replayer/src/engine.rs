@@ -331,14 +331,14 @@ impl Engine {
         self.watching.has_ranges() || self.calls_at_accesses()
     }
 
-    /// Whether it is, by all blocks that there are, needed or not.
-    pub fn blocks_observe(&self) -> bool {
-        self.observed
-    }
-
     /// The same, whatever is watched.
     pub fn calls_at_accesses(&self) -> bool {
         self.compare.is_some() || self.memory.touched.is_some() && self.memory.marks().is_none()
+    }
+
+    /// Whether the blocks that there are, and those that are built in this run, call it there, needed or not.
+    pub fn blocks_observe(&self) -> bool {
+        self.observed
     }
 
     /// From here on, all flags are the program's at each instruction.

@@ -60,7 +60,7 @@ pub(crate) struct Process {
     pub merging: Merging,
     /// What it is watched for.
     pub conditions: Conditions,
-    /// Whether its code calls the client at each access, because memory was watched.
+    /// Whether its code calls the client at each access, because memory was watched: as far as one knows from here, to see what is quicker.
     pub observes: bool,
     /// To a copy that was asked for and not yet taken.
     ahead: Option<UnixStream>,

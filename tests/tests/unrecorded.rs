@@ -57,6 +57,10 @@ impl Program {
         let job = |name: &str| Ok::<_, anyhow::Error>(Job::new(&workshop.folder(name)?, command.iter().cloned()));
         let native = run_limited(&mut job("native")?.native()?, &workshop.path, "native-run", LIMIT)?;
         if native.status.code() == Some(SKIP) {
+            eprintln!(
+                "{name}: left out: {}",
+                String::from_utf8_lossy(&native.stdout).lines().last().unwrap_or_default()
+            );
             return workshop.done();
         }
         let options = self.options()?;

@@ -6,8 +6,9 @@ use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::backtrace::{Frame, unwind_some};
 use bugnet_replay::cursor::{Cursor, LastWrite, Place, Seek, Thread};
-use bugnet_replay::log::Log;
+use bugnet_replay::log::{Log, ThreadId};
 use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::syscall::at_the_end;
 
 /// The system call, and the operations by which a thread waits as long as the word is what it was.
 const FUTEX: u64 = 202;
@@ -15,10 +16,6 @@ const WAIT: u64 = 0;
 const WAIT_BITSET: u64 = 9;
 /// Flags of an operation.
 const FLAGS: u64 = 128 | 256;
-/// Numbers of RAX, RSI and RDI.
-const RAX: usize = 0;
-const RSI: usize = 6;
-const RDI: usize = 7;
 /// Frames of a thread in which the function is looked for that waits for a lock.
 const FRAMES: usize = 8;
 /// Writes to the word that are looked at.
@@ -49,8 +46,9 @@ pub fn waiting(
     symbols: &mut Symbolizer,
     thread: &Thread,
 ) -> Result<Option<Waiting>> {
-    let [number, operation, addr] = [RAX, RSI, RDI].map(|register| thread.regs.gpr[register]);
-    if number != FUTEX || !matches!(operation & !FLAGS, WAIT | WAIT_BITSET) {
+    let id = ThreadId { pid: cursor.pid(), tid: thread.place.tid };
+    let Some((FUTEX, [addr, operation, ..])) = at_the_end(log, id)? else { return Ok(None) };
+    if !matches!(operation & !FLAGS, WAIT | WAIT_BITSET) {
         return Ok(None);
     }
     let code = log.code(cursor.pid())?;

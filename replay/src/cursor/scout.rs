@@ -25,10 +25,8 @@ use bugnet_format::regs::RegisterFile;
 /// How stretches are divided, in instructions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grain {
-    /// So much is looked at at once, closest to where one comes from.
+    /// So much is looked at at once, closest to where one comes from; forwards, where the client is called at each access already.
     near: u64,
-    /// So much is run with the conditions where the client is called at each access already.
-    on: u64,
     /// Where there is something, and it is not longer, it is run with the conditions.
     least: u64,
     /// A longer stretch is divided, even if it is not known whether there is anything in it.
@@ -41,7 +39,7 @@ pub(super) struct Grain {
 
 impl Default for Grain {
     fn default() -> Self {
-        Self { near: 1 << 16, on: 1 << 16, least: 1 << 19, most: 1 << 22, pieces: 8, ahead: (1 << 20, 1 << 25) }
+        Self { near: 1 << 16, least: 1 << 19, most: 1 << 22, pieces: 8, ahead: (1 << 20, 1 << 25) }
     }
 }
 
@@ -65,7 +63,7 @@ impl Cursor<'_> {
     /// From here on, stretches are divided into tiny pieces: for tests.
     #[doc(hidden)]
     pub fn scout_finely(&mut self) {
-        self.grain = Grain { near: 50, on: 70, least: 300, most: 1000, pieces: 5, ahead: (400, 10_000) };
+        self.grain = Grain { near: 70, least: 300, most: 1000, pieces: 5, ahead: (400, 10_000) };
         self.open.grain = self.grain;
     }
 

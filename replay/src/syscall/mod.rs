@@ -141,6 +141,16 @@ fn calls_in(interval: &Interval, code: &CodeStore, count: usize) -> Vec<Call> {
     calls.into()
 }
 
+/// Number and arguments of the system call in which a thread was at its end, if it was in one.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn at_the_end(log: &Log, thread: ThreadId) -> Result<Option<(u64, [u64; 6])>> {
+    let Some(&last) = log.intervals(thread)?.last() else { return Ok(None) };
+    let call = list::calls_of(log, thread, last)?.into_iter().next_back().map(|(_, call, _)| call);
+    Ok(call.filter(|call| call.result.is_none()).map(|call| (call.number, call.args)))
+}
+
 /// Number and arguments of the system call at which a thread with these registers stands, if it is at one.
 fn unfinished(regs: &RegisterFile, code: &CodeStore, seq: CodeSeq) -> Option<(u64, [u64; 6])> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];

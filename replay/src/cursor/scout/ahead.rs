@@ -46,10 +46,10 @@ impl Open {
         }
         if self.tracked.process.observes {
             // It takes longer to build all code anew, twice, and what is watched is often accessed again soon.
-            let on = self.grain.on;
+            let near = self.grain.near;
             self.set_conditions(conditions)?;
-            let stop = self.run(if on < left { Target::Time(origin + on) } else { target }, Hits::Stop)?;
-            if stop != Stop::Reached || self.hit.is_some() || on >= left {
+            let stop = self.run(if near < left { Target::Time(origin + near) } else { target }, Hits::Stop)?;
+            if stop != Stop::Reached || self.hit.is_some() || near >= left {
                 return Ok(stop);
             }
             if self.interrupter.take() {
