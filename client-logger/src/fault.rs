@@ -329,8 +329,9 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_si
             signals::die_by(info.sig);
         }
     } else if handler <= 1 {
-        // Nothing will be delivered.
-        thread.mask.apply();
+        // Nothing will be delivered. DynamoRIO still looks through what it holds: the next block opens the mask.
+        thread.mask.pending.remove(info.sig);
+        thread.open_soon();
     } else if found.is_some() && thread.recording() {
         // What was counted behind a fault has not been executed.
         let (position, _) = interrupted(thread, info, found.as_ref());

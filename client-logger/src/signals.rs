@@ -5,8 +5,9 @@
 //!
 //! - the kernel's mask of a thread is the program's, for all signals that are not faults;
 //! - in front of DynamoRIO's handler stands one that leaves all signals blocked when it returns, until the program's
-//!   handler begins with its own mask: DynamoRIO holds one signal at a time, and the others wait in the kernel, in their
-//!   order;
+//!   handler begins with its own mask: DynamoRIO holds one signal at a time ([`Pending`]), and the others wait in the
+//!   kernel, in their order. While DynamoRIO looks through those that it holds, it drops what comes, so it never does that
+//!   with the mask open;
 //! - signals that DynamoRIO takes for faults, wherever they arrive, wait in the kernel until the thread opens its mask in a
 //!   system call of the recorder's;
 //! - signals that look like faults but were sent are held until then ([`held`]), since faults cannot be blocked;
@@ -16,6 +17,7 @@ mod codes;
 mod frame;
 mod held;
 mod left;
+mod pending;
 mod stopped;
 mod suspended;
 mod unborn;
@@ -31,6 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use codes::Codes;
 pub use frame::{ARGUMENTS, Frame, RAX};
 pub use held::Sent;
+pub use pending::Pending;
 pub use suspended::repeat as repeat_suspension;
 
 /// Signals are 1 to 64.
@@ -256,17 +259,19 @@ unsafe extern "C" fn wait(signal: i32, info: *mut i32, context: *mut u8) -> bool
         }
         codes::note(signal, info);
         let in_call = is_in_call(frame);
-        if bit(signal) & WAITING == 0 {
-            return false;
-        }
-        if in_call {
+        if bit(signal) & WAITING != 0 {
+            if !in_call && send_to_this_thread(signal, info) == 0 {
+                return true;
+            }
             // DynamoRIO tells by this that no instruction has caused it.
             if *info.add(CODE) == SI_KERNEL {
                 *info.add(CODE) = 0;
             }
-            return false;
         }
-        send_to_this_thread(signal, info) == 0
+        if let Some(pending) = thread::pending().as_ref() {
+            pending.add(signal);
+        }
+        false
     }
 }
 
@@ -400,6 +405,10 @@ pub struct Mask {
     own: Option<Box<Actions>>,
     /// Whether the thread has not executed anything yet.
     unborn: bool,
+    /// What DynamoRIO holds.
+    pub pending: Pending,
+    /// Whether the mask is closed until the next block begins.
+    to_open: bool,
 }
 
 /// Sets the calling thread's mask in the kernel.
@@ -458,6 +467,8 @@ impl Mask {
             before_wait: 0,
             own,
             unborn: true,
+            pending: Pending::default(),
+            to_open: false,
         }
     }
 
@@ -471,7 +482,16 @@ impl Mask {
 
     /// The kernel's mask becomes this one.
     pub fn apply(&self) {
-        set(if self.in_wait { self.blocked | self.before_wait } else { self.blocked });
+        self.unless_pending(if self.in_wait { self.blocked | self.before_wait } else { self.blocked });
+    }
+
+    /// The kernel's mask becomes this one; but all wait there while DynamoRIO holds a signal.
+    fn unless_pending(&self, mask: u64) {
+        // First, so that none comes while this looks.
+        set(mask | BLOCKED.load(Ordering::SeqCst));
+        if !self.pending.any() {
+            set(mask);
+        }
     }
 
     /// The thread exists, and is about to be made ready to begin.
@@ -497,6 +517,7 @@ impl Mask {
     /// The calling thread, whose mask this is, is a forked child's only one.
     pub fn forked(&mut self) {
         self.unborn = false;
+        self.pending.forget();
         unborn::forget();
         suspended::forget();
         if let Some(own) = self.own.take() {
@@ -504,10 +525,21 @@ impl Mask {
         }
     }
 
+    /// The next block is to open the mask, which is closed.
+    pub fn open_soon(&mut self) {
+        self.to_open = true;
+    }
+
+    /// Whether a block that begins is to open the mask.
+    pub fn is_to_open(&self) -> bool {
+        self.to_open
+    }
+
     /// The thread is about to leave the code cache, in a callout: what waits is let in, and is delivered by then.
     /// Returns what kills the thread right there.
     #[must_use]
-    pub fn open(&self) -> Option<Sent> {
+    pub fn open(&mut self) -> Option<Sent> {
+        self.to_open = false;
         self.apply();
         held::let_in(self)
     }
@@ -540,7 +572,8 @@ impl Mask {
                 self.in_wait = false;
                 if let Some(mask) = read_word(regs.gpr[RSP] + FRAME_MASK) {
                     self.blocked = mask & !UNBLOCKABLE;
-                    self.apply();
+                    // DynamoRIO returns with the mask that it finds now, whatever comes in between.
+                    set(self.blocked | BLOCKED.load(Ordering::SeqCst));
                 }
             }
             _ if creates(number) => {
@@ -615,6 +648,7 @@ impl Mask {
     /// A handler of the program's is about to begin. What else waits natively interrupts it before its first instruction, so the kernel's
     /// mask stays as it is until the thread is there.
     pub fn delivered(&mut self, signal: i32) {
+        self.pending.remove(signal);
         const NODEFER: u64 = libc::SA_NODEFER as u64;
         const RESETHAND: u64 = 0x8000_0000;
         if let Some(mask) = self.interrupted.take() {

@@ -24,7 +24,7 @@ use crate::made_ahead::MadeAhead;
 use crate::process::{self, Process};
 use crate::retry::Retry;
 use crate::shadow::Shadow;
-use crate::signals::{self, Codes, Mask, Sent};
+use crate::signals::{self, Codes, Mask, Pending, Sent};
 use crate::site::{Kind, Site};
 use crate::stack_move;
 use crate::syscall::SyscallState;
@@ -172,6 +172,16 @@ pub fn retry() -> *mut Retry {
     }
     // SAFETY: the thread's structure lives as long as the slot refers to it.
     unsafe { &raw mut (*thread).syscall.retry }
+}
+
+/// What DynamoRIO holds of the calling thread's signals, for a signal handler; null for a thread that is not the program's.
+pub fn pending() -> *const Pending {
+    let thread = Slot::Thread.read() as *const Thread;
+    if thread.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: the thread's structure lives as long as the slot refers to it.
+    unsafe { &raw const (*thread).mask.pending }
 }
 
 /// The codes of the signals that have come to the calling thread, for a signal handler; null for a thread that is not the program's.
@@ -639,7 +649,7 @@ impl Thread {
 
     /// In a system call, what may wait for the mask to be opened is let in. Returns what kills the thread before the call.
     #[must_use]
-    pub fn let_signals_in(&self) -> Option<Sent> {
+    pub fn let_signals_in(&mut self) -> Option<Sent> {
         if self.leave.is_urgent() { self.mask.open() } else { None }
     }
 }

@@ -121,6 +121,7 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
         SignalStep::Return => {
             let before = thread.syscall.before.take();
             frame_state(before.map_or(0, |regs| regs.gpr[RSP]), &mut regs);
+            thread.open_soon();
             (thread.counted() - 1, 0)
         }
     };

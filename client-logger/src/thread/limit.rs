@@ -61,16 +61,26 @@ impl Thread {
             self.stretch.adapt(found);
         }
         self.threshold_reached(site, flags);
-        if self.leave.is_due() || handler_begins {
-            if !self.ended {
-                // The block will be counted when it begins again.
-                self.recount(self.counted() - site.back);
-            }
+        if handler_begins {
+            self.begin_again(site);
+            // DynamoRIO first looks whether it holds another signal.
+            self.open_soon();
+            self.leave.go(&self.saved, site.pc);
+        }
+        if self.leave.is_due() || self.mask.is_to_open() {
+            self.begin_again(site);
             if let Some(sent) = self.mask.open() {
                 let regs = self.registers(site.pc, flags);
                 fault::die(self, &sent, self.counted(), regs);
             }
             self.leave.go(&self.saved, site.pc);
+        }
+    }
+
+    /// The block will be counted when it begins again.
+    fn begin_again(&mut self, site: &Site) {
+        if !self.ended {
+            self.recount(self.counted() - site.back);
         }
     }
 
@@ -155,6 +165,12 @@ impl Thread {
         let RegisterFile { mxcsr, fcw, fsw, ftw, st, .. } = RegisterFile::default();
         *regs = RegisterFile { mxcsr, fcw, fsw, ftw, st, ..regs.clone() };
         self.handler_begins = true;
+    }
+
+    /// The next block opens the signal mask, which is closed.
+    pub fn open_soon(&mut self) {
+        self.mask.open_soon();
+        self.limit_soon();
     }
 
     /// The next block begins with a limit callout; the present one goes on.
