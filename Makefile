@@ -14,6 +14,7 @@ deps:
 
 test-deps:
 	@scripts/install-deps.sh scripts/build-packages.txt tests/packages.txt
+	@scripts/install-gdb.sh
 
 demo: build
 	demo/demo.sh

@@ -4,10 +4,10 @@ use bugnet_format::folder::Module;
 use bugnet_format::types::{Addr, ProcessId};
 use bugnet_replay::ReplayError;
 use bugnet_replay::log::Log;
-use bugnet_replay::symbols::module_head;
+use bugnet_replay::symbols::{main_file, module_head};
 use object::elf::{FileHeader64, PT_DYNAMIC, PT_LOAD, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{LittleEndian, pod};
+use object::{File, LittleEndian, Object, ObjectSymbol, pod};
 
 type Header = FileHeader64<LittleEndian>;
 type Segment = ProgramHeader64<LittleEndian>;
@@ -95,13 +95,21 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
+/// Where the loader has its list of libraries. New versions of gdb tell by this address which loader's namespace a library is of.
+fn namespace(log: &Log, loader: &Module, headers: &Headers) -> Option<u64> {
+    let bytes = main_file(log.source(), loader)?;
+    let file = File::parse(&*bytes).ok()?;
+    let list = file.dynamic_symbols().find(|symbol| symbol.name() == Ok("_r_debug"))?;
+    Some(list.address().wrapping_add(headers.bias(loader.base)))
+}
+
 /// An entry of gdb's list of libraries.
-fn library(module: &Module, headers: &Headers) -> Option<String> {
+fn library(module: &Module, headers: &Headers, namespace: u64) -> Option<String> {
     let bias = headers.bias(module.base);
     let dynamic = headers.dynamic()?.wrapping_add(bias);
     // gdb tells libraries apart by the address of their link maps, which is not known: their own does as well.
     Some(format!(
-        r#"<library name="{}" lm="{:#x}" l_addr="{bias:#x}" l_ld="{dynamic:#x}" lmid="0x0"/>"#,
+        r#"<library name="{}" lm="{:#x}" l_addr="{bias:#x}" l_ld="{dynamic:#x}" lmid="{namespace:#x}"/>"#,
         escaped(&module.path),
         module.base,
     ))
@@ -123,10 +131,12 @@ impl Image {
         // The program asks for it by a path that may lead through links: the file's name tells which it is.
         let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let is_loader = |module: &&Module| asked.as_ref().is_some_and(|asked| name(asked) == name(&module.path));
+        let loader = with_headers().find(|(module, _)| is_loader(module));
+        let namespace = loader.and_then(|(module, headers)| namespace(log, module, headers)).unwrap_or(0);
         let mapped = modules.iter().find(is_loader);
         let libraries = modules.iter().zip(&headers).map(|(module, headers)| {
             let headers = headers.as_ref().filter(|_| module.path != program)?;
-            library(module, headers)
+            library(module, headers, namespace)
         });
         let libraries = libraries.collect();
         let auxv = auxv(main, mapped);

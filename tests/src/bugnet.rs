@@ -22,6 +22,16 @@ pub(crate) fn target() -> PathBuf {
     source_tree().join(target)
 }
 
+/// A gdb that can be a debug adapter.
+///
+/// # Errors
+/// `make test-deps` has not installed it.
+pub fn new_gdb() -> Result<PathBuf> {
+    let path = target().join("gdb/bin/gdb");
+    ensure!(path.exists(), "{} is not there: run `make test-deps` first", path.display());
+    Ok(path)
+}
+
 /// The `bugnet` under test: `$BUGNET`, else the release build.
 ///
 /// # Errors

@@ -38,6 +38,9 @@ pub struct DebugArgs {
     /// Start no gdb, but wait for some at HOST:PORT, at a PORT of this machine, or at the PATH of a socket
     #[arg(long, value_name = "HOST:PORT|:PORT|PATH", conflicts_with_all = ["gdb", "gdb_args"])]
     pub serve: Option<String>,
+    /// Be a debug adapter: an editor speaks the Debug Adapter Protocol on stdin and stdout (takes gdb 14 or newer)
+    #[arg(long, conflicts_with = "serve")]
+    pub dap: bool,
     /// The gdb to start
     #[arg(long, value_name = "PATH", default_value = "gdb")]
     pub gdb: PathBuf,

@@ -27,6 +27,8 @@ use sysroot::Sysroot;
 
 /// gdb's commands for going through time.
 const COMMANDS: &str = include_str!("bugnet.py");
+/// What gdb's debug adapter needs besides.
+const ADAPTER: &str = include_str!("dap.py");
 /// How long one look lasts whether gdb has come or gone.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -45,7 +47,9 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     let socket = sysroot.path("bugnet.socket");
     let listener = UnixListener::bind(&socket).map_err(Failure::system("make a socket for gdb"))?;
     listener.set_nonblocking(true).map_err(Failure::system("make a socket for gdb"))?;
-    std::fs::write(sysroot.path("bugnet.py"), COMMANDS).map_err(Failure::system("write gdb's commands"))?;
+    for (name, text) in [("bugnet.py", COMMANDS), ("dap.py", ADAPTER)] {
+        std::fs::write(sysroot.path(name), text).map_err(Failure::system("write gdb's commands"))?;
+    }
     let mut commands = sysroot.commands();
     commands.extend([
         "set may-write-registers off".into(),
@@ -55,16 +59,32 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
         "set remotetimeout 3600".into(),
     ]);
     commands.extend(sysroot.file(&program).map(|file| format!("file {}", file.display())));
-    commands.push(format!("target remote {}", socket.display()));
-    commands.push(format!("source {}", sysroot.path("bugnet.py").display()));
-    commands.push("when".into());
+    let source = |name| format!("source {}", sysroot.path(name).display());
+    if args.dap {
+        // The editor says when to connect.
+        commands.extend([
+            source("bugnet.py"),
+            format!("python BUGNET = {:?}", socket.display().to_string()),
+            source("dap.py"),
+            "python \"READY\" in globals() or gdb.execute(\"quit 1\")".into(),
+        ]);
+    } else {
+        commands.extend([format!("target remote {}", socket.display()), source("bugnet.py"), "when".into()]);
+    }
     // gdb takes a moment to start, in which the replay goes to where it is to begin.
     let person = ctrl_c::listen()?;
     let mut gdb = Gdb::start(args, &commands)?;
     let mut debuggee = open(args, &tools, &log, pid)?;
     debuggee.asked_by(person);
+    let mut has_come = false;
     while let Some(client) = gdb.comes(&listener)? {
+        has_come = true;
         serve(&mut debuggee, Client::Unix(client))?;
+    }
+    if args.dap && !has_come {
+        complain(
+            &"gdb ended before an editor asked for the recording; a debug adapter takes gdb 14 or newer: --gdb PATH names one",
+        );
     }
     gdb.ended()
 }
@@ -96,6 +116,9 @@ impl Gdb {
     fn start(args: &DebugArgs, commands: &[String]) -> Result<Self, Failure> {
         let mut command = Command::new(&args.gdb);
         command.arg("-q");
+        if args.dap {
+            command.args(["-i", "dap"]);
+        }
         commands.iter().for_each(|line| {
             command.args(["-ex", line]);
         });

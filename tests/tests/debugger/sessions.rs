@@ -2,7 +2,7 @@
 //! program nor its files.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
+use bugnet_tests::bugnet::{Job, Workshop, binary, new_gdb, printed, run, source_tree};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs;
@@ -12,6 +12,19 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
+
+/// Whether the gdb is the new one.
+fn is_new() -> bool {
+    module_path!().ends_with("::new")
+}
+
+fn gdb() -> Result<PathBuf> {
+    if is_new() { new_gdb() } else { Ok("gdb".into()) }
+}
+
+fn workshop(name: &str) -> Result<Workshop> {
+    Workshop::new(&if is_new() { format!("new-{name}") } else { name.to_owned() })
+}
 
 /// The line of a test program that holds a text, from 1.
 fn line_with(source: &Path, text: &str) -> Result<usize> {
@@ -39,19 +52,24 @@ fn recorded(workshop: &Workshop, name: &str, options: &[&str]) -> Result<PathBuf
     Ok(moved)
 }
 
+/// What gdb says where there is nothing in the direction in which it is sent; new versions have other words.
+const NOTHING: &str = "No more reverse-execution history";
+
 /// What gdb prints for a script.
 fn session(workshop: &Workshop, log: &Path, options: &[&str], script: &[&str]) -> Result<String> {
     let file = workshop.path.join("script");
     fs::write(&file, script.join("\n"))?;
     let mut command = Command::new(binary()?);
-    command.arg("debug").args(options).arg(log).args(["--", "-nx", "-batch", "-x"]).arg(&file);
+    command.arg("debug").args(options).arg("--gdb").arg(gdb()?).arg(log);
+    command.args(["--", "-nx", "-batch", "-x"]).arg(&file);
     let output = run(command.env("LC_ALL", "C").stdin(Stdio::null()))?;
-    Ok(format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+    let said = format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    Ok(said.replace("Reached end of recorded history; stopping", NOTHING))
 }
 
 /// From a crash, a watchpoint and one step back lead to the line that caused it.
 fn leads_to_cause(name: &str, watch: &str, function: &str) -> Result<()> {
-    let workshop = Workshop::new(&format!("debugger-{name}"))?;
+    let workshop = workshop(&format!("debugger-{name}"))?;
     let log = recorded(&workshop, name, &[])?;
     let script = [&format!("watch -l {watch}"), "reverse-continue", "echo here:\\n", "frame", "when"];
     let said = session(&workshop, &log, &[], &script)?;
@@ -113,7 +131,7 @@ fn stops(said: &str, name: &str) -> Result<Vec<usize>> {
 
 #[test]
 fn lines_go_by_backwards_as_forwards() -> Result<()> {
-    let workshop = Workshop::new("debugger-mirror")?;
+    let workshop = workshop("debugger-mirror")?;
     let name = "there_and_back";
     let log = recorded(&workshop, name, &[])?;
     // Through recursion and over a signal.
@@ -150,7 +168,7 @@ fn lines_go_by_backwards_as_forwards() -> Result<()> {
 
 #[test]
 fn what_gdb_asks_for() -> Result<()> {
-    let workshop = Workshop::new("debugger-questions")?;
+    let workshop = workshop("debugger-questions")?;
     let log = recorded(&workshop, "there_and_back", &[])?;
     let said = session(
         &workshop,
@@ -199,7 +217,7 @@ fn what_gdb_asks_for() -> Result<()> {
         "cs             0x33",
         "in main at",
         "  after   135",
-        "No more reverse-execution history.",
+        NOTHING,
         "(time @1000 of ",
         "nowhere",
         "monitor last-write ADDR",
@@ -212,6 +230,12 @@ fn what_gdb_asks_for() -> Result<()> {
     workshop.done()
 }
 
+/// Whether a line begins with a number.
+fn starts_with(line: &str, number: u64) -> bool {
+    let first = line.split_whitespace().next().and_then(|word| word.strip_prefix("0x"));
+    first.and_then(|word| u64::from_str_radix(word, 16).ok()) == Some(number)
+}
+
 /// The ranges of memory that `info proc mappings` lists, and the libraries of `info sharedlibrary`.
 fn is_listed(said: &str, start: u64, end: u64) -> bool {
     said.lines().any(|line| {
@@ -222,7 +246,7 @@ fn is_listed(said: &str, start: u64, end: u64) -> bool {
 
 #[test]
 fn what_is_mapped_is_what_was_mapped_then() -> Result<()> {
-    let workshop = Workshop::new("debugger-libraries")?;
+    let workshop = workshop("debugger-libraries")?;
     let name = "libraries";
     let log = recorded(&workshop, name, &[])?;
     let place = |comment: &str| Ok::<_, anyhow::Error>(format!("seek {name}.c:{}", line_with(&source(name), comment)?));
@@ -261,7 +285,7 @@ fn what_is_mapped_is_what_was_mapped_then() -> Result<()> {
         ensure!(is_listed(stop, old, old + page) == is_mapped, "{old:#x} {is_mapped}: {stop}");
         let is_there = is_mapped || is_moved;
         ensure!(is_listed(stop, old + page, old + 2 * page) == is_there, "{old:#x} {is_mapped}: {stop}");
-        let moved = |line: &str| line.contains(&format!("0x{new:x} ")) && line.contains("rw-p");
+        let moved = |line: &str| starts_with(line, new) && line.contains("rw-p");
         ensure!(stop.lines().any(moved) == is_moved || new == old, "{new:#x} {is_moved}: {stop}");
     }
     ensure!(heap > 0 && !stops[0].contains("libm.so.6"), "{said}");
@@ -271,7 +295,7 @@ fn what_is_mapped_is_what_was_mapped_then() -> Result<()> {
 /// Of a log whose beginning was not kept, what was mapped then is not made up, and that it may be missing is said.
 #[test]
 fn what_was_mapped_before_the_log_begins() -> Result<()> {
-    let workshop = Workshop::new("debugger-window")?;
+    let workshop = workshop("debugger-window")?;
     let log = recorded(&workshop, "output", &["--interval", "20k", "--keep", "2"])?;
     let said = session(&workshop, &log, &[], &["info sharedlibrary", "monitor mappings"])?;
     ensure!(said.contains("the log does not have the beginning of the process"), "{said}");
@@ -282,7 +306,7 @@ fn what_was_mapped_before_the_log_begins() -> Result<()> {
 /// gdb knows from the beginning what killed the process, and goes anywhere from there all the same.
 #[test]
 fn the_first_stop_has_its_signal() -> Result<()> {
-    let workshop = Workshop::new("debugger-why")?;
+    let workshop = workshop("debugger-why")?;
     let log = recorded(&workshop, "heap_overflow", &[])?;
     let script = ["info program", "reverse-stepi", "echo back:\\n", "info program", "continue", "reverse-next"];
     let said = session(&workshop, &log, &[], &script)?;
@@ -297,7 +321,7 @@ fn the_first_stop_has_its_signal() -> Result<()> {
 
 #[test]
 fn output_is_what_had_been_written() -> Result<()> {
-    let workshop = Workshop::new("debugger-output")?;
+    let workshop = workshop("debugger-output")?;
     let log = recorded(&workshop, "output", &["--interval", "20k"])?;
     let between = format!("seek output.c:{}", line_with(&source("output"), "BETWEEN")?);
     // What bugnet says is not on gdb's standard output.
@@ -316,7 +340,7 @@ fn output_is_what_had_been_written() -> Result<()> {
 /// What threads wrote comes in the order in which they did, of whichever intervals.
 #[test]
 fn output_of_threads_is_in_their_order() -> Result<()> {
-    let workshop = Workshop::new("debugger-turns")?;
+    let workshop = workshop("debugger-turns")?;
     let log = recorded(&workshop, "turns", &["--interval", "20k"])?;
     let said = session(&workshop, &log, &[], &["python print(gdb.execute(\"monitor output\", to_string=True))"])?;
     let lines: Vec<&str> = said.lines().filter(|line| line.ends_with('.') && line.len() < 5).collect();
@@ -328,7 +352,7 @@ fn output_of_threads_is_in_their_order() -> Result<()> {
 /// A signal that kills is said once where it is delivered; whoever goes on from there hears of the end each time.
 #[test]
 fn behind_the_last_signal_there_is_nothing() -> Result<()> {
-    let workshop = Workshop::new("debugger-end")?;
+    let workshop = workshop("debugger-end")?;
     let log = recorded(&workshop, "heap_overflow", &[])?;
     let on = ["continue", "continue", "stepi", "next", "continue"];
     let back = ["echo back:\\n", "reverse-stepi", "continue", "echo on:\\n"];
@@ -337,7 +361,7 @@ fn behind_the_last_signal_there_is_nothing() -> Result<()> {
     let (first, rest) = said.split_once("back:").with_context(|| said.clone())?;
     let (back, on) = rest.split_once("on:").context("not on")?;
     for part in [first, on] {
-        ensure!(part.matches("No more reverse-execution history").count() == 5, "{said}");
+        ensure!(part.matches(NOTHING).count() == 5, "{said}");
         ensure!(!part.contains("received signal"), "{said}");
     }
     ensure!(back.matches("received signal SIGSEGV").count() == 1, "{said}");
@@ -347,22 +371,21 @@ fn behind_the_last_signal_there_is_nothing() -> Result<()> {
 /// The first instruction is reached by a step back; only the next step back finds nothing before it.
 #[test]
 fn a_step_back_to_the_first_instruction() -> Result<()> {
-    let workshop = Workshop::new("debugger-first")?;
+    let workshop = workshop("debugger-first")?;
     let log = recorded(&workshop, "there_and_back", &[])?;
-    let nothing = "No more reverse-execution history";
     for watch in ["echo none\\n", "watch *(long *)16"] {
         let script = [watch, "stepi", "reverse-stepi", "when", "echo again:\\n", "reverse-stepi"];
         let said = session(&workshop, &log, &["--start"], &script)?;
         let (first, again) = said.split_once("again:").with_context(|| said.clone())?;
-        ensure!(!first.contains(nothing) && first.matches("(time @0 of").count() == 2, "{said}");
-        ensure!(again.contains(nothing), "{said}");
+        ensure!(!first.contains(NOTHING) && first.matches("(time @0 of").count() == 2, "{said}");
+        ensure!(again.contains(NOTHING), "{said}");
     }
     workshop.done()
 }
 
 #[test]
 fn nothing_can_be_changed() -> Result<()> {
-    let workshop = Workshop::new("debugger-changes")?;
+    let workshop = workshop("debugger-changes")?;
     let log = recorded(&workshop, "heap_overflow", &[])?;
     let refused = [
         ("print entry->text = 0", "Writing to memory is not allowed"),
@@ -389,7 +412,7 @@ fn nothing_can_be_changed() -> Result<()> {
 
 #[test]
 fn another_gdb_over_a_socket() -> Result<()> {
-    let workshop = Workshop::new("debugger-serve")?;
+    let workshop = workshop("debugger-serve")?;
     let log = recorded(&workshop, "heap_overflow", &[])?;
     let mut server =
         Command::new(binary()?).args(["debug", "--serve", ":0"]).arg(&log).stderr(Stdio::piped()).spawn()?;
@@ -399,7 +422,7 @@ fn another_gdb_over_a_socket() -> Result<()> {
     // One after another; the program's files come through the connection.
     for _ in 0..2 {
         let target = format!("target remote {address}");
-        let said = run(Command::new("gdb").args(["-nx", "-q", "-batch", "-ex", &target]).args([
+        let said = run(Command::new(gdb()?).args(["-nx", "-q", "-batch", "-ex", &target]).args([
             "-ex",
             "backtrace",
             "-ex",
@@ -418,7 +441,7 @@ fn another_gdb_over_a_socket() -> Result<()> {
 /// gdb's Ctrl-C may arrive together with its request to run, before anything runs, or between two runs of one command.
 #[test]
 fn an_interrupt_comes_while_nothing_runs() -> Result<()> {
-    let workshop = Workshop::new("debugger-at-once")?;
+    let workshop = workshop("debugger-at-once")?;
     let log = recorded(&workshop, "long", &["--interval", "10M"])?;
     let mut server = Command::new(binary()?)
         .args(["debug", "--start", "--serve", "127.0.0.1:0"])
@@ -456,7 +479,7 @@ fn an_interrupt_comes_while_nothing_runs() -> Result<()> {
 /// A seek to where another thread runs, and the one that gdb shows does not exist; from there it goes on as anywhere.
 #[test]
 fn threads_come_and_go() -> Result<()> {
-    let workshop = Workshop::new("debugger-threads")?;
+    let workshop = workshop("debugger-threads")?;
     let log = recorded(&workshop, "come_and_go", &[])?;
     let said = session(&workshop, &log, &[], &["when"])?;
     let end: u64 = said.split_once(" of ").and_then(|(_, rest)| rest.split_once(')')).context("no end")?.0.parse()?;
@@ -483,7 +506,7 @@ struct Machine {
 impl Machine {
     fn start(log: &Path, options: &[&str]) -> Result<Self> {
         let mut command = Command::new(binary()?);
-        command.arg("debug").args(options).arg(log).args(["--", "-nx", "-i=mi"]);
+        command.arg("debug").args(options).arg("--gdb").arg(gdb()?).arg(log).args(["--", "-nx", "-i=mi"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut bugnet = command.process_group(0).spawn()?;
         let input = bugnet.stdin.take().context("no stdin")?;
@@ -498,8 +521,10 @@ impl Machine {
     /// Reads on to the line that holds this.
     fn until(&mut self, wanted: &str) -> Result<String> {
         loop {
-            let mut line = String::new();
-            ensure!(self.output.read_line(&mut line)? > 0, "gdb ended without {wanted}:\n{}", self.said);
+            let mut line = Vec::new();
+            ensure!(self.output.read_until(b'\n', &mut line)? > 0, "gdb ended without {wanted}:\n{}", self.said);
+            // A new gdb's own decorations may be cut into pieces.
+            let line = String::from_utf8_lossy(&line).into_owned();
             self.said += &line;
             if line.contains(wanted) {
                 return Ok(line);
@@ -528,7 +553,7 @@ impl Drop for Machine {
 
 #[test]
 fn as_an_ide_does() -> Result<()> {
-    let workshop = Workshop::new("debugger-mi")?;
+    let workshop = workshop("debugger-mi")?;
     let log = recorded(&workshop, "heap_overflow", &[])?;
     let mut gdb = Machine::start(&log, &[])?;
     gdb.until("where SIGSEGV killed thread")?;
@@ -549,7 +574,7 @@ fn as_an_ide_does() -> Result<()> {
 
 #[test]
 fn a_long_run_is_interrupted() -> Result<()> {
-    let workshop = Workshop::new("debugger-interrupt")?;
+    let workshop = workshop("debugger-interrupt")?;
     let log = recorded(&workshop, "long", &["--interval", "10M"])?;
     let mut gdb = Machine::start(&log, &["--start"])?;
     gdb.until("(time @0 of")?;
@@ -574,7 +599,7 @@ fn a_long_run_is_interrupted() -> Result<()> {
 /// answered by what belongs to it.
 #[test]
 fn a_long_command_is_interrupted() -> Result<()> {
-    let workshop = Workshop::new("debugger-command")?;
+    let workshop = workshop("debugger-command")?;
     let log = recorded(&workshop, "long", &["--interval", "10M"])?;
     let mut gdb = Machine::start(&log, &[])?;
     let before = gdb.until("(time @")?;
@@ -602,7 +627,7 @@ fn a_long_command_is_interrupted() -> Result<()> {
 
 #[test]
 fn a_slice_from_where_gdb_is() -> Result<()> {
-    let workshop = Workshop::new("debugger-slice")?;
+    let workshop = workshop("debugger-slice")?;
     let log = recorded(&workshop, "heap_overflow", &[])?;
     let script = [
         "monitor when",
@@ -641,7 +666,7 @@ fn a_slice_from_where_gdb_is() -> Result<()> {
 /// its number. The rest cannot be read.
 #[test]
 fn what_is_known_of_a_signal() -> Result<()> {
-    let workshop = Workshop::new("debugger-siginfo")?;
+    let workshop = workshop("debugger-siginfo")?;
     let ask = ["p $_siginfo.si_signo", "p $_siginfo.si_code", "p $_siginfo._sifields._sigfault.si_addr"];
     let log = recorded(&workshop, "told_by_signal", &[])?;
     let answers = |said: &str| -> Vec<String> {
