@@ -4,11 +4,9 @@ use crate::args::{AtArgs, ProcessArg};
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::index;
-use crate::processes::selected;
+use crate::processes::meant;
 use crate::terminal::output;
-use bugnet_format::types::ProcessId;
-use bugnet_replay::ReplayError;
-use bugnet_replay::crash::{Moment, crashes, moment, moment_of};
+use bugnet_replay::crash::{Moment, moment, moment_of};
 use bugnet_replay::cursor::Cursor;
 use bugnet_replay::location::{Arrival, Choice, Location, go};
 use bugnet_replay::log::Log;
@@ -54,22 +52,9 @@ pub fn at(args: &AtArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A cursor on a process, see [`process`].
+/// A cursor on the process that is meant.
 pub fn open<'a>(tools: &'a Tools, log: &'a Log, arg: &ProcessArg) -> Result<Cursor<'a>, Failure> {
-    let mut cursor = Cursor::open(tools, log, process(log, arg)?)?;
+    let mut cursor = Cursor::open(tools, log, meant(log, arg)?)?;
     index::use_if_there(log, &mut cursor)?;
     Ok(cursor)
-}
-
-/// The process that is meant: of several that fit, the last; without a choice, the one that crashed.
-pub fn process(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
-    let chosen = selected(log, arg)?.and_then(|selected| selected.last().copied());
-    let crashed = || crashes(log).map(|crashed| crashed.last().map(|thread| thread.pid));
-    let last = || log.threads().map(|thread| thread.pid).last();
-    let pid = match chosen {
-        Some(pid) => Some(pid),
-        None => crashed()?.or_else(last),
-    };
-    let what = || ReplayError::OutOfRange(format!("{} holds no process", log.path().display()));
-    Ok(pid.ok_or_else(what)?)
 }

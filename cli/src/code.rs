@@ -1,9 +1,10 @@
 //! `bugnet code`: the versions of the code at an address.
 
 use crate::args::CodeArgs;
-use crate::at::{open, process};
+use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
+use crate::processes::meant;
 use crate::processes::selected;
 use crate::terminal::output;
 use bugnet_format::types::{Addr, ProcessId};
@@ -52,7 +53,7 @@ fn instruction(
             Ok((Addr(cursor.regs().rip), Some(cursor.pid()), None))
         }
         Location::Code(name) => {
-            let pid = process(log, &args.process)?;
+            let pid = meant(log, &args.process)?;
             let code = Code::find(name, &mut Symbolizer::new(log, pid)?)?;
             let Some(first) = code.spots.first() else {
                 return Err(Failure::Usage(format!("there is no code of {name}")));

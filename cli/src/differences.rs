@@ -1,19 +1,17 @@
 //! `bugnet diff`, `bugnet delta` and `bugnet window`: a right and a wrong run of a program, side by side.
 
-use crate::args::{CompareArgs, DeltaArgs, DiffArgs, LogArg, ProcessArg, WindowArgs};
-use crate::at::process;
+use crate::args::{CompareArgs, DeltaArgs, DiffArgs, LogArg, WindowArgs};
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::next::quoted;
+use crate::processes::meant;
 use crate::terminal::{output, progress};
 use bugnet_analyses::delta;
 use bugnet_analyses::diff::{Diff, Report, Threads, Way, diff as compare};
 use bugnet_analyses::runs::both::{Both, Which};
 use bugnet_analyses::runs::side::Ran;
 use bugnet_analyses::window::window as find;
-use bugnet_format::types::ProcessId;
 use bugnet_replay::Result as Replayed;
-use bugnet_replay::crash::crashes;
 use bugnet_replay::log::Log;
 use serde::Serialize;
 use std::io::Write;
@@ -49,15 +47,6 @@ pub fn delta(args: &DeltaArgs) -> Result<(), Failure> {
 /// Says how long before the end they do.
 pub fn window(args: &WindowArgs) -> Result<(), Failure> {
     told(&args.good, &args.bad, &args.compare, find, ToString::to_string)
-}
-
-/// The process that is meant: without a choice, the one that crashed, or else the program that was recorded, not one that it started.
-pub fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
-    let first = log.last_of_first_process()?;
-    match first.filter(|_| arg.process.is_none() && crashes(log).is_ok_and(|crashed| crashed.is_empty())) {
-        Some(first) => Ok(first),
-        None => process(log, arg),
-    }
 }
 
 /// Replays both, and prints what is found out about them.

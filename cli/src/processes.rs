@@ -1,10 +1,12 @@
 //! Processes of a recording, as the commands select and show them.
 
 use crate::args::ProcessArg;
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use crate::record::signal_name;
 use crate::terminal::one_line;
 use bugnet_format::types::ProcessId;
+use bugnet_replay::ReplayError;
+use bugnet_replay::crash::crashes;
 use bugnet_replay::log::Log;
 use bugnet_replay::tree::{self, Process, ProcessEnd};
 use indicatif::HumanCount;
@@ -13,6 +15,29 @@ use std::fmt;
 /// The processes that the user has selected; `None` for all.
 pub fn selected(log: &Log, arg: &ProcessArg) -> Result<Option<Vec<ProcessId>>, Failure> {
     Ok(arg.process.as_ref().map(|name| tree::select(log, name)).transpose()?)
+}
+
+/// The one process that is meant: of several that fit, the last; without a choice, the one that crashed, or else the program that was
+/// recorded, not one that it started. Where that is a choice, it is said.
+pub fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
+    let selected = selected(log, arg)?;
+    let all = log.processes()?;
+    let number = selected.as_ref().map_or(all.len(), Vec::len);
+    let chosen = match selected {
+        Some(selected) => selected.last().copied(),
+        None => match crashes(log)?.last() {
+            Some(crashed) => Some(crashed.pid),
+            None => log.last_of_first_process()?.or_else(|| log.threads().map(|thread| thread.pid).last()),
+        },
+    };
+    let nothing = || ReplayError::OutOfRange(format!("{} holds no process", log.path().display()));
+    let chosen = chosen.ok_or_else(nothing)?;
+    if number > 1 {
+        let info = all.into_iter().find(|(id, _)| *id == chosen).and_then(|(_, info)| info);
+        let command = info.map_or_else(String::new, |info| format!(" ({})", quoted(&info.args)));
+        complain(&format!("of {number} processes, this is {chosen}{command}; -p takes another that bugnet ps lists"));
+    }
+    Ok(chosen)
 }
 
 /// How a process ended, in words.

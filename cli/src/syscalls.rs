@@ -1,9 +1,10 @@
 //! `bugnet syscalls`: the system calls, as strace writes them.
 
 use crate::args::SyscallsArgs;
-use crate::at::{open, process};
+use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
+use crate::processes::meant;
 use crate::terminal::{one_line, output};
 use bugnet_replay::log::Log;
 use bugnet_replay::syscall::{Listed, Wanted, list, list_recorded};
@@ -29,7 +30,7 @@ pub fn syscalls(args: &SyscallsArgs) -> Result<(), Failure> {
         if written.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     if args.records {
-        list_recorded(&log, process(&log, &args.process)?, &wanted, &mut each)?;
+        list_recorded(&log, meant(&log, &args.process)?, &wanted, &mut each)?;
     } else {
         let tools = tools(&args.time)?;
         list(&log, &mut open(&tools, &log, &args.process)?, &wanted, &mut each)?;

@@ -1,12 +1,12 @@
 //! `bugnet why`: why a run failed.
 
 use crate::args::{LogArg, WhyArgs};
-use crate::differences::meant;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::index;
 use crate::new_file::{check_free, make};
 use crate::next::quoted;
+use crate::processes::meant;
 use crate::terminal::output;
 use bugnet_analyses::why::{Options, Shown, Told, html, why as find};
 use bugnet_replay::cursor::Cursor;

@@ -5,11 +5,11 @@ mod serving;
 mod sysroot;
 
 use crate::args::DebugArgs;
-use crate::at::process;
 use crate::ending::Ends;
 use crate::failure::{Failure, complain};
 use crate::find_log::{find_log, tools};
 use crate::index;
+use crate::processes::meant;
 use bugnet_debugger::image::Image;
 use bugnet_debugger::{Client, Debuggee, serve};
 use bugnet_format::types::ProcessId;
@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
-    let pid = process(&log, &args.process)?;
+    let pid = meant(&log, &args.process)?;
     if let Some(address) = &args.serve {
         let mut debuggee = open(args, &tools, &log, pid)?;
         return serving::serve_at(address, &mut debuggee).map(|()| ExitCode::SUCCESS);
