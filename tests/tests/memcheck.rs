@@ -346,6 +346,7 @@ fn named() -> Result<()> {
 
 /// The programs with errors that have them with other C libraries, too.
 const ELSEWHERE: &[&str] = &[
+    "background",
     "heap_write_behind",
     "heap_before",
     "heap_read_behind",

@@ -491,7 +491,7 @@ impl<'c, 'a> Checker<'c, 'a> {
             for access in ran.accesses(number) {
                 let Some((at, why)) = self.heap.shadow.first_wrong(access.addr, access.len) else { continue };
                 if !access.whole && !self.heap.shadow.all_wrong(access.addr, access.len)
-                    || self.may_access(ran, &instruction, &access)
+                    || self.may_access(place.tid, ran, &instruction, &access)
                     || !access.writes && self.was_told(place.tid, at, why)
                 {
                     continue;
@@ -551,10 +551,21 @@ impl<'c, 'a> Checker<'c, 'a> {
         self.errors.add(error, &self.frames);
     }
 
+    /// Whether code that a thread executes is an allocator's, or a C library's that an allocator has called: jemalloc's locks lie in memory
+    /// that it has for itself.
+    pub(super) fn is_allocators(&mut self, tid: Tid, ip: u64) -> bool {
+        let Self { known, frames, .. } = self;
+        if !known.is_c_library(ip) || known.is_allocators(ip) {
+            return known.is_allocators(ip);
+        }
+        let caller = frames.callers(tid).find(|caller| !known.is_c_library(*caller));
+        caller.is_some_and(|caller| known.is_allocators(caller))
+    }
+
     /// Whether an access is legal, though it is not of a block: allocators' own, and loads of more than is needed, which never reach a page of
     /// which nothing is needed.
-    fn may_access(&mut self, ran: &Ran<'_>, instruction: &Instruction, access: &Access) -> bool {
-        if self.known.is_allocators(instruction.ip()) {
+    fn may_access(&mut self, tid: Tid, ran: &Ran<'_>, instruction: &Instruction, access: &Access) -> bool {
+        if self.is_allocators(tid, instruction.ip()) {
             return true;
         }
         if access.writes {
@@ -620,7 +631,7 @@ impl<'c, 'a> Checker<'c, 'a> {
                 if is_inside { self.heap.own(range) } else { self.heap.mapped(range) }
             }
             (libc::SYS_brk, Some(at)) => self.heap.moved_break(at, is_inside),
-            _ if !is_inside && !self.known.is_allocators(ip) => self.accessed_by_kernel(place, ip, made),
+            _ if !is_inside && !self.is_allocators(place.tid, ip) => self.accessed_by_kernel(place, ip, made),
             _ => {}
         }
     }

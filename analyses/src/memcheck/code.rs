@@ -187,12 +187,20 @@ impl Known {
         self.own.iter().any(|range| range.contains(&ip))
     }
 
+    /// Whether code is of a file that is a C library.
+    #[must_use]
+    pub fn is_c_library(&self, ip: u64) -> bool {
+        self.module_at(ip).is_some_and(|module| is_one_of(module, C_LIBRARIES))
+    }
+
     /// Whether code is of a C library's functions for strings and memory: any of a file that is a C library, since the names of these are not
     /// known there.
     pub fn is_strings(&self, ip: u64, symbols: &mut Symbolizer) -> bool {
-        let Some(module) = self.module_at(ip) else { return false };
-        if is_one_of(module, C_LIBRARIES) {
+        if self.is_c_library(ip) {
             return true;
+        }
+        if self.module_at(ip).is_none() {
+            return false;
         }
         let symbol = symbols.lookup(Addr(ip)).symbol;
         symbol.is_some_and(|symbol| STRINGS.iter().any(|start| symbol.name.trim_start_matches('_').starts_with(start)))

@@ -151,7 +151,12 @@ impl Frames {
 
     /// Where the function returns to in which a thread is.
     pub fn caller(&mut self, tid: Tid) -> Option<u64> {
-        self.thread(tid).frames.last().map(|frame| frame.returns_to)
+        self.callers(tid).next()
+    }
+
+    /// Where the functions return to in which a thread is, the innermost first.
+    pub fn callers(&mut self, tid: Tid) -> impl Iterator<Item = u64> {
+        self.thread(tid).frames.iter().rev().map(|frame| frame.returns_to)
     }
 
     /// What was kept.

@@ -73,7 +73,7 @@ impl Checker<'_, '_> {
     pub fn used_undefined(&mut self) {
         let found = self.undefined.as_mut().map(Undefined::found).unwrap_or_default();
         for used in found {
-            let is_own = self.known.is_allocators(used.ip) || self.known.is_loader(used.ip);
+            let is_own = self.is_allocators(used.place.tid, used.ip) || self.known.is_loader(used.ip);
             if is_own || self.is_inside(used.place.tid) {
                 continue;
             }
