@@ -21,6 +21,8 @@ pub enum Kind {
     Xor,
     /// Lanes of so many bytes, each of which follows from those at the same place.
     Lanes(usize),
+    /// Lanes of 8 bytes, each of which follows from the lower halves of those at the same place.
+    LowerHalves,
     /// The smaller ones of bytes without a sign.
     LeastBytes,
     /// Whether lanes of so many bytes are equal.
@@ -142,8 +144,9 @@ fn numbers(name: &str) -> Option<Kind> {
         | "pmaddwd" | "addps" | "subps" | "mulps" | "divps" | "minps" | "maxps" | "sqrtps" | "rcpps" | "rsqrtps"
         | "cmpps" | "cvtdq2ps" | "cvtps2dq" | "cvttps2dq" | "roundps" | "addsubps" | "sllvd" | "srlvd" | "srav"
         | "psllvd" | "psrlvd" | "psravd" => Kind::Lanes(4),
-        "paddq" | "psubq" | "pcmpgtq" | "pmuludq" | "pmuldq" | "addpd" | "subpd" | "mulpd" | "divpd" | "minpd"
-        | "maxpd" | "sqrtpd" | "cmppd" | "roundpd" | "addsubpd" | "psllvq" | "psrlvq" | "psadbw" => Kind::Lanes(8),
+        "pmuludq" | "pmuldq" => Kind::LowerHalves,
+        "paddq" | "psubq" | "pcmpgtq" | "addpd" | "subpd" | "mulpd" | "divpd" | "minpd" | "maxpd" | "sqrtpd"
+        | "cmppd" | "roundpd" | "addsubpd" | "psllvq" | "psrlvq" | "psadbw" => Kind::Lanes(8),
         "addss" | "subss" | "mulss" | "divss" | "minss" | "maxss" | "sqrtss" | "rcpss" | "rsqrtss" | "cmpss"
         | "roundss" | "cvtsi2ss" | "cvtsd2ss" => Kind::Scalar(4),
         "addsd" | "subsd" | "mulsd" | "divsd" | "minsd" | "maxsd" | "sqrtsd" | "cmpsd" | "roundsd" | "cvtsi2sd"

@@ -223,6 +223,7 @@ fn combined(
             let third = three(flow, regs, at);
             lanes(&or(&both, &third), bytes)
         }
+        Kind::LowerHalves => lanes(&both.map(|lane| lane & u64::from(u32::MAX)), 8),
         Kind::LeastBytes => {
             let mut result = bytes_of(&lanes(&both, 1));
             if both != DEFINED
