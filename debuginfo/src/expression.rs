@@ -7,6 +7,7 @@ use crate::location::{Contents, Missing, Place};
 use crate::memory::Memory;
 use crate::node::Node;
 use crate::print::{Limits, missing, print};
+use crate::registers::Home;
 use crate::value::Value;
 use std::fmt;
 
@@ -116,6 +117,13 @@ impl Named<'_> {
         self.value.address()
     }
 
+    /// Where each of its bytes is, in memory or in a register; none for those that are computed, constant or not kept, and none at all where
+    /// its size is not known.
+    #[must_use]
+    pub fn homes(&self) -> Vec<Option<Home>> {
+        self.size().map(|size| self.value.homes(size)).unwrap_or_default()
+    }
+
     /// Bytes, as far as its type says; none for a bit field.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
@@ -198,7 +206,7 @@ impl<'a> Parser<'_, 'a, '_> {
                 Contents::Missing(why) => ExpressionError::Missing(why),
                 _ => ExpressionError::Type("it is not in memory, so it has no address".into()),
             })?;
-            let bytes: Vec<_> = address.to_le_bytes().into_iter().map(crate::location::Byte::Known).collect();
+            let bytes: Vec<_> = address.to_le_bytes().into_iter().map(crate::location::Byte::computed).collect();
             return Ok((place, Value::new(value.ty, Contents::Bytes(bytes.into()))));
         }
         self.postfix()

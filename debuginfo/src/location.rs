@@ -3,6 +3,7 @@
 use crate::frame::Stack;
 use crate::memory::Memory;
 use crate::node::Node;
+use crate::registers::Home;
 use crate::section::Reader;
 use crate::store::{Die, Store};
 use gimli::{
@@ -35,11 +36,22 @@ pub enum Missing {
 
 /// A byte of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Byte {
-    /// Its value.
-    Known(u8),
-    /// There is none.
-    Missing(Missing),
+pub(crate) struct Byte {
+    /// Its value, or why there is none.
+    pub value: Result<u8, Missing>,
+    /// Where it is; none for what is computed, constant or nowhere.
+    pub home: Option<Home>,
+}
+
+impl Byte {
+    /// One that is nowhere.
+    pub fn computed(value: u8) -> Self {
+        Self { value: Ok(value), home: None }
+    }
+
+    fn missing(why: Missing) -> Self {
+        Self { value: Err(why), home: None }
+    }
 }
 
 /// What a value is made of.
@@ -134,7 +146,7 @@ impl<'a> Place<'a> {
             state = match state.map_err(|_| Missing::Unsupported)? {
                 EvaluationResult::Complete => break,
                 EvaluationResult::RequiresRegister { register, base_type } => {
-                    let bytes = place.register(usize::from(register.0))?;
+                    let (bytes, _) = place.register(usize::from(register.0))?;
                     let word = word(&owner.unit, base_type, &bytes)?;
                     evaluation.resume_with_register(word)
                 }
@@ -183,7 +195,7 @@ impl<'a> Place<'a> {
         self.frame.and_then(|frame| self.stack.frames.get(frame)).ok_or(Missing::Unsupported)
     }
 
-    fn register(self, number: usize) -> Result<Vec<u8>, Missing> {
+    fn register(self, number: usize) -> Result<(Vec<u8>, Option<Home>), Missing> {
         self.own_frame()?.registers.bytes(number).ok_or(Missing::OptimizedOut)
     }
 
@@ -242,27 +254,32 @@ impl<'a> Place<'a> {
     fn piece(self, piece: &Piece<Reader>, size: u64, memory: &mut dyn Memory) -> Vec<Byte> {
         let len = size.min(MAX_PIECES) as usize;
         let skip = (piece.bit_offset.unwrap_or(0) / 8) as usize;
-        let missing = |why| vec![Byte::Missing(why); len];
-        let known = |bytes: &[u8]| {
-            let bytes = bytes.iter().skip(skip).map(|byte| Byte::Known(*byte));
-            bytes.chain(std::iter::repeat(Byte::Missing(Missing::OptimizedOut))).take(len).collect()
+        let missing = |why| vec![Byte::missing(why); len];
+        let known = |bytes: &[u8], home: Option<Home>| {
+            let byte = |(at, byte): (usize, &u8)| Byte { value: Ok(*byte), home: home.map(|home| home.plus(at)) };
+            let bytes = bytes.iter().enumerate().skip(skip).map(byte);
+            bytes.chain(std::iter::repeat(Byte::missing(Missing::OptimizedOut))).take(len).collect()
         };
         match &piece.location {
             Location::Empty => missing(Missing::OptimizedOut),
             Location::ImplicitPointer { .. } => missing(Missing::Synthetic),
             Location::Address { address } => {
+                let first = Home::Memory(address.wrapping_add(skip as u64));
                 let mut bytes = memory.read(address.wrapping_add(skip as u64), len);
                 bytes.resize(len, None);
-                let byte = |byte: Option<u8>| byte.map_or(Byte::Missing(Missing::Unavailable), Byte::Known);
-                bytes.into_iter().map(byte).collect()
+                let byte = |(at, byte): (usize, Option<u8>)| Byte {
+                    value: byte.ok_or(Missing::Unavailable),
+                    home: Some(first.plus(at)),
+                };
+                bytes.into_iter().enumerate().map(byte).collect()
             }
             Location::Register { register } => match self.register(usize::from(register.0)) {
-                Ok(bytes) => known(&bytes),
+                Ok((bytes, home)) => known(&bytes, home),
                 Err(why) => missing(why),
             },
-            Location::Value { value } => known(&word_bytes(*value)),
+            Location::Value { value } => known(&word_bytes(*value), None),
             Location::Bytes { value } => match gimli::Reader::to_slice(value) {
-                Ok(bytes) => known(&bytes),
+                Ok(bytes) => known(&bytes, None),
                 Err(_) => missing(Missing::Unsupported),
             },
         }
@@ -324,6 +341,6 @@ fn constant(owner: &Node, value: AttributeValue<Reader>, size: u64) -> Contents 
             bytes
         }
     };
-    let filler = std::iter::repeat(Byte::Missing(Missing::OptimizedOut));
-    Contents::Bytes(bytes.into_iter().map(Byte::Known).chain(filler).take(len).collect::<Vec<_>>().into())
+    let filler = std::iter::repeat(Byte::missing(Missing::OptimizedOut));
+    Contents::Bytes(bytes.into_iter().map(Byte::computed).chain(filler).take(len).collect::<Vec<_>>().into())
 }

@@ -2,7 +2,7 @@
 
 use crate::image::Image;
 use crate::memory::Memory;
-use crate::registers::{GENERAL, RBP, RIP, RSP, Registers};
+use crate::registers::{GENERAL, Held, Home, RBP, RIP, RSP, Registers};
 use crate::section::Reader;
 use gimli::{
     BaseAddresses, CfaRule, Encoding, EvaluationResult, RegisterRule, UnitOffset, UnwindContext, UnwindExpression,
@@ -58,8 +58,8 @@ fn step<S: UnwindSection<Reader>>(
         CfaRule::Expression(expression) => frame.evaluate(*expression, None),
     }?;
     let mut outer = [None; GENERAL];
-    KEPT.into_iter().for_each(|number| outer[number] = registers.get(number));
-    outer[RSP] = Some(cfa);
+    KEPT.into_iter().for_each(|number| outer[number] = registers.held(number));
+    outer[RSP] = Some(Held::computed(cfa));
     for (register, rule) in row.registers() {
         if let Some(slot) = outer.get_mut(usize::from(register.0)) {
             *slot = frame.apply(rule, usize::from(register.0), cfa);
@@ -81,20 +81,24 @@ struct Inner<'a, S> {
 }
 
 impl<S: UnwindSection<Reader>> Inner<'_, S> {
-    fn apply(&mut self, rule: &RegisterRule<usize>, number: usize, cfa: u64) -> Option<u64> {
+    fn apply(&mut self, rule: &RegisterRule<usize>, number: usize, cfa: u64) -> Option<Held> {
         match rule {
             RegisterRule::Undefined | RegisterRule::Architectural => None,
-            RegisterRule::SameValue => self.registers.get(number),
-            RegisterRule::Offset(offset) => self.memory.unsigned(cfa.wrapping_add_signed(*offset), 8),
-            RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
-            RegisterRule::Register(other) => self.registers.get(usize::from(other.0)),
+            RegisterRule::SameValue => self.registers.held(number),
+            RegisterRule::Offset(offset) => self.stored(cfa.wrapping_add_signed(*offset)),
+            RegisterRule::ValOffset(offset) => Some(Held::computed(cfa.wrapping_add_signed(*offset))),
+            RegisterRule::Register(other) => self.registers.held(usize::from(other.0)),
             RegisterRule::Expression(expression) => {
                 let address = self.evaluate(*expression, Some(cfa))?;
-                self.memory.unsigned(address, 8)
+                self.stored(address)
             }
-            RegisterRule::ValExpression(expression) => self.evaluate(*expression, Some(cfa)),
-            RegisterRule::Constant(value) => Some(*value),
+            RegisterRule::ValExpression(expression) => self.evaluate(*expression, Some(cfa)).map(Held::computed),
+            RegisterRule::Constant(value) => Some(Held::computed(*value)),
         }
+    }
+
+    fn stored(&mut self, address: u64) -> Option<Held> {
+        self.memory.unsigned(address, 8).map(|value| Held { value, home: Some(Home::Memory(address)) })
     }
 
     /// The value of an expression; `None` if something that it needs is not known.

@@ -1,8 +1,9 @@
 //! Values: a type and what it is made of; parts of them.
 
-use crate::location::{Byte, Contents, Missing, Place};
+use crate::location::{Contents, Missing, Place};
 use crate::memory::Memory;
 use crate::node::Node;
+use crate::registers::Home;
 use crate::types::Dimension;
 
 /// Most bytes of one value that are read at a time.
@@ -34,6 +35,16 @@ impl Value {
         }
     }
 
+    /// Where its first `size` bytes are; none for what is computed, constant or nowhere.
+    pub fn homes(&self, size: u64) -> Vec<Option<Home>> {
+        let home = |at: usize| match &self.contents {
+            Contents::Memory(address) => Some(Home::Memory(*address).plus(at)),
+            Contents::Bytes(bytes) => bytes.get(at).and_then(|byte| byte.home),
+            Contents::Missing(_) => None,
+        };
+        (0..size.min(MAX_READ) as usize).map(home).collect()
+    }
+
     /// The part of `size` bytes that begins `offset` bytes behind its start.
     pub fn part(&self, ty: Option<Node>, offset: u64) -> Self {
         let contents = match &self.contents {
@@ -56,11 +67,7 @@ impl Value {
         match &self.contents {
             Contents::Memory(address) => memory.known(*address, size).ok_or(Missing::Unavailable),
             Contents::Bytes(bytes) => {
-                let byte = |at: usize| match bytes.get(at) {
-                    Some(Byte::Known(byte)) => Ok(*byte),
-                    Some(Byte::Missing(missing)) => Err(*missing),
-                    None => Err(Missing::OptimizedOut),
-                };
+                let byte = |at: usize| bytes.get(at).map_or(Err(Missing::OptimizedOut), |byte| byte.value);
                 (0..size).map(byte).collect()
             }
             Contents::Missing(missing) => Err(*missing),

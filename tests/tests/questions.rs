@@ -171,6 +171,43 @@ fn who_wrote_a_variable() -> Result<()> {
     recorded.workshop.done()
 }
 
+/// What stands in parentheses behind a name: where the value is.
+fn home(text: &str) -> Result<&str> {
+    let what = text.lines().next().and_then(|first| first.split_once('(')?.1.split_once(')'));
+    Ok(what.with_context(|| format!("no place in {text}"))?.0)
+}
+
+#[test]
+fn why_a_variable_in_a_register_is_what_it_is() -> Result<()> {
+    let recorded = Recorded::new("registers", "registers.c", &["-O1"])?;
+    let lines = |text: &str| -> Vec<String> { text.lines().skip(1).map(str::to_owned).collect() };
+    let adds = format!("registers.c:{} in sum", recorded.line("adds")?);
+    // In a register that the function inside leaves alone: it has three times 4 and 11.
+    let left = recorded.says(&["slice", "--at", "leaves", "--var", "total"])?;
+    let register = home(&left)?;
+    let same = recorded.says(&["slice", "--at", "leaves", "--reg", register])?;
+    has(&same, &[&format!("Why: {register} = 0x2d"), &adds])?;
+    ensure!(lines(&left) == lines(&same), "{left}\nbut of {register}\n{same}");
+    // One that has stored the register: it is there.
+    let stored = recorded.says(&["slice", "--at", "inner", "--var", "total"])?;
+    let place = home(&stored)?;
+    let same = recorded.says(&["slice", "--at", "inner", "--mem", place])?;
+    has(&same, &[&format!("Why: {place}"), &adds])?;
+    ensure!(place.starts_with("0x") && lines(&stored) == lines(&same), "{stored}\nbut of {place}\n{same}");
+    // Pieces, of which each is what it is for reasons of its own, and a vector register.
+    let (two, both) = ("pair.two", "pair");
+    for (name, expected) in [(two, "rsi"), (both, "rsi rdi"), ("by", "ymm0[0..8]")] {
+        let text = recorded.says(&["slice", "--at", "scaled", "--var", name])?;
+        ensure!(home(&text)? == expected, "{text}");
+        ensure!(text.contains(&adds) == (name != two), "{text}");
+    }
+    let forward = recorded.says(&["slice", "--forward", "--at", "scaled", "--var", "pair.one"])?;
+    has(&forward, &[&format!("registers.c:{} in scaled", recorded.line("takes a pair")?)])?;
+    let refused = recorded.refuses(&["slice", "--at", "leaves", "--var", "constant"])?;
+    has(&refused, &["constant: it is neither in memory there nor in a register"])?;
+    recorded.workshop.done()
+}
+
 #[test]
 fn each_time_that_code_ran() -> Result<()> {
     for (name, flags) in [("hits-plain", "-O0"), ("hits-optimized", "-O2")] {

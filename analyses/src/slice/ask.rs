@@ -13,7 +13,7 @@ use bugnet_replay::cursor::{Cursor, Direction};
 use bugnet_replay::log::{Log, ThreadId};
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
-use bugnet_replay::written::{Subject, place_of};
+use bugnet_replay::written::{Home, Subject, homes_of};
 use bugnet_replay::{ReplayError, Result, disassembly};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
@@ -141,16 +141,37 @@ pub fn ask(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, questio
             Ok(asked(cursor, *atoms, Vec::new(), format!("{name} = {}", value(cursor.regs(), *atoms))))
         }
         Question::Memory(subject) => {
-            let found = place_of(log, cursor, symbols, subject)?;
-            let at = format!("{:#x}:{}", found.address.0, found.size);
-            let what = found.expression.map_or(at.clone(), |name| format!("{name} ({at})"));
-            Ok(asked(cursor, Atoms::NONE, vec![(found.address.0, found.size)], what))
+            let (atoms, memory) = parts(&homes_of(log, cursor, symbols, subject)?);
+            let registers = (!atoms.is_empty()).then(|| atoms.to_string().to_lowercase());
+            let ranges = memory.iter().map(|(addr, len)| format!("{addr:#x}:{len}"));
+            let at = registers.into_iter().chain(ranges).collect::<Vec<_>>().join(" ");
+            let what = match subject {
+                Subject::Bytes { .. } => at,
+                Subject::Expression(name) => format!("{name} ({at})"),
+            };
+            Ok(asked(cursor, atoms, memory, what))
         }
     }
 }
 
 fn asked(cursor: &Cursor<'_>, atoms: Atoms, memory: Vec<(u64, u64)>, what: String) -> Asked {
     Asked { criterion: Criterion { place: cursor.place(), atoms, memory, call: None, here: None }, what }
+}
+
+/// The registers and the memory of which these bytes are.
+fn parts(homes: &[Home]) -> (Atoms, Vec<(u64, u64)>) {
+    let (mut atoms, mut memory): (_, Vec<(u64, u64)>) = (Atoms::NONE, Vec::new());
+    for home in homes {
+        match *home {
+            Home::General { number, byte } => atoms |= Atoms::gpr(number).each().skip(byte).take(1).collect(),
+            Home::Vector { number, byte } => atoms |= Atoms::vector(number).each().skip(byte).take(1).collect(),
+            Home::Memory(addr) => match memory.last_mut() {
+                Some((first, len)) if first.wrapping_add(*len) == addr.0 => *len += 1,
+                _ => memory.push((addr.0, 1)),
+            },
+        }
+    }
+    (atoms, memory)
 }
 
 /// The general purpose registers among these, in hexadecimal.

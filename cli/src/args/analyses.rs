@@ -84,7 +84,7 @@ pub struct SliceArgs {
     /// N bytes at an address [default: 1 of them]
     #[arg(long, value_name = "ADDR[:N]", group = "value")]
     pub mem: Option<Subject>,
-    /// A variable, or a part of one, as C writes it
+    /// A variable, or a part of one, as C writes it: in memory, in registers, or in pieces in both
     #[arg(long, value_name = "NAME", group = "value")]
     pub var: Option<Subject>,
     /// The byte with this number, from 0, of what the process wrote to its standard output and error

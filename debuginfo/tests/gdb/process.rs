@@ -205,15 +205,14 @@ impl Core {
         // struct elf_prstatus: the registers in the order of struct user_regs_struct.
         let user = |number: usize| word(112 + 8 * number);
         let order = [10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16];
-        let mut general = [None; GENERAL];
-        order.iter().zip(&mut general).for_each(|(number, slot)| *slot = Some(user(*number)));
+        let general: [u64; GENERAL] = order.map(user);
         // FXSAVE's layout: XMM0 at byte 160.
         let vector = |number: usize| {
             let mut all = [0; 32];
             all[..16].copy_from_slice(&floats[160 + 16 * number..176 + 16 * number]);
             all
         };
-        let registers = Registers { general, vectors: Some(Box::new(std::array::from_fn(vector))) };
+        let registers = Registers::present(general, Box::new(std::array::from_fn(vector)));
         Some(Self { memory: memory.collect(), registers, fs_base: user(21) })
     }
 }

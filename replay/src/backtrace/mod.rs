@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::symbols::{Place, Symbolizer};
 use bugnet_debuginfo::frame::Frame as FrameState;
 use bugnet_debuginfo::memory::Memory as KnownMemory;
-use bugnet_debuginfo::registers::{GENERAL, RBP, RIP, RSP, Registers};
+use bugnet_debuginfo::registers::{GENERAL, Held, Home, RBP, RIP, RSP, Registers};
 use bugnet_format::code::CodeStore;
 use bugnet_format::regs::{GPR_NAMES, RegisterFile};
 use bugnet_format::types::Addr;
@@ -48,15 +48,15 @@ pub enum Found {
 }
 
 /// DWARF's numbers of the registers in the order of [`GPR_NAMES`].
-const DWARF_NUMBERS: [usize; GPR_NAMES.len()] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+pub(crate) const DWARF_NUMBERS: [usize; GPR_NAMES.len()] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
 
 fn registers(regs: &RegisterFile) -> Registers {
-    let mut general = [None; GENERAL];
+    let mut general = [0; GENERAL];
     for (value, number) in regs.gpr.iter().zip(DWARF_NUMBERS) {
-        general[number] = Some(*value);
+        general[number] = *value;
     }
-    general[RIP] = Some(regs.rip);
-    Registers { general, vectors: Some(Box::new(regs.ymm)) }
+    general[RIP] = regs.rip;
+    Registers::present(general, Box::new(regs.ymm))
 }
 
 /// A stack as it was unwound.
@@ -186,7 +186,7 @@ fn by_frame_pointer(regs: &Registers, memory: &mut dyn Memory) -> Result<Option<
     }
     let (outer, back) = (read_u64(memory, rbp)?, read_u64(memory, rbp.wrapping_add(8))?);
     let mut next = [None; GENERAL];
-    (next[RBP], next[RIP], next[RSP]) = (outer, back, rbp.checked_add(16));
+    (next[RBP], next[RIP], next[RSP]) = (outer, back, rbp.checked_add(16).map(Held::computed));
     Ok(Some(Caller {
         regs: Registers { general: next, vectors: None },
         found: Found::FramePointer,
@@ -197,12 +197,13 @@ fn by_frame_pointer(regs: &Registers, memory: &mut dyn Memory) -> Result<Option<
 fn from_stack_top(regs: &Registers, memory: &mut dyn Memory) -> Result<Option<Caller>> {
     let Some(rsp) = regs.get(RSP) else { return Ok(None) };
     let mut next = regs.clone();
-    (next.general[RIP], next.general[RSP]) = (read_u64(memory, rsp)?, rsp.checked_add(8));
+    (next.general[RIP], next.general[RSP]) = (read_u64(memory, rsp)?, rsp.checked_add(8).map(Held::computed));
     Ok(Some(Caller { regs: next, found: Found::StackTop, interrupted: false }))
 }
 
-fn read_u64(memory: &mut dyn Memory, addr: u64) -> Result<Option<u64>> {
-    Ok(memory.read_memory(Addr(addr), 8)?.try_into().ok().map(u64::from_le_bytes))
+fn read_u64(memory: &mut dyn Memory, addr: u64) -> Result<Option<Held>> {
+    let bytes: Option<[u8; 8]> = memory.read_memory(Addr(addr), 8)?.try_into().ok();
+    Ok(bytes.map(|bytes| Held { value: u64::from_le_bytes(bytes), home: Some(Home::Memory(addr)) }))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod display;
 mod subject;
 
-pub use subject::{MAX_BYTES, Subject};
+pub use subject::{Home, MAX_BYTES, Subject};
 
 use crate::crash::{LIMITS, Seen};
 use crate::cursor::{Cursor, LastWrite, Seek};
@@ -15,7 +15,7 @@ use bugnet_debuginfo::expression::Named;
 use bugnet_debuginfo::memory::Memory as KnownMemory;
 use bugnet_format::types::Addr;
 use serde::Serialize;
-use subject::Scene;
+use subject::{Scene, bytes};
 
 /// What wrote something last.
 #[derive(Clone, Debug, Serialize)]
@@ -80,22 +80,18 @@ impl KnownMemory for Overlay<'_, '_> {
     }
 }
 
-/// Where this is in memory, where the cursor is.
+/// Where each byte of this is, in memory or in a register, where the cursor is.
 ///
 /// # Errors
-/// The expression names nothing there that is in memory, or the replay process is lost.
-pub fn place_of(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, subject: &Subject) -> Result<Asked> {
+/// The expression names nothing there that is in either, or the replay process is lost.
+pub fn homes_of(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, subject: &Subject) -> Result<Vec<Home>> {
     let text = match subject {
-        Subject::Bytes { addr, len } => {
-            return Ok(Asked { expression: None, frame: None, address: *addr, size: *len, type_name: None });
-        }
+        Subject::Bytes { addr, len } => return Ok(bytes(*addr, *len)),
         Subject::Expression(text) => text,
     };
     let scene = Scene::of(log, cursor, symbols)?;
     let (stack, images) = (scene.stack(), scene.images());
-    let found = scene.find(text, &stack, &images, &mut Seen { memory: cursor, symbols })?;
-    let (address, size, type_name) = (found.addr, found.len, found.named.as_ref().map(Named::type_name));
-    Ok(Asked { expression: Some(text.clone()), frame: found.frame, address, size, type_name })
+    scene.find(text, &stack, &images, &mut Seen { memory: cursor, symbols })?.homes(text)
 }
 
 /// Goes back to what wrote this last before where the cursor is; names mean what they mean there.
@@ -112,7 +108,7 @@ pub fn last_write(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, 
     };
     let scene = Scene::of(log, cursor, symbols)?;
     let (stack, images) = (scene.stack(), scene.images());
-    let found = scene.find(text, &stack, &images, &mut Seen { memory: cursor, symbols })?;
+    let found = scene.find(text, &stack, &images, &mut Seen { memory: cursor, symbols })?.in_memory(text)?;
     let asked = Asked {
         expression: Some(text.clone()),
         frame: found.frame,

@@ -1,6 +1,6 @@
 //! The memory that is asked about, as people type it: an address, a variable, or a part of one.
 
-use crate::backtrace::unwind;
+use crate::backtrace::{DWARF_NUMBERS, unwind};
 use crate::crash::{Seen, is_system};
 use crate::cursor::Cursor;
 use crate::error::{ReplayError, Result};
@@ -9,6 +9,7 @@ use crate::symbols::Symbolizer;
 use bugnet_debuginfo::expression::{self, ExpressionError, Named, Names};
 use bugnet_debuginfo::frame::{Frame, Stack};
 use bugnet_debuginfo::image::Image;
+use bugnet_debuginfo::registers::{self, VECTORS, XMM0};
 use bugnet_format::types::Addr;
 use std::rc::Rc;
 use std::str::FromStr;
@@ -55,6 +56,41 @@ impl FromStr for Subject {
     }
 }
 
+/// Where a byte is that is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// In memory.
+    Memory(Addr),
+    /// In a general purpose register, by the processor's number: which byte of it, the lowest first.
+    General {
+        /// Which register.
+        number: usize,
+        /// Which byte.
+        byte: usize,
+    },
+    /// In a vector register.
+    Vector {
+        /// Which register.
+        number: usize,
+        /// Which byte.
+        byte: usize,
+    },
+}
+
+impl Home {
+    /// The same in the processor's terms instead of DWARF's; none for a register that has no number here.
+    fn of(home: registers::Home) -> Option<Self> {
+        let (number, byte) = match home {
+            registers::Home::Memory(addr) => return Some(Self::Memory(Addr(addr))),
+            registers::Home::Register { number, byte } => (number, byte),
+        };
+        let general = DWARF_NUMBERS.iter().position(|dwarf| *dwarf == number);
+        let vector = || number.checked_sub(XMM0).filter(|number| *number < VECTORS);
+        let general = general.map(|number| Self::General { number, byte });
+        general.or_else(|| Some(Self::Vector { number: vector()?, byte }))
+    }
+}
+
 /// A stack at a moment, in which names mean something.
 pub(super) struct Scene {
     frames: Vec<Frame>,
@@ -65,7 +101,19 @@ pub(super) struct Scene {
     images: Vec<(Rc<Image>, u64)>,
 }
 
-/// A variable that was found, or a part of one.
+/// What an expression was found to name.
+pub(super) enum Found<'a> {
+    /// A variable, or a part of one.
+    Variable {
+        named: Named<'a>,
+        /// Number and function of the frame that it belongs to; none if it is the same everywhere.
+        frame: Option<(usize, String)>,
+    },
+    /// A symbol without debug information: its bytes.
+    Symbol { addr: Addr, len: u64 },
+}
+
+/// A variable that was found in memory, or a part of one.
 pub(super) struct Variable<'a> {
     /// How to print it; none if there is no debug information.
     pub named: Option<Named<'a>>,
@@ -108,7 +156,7 @@ impl Scene {
         stack: &'a Stack<'a>,
         images: &'a [(&'a Image, u64)],
         seen: &mut Seen<'_>,
-    ) -> Result<Variable<'a>> {
+    ) -> Result<Found<'a>> {
         let inner = (0..=self.own.min(self.frames.len().saturating_sub(1))).map(Some);
         let outer = (self.own + 1..self.frames.len()).map(Some);
         let mut failed = None;
@@ -117,7 +165,7 @@ impl Scene {
             match expression::find(text, Names { stack, frame, images }, seen) {
                 Ok(named) => {
                     let frame = frame.map(|number| (number, self.functions[number].clone()));
-                    return in_memory(text, named, frame);
+                    return Ok(Found::Variable { named, frame });
                 }
                 Err(error @ ExpressionError::NoVariable(_)) => drop(failed.get_or_insert(error)),
                 Err(error) => return Err(ReplayError::OutOfRange(format!("{text}: {error}"))),
@@ -127,7 +175,7 @@ impl Scene {
             images.iter().flat_map(|(image, bias)| image.globals(text).into_iter().map(|one| (one, *bias)));
         if let Some((global, bias)) = symbols.next() {
             let (addr, len) = (Addr(global.address.wrapping_add(bias)), global.size.unwrap_or(1).clamp(1, MAX_BYTES));
-            return Ok(Variable { named: None, addr, len, frame: None });
+            return Ok(Found::Symbol { addr, len });
         }
         let why = failed.map_or_else(|| "nothing is known by this name".to_owned(), |error| error.to_string());
         let functions = self.functions.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -137,19 +185,72 @@ impl Scene {
     }
 }
 
-fn in_memory<'a>(text: &str, named: Named<'a>, frame: Option<(usize, String)>) -> Result<Variable<'a>> {
-    let wrong = |why: String| Err(ReplayError::OutOfRange(format!("{text}: {why}")));
-    let Some(addr) = named.address() else {
-        return wrong(match named.missing() {
-            Some(why) => format!("it is {why} there, so that it has no memory which something could have written"),
-            None => "it is not in memory there but in a register, or computed".into(),
-        });
-    };
-    match named.size() {
-        Some(len @ 1..=MAX_BYTES) => Ok(Variable { addr: Addr(addr), len, frame, named: Some(named) }),
-        Some(len) => wrong(format!("it has {len} bytes; name a part of it")),
-        None => wrong(format!("its size is not known; it begins at {addr:#x}, which can be given as {addr:#x}:N")),
+fn wrong(text: &str, why: &str) -> ReplayError {
+    ReplayError::OutOfRange(format!("{text}: {why}"))
+}
+
+impl<'a> Found<'a> {
+    /// Where it is, if that is in memory.
+    pub fn in_memory(self, text: &str) -> Result<Variable<'a>> {
+        let (named, frame) = match self {
+            Self::Symbol { addr, len } => return Ok(Variable { named: None, addr, len, frame: None }),
+            Self::Variable { named, frame } => (named, frame),
+        };
+        let Some(addr) = named.address() else {
+            let why = match named.missing() {
+                Some(why) => format!("it is {why} there, so that it has no memory which something could have written"),
+                None => "it is not in memory there but in a register, or computed".into(),
+            };
+            return Err(wrong(text, &why));
+        };
+        let len = size(text, &named)?;
+        Ok(Variable { addr: Addr(addr), len, frame, named: Some(named) })
     }
+
+    /// Where each of its bytes is, in memory or in a register.
+    pub fn homes(&self, text: &str) -> Result<Vec<Home>> {
+        let named = match self {
+            Self::Symbol { addr, len } => return Ok(bytes(*addr, *len)),
+            Self::Variable { named, .. } => named,
+        };
+        if let Some(why) = named.missing() {
+            return Err(wrong(text, &format!("it is {why} there, so that there is nothing that could have made it")));
+        }
+        let len = size(text, named)?;
+        let found: Vec<Home> = named.homes().into_iter().flatten().filter_map(Home::of).collect();
+        if found.len() as u64 == len {
+            return Ok(found);
+        }
+        Err(wrong(
+            text,
+            &match found.len() {
+                0 => "it is neither in memory there nor in a register: the debug information says how to compute it"
+                    .to_owned(),
+                _ => format!(
+                    "only {} of its {len} bytes are in memory there or in registers; name a part of it",
+                    found.len()
+                ),
+            },
+        ))
+    }
+}
+
+/// How large it is, if that can be asked about at once.
+fn size(text: &str, named: &Named<'_>) -> Result<u64> {
+    match (named.size(), named.address()) {
+        (Some(len @ 1..=MAX_BYTES), _) => Ok(len),
+        (Some(len), _) => Err(wrong(text, &format!("it has {len} bytes; name a part of it"))),
+        (None, Some(addr)) => {
+            let why = format!("its size is not known; it begins at {addr:#x}, which can be given as {addr:#x}:N");
+            Err(wrong(text, &why))
+        }
+        (None, None) => Err(wrong(text, "its size is not known")),
+    }
+}
+
+/// Bytes of memory, one by one.
+pub(super) fn bytes(addr: Addr, len: u64) -> Vec<Home> {
+    (0..len).map(|at| Home::Memory(Addr(addr.0.wrapping_add(at)))).collect()
 }
 
 #[cfg(test)]
