@@ -480,13 +480,9 @@ impl Mask {
         }
     }
 
-    /// The kernel's mask becomes this one.
-    pub fn apply(&self) {
-        self.unless_pending(if self.in_wait { self.blocked | self.before_wait } else { self.blocked });
-    }
-
     /// The kernel's mask becomes this one; but all wait there while DynamoRIO holds a signal.
-    fn unless_pending(&self, mask: u64) {
+    pub fn apply(&self) {
+        let mask = if self.in_wait { self.blocked | self.before_wait } else { self.blocked };
         // First, so that none comes while this looks.
         set(mask | BLOCKED.load(Ordering::SeqCst));
         if !self.pending.any() {

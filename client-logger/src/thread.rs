@@ -164,34 +164,28 @@ pub fn is_in_own_call() -> bool {
     !thread.is_null() && unsafe { !(&raw const (*thread).syscall.made).read() }
 }
 
+/// A part of the calling thread's structure, for a signal handler; null for a thread that is not the program's.
+fn part<T>(of: impl FnOnce(*mut Thread) -> *mut T) -> *mut T {
+    let thread = Slot::Thread.read() as *mut Thread;
+    if thread.is_null() { std::ptr::null_mut() } else { of(thread) }
+}
+
 /// What the calling thread waits in, for a signal handler; null for a thread that is not the program's.
 pub fn retry() -> *mut Retry {
-    let thread = Slot::Thread.read() as *mut Thread;
-    if thread.is_null() {
-        return std::ptr::null_mut();
-    }
     // SAFETY: the thread's structure lives as long as the slot refers to it.
-    unsafe { &raw mut (*thread).syscall.retry }
+    part(|thread| unsafe { &raw mut (*thread).syscall.retry })
 }
 
 /// What DynamoRIO holds of the calling thread's signals, for a signal handler; null for a thread that is not the program's.
 pub fn pending() -> *const Pending {
-    let thread = Slot::Thread.read() as *const Thread;
-    if thread.is_null() {
-        return std::ptr::null();
-    }
-    // SAFETY: the thread's structure lives as long as the slot refers to it.
-    unsafe { &raw const (*thread).mask.pending }
+    // SAFETY: as in `retry`.
+    part(|thread| unsafe { &raw mut (*thread).mask.pending })
 }
 
 /// The codes of the signals that have come to the calling thread, for a signal handler; null for a thread that is not the program's.
 pub fn codes() -> *const Codes {
-    let thread = Slot::Thread.read() as *const Thread;
-    if thread.is_null() {
-        return std::ptr::null();
-    }
-    // SAFETY: the thread's structure lives as long as the slot refers to it.
-    unsafe { &raw const (*thread).codes }
+    // SAFETY: as in `retry`.
+    part(|thread| unsafe { &raw mut (*thread).codes })
 }
 
 /// The thread that DynamoRIO's context is of.

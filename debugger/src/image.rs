@@ -130,10 +130,10 @@ impl Image {
         let asked = main.and_then(|(_, headers)| headers.interpreter.clone());
         // The program asks for it by a path that may lead through links: the file's name tells which it is.
         let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let is_loader = |module: &&Module| asked.as_ref().is_some_and(|asked| name(asked) == name(&module.path));
-        let loader = with_headers().find(|(module, _)| is_loader(module));
-        let namespace = loader.and_then(|(module, headers)| namespace(log, module, headers)).unwrap_or(0);
-        let mapped = modules.iter().find(is_loader);
+        let is_loader = |module: &Module| asked.as_ref().is_some_and(|asked| name(asked) == name(&module.path));
+        let loader = modules.iter().zip(&headers).find(|(module, _)| is_loader(module));
+        let namespace = loader.and_then(|(module, headers)| namespace(log, module, headers.as_ref()?)).unwrap_or(0);
+        let mapped = loader.map(|(module, _)| module);
         let libraries = modules.iter().zip(&headers).map(|(module, headers)| {
             let headers = headers.as_ref().filter(|_| module.path != program)?;
             library(module, headers, namespace)

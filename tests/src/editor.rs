@@ -112,11 +112,21 @@ impl Editor {
     ///
     /// # Errors
     /// The adapter has ended, or the thread has none.
-    pub fn frame(&mut self, thread: u64) -> Result<(String, u64, u64)> {
+    pub fn frame(&mut self, thread: u64) -> Result<(String, usize, u64)> {
         let body = self.ask("stackTrace", &json!({"threadId": thread, "startFrame": 0, "levels": 1}))?;
         let frame = &body["stackFrames"][0];
         let name = frame["name"].as_str().with_context(|| format!("no frame: {body}"))?;
-        Ok((name.to_owned(), frame["line"].as_u64().unwrap_or(0), frame["id"].as_u64().context("no id")?))
+        Ok((name.to_owned(), frame["line"].as_u64().unwrap_or(0) as usize, frame["id"].as_u64().context("no id")?))
+    }
+
+    /// The value of an expression in a thread's innermost frame.
+    ///
+    /// # Errors
+    /// The adapter has ended, or the expression has none.
+    pub fn value(&mut self, expression: &str, thread: u64) -> Result<String> {
+        let (_, _, frame) = self.frame(thread)?;
+        let said = self.ask("evaluate", &json!({"expression": expression, "frameId": frame, "context": "watch"}))?;
+        Ok(said["result"].as_str().context("no value")?.to_owned())
     }
 
     /// Disconnects; the adapter ends by itself.

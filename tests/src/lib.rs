@@ -8,6 +8,7 @@ pub mod asm;
 pub mod browser;
 pub mod bugnet;
 pub mod correct;
+pub mod debugged;
 pub mod editor;
 pub mod faulty;
 pub mod inputs;

@@ -1,35 +1,15 @@
 //! `bugnet debug --dap`: a recording in an editor, which speaks the Debug Adapter Protocol.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, binary, new_gdb, printed, run, source_tree};
+use bugnet_tests::bugnet::{Workshop, binary, new_gdb, printed};
+use bugnet_tests::debugged::{line_with, recorded, source};
 use bugnet_tests::editor::Editor;
 use serde_json::{Value, json};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-fn source(name: &str) -> PathBuf {
-    source_tree().join(format!("tests/programs/debug/{name}.c"))
-}
-
-/// The line that holds a text, from 1.
-fn line_with(name: &str, text: &str) -> Result<u64> {
-    let lines = fs::read_to_string(source(name))?;
-    Ok(lines.lines().position(|line| line.contains(text)).context("no such line")? as u64 + 1)
-}
-
-/// Records a test program and takes it away.
-fn recorded(workshop: &Workshop, name: &str) -> Result<PathBuf> {
-    let (program, log) = (workshop.path.join("program"), workshop.path.join("log"));
-    let compiled = run(Command::new("gcc").args(["-g", "-O0", "-pthread", "-o"]).arg(&program).arg(source(name)))?;
-    ensure!(compiled.status.success(), "{}", printed(&compiled));
-    run(&mut Job::new(&workshop.path, [&*program.to_string_lossy()]).recorded(&log, &[])?)?;
-    fs::remove_file(&program)?;
-    Ok(log)
-}
-
 /// An editor that has opened a recording, as its configuration says (`launch` or `attach`), with breakpoints at these lines.
-fn opened(log: &Path, options: &[&str], request: &str, (name, lines): (&str, &[u64])) -> Result<(Editor, Value)> {
+fn opened(log: &Path, options: &[&str], request: &str, (name, lines): (&str, &[usize])) -> Result<(Editor, Value)> {
     let mut command = Command::new(binary()?);
     command.args(["debug", "--dap", "--gdb"]).arg(new_gdb()?).args(options).arg(log);
     let mut editor = Editor::start(command.stderr(Stdio::null()))?;
@@ -63,7 +43,7 @@ fn thread(editor: &mut Editor) -> Result<u64> {
 fn from_a_crash_to_its_cause() -> Result<()> {
     let workshop = Workshop::new("dap-cause")?;
     let name = "heap_overflow";
-    let log = recorded(&workshop, name)?;
+    let log = recorded(&workshop, name, &[])?;
     let (crash, cause) = (line_with(name, "return entry->text[0]")?, line_with(name, "CULPRIT")?);
     for request in ["attach", "launch"] {
         let call = line_with(name, "fill(entry,")?;
@@ -93,6 +73,13 @@ fn from_a_crash_to_its_cause() -> Result<()> {
         // gdb stops before the write; where that is a line's first instruction, it says this line.
         ensure!(function.starts_with("fill") && line == cause, "{function}:{line}");
 
+        // The one before it, of those that had a part in it.
+        ensure!(editor.value("i", it)? == "23", "not the last letter");
+        let again = json!({"breakpoints": [{"dataId": info["dataId"], "accessType": "write", "hitCondition": "1"}]});
+        editor.ask("setDataBreakpoints", &again)?;
+        runs(&mut editor, "reverseContinue", &here, "data breakpoint")?;
+        ensure!(editor.value("i", it)? == "21", "not two letters before");
+
         // Without it, back to the call, and a line forth and back.
         editor.ask("setDataBreakpoints", &json!({"breakpoints": []}))?;
         runs(&mut editor, "reverseContinue", &here, "breakpoint")?;
@@ -115,7 +102,7 @@ fn from_a_crash_to_its_cause() -> Result<()> {
 fn an_editors_console_goes_anywhere() -> Result<()> {
     let workshop = Workshop::new("dap-console")?;
     let name = "heap_overflow";
-    let log = recorded(&workshop, name)?;
+    let log = recorded(&workshop, name, &[])?;
     let (mut editor, _) = opened(&log, &["--at", "fill"], "attach", (name, &[]))?;
     let it = thread(&mut editor)?;
     ensure!(editor.frame(it)?.0.starts_with("fill"), "not there");
@@ -147,7 +134,7 @@ fn an_editors_console_goes_anywhere() -> Result<()> {
 #[test]
 fn a_long_run_is_paused() -> Result<()> {
     let workshop = Workshop::new("dap-pause")?;
-    let log = recorded(&workshop, "long")?;
+    let log = recorded(&workshop, "long", &[])?;
     let (mut editor, _) = opened(&log, &["--start"], "attach", ("long", &[]))?;
     let it = thread(&mut editor)?;
     // Which takes long, since each access is looked at.
@@ -165,7 +152,7 @@ fn a_long_run_is_paused() -> Result<()> {
 #[test]
 fn a_gdb_that_is_too_old() -> Result<()> {
     let workshop = Workshop::new("dap-old")?;
-    let log = recorded(&workshop, "heap_overflow")?;
+    let log = recorded(&workshop, "heap_overflow", &[])?;
     let debian = Command::new(binary()?).args(["debug", "--dap"]).arg(&log).stdin(Stdio::null()).output()?;
     ensure!(!debian.status.success() && printed(&debian).contains("takes gdb 14 or newer"), "{}", printed(&debian));
     workshop.done()

@@ -189,3 +189,22 @@ fn processes_are_listed_and_selected() -> Result<()> {
     ensure!(damaged.status.code() == Some(1), "{}", printed(&damaged));
     workshop.done()
 }
+
+/// A question about one process is about the program that was recorded, whatever that became, and not about one that it started.
+#[test]
+fn a_question_is_about_the_program_that_was_recorded() -> Result<()> {
+    let workshop = Workshop::new("processes-meant")?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.path, ["/bin/bash", "-c", "/bin/echo one; exec /bin/sort /dev/null"]);
+    let recorded = run(&mut job.recorded(&log, &[])?)?;
+    ensure!(recorded.status.success() && recorded.stdout == b"one\n", "{}", printed(&recorded));
+    let asked = |options: &[&str]| -> Result<String> {
+        let said = must_pass(&[&["at", "start", "--json"], options].concat(), &log)?;
+        Ok(String::from_utf8_lossy(&said.stderr).into_owned())
+    };
+    let meant = asked(&[])?;
+    ensure!(meant.contains("of 4 processes") && meant.contains("(/bin/sort /dev/null)"), "{meant}");
+    // Where somebody has said which, nothing is to be said.
+    ensure!(asked(&["-p", "sort"])?.is_empty() && asked(&["-p", "echo"])?.is_empty(), "{meant}");
+    workshop.done()
+}

@@ -555,11 +555,11 @@ impl<'c, 'a> Checker<'c, 'a> {
     /// that it has for itself.
     pub(super) fn is_allocators(&mut self, tid: Tid, ip: u64) -> bool {
         let Self { known, frames, .. } = self;
-        if !known.is_c_library(ip) || known.is_allocators(ip) {
-            return known.is_allocators(ip);
+        if known.is_allocators(ip) {
+            return true;
         }
-        let caller = frames.callers(tid).find(|caller| !known.is_c_library(*caller));
-        caller.is_some_and(|caller| known.is_allocators(caller))
+        let mut outwards = std::iter::once(ip).chain(frames.callers(tid));
+        outwards.find(|at| !known.is_c_library(*at)).is_some_and(|at| known.is_allocators(at))
     }
 
     /// Whether an access is legal, though it is not of a block: allocators' own, and loads of more than is needed, which never reach a page of

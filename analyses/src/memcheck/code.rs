@@ -196,11 +196,9 @@ impl Known {
     /// Whether code is of a C library's functions for strings and memory: any of a file that is a C library, since the names of these are not
     /// known there.
     pub fn is_strings(&self, ip: u64, symbols: &mut Symbolizer) -> bool {
-        if self.is_c_library(ip) {
+        let Some(module) = self.module_at(ip) else { return false };
+        if is_one_of(module, C_LIBRARIES) {
             return true;
-        }
-        if self.module_at(ip).is_none() {
-            return false;
         }
         let symbol = symbols.lookup(Addr(ip)).symbol;
         symbol.is_some_and(|symbol| STRINGS.iter().any(|start| symbol.name.trim_start_matches('_').starts_with(start)))

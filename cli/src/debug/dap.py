@@ -59,7 +59,9 @@ data_breakpoints = []
 @server.request("dataBreakpointInfo")
 def data_breakpoint_info(*, name: str, variablesReference: int = 0, frameId: int = -1, **args):
     if variablesReference > 0:
-        value = varref.find_variable(variablesReference).find_child_by_name(name)._value
+        child = varref.find_variable(variablesReference).find_child_by_name(name)
+        # gdb 16 has another name for it.
+        value = child._value if hasattr(child, "_value") else child.value
     else:
         if frameId >= 0:
             frames.select_frame(frameId)
@@ -88,12 +90,13 @@ def watch_all(wanted):
     return [watch(**one) for one in wanted]
 
 
-def watch(dataId, accessType="write", condition=None, **_):
+def watch(dataId, accessType="write", condition=None, hitCondition="0", **_):
     try:
         with breakpoints.suppress_new_breakpoint_event():
             made = gdb.Breakpoint(dataId, gdb.BP_WATCHPOINT, ACCESSES[accessType])
             data_breakpoints.append(made)
             made.condition = condition
+            made.ignore_count = int(gdb.parse_and_eval(hitCondition))
         return {"verified": True, "id": made.number}
     except (gdb.error, KeyError) as error:
         return {"verified": False, "message": str(error)}

@@ -2,7 +2,8 @@
 //! program nor its files.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, binary, new_gdb, printed, run, source_tree};
+use bugnet_tests::bugnet::{Workshop, binary, new_gdb, printed, run};
+use bugnet_tests::debugged::{line_with, recorded, source};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs;
@@ -24,32 +25,6 @@ fn gdb() -> Result<PathBuf> {
 
 fn workshop(name: &str) -> Result<Workshop> {
     Workshop::new(&if is_new() { format!("new-{name}") } else { name.to_owned() })
-}
-
-/// The line of a test program that holds a text, from 1.
-fn line_with(source: &Path, text: &str) -> Result<usize> {
-    let lines = fs::read_to_string(source)?;
-    let line = lines.lines().position(|line| line.contains(text)).with_context(|| format!("no {text} in {lines}"))?;
-    Ok(line + 1)
-}
-
-fn source(name: &str) -> PathBuf {
-    source_tree().join(format!("tests/programs/debug/{name}.c"))
-}
-
-/// Records a test program and takes it away; the log is moved elsewhere.
-fn recorded(workshop: &Workshop, name: &str, options: &[&str]) -> Result<PathBuf> {
-    let (program, log) = (workshop.path.join("program"), workshop.path.join("log"));
-    let compiled = run(Command::new("gcc")
-        .args(["-g", "-O0", "-fno-stack-protector", "-pthread", "-o"])
-        .arg(&program)
-        .arg(source(name)))?;
-    ensure!(compiled.status.success(), "{}", printed(&compiled));
-    run(&mut Job::new(&workshop.path, [&*program.to_string_lossy()]).recorded(&log, options)?)?;
-    fs::remove_file(&program)?;
-    let moved = workshop.path.join("elsewhere");
-    fs::rename(log, &moved)?;
-    Ok(moved)
 }
 
 /// What gdb says where there is nothing in the direction in which it is sent; new versions have other words.
@@ -75,7 +50,7 @@ fn leads_to_cause(name: &str, watch: &str, function: &str) -> Result<()> {
     let said = session(&workshop, &log, &[], &script)?;
     let (before, after) = said.split_once("here:").with_context(|| said.clone())?;
     ensure!(before.contains("where SIGSEGV killed thread"), "{said}");
-    let cause = format!("{name}.c:{}", line_with(&source(name), "CULPRIT")?);
+    let cause = format!("{name}.c:{}", line_with(name, "CULPRIT")?);
     ensure!(after.contains(&format!("{function} (")) && after.contains(&cause), "not {function} at {cause}:\n{said}");
     // The position that it says is one for other commands.
     let place = after.lines().find_map(|line| line.split_once(" (time")).context("no position")?.0;
@@ -135,7 +110,7 @@ fn lines_go_by_backwards_as_forwards() -> Result<()> {
     let name = "there_and_back";
     let log = recorded(&workshop, name, &[])?;
     // Through recursion and over a signal.
-    let first = format!("break {}", line_with(&source(name), "signal(SIGUSR1")?);
+    let first = format!("break {}", line_with(name, "signal(SIGUSR1")?);
     let mut script = vec!["handle SIGUSR1 nostop noprint", &first, "continue", "delete", "echo forwards\\n"];
     script.extend(["next"; 4]);
     script.push("echo backwards\\n");
@@ -144,12 +119,12 @@ fn lines_go_by_backwards_as_forwards() -> Result<()> {
     let (_, said) = said.split_once("forwards").with_context(|| said.clone())?;
     let (forwards, backwards) = said.split_once("backwards").context("no way back")?;
     let (forwards, mut backwards) = (stops(forwards, name)?, stops(backwards, name)?);
-    let begin = line_with(&source(name), "signal(SIGUSR1")?;
+    let begin = line_with(name, "signal(SIGUSR1")?;
     ensure!(forwards == [begin + 1, begin + 2, begin + 3, begin + 4], "{forwards:?}: {said}");
     backwards.reverse();
     ensure!(backwards.ends_with(&[begin, begin + 1, begin + 2, begin + 3]), "{backwards:?}: {said}");
     // In the middle of the recursion, over what is called there.
-    let inside = format!("break {} if n == 2", line_with(&source(name), "if (n < 2)")?);
+    let inside = format!("break {} if n == 2", line_with(name, "if (n < 2)")?);
     let mut script = vec![&*inside, "continue", "delete", "echo forwards\\n"];
     script.extend(["next"; 3]);
     script.push("echo backwards\\n");
@@ -249,7 +224,7 @@ fn what_is_mapped_is_what_was_mapped_then() -> Result<()> {
     let workshop = workshop("debugger-libraries")?;
     let name = "libraries";
     let log = recorded(&workshop, name, &[])?;
-    let place = |comment: &str| Ok::<_, anyhow::Error>(format!("seek {name}.c:{}", line_with(&source(name), comment)?));
+    let place = |comment: &str| Ok::<_, anyhow::Error>(format!("seek {name}.c:{}", line_with(name, comment)?));
     let look = ["info sharedlibrary", "info proc mappings", "output cosine", "echo \\n"];
     let mut script = vec!["seek end", "info sharedlibrary"];
     let places = [place("/* closed */")?, place("/* mapped */")?, place("/* opened */")?, place("/* before */")?];
@@ -323,7 +298,7 @@ fn the_first_stop_has_its_signal() -> Result<()> {
 fn output_is_what_had_been_written() -> Result<()> {
     let workshop = workshop("debugger-output")?;
     let log = recorded(&workshop, "output", &["--interval", "20k"])?;
-    let between = format!("seek output.c:{}", line_with(&source("output"), "BETWEEN")?);
+    let between = format!("seek output.c:{}", line_with("output", "BETWEEN")?);
     // What bugnet says is not on gdb's standard output.
     let output = |what: &str| format!("python print(gdb.execute(\"monitor output{what}\", to_string=True))");
     let (here, all) = (output(""), output(" all"));
@@ -643,7 +618,7 @@ fn a_slice_from_where_gdb_is() -> Result<()> {
     // What gdb says itself comes elsewhere: reports begin with the question.
     let reports: Vec<&str> = said.split("Why: ").collect();
     let [before, crash, full, register, rest] = reports[..] else { anyhow::bail!("{said}") };
-    let cause = format!("heap_overflow.c:{}", line_with(&source("heap_overflow"), "CULPRIT")?);
+    let cause = format!("heap_overflow.c:{}", line_with("heap_overflow", "CULPRIT")?);
     ensure!(crash.contains("(SIGSEGV)") && crash.contains(&cause) && crash.contains("thin slice"), "{said}");
     ensure!(full.contains(&cause) && full.contains("full slice"), "{said}");
     ensure!(register.starts_with("rax = 0x") && rest.starts_with("entry->text ("), "{said}");
