@@ -178,7 +178,9 @@ impl Entry {
             self.holders.clear();
             self.writer = Some((me, Moment::default()));
         }
-        self.modified = how.writes;
+        // Who may write and has lost its own permissions with its shadow may only read here: up to where it has written is not known yet.
+        let still_modified = self.modified && self.writer.is_some_and(|(writer, _)| writer == me);
+        self.modified = how.writes || still_modified;
         if !self.holders.contains(&me) {
             self.holders.push(me);
         }
@@ -209,6 +211,25 @@ mod tests {
         assert_eq!(around(1 << 63, 5), u64::MAX << 32);
         assert_eq!(around(1 << 17, 6), u64::MAX);
         assert_eq!(around(1 << 17, 1000), u64::MAX);
+    }
+
+    #[test]
+    fn a_writer_that_takes_its_block_again_to_read_it_has_written_it() {
+        let mut group = Group::given(1, true);
+        let left = |index| (index == 1).then_some(Moment { interval: 0, position: 70 });
+        let read = |group: &mut Group, by| {
+            let mut found = Vec::new();
+            let add = |kind, _, other, moment: Moment| found.push((kind, other, moment.position));
+            group.take(1, Taking { by, reads: true, writes: false }, left, add);
+            found
+        };
+        assert_eq!(read(&mut group, 1), []);
+        assert!(group.entries(1).all(|(entry, _)| entry.in_the_way(false, 2).eq([1])));
+        assert_eq!(read(&mut group, 2), [(DependencyKind::Raw, 1, 70)]);
+        // From here on, it is known.
+        assert_eq!(read(&mut group, 1), []);
+        assert!(group.entries(1).all(|(entry, _)| entry.in_the_way(false, 3).next().is_none()));
+        assert_eq!(read(&mut group, 3), [(DependencyKind::Raw, 1, 70)]);
     }
 
     #[test]
