@@ -36,11 +36,13 @@
 
 use crate::ahead;
 use crate::code::Code;
-use crate::counter::Lending;
+use crate::comparing::{self, Comparing};
+use crate::counter::{Borrowed, Lending};
 use crate::engine::Engine;
 use crate::fs_base::Guard;
 use crate::instruction::{self, Instruction, PlainAccess};
 use crate::marking::{self, Marking};
+use crate::places::Places;
 use crate::site::{Access, Built, Site, SpanId, Split, SplitId};
 use crate::state;
 use crate::stub::Stub;
@@ -118,8 +120,8 @@ pub unsafe extern "C" fn on_block(
     let span = engine.sites.add_block(start, last, count as u32, opaque, &engine.code);
     let program = &instrs[..count];
     let behind = instrs.get(count).copied().or(leave);
-    let markings = markings(&block, engine, program, behind);
-    let called = calls(engine, program, &markings);
+    let looks = Looks::of(&block, engine, program, behind);
+    let called = calls(engine, program, &looks);
     let lending = Lending::begin(&block, &engine.stub, program, |index| called[index], behind);
     if engine.memory.touched.is_some() {
         engine.executed.note(&block, instrs[0], start..end);
@@ -131,10 +133,12 @@ pub unsafe extern "C" fn on_block(
     if opaque {
         instead(&block, engine, instrs[count]);
     }
-    observe(&block, engine, program, &markings, |index| index as i64 - count as i64);
+    let ahead = |index| index as i64 - count as i64;
+    observe(&block, engine, program, &looks, ahead);
     write_down(&block, engine, program, Counted { range: 0..count, is_counted: true }, &lending);
-    engine.sites.span_mut(span).borrowed = lending.end(&block, &engine.stub);
-    mark_before(&block, engine, program, &markings);
+    let borrowed = lending.end(&block, &engine.stub);
+    look_before(&block, engine, program, &looks, &borrowed, ahead);
+    engine.sites.span_mut(span).borrowed = borrowed;
     FLAGS
 }
 
@@ -197,29 +201,85 @@ fn changes_x87_status(bytes: &[u8]) -> bool {
     matches!(bytes[start..], [0xd8..=0xdf, ..] | [0x0f, 0xae | 0xc7, ..])
 }
 
-/// What is done about the accesses of each instruction of a block; nothing if the client does not mark. Inserts what comes behind
-/// them, before anything else is there. `behind`: what stands behind the instructions.
-fn markings(block: &Block, engine: &Engine, instrs: &[Instr], behind: Option<Instr>) -> Vec<Marking> {
-    let Some(places) = engine.memory.marks().filter(|_| !engine.blocks_observe()) else { return Vec::new() };
-    let markings: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
-    marking::mark_behind(block, &engine.stub, places, instrs, &markings, behind);
-    markings
+/// What is done about the accesses of each instruction of a block, if the code cache does something about them by itself.
+enum Looks {
+    /// It does not.
+    None,
+    /// It marks them.
+    Marks(Places, Vec<Marking>),
+    /// It compares what they find.
+    Compares(Places, Vec<Comparing>),
 }
 
-/// Inserts what comes before the instructions for these, behind everything else that does.
-fn mark_before(block: &Block, engine: &Engine, instrs: &[Instr], markings: &[Marking]) {
-    if let Some(places) = engine.memory.marks() {
-        marking::mark_before(block, &engine.stub, places, instrs, markings);
+impl Looks {
+    /// Inserts what comes behind the instructions, before anything else is there. `behind`: what stands behind them.
+    fn of(block: &Block, engine: &Engine, instrs: &[Instr], behind: Option<Instr>) -> Self {
+        if engine.blocks_observe() {
+            return Self::None;
+        }
+        if let Some(places) = engine.compare.as_ref().and_then(|compare| compare.places()) {
+            let all: Vec<Comparing> = instrs.iter().map(|instr| Comparing::of(block, *instr)).collect();
+            comparing::follow(block, &engine.stub, places, instrs, &all, behind);
+            return Self::Compares(places, all);
+        }
+        let Some(places) = engine.memory.marks() else { return Self::None };
+        let all: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
+        marking::mark_behind(block, &engine.stub, places, instrs, &all, behind);
+        Self::Marks(places, all)
+    }
+
+    /// Whether the client is called before an instruction instead.
+    fn calls(&self, index: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::Marks(_, all) => all.get(index).is_some_and(Marking::is_called),
+            Self::Compares(_, all) => all.get(index).is_some_and(Comparing::is_called),
+        }
     }
 }
 
+/// Inserts what comes before the instructions for these, behind everything else that does. `borrowed`: where R11 is the program's; `ahead`: as for
+/// [`observe`].
+fn look_before(
+    block: &Block,
+    engine: &mut Engine,
+    instrs: &[Instr],
+    looks: &Looks,
+    borrowed: &Borrowed,
+    ahead: impl Fn(usize) -> i64,
+) {
+    match looks {
+        Looks::None => {}
+        Looks::Marks(places, all) => marking::mark_before(block, &engine.stub, *places, instrs, all),
+        Looks::Compares(places, all) => {
+            for (index, (instr, comparing)) in instrs.iter().zip(all).enumerate() {
+                let Comparing::Inside(inside) = comparing else { continue };
+                let Some(site) = access_site(engine, *instr, ahead(index)) else { continue };
+                let lent = borrowed.contains(index);
+                comparing::precede(block, &mut engine.stub, *places, *instr, inside, site, lent);
+            }
+        }
+    }
+}
+
+/// A site for the accesses of an instruction, whose position is so far ahead of what the counter says.
+fn access_site(engine: &mut Engine, instr: Instr, ahead: i64) -> Option<u32> {
+    let pc = instr.pc();
+    let instruction = Instruction::decode(pc, &engine.code)?;
+    let repeats = matches!(instruction.action(), Action::Repeat(_));
+    let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
+    let plain = PlainAccess::of(&instruction);
+    let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes });
+    Some(engine.sites.add(Site::Access(access)))
+}
+
 /// Whether the client is called before each instruction of a block, for what observes it.
-fn calls(engine: &Engine, instrs: &[Instr], markings: &[Marking]) -> Vec<bool> {
+fn calls(engine: &Engine, instrs: &[Instr], looks: &Looks) -> Vec<bool> {
     let (watched, observed) = (engine.memory.watch.is_some(), engine.blocks_observe());
     let called = |(index, instr): (usize, &Instr)| {
         watched
             || observed && accesses(*instr)
-            || markings.get(index).is_some_and(Marking::is_called)
+            || looks.calls(index)
             || engine.tracing.is_some() && trace::is_odd(*instr)
             || engine.watching.has_address(instr.pc())
     };
@@ -238,7 +298,7 @@ fn accesses(instr: Instr) -> bool {
 /// Calls the client before the instructions that are observed; `ahead` says how far the position of each is ahead of the counter.
 ///
 /// R11 counts where the client is called.
-fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], markings: &[Marking], ahead: impl Fn(usize) -> i64) {
+fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], looks: &Looks, ahead: impl Fn(usize) -> i64) {
     for (index, instr) in instrs.iter().enumerate().filter(|(_, instr)| engine.watching.has_address(instr.pc())) {
         let address = engine.sites.add_address(instr.pc(), ahead(index));
         let site = engine.sites.add(Site::Address(address));
@@ -247,16 +307,10 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], markings: &[Mar
     let all = engine.blocks_observe();
     for (index, instr) in instrs.iter().enumerate() {
         let traced = engine.tracing.is_some() && trace::is_odd(*instr);
-        if !(all && accesses(*instr) || traced || matches!(markings.get(index), Some(Marking::Call))) {
+        if !(all && accesses(*instr) || traced || looks.calls(index)) {
             continue;
         }
-        let (pc, ahead) = (instr.pc(), ahead(index));
-        let Some(instruction) = Instruction::decode(pc, &engine.code) else { continue };
-        let repeats = matches!(instruction.action(), Action::Repeat(_));
-        let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
-        let plain = PlainAccess::of(&instruction);
-        let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes });
-        let site = engine.sites.add(Site::Access(access));
+        let Some(site) = access_site(engine, *instr, ahead(index)) else { continue };
         call(block, &engine.stub, Some(*instr), site);
     }
     if let Some(watch) = &engine.memory.watch {
@@ -367,8 +421,8 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     let opaque = engine.sites.span(span).opaque;
     let program = &instrs[..instrs.len() - usize::from(opaque)];
     let behind = instrs.get(program.len()).copied().or(leave);
-    let markings = markings(block, engine, program, behind);
-    let called = calls(engine, program, &markings);
+    let looks = Looks::of(block, engine, program, behind);
+    let called = calls(engine, program, &looks);
     let lending = Lending::begin(block, &engine.stub, program, |index| called[index] || index == before, behind);
     call(block, &engine.stub, instrs.first().copied(), entry);
     call(block, &engine.stub, instrs.get(before).copied(), due);
@@ -379,17 +433,13 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     }
     // Up to the call, the counter counts from the copy's start.
     let count = program.len() as i64;
-    observe(
-        block,
-        engine,
-        program,
-        &markings,
-        |index| if index < before { index as i64 } else { index as i64 - count },
-    );
+    let ahead = |index| if index < before { index as i64 } else { index as i64 - count };
+    observe(block, engine, program, &looks, ahead);
     write_down(block, engine, program, Counted { range: 0..before, is_counted: false }, &lending);
     write_down(block, engine, program, Counted { range: before..program.len(), is_counted: true }, &lending);
-    engine.sites.split(split).borrowed = lending.end(block, &engine.stub);
-    mark_before(block, engine, program, &markings);
+    let borrowed = lending.end(block, &engine.stub);
+    look_before(block, engine, program, &looks, &borrowed, ahead);
+    engine.sites.split(split).borrowed = borrowed;
 }
 
 /// Arithmetic flags that the instruction overwrites, whatever happens.

@@ -54,6 +54,7 @@ impl Engine {
                 }
                 self.confirm();
                 let met = match self.note_access(id) {
+                    Ok(()) if self.has_conflict() => Err(self.again_at(id)),
                     Ok(()) if self.watching.has_ranges() => self.meet_access(id),
                     noted => noted,
                 };
@@ -177,7 +178,7 @@ impl Engine {
         let context = self.context();
         let other = context.next.is_none() || context.code_behind(position).is_some();
         let other = other || self.patches.as_ref().is_some_and(|patches| patches.next_at(self.running) <= position);
-        if other || self.memory.has_conflict() || self.is_target() || self.stops() || self.looks() {
+        if other || self.has_conflict() || self.is_target() || self.stops() || self.looks() {
             return false;
         }
         self.arm();

@@ -298,7 +298,11 @@ impl Engine {
         if self.position == self.due {
             return self.advance();
         }
-        if self.show_code()? { Ok(()) } else { Err(divergence(what)) }
+        if !self.show_code()? {
+            return Err(divergence(what));
+        }
+        self.settle_conflict();
+        Ok(())
     }
 
     /// Puts the instruction that the running thread comes to into memory, where threads have stored something else that
@@ -333,7 +337,8 @@ impl Engine {
 
     /// The same, whatever is watched.
     pub fn calls_at_accesses(&self) -> bool {
-        self.compare.is_some() || self.memory.touched.is_some() && self.memory.marks().is_none()
+        self.compare.as_ref().is_some_and(|compare| compare.places().is_none())
+            || self.memory.touched.is_some() && self.memory.marks().is_none()
     }
 
     /// Whether the blocks that there are, and those that are built in this run, call it there, needed or not.
@@ -484,6 +489,7 @@ impl Engine {
         self.running = thread;
         let Context { at, code_seq, .. } = self.contexts[thread];
         self.move_to(at);
+        self.point_at_picture();
         self.machine.load(&self.contexts[thread].regs);
         // It may begin with code that nobody else has executed in this order up to now.
         self.show_picture(code_seq)?;
@@ -493,6 +499,9 @@ impl Engine {
 
     /// Sets `left` to the distance to the next thing that will be due.
     pub fn arm(&mut self) {
+        if let Some(compare) = &mut self.compare {
+            compare.take_changes();
+        }
         let position = self.position;
         let next = self.context().wanted_at(position);
         let target = match self.target {

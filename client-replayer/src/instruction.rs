@@ -134,6 +134,7 @@ impl Instruction {
 
 /// All that an instruction accesses, if that is one place at a sum of general purpose registers and a constant: found once, since it
 /// takes long to ask DynamoRIO for an operand's parts.
+#[derive(Clone)]
 pub struct PlainAccess {
     /// A register.
     pub base: Option<Gpr>,

@@ -14,7 +14,8 @@
 
 use crate::counter::{self, COUNTER};
 use crate::instruction::PlainAccess;
-use crate::marks::{MOST, Places};
+use crate::marks::MOST;
+use crate::places::Places;
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, opsz};
@@ -125,8 +126,8 @@ pub fn mark_before(block: &Block, stub: &Stub, places: Places, instrs: &[Instr],
     }
 }
 
-/// The memory of an access.
-fn operand(access: &PlainAccess, bytes: u32) -> Opnd {
+/// The memory of an access, of so many bytes.
+pub fn operand(access: &PlainAccess, bytes: u32) -> Opnd {
     let id = |reg: Option<Gpr>| reg.map_or(sys::DR_REG_NULL as sys::reg_id_t, |reg| reg.id(8));
     let PlainAccess { base, index, scale, disp, .. } = *access;
     if base.is_none() && index.is_none() {

@@ -9,7 +9,8 @@
 
 use crate::code::Code;
 use crate::fs_base;
-use crate::marks::{self, Marks, Places};
+use crate::marks::Marks;
+use crate::places::{self, Places};
 use crate::touched::Touched;
 use crate::watch::Watch;
 use bugnet_dr::sys;
@@ -25,7 +26,7 @@ const PAGE: u64 = Addr::PAGE;
 /// Pages that appear together.
 const CHUNK_PAGES: u64 = 16;
 const CHUNK: u64 = PAGE * CHUNK_PAGES;
-const _: () = assert!(CHUNK == marks::PIECE);
+const _: () = assert!(CHUNK == places::PIECE);
 /// What stands for none in [`Memory::recent`]: no page begins there.
 const NO_PAGE: u64 = u64::MAX;
 /// Pages in [`Memory::recent`].
@@ -84,6 +85,10 @@ pub struct Memory {
     /// Which bytes are known, if that is kept track of.
     pub touched: Option<Touched>,
     window: Range<u64>,
+    /// Other parts of the address space that are the replay process's own.
+    rooms: Vec<Range<u64>>,
+    /// Pieces in which memory has come since somebody asked, if anybody wants to know.
+    came: Option<Vec<u64>>,
     /// Writable pages that were written to lately, by the lowest bits of their numbers.
     recent: [u64; RECENT],
     /// Which version of each code page was put in place last.
@@ -122,6 +127,8 @@ impl Memory {
             chunks: HashMap::new(),
             watch: None,
             window,
+            rooms: Vec::new(),
+            came: None,
             recent: [NO_PAGE; RECENT],
             installed: HashMap::new(),
             touched: None,
@@ -137,6 +144,9 @@ impl Memory {
         }
         if addr < self.window.end && end > self.window.start {
             return Err(MemoryError::Window(addr.max(self.window.start)));
+        }
+        if let Some(room) = self.rooms.iter().find(|room| addr < room.end && end > room.start) {
+            return Err(MemoryError::Window(addr.max(room.start)));
         }
         Ok(addr..end)
     }
@@ -193,6 +203,9 @@ impl Memory {
                 Self::make_writable(at, new)?;
                 if let Some(touched) = &mut self.touched {
                     touched.comes(at);
+                }
+                if let Some(came) = &mut self.came {
+                    came.push(at);
                 }
                 chunk.mapped |= new;
                 chunk.writable |= new;
@@ -347,6 +360,40 @@ impl Memory {
 
     fn mapped_chunks(&self) -> impl Iterator<Item = u64> {
         self.chunks.iter().filter(|(_, chunk)| chunk.mapped != 0).map(|(at, _)| *at)
+    }
+
+    /// These parts of the address space are the replay process's own, too, as far as nothing of the program's is there; which those are.
+    pub fn take_rooms(&mut self, starts: &[u64], bytes: u64) -> Vec<u64> {
+        let is_free = |start: &&u64| {
+            let room = **start..start.saturating_add(bytes);
+            let apart = |other: &Range<u64>| other.end <= room.start || room.end <= other.start;
+            room.start >= bytes
+                && room.end <= USER_END - bytes
+                && start.is_multiple_of(bytes)
+                && apart(&self.window)
+                && self.mapped_chunks().all(|chunk| apart(&(chunk..chunk + CHUNK)))
+        };
+        let mut free: Vec<u64> = starts.iter().filter(is_free).copied().collect();
+        free.sort_unstable();
+        free.dedup();
+        self.rooms = free.iter().map(|start| *start..start + bytes).collect();
+        free
+    }
+
+    /// From here on, [`Self::take_came`] tells in which pieces memory comes; those in which it has.
+    pub fn announce(&mut self) -> Vec<u64> {
+        self.came = Some(Vec::new());
+        self.mapped_chunks().collect()
+    }
+
+    /// Nobody wants to know any more.
+    pub fn stop_announcing(&mut self) {
+        self.came = None;
+    }
+
+    /// The pieces in which memory has come since this was last asked.
+    pub fn take_came(&mut self) -> Vec<u64> {
+        self.came.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
     /// Something is about to be executed. Where it is kept track of which bytes are known, the code cache marks accesses if it can and

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut sys::dr_sig
     engine.machine.copy(context);
     let pc = engine.machine.pc;
     let provided = memory_fault && engine.code.has(pc, 1) && provide(engine, info.access_address as u64);
-    if provided && !engine.memory.has_conflict() {
+    if provided && !engine.has_conflict() {
         return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
     }
     let what = match info.sig {

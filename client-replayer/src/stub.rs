@@ -23,8 +23,10 @@ pub struct Shared {
     pub lent: u64,
     /// RCX of the program while instrumentation uses the register.
     rcx: u64,
-    /// A register of the program while something is loaded into it for a mark.
+    /// A register of the program while something is loaded into it for a mark, or to be compared.
     scratch: u64,
+    /// Where a comparison goes on in its block, behind a call of the client that goes on elsewhere first.
+    back: u64,
     /// The bits of an address by which marks are found, where that takes more than their number.
     pub marked_by: u64,
     /// Where the code cache goes on behind the call, except at [`crate::site::Site::Crossing`].
@@ -211,6 +213,35 @@ impl Stub {
             let rcx = self.slots.at(offset_of!(Shared, rcx));
             code.splice(..0, [STORE_RCX, &rcx].concat());
         }
+        self.place(&code)
+    }
+
+    /// Machine code that puts RCX into its slot.
+    pub fn save_rcx(&self) -> Vec<u8> {
+        [STORE_RCX, &self.slots.at(offset_of!(Shared, rcx))].concat()
+    }
+
+    /// Code outside of blocks that calls the client for `site`, with RCX and `scratch` in their slots, and in RCX the place in the block to go
+    /// on at; where `lent` says so, with [`COUNTER`] being the program's there.
+    pub fn differing(&mut self, site: u32, scratch: Gpr, lent: bool) -> *mut sys::byte {
+        let slot = |field| self.slots.at(field);
+        let mut code = Vec::new();
+        if lent {
+            let (call, lend) = ([self.take_back(), self.jump(site)].concat(), self.lend());
+            let resume = [STORE_RCX, &slot(offset_of!(Shared, resume))].concat();
+            let restore = self.restore_scratch(scratch);
+            code.extend([STORE_RCX, &slot(offset_of!(Shared, back)), PLACE_IN_RCX].concat());
+            code.extend(((resume.len() + restore.len() + call.len()) as i32).to_le_bytes());
+            code.extend([resume, restore, call, lend, [JUMP, &slot(offset_of!(Shared, back))].concat()].concat());
+        } else {
+            code.extend([STORE_RCX, &slot(offset_of!(Shared, resume))].concat());
+            code.extend([self.restore_scratch(scratch), self.jump(site)].concat());
+        }
+        self.place(&code)
+    }
+
+    /// Puts code outside of blocks, in reach of them.
+    fn place(&mut self, code: &[u8]) -> *mut sys::byte {
         if self.room.1 < code.len() {
             let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
             // SAFETY: asks for fresh memory in reach of the code cache; never freed.

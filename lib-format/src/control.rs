@@ -209,8 +209,11 @@ pub enum Request {
     /// Compare what each thread reads with the memory of all threads, from the start on: answered by [`Response::Ready`],
     /// and allowed before the package's first [`Request::RunTo`] only. Such a replay is slow.
     Compare {
-        /// Find out where bytes come from that are not in the memory of all threads. Otherwise, [`Request::Compared`] tells nothing of them.
-        explain: bool,
+        /// How to find out where bytes come from that are not in the memory of all threads.
+        explain: Explanation,
+        /// Parts of the address space, of 32 GiB each and at multiples of that, in which the program has nothing, and the replay process may
+        /// keep what is quicker to compare with.
+        rooms: Vec<u64>,
     },
     /// The patches that were found by comparing up to here: answered by [`Response::Patches`].
     Patches {
@@ -399,13 +402,24 @@ pub struct Counts {
     pub checks: u64,
 }
 
+/// How it is found out where bytes come from that a thread has read, and that are not in the memory of all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Explanation {
+    /// Not at all: [`Request::Compared`] tells nothing of them.
+    #[default]
+    None,
+    /// By which threads have stored there, but not who was the last, and when: where that would have to be known, [`Comparison::is_open`]
+    /// says that it takes [`Self::Full`].
+    Quick,
+    /// By who has stored there last. That is slow.
+    Full,
+}
+
 /// What was found by comparing each read with the memory of all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompareCounts {
     /// Segments run.
     pub segments: u64,
-    /// Reads of memory, each of which was compared with the memory of all threads.
-    pub reads: u64,
     /// `LOAD` records whose value the memory of all threads held already.
     pub explained: u64,
     /// Reads that found other bytes than that memory held, where no thread had written since the first interval.
@@ -447,6 +461,8 @@ pub struct Comparison {
     pub counts: CompareCounts,
     /// The first conflicts, at most [`MAX_CONFLICTS`].
     pub conflicts: Vec<Conflict>,
+    /// Whether a quick explanation does not do: nothing else here is of use then.
+    pub is_open: bool,
 }
 
 /// A run of so many instructions is one of a few, for which code that calls the client at each access need not be built anew.

@@ -9,7 +9,7 @@ use crate::patches;
 use crate::process::Process;
 use crate::stretch::Stretch;
 use crate::tools::Tools;
-use bugnet_format::control::{CompareCounts, Comparison, Conflict, Counts, Hits, Request, Response, Stop, Target};
+use bugnet_format::control::{CompareCounts, Comparison, Conflict, Counts, Explanation, Hits, Request, Response, Stop, Target};
 use bugnet_format::regs::RegisterDifference;
 use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use serde::Serialize;
@@ -53,7 +53,6 @@ struct CountsDef {
 #[serde(remote = "CompareCounts")]
 struct CompareCountsDef {
     segments: u64,
-    reads: u64,
     explained: u64,
     unwritten: u64,
     system: u64,
@@ -118,11 +117,13 @@ impl MergedReport {
 pub fn replay_merged(tools: &Tools, log: &Log, pid: ProcessId) -> Result<MergedReport> {
     let window = Window::of(log, pid)?;
     let stretch = Stretch::read(log, pid, &window)?;
-    let mut process = stretch.start(tools, log)?;
+    let mut found = run(&mut stretch.start(tools, log)?, Explanation::Quick, stretch.rooms())?;
+    if found.comparison.is_open {
+        found = run(&mut stretch.start(tools, log)?, Explanation::Full, Vec::new())?;
+    }
+    let Run { executed, comparison, failure } = found;
     let threads = stretch.threads;
     let first = &threads.threads[0];
-    let Run { executed, comparison, failure } = run(&mut process)?;
-    drop(process);
     let thread = |index: usize| threads.threads.get(index).unwrap_or(first);
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
     let mut counts = comparison.counts;
@@ -169,8 +170,8 @@ struct Failure {
 }
 
 /// Runs all threads to their ends, and compares what each of them reads.
-fn run(process: &mut Process) -> Result<Run> {
-    patches::compare(process, true)?;
+fn run(process: &mut Process, explain: Explanation, rooms: Vec<u64>) -> Result<Run> {
+    patches::compare(process, explain, rooms)?;
     process.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: false })?;
     let (executed, failure) = match process.receive()? {
         Response::Stopped { stop: Stop::Divergence { what, expected }, thread, at, regs, counts, .. } => {
@@ -218,10 +219,10 @@ impl fmt::Display for MergedReport {
             writeln!(f, "divergence: {place}: {what}")?;
         }
         let Counts { instructions, loads, .. } = self.executed;
-        let CompareCounts { segments, reads, explained, unwritten, system, outside, unknown, conflicts } = self.counts;
+        let CompareCounts { segments, explained, unwritten, system, outside, unknown, conflicts } = self.counts;
         let (threads, window) = (self.threads, self.window);
         write!(f, "{window}")?;
-        writeln!(f, "{threads} threads, {instructions} instructions in {segments} segments, {reads} reads compared")?;
+        writeln!(f, "{threads} threads, {instructions} instructions in {segments} segments")?;
         writeln!(f, "{loads} recorded loads, {explained} of them found in the memory of all threads")?;
         writeln!(
             f,

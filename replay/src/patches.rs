@@ -5,7 +5,7 @@
 
 use crate::error::{ReplayError, Result};
 use crate::process::Process;
-use bugnet_format::control::{Request, Response, Target};
+use bugnet_format::control::{Explanation, Request, Response, Target};
 use bugnet_format::patch::{MAX_PATCHES, MOST_ROOM, Patch};
 
 /// How a replay process with several threads knows what each of them reads.
@@ -146,12 +146,12 @@ pub(crate) fn all(process: &mut Process) -> Result<Option<Vec<Patch>>> {
     Ok(patches.are_whole().then_some(patches.list))
 }
 
-/// Lets a process that is at its start compare, and explain what differs if that is asked for.
+/// Lets a process that is at its start compare, and explain what differs as is asked for. `rooms`: see [`Request::Compare`].
 ///
 /// # Errors
 /// The process is lost.
-pub(crate) fn compare(process: &mut Process, explain: bool) -> Result<()> {
-    process.send(&Request::Compare { explain })?;
+pub(crate) fn compare(process: &mut Process, explain: Explanation, rooms: Vec<u64>) -> Result<()> {
+    process.send(&Request::Compare { explain, rooms })?;
     match process.receive()? {
         Response::Ready => {
             process.merging = Merging::Compares;

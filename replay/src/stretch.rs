@@ -8,12 +8,17 @@ use crate::patches;
 use crate::process::Process;
 use crate::tools::Tools;
 use crate::window::Used;
+use bugnet_format::control::Explanation;
 use bugnet_format::package::{self, IntervalOutline, Outline, Segment};
 use bugnet_format::types::{CodeSeq, ProcessId};
 use std::io::Write;
 
 /// Most bytes of records that are handed to a process which is there already; a new one gets a file.
 const MOST_HANDED_ON: u64 = 256 << 20;
+
+/// So many threads' pictures have room in one part of the address space, the smaller and the larger ones.
+const ROOM_OF_NARROW: usize = 7;
+const ROOM_OF_WIDE: usize = 3;
 
 /// A replay process that keeps track of which bytes are known, and can be given another stretch of the same recorded process.
 #[derive(Debug)]
@@ -75,6 +80,13 @@ impl Stretch {
         self.start_at(tools, log, self.used.window())
     }
 
+    /// Parts of the address space for [`bugnet_format::control::Request::Compare`] in a process that [`Self::start`] has started.
+    pub fn rooms(&self) -> Vec<u64> {
+        // For narrow places of all threads, and for wide ones, while others are there.
+        let count = self.threads.threads.len();
+        self.used.rooms(count.div_ceil(ROOM_OF_NARROW) + 2 * count.div_ceil(ROOM_OF_WIDE), self.used.window())
+    }
+
     fn start_at(&self, tools: &Tools, log: &Log, window: u64) -> Result<Process> {
         let mut writer = PackageWriter::new(self.stream()).map_err(failed())?;
         self.write(log, &mut writer)?;
@@ -118,7 +130,7 @@ impl Stretch {
     pub fn compare(&self, tools: &Tools, log: &Log, before: Option<Tracked>) -> Result<Tracked> {
         let mut tracked = self.track(tools, log, before)?;
         if tracked.several {
-            patches::compare(&mut tracked.process, false)?;
+            patches::compare(&mut tracked.process, Explanation::None, Vec::new())?;
         }
         Ok(tracked)
     }

@@ -92,6 +92,12 @@ impl Used {
         Some((part as u64) << PART_SHIFT)
     }
 
+    /// The starts of at most so many other parts that nothing points into, none of which is this window.
+    pub fn rooms(&self, most: usize, window: u64) -> Vec<u64> {
+        let parts = CANDIDATES.rev().filter(|part| !self.0[*part]).map(|part| (part as u64) << PART_SHIFT);
+        parts.filter(|part| *part != window).take(most).collect()
+    }
+
     /// The start of a window: one that nothing points into; the usual one if there is none.
     pub fn window(&self) -> u64 {
         self.free().unwrap_or((USUAL as u64) << PART_SHIFT)

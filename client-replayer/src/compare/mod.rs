@@ -9,7 +9,7 @@
 //! So the threads themselves always run as recorded, and their registers are compared as in any replay.
 //!
 //! - `notes`: what the engine tells of records, stores and changes of threads
-//! - `picture`: what a thread knows of memory; `pages`: where its pages are
+//! - `pictures`: what each thread knows of memory, and has stored there; `pages`: where their pages are
 //! - `origin`: who wrote what memory holds
 //! - `system`: what system calls may have changed
 //! - `requests`: what the kernel may have changed later, because it was asked to
@@ -20,23 +20,25 @@ mod notes;
 pub(crate) mod origin;
 mod pages;
 mod patches;
-mod picture;
+mod pictures;
 mod requests;
 mod robust;
 pub(crate) mod system;
 
 pub use origin::MAX_THREADS;
 pub use patches::Patches;
+pub use pictures::Rooms;
 
 use crate::accesses::Accesses;
 use crate::code::Code;
 use crate::context::Context;
 use crate::instruction::{Instruction, PlainAccess, Registers};
 use crate::memory::{Memory, MemoryError};
-use bugnet_format::control::{CompareCounts, Comparison, Conflict, MAX_CONFLICTS};
+use crate::places::Places;
+use bugnet_format::control::{CompareCounts, Comparison, Conflict, Explanation, MAX_CONFLICTS};
 use bugnet_format::types::{Addr, Tid};
 use origin::{Origin, Origins};
-use picture::{Picture, pieces};
+use pictures::{Pictures, pieces};
 use requests::Buffer;
 use system::System;
 
@@ -86,7 +88,6 @@ fn copy(to: &mut [u8], from: &[u8]) {
 /// What is known of a thread beside its context.
 struct Known {
     tid: Tid,
-    picture: Picture,
     /// From so many instructions on, it may have seen what the log does not hold.
     unknown_from: u64,
     /// The system call that is due, if it has begun: which memory it may have changed.
@@ -98,8 +99,10 @@ struct Known {
 /// The comparison.
 pub struct Compare {
     threads: Vec<Known>,
+    /// What each thread knows of memory.
+    pub pictures: Pictures,
     /// Whether it finds out where bytes come from that memory does not have.
-    explains: bool,
+    explains: Explanation,
     /// Whether a part of what the threads did comes before all of this.
     begins_late: bool,
     origins: Origins,
@@ -129,20 +132,24 @@ struct Brought {
 }
 
 impl Compare {
-    /// At the start of these threads. `explains` says whether it finds out where bytes come from.
-    pub fn new(contexts: &[Context], explains: bool) -> Self {
+    /// At the start of these threads, where memory has these pieces. `explains` says whether it finds out where bytes come from.
+    pub fn new(contexts: &[Context], explains: Explanation, rooms: Rooms, pieces: Vec<u64>) -> Self {
         let known = |context: &Context| Known {
             tid: context.tid,
-            picture: Picture::new(context.code_seq),
             unknown_from: context.unknown_from,
             call: None,
             robust: 0,
         };
+        let mut origins = Origins::default();
+        if explains == Explanation::Quick {
+            origins.keep_no_stores();
+        }
         Self {
             threads: contexts.iter().map(known).collect(),
+            pictures: Pictures::new(contexts.iter().map(|context| context.code_seq), rooms, pieces),
             explains,
             begins_late: contexts.iter().any(|context| context.start > 0),
-            origins: Origins::default(),
+            origins,
             system: System::default(),
             accesses: Accesses::default(),
             pending: None,
@@ -151,7 +158,7 @@ impl Compare {
             // The first segment has begun.
             found: Comparison {
                 counts: CompareCounts { segments: 1, ..CompareCounts::default() },
-                conflicts: Vec::new(),
+                ..Comparison::default()
             },
             patches: patches::Found::default(),
             brought: Vec::new(),
@@ -161,8 +168,61 @@ impl Compare {
     }
 
     /// What was found so far.
-    pub fn found(&self) -> &Comparison {
+    pub fn found(&mut self) -> &Comparison {
+        self.settle_brought();
         &self.found
+    }
+
+    /// Whether the code cache compares by itself, and how it finds the pictures.
+    pub fn places(&self) -> Option<Places> {
+        self.pictures.places().filter(|_| self.explains == Explanation::Quick)
+    }
+
+    /// Counts what [`Self::load`] was told of an instruction that the code cache has compared by itself.
+    fn settle_brought(&mut self) {
+        let worst = self.brought.drain(..).map(|brought| brought.worst).max_by_key(|(origin, _)| *origin);
+        let (thread, at) = self.brought_at;
+        self.count(worst, thread, at);
+    }
+
+    /// Counts a read that has found what comes from there.
+    fn count(&mut self, worst: Option<(Origin, u64)>, thread: usize, at: u64) {
+        let counts = &mut self.found.counts;
+        match worst.map(|(origin, _)| origin) {
+            None => {}
+            Some(Origin::Unwritten) => counts.unwritten += 1,
+            Some(Origin::System) => counts.system += 1,
+            Some(Origin::Outside) => counts.outside += 1,
+            Some(Origin::Thread { .. }) if at >= self.threads[thread].unknown_from => counts.unknown += 1,
+            Some(Origin::Thread { .. }) => counts.conflicts += 1,
+        }
+    }
+
+    /// Where other bytes than memory holds can come from, that a thread found at an address.
+    fn origin(&mut self, addr: u64, thread: usize) -> Origin {
+        if self.explains != Explanation::Quick {
+            return self.origins.of(addr, thread);
+        }
+        self.take_changes();
+        let origin = self.origins.by_stores(addr, self.pictures.stored(addr, thread));
+        self.found.is_open |= origin.is_none();
+        origin.unwrap_or(Origin::Outside)
+    }
+
+    /// What system calls may have changed, before threads store there again.
+    pub fn take_changes(&mut self) {
+        for (addr, len) in self.origins.take_changes() {
+            self.pictures.system(addr, len);
+        }
+    }
+
+    /// A thread stored there, after `at` instructions.
+    fn note_store(&mut self, thread: usize, (addr, len): (u64, u64), at: u64) {
+        match self.explains {
+            Explanation::None => {}
+            Explanation::Quick => self.pictures.store(thread, addr, len),
+            Explanation::Full => self.origins.store(addr, len, thread, at),
+        }
     }
 
     /// A segment begins.
@@ -172,7 +232,7 @@ impl Compare {
 
     /// Records put these bytes into a thread's picture.
     pub fn put(&mut self, code: &Code, thread: usize, addr: u64, bytes: &[u8]) {
-        self.threads[thread].picture.write(code, addr, bytes);
+        self.pictures.write(code, thread, addr, bytes);
     }
 
     /// A `LOAD` puts this value into a thread's picture, for its next instruction, behind `at` others. It is about to be put into
@@ -185,7 +245,7 @@ impl Compare {
         addr: u64,
         bytes: &[u8],
     ) -> Result<(), MemoryError> {
-        self.threads[thread].picture.write(code, addr, bytes);
+        self.pictures.write(code, thread, addr, bytes);
         memory.ensure_readable(addr, bytes.len() as u64)?;
         // SAFETY: the bytes are the recorded program's, were just made readable, and nobody writes meanwhile.
         let found = unsafe { std::slice::from_raw_parts(addr as *const u8, bytes.len()) };
@@ -194,7 +254,7 @@ impl Compare {
             return Ok(());
         }
         if self.brought_at != (thread, at) {
-            self.brought.clear();
+            self.settle_brought();
             self.brought_at = (thread, at);
         }
         if let Some(worst) = self.judge(memory, (thread, at), addr, bytes, found) {
@@ -240,18 +300,16 @@ impl Compare {
                 }
                 *readable = page;
             }
-            let recorded = &self.threads[thread].picture.page(code, page)[range];
+            let recorded = &self.pictures.page(code, thread, page)[range];
             // SAFETY: the bytes are the recorded program's, on a page that can be read, as all can that were once there; nobody writes
             // meanwhile.
             let found = unsafe { std::slice::from_raw_parts(addr as *const u8, recorded.len()) };
             if !same(recorded, found) {
                 return false;
             }
-            self.found.counts.reads += 1;
         }
         if plain.writes {
             if memory.ensure_writable(addr, len).is_err() {
-                self.found.counts.reads -= u64::from(plain.reads);
                 return false;
             }
             self.pending = Some((addr, len));
@@ -270,7 +328,10 @@ impl Compare {
         regs: &impl Registers,
         (thread, at): (usize, u64),
     ) -> Result<(), AccessError> {
-        let mut picture = |addr, len| self.threads[thread].picture.element(code, addr, len);
+        if self.brought_at != (thread, at) {
+            self.settle_brought();
+        }
+        let mut picture = |addr, len| self.pictures.element(code, thread, addr, len);
         let makes_sense = self.accesses.find(instruction, bytes, regs, &mut picture);
         let Accesses { reads, writes } = &self.accesses;
         if !(makes_sense && reads.iter().chain(writes).all(|(_, len)| *len < MAX_RANGE)) {
@@ -297,9 +358,7 @@ impl Compare {
         regs: &impl Registers,
         (thread, at): (usize, u64),
     ) -> Result<(), AccessError> {
-        let reads = self.found.counts.reads;
         let looked = self.access(memory, code, instruction, regs, (thread, at));
-        self.found.counts.reads = reads;
         self.accesses = Accesses::default();
         self.looked_at = looked.is_ok().then_some((thread, at));
         looked
@@ -314,7 +373,6 @@ impl Compare {
         addr: u64,
         len: u64,
     ) -> Result<(), MemoryError> {
-        self.found.counts.reads += 1;
         let mut worst: Option<(Origin, u64)> = None;
         if !self.brought.is_empty() && self.brought_at == (thread, at) {
             let of_this = |brought: &&Brought| brought.addr < addr + len && addr < brought.addr + brought.len;
@@ -323,7 +381,7 @@ impl Compare {
         for (page, range) in pieces(addr, len) {
             let start = page + range.start as u64;
             memory.ensure_readable(start, range.len() as u64)?;
-            let recorded = &self.threads[thread].picture.page(code, page)[range];
+            let recorded = &self.pictures.page(code, thread, page)[range];
             // SAFETY: the bytes are the recorded program's, were just made readable, and nobody writes meanwhile.
             let found = unsafe { std::slice::from_raw_parts(start as *const u8, recorded.len()) };
             if same(recorded, found) {
@@ -334,15 +392,7 @@ impl Compare {
             worst = worst.into_iter().chain(origin).max_by_key(|(origin, _)| *origin);
             self.patches.apply(memory, (thread, at), start, found, recorded)?;
         }
-        let counts = &mut self.found.counts;
-        match worst.map(|(origin, _)| origin) {
-            None => {}
-            Some(Origin::Unwritten) => counts.unwritten += 1,
-            Some(Origin::System) => counts.system += 1,
-            Some(Origin::Outside) => counts.outside += 1,
-            Some(Origin::Thread { .. }) if at >= self.threads[thread].unknown_from => counts.unknown += 1,
-            Some(Origin::Thread { .. }) => counts.conflicts += 1,
-        }
+        self.count(worst, thread, at);
         Ok(())
     }
 
@@ -355,13 +405,13 @@ impl Compare {
         recorded: &[u8],
         found: &[u8],
     ) -> Option<(Origin, u64)> {
-        if !self.explains {
+        if self.explains == Explanation::None {
             return None;
         }
         self.find_given_up(memory, start, recorded, found);
         let mut worst: Option<(Origin, u64)> = None;
         for (i, _) in recorded.iter().zip(found).enumerate().filter(|(_, (a, b))| a != b) {
-            let origin = self.origins.of(start + i as u64, thread);
+            let origin = self.origin(start + i as u64, thread);
             if worst.is_none_or(|(other, _)| other < origin) {
                 worst = Some((origin, start + i as u64));
             }
@@ -401,29 +451,26 @@ impl Compare {
     /// The instruction of the thread that was given to [`Self::access`] last is over, if there is one: its picture takes what is
     /// in memory now.
     pub fn stored(&mut self, code: &Code, thread: usize) {
-        let picture = &mut self.threads[thread].picture;
         if let Some((addr, len)) = self.pending.take() {
             let (page, first) = (addr & !(Addr::PAGE - 1), (addr % Addr::PAGE) as usize);
             // SAFETY: as below.
             let now = unsafe { std::slice::from_raw_parts(addr as *const u8, len as usize) };
-            copy(&mut picture.page(code, page)[first..first + len as usize], now);
-            if self.explains {
-                self.origins.store(addr, len, thread, self.accessed_at);
-            }
+            copy(&mut self.pictures.page(code, thread, page)[first..first + len as usize], now);
+            self.note_store(thread, (addr, len), self.accessed_at);
             return;
         }
-        for (addr, len) in self.accesses.writes.drain(..) {
+        let mut writes = std::mem::take(&mut self.accesses.writes);
+        for (addr, len) in writes.drain(..) {
             for (page, range) in pieces(addr, len) {
                 let at = page + range.start as u64;
                 // SAFETY: the bytes are the recorded program's, were made writable before the instruction, and nobody
                 // writes meanwhile.
                 let now = unsafe { std::slice::from_raw_parts(at as *const u8, range.len()) };
-                picture.page(code, page)[range].copy_from_slice(now);
+                self.pictures.page(code, thread, page)[range].copy_from_slice(now);
             }
-            if self.explains {
-                self.origins.store(addr, len, thread, self.accessed_at);
-            }
+            self.note_store(thread, (addr, len), self.accessed_at);
         }
+        self.accesses.writes = writes;
         self.accesses.reads.clear();
     }
 

@@ -4,7 +4,7 @@ use super::{AccessError, Compare, robust, system};
 use crate::engine::{Engine, Trouble, divergence};
 use crate::instruction::Instruction;
 use crate::light;
-use crate::memory::Memory;
+use crate::memory::{Memory, MemoryError};
 use crate::site::AccessId;
 use bugnet_format::record::{EndReason, Record, SignalStep};
 use bugnet_format::regs::{RSP, RegisterFile};
@@ -52,6 +52,13 @@ impl Engine {
             }
             AccessError::Memory(error) => (at, error.into()),
         })
+    }
+
+    /// What was noted of an instruction's accesses is void: it is going to be executed from its start again.
+    pub(crate) fn again_at(&mut self, id: AccessId) -> (u64, Trouble) {
+        let at = self.position_ahead(self.sites.access(id).ahead);
+        self.note_stored_before(at);
+        (at, Trouble::Rearm)
     }
 
     /// A `LOAD` record comes, with a value for this memory.
@@ -141,26 +148,27 @@ impl Engine {
     /// The code picture `seq` comes into force for the running thread.
     pub(crate) fn note_code(&mut self, seq: CodeSeq) {
         if let Some(compare) = &mut self.compare {
-            compare.threads[self.running].picture.change_code(&self.code, seq);
+            compare.pictures.change_code(&self.code, self.running, seq);
         }
     }
 
     /// The running thread has begun another interval.
-    pub(crate) fn note_interval(&mut self) {
+    pub(crate) fn note_interval(&mut self) -> Result<(), Trouble> {
         let seq = self.contexts[self.running].code_seq;
-        if let Some(compare) = &mut self.compare {
-            compare.threads[self.running].picture.reset(seq);
-        }
+        let Some(compare) = &mut self.compare else { return Ok(()) };
+        Ok(compare.pictures.reset(self.running, seq).map_err(refused)?)
     }
 
     /// The running thread is at its end: what it knows of memory is not needed any more.
-    pub(crate) fn note_end(&mut self) {
-        if let Some(compare) = &mut self.compare {
-            compare.release_futexes(&self.memory, self.running);
-            let picture = &mut compare.threads[self.running].picture;
-            picture.reset(picture.seq());
-        }
+    pub(crate) fn note_end(&mut self) -> Result<(), Trouble> {
+        let Some(compare) = &mut self.compare else { return Ok(()) };
+        compare.release_futexes(&self.memory, self.running);
+        Ok(compare.pictures.end(self.running).map_err(refused)?)
     }
+}
+
+fn refused(at: u64) -> MemoryError {
+    MemoryError::System(at, rustix::io::Errno::INVAL)
 }
 
 impl Compare {

@@ -1,7 +1,7 @@
 //! Who wrote what memory holds: for each word of 8 bytes, the thread that stored there last, and when.
 
 use super::pages::Pages;
-use super::picture::pieces;
+use super::pictures::{Stored, pieces};
 use bugnet_format::types::Addr;
 use hashbrown::HashSet;
 use std::ops::Range;
@@ -82,6 +82,8 @@ pub struct Origins {
     children: u16,
     /// How many have it now.
     living_children: usize,
+    /// What [`Self::system`] was told and nobody has taken, where the threads' stores are kept elsewhere; `None` where they are kept here.
+    elsewhere: Option<Vec<(u64, u64)>>,
 }
 
 /// So many children are not told from more.
@@ -116,8 +118,22 @@ impl Origins {
         }
     }
 
+    /// From here on, what threads store is kept elsewhere.
+    pub fn keep_no_stores(&mut self) {
+        self.elsewhere = Some(Vec::new());
+    }
+
+    /// Takes what [`Self::system`] was told, if stores are kept elsewhere.
+    pub fn take_changes(&mut self) -> Vec<(u64, u64)> {
+        self.elsewhere.as_mut().map_or(Vec::new(), std::mem::take)
+    }
+
     /// A system call may have changed this memory, or something else that no thread has stored.
     pub fn system(&mut self, addr: u64, len: u64) {
+        if let Some(changes) = &mut self.elsewhere {
+            changes.push((addr, len));
+            return;
+        }
         let change = |page: &mut Page, range: Range<usize>| {
             for (word, bytes) in words(range) {
                 page[word].stored &= !bytes;
@@ -182,6 +198,22 @@ impl Origins {
         self.shared.iter().map(|range| (range.start, range.end - range.start)).chain(words)
     }
 
+    /// Whether something from outside writes at an address when it likes.
+    fn is_unsteady(&self, addr: u64) -> bool {
+        self.kernel_words.contains(&(addr / WORD)) || self.shared.iter().any(|range| range.contains(&addr))
+    }
+
+    /// As [`Self::of`], where the threads' stores are kept elsewhere, and are these; `None` where that does not tell.
+    pub fn by_stores(&self, addr: u64, stored: Stored) -> Option<Origin> {
+        match stored {
+            _ if self.is_unsteady(addr) => Some(Origin::System),
+            Stored::System => Some(Origin::System),
+            Stored::Nobody => Some(Origin::Unwritten),
+            Stored::Reader => Some(Origin::Outside),
+            Stored::Others => None,
+        }
+    }
+
     /// Where other bytes than memory holds can come from, that `reader` found at `addr`.
     pub fn of(&self, addr: u64, reader: usize) -> Origin {
         let (word, byte) = ((addr % Addr::PAGE / WORD) as usize, addr % WORD);
@@ -190,8 +222,7 @@ impl Origins {
         let Word { writer: entry, at, stored, .. } = word;
         let stored = stored >> byte & 1 == 1;
         let thread = entry & THREAD;
-        let system = thread == SYSTEM || self.kernel_words.contains(&(addr / WORD));
-        if system || self.shared.iter().any(|range| range.contains(&addr)) {
+        if thread == SYSTEM || self.is_unsteady(addr) {
             Origin::System
         } else if thread == NOBODY || !stored {
             Origin::Unwritten

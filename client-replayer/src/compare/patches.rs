@@ -8,11 +8,13 @@
 //! memory is changed by the same instructions and records in the same order in both, so it is the same at every moment. Where execution
 //! stops before an instruction, that has got its patches already, as it has its `LOAD`s.
 
-use super::{AccessError, Compare};
+use super::pictures::ROOM;
+use super::{AccessError, Compare, Rooms};
 use crate::engine::{Engine, Trouble, divergence};
+use crate::fs_base;
 use crate::instruction::Instruction;
 use crate::memory::{Memory, MemoryError};
-use bugnet_format::control::{ByteState, Target};
+use bugnet_format::control::{ByteState, Explanation, Target};
 use bugnet_format::patch::{MAX_PATCH, MAX_PATCHES, MOST_ROOM, Patch};
 
 /// The patches that a comparison has found.
@@ -97,12 +99,44 @@ impl Engine {
     ///
     /// # Errors
     /// Something has been run.
-    pub fn begin_comparing(&mut self, explain: bool) -> Result<(), String> {
+    pub fn begin_comparing(&mut self, explain: Explanation, rooms: &[u64]) -> Result<(), String> {
         if !self.is_new || self.is_merged() {
             return Err("that reads are compared must be said before anything is run".into());
         }
-        self.compare = Some(Box::new(Compare::new(&self.contexts, explain)));
+        // Marks and traces have FS for themselves.
+        let alone = self.memory.touched.is_none() && self.tracing.is_none() && self.memory.watch.is_none();
+        let inside = alone && explain == Explanation::Quick;
+        let (rooms, pieces) = if inside {
+            // SAFETY: these are no part of the program's memory from here on, nor of anything else.
+            (unsafe { Rooms::new(self.memory.take_rooms(rooms, ROOM)) }, self.memory.announce())
+        } else {
+            (Rooms::default(), Vec::new())
+        };
+        self.compare = Some(Box::new(Compare::new(&self.contexts, explain, rooms, pieces)));
         Ok(())
+    }
+
+    /// Whether the code cache does not find what it looks for any more, since memory has come that cannot be told from other memory; nothing
+    /// may be executed before [`Self::settle_conflict`].
+    pub(crate) fn has_conflict(&mut self) -> bool {
+        let came = self.memory.take_came();
+        if let Some(compare) = &mut self.compare {
+            came.into_iter().for_each(|piece| compare.pictures.claim(piece));
+            compare.pictures.fill(&self.code, self.running);
+            if compare.pictures.have_moved() {
+                return true;
+            }
+        }
+        self.memory.has_conflict()
+    }
+
+    /// FS has, in the code cache, the base that the running thread's picture asks for, if any is there.
+    pub(crate) fn point_at_picture(&mut self) {
+        let Some(compare) = self.compare.as_ref().filter(|compare| compare.places().is_some()) else { return };
+        if let Some(base) = compare.pictures.base(self.running) {
+            // SAFETY: there are places only where the base can be set; the client runs.
+            unsafe { fs_base::begin(base) };
+        }
     }
 
     /// From here on, patches are applied; these are the next ones.
@@ -118,6 +152,7 @@ impl Engine {
                 }
                 let mut done: Vec<u64> = self.contexts.iter().map(|context| context.at).collect();
                 let looked = self.compare.take().and_then(|compare| compare.looked_at);
+                self.memory.stop_announcing();
                 done[self.running] = self.position + u64::from(looked == Some((self.running, self.position)));
                 let threads = self.contexts.iter().map(|_| (Vec::new(), 0)).collect();
                 self.patches.insert(Box::new(Patches { threads, done, until: 0 }))

@@ -82,13 +82,13 @@ impl Engine {
         let context = self.context();
         context.at = position;
         let Some(next) = context.begin().map_err(divergence)? else {
-            self.note_end();
+            self.note_end()?;
             self.context().over = true;
             return Ok(());
         };
         let at = self.context().at;
         self.move_to(at);
-        self.note_interval();
+        self.note_interval()?;
         self.show_picture(next.code_seq)?;
         self.fit_blocks(next.code_seq);
         // Behind an `execve` that failed, registers are as the call left them.

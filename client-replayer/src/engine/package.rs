@@ -3,6 +3,7 @@
 use super::{Engine, Trouble};
 use crate::compare::MAX_THREADS;
 use crate::context::Context;
+use crate::fs_base;
 use crate::memory::CodePage;
 use bugnet_dr::sys;
 use bugnet_format::control::Counts;
@@ -60,6 +61,7 @@ impl Engine {
         (self.running, self.until, self.due, self.position) = (0, 0, 0, 0);
         (self.counts, self.over, self.cut_off) = (Counts::default(), None, false);
         (self.compare, self.patches) = (None, None);
+        self.memory.stop_announcing();
         let touched = self.memory.touched.take();
         // SAFETY: nothing refers to the package any more: contexts and segments did.
         unsafe { self.package.replace(&mut self.control, len)? };
@@ -75,9 +77,14 @@ impl Engine {
     /// Where memory has come that marks cannot tell from other memory, there are others from here on, or none. Nothing of the present
     /// block may be executed then.
     pub(super) fn settle_conflict(&mut self) {
-        if self.memory.has_conflict() {
-            self.memory.mark_otherwise();
-            self.note_marks();
+        if self.has_conflict() {
+            if self.memory.has_conflict() {
+                self.memory.mark_otherwise();
+            }
+            if let Some(compare) = &mut self.compare {
+                compare.pictures.settle();
+            }
+            self.point_fs();
             self.observed = self.observes_accesses();
             self.drop_all_blocks();
         }
@@ -96,9 +103,14 @@ impl Engine {
         }
     }
 
-    /// The code cache marks otherwise from here on.
-    pub(super) fn note_marks(&mut self) {
-        if let Some(places) = self.memory.marks() {
+    /// What FS is to be in the code cache, and how places are found from there.
+    pub(super) fn point_fs(&mut self) {
+        let compared = self.compare.as_ref().map(|compare| compare.places());
+        if compared == Some(None) {
+            fs_base::end();
+        }
+        self.point_at_picture();
+        if let Some(places) = compared.flatten().or_else(|| self.memory.marks()) {
             self.stub.shared().marked_by = places.mask();
         }
     }

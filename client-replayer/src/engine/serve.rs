@@ -147,8 +147,8 @@ impl Engine {
             Request::Writers => {
                 Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
             }
-            Request::Compare { explain } => {
-                self.begin_comparing(explain).map_err(Refusal::Refused)?;
+            Request::Compare { explain, rooms } => {
+                self.begin_comparing(explain, &rooms).map_err(Refusal::Refused)?;
                 Response::Ready
             }
             Request::Patches { from } => match &self.compare {
@@ -222,7 +222,8 @@ impl Engine {
             self.keep_flags();
         }
         self.memory.runs(self.compare.is_none());
-        self.note_marks();
+        self.has_conflict();
+        self.point_fs();
         self.empty_trace();
         let is_short = match target {
             Target::Time(asked) => asked.saturating_sub(time) <= FEW,

@@ -6,7 +6,7 @@
 use super::{Conditions, Cursor, Open, Snapshots};
 use crate::error::{ReplayError, Result};
 use crate::patches::{self, Merging, Patches};
-use bugnet_format::control::{FEW, Hits, Request, Response, Stop, Target};
+use bugnet_format::control::{Explanation, FEW, Hits, Request, Response, Stop, Target};
 use bugnet_format::patch::Patch;
 use std::collections::HashMap;
 
@@ -181,7 +181,7 @@ impl Open {
         let process = &mut self.tracked.process;
         match process.merging {
             Merging::Compares if !(reach && is_far) => {}
-            Merging::Undecided if !reach => patches::compare(process, false)?,
+            Merging::Undecided if !reach => patches::compare(process, Explanation::None, Vec::new())?,
             Merging::Patched { .. } if !reach => return self.compare_to_here(),
             _ => self.patches.give(process)?,
         }
@@ -203,7 +203,7 @@ impl Open {
         let copy = snapshot.fork()?;
         self.take_copy(at, copy)?;
         if self.tracked.process.merging == Merging::Undecided {
-            patches::compare(&mut self.tracked.process, false)?;
+            patches::compare(&mut self.tracked.process, Explanation::None, Vec::new())?;
         }
         self.set_conditions(&Conditions::default())?;
         let mut interrupted = None;

@@ -1,0 +1,192 @@
+//! Regions of the address space, one for each thread, in which the code cache finds the planes of [`super::Pictures`].
+
+use super::{PAGE, Page};
+use crate::places::{OVER, Owners, PIECE, Places};
+use bugnet_dr::zeroing;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use std::ffi::c_void;
+use std::ops::Range;
+
+/// Bytes of a room.
+pub const ROOM: u64 = 1 << 35;
+/// Most bytes of a region that stay in memory from one interval to the next.
+const MOST_KEPT: usize = 128 << 20;
+
+/// Parts of the address space, of [`ROOM`] bytes each, in which the program has nothing, by their addresses. The host has reserved them.
+#[derive(Default)]
+pub struct Rooms(Vec<u64>);
+
+impl Rooms {
+    /// These ones.
+    ///
+    /// # Safety
+    /// Nobody else uses memory there.
+    pub unsafe fn new(rooms: Vec<u64>) -> Self {
+        Self(rooms)
+    }
+}
+
+/// The regions.
+pub struct Regions {
+    owners: Owners,
+    /// Memory that has a place, in the order in which it got it.
+    pieces: Vec<u64>,
+    /// Where each begins.
+    starts: Vec<u64>,
+    /// The rooms in which they lie.
+    rooms: Vec<u64>,
+    /// How often some were made zero.
+    turn: u64,
+}
+
+impl Regions {
+    /// New ones for so many threads, for memory in these pieces. `None` where the places do not tell it apart, or there is no room.
+    pub fn new(places: Places, pieces: &[u64], threads: usize, rooms: &mut Rooms) -> Option<Self> {
+        let owners = Owners::new(places, pieces.iter().copied())?;
+        let size = (places.size() + OVER).next_multiple_of(PIECE);
+        let in_room = (ROOM / size) as usize;
+        let needed = threads.div_ceil(in_room);
+        if rooms.0.len() < needed {
+            return None;
+        }
+        let rooms_of_all = rooms.0.len() - needed;
+        let own = rooms.0.split_off(rooms_of_all);
+        let starts = (0..threads).map(|thread| own[thread / in_room] + (thread % in_room) as u64 * size).collect();
+        let regions = Self { owners, pieces: pieces.to_vec(), starts, rooms: own, turn: 0 };
+        if regions.starts.iter().all(|start| map(*start, places.size() + OVER, ProtFlags::READ | ProtFlags::WRITE)) {
+            return Some(regions);
+        }
+        regions.give_back(rooms);
+        None
+    }
+
+    /// Lets their memory go.
+    pub fn give_back(mut self, rooms: &mut Rooms) {
+        rooms.0.append(&mut self.rooms);
+    }
+
+    /// How they are found.
+    pub fn places(&self) -> Places {
+        self.owners.places()
+    }
+
+    /// What FS has to have for its base while a thread runs.
+    pub fn base(&self, thread: usize) -> u64 {
+        self.starts[thread] + self.places().base()
+    }
+
+    /// Gives the memory of a piece its places; `false` if one of them is other memory's: nothing here is of use then but what was there.
+    pub fn claim(&mut self, piece: u64) -> bool {
+        if !self.owners.has(piece) {
+            if !self.owners.claim(piece) {
+                return false;
+            }
+            self.pieces.push(piece);
+        }
+        true
+    }
+
+    /// Memory that has a place, in the order in which it got it.
+    pub fn pieces(&self) -> &[u64] {
+        &self.pieces
+    }
+
+    /// Whether the memory at an address has a place.
+    pub fn has(&self, addr: u64) -> bool {
+        self.owners.has(addr)
+    }
+
+    /// The pages with places that lie in a range.
+    pub fn pages(&self, start: u64, end: u64) -> impl Iterator<Item = u64> {
+        self.owners.pages(start, end)
+    }
+
+    fn at(&self, thread: usize, page: u64) -> (*mut Page, *mut Page) {
+        let (seen, stored) = self.places().of(page);
+        let start = self.starts[thread];
+        ((start + seen) as *mut Page, (start + stored) as *mut Page)
+    }
+
+    /// A page of what a thread would find; it has a place.
+    pub fn seen(&self, thread: usize, page: u64) -> &Page {
+        // SAFETY: a page of a region, which is this type's and mapped as long as it lives; the code cache does not run.
+        unsafe { &*self.at(thread, page).0 }
+    }
+
+    /// The same, to be changed.
+    pub fn seen_mut(&mut self, thread: usize, page: u64) -> &mut Page {
+        // SAFETY: as above; this is borrowed alone.
+        unsafe { &mut *self.at(thread, page).0 }
+    }
+
+    /// A page of what a thread has stored; it has a place.
+    pub fn stored(&self, thread: usize, page: u64) -> &Page {
+        // SAFETY: as above.
+        unsafe { &*self.at(thread, page).1 }
+    }
+
+    /// The same, to be changed.
+    pub fn stored_mut(&mut self, thread: usize, page: u64) -> &mut Page {
+        // SAFETY: as above.
+        unsafe { &mut *self.at(thread, page).1 }
+    }
+
+    /// Takes all that others have, whose memory is a part of what these are for.
+    pub fn take_over(&mut self, old: &Self) {
+        for thread in 0..self.starts.len() {
+            for page in old.pages(0, u64::MAX) {
+                for (from, to) in [
+                    (old.seen(thread, page), self.at(thread, page).0),
+                    (old.stored(thread, page), self.at(thread, page).1),
+                ] {
+                    if *from != [0; PAGE] {
+                        // SAFETY: a page of another region.
+                        unsafe { to.write(*from) };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes zero what a thread would find.
+    ///
+    /// # Errors
+    /// An address at which the kernel refuses to.
+    pub fn reset(&mut self, thread: usize) -> Result<(), u64> {
+        let start = self.starts[thread];
+        let mut places: Vec<u64> = self.pieces.iter().map(|piece| start + self.places().of(*piece).0).collect();
+        places.sort_unstable();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for place in places {
+            match ranges.last_mut() {
+                Some(last) if last.end == place => last.end += PIECE,
+                _ => ranges.push(place..place + PIECE),
+            }
+        }
+        self.turn += 1;
+        // SAFETY: pages of a region, to which nobody has a reference; the code cache does not run.
+        unsafe { zeroing::zero_again(ranges, self.turn, MOST_KEPT) }
+    }
+}
+
+impl Drop for Regions {
+    fn drop(&mut self) {
+        // The address space stays reserved.
+        let size = self.places().size() + OVER;
+        for start in &self.starts {
+            let _ = map(*start, size, ProtFlags::empty());
+        }
+    }
+}
+
+/// Maps fresh memory over a part of a room; `false` if the kernel refuses.
+fn map(start: u64, len: u64, prot: ProtFlags) -> bool {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+    // SAFETY: a part of a room, where nobody else has memory, by contract; nobody has a reference to what was there.
+    let mapped = unsafe { mmap_anonymous(start as *mut c_void, len as usize, prot, flags) };
+    if mapped.is_ok() && !prot.is_empty() {
+        // SAFETY: advice on what was just mapped; what is used there lies far apart.
+        let _ = unsafe { madvise(start as *mut c_void, len as usize, Advice::LinuxNoHugepage) };
+    }
+    mapped.is_ok()
+}

@@ -1,0 +1,388 @@
+//! How the code cache compares by itself what instructions read with what their thread knows ([`crate::compare`]), whose picture lies where
+//! FS points ([`crate::places`]).
+//!
+//! Before an instruction that reads, without a flag being changed:
+//!
+//! ```text
+//!            save RCX and another register
+//!            load into that what memory has
+//!            load into RCX what the picture has
+//!            not rcx
+//!            lea rcx, [rcx + other + 1]      zero if they are the same
+//!            jrcxz same
+//!            go on outside, where the client is called
+//!      same: restore both
+//!            the instruction
+//! ```
+//!
+//! Behind one that writes, the picture gets what memory has now, and a mark says that the thread has stored there. Most instructions that only
+//! write do the one by being executed a second time, with FS. The client is called, as before each access where the code cache does not
+//! compare, before instructions whose operands are of another kind, or are not there any more behind them.
+
+use crate::counter::{self, COUNTER};
+use crate::instruction::PlainAccess;
+use crate::operand::{Operand, Segmented};
+use crate::places::{Places, WRITTEN};
+use crate::marking::{moves_stack, operand, written};
+use crate::stub::Stub;
+use bugnet_dr::access::{Action, classify};
+use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
+use bugnet_dr::sys;
+
+/// Registers for what is compared, beside RCX.
+const SCRATCH: [Gpr; 5] = [Gpr::RDX, Gpr::RAX, Gpr::RSI, Gpr::RDI, Gpr::RBX];
+/// Most bytes of an access that is compared.
+const MOST: u64 = 32;
+
+/// What is done about the accesses of an instruction.
+pub enum Comparing {
+    /// Nothing: there are none.
+    None,
+    /// The code cache does what there is to be done.
+    Inside(Inside),
+    /// The client is called.
+    Call,
+}
+
+/// Of an instruction that the code cache looks at.
+pub struct Inside {
+    reads: Vec<PlainAccess>,
+    writes: Vec<PlainAccess>,
+    /// By how much it changes RSP.
+    moved: i32,
+    /// A register that no access uses.
+    scratch: Gpr,
+    /// What a call pushes.
+    returns_to: Option<u64>,
+}
+
+impl Comparing {
+    /// Of an instruction.
+    pub fn of(block: &Block, instr: Instr) -> Self {
+        let action = classify(instr);
+        match &action {
+            Action::Repeat(_) => return Self::Call,
+            Action::Execute { reads, writes } if !(reads.is_empty() && writes.is_empty()) => {}
+            _ => return Self::None,
+        }
+        Inside::of(block, instr, &action).map_or(Self::Call, Self::Inside)
+    }
+
+    /// Whether the client is called.
+    pub fn is_called(&self) -> bool {
+        matches!(self, Self::Call)
+    }
+}
+
+impl Inside {
+    fn of(block: &Block, instr: Instr, action: &Action) -> Option<Self> {
+        let accesses = PlainAccess::all(action)?;
+        if !accesses.iter().all(|access| (1..=MOST).contains(&access.bytes)) {
+            return None;
+        }
+        let uses = |all: u16, access: &PlainAccess| all | access.registers();
+        let used = accesses.iter().fold(0, uses);
+        let scratch = SCRATCH.into_iter().find(|reg| used & reg.bit() == 0)?;
+        let by_writes = accesses.iter().filter(|access| access.writes).fold(0, uses);
+        let writes_any = accesses.iter().any(|access| access.writes);
+        let mut returns_to = None;
+        if instr.is_cti() {
+            // Where R11 is used by an instruction that leaves the block, it counts already before that.
+            if counter::used(instr) & COUNTER.bit() != 0 {
+                return None;
+            }
+            if writes_any {
+                returns_to = Some(returns_to_of(block, instr, &accesses)?);
+            }
+        }
+        let moved = moves_stack(instr);
+        let written = written(instr) & if moved.is_some() { !Gpr::RSP.bit() } else { u16::MAX };
+        if returns_to.is_none() && by_writes & written != 0 {
+            return None;
+        }
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        for access in accesses {
+            if access.writes {
+                writes.push(access.clone());
+            }
+            if access.reads {
+                reads.push(access);
+            }
+        }
+        Some(Self { reads, writes, moved: moved.unwrap_or(0), scratch, returns_to })
+    }
+}
+
+/// What a near call pushes, if that is all that it writes.
+fn returns_to_of(block: &Block, instr: Instr, accesses: &[PlainAccess]) -> Option<u64> {
+    let mut writes = accesses.iter().filter(|access| access.writes);
+    let pushes = |access: &PlainAccess| {
+        access.base == Some(Gpr::RSP) && access.index.is_none() && access.disp as i64 == -8 && access.bytes == 8
+    };
+    let is_call = matches!(instr.opcode(), sys::OP_call | sys::OP_call_ind);
+    let only = writes.next().is_some_and(|access| pushes(access) && !access.reads) && writes.next().is_none();
+    (is_call && only).then(|| instr.pc() + instr.len(block))
+}
+
+/// The parts of so many bytes that are loaded at once: how far from the start, and how many bytes.
+fn parts(bytes: u64) -> impl Iterator<Item = (i32, u64)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let part = [8, 4, 2, 1].into_iter().find(|part| done + part <= bytes)?;
+        done += part;
+        Some(((done - part) as i32, part))
+    })
+}
+
+/// The place of an access in FS: machine code that finds it, and the operand that is it. `more` is added where it is used.
+struct Place {
+    find: Vec<u8>,
+    operand: Operand,
+    segment: Segmented,
+}
+
+impl Place {
+    /// RCX is free for it, or has what it has in the program.
+    fn of(places: Places, stub: &Stub, operand: Operand) -> Self {
+        if places == Places::Narrow {
+            return Self { find: Vec::new(), operand, segment: Segmented::FsCut };
+        }
+        let mut find = Vec::new();
+        operand.load_address(&mut find, Gpr::RCX);
+        find.extend(stub.wide_place(Gpr::RCX));
+        let operand = Operand { base: Some(Gpr::RCX), index: None, scale: 0, disp: 0 };
+        Self { find, operand, segment: Segmented::Fs }
+    }
+}
+
+/// How far from a byte's place the one for writes is.
+const TO_STORED: i32 = (-(WRITTEN as i64)) as i32;
+
+/// Code behind the instructions that write. Before anything else is inserted. `behind`: what stands behind these.
+pub fn follow(
+    block: &Block,
+    stub: &Stub,
+    places: Places,
+    instrs: &[Instr],
+    comparings: &[Comparing],
+    behind: Option<Instr>,
+) {
+    for (index, (instr, comparing)) in instrs.iter().zip(comparings).enumerate() {
+        let Comparing::Inside(inside) = comparing else { continue };
+        if inside.writes.is_empty() || inside.returns_to.is_some() {
+            continue;
+        }
+        let next = instrs.get(index + 1).copied().or(behind);
+        block.meta(next, block.raw(&inside.writes_again(stub, places, *instr)));
+    }
+}
+
+impl Inside {
+    /// Machine code that does to the picture what the instruction has done to memory.
+    fn writes_again(&self, stub: &Stub, places: Places, instr: Instr) -> Vec<u8> {
+        let mut code = Vec::new();
+        if let (Some(bytes), [access]) = (self.second(places, instr), &self.writes[..]) {
+            code.extend(bytes);
+            mark(&mut code, &Place::of(places, stub, Operand::of(access, 0)), access.bytes);
+            return code;
+        }
+        let scratch = self.scratch;
+        code.extend(stub.save_scratch(scratch));
+        let takes_rcx = places != Places::Narrow || self.writes.iter().any(|access| is_far(access));
+        if takes_rcx {
+            code.extend(stub.save_rcx());
+        }
+        for access in &self.writes {
+            let moved = if access.base == Some(Gpr::RSP) { self.moved } else { 0 };
+            let operand = Operand::of(access, moved);
+            for (from, bytes) in parts(access.bytes) {
+                if is_far(access) {
+                    operand.load_address(&mut code, Gpr::RCX);
+                    let at = Operand { base: Some(Gpr::RCX), index: None, scale: 0, disp: 0 };
+                    at.load(&mut code, scratch, from, bytes, Segmented::No);
+                } else {
+                    operand.load(&mut code, scratch, from, bytes, Segmented::No);
+                }
+                let place = Place::of(places, stub, operand);
+                code.extend(&place.find);
+                place.operand.store(&mut code, scratch, from, bytes, place.segment);
+                if takes_rcx {
+                    code.extend(stub.restore_rcx());
+                }
+            }
+            let place = Place::of(places, stub, operand);
+            code.extend(&place.find);
+            mark(&mut code, &place, access.bytes);
+            if takes_rcx {
+                code.extend(stub.restore_rcx());
+            }
+        }
+        code.extend(stub.restore_scratch(scratch));
+        code
+    }
+
+    /// The instruction once more, with FS, where it does nothing but store, and can be that.
+    fn second(&self, places: Places, instr: Instr) -> Option<Vec<u8>> {
+        let [access] = &self.writes[..] else { return None };
+        let has_register = access.base.is_some() || access.index.is_some();
+        if places != Places::Narrow || !self.reads.is_empty() || !has_register || self.moved != 0 || !stores(instr) {
+            return None;
+        }
+        let bytes = instr.raw_bytes()?;
+        // A segment of its own, even one that is ignored, is not looked at.
+        let prefixes = bytes.iter().take_while(|byte| matches!(byte, 0x66 | 0xf2 | 0xf3)).count();
+        let plain = !matches!(bytes.get(prefixes)?, 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x67 | 0xf0);
+        plain.then(|| [&[0x64, 0x67], bytes].concat())
+    }
+}
+
+/// Whether an access is at an address that no operand can have but one relative to RIP.
+fn is_far(access: &PlainAccess) -> bool {
+    access.base.is_none() && access.index.is_none() && i32::try_from(access.disp as i64).is_err()
+}
+
+/// Whether the instruction moves something to memory, and does nothing else.
+fn stores(instr: Instr) -> bool {
+    matches!(
+        instr.opcode(),
+        sys::OP_mov_st
+            | sys::OP_mov_imm
+            | sys::OP_movups
+            | sys::OP_movaps
+            | sys::OP_movupd
+            | sys::OP_movapd
+            | sys::OP_movdqu
+            | sys::OP_movdqa
+            | sys::OP_movss
+            | sys::OP_movsd
+            | sys::OP_movd
+            | sys::OP_movq
+            | sys::OP_vmovups
+            | sys::OP_vmovaps
+            | sys::OP_vmovupd
+            | sys::OP_vmovapd
+            | sys::OP_vmovdqu
+            | sys::OP_vmovdqa
+            | sys::OP_vmovss
+            | sys::OP_vmovsd
+            | sys::OP_vmovd
+            | sys::OP_vmovq
+    )
+}
+
+/// Machine code that says of so many bytes that the thread has stored them.
+fn mark(code: &mut Vec<u8>, place: &Place, bytes: u64) {
+    for (from, bytes) in parts(bytes) {
+        place.operand.put(code, TO_STORED.wrapping_add(from), bytes, place.segment == Segmented::FsCut);
+    }
+}
+
+/// Code before an instruction: compares what it reads, and does what a call is going to do to memory. Behind everything else that comes before
+/// it. `lent` says that R11 is the program's there; `site`: what the client is called for.
+pub fn precede(block: &Block, stub: &mut Stub, places: Places, instr: Instr, inside: &Inside, site: u32, lent: bool) {
+    for access in &inside.reads {
+        compare(block, stub, places, instr, (access, inside.scratch), (site, lent));
+    }
+    if let (Some(target), [access]) = (inside.returns_to, &inside.writes[..]) {
+        push(block, stub, places, instr, (access, inside.scratch), target);
+    }
+}
+
+fn compare(
+    block: &Block,
+    stub: &mut Stub,
+    places: Places,
+    instr: Instr,
+    (access, scratch): (&PlainAccess, Gpr),
+    (site, lent): (u32, bool),
+) {
+    let at = Some(instr);
+    let load = |from: i32, bytes: u64| {
+        let mut shifted = access.clone();
+        shifted.disp = shifted.disp.wrapping_add_signed(from.into());
+        let load = block.load(Opnd::reg(scratch, bytes as u32), operand(&shifted, bytes as u32));
+        // As the program's: it may fault.
+        block.app(at, load, instr.pc());
+    };
+    let mut save = stub.save_rcx();
+    save.extend(stub.save_scratch(scratch));
+    block.meta(at, block.raw(&save));
+    let all: Vec<(i32, u64)> = parts(access.bytes).collect();
+    // Where it faults, both registers have to be the program's. The first part and the last are on all pages that there are.
+    if let [_, .., (from, bytes)] = all[..] {
+        load(from, bytes);
+        block.meta(at, block.raw(&stub.restore_scratch(scratch)));
+    }
+    let differs = block.label();
+    let uses_rcx = access.registers() & Gpr::RCX.bit() != 0;
+    for (index, (from, bytes)) in all.iter().copied().enumerate() {
+        if index > 0 && uses_rcx {
+            block.meta(at, block.raw(&stub.restore_rcx()));
+        }
+        load(from, bytes);
+        let mut code = Vec::new();
+        let low = scratch.0;
+        match bytes {
+            // movzx
+            2 => code.extend([0x0f, 0xb7, 0xc0 | low << 3 | low]),
+            1 => code.extend([0x40, 0x0f, 0xb6, 0xc0 | low << 3 | low]),
+            _ => {}
+        }
+        let place = Place::of(places, stub, Operand::of(access, 0));
+        code.extend(&place.find);
+        place.operand.load(&mut code, Gpr::RCX, from, bytes, place.segment);
+        let wide: &[u8] = if bytes == 8 { &[0x48] } else { &[] };
+        // `not rcx`, `lea rcx, [rcx + scratch + 1]`
+        code.extend([wide, &[0xf7, 0xd1], wide, &[0x8d, 0x4c, low << 3 | 1, 1]].concat());
+        if index + 1 < all.len() {
+            // `jrcxz` over the jump of five bytes.
+            code.extend([0xe3, 5]);
+            block.meta(at, block.raw(&code));
+            block.meta(at, block.jump(differs));
+            continue;
+        }
+        let restore = [stub.restore_scratch(scratch), stub.restore_rcx()].concat();
+        // Over the `lea` and the jump.
+        code.extend([0xe3, 7 + 5]);
+        block.meta(at, block.raw(&code));
+        block.meta(at, differs);
+        block.meta(at, block.raw(&[&[0x48, 0x8d, 0x0d][..], &(5 + restore.len() as i32).to_le_bytes()].concat()));
+        let outside = stub.differing(site, scratch, lent);
+        // SAFETY: makes a value from an address.
+        let outside = Opnd(unsafe { sys::opnd_create_pc(outside) });
+        block.meta(at, block.make(sys::OP_jmp, &[], &[outside]));
+        block.meta(at, block.raw(&restore));
+    }
+}
+
+/// Does what a call is going to do to memory, where the memory is there.
+fn push(
+    block: &Block,
+    stub: &Stub,
+    places: Places,
+    instr: Instr,
+    (access, scratch): (&PlainAccess, Gpr),
+    target: u64,
+) {
+    let at = Some(instr);
+    block.meta(at, block.raw(&stub.save_scratch(scratch)));
+    let load = block.load(Opnd::reg(scratch, 8), operand(access, 8));
+    block.app(at, load, instr.pc());
+    let mut code = Vec::new();
+    // `mov scratch, target`
+    code.extend([0x48, 0xb8 | scratch.0]);
+    code.extend(target.to_le_bytes());
+    let place = Place::of(places, stub, Operand::of(access, 0));
+    let takes_rcx = !place.find.is_empty();
+    if takes_rcx {
+        code.extend(stub.save_rcx());
+    }
+    code.extend(&place.find);
+    place.operand.store(&mut code, scratch, 0, 8, place.segment);
+    mark(&mut code, &place, 8);
+    if takes_rcx {
+        code.extend(stub.restore_rcx());
+    }
+    code.extend(stub.restore_scratch(scratch));
+    block.meta(at, block.raw(&code));
+}
