@@ -218,7 +218,8 @@ impl Looks {
             return Self::None;
         }
         if let Some(places) = engine.compare.as_ref().and_then(|compare| compare.places()) {
-            let all: Vec<Comparing> = instrs.iter().map(|instr| Comparing::of(block, *instr)).collect();
+            let end = |instr| end_of(block, &engine.code, instr);
+            let all: Vec<Comparing> = instrs.iter().map(|instr| Comparing::of(*instr, end)).collect();
             comparing::follow(block, &engine.stub, places, instrs, &all, behind);
             return Self::Compares(places, all);
         }
@@ -319,12 +320,18 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], looks: &Looks, 
     }
 }
 
+/// Address of the first byte behind an instruction. DynamoRIO does not know that of a branch from a copy: it may have prefixes that do nothing.
+fn end_of(block: &Block, code: &Code, instr: Instr) -> u64 {
+    let len = || instr.len(block);
+    instr.pc() + Instruction::decode(instr.pc(), code).map_or_else(len, |instruction| instruction.len())
+}
+
 /// Where it is written down what is executed, does so for these instructions.
 fn write_down(block: &Block, engine: &mut Engine, instrs: &[Instr], counted: Counted, lending: &Lending<'_>) {
     let Engine { tracing: Some(tracing), code, stub, .. } = engine else { return };
     let part = &instrs[counted.range.clone()];
     let (Some(first), Some(last)) = (part.first(), part.last()) else { return };
-    let (pc, end) = (first.pc(), last.pc() + last.len(block));
+    let (pc, end) = (first.pc(), end_of(block, code, *last));
     let Plan { needs, accesses, registers } = Plan::of(part, pc, &tracing.wanted);
     let (code, count) = (code.read(pc, (end - pc) as usize), part.len() as u16);
     let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false, registers });

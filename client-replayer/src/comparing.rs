@@ -57,15 +57,15 @@ pub struct Inside {
 }
 
 impl Comparing {
-    /// Of an instruction.
-    pub fn of(block: &Block, instr: Instr) -> Self {
+    /// Of an instruction; `end` says where the next one is.
+    pub fn of(instr: Instr, end: impl Fn(Instr) -> u64) -> Self {
         let action = classify(instr);
         match &action {
             Action::Repeat(_) => return Self::Call,
             Action::Execute { reads, writes } if !(reads.is_empty() && writes.is_empty()) => {}
             _ => return Self::None,
         }
-        Inside::of(block, instr, &action).map_or(Self::Call, Self::Inside)
+        Inside::of(instr, &action, end).map_or(Self::Call, Self::Inside)
     }
 
     /// Whether the client is called.
@@ -75,7 +75,7 @@ impl Comparing {
 }
 
 impl Inside {
-    fn of(block: &Block, instr: Instr, action: &Action) -> Option<Self> {
+    fn of(instr: Instr, action: &Action, end: impl Fn(Instr) -> u64) -> Option<Self> {
         let accesses = PlainAccess::all(action)?;
         if !accesses.iter().all(|access| (1..=MOST).contains(&access.bytes)) {
             return None;
@@ -92,7 +92,7 @@ impl Inside {
                 return None;
             }
             if writes_any {
-                returns_to = Some(returns_to_of(block, instr, &accesses)?);
+                returns_to = Some(pushes_return(instr, &accesses).then(|| end(instr))?);
             }
         }
         let moved = moves_stack(instr);
@@ -113,15 +113,15 @@ impl Inside {
     }
 }
 
-/// What a near call pushes, if that is all that it writes.
-fn returns_to_of(block: &Block, instr: Instr, accesses: &[PlainAccess]) -> Option<u64> {
+/// Whether it is a near call, and all that it writes is where it returns to.
+fn pushes_return(instr: Instr, accesses: &[PlainAccess]) -> bool {
     let mut writes = accesses.iter().filter(|access| access.writes);
     let pushes = |access: &PlainAccess| {
         access.base == Some(Gpr::RSP) && access.index.is_none() && access.disp as i64 == -8 && access.bytes == 8
     };
     let is_call = matches!(instr.opcode(), sys::OP_call | sys::OP_call_ind);
     let only = writes.next().is_some_and(|access| pushes(access) && !access.reads) && writes.next().is_none();
-    (is_call && only).then(|| instr.pc() + instr.len(block))
+    is_call && only
 }
 
 /// The parts of so many bytes that are loaded at once: how far from the start, and how many bytes.

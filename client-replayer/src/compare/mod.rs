@@ -269,8 +269,13 @@ impl Compare {
     pub fn code_comes(&mut self, memory: &mut Memory, page: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         memory.ensure_readable(page, Addr::PAGE)?;
         let before = memory.read(page, Addr::PAGE);
-        for (at, _) in (page..).zip(before.iter().zip(bytes)).filter(|(_, (old, new))| old != new) {
-            self.origins.system(at, 1);
+        let mut at = page;
+        let pairs: Vec<bool> = before.iter().zip(bytes).map(|(old, new)| old != new).collect();
+        for run in pairs.chunk_by(|one, other| one == other) {
+            if run[0] {
+                self.origins.system(at, run.len() as u64);
+            }
+            at += run.len() as u64;
         }
         Ok(())
     }

@@ -130,7 +130,9 @@ impl Pictures {
     /// Takes all that regions have into pages.
     fn take_out(&mut self, old: &Regions) {
         for (number, thread) in self.threads.iter_mut().enumerate() {
-            for page in old.pages(0, u64::MAX) {
+            // Into others, nothing has been put yet.
+            let filled = &old.pieces()[..thread.filled];
+            for page in filled.iter().flat_map(|piece| (*piece..piece + PIECE).step_by(PAGE)) {
                 let (seen, stored) = (old.seen(number, page), old.stored(number, page));
                 // What has no code is zero until it is changed.
                 if *seen != [0; PAGE] || self.coded.contains(&page) {
