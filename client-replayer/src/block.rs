@@ -38,7 +38,7 @@ use crate::ahead;
 use crate::code::Code;
 use crate::comparing::{self, Comparing};
 use crate::counter::{Borrowed, Lending};
-use crate::engine::Engine;
+use crate::engine::{Engine, Style};
 use crate::fs_base::Guard;
 use crate::instruction::{self, Instruction, PlainAccess};
 use crate::marking::{self, Marking};
@@ -60,6 +60,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most instructions of a block that is made from a copy.
 const LONGEST_COPY: usize = 64;
+
+/// Most bytes of machine code that look at accesses in a block: DynamoRIO's blocks have less than 64 KiB, with all else that is in them.
+const MOST_LOOKS: usize = 48 << 10;
+/// Bytes of a call of the client.
+const CALL_BYTES: usize = 48;
 
 /// Cuts the program's instructions behind the first that replay does not execute; whether there is such a one.
 fn cut(block: &Block, instrs: &mut Instrs, code: &Code) -> bool {
@@ -207,26 +212,29 @@ enum Looks {
     None,
     /// It marks them.
     Marks(Places, Vec<Marking>),
-    /// It compares what they find.
-    Compares(Places, Vec<Comparing>),
+    /// It compares what they find, and marks reads if that is said.
+    Compares(Places, bool, Vec<Comparing>),
 }
 
 impl Looks {
     /// Inserts what comes behind the instructions, before anything else is there. `behind`: what stands behind them.
     fn of(block: &Block, engine: &Engine, instrs: &[Instr], behind: Option<Instr>) -> Self {
-        if engine.blocks_observe() {
-            return Self::None;
+        match engine.style() {
+            Style::Plain | Style::Calls => Self::None,
+            Style::Compares(places, marks) => {
+                let end = |instr| end_of(block, &engine.code, instr);
+                let mut all: Vec<Comparing> = instrs.iter().map(|instr| Comparing::of(*instr, end)).collect();
+                fit(&mut all, Comparing::bytes, || Comparing::Call);
+                comparing::follow(block, &engine.stub, places, instrs, &all, behind);
+                Self::Compares(places, marks, all)
+            }
+            Style::Marks(places) => {
+                let mut all: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
+                fit(&mut all, Marking::bytes, || Marking::Call);
+                marking::mark_behind(block, &engine.stub, places, instrs, &all, behind);
+                Self::Marks(places, all)
+            }
         }
-        if let Some(places) = engine.compare.as_ref().and_then(|compare| compare.places()) {
-            let end = |instr| end_of(block, &engine.code, instr);
-            let all: Vec<Comparing> = instrs.iter().map(|instr| Comparing::of(*instr, end)).collect();
-            comparing::follow(block, &engine.stub, places, instrs, &all, behind);
-            return Self::Compares(places, all);
-        }
-        let Some(places) = engine.memory.marks() else { return Self::None };
-        let all: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
-        marking::mark_behind(block, &engine.stub, places, instrs, &all, behind);
-        Self::Marks(places, all)
     }
 
     /// Whether the client is called before an instruction instead.
@@ -234,7 +242,18 @@ impl Looks {
         match self {
             Self::None => false,
             Self::Marks(_, all) => all.get(index).is_some_and(Marking::is_called),
-            Self::Compares(_, all) => all.get(index).is_some_and(Comparing::is_called),
+            Self::Compares(_, _, all) => all.get(index).is_some_and(Comparing::is_called),
+        }
+    }
+}
+
+/// Calls the client instead where a block would have more machine code than DynamoRIO takes.
+fn fit<T>(all: &mut [T], bytes: impl Fn(&T) -> usize, call: impl Fn() -> T) {
+    let mut room = MOST_LOOKS.saturating_sub(all.len() * CALL_BYTES);
+    for look in all {
+        match room.checked_sub(bytes(look)) {
+            Some(rest) => room = rest,
+            None => *look = call(),
         }
     }
 }
@@ -252,12 +271,12 @@ fn look_before(
     match looks {
         Looks::None => {}
         Looks::Marks(places, all) => marking::mark_before(block, &engine.stub, *places, instrs, all),
-        Looks::Compares(places, all) => {
+        Looks::Compares(places, marks, all) => {
             for (index, (instr, comparing)) in instrs.iter().zip(all).enumerate() {
                 let Comparing::Inside(inside) = comparing else { continue };
                 let Some(site) = access_site(engine, *instr, ahead(index)) else { continue };
                 let lent = borrowed.contains(index);
-                comparing::precede(block, &mut engine.stub, *places, *instr, inside, site, lent);
+                comparing::precede(block, &mut engine.stub, (*places, *marks), *instr, inside, site, lent);
             }
         }
     }
@@ -276,7 +295,7 @@ fn access_site(engine: &mut Engine, instr: Instr, ahead: i64) -> Option<u32> {
 
 /// Whether the client is called before each instruction of a block, for what observes it.
 fn calls(engine: &Engine, instrs: &[Instr], looks: &Looks) -> Vec<bool> {
-    let (watched, observed) = (engine.memory.watch.is_some(), engine.blocks_observe());
+    let (watched, observed) = (engine.memory.watch.is_some(), engine.style() == Style::Calls);
     let called = |(index, instr): (usize, &Instr)| {
         watched
             || observed && accesses(*instr)
@@ -305,7 +324,7 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], looks: &Looks, 
         let site = engine.sites.add(Site::Address(address));
         call(block, &engine.stub, Some(*instr), site);
     }
-    let all = engine.blocks_observe();
+    let all = engine.style() == Style::Calls;
     for (index, instr) in instrs.iter().enumerate() {
         let traced = engine.tracing.is_some() && trace::is_odd(*instr);
         if !(all && accesses(*instr) || traced || looks.calls(index)) {

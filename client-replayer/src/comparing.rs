@@ -22,7 +22,7 @@
 use crate::counter::{self, COUNTER};
 use crate::instruction::PlainAccess;
 use crate::operand::{Operand, Segmented};
-use crate::places::{Places, WRITTEN};
+use crate::places::{Places, Plane};
 use crate::marking::{moves_stack, operand, written};
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
@@ -66,6 +66,18 @@ impl Comparing {
             _ => return Self::None,
         }
         Inside::of(instr, &action, end).map_or(Self::Call, Self::Inside)
+    }
+
+    /// About how many bytes of machine code it takes; no fewer than it does.
+    pub fn bytes(&self) -> usize {
+        const COMPARED: usize = 96;
+        const WRITTEN: usize = 80;
+        const AROUND: usize = 96;
+        let Self::Inside(inside) = self else { return 0 };
+        let of = |accesses: &[PlainAccess], bytes: usize| -> usize {
+            accesses.iter().map(|access| AROUND + bytes * parts(access.bytes).count()).sum()
+        };
+        of(&inside.reads, COMPARED) + of(&inside.writes, WRITTEN)
     }
 
     /// Whether the client is called.
@@ -155,9 +167,6 @@ impl Place {
     }
 }
 
-/// How far from a byte's place the one for writes is.
-const TO_STORED: i32 = (-(WRITTEN as i64)) as i32;
-
 /// Code behind the instructions that write. Before anything else is inserted. `behind`: what stands behind these.
 pub fn follow(
     block: &Block,
@@ -183,7 +192,7 @@ impl Inside {
         let mut code = Vec::new();
         if let (Some(bytes), [access]) = (self.second(places, instr), &self.writes[..]) {
             code.extend(bytes);
-            mark(&mut code, &Place::of(places, stub, Operand::of(access, 0)), access.bytes);
+            mark(&mut code, &Place::of(places, stub, Operand::of(access, 0)), (0, access.bytes), Plane::Written);
             return code;
         }
         let scratch = self.scratch;
@@ -212,7 +221,7 @@ impl Inside {
             }
             let place = Place::of(places, stub, operand);
             code.extend(&place.find);
-            mark(&mut code, &place, access.bytes);
+            mark(&mut code, &place, (0, access.bytes), Plane::Written);
             if takes_rcx {
                 code.extend(stub.restore_rcx());
             }
@@ -270,18 +279,29 @@ fn stores(instr: Instr) -> bool {
     )
 }
 
-/// Machine code that says of so many bytes that the thread has stored them.
-fn mark(code: &mut Vec<u8>, place: &Place, bytes: u64) {
+/// Machine code that marks so many bytes, so far from the start, in a plane.
+fn mark(code: &mut Vec<u8>, place: &Place, (start, bytes): (i32, u64), plane: Plane) {
+    let before = 0_i64.wrapping_sub_unsigned(plane.before()) as i32;
     for (from, bytes) in parts(bytes) {
-        place.operand.put(code, TO_STORED.wrapping_add(from), bytes, place.segment == Segmented::FsCut);
+        place.operand.put(code, before.wrapping_add(start + from), bytes, place.segment == Segmented::FsCut);
     }
 }
 
 /// Code before an instruction: compares what it reads, and does what a call is going to do to memory. Behind everything else that comes before
-/// it. `lent` says that R11 is the program's there; `site`: what the client is called for.
-pub fn precede(block: &Block, stub: &mut Stub, places: Places, instr: Instr, inside: &Inside, site: u32, lent: bool) {
+/// it. `how`: where the places are, and whether reads are marked; `lent` says that R11 is the program's there; `site`: what the client is
+/// called for.
+pub fn precede(
+    block: &Block,
+    stub: &mut Stub,
+    how: (Places, bool),
+    instr: Instr,
+    inside: &Inside,
+    site: u32,
+    lent: bool,
+) {
+    let places = how.0;
     for access in &inside.reads {
-        compare(block, stub, places, instr, (access, inside.scratch), (site, lent));
+        compare(block, stub, how, instr, (access, inside.scratch), (site, lent));
     }
     if let (Some(target), [access]) = (inside.returns_to, &inside.writes[..]) {
         push(block, stub, places, instr, (access, inside.scratch), target);
@@ -291,7 +311,7 @@ pub fn precede(block: &Block, stub: &mut Stub, places: Places, instr: Instr, ins
 fn compare(
     block: &Block,
     stub: &mut Stub,
-    places: Places,
+    (places, marks): (Places, bool),
     instr: Instr,
     (access, scratch): (&PlainAccess, Gpr),
     (site, lent): (u32, bool),
@@ -330,6 +350,9 @@ fn compare(
         }
         let place = Place::of(places, stub, Operand::of(access, 0));
         code.extend(&place.find);
+        if marks {
+            mark(&mut code, &place, (from, bytes), Plane::Read);
+        }
         place.operand.load(&mut code, Gpr::RCX, from, bytes, place.segment);
         let wide: &[u8] = if bytes == 8 { &[0x48] } else { &[] };
         // `not rcx`, `lea rcx, [rcx + scratch + 1]`
@@ -379,7 +402,7 @@ fn push(
     }
     code.extend(&place.find);
     place.operand.store(&mut code, scratch, 0, 8, place.segment);
-    mark(&mut code, &place, 8);
+    mark(&mut code, &place, (0, 8), Plane::Written);
     if takes_rcx {
         code.extend(stub.restore_rcx());
     }

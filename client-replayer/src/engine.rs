@@ -20,6 +20,7 @@ use crate::instruction::Instruction;
 use crate::loaded::Loaded;
 use crate::machine::Machine;
 use crate::memory::{Memory, MemoryError};
+use crate::places::Places;
 use crate::site::Sites;
 use crate::state::die;
 use crate::stub::Stub;
@@ -49,6 +50,19 @@ enum Errand {
     GoOn,
     /// DynamoRIO has forgotten some of the blocks that it is to forget.
     Forget,
+}
+
+/// What blocks do about accesses to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Nothing.
+    Plain,
+    /// They call the client at each.
+    Calls,
+    /// They mark them.
+    Marks(Places),
+    /// They compare what they find, and mark reads, too, if that is said.
+    Compares(Places, bool),
 }
 
 /// What the clean call is for.
@@ -151,8 +165,8 @@ pub struct Engine {
     pub counts: Counts,
     /// Whether the log of a thread was cut off.
     cut_off: bool,
-    /// Whether the client was called at each access in the last run.
-    observed: bool,
+    /// How the blocks that there are look at accesses, and those that are built.
+    style: Style,
     /// Why execution cannot go on, once it cannot.
     over: Option<Stop>,
     /// What is compared, if that was asked for.
@@ -205,7 +219,7 @@ impl Engine {
             output: false,
             counts: Counts::default(),
             cut_off: false,
-            observed: false,
+            style: Style::Plain,
             over: None,
             compare: None,
             patches: None,
@@ -337,13 +351,15 @@ impl Engine {
 
     /// The same, whatever is watched.
     pub fn calls_at_accesses(&self) -> bool {
-        self.compare.as_ref().is_some_and(|compare| compare.places().is_none())
-            || self.memory.touched.is_some() && self.memory.marks().is_none()
+        match &self.compare {
+            Some(compare) => compare.places().is_none(),
+            None => self.memory.touched.is_some() && self.memory.marks().is_none(),
+        }
     }
 
-    /// Whether the blocks that there are, and those that are built in this run, call it there, needed or not.
-    pub fn blocks_observe(&self) -> bool {
-        self.observed
+    /// How blocks that are built in this run look at accesses.
+    pub fn style(&self) -> Style {
+        self.style
     }
 
     /// From here on, all flags are the program's at each instruction.

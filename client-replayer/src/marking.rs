@@ -66,6 +66,15 @@ impl Marking {
         }
     }
 
+    /// About how many bytes of machine code it takes; no fewer than it does.
+    pub fn bytes(&self) -> usize {
+        const AROUND: usize = 64;
+        // A mark each for at most 8 bytes that are accessed, and written.
+        const MARKS: u64 = 2 * 14;
+        let (Self::Behind(accesses, ..) | Self::Before(accesses, _)) = self else { return 0 };
+        accesses.iter().map(|access| AROUND + (MARKS * (access.bytes / 8 + 3)) as usize).sum()
+    }
+
     /// Whether the client is called.
     pub fn is_called(&self) -> bool {
         matches!(self, Self::Call)

@@ -10,7 +10,7 @@
 
 use crate::instruction::PlainAccess;
 use crate::operand::Operand;
-use crate::places::{OVER, Owners, PIECE, Places, WRITTEN};
+use crate::places::{OVER, Owners, PIECE, Places, Plane};
 use crate::stub::Stub;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::zeroing;
@@ -40,7 +40,7 @@ impl Marks {
     /// `None` where these places do not tell the memory apart, or the machine cannot do it: its processor or kernel keeps FS to itself or
     /// has no `pext`, or there is not as much address space.
     pub fn new(window: &Range<u64>, places: Places, pieces: impl Iterator<Item = u64>) -> Option<Self> {
-        let owners = Owners::new(places, pieces)?;
+        let owners = Owners::new(places, &[Plane::First, Plane::Written], pieces)?;
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         let len = places.size() + OVER;
         // SAFETY: asks for fresh memory.
@@ -77,32 +77,16 @@ impl Marks {
         self.owners.has(addr)
     }
 
-    fn line(&mut self, place: u64) -> &mut [u64; LINE / 8] {
-        let at = self.start + place;
-        // SAFETY: a line of the region, at a multiple of its size, which lives as long as this; the code cache does not run, and whoever
-        // asks has no other line.
-        unsafe { &mut *(at as *mut [u64; LINE / 8]) }
-    }
-
     /// Takes the marks of a line of memory with a place: the bytes that were accessed, a bit each, and those that were written.
     pub fn take(&mut self, addr: u64) -> (u64, u64) {
-        let (place, for_writes) = self.places().of(addr);
-        let accessed = self.line(place);
-        if *accessed == [0; LINE / 8] {
-            return (0, 0);
+        let at = |plane| self.start + self.places().of(addr, plane);
+        // SAFETY: lines of the region, which lives as long as this; the code cache does not run.
+        unsafe {
+            match take_line(at(Plane::First)) {
+                0 => (0, 0),
+                accessed => (accessed, take_line(at(Plane::Written))),
+            }
         }
-        // The lowest bits of eight bytes, as bits of one.
-        let bits = |word: u64| (word & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        let all = |line: &[u64; LINE / 8]| line.iter().rev().fold(0, |all, word| all << 8 | bits(*word));
-        let known = all(accessed);
-        *accessed = [0; LINE / 8];
-        let line = self.line(for_writes);
-        let mut written = 0;
-        if *line != [0; LINE / 8] {
-            written = all(line);
-            *line = [0; LINE / 8];
-        }
-        (known, written)
     }
 
     /// Takes all marks away.
@@ -122,6 +106,23 @@ impl Marks {
         // SAFETY: the region is this type's, to which nobody has a reference, and the code cache does not run.
         unsafe { zeroing::zero_again(ranges, self.turn, MOST_KEPT) }
     }
+}
+
+/// Takes the marks of a line, a bit each.
+///
+/// # Safety
+/// Nobody else uses the [`LINE`] bytes at this address, a multiple of that.
+pub unsafe fn take_line(at: u64) -> u64 {
+    // SAFETY: the caller's promise.
+    let line = unsafe { &mut *(at as *mut [u64; LINE / 8]) };
+    if *line == [0; LINE / 8] {
+        return 0;
+    }
+    // The lowest bits of eight bytes, as bits of one.
+    let bits = |word: u64| (word & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    let all = line.iter().rev().fold(0, |all, word| all << 8 | bits(*word));
+    *line = [0; LINE / 8];
+    all
 }
 
 impl Drop for Marks {
@@ -148,8 +149,9 @@ impl Places {
                 code.extend(stub.wide_place(scratch));
                 operand = Operand { base: Some(scratch), index: None, scale: 0, disp: 0 };
             }
-            let places: &[i64] = if access.writes { &[0, -(WRITTEN as i64)] } else { &[0] };
-            for place in places {
+            let planes: &[Plane] = if access.writes { &[Plane::First, Plane::Written] } else { &[Plane::First] };
+            for plane in planes {
+                let place = 0_i64.wrapping_sub_unsigned(plane.before());
                 let mut done = 0;
                 while done < access.bytes {
                     let bytes = [8, 4, 2, 1].into_iter().find(|bytes| done + bytes <= access.bytes).unwrap_or(1);

@@ -386,9 +386,10 @@ impl Memory {
         self.mapped_chunks().collect()
     }
 
-    /// Nobody wants to know any more.
-    pub fn stop_announcing(&mut self) {
-        self.came = None;
+    /// Nobody wants to know any more, nor has anything in parts of the address space that are no window.
+    pub fn end_announcing(&mut self) {
+        (self.came, self.decided) = (None, false);
+        self.rooms.clear();
     }
 
     /// The pieces in which memory has come since this was last asked.

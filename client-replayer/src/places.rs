@@ -6,8 +6,7 @@
 //! - *wide*: from the lower 32 bits and another one, in which what would collide differs. `lea` and `pext` find it, in a register that
 //!   is saved.
 //!
-//! Each byte has two places, of which one is for what is written there. Memory that has the same place as other memory
-//! ([`Owners::claim`]) cannot be told from it.
+//! Each byte has two places or three ([`Plane`]). Memory that has the same place as other memory ([`Owners::claim`]) cannot be told from it.
 
 use bugnet_dr::fs_base;
 use bugnet_format::types::Addr;
@@ -15,8 +14,30 @@ use std::collections::BTreeSet;
 
 /// What an access may reach over the end of the region.
 pub const OVER: u64 = Addr::PAGE;
-/// How far before a byte's place the one for writes is; in a narrow region, at its other side.
-pub const WRITTEN: u64 = 1 << 31;
+/// What a byte has places for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plane {
+    /// What whoever has the region keeps of each byte.
+    First,
+    /// That it was written.
+    Written,
+    /// That it was read; not in all regions.
+    Read,
+}
+
+impl Plane {
+    /// How far before the first place of a byte this one is; in a narrow region, which begins again behind its end.
+    pub fn before(self) -> u64 {
+        match self {
+            Self::First => 0,
+            Self::Written => 1 << 31,
+            Self::Read => 1 << 30,
+        }
+    }
+}
+
+/// Bytes before the first places in a wide region.
+const HEAD: u64 = 1 << 31;
 /// Bits of an address by which wide places may differ, the first one to be tried first.
 const BITS: [u8; 15] = [46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32];
 /// The region is shared out in pieces of so many bytes, a power of two.
@@ -49,7 +70,7 @@ impl Places {
     pub fn size(self) -> u64 {
         match self {
             Self::Narrow => 1 << 32,
-            Self::Wide(_) => (1 << 33) + WRITTEN,
+            Self::Wide(_) => (1 << 33) + HEAD,
         }
     }
 
@@ -57,27 +78,31 @@ impl Places {
     pub fn base(self) -> u64 {
         match self {
             Self::Narrow => 0,
-            Self::Wide(_) => WRITTEN,
+            Self::Wide(_) => HEAD,
         }
     }
 
-    /// Where in the region the byte at an address has its place, and where that for writes.
-    pub fn of(self, addr: u64) -> (u64, u64) {
+    /// Where in the region the byte at an address has a place.
+    pub fn of(self, addr: u64, plane: Plane) -> u64 {
         let low = addr & 0xffff_ffff;
         match self {
-            Self::Narrow => (low, low ^ WRITTEN),
-            Self::Wide(bit) => {
-                let place = WRITTEN + (addr >> bit & 1) * (1 << 32) + low;
-                (place, place - WRITTEN)
-            }
+            Self::Narrow => low.wrapping_sub(plane.before()) & 0xffff_ffff,
+            Self::Wide(bit) => HEAD + (addr >> bit & 1) * (1 << 32) + low - plane.before(),
         }
+    }
+
+    /// Whether what is found of an access that goes over this address begins before it and ends behind it, and not at the region's other
+    /// end.
+    fn goes_on_at(self, addr: u64, plane: Plane) -> bool {
+        self.of(addr, plane) == self.of(addr - 1, plane) + 1
     }
 }
 
 /// Whose which part of the region is.
 pub struct Owners {
     places: Places,
-    /// For each piece, whose it is: twice the number of a piece of memory, one more for writes, and one more; 0 for nobody's.
+    planes: &'static [Plane],
+    /// For each piece, whose it is: the number of a piece of memory and of the plane in it, and one more; 0 for nobody's.
     all: Vec<u64>,
     /// Memory that has a place, in pieces.
     claimed: BTreeSet<u64>,
@@ -86,12 +111,13 @@ pub struct Owners {
 impl Owners {
     /// Nobody has a place, or the pieces that are given; `None` where these places do not tell them apart, or the machine cannot find them:
     /// its processor or kernel keeps FS to itself, or has no `pext`.
-    pub fn new(places: Places, pieces: impl Iterator<Item = u64>) -> Option<Self> {
+    pub fn new(places: Places, planes: &'static [Plane], pieces: impl Iterator<Item = u64>) -> Option<Self> {
         let pext = || std::arch::is_x86_feature_detected!("bmi2");
         if !fs_base::can_be_set() || places != Places::Narrow && !pext() {
             return None;
         }
-        let mut owners = Self { places, all: vec![0; (places.size() / PIECE) as usize], claimed: BTreeSet::new() };
+        let all = vec![0; (places.size() / PIECE) as usize];
+        let mut owners = Self { places, planes, all, claimed: BTreeSet::new() };
         for piece in pieces {
             owners.claim(piece).then_some(())?;
         }
@@ -103,16 +129,27 @@ impl Owners {
         self.places
     }
 
-    /// Gives the memory of a piece its places; `false` if one of them is other memory's.
+    fn number(&self, piece: u64, plane: usize) -> u64 {
+        piece / PIECE * self.planes.len() as u64 + plane as u64 + 1
+    }
+
+    /// Gives the memory of a piece its places; `false` if one of them is other memory's, or memory before or behind it has its places
+    /// elsewhere than an access to both would look for them.
     pub fn claim(&mut self, piece: u64) -> bool {
-        let (accessed, written) = self.places.of(piece);
-        let number = piece / PIECE * 2 + 1;
-        for (place, owner) in [(accessed, number), (written, number + 1)] {
-            let found = &mut self.all[(place / PIECE) as usize];
-            if *found != 0 && *found != owner {
+        let ends = [(piece, piece.wrapping_sub(PIECE)), (piece.wrapping_add(PIECE), piece.wrapping_add(PIECE))];
+        for (end, other) in ends {
+            let goes_on = |plane: &Plane| self.places.goes_on_at(end, *plane);
+            if self.claimed.contains(&other) && !self.planes.iter().all(goes_on) {
                 return false;
             }
-            *found = owner;
+        }
+        for (number, plane) in self.planes.iter().enumerate() {
+            let number = self.number(piece, number);
+            let found = &mut self.all[(self.places.of(piece, *plane) / PIECE) as usize];
+            if *found != 0 && *found != number {
+                return false;
+            }
+            *found = number;
         }
         self.claimed.insert(piece);
         true
@@ -120,7 +157,7 @@ impl Owners {
 
     /// Whether the memory at an address has a place.
     pub fn has(&self, addr: u64) -> bool {
-        self.all[(self.places.of(addr).0 / PIECE) as usize] == addr / PIECE * 2 + 1
+        self.all[(self.places.of(addr, Plane::First) / PIECE) as usize] == self.number(addr & !(PIECE - 1), 0)
     }
 
     /// The pieces of the region that are somebody's.
@@ -148,7 +185,24 @@ mod tests {
             let mask = Places::Wide(45).mask();
             let picked: u64 =
                 (0..64).filter(|bit| mask >> bit & 1 == 1).enumerate().map(|(to, bit)| (addr >> bit & 1) << to).sum();
-            assert_eq!(Places::Wide(45).of(addr), (WRITTEN + picked, picked), "{addr:#x}");
+            assert_eq!(Places::Wide(45).of(addr, Plane::First), HEAD + picked, "{addr:#x}");
+            assert_eq!(Places::Wide(45).of(addr, Plane::Written), picked, "{addr:#x}");
         }
+    }
+
+    #[test]
+    fn what_an_access_goes_over_has_its_places_together() {
+        const TWO: &[Plane] = &[Plane::First, Plane::Written];
+        let four = 1_u64 << 32;
+        let Some(mut owners) = Owners::new(Places::Narrow, TWO, [four - PIECE].into_iter()) else { return };
+        assert!(owners.claim(four - 2 * PIECE));
+        assert!(!owners.claim(four));
+        // The places for writes begin again at another address.
+        let Some(mut owners) = Owners::new(Places::Narrow, TWO, [four + four / 2].into_iter()) else { return };
+        assert!(!owners.claim(four + four / 2 - PIECE));
+        assert!(owners.claim(four + four / 2 + PIECE));
+        let both = || [four - PIECE, four].into_iter();
+        assert!(Owners::new(Places::Wide(40), TWO, both()).is_none());
+        assert!(!is_x86_feature_detected!("bmi2") || Owners::new(Places::Wide(32), TWO, both()).is_some());
     }
 }

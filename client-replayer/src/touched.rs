@@ -8,6 +8,7 @@
 //! What a system call may have changed, or something else that nobody sees, is not known until it is read again; nor is, from then on,
 //! what was there before the package began.
 
+use crate::compare::Shared;
 use crate::compare::origin::Origins;
 use crate::compare::system::{self, Buffer, System};
 use crate::glance::Glance;
@@ -80,6 +81,18 @@ impl Pages {
     }
 }
 
+/// Where the marks are.
+#[derive(Default)]
+enum Source {
+    /// Nowhere.
+    #[default]
+    None,
+    /// In a region of their own.
+    Own(Marks),
+    /// In those of the threads' pictures.
+    Pictures(Shared),
+}
+
 /// The known bytes.
 #[derive(Default)]
 pub struct Touched {
@@ -97,7 +110,7 @@ pub struct Touched {
     /// Numbers of the calls that were made.
     numbers: BTreeSet<u64>,
     signals: bool,
-    marks: Option<Marks>,
+    marks: Source,
     /// Whether memory has come that the marks cannot tell from other memory.
     conflict: bool,
     /// Whether there may be marks that were not taken.
@@ -117,8 +130,12 @@ impl Touched {
     /// # Errors
     /// An address at which the kernel refuses to clear them.
     pub fn after(mut before: Self, code: impl Iterator<Item = u64>) -> Result<Self, u64> {
-        let mut marks = before.marks.take();
-        marks.as_mut().map_or(Ok(()), Marks::clear)?;
+        let mut marks = std::mem::take(&mut before.marks);
+        match &mut marks {
+            Source::None => {}
+            Source::Own(marks) => marks.clear()?,
+            Source::Pictures(_) => marks = Source::None,
+        }
         Ok(Self { marks, ..Self::new(code) })
     }
 
@@ -126,17 +143,38 @@ impl Touched {
     pub fn mark(&mut self, marks: Option<Marks>) {
         self.take_all();
         (self.marked, self.conflict) = (marks.is_some(), false);
-        self.marks = marks;
+        self.marks = marks.map_or(Source::None, Source::Own);
     }
 
-    /// How the code cache marks accesses, if it does.
+    /// From here on, it marks them where the threads' pictures are.
+    pub fn mark_by(&mut self, regions: Shared) {
+        self.mark(None);
+        self.marks = Source::Pictures(regions);
+    }
+
+    /// Marks are going to be made elsewhere than up to here.
+    pub fn settle(&mut self) {
+        if let Source::Pictures(regions) = &self.marks {
+            let regions = regions.clone();
+            self.take_all();
+            self.marked = true;
+            regions.are_taken();
+        }
+    }
+
+    /// How the code cache marks accesses, if it does nothing else about them.
     pub fn marks(&self) -> Option<Places> {
-        self.marks.as_ref().map(Marks::places)
+        match &self.marks {
+            Source::Own(marks) => Some(marks.places()),
+            Source::None | Source::Pictures(_) => None,
+        }
     }
 
     /// Memory comes: a piece as [`Marks`] share it out.
     pub fn comes(&mut self, piece: u64) {
-        self.conflict |= self.marks.as_mut().is_some_and(|marks| !marks.claim(piece));
+        if let Source::Own(marks) = &mut self.marks {
+            self.conflict |= !marks.claim(piece);
+        }
     }
 
     /// Whether memory has come that the marks cannot tell from other memory; nothing may be executed before there are none any more.
@@ -146,7 +184,7 @@ impl Touched {
 
     /// Something is executed.
     pub fn runs(&mut self) {
-        self.marked = self.marks.is_some();
+        self.marked = !matches!(self.marks, Source::None);
     }
 
     /// Takes all marks.
@@ -158,26 +196,35 @@ impl Touched {
 
     /// Takes the marks of a range.
     fn take_marks(&mut self, at: u64, len: u64) {
-        let Some(mut marks) = self.marks.take() else { return };
+        let mut source = std::mem::take(&mut self.marks);
         let line = LINE as u64;
         let (start, end) = (at & !(line - 1), at.saturating_add(len));
-        if end - start <= PAGE {
-            (start..end).step_by(LINE).for_each(|at| {
+        match &mut source {
+            Source::None => {}
+            Source::Pictures(regions) => regions.take(start, end, |at, known, written| self.marked_line(at, known, written)),
+            Source::Own(marks) if end - start <= PAGE => (start..end).step_by(LINE).for_each(|at| {
                 if marks.has(at) {
-                    self.take_line(&mut marks, at);
+                    self.take_line(marks, at);
                 }
-            });
-        } else {
-            for page in marks.pages(start, end).collect::<Vec<_>>() {
-                (page.max(start)..end.min(page + PAGE)).step_by(LINE).for_each(|at| self.take_line(&mut marks, at));
+            }),
+            Source::Own(marks) => {
+                for page in marks.pages(start, end).collect::<Vec<_>>() {
+                    (page.max(start)..end.min(page + PAGE)).step_by(LINE).for_each(|at| self.take_line(marks, at));
+                }
             }
         }
-        self.marks = Some(marks);
+        self.marks = source;
     }
 
     #[inline]
     fn take_line(&mut self, marks: &mut Marks, at: u64) {
         let (known, written) = marks.take(at);
+        self.marked_line(at, known, written);
+    }
+
+    /// Bytes of a line were accessed, and written.
+    #[inline]
+    fn marked_line(&mut self, at: u64, known: u64, written: u64) {
         if known != 0 {
             let line = at % PAGE / LINE as u64;
             let page = self.pages.make(at & !(PAGE - 1));

@@ -16,10 +16,6 @@ use std::io::Write;
 /// Most bytes of records that are handed to a process which is there already; a new one gets a file.
 const MOST_HANDED_ON: u64 = 256 << 20;
 
-/// So many threads' pictures have room in one part of the address space, the smaller and the larger ones.
-const ROOM_OF_NARROW: usize = 7;
-const ROOM_OF_WIDE: usize = 3;
-
 /// A replay process that keeps track of which bytes are known, and can be given another stretch of the same recorded process.
 #[derive(Debug)]
 pub(crate) struct Tracked {
@@ -32,6 +28,13 @@ pub(crate) struct Tracked {
     used: Used,
     /// Whether it has had stretches of several threads.
     several: bool,
+}
+
+impl Tracked {
+    /// Parts of the address space for [`bugnet_format::control::Request::Compare`].
+    pub fn rooms(&self, threads: usize) -> Vec<u64> {
+        self.used.rooms(threads, self.window)
+    }
 }
 
 /// A stretch of a process's execution.
@@ -82,9 +85,7 @@ impl Stretch {
 
     /// Parts of the address space for [`bugnet_format::control::Request::Compare`] in a process that [`Self::start`] has started.
     pub fn rooms(&self) -> Vec<u64> {
-        // For narrow places of all threads, and for wide ones, while others are there.
-        let count = self.threads.threads.len();
-        self.used.rooms(count.div_ceil(ROOM_OF_NARROW) + 2 * count.div_ceil(ROOM_OF_WIDE), self.used.window())
+        self.used.rooms(self.threads.threads.len(), self.used.window())
     }
 
     fn start_at(&self, tools: &Tools, log: &Log, window: u64) -> Result<Process> {
@@ -130,7 +131,8 @@ impl Stretch {
     pub fn compare(&self, tools: &Tools, log: &Log, before: Option<Tracked>) -> Result<Tracked> {
         let mut tracked = self.track(tools, log, before)?;
         if tracked.several {
-            patches::compare(&mut tracked.process, Explanation::None, Vec::new())?;
+            let rooms = tracked.rooms(self.threads.threads.len());
+            patches::compare(&mut tracked.process, Explanation::None, rooms)?;
         }
         Ok(tracked)
     }

@@ -16,6 +16,9 @@ const PART_SHIFT: u32 = 35;
 const USUAL: usize = 0x3000_0000_0000 >> PART_SHIFT;
 /// Parts of the address space of programs.
 const PARTS: usize = 1 << (47 - PART_SHIFT);
+/// So many threads' pictures have room in one part, the smaller and the larger ones.
+const ROOM_OF_NARROW: usize = 7;
+const ROOM_OF_WIDE: usize = 3;
 /// The parts that can be the window; below are programs that do not move, above stacks and libraries.
 const CANDIDATES: std::ops::Range<usize> = 0x0100_0000_0000 >> PART_SHIFT..0x7d00_0000_0000 >> PART_SHIFT;
 
@@ -92,8 +95,11 @@ impl Used {
         Some((part as u64) << PART_SHIFT)
     }
 
-    /// The starts of at most so many other parts that nothing points into, none of which is this window.
-    pub fn rooms(&self, most: usize, window: u64) -> Vec<u64> {
+    /// Parts of the address space for [`bugnet_format::control::Request::Compare`] of so many threads, of those that nothing points into, and
+    /// none of which is this window.
+    pub fn rooms(&self, threads: usize, window: u64) -> Vec<u64> {
+        // For narrow places of all threads, and for wide ones, while others are there.
+        let most = threads.div_ceil(ROOM_OF_NARROW) + 2 * threads.div_ceil(ROOM_OF_WIDE);
         let parts = CANDIDATES.rev().filter(|part| !self.0[*part]).map(|part| (part as u64) << PART_SHIFT);
         parts.filter(|part| *part != window).take(most).collect()
     }

@@ -27,7 +27,7 @@ pub(crate) mod system;
 
 pub use origin::MAX_THREADS;
 pub use patches::Patches;
-pub use pictures::Rooms;
+pub use pictures::Shared;
 
 use crate::accesses::Accesses;
 use crate::code::Code;
@@ -132,8 +132,8 @@ struct Brought {
 }
 
 impl Compare {
-    /// At the start of these threads, where memory has these pieces. `explains` says whether it finds out where bytes come from.
-    pub fn new(contexts: &[Context], explains: Explanation, rooms: Rooms, pieces: Vec<u64>) -> Self {
+    /// At the start of these threads. `explains` says whether it finds out where bytes come from; `pictures` are those of the threads.
+    pub fn new(contexts: &[Context], explains: Explanation, pictures: Pictures) -> Self {
         let known = |context: &Context| Known {
             tid: context.tid,
             unknown_from: context.unknown_from,
@@ -146,7 +146,7 @@ impl Compare {
         }
         Self {
             threads: contexts.iter().map(known).collect(),
-            pictures: Pictures::new(contexts.iter().map(|context| context.code_seq), rooms, pieces),
+            pictures,
             explains,
             begins_late: contexts.iter().any(|context| context.start > 0),
             origins,
@@ -173,9 +173,9 @@ impl Compare {
         &self.found
     }
 
-    /// Whether the code cache compares by itself, and how it finds the pictures.
+    /// How the code cache finds the pictures, if it compares by itself.
     pub fn places(&self) -> Option<Places> {
-        self.pictures.places().filter(|_| self.explains == Explanation::Quick)
+        self.pictures.places()
     }
 
     /// Counts what [`Self::load`] was told of an instruction that the code cache has compared by itself.

@@ -8,8 +8,8 @@
 //! memory is changed by the same instructions and records in the same order in both, so it is the same at every moment. Where execution
 //! stops before an instruction, that has got its patches already, as it has its `LOAD`s.
 
-use super::pictures::ROOM;
-use super::{AccessError, Compare, Rooms};
+use super::pictures::{Pictures, ROOM, Rooms};
+use super::{AccessError, Compare};
 use crate::engine::{Engine, Trouble, divergence};
 use crate::fs_base;
 use crate::instruction::Instruction;
@@ -103,17 +103,32 @@ impl Engine {
         if !self.is_new || self.is_merged() {
             return Err("that reads are compared must be said before anything is run".into());
         }
-        // Marks and traces have FS for themselves.
-        let alone = self.memory.touched.is_none() && self.tracing.is_none() && self.memory.watch.is_none();
-        let inside = alone && explain == Explanation::Quick;
-        let (rooms, pieces) = if inside {
-            // SAFETY: these are no part of the program's memory from here on, nor of anything else.
-            (unsafe { Rooms::new(self.memory.take_rooms(rooms, ROOM)) }, self.memory.announce())
-        } else {
-            (Rooms::default(), Vec::new())
-        };
-        self.compare = Some(Box::new(Compare::new(&self.contexts, explain, rooms, pieces)));
+        // Traces have FS for themselves, and where it is known who stored last, the client has been told of each store.
+        let inside = self.tracing.is_none() && self.memory.watch.is_none() && explain != Explanation::Full;
+        let rooms = if inside { self.memory.take_rooms(rooms, ROOM) } else { Vec::new() };
+        // SAFETY: these are no part of the program's memory from here on, nor of anything else.
+        let rooms = unsafe { Rooms::new(rooms) };
+        let pieces = self.memory.announce();
+        let seqs = self.contexts.iter().map(|context| context.code_seq);
+        let pictures = Pictures::new(seqs, rooms, &pieces, self.memory.touched.is_some());
+        if let Some(touched) = &mut self.memory.touched {
+            touched.mark_by(pictures.regions());
+        }
+        self.compare = Some(Box::new(Compare::new(&self.contexts, explain, pictures)));
         Ok(())
+    }
+
+    /// Reads are not compared any more; what the comparison was.
+    pub(crate) fn end_comparing(&mut self) -> Option<Box<Compare>> {
+        let compare = self.compare.take()?;
+        if compare.places().is_some() {
+            fs_base::end();
+        }
+        if let Some(touched) = &mut self.memory.touched {
+            touched.mark(None);
+        }
+        self.memory.end_announcing();
+        Some(compare)
     }
 
     /// Whether the code cache does not find what it looks for any more, since memory has come that cannot be told from other memory; nothing
@@ -151,8 +166,7 @@ impl Engine {
                     return Err("patches must come before anything is run, or after a comparison".into());
                 }
                 let mut done: Vec<u64> = self.contexts.iter().map(|context| context.at).collect();
-                let looked = self.compare.take().and_then(|compare| compare.looked_at);
-                self.memory.stop_announcing();
+                let looked = self.end_comparing().and_then(|compare| compare.looked_at);
                 done[self.running] = self.position + u64::from(looked == Some((self.running, self.position)));
                 let threads = self.contexts.iter().map(|_| (Vec::new(), 0)).collect();
                 self.patches.insert(Box::new(Patches { threads, done, until: 0 }))

@@ -8,13 +8,13 @@ mod regions;
 
 use super::pages::Pages;
 use crate::code::Code;
-use crate::places::{PIECE, Places};
+use crate::places::{PIECE, Places, Plane};
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashSet;
 use regions::Regions;
 use std::ops::Range;
 
-pub use regions::{ROOM, Rooms};
+pub use regions::{ROOM, Rooms, Shared};
 
 const PAGE: usize = Addr::PAGE as usize;
 /// Bytes in which a thread's store is looked for around another one's: see [`super::origin`].
@@ -57,7 +57,10 @@ struct Thread {
 /// The planes of all threads.
 pub struct Pictures {
     threads: Vec<Thread>,
-    regions: Option<Regions>,
+    regions: Shared,
+    /// Whether there are some.
+    has_regions: bool,
+    planes: &'static [Plane],
     rooms: Rooms,
     /// Pages that have had code in a region.
     coded: HashSet<u64>,
@@ -80,23 +83,45 @@ pub fn pieces(addr: u64, len: u64) -> impl Iterator<Item = (u64, Range<usize>)> 
 }
 
 impl Pictures {
-    /// Of threads whose first intervals have these code pictures. Where there is room, they lie in regions, for the memory in these pieces.
-    pub fn new(seqs: impl Iterator<Item = CodeSeq>, rooms: Rooms, pieces: Vec<u64>) -> Self {
+    /// Of threads whose first intervals have these code pictures. Where there is room, they lie in regions, for the memory in these pieces;
+    /// where `marks` says so, with marks of what is accessed.
+    pub fn new(seqs: impl Iterator<Item = CodeSeq>, rooms: Rooms, pieces: &[u64], marks: bool) -> Self {
         let thread = |seq| Thread { seq, filled: 0, seen: Pages::default(), stored: Pages::default() };
         let threads: Vec<Thread> = seqs.map(thread).collect();
-        let mut rooms = rooms;
-        let regions = Places::all().find_map(|places| Regions::new(places, &pieces, threads.len(), &mut rooms));
-        Self { threads, regions, rooms, coded: HashSet::new(), moved: false }
+        let planes: &[Plane] =
+            if marks { &[Plane::First, Plane::Written, Plane::Read] } else { &[Plane::First, Plane::Written] };
+        let (regions, coded) = (Shared::default(), HashSet::new());
+        let mut new = Self { threads, regions, has_regions: false, planes, rooms, coded, moved: false };
+        new.make_regions(pieces);
+        new
+    }
+
+    /// Makes regions for the memory in these pieces, if that can be; those that there were before.
+    fn make_regions(&mut self, pieces: &[u64]) -> Option<Regions> {
+        let Self { threads, planes, rooms, .. } = self;
+        let new = Places::all().find_map(|places| Regions::new(places, planes, pieces, threads.len(), rooms));
+        self.has_regions = new.is_some();
+        self.regions.replace(new)
     }
 
     /// How the code cache finds them, if it does.
     pub fn places(&self) -> Option<Places> {
-        self.regions.as_ref().map(Regions::places)
+        self.regions.with(|regions| regions.places())
+    }
+
+    /// Whether it marks what is read.
+    pub fn marks_reads(&self) -> bool {
+        self.planes.contains(&Plane::Read)
     }
 
     /// What FS has to have for its base while a thread runs, if the code cache finds them.
     pub fn base(&self, thread: usize) -> Option<u64> {
-        self.regions.as_ref().map(|regions| regions.base(thread))
+        self.regions.with(|regions| regions.base(thread))
+    }
+
+    /// The regions, for whoever takes their marks.
+    pub fn regions(&self) -> Shared {
+        self.regions.clone()
     }
 
     /// Whether the code cache does not find them any more where it looked for them; it is not said again.
@@ -111,20 +136,22 @@ impl Pictures {
 
     /// Memory has come, in this piece.
     pub fn claim(&mut self, piece: u64) {
-        if self.regions.as_mut().is_none_or(|regions| regions.claim(piece)) {
+        if self.regions.with(|regions| regions.claim(piece)).unwrap_or(true) {
             return;
         }
         // Other memory is there. From somewhere else, or without regions, all is found.
-        let Some(old) = self.regions.take() else { return };
         self.moved = true;
-        let pieces: Vec<u64> = old.pieces().iter().copied().chain([piece]).collect();
-        let count = self.threads.len();
-        self.regions = Places::all().find_map(|places| Regions::new(places, &pieces, count, &mut self.rooms));
-        match &mut self.regions {
-            Some(new) => new.take_over(&old),
-            None => self.take_out(&old),
+        let mut pieces = self.regions.with(|old| old.pieces().to_vec()).unwrap_or_default();
+        pieces.push(piece);
+        let Some(old) = self.make_regions(&pieces) else { return };
+        if self.regions.with(|new| new.take_over(&old)).is_some() {
+            old.give_back(&mut self.rooms);
+            return;
         }
-        old.give_back(&mut self.rooms);
+        self.take_out(&old);
+        if self.marks_reads() {
+            self.regions.set_aside(old);
+        }
     }
 
     /// Takes all that regions have into pages.
@@ -133,7 +160,9 @@ impl Pictures {
             // Into others, nothing has been put yet.
             let filled = &old.pieces()[..thread.filled];
             for page in filled.iter().flat_map(|piece| (*piece..piece + PIECE).step_by(PAGE)) {
-                let (seen, stored) = (old.seen(number, page), old.stored(number, page));
+                let at = |plane| old.at(number, page, plane);
+                // SAFETY: pages of regions that nobody else uses.
+                let (seen, stored) = unsafe { (&*at(Plane::First), &*at(Plane::Written)) };
                 // What has no code is zero until it is changed.
                 if *seen != [0; PAGE] || self.coded.contains(&page) {
                     *thread.seen.get_or_insert(page, || Box::new([0; PAGE])) = *seen;
@@ -145,23 +174,36 @@ impl Pictures {
         }
     }
 
+    /// A page of a thread's plane in its region, if there is one, and the page has a place there.
+    #[inline]
+    fn place(&self, thread: usize, page: u64, plane: Plane) -> Option<*mut Page> {
+        self.regions.with(|regions| regions.has(page).then(|| regions.at(thread, page, plane)))?
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    fn in_region(&mut self, thread: usize, page: u64, plane: Plane) -> Option<&mut Page> {
+        // SAFETY: the regions stay as they are as long as this is borrowed, and the code cache does not run.
+        self.place(thread, page, plane).map(|at| unsafe { &mut *at })
+    }
+
     /// Gives the code of a thread's picture to those pieces of its region that are new.
     pub fn fill(&mut self, code: &Code, thread: usize) {
-        let Some(regions) = &mut self.regions else { return };
-        let Thread { seq, filled, .. } = &mut self.threads[thread];
-        let new = &regions.pieces()[*filled..];
+        let filled = self.threads[thread].filled;
+        let new = self.regions.with(|regions| regions.pieces()[filled..].to_vec()).unwrap_or_default();
         if new.is_empty() {
             return;
         }
-        let pages: Vec<u64> = if *filled == 0 {
-            code.all_pages().filter(|page| regions.has(*page)).collect()
+        let pages: Vec<u64> = if filled == 0 {
+            code.all_pages().collect()
         } else {
             new.iter().flat_map(|piece| (*piece..piece + PIECE).step_by(PAGE)).collect()
         };
-        *filled += new.len();
+        self.threads[thread].filled += new.len();
         for page in pages {
-            if let Some(bytes) = code.page(page, *seq) {
-                regions.seen_mut(thread, page).copy_from_slice(bytes);
+            let seq = self.threads[thread].seq;
+            if let (Some(bytes), Some(seen)) = (code.page(page, seq), self.in_region(thread, page, Plane::First)) {
+                seen.copy_from_slice(bytes);
                 self.coded.insert(page);
             }
         }
@@ -170,19 +212,18 @@ impl Pictures {
     /// A page of what a thread would find, by its address.
     #[inline]
     pub fn page(&mut self, code: &Code, thread: usize, page: u64) -> &mut Page {
-        if self.regions.as_ref().is_some_and(|regions| !regions.has(page)) {
-            self.claim(page & !(PIECE - 1));
-        }
-        if self.regions.is_some() {
+        if self.has_regions {
+            if self.place(thread, page, Plane::First).is_none() {
+                self.claim(page & !(PIECE - 1));
+            }
             self.fill(code, thread);
-        }
-        match &mut self.regions {
-            Some(regions) => regions.seen_mut(thread, page),
-            None => {
-                let Thread { seen, seq, .. } = &mut self.threads[thread];
-                seen.get_or_insert(page, || code.page(page, *seq).map_or(Box::new([0; PAGE]), |code| Box::new(*code)))
+            if let Some(at) = self.place(thread, page, Plane::First) {
+                // SAFETY: as in `in_region`.
+                return unsafe { &mut *at };
             }
         }
+        let Thread { seen, seq, .. } = &mut self.threads[thread];
+        seen.get_or_insert(page, || code.page(page, *seq).map_or(Box::new([0; PAGE]), |code| Box::new(*code)))
     }
 
     /// Puts bytes into a thread's picture.
@@ -214,7 +255,7 @@ impl Pictures {
         let Thread { seq: own, filled, seen, .. } = &mut self.threads[thread];
         (*own, *filled) = (seq, 0);
         seen.clear();
-        self.regions.as_mut().map_or(Ok(()), |regions| regions.reset(thread))
+        self.regions.with(|regions| regions.reset(thread)).unwrap_or(Ok(()))
     }
 
     /// A thread is at its end: what it would find is not needed any more.
@@ -228,37 +269,30 @@ impl Pictures {
     /// A thread's code picture becomes `seq`.
     pub fn change_code(&mut self, code: &Code, thread: usize, seq: CodeSeq) {
         self.fill(code, thread);
-        let Thread { seq: own, seen, .. } = &mut self.threads[thread];
-        for page in code.between(*own, seq) {
+        for page in code.between(self.threads[thread].seq, seq) {
             let Some(new) = code.page(page, seq) else { continue };
             // A page that was not touched takes its bytes when it is.
-            match &mut self.regions {
-                Some(regions) if regions.has(page) => {
-                    regions.seen_mut(thread, page).copy_from_slice(new);
-                    self.coded.insert(page);
-                }
-                None => {
-                    if let Some(bytes) = seen.get_mut(page) {
-                        bytes.copy_from_slice(new);
-                    }
-                }
-                Some(_) => {}
+            if let Some(bytes) = self.in_region(thread, page, Plane::First) {
+                bytes.copy_from_slice(new);
+                self.coded.insert(page);
+            } else if let Some(bytes) = self.threads[thread].seen.get_mut(page) {
+                bytes.copy_from_slice(new);
             }
         }
+        let own = &mut self.threads[thread].seq;
         *own = seq.max(*own);
     }
 
     /// A thread has stored there.
     pub fn store(&mut self, thread: usize, addr: u64, len: u64) {
         for (page, range) in pieces(addr, len) {
-            if self.regions.as_ref().is_some_and(|regions| !regions.has(page)) {
+            if self.has_regions && self.place(thread, page, Plane::Written).is_none() {
                 self.claim(page & !(PIECE - 1));
             }
-            let stored = match &mut self.regions {
-                Some(regions) => regions.stored_mut(thread, page),
-                None => self.threads[thread].stored.get_or_insert(page, || Box::new([0; PAGE])),
-            };
-            stored[range].fill(STORED);
+            match self.in_region(thread, page, Plane::Written) {
+                Some(stored) => stored[range].fill(STORED),
+                None => self.threads[thread].stored.get_or_insert(page, || Box::new([0; PAGE]))[range].fill(STORED),
+            }
         }
     }
 
@@ -273,20 +307,16 @@ impl Pictures {
                 }
             }
         };
-        for (number, thread) in self.threads.iter_mut().enumerate() {
-            match &mut self.regions {
-                Some(regions) => {
-                    for page in regions.pages(addr, end).collect::<Vec<_>>() {
-                        change(regions.stored_mut(number, page), inside(page));
-                    }
-                }
-                None => {
-                    let overlaps = |page: u64| page < end && addr < page + Addr::PAGE;
-                    for (page, stored) in thread.stored.iter_mut().filter(|(page, _)| overlaps(*page)) {
-                        change(stored, inside(page));
-                    }
+        let pages: Vec<u64> = self.regions.with(|regions| regions.pages(addr, end).collect()).unwrap_or_default();
+        for number in 0..self.threads.len() {
+            for page in &pages {
+                if let Some(stored) = self.in_region(number, *page, Plane::Written) {
+                    change(stored, inside(*page));
                 }
             }
+            let overlaps = |page: u64| page < end && addr < page + Addr::PAGE;
+            let stored = self.threads[number].stored.iter_mut();
+            stored.filter(|(page, _)| overlaps(*page)).for_each(|(page, stored)| change(stored, inside(page)));
         }
     }
 
@@ -296,11 +326,14 @@ impl Pictures {
         let word = at & !(WORD - 1)..(at & !(WORD - 1)) + WORD;
         let (mut byte, mut others, mut now, mut before) = (false, false, false, false);
         for number in 0..self.threads.len() {
-            let stored = match &self.regions {
-                Some(regions) => regions.has(page).then(|| regions.stored(number, page)),
-                None => self.threads[number].stored.get(page),
+            let stored = match self.place(number, page, Plane::Written) {
+                // SAFETY: as in `in_region`; nobody changes it meanwhile.
+                Some(stored) => unsafe { &*stored },
+                None => match self.threads[number].stored.get(page) {
+                    Some(stored) => stored,
+                    None => continue,
+                },
             };
-            let Some(stored) = stored else { continue };
             byte |= stored[at] == STORED;
             now |= stored[word.clone()].contains(&STORED);
             before |= stored[word.clone()].iter().any(|byte| matches!(*byte, STORED_BEFORE | CHANGED));

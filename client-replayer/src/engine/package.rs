@@ -1,6 +1,6 @@
 //! A package is opened, or takes the place of another one; and which code is in force.
 
-use super::{Engine, Trouble};
+use super::{Engine, Style, Trouble};
 use crate::compare::MAX_THREADS;
 use crate::context::Context;
 use crate::fs_base;
@@ -60,9 +60,10 @@ impl Engine {
         self.instructions.clear();
         (self.running, self.until, self.due, self.position) = (0, 0, 0, 0);
         (self.counts, self.over, self.cut_off) = (Counts::default(), None, false);
-        (self.compare, self.patches) = (None, None);
-        self.memory.stop_announcing();
+        // Before what it has marked would be looked for.
         let touched = self.memory.touched.take();
+        self.end_comparing();
+        self.patches = None;
         // SAFETY: nothing refers to the package any more: contexts and segments did.
         unsafe { self.package.replace(&mut self.control, len)? };
         self.open()?;
@@ -84,22 +85,35 @@ impl Engine {
             if let Some(compare) = &mut self.compare {
                 compare.pictures.settle();
             }
+            if let Some(touched) = &mut self.memory.touched {
+                touched.settle();
+            }
             self.point_fs();
-            self.observed = self.observes_accesses();
+            self.style = self.wanted_style();
             self.drop_all_blocks();
         }
     }
 
-    /// Drops all blocks if they were made to call the client at each access, and need not, or the other way. Before a run of a few
-    /// instructions, blocks that call it without need stay: they are sooner executed than built anew, and what comes behind such a run
-    /// mostly needs them again.
-    pub(super) fn fit_observation(&mut self, is_short: bool) {
-        let observes = self.observes_accesses();
-        if is_short && self.observed {
+    /// Drops all blocks if they were made to look at accesses otherwise than is needed. Before a run of a few instructions, blocks that
+    /// call the client without need stay: they are sooner executed than built anew, and what comes behind such a run mostly needs them again.
+    pub(super) fn fit_style(&mut self, is_short: bool) {
+        let wanted = self.wanted_style();
+        if is_short && self.style == Style::Calls {
             return;
         }
-        if std::mem::replace(&mut self.observed, observes) != observes {
+        if std::mem::replace(&mut self.style, wanted) != wanted {
             self.drop_all_blocks();
+        }
+    }
+
+    /// How blocks have to look at accesses.
+    fn wanted_style(&self) -> Style {
+        let compares = self.compare.as_ref().and_then(|compare| Some((compare.places()?, compare.pictures.marks_reads())));
+        match (compares, self.memory.marks()) {
+            _ if self.observes_accesses() => Style::Calls,
+            (Some((places, marks)), _) => Style::Compares(places, marks),
+            (None, Some(places)) => Style::Marks(places),
+            (None, None) => Style::Plain,
         }
     }
 

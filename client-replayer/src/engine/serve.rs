@@ -230,7 +230,7 @@ impl Engine {
             Target::Place { thread, at } => thread as usize == running && at.saturating_sub(position) <= FEW,
             Target::End => false,
         };
-        self.fit_observation(is_short);
+        self.fit_style(is_short);
         (self.target, self.output, self.looked, self.is_new) = (target, output, time, false);
         self.watching.begin(hits, target, running, position);
         Ok(self.advance())

@@ -178,10 +178,11 @@ impl Open {
             Target::Time(time) => time.saturating_sub(self.time) >= self.far,
             Target::Place { .. } | Target::End => true,
         };
+        let rooms = self.tracked.rooms(self.threads.len());
         let process = &mut self.tracked.process;
         match process.merging {
             Merging::Compares if !(reach && is_far) => {}
-            Merging::Undecided if !reach => patches::compare(process, Explanation::None, Vec::new())?,
+            Merging::Undecided if !reach => patches::compare(process, Explanation::None, rooms)?,
             Merging::Patched { .. } if !reach => return self.compare_to_here(),
             _ => self.patches.give(process)?,
         }
@@ -203,7 +204,8 @@ impl Open {
         let copy = snapshot.fork()?;
         self.take_copy(at, copy)?;
         if self.tracked.process.merging == Merging::Undecided {
-            patches::compare(&mut self.tracked.process, Explanation::None, Vec::new())?;
+            let rooms = self.tracked.rooms(self.threads.len());
+            patches::compare(&mut self.tracked.process, Explanation::None, rooms)?;
         }
         self.set_conditions(&Conditions::default())?;
         let mut interrupted = None;

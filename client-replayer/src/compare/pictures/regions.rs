@@ -1,11 +1,15 @@
 //! Regions of the address space, one for each thread, in which the code cache finds the planes of [`super::Pictures`].
 
 use super::{PAGE, Page};
-use crate::places::{OVER, Owners, PIECE, Places};
+use crate::marks::{LINE, take_line};
+use crate::places::{OVER, Owners, PIECE, Places, Plane};
 use bugnet_dr::zeroing;
+use bugnet_format::types::Addr;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Bytes of a room.
 pub const ROOM: u64 = 1 << 35;
@@ -29,6 +33,7 @@ impl Rooms {
 /// The regions.
 pub struct Regions {
     owners: Owners,
+    planes: &'static [Plane],
     /// Memory that has a place, in the order in which it got it.
     pieces: Vec<u64>,
     /// Where each begins.
@@ -41,8 +46,14 @@ pub struct Regions {
 
 impl Regions {
     /// New ones for so many threads, for memory in these pieces. `None` where the places do not tell it apart, or there is no room.
-    pub fn new(places: Places, pieces: &[u64], threads: usize, rooms: &mut Rooms) -> Option<Self> {
-        let owners = Owners::new(places, pieces.iter().copied())?;
+    pub fn new(
+        places: Places,
+        planes: &'static [Plane],
+        pieces: &[u64],
+        threads: usize,
+        rooms: &mut Rooms,
+    ) -> Option<Self> {
+        let owners = Owners::new(places, planes, pieces.iter().copied())?;
         let size = (places.size() + OVER).next_multiple_of(PIECE);
         let in_room = (ROOM / size) as usize;
         let needed = threads.div_ceil(in_room);
@@ -52,7 +63,7 @@ impl Regions {
         let rooms_of_all = rooms.0.len() - needed;
         let own = rooms.0.split_off(rooms_of_all);
         let starts = (0..threads).map(|thread| own[thread / in_room] + (thread % in_room) as u64 * size).collect();
-        let regions = Self { owners, pieces: pieces.to_vec(), starts, rooms: own, turn: 0 };
+        let regions = Self { owners, planes, pieces: pieces.to_vec(), starts, rooms: own, turn: 0 };
         if regions.starts.iter().all(|start| map(*start, places.size() + OVER, ProtFlags::READ | ProtFlags::WRITE)) {
             return Some(regions);
         }
@@ -101,51 +112,38 @@ impl Regions {
         self.owners.pages(start, end)
     }
 
-    fn at(&self, thread: usize, page: u64) -> (*mut Page, *mut Page) {
-        let (seen, stored) = self.places().of(page);
-        let start = self.starts[thread];
-        ((start + seen) as *mut Page, (start + stored) as *mut Page)
-    }
-
-    /// A page of what a thread would find; it has a place.
-    pub fn seen(&self, thread: usize, page: u64) -> &Page {
-        // SAFETY: a page of a region, which is this type's and mapped as long as it lives; the code cache does not run.
-        unsafe { &*self.at(thread, page).0 }
-    }
-
-    /// The same, to be changed.
-    pub fn seen_mut(&mut self, thread: usize, page: u64) -> &mut Page {
-        // SAFETY: as above; this is borrowed alone.
-        unsafe { &mut *self.at(thread, page).0 }
-    }
-
-    /// A page of what a thread has stored; it has a place.
-    pub fn stored(&self, thread: usize, page: u64) -> &Page {
-        // SAFETY: as above.
-        unsafe { &*self.at(thread, page).1 }
-    }
-
-    /// The same, to be changed.
-    pub fn stored_mut(&mut self, thread: usize, page: u64) -> &mut Page {
-        // SAFETY: as above.
-        unsafe { &mut *self.at(thread, page).1 }
+    /// Where a page of memory with a place has one of a thread's planes. It is there as long as this is.
+    pub fn at(&self, thread: usize, page: u64, plane: Plane) -> *mut Page {
+        (self.starts[thread] + self.places().of(page, plane)) as *mut Page
     }
 
     /// Takes all that others have, whose memory is a part of what these are for.
     pub fn take_over(&mut self, old: &Self) {
-        for thread in 0..self.starts.len() {
-            for page in old.pages(0, u64::MAX) {
-                for (from, to) in [
-                    (old.seen(thread, page), self.at(thread, page).0),
-                    (old.stored(thread, page), self.at(thread, page).1),
-                ] {
+        for (thread, page) in (0..self.starts.len()).flat_map(|thread| old.pages(0, u64::MAX).map(move |page| (thread, page))) {
+            for plane in self.planes {
+                // SAFETY: pages of two regions, which are these types' and to which nobody has a reference; the code cache does not run.
+                unsafe {
+                    let from = &*old.at(thread, page, *plane);
                     if *from != [0; PAGE] {
-                        // SAFETY: a page of another region.
-                        unsafe { to.write(*from) };
+                        self.at(thread, page, *plane).write(*from);
                     }
                 }
             }
         }
+    }
+
+    /// Takes the marks of a line of memory with a place, of all threads: the bytes that were accessed, a bit each, and those that were
+    /// written.
+    fn take(&self, addr: u64) -> (u64, u64) {
+        let (mut read, mut written) = (0, 0);
+        for start in &self.starts {
+            // SAFETY: lines of a region, as above.
+            unsafe {
+                read |= take_line(start + self.places().of(addr, Plane::Read));
+                written |= take_line(start + self.places().of(addr, Plane::Written));
+            }
+        }
+        (read | written, written)
     }
 
     /// Makes zero what a thread would find.
@@ -154,7 +152,7 @@ impl Regions {
     /// An address at which the kernel refuses to.
     pub fn reset(&mut self, thread: usize) -> Result<(), u64> {
         let start = self.starts[thread];
-        let mut places: Vec<u64> = self.pieces.iter().map(|piece| start + self.places().of(*piece).0).collect();
+        let mut places: Vec<u64> = self.pieces.iter().map(|piece| start + self.places().of(*piece, Plane::First)).collect();
         places.sort_unstable();
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for place in places {
@@ -175,6 +173,58 @@ impl Drop for Regions {
         let size = self.places().size() + OVER;
         for start in &self.starts {
             let _ = map(*start, size, ProtFlags::empty());
+        }
+    }
+}
+
+/// The regions, if there are some, for all who need them.
+#[derive(Clone, Default)]
+pub struct Shared(Rc<RefCell<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    now: Option<Regions>,
+    /// Those that there were before, as long as nobody has taken their marks.
+    before: Option<Regions>,
+}
+
+impl Shared {
+    /// Does something with the regions, if there are some.
+    pub fn with<T>(&self, what: impl FnOnce(&mut Regions) -> T) -> Option<T> {
+        self.0.borrow_mut().now.as_mut().map(what)
+    }
+
+    /// There are others from here on, or none; the ones before.
+    pub fn replace(&self, new: Option<Regions>) -> Option<Regions> {
+        std::mem::replace(&mut self.0.borrow_mut().now, new)
+    }
+
+    /// These are no regions any more, but their marks are of use.
+    pub fn set_aside(&self, old: Regions) {
+        self.0.borrow_mut().before = Some(old);
+    }
+
+    /// All marks have been taken.
+    pub fn are_taken(&self) {
+        self.0.borrow_mut().before = None;
+    }
+
+    /// Takes the marks of all lines that lie in a range, and says for each which it is, which of its bytes were accessed, and which written.
+    pub fn take(&self, start: u64, end: u64, mut each: impl FnMut(u64, u64, u64)) {
+        let inner = self.0.borrow();
+        for regions in [&inner.now, &inner.before].into_iter().flatten() {
+            let mut line = |at| match regions.take(at) {
+                (0, _) => {}
+                (accessed, written) => each(at, accessed, written),
+            };
+            let start = start & !(LINE as u64 - 1);
+            if end.saturating_sub(start) <= Addr::PAGE {
+                (start..end).step_by(LINE).filter(|at| regions.has(*at)).for_each(&mut line);
+                continue;
+            }
+            for page in regions.pages(start, end) {
+                (page.max(start)..end.min(page + Addr::PAGE)).step_by(LINE).for_each(&mut line);
+            }
         }
     }
 }
