@@ -517,6 +517,7 @@ impl Engine {
     pub fn arm(&mut self) {
         if let Some(compare) = &mut self.compare {
             compare.take_changes();
+            compare.pictures.runs(self.running);
         }
         let position = self.position;
         let next = self.context().wanted_at(position);

@@ -115,7 +115,7 @@ impl Marks {
 pub unsafe fn take_line(at: u64) -> u64 {
     // SAFETY: the caller's promise.
     let line = unsafe { &mut *(at as *mut [u64; LINE / 8]) };
-    if *line == [0; LINE / 8] {
+    if line.iter().fold(0, |all, word| all | word) == 0 {
         return 0;
     }
     // The lowest bits of eight bytes, as bits of one.

@@ -119,6 +119,11 @@ impl Pictures {
         self.regions.with(|regions| regions.base(thread))
     }
 
+    /// A thread is going to run.
+    pub fn runs(&mut self, thread: usize) {
+        self.regions.with(|regions| regions.runs(thread));
+    }
+
     /// The regions, for whoever takes their marks.
     pub fn regions(&self) -> Shared {
         self.regions.clone()

@@ -82,11 +82,12 @@ impl Engine {
             if self.memory.has_conflict() {
                 self.memory.mark_otherwise();
             }
-            if let Some(compare) = &mut self.compare {
-                compare.pictures.settle();
-            }
             if let Some(touched) = &mut self.memory.touched {
                 touched.settle();
+            }
+            if let Some(compare) = &mut self.compare {
+                compare.pictures.settle();
+                compare.pictures.runs(self.running);
             }
             self.point_fs();
             self.style = self.wanted_style();

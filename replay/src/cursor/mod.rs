@@ -106,6 +106,8 @@ struct Open {
     /// A shorter way is compared again.
     far: u64,
     grain: Grain,
+    /// The process that looks out for accesses, if one does.
+    looking: u64,
 }
 
 /// A process at a moment. Cursors are independent of each other; several may look at one log.
@@ -200,6 +202,7 @@ impl Open {
             patches,
             far: merging::FAR,
             grain: Grain::default(),
+            looking: u64::MAX,
         };
         open.run(Target::Time(0), Hits::Ignore)?;
         Ok(open)

@@ -17,7 +17,6 @@ pub(super) use behind::Search;
 
 use super::{Conditions, Cursor, Open};
 use crate::error::Result;
-use crate::patches::Merging;
 use crate::process::Process;
 use bugnet_format::control::{Hit, MAX_GLANCE, Target};
 use bugnet_format::regs::RegisterFile;
@@ -94,27 +93,26 @@ impl Open {
         Ok(())
     }
 
-    /// Whether it is worth a glance whether these conditions can hold up to a time: where several threads are compared, the client is
-    /// called at each access anyway.
-    fn can_scout(&self, conditions: &Conditions, until: u64) -> bool {
+    /// Whether it is worth a glance whether these conditions can hold.
+    fn can_scout(&self, conditions: &Conditions) -> bool {
         let bytes = conditions.ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len));
-        let is_cheap = self.threads.len() < 2 || self.patches.reach(Target::Time(until));
-        self.grain.least < u64::MAX && bytes > 0 && bytes <= MAX_GLANCE && is_cheap
+        self.grain.least < u64::MAX && bytes > 0 && bytes <= MAX_GLANCE
     }
 
-    /// Looks out for accesses from here on.
-    fn begin_scouting(&mut self, conditions: &Conditions) -> Result<()> {
-        if self.threads.len() > 1 {
+    /// Looks out for accesses from here on, up to a time.
+    fn begin_scouting(&mut self, conditions: &Conditions, until: u64) -> Result<()> {
+        if self.threads.len() > 1 && self.patches.reach(Target::Time(until)) {
             self.patches.give(&mut self.tracked.process)?;
         }
         self.set_conditions(&others(conditions))?;
+        self.looking = self.tracked.process.number();
         self.tracked.process.glance(&conditions.ranges).map(drop)
     }
 
-    /// Whether there may have been any since this was last asked. `None` if that is not known: it would have cost as much as a watch, or
-    /// it turned out on the way that all has to be compared.
+    /// Whether there may have been any since this was last asked. `None` if that is not known: it would have cost as much as a watch,
+    /// or another process has taken the place of the one that looked out.
     fn glance(&mut self, conditions: &Conditions) -> Result<Option<bool>> {
         let noticed = self.tracked.process.glance(&conditions.ranges)?;
-        Ok(noticed.filter(|_| self.tracked.process.merging != Merging::Compares))
+        Ok(noticed.filter(|_| self.looking == self.tracked.process.number()))
     }
 }

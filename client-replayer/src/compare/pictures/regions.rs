@@ -38,6 +38,8 @@ pub struct Regions {
     pieces: Vec<u64>,
     /// Where each begins.
     starts: Vec<u64>,
+    /// Whether there may be marks in them.
+    marked: Vec<bool>,
     /// The rooms in which they lie.
     rooms: Vec<u64>,
     /// How often some were made zero.
@@ -63,7 +65,8 @@ impl Regions {
         let rooms_of_all = rooms.0.len() - needed;
         let own = rooms.0.split_off(rooms_of_all);
         let starts = (0..threads).map(|thread| own[thread / in_room] + (thread % in_room) as u64 * size).collect();
-        let regions = Self { owners, planes, pieces: pieces.to_vec(), starts, rooms: own, turn: 0 };
+        let marked = vec![false; threads];
+        let regions = Self { owners, planes, marked, pieces: pieces.to_vec(), starts, rooms: own, turn: 0 };
         if regions.starts.iter().all(|start| map(*start, places.size() + OVER, ProtFlags::READ | ProtFlags::WRITE)) {
             return Some(regions);
         }
@@ -117,8 +120,14 @@ impl Regions {
         (self.starts[thread] + self.places().of(page, plane)) as *mut Page
     }
 
+    /// A thread is going to run.
+    pub fn runs(&mut self, thread: usize) {
+        self.marked[thread] = true;
+    }
+
     /// Takes all that others have, whose memory is a part of what these are for.
     pub fn take_over(&mut self, old: &Self) {
+        self.marked.clone_from(&old.marked);
         for (thread, page) in (0..self.starts.len()).flat_map(|thread| old.pages(0, u64::MAX).map(move |page| (thread, page))) {
             for plane in self.planes {
                 // SAFETY: pages of two regions, which are these types' and to which nobody has a reference; the code cache does not run.
@@ -136,7 +145,7 @@ impl Regions {
     /// written.
     fn take(&self, addr: u64) -> (u64, u64) {
         let (mut read, mut written) = (0, 0);
-        for start in &self.starts {
+        for (start, _) in self.starts.iter().zip(&self.marked).filter(|(_, marked)| **marked) {
             // SAFETY: lines of a region, as above.
             unsafe {
                 read |= take_line(start + self.places().of(addr, Plane::Read));
@@ -211,8 +220,9 @@ impl Shared {
 
     /// Takes the marks of all lines that lie in a range, and says for each which it is, which of its bytes were accessed, and which written.
     pub fn take(&self, start: u64, end: u64, mut each: impl FnMut(u64, u64, u64)) {
-        let inner = self.0.borrow();
-        for regions in [&inner.now, &inner.before].into_iter().flatten() {
+        let mut inner = self.0.borrow_mut();
+        let Inner { now, before } = &mut *inner;
+        for regions in [now, before].into_iter().flatten() {
             let mut line = |at| match regions.take(at) {
                 (0, _) => {}
                 (accessed, written) => each(at, accessed, written),
@@ -224,6 +234,9 @@ impl Shared {
             }
             for page in regions.pages(start, end) {
                 (page.max(start)..end.min(page + Addr::PAGE)).step_by(LINE).for_each(&mut line);
+            }
+            if (start, end) == (0, u64::MAX) {
+                regions.marked.fill(false);
             }
         }
     }

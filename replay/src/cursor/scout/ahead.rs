@@ -40,7 +40,7 @@ impl Open {
     /// Runs until a condition holds, or up to a target, which is at this time.
     pub fn run_to_hit(&mut self, conditions: &Conditions, target: Target, time: u64) -> Result<Stop> {
         let (origin, left) = (self.time, time.saturating_sub(self.time));
-        if left <= STEP || !self.can_scout(conditions, time) {
+        if left <= STEP || !self.can_scout(conditions) {
             self.set_conditions(conditions)?;
             return self.run(target, Hits::Stop);
         }
@@ -56,7 +56,7 @@ impl Open {
                 return Ok(Stop::Interrupted);
             }
         }
-        if self.can_scout(conditions, time) {
+        if self.can_scout(conditions) {
             let mut run = Run { conditions, origin, least: self.grain.least };
             match run.stretch(self, End { time, target }, self.grain.ahead)? {
                 Outcome::Stopped(stop) | Outcome::Nothing(stop) => return Ok(stop),
@@ -71,7 +71,7 @@ impl Open {
 impl Run<'_> {
     /// Runs a stretch from where the process is, in pieces that are so long at first and at most.
     fn stretch(&mut self, open: &mut Open, end: End, (mut step, most): (u64, u64)) -> Result<Outcome> {
-        open.begin_scouting(self.conditions)?;
+        open.begin_scouting(self.conditions, end.time)?;
         loop {
             let from = open.time;
             let to = from.saturating_add(step.max(1));

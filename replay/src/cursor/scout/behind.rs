@@ -86,7 +86,7 @@ impl Search {
                 _ if len <= open.grain.most => 1,
                 _ => open.grain.pieces,
             };
-            if count > 0 && self.scouts && open.can_scout(&self.conditions, until) {
+            if count > 0 && self.scouts && open.can_scout(&self.conditions) {
                 match self.scout(open, (from, until), len.div_ceil(count), before)? {
                     Scouted::Pieces(pieces) => self.pieces.extend(pieces),
                     Scouted::Useless => self.begin_again(until),
@@ -163,7 +163,7 @@ impl Search {
     /// Runs from where the process is, in pieces that are so long, and says in which there is something.
     fn scout(&self, open: &mut Open, (from, until): (u64, u64), step: u64, before: u64) -> Result<Scouted> {
         let mut found: Vec<Piece> = Vec::new();
-        open.begin_scouting(&self.conditions)?;
+        open.begin_scouting(&self.conditions, until)?;
         let mut from = from;
         while from < until {
             let to = until.min(from + step);
