@@ -21,9 +21,9 @@
 
 use crate::counter::{self, COUNTER};
 use crate::instruction::PlainAccess;
+use crate::marking::{moves_stack, operand, written};
 use crate::operand::{Operand, Segmented};
 use crate::places::{Places, Plane};
-use crate::marking::{moves_stack, operand, written};
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
@@ -197,7 +197,7 @@ impl Inside {
         }
         let scratch = self.scratch;
         code.extend(stub.save_scratch(scratch));
-        let takes_rcx = places != Places::Narrow || self.writes.iter().any(|access| is_far(access));
+        let takes_rcx = places != Places::Narrow || self.writes.iter().any(is_far);
         if takes_rcx {
             code.extend(stub.save_rcx());
         }
@@ -379,14 +379,7 @@ fn compare(
 }
 
 /// Does what a call is going to do to memory, where the memory is there.
-fn push(
-    block: &Block,
-    stub: &Stub,
-    places: Places,
-    instr: Instr,
-    (access, scratch): (&PlainAccess, Gpr),
-    target: u64,
-) {
+fn push(block: &Block, stub: &Stub, places: Places, instr: Instr, (access, scratch): (&PlainAccess, Gpr), target: u64) {
     let at = Some(instr);
     block.meta(at, block.raw(&stub.save_scratch(scratch)));
     let load = block.load(Opnd::reg(scratch, 8), operand(access, 8));

@@ -14,8 +14,8 @@ use crate::compare::system::{self, Buffer, System};
 use crate::glance::Glance;
 use crate::instruction::{Instruction, Registers, range};
 use crate::marks::{LINE, Marks};
-use crate::places::Places;
 use crate::memory::Memory;
+use crate::places::Places;
 use crate::ranges::Ranges;
 use bugnet_dr::access::{Action, StringKind};
 use bugnet_dr::ir::Gpr;
@@ -201,7 +201,9 @@ impl Touched {
         let (start, end) = (at & !(line - 1), at.saturating_add(len));
         match &mut source {
             Source::None => {}
-            Source::Pictures(regions) => regions.take(start, end, |at, known, written| self.marked_line(at, known, written)),
+            Source::Pictures(regions) => {
+                regions.take(start, end, |at, known, written| self.marked_line(at, known, written))
+            }
             Source::Own(marks) if end - start <= PAGE => (start..end).step_by(LINE).for_each(|at| {
                 if marks.has(at) {
                     self.take_line(marks, at);

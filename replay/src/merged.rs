@@ -9,7 +9,9 @@ use crate::patches;
 use crate::process::Process;
 use crate::stretch::Stretch;
 use crate::tools::Tools;
-use bugnet_format::control::{CompareCounts, Comparison, Conflict, Counts, Explanation, Hits, Request, Response, Stop, Target};
+use bugnet_format::control::{
+    CompareCounts, Comparison, Conflict, Counts, Explanation, Hits, Request, Response, Stop, Target,
+};
 use bugnet_format::regs::RegisterDifference;
 use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use serde::Serialize;

@@ -134,12 +134,8 @@ struct Brought {
 impl Compare {
     /// At the start of these threads. `explains` says whether it finds out where bytes come from; `pictures` are those of the threads.
     pub fn new(contexts: &[Context], explains: Explanation, pictures: Pictures) -> Self {
-        let known = |context: &Context| Known {
-            tid: context.tid,
-            unknown_from: context.unknown_from,
-            call: None,
-            robust: 0,
-        };
+        let known =
+            |context: &Context| Known { tid: context.tid, unknown_from: context.unknown_from, call: None, robust: 0 };
         let mut origins = Origins::default();
         if explains == Explanation::Quick {
             origins.keep_no_stores();

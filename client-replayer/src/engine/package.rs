@@ -109,7 +109,8 @@ impl Engine {
 
     /// How blocks have to look at accesses.
     fn wanted_style(&self) -> Style {
-        let compares = self.compare.as_ref().and_then(|compare| Some((compare.places()?, compare.pictures.marks_reads())));
+        let compares =
+            self.compare.as_ref().and_then(|compare| Some((compare.places()?, compare.pictures.marks_reads())));
         match (compares, self.memory.marks()) {
             _ if self.observes_accesses() => Style::Calls,
             (Some((places, marks)), _) => Style::Compares(places, marks),

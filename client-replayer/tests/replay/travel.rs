@@ -2,7 +2,9 @@
 
 use crate::common::{CODE, DATA, Interval, Replay, Stopped, assemble, start, target};
 use crate::{RAX, RBX, RCX, RDX, assert_end};
-use bugnet_format::control::{Explanation, self, Conditions, Event, Hit, Hits, Request, Response, Stop, Target, WatchedRange};
+use bugnet_format::control::{
+    self, Conditions, Event, Explanation, Hit, Hits, Request, Response, Stop, Target, WatchedRange,
+};
 use bugnet_format::record::OutputStream;
 use bugnet_format::regs::RegisterFile;
 use iced_x86::code_asm::*;
@@ -276,7 +278,10 @@ fn what_cannot_be_is_refused() {
     assert!(refused(&mut replay, &run_to(Target::Time(3))).contains("is at 10 already"));
     assert!(refused(&mut replay, &run_to(Target::Place { thread: 1, at: 11 })).contains("no thread 1"));
     assert!(refused(&mut replay, &Request::Registers { thread: 7 }).contains("no thread 7"));
-    assert!(refused(&mut replay, &Request::Compare { explain: Explanation::None, rooms: Vec::new() }).contains("before anything is run"));
+    assert!(
+        refused(&mut replay, &Request::Compare { explain: Explanation::None, rooms: Vec::new() })
+            .contains("before anything is run")
+    );
     assert!(refused(&mut replay, &Request::Compared).contains("nothing was compared"));
     let addresses = vec![0; control::MAX_CONDITIONS + 1];
     assert!(

@@ -128,7 +128,9 @@ impl Regions {
     /// Takes all that others have, whose memory is a part of what these are for.
     pub fn take_over(&mut self, old: &Self) {
         self.marked.clone_from(&old.marked);
-        for (thread, page) in (0..self.starts.len()).flat_map(|thread| old.pages(0, u64::MAX).map(move |page| (thread, page))) {
+        for (thread, page) in
+            (0..self.starts.len()).flat_map(|thread| old.pages(0, u64::MAX).map(move |page| (thread, page)))
+        {
             for plane in self.planes {
                 // SAFETY: pages of two regions, which are these types' and to which nobody has a reference; the code cache does not run.
                 unsafe {
@@ -161,7 +163,8 @@ impl Regions {
     /// An address at which the kernel refuses to.
     pub fn reset(&mut self, thread: usize) -> Result<(), u64> {
         let start = self.starts[thread];
-        let mut places: Vec<u64> = self.pieces.iter().map(|piece| start + self.places().of(*piece, Plane::First)).collect();
+        let mut places: Vec<u64> =
+            self.pieces.iter().map(|piece| start + self.places().of(*piece, Plane::First)).collect();
         places.sort_unstable();
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for place in places {
