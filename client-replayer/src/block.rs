@@ -28,7 +28,8 @@
 //! looks at the registers between must not rely on such flags ([`crate::site::Span::unknown_flags`]), or have all of them
 //! kept (`exact_flags` in [`Engine`]). They are kept, too, where code changes: it might read them then. An instruction that
 //! replay does not execute (a system call, `rdtsc`...), or of which the log has no code, ends its block: the client is
-//! called instead of it. Where reads are compared, the client is also called before each instruction that accesses memory; where it
+//! called instead of it. Where reads are compared, code for that
+//! stands around each instruction that accesses memory ([`crate::comparing`]), or the client is called before it; where it
 //! is kept track of which bytes are known, their accesses are marked ([`crate::marking`]).
 //!
 //! Instructions come from the code picture of the thread that runs. What DynamoRIO finds in memory may be something else,

@@ -207,7 +207,7 @@ pub enum Request {
         len: u64,
     },
     /// Compare what each thread reads with the memory of all threads, from the start on: answered by [`Response::Ready`],
-    /// and allowed before the package's first [`Request::RunTo`] only. Such a replay is slow.
+    /// and allowed before the package's first [`Request::RunTo`] only.
     Compare {
         /// How to find out where bytes come from that are not in the memory of all threads.
         explain: Explanation,
