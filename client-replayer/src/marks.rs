@@ -10,7 +10,7 @@
 
 use crate::instruction::PlainAccess;
 use crate::operand::Operand;
-use crate::places::{OVER, Owners, PIECE, Places, Plane};
+use crate::places::{OVER, Owners, Places, Plane, joined};
 use crate::stub::Stub;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::zeroing;
@@ -94,14 +94,7 @@ impl Marks {
     /// # Errors
     /// An address at which the kernel refuses to.
     pub fn clear(&mut self) -> Result<(), u64> {
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for piece in self.owners.owned() {
-            let start = self.start + piece;
-            match ranges.last_mut() {
-                Some(last) if last.end == start => last.end += PIECE,
-                _ => ranges.push(start..start + PIECE),
-            }
-        }
+        let ranges = joined(self.owners.owned().map(|piece| self.start + piece));
         self.turn += 1;
         // SAFETY: the region is this type's, to which nobody has a reference, and the code cache does not run.
         unsafe { zeroing::zero_again(ranges, self.turn, MOST_KEPT) }

@@ -11,6 +11,7 @@
 use bugnet_dr::fs_base;
 use bugnet_format::types::Addr;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// What an access may reach over the end of the region.
 pub const OVER: u64 = Addr::PAGE;
@@ -96,6 +97,18 @@ impl Places {
     fn goes_on_at(self, addr: u64, plane: Plane) -> bool {
         self.of(addr, plane) == self.of(addr - 1, plane) + 1
     }
+}
+
+/// The ranges that pieces at these addresses are, which ascend.
+pub fn joined(pieces: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for piece in pieces {
+        match ranges.last_mut() {
+            Some(last) if last.end == piece => last.end += PIECE,
+            _ => ranges.push(piece..piece + PIECE),
+        }
+    }
+    ranges
 }
 
 /// Whose which part of the region is.

@@ -2,13 +2,12 @@
 
 use super::{PAGE, Page};
 use crate::marks::{LINE, take_line};
-use crate::places::{OVER, Owners, PIECE, Places, Plane};
+use crate::places::{OVER, Owners, PIECE, Places, Plane, joined};
 use bugnet_dr::zeroing;
 use bugnet_format::types::Addr;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// Bytes of a room.
@@ -166,16 +165,9 @@ impl Regions {
         let mut places: Vec<u64> =
             self.pieces.iter().map(|piece| start + self.places().of(*piece, Plane::First)).collect();
         places.sort_unstable();
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for place in places {
-            match ranges.last_mut() {
-                Some(last) if last.end == place => last.end += PIECE,
-                _ => ranges.push(place..place + PIECE),
-            }
-        }
         self.turn += 1;
         // SAFETY: pages of a region, to which nobody has a reference; the code cache does not run.
-        unsafe { zeroing::zero_again(ranges, self.turn, MOST_KEPT) }
+        unsafe { zeroing::zero_again(joined(places.into_iter()), self.turn, MOST_KEPT) }
     }
 }
 
