@@ -10,7 +10,7 @@
 
 use crate::instruction::PlainAccess;
 use crate::operand::Operand;
-use crate::places::{OVER, Owners, Places, Plane, joined};
+use crate::places::{Owners, Places, Plane, joined};
 use crate::stub::Stub;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::zeroing;
@@ -27,8 +27,8 @@ pub const LINE: usize = Addr::PAGE as usize / 64;
 
 /// The region.
 pub struct Marks {
-    /// Its address.
-    start: u64,
+    /// The memory for it.
+    room: u64,
     owners: Owners,
     /// How often the marks were cleared.
     turn: u64,
@@ -42,14 +42,14 @@ impl Marks {
     pub fn new(window: &Range<u64>, places: Places, pieces: impl Iterator<Item = u64>) -> Option<Self> {
         let owners = Owners::new(places, &[Plane::First, Plane::Written], pieces)?;
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        let len = places.size() + OVER;
+        let len = places.room();
         // SAFETY: asks for fresh memory.
         let region = unsafe { mmap_anonymous(std::ptr::null_mut(), len as usize, prot, flags) }.ok()?;
-        let start = region as u64;
-        let marks = Self { start, owners, turn: 0 };
+        let room = region as u64;
+        let marks = Self { room, owners, turn: 0 };
         // SAFETY: advice on what was just mapped; marks lie far apart.
         let _ = unsafe { madvise(region, len as usize, Advice::LinuxNoHugepage) };
-        (window.contains(&start) && window.contains(&(start + len))).then_some(marks)
+        (window.contains(&room) && window.contains(&(room + len))).then_some(marks)
     }
 
     /// How they are found.
@@ -57,9 +57,14 @@ impl Marks {
         self.owners.places()
     }
 
+    /// Its address.
+    fn start(&self) -> u64 {
+        self.places().start(self.room)
+    }
+
     /// What FS has to have for its base.
     pub fn base(&self) -> u64 {
-        self.start + self.places().base()
+        self.start() + self.places().base()
     }
 
     /// Gives the memory of a piece its places; `false` if one of them is other memory's.
@@ -79,7 +84,7 @@ impl Marks {
 
     /// Takes the marks of a line of memory with a place: the bytes that were accessed, a bit each, and those that were written.
     pub fn take(&mut self, addr: u64) -> (u64, u64) {
-        let at = |plane| self.start + self.places().of(addr, plane);
+        let at = |plane| self.start() + self.places().of(addr, plane);
         // SAFETY: lines of the region, which lives as long as this; the code cache does not run.
         unsafe {
             match take_line(at(Plane::First)) {
@@ -94,7 +99,7 @@ impl Marks {
     /// # Errors
     /// An address at which the kernel refuses to.
     pub fn clear(&mut self) -> Result<(), u64> {
-        let ranges = joined(self.owners.owned().map(|piece| self.start + piece));
+        let ranges = joined(self.owners.owned().map(|piece| self.start() + piece));
         self.turn += 1;
         // SAFETY: the region is this type's, to which nobody has a reference, and the code cache does not run.
         unsafe { zeroing::zero_again(ranges, self.turn, MOST_KEPT) }
@@ -121,7 +126,7 @@ pub unsafe fn take_line(at: u64) -> u64 {
 impl Drop for Marks {
     fn drop(&mut self) {
         // SAFETY: the region is this type's; whoever drops it has taken it from FS.
-        let _ = unsafe { munmap(self.start as *mut _, (self.places().size() + OVER) as usize) };
+        let _ = unsafe { munmap(self.room as *mut _, self.places().room() as usize) };
     }
 }
 

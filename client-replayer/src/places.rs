@@ -13,8 +13,11 @@ use bugnet_format::types::Addr;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+/// How far behind a page's start the region begins, in whole lines. Did it begin with a page, each place would have the lowest 12 bits of its
+/// byte's address, and processors take a load for one of what was just stored if these are the same, and wait.
+const SKEW: u64 = Addr::PAGE / 2 + 64;
 /// What an access may reach over the end of the region.
-pub const OVER: u64 = Addr::PAGE;
+const OVER: u64 = Addr::PAGE;
 /// What a byte has places for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plane {
@@ -68,11 +71,21 @@ impl Places {
     }
 
     /// Bytes of the region.
-    pub fn size(self) -> u64 {
+    fn size(self) -> u64 {
         match self {
             Self::Narrow => 1 << 32,
             Self::Wide(_) => (1 << 33) + HEAD,
         }
+    }
+
+    /// Bytes of memory for the region.
+    pub fn room(self) -> u64 {
+        (SKEW + self.size() + OVER).next_multiple_of(Addr::PAGE)
+    }
+
+    /// Where the region begins in memory for it, of which this is the start.
+    pub fn start(self, room: u64) -> u64 {
+        room + SKEW
     }
 
     /// What FS has for its base, counted from the region's start.

@@ -12,8 +12,8 @@ const WINDOW: usize = 4096;
 /// Every so many times, pages go in which nothing was written since the time before.
 const SWEEP: u64 = 8;
 
-/// Makes ranges of whole pages of private anonymous memory zero, for the `turn`-th time; `most`: how many bytes may stay. An
-/// error is the start of a range with which the kernel refuses to.
+/// Makes ranges of private anonymous memory zero, for the `turn`-th time; `most`: how many bytes may stay. An error is the start of a
+/// range with which the kernel refuses to. Of pages that are not whole in a range, that part is overwritten.
 ///
 /// # Safety
 /// No reference to the memory is held, and no other thread uses it meanwhile.
@@ -22,8 +22,19 @@ pub unsafe fn zero_again(ranges: impl IntoIterator<Item = Range<u64>>, turn: u64
     let sweep = turn.is_multiple_of(SWEEP);
     for range in ranges {
         let start = range.start;
+        let page = PAGE as u64;
+        let whole = range.start.next_multiple_of(page)..range.end & !(page - 1);
+        if whole.is_empty() {
+            // SAFETY: the caller's promise.
+            unsafe { overwrite(range) };
+            continue;
+        }
         // SAFETY: the caller's promise.
-        unsafe { zero(range, sweep, &mut room) }.then_some(()).ok_or(start)?;
+        unsafe {
+            overwrite(range.start..whole.start);
+            overwrite(whole.end..range.end);
+            zero(whole, sweep, &mut room).then_some(()).ok_or(start)?;
+        }
     }
     Ok(())
 }
@@ -45,7 +56,7 @@ unsafe fn zero(range: Range<u64>, sweep: bool, room: &mut usize) -> bool {
         for (n, _) in resident[..pages].iter().enumerate().filter(|(_, there)| **there & 1 != 0) {
             let page = window + (n * PAGE) as u64;
             // SAFETY: a page of the range: the caller's promise.
-            if *room > 0 && (unsafe { overwrite(page as *mut u64) } || !sweep) {
+            if *room > 0 && (unsafe { overwrite(page..page + PAGE as u64) } || !sweep) {
                 *room -= 1;
                 // What is not in memory may be swapped out.
                 // SAFETY: as above.
@@ -60,16 +71,16 @@ unsafe fn zero(range: Range<u64>, sweep: bool, room: &mut usize) -> bool {
     open == range.end || unsafe { free(open..range.end) }
 }
 
-/// Overwrites a page that is not zero. Whether it was one.
+/// Overwrites memory that is not zero. Whether it was not.
 ///
 /// # Safety
 /// As for [`zero_again`].
-unsafe fn overwrite(page: *mut u64) -> bool {
+unsafe fn overwrite(range: Range<u64>) -> bool {
     // SAFETY: the caller's promise. The kernel's one page of zeros must not be written to, or it is copied.
-    let words = unsafe { std::slice::from_raw_parts_mut(page, PAGE / size_of::<u64>()) };
-    let used = words.chunks(8).any(|line| line.iter().fold(0, |all, word| all | word) != 0);
+    let bytes = unsafe { std::slice::from_raw_parts_mut(range.start as *mut u8, (range.end - range.start) as usize) };
+    let used = bytes.chunks(64).any(|line| line.iter().fold(0, |all, byte| all | byte) != 0);
     if used {
-        words.fill(0);
+        bytes.fill(0);
     }
     used
 }
@@ -122,6 +133,12 @@ mod tests {
             used.iter().for_each(|n| at.add(n * PAGE + 8).write(1));
             assert!(zero(range.clone(), false, &mut 5));
             assert!(all_zero());
+            // Parts of pages: nothing around them is touched.
+            for (from, to) in [(10, 30), (PAGE - 64, 3 * PAGE + 64), (4 * PAGE + 64, 5 * PAGE)] {
+                at.write_bytes(1, 6 * PAGE);
+                assert_eq!(zero_again(std::iter::once(range.start + from as u64..range.start + to as u64), 1, 100), Ok(()));
+                assert!((0..6 * PAGE).all(|n| at.add(n).read() == u8::from(!(from..to).contains(&n))), "{from} to {to}");
+            }
             libc::munmap(at.cast(), PAGES * PAGE);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{PAGE, Page};
 use crate::marks::{LINE, take_line};
-use crate::places::{OVER, Owners, PIECE, Places, Plane, joined};
+use crate::places::{Owners, PIECE, Places, Plane, joined};
 use bugnet_dr::zeroing;
 use bugnet_format::types::Addr;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
@@ -35,8 +35,8 @@ pub struct Regions {
     planes: &'static [Plane],
     /// Memory that has a place, in the order in which it got it.
     pieces: Vec<u64>,
-    /// Where each begins.
-    starts: Vec<u64>,
+    /// The memory for each.
+    own: Vec<u64>,
     /// Whether there may be marks in them.
     marked: Vec<bool>,
     /// The rooms in which they lie.
@@ -55,18 +55,18 @@ impl Regions {
         rooms: &mut Rooms,
     ) -> Option<Self> {
         let owners = Owners::new(places, planes, pieces.iter().copied())?;
-        let size = (places.size() + OVER).next_multiple_of(PIECE);
+        let size = places.room().next_multiple_of(PIECE);
         let in_room = (ROOM / size) as usize;
         let needed = threads.div_ceil(in_room);
         if rooms.0.len() < needed {
             return None;
         }
         let rooms_of_all = rooms.0.len() - needed;
-        let own = rooms.0.split_off(rooms_of_all);
-        let starts = (0..threads).map(|thread| own[thread / in_room] + (thread % in_room) as u64 * size).collect();
+        let taken = rooms.0.split_off(rooms_of_all);
+        let own = (0..threads).map(|thread| taken[thread / in_room] + (thread % in_room) as u64 * size).collect();
         let marked = vec![false; threads];
-        let regions = Self { owners, planes, marked, pieces: pieces.to_vec(), starts, rooms: own, turn: 0 };
-        if regions.starts.iter().all(|start| map(*start, places.size() + OVER, ProtFlags::READ | ProtFlags::WRITE)) {
+        let regions = Self { owners, planes, marked, pieces: pieces.to_vec(), own, rooms: taken, turn: 0 };
+        if regions.own.iter().all(|own| map(*own, places.room(), ProtFlags::READ | ProtFlags::WRITE)) {
             return Some(regions);
         }
         regions.give_back(rooms);
@@ -83,9 +83,14 @@ impl Regions {
         self.owners.places()
     }
 
+    /// Where a thread's begins.
+    fn start(&self, thread: usize) -> u64 {
+        self.places().start(self.own[thread])
+    }
+
     /// What FS has to have for its base while a thread runs.
     pub fn base(&self, thread: usize) -> u64 {
-        self.starts[thread] + self.places().base()
+        self.start(thread) + self.places().base()
     }
 
     /// Gives the memory of a piece its places; `false` if one of them is other memory's: nothing here is of use then but what was there.
@@ -116,7 +121,7 @@ impl Regions {
 
     /// Where a page of memory with a place has one of a thread's planes. It is there as long as this is.
     pub fn at(&self, thread: usize, page: u64, plane: Plane) -> *mut Page {
-        (self.starts[thread] + self.places().of(page, plane)) as *mut Page
+        (self.start(thread) + self.places().of(page, plane)) as *mut Page
     }
 
     /// A thread is going to run.
@@ -128,7 +133,7 @@ impl Regions {
     pub fn take_over(&mut self, old: &Self) {
         self.marked.clone_from(&old.marked);
         for (thread, page) in
-            (0..self.starts.len()).flat_map(|thread| old.pages(0, u64::MAX).map(move |page| (thread, page)))
+            (0..self.own.len()).flat_map(|thread| old.pages(0, u64::MAX).map(move |page| (thread, page)))
         {
             for plane in self.planes {
                 // SAFETY: pages of two regions, which are these types' and to which nobody has a reference; the code cache does not run.
@@ -146,7 +151,8 @@ impl Regions {
     /// written.
     fn take(&self, addr: u64) -> (u64, u64) {
         let (mut read, mut written) = (0, 0);
-        for (start, _) in self.starts.iter().zip(&self.marked).filter(|(_, marked)| **marked) {
+        for thread in (0..self.own.len()).filter(|thread| self.marked[*thread]) {
+            let start = self.start(thread);
             // SAFETY: lines of a region, as above.
             unsafe {
                 read |= take_line(start + self.places().of(addr, Plane::Read));
@@ -161,12 +167,12 @@ impl Regions {
     /// # Errors
     /// An address at which the kernel refuses to.
     pub fn reset(&mut self, thread: usize) -> Result<(), u64> {
-        let start = self.starts[thread];
+        let start = self.start(thread);
         let mut places: Vec<u64> =
             self.pieces.iter().map(|piece| start + self.places().of(*piece, Plane::First)).collect();
         places.sort_unstable();
         self.turn += 1;
-        // SAFETY: pages of a region, to which nobody has a reference; the code cache does not run.
+        // SAFETY: a part of a region, to which nobody has a reference; the code cache does not run.
         unsafe { zeroing::zero_again(joined(places.into_iter()), self.turn, MOST_KEPT) }
     }
 }
@@ -174,9 +180,9 @@ impl Regions {
 impl Drop for Regions {
     fn drop(&mut self) {
         // The address space stays reserved.
-        let size = self.places().size() + OVER;
-        for start in &self.starts {
-            let _ = map(*start, size, ProtFlags::empty());
+        let size = self.places().room();
+        for own in &self.own {
+            let _ = map(*own, size, ProtFlags::empty());
         }
     }
 }
