@@ -6,6 +6,7 @@ use bugnet_replay::cursor::Cursor;
 use bugnet_replay::index::Index;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
+use bugnet_replay::verify::Verified;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::num::NonZeroUsize;
 
@@ -21,24 +22,36 @@ pub fn use_if_there(log: &Log, cursor: &mut Cursor<'_>) -> Result<(), Failure> {
 pub fn make_if_needed(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>) -> Result<(), Failure> {
     if !cursor.has_index() && cursor.epochs() > 1 {
         let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        cursor.use_index(make(tools, log, cursor.pid(), jobs)?)?;
+        cursor.use_index(make(tools, log, cursor.pid(), jobs, &mut Verified::default())?)?;
     }
     Ok(())
 }
 
-/// Makes the index of a process, unless there is one.
-pub fn make_if_missing(tools: &Tools, log: &Log, pid: ProcessId, jobs: NonZeroUsize) -> Result<(), Failure> {
+/// Makes the index of a process, unless there is one; adds which intervals are exact as far as that has shown it.
+pub fn make_if_missing(
+    tools: &Tools,
+    log: &Log,
+    pid: ProcessId,
+    jobs: NonZeroUsize,
+    verified: &mut Verified,
+) -> Result<(), Failure> {
     if Index::find(log, pid)?.is_none() {
-        make(tools, log, pid, jobs)?;
+        make(tools, log, pid, jobs, verified)?;
     }
     Ok(())
 }
 
 /// Makes the index of a process.
-fn make(tools: &Tools, log: &Log, pid: ProcessId, jobs: NonZeroUsize) -> Result<Index, Failure> {
+fn make(
+    tools: &Tools,
+    log: &Log,
+    pid: ProcessId,
+    jobs: NonZeroUsize,
+    verified: &mut Verified,
+) -> Result<Index, Failure> {
     // Drawn on a terminal only.
     let bar = ProgressBar::new(0).with_style(style());
-    let made = Index::make(tools, log, pid, jobs, |progress| {
+    let made = Index::make_verifying(tools, log, pid, jobs, verified, |progress| {
         bar.set_length(progress.of_epochs as u64);
         bar.set_position(progress.epochs as u64);
     });

@@ -9,10 +9,11 @@ use crate::processes::selected;
 use crate::terminal::output;
 use bugnet_format::complete::{Gap, Gaps};
 use bugnet_format::record::OutputStream;
+use bugnet_format::types::ProcessId;
 use bugnet_replay::log::{Log, Selection};
 use bugnet_replay::output::write_output;
 use bugnet_replay::tools::Tools;
-use bugnet_replay::verify::{IntervalReport, Outcome, verify};
+use bugnet_replay::verify::{IntervalReport, Outcome, Verified, verify};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::io::{Write, stderr, stdout};
@@ -32,9 +33,13 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if let Some(streams) = args.output {
         return print_output(&tools, &log, &selection, jobs, streams);
     }
+    // An index takes a replay of everything, which verifies most of it on the way. Whatever becomes of it, all is verified.
+    let mut verified = Verified::default();
+    let make_index = |pid| index::make_if_missing(&tools, &log, pid, jobs, &mut verified);
+    let indexed = if args.index { indexed(&log, &selection)?.into_iter().try_for_each(make_index) } else { Ok(()) };
     // Drawn on a terminal only.
     let bar = ProgressBar::new(0).with_style(bar_style()).with_message("0");
-    let report = verify(&tools, &log, &selection, jobs, |progress| {
+    let report = verify(&tools, &log, &selection, &verified, jobs, |progress| {
         bar.set_length(progress.of_intervals as u64);
         bar.set_position(progress.intervals as u64);
         bar.set_message(HumanCount(progress.instructions).to_string());
@@ -49,11 +54,13 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         writeln!(out, "{report}")?;
     }
     out.flush()?;
-    if args.index {
-        let replayed: BTreeSet<_> = report.intervals.iter().map(|interval| interval.id.thread.pid).collect();
-        replayed.into_iter().try_for_each(|pid| index::make_if_missing(&tools, &log, pid, jobs))?;
-    }
+    indexed?;
     Ok(ExitCode::from(exit_code(report.failures(), &report.gaps)))
+}
+
+/// The processes of which something is selected.
+fn indexed(log: &Log, selection: &Selection) -> Result<BTreeSet<ProcessId>, Failure> {
+    Ok(selection.intervals_of(log)?.into_iter().map(|id| id.thread.pid).collect())
 }
 
 fn bar_style() -> ProgressStyle {

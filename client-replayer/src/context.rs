@@ -1,5 +1,6 @@
 //! One recorded thread: its records, where it is in them, and its registers while another one runs.
 
+use bugnet_format::control::Counts;
 use bugnet_format::package::{PackageInterval, PackageThread};
 use bugnet_format::record::{Placed, Record, Records};
 use bugnet_format::regs::RegisterFile;
@@ -25,6 +26,8 @@ pub struct Context {
     pub at: u64,
     /// Instructions executed before the first interval.
     pub start: u64,
+    /// Counters, but for the instructions.
+    pub counts: Counts,
     /// All registers, while another thread runs.
     pub regs: RegisterFile,
     /// The code picture that is in force for it.
@@ -58,6 +61,7 @@ impl Context {
             before: 0,
             at: 0,
             start: 0,
+            counts: Counts::default(),
             regs: RegisterFile::default(),
             code_seq: CodeSeq(0),
             over: false,
@@ -84,6 +88,11 @@ impl Context {
         self.code_seq = interval.code_seq;
         self.read();
         Ok(Some(Beginning { regs: *regs, code_seq: interval.code_seq }))
+    }
+
+    /// Its counters, after `at` instructions.
+    pub fn counts(&self, at: u64) -> Counts {
+        Counts { instructions: at - self.start, ..self.counts }
     }
 
     /// The system call with which the next interval begins, if it does.

@@ -29,7 +29,7 @@ use crate::trace::Tracing;
 use crate::watch;
 use bugnet_dr::fpu;
 use bugnet_dr::ir::Segment as Base;
-use bugnet_format::control::{Counts, Response, Stop, Target};
+use bugnet_format::control::{Response, Stop, Target};
 use bugnet_format::package::Segment;
 use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::types::{Addr, CodeSeq};
@@ -161,8 +161,6 @@ pub struct Engine {
     /// What the execution is watched for.
     pub watching: Watching,
     output: bool,
-    /// Counters, but for the instructions.
-    pub counts: Counts,
     /// Whether the log of a thread was cut off.
     cut_off: bool,
     /// How the blocks that there are look at accesses, and those that are built.
@@ -217,7 +215,6 @@ impl Engine {
             looked: 0,
             watching: Watching::default(),
             output: false,
-            counts: Counts::default(),
             cut_off: false,
             style: Style::Plain,
             over: None,

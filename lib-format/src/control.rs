@@ -402,6 +402,16 @@ pub struct Counts {
     pub checks: u64,
 }
 
+impl std::iter::Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            instructions: sum.instructions + one.instructions,
+            loads: sum.loads + one.loads,
+            checks: sum.checks + one.checks,
+        })
+    }
+}
+
 /// How it is found out where bytes come from that a thread has read, and that are not in the memory of all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Explanation {
@@ -508,6 +518,8 @@ pub enum Response {
         over: bool,
         /// Its registers.
         regs: Box<RegisterFile>,
+        /// Its counters.
+        counts: Counts,
     },
     /// Answer to [`Request::Compared`].
     Compared(Box<Comparison>),

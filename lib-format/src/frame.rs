@@ -4,7 +4,7 @@
 //! stand. What had not made it into a frame lies in the thread's [tails](read_tail).
 
 use crate::error::{FormatError, Result};
-use crate::record::{Record, Records};
+use crate::record::{EndReason, Record, Records};
 use crate::types::{CodeSeq, Epoch, IntervalNo, Pid, Position, Tid};
 use crate::wire::Reader;
 use std::path::Path;
@@ -443,6 +443,15 @@ impl Interval {
     #[must_use]
     pub fn last_code_seq(&self) -> CodeSeq {
         self.last_code
+    }
+
+    /// Where it ends and why; nothing if the recording was cut off in it.
+    #[must_use]
+    pub fn end(&self) -> Option<(Position, EndReason)> {
+        self.ending().flatten().find_map(|placed| match placed.record {
+            Record::End { reason, .. } => Some((placed.position, reason)),
+            _ => None,
+        })
     }
 
     /// The records about the interval's end ([`Record::is_of_ending`]), and the `END`, as far as there are any.

@@ -117,10 +117,7 @@ impl Session {
             Some(Ok(Placed { record: Record::Checkpoint { regs, .. }, .. })) => *regs,
             _ => RegisterFile::default(),
         };
-        let end = interval.ending().flatten().find_map(|placed| match placed.record {
-            Record::End { reason, .. } => Some((placed.position, reason)),
-            _ => None,
-        });
+        let end = interval.end();
         let (counts, snapshots, code) = (Counts::default(), Snapshots::default(), interval.last_code_seq());
         let before = interval.header.instructions_before;
         Self {

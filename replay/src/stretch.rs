@@ -9,6 +9,7 @@ use crate::process::Process;
 use crate::tools::Tools;
 use crate::window::Used;
 use bugnet_format::control::Explanation;
+use bugnet_format::frame::Interval;
 use bugnet_format::package::{self, IntervalOutline, Outline, Segment};
 use bugnet_format::types::{CodeSeq, ProcessId};
 use std::io::Write;
@@ -53,12 +54,21 @@ impl Stretch {
     /// # Errors
     /// The log does not hold the process, or its dependencies contradict each other.
     pub fn read(log: &Log, pid: ProcessId, window: &Window) -> Result<Self> {
+        Self::read_with(log, pid, window, |_| {})
+    }
+
+    /// As [`Self::read`]; `look` gets every interval, in the order of the threads.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub fn read_with(log: &Log, pid: ProcessId, window: &Window, mut look: impl FnMut(&Interval)) -> Result<Self> {
         let code = log.code(pid)?;
         let (mut intervals, mut used): (Vec<Vec<IntervalOutline>>, _) = (Vec::new(), Used::default());
         let threads = Threads::read_with(log, pid, window, |thread, interval| {
             if intervals.len() <= thread {
                 intervals.push(Vec::new());
             }
+            look(&interval);
             intervals[thread].push(IntervalOutline::of(&interval));
             used = used.and(&Used::of(&interval, &code));
         })?;

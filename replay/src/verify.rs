@@ -14,7 +14,7 @@ use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{RegisterDifference, RegisterFile};
 use bugnet_format::types::{Position, ProcessId};
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::num::NonZeroUsize;
 
@@ -170,7 +170,31 @@ impl Outcome {
     }
 }
 
-/// Replays the selected intervals, `jobs` at a time, and compares each with the recording.
+/// Intervals that something else than [`verify`] has replayed, and found to be exact.
+#[derive(Debug, Default)]
+pub struct Verified(BTreeMap<IntervalId, (EndReason, Counts, Mentions)>);
+
+impl Verified {
+    /// Adds an interval that was replayed up to its recorded end, for `reason`, in the recorded state.
+    pub(crate) fn add(&mut self, id: IntervalId, reason: EndReason, counts: Counts, said: Mentions) {
+        self.0.insert(id, (reason, counts, said));
+    }
+
+    /// Adds what another one holds.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    /// What [`verify_interval`] would have found.
+    fn get(&self, id: IntervalId) -> Option<(Outcome, Counts, Mentions)> {
+        let (reason, counts, said) = self.0.get(&id)?;
+        let position = Position(counts.instructions);
+        Some((Outcome::End { position, end: reason.clone() }, *counts, said.clone()))
+    }
+}
+
+/// Replays the selected intervals, `jobs` at a time, and compares each with the recording. Those that are known to be exact already are not
+/// replayed again.
 ///
 /// `progress` is called before the first interval and after each. An interval that diverges or fails does not stop
 /// the others.
@@ -181,6 +205,7 @@ pub fn verify(
     tools: &Tools,
     log: &Log,
     selection: &Selection,
+    known: &Verified,
     jobs: NonZeroUsize,
     mut progress: impl FnMut(Progress),
 ) -> Result<Report> {
@@ -193,7 +218,7 @@ pub fn verify(
     pool::in_order(
         &selected,
         jobs,
-        |session, id| verify_interval(tools, log, *id, session),
+        |session, id| known.get(*id).map_or_else(|| verify_interval(tools, log, *id, session), Ok),
         |id, result| {
             let (outcome, counts) = match result {
                 Ok((outcome, counts, said)) => {

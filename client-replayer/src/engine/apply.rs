@@ -54,7 +54,7 @@ impl Engine {
                 self.position += 1;
             }
             Record::Check { rflags_known, hash, .. } => {
-                self.counts.checks += 1;
+                self.context().counts.checks += 1;
                 if !self.matches(*rflags_known, *hash) {
                     return Err(divergence("the registers differ from the recorded ones (hash of a check)"));
                 }
@@ -100,7 +100,7 @@ impl Engine {
     }
 
     fn same(&mut self, expected: &RegisterFile, what: &str) -> Result<(), Trouble> {
-        self.counts.checks += 1;
+        self.context().counts.checks += 1;
         if expected.differences(&self.registers()).is_empty() {
             return Ok(());
         }
@@ -154,7 +154,7 @@ impl Engine {
     /// The value of a `LOAD` record. Sizes are constants where they can be: DynamoRIO's `memcpy` is a slow one.
     #[inline]
     pub fn load(&mut self, addr: u64, value: &LoadValue<'_>) -> Result<(), Trouble> {
-        self.counts.loads += 1;
+        self.context().counts.loads += 1;
         match value.len() {
             1 => self.put_load(addr, &value.to_array::<1>()),
             2 => self.put_load(addr, &value.to_array::<2>()),

@@ -6,7 +6,6 @@ use crate::context::Context;
 use crate::fs_base;
 use crate::memory::CodePage;
 use bugnet_dr::sys;
-use bugnet_format::control::Counts;
 use bugnet_format::package::Package;
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashSet;
@@ -59,7 +58,7 @@ impl Engine {
         self.segments = Box::new(std::iter::empty());
         self.instructions.clear();
         (self.running, self.until, self.due, self.position) = (0, 0, 0, 0);
-        (self.counts, self.over, self.cut_off) = (Counts::default(), None, false);
+        (self.over, self.cut_off) = (None, false);
         // Before what it has marked would be looked for.
         let touched = self.memory.touched.take();
         self.end_comparing();

@@ -67,9 +67,9 @@ impl Engine {
         }
         let position = self.position;
         self.context().at = position;
-        self.counts.instructions = self.contexts.iter().map(|context| context.at - context.start).sum();
+        let counts = self.contexts.iter().map(|context| context.counts(context.at)).sum();
         let regs = Box::new(self.registers());
-        let (thread, time, hit, counts) = (self.running as u32, self.time_at(position), self.watching.hit, self.counts);
+        let (thread, time, hit) = (self.running as u32, self.time_at(position), self.watching.hit);
         self.send(&Response::Stopped { stop, thread, at: position, time, hit, regs, counts });
     }
 
@@ -193,7 +193,7 @@ impl Engine {
         let regs = self.registers();
         let Some(context) = self.contexts.get(thread) else { return Err(no_thread(thread)) };
         let (at, regs) = if thread == running { (position, regs) } else { (context.at, context.regs.clone()) };
-        Ok(Response::Registers { at, over: context.over, regs: Box::new(regs) })
+        Ok(Response::Registers { at, over: context.over, regs: Box::new(regs), counts: context.counts(at) })
     }
 
     fn run_to(&mut self, target: Target, hits: Hits, output: bool) -> Result<Result<(), Trouble>, Refusal> {

@@ -211,13 +211,14 @@ fn threads_run_in_their_order_on_one_memory() {
     let mut replay = open(&package);
     let run = replay.run_until(Target::Time(6), Hits::Ignore);
     assert_eq!((run.thread, run.position, run.time), (1, 2, 6));
-    let Response::Registers { at, over, regs } = ({
+    let Response::Registers { at, over, regs, counts } = ({
         replay.send(&Request::Registers { thread: 0 });
         replay.receive()
     }) else {
         panic!("no registers")
     };
     assert_eq!((at, over, regs.gpr[RAX]), (4, false, 1));
+    assert_eq!((counts.instructions, counts.checks), (4, 0));
     assert_eq!(replay.read(DATA, 8), 12_u64.to_le_bytes());
     let run = replay.run_until(Target::Place { thread: 0, at: 5 }, Hits::Ignore);
     assert_eq!((run.thread, run.position, run.time, run.regs.gpr[RAX]), (0, 5, 11, 22));

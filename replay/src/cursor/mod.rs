@@ -400,7 +400,7 @@ impl<'a> Cursor<'a> {
         for index in 0..self.open.threads.len() {
             self.open.tracked.process.send(&Request::Registers { thread: index as u32 })?;
             match self.open.tracked.process.receive()? {
-                Response::Registers { at, over, regs } => {
+                Response::Registers { at, over, regs, .. } => {
                     threads.push(Thread { place: self.open.place_of(index, at), over, regs: *regs });
                 }
                 other => return Err(self.open.tracked.process.unexpected(&other)),

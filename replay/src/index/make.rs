@@ -2,16 +2,20 @@
 
 use crate::cursor::Outline;
 use crate::error::{ReplayError, Result};
-use crate::log::Log;
+use crate::log::{IntervalId, Log};
 use crate::order::Window;
 use crate::patches;
 use crate::pool;
 use crate::process::Process;
 use crate::stretch::{Stretch, Tracked};
 use crate::tools::Tools;
+use crate::verify::Verified;
+use bugnet_format::complete::Mentions;
 use bugnet_format::control::{Hits, LeftPage, MAX_PAGES, Request, Response, Stop, Target, Unseen};
+use bugnet_format::frame::Interval;
 use bugnet_format::index::{Block, EpochTable, IndexWriter, KNOWN, Packed, PageEntry};
-use bugnet_format::types::{Addr, ProcessId};
+use bugnet_format::record::EndReason;
+use bugnet_format::types::{Addr, Position, ProcessId};
 use std::collections::HashMap;
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -83,13 +87,15 @@ struct Found {
     heap: Option<(u64, u64)>,
     /// With several threads, where memory is not what it was for one of them.
     patches: Option<Packed>,
+    /// The intervals that have reached their recorded ends.
+    verified: Verified,
 }
 
 impl Found {
     /// Of an epoch that cannot be replayed: anything.
     fn nothing() -> Self {
         let table = EpochTable { changed: vec![(0, u64::MAX)], is_unknown: true, ..EpochTable::default() };
-        Self { table, left: Vec::new(), heap: None, patches: None }
+        Self { table, left: Vec::new(), heap: None, patches: None, verified: Verified::default() }
     }
 }
 
@@ -103,8 +109,8 @@ pub(super) fn make(
     log: &Log,
     pid: ProcessId,
     jobs: NonZeroUsize,
-    identity: u128,
-    file: File,
+    (identity, file): (u128, File),
+    verified: &mut Verified,
     mut progress: impl FnMut(Progress),
 ) -> Result<File> {
     let outline = Outline::of(log, pid)?;
@@ -118,11 +124,12 @@ pub(super) fn make(
         jobs,
         |process: &mut Option<Tracked>, epoch| replay(tools, log, pid, (&outline, *epoch), &contents, process),
         |_, found| {
-            let found = match found {
+            let mut found = match found {
                 Ok(found) => found,
                 Err(fault @ (ReplayError::ToolMissing { .. } | ReplayError::System { .. })) => return Err(fault),
                 Err(_) => Found::nothing(),
             };
+            verified.append(std::mem::take(&mut found.verified));
             merging.add(found).map_err(failed())?;
             done.epochs += 1;
             progress(done);
@@ -144,7 +151,9 @@ fn replay(
     let Some((epoch, _)) = outline.epoch(index) else {
         return Err(ReplayError::OutOfRange(format!("process {pid} has no epoch with index {index}")));
     };
-    let stretch = Stretch::read(log, pid, &Window::only(epoch))?;
+    let mut intervals = Vec::new();
+    let look = |interval: &Interval| intervals.push((interval.end(), Mentions::of(pid, interval)));
+    let stretch = Stretch::read_with(log, pid, &Window::only(epoch), look)?;
     let mut tracked = stretch.compare(tools, log, last.take())?;
     let process = &mut tracked.process;
     process.begin();
@@ -155,6 +164,7 @@ fn replay(
         other => return Err(process.unexpected(&other)),
     }
     let mut found = unseen(process)?;
+    found.verified = verified(log, &stretch, intervals, process)?;
     found.patches = patches::all(process)?.map(|all| Packed::patches(&all)).transpose().map_err(failed())?;
     let mut from = Some(0);
     while let Some(start) = from {
@@ -170,6 +180,35 @@ fn replay(
     }
     *last = Some(tracked);
     Ok(found)
+}
+
+/// The intervals of a stretch that were replayed as if alone, each from its own start, and have reached their ends. `intervals`: where each
+/// ends, and what it mentions.
+fn verified(
+    log: &Log,
+    stretch: &Stretch,
+    intervals: Vec<(Option<(Position, EndReason)>, Mentions)>,
+    process: &mut Process,
+) -> Result<Verified> {
+    let (mut verified, threads) = (Verified::default(), &stretch.threads.threads);
+    if threads.iter().any(|thread| thread.intervals.len() != 1) {
+        return Ok(verified);
+    }
+    for (index, (thread, (end, said))) in threads.iter().zip(intervals).enumerate() {
+        let id = IntervalId { thread: thread.id, interval: thread.intervals[0].number };
+        let Some((end, reason)) = end else { continue };
+        process.send(&Request::Registers { thread: index as u32 })?;
+        let counts = match process.receive()? {
+            Response::Registers { over: true, counts, .. } => counts,
+            Response::Registers { .. } => continue,
+            other => return Err(process.unexpected(&other)),
+        };
+        // Behind a full interval another one follows, or the log was cut off: who verifies has to say how.
+        if counts.instructions == end.0 && (reason != EndReason::Full || !log.is_last(id)?) {
+            verified.add(id, reason, counts, said);
+        }
+    }
+    Ok(verified)
 }
 
 /// Whether pages are what was asked for.
@@ -202,7 +241,7 @@ fn unseen(process: &mut Process) -> Result<Found> {
     calls.dedup();
     let (changed, unsteady) = (sorted(changed), sorted(unsteady));
     let table = EpochTable { changed, unsteady, calls, signals, ..EpochTable::default() };
-    Ok(Found { table, left: Vec::new(), heap, patches: None })
+    Ok(Found { table, left: Vec::new(), heap, patches: None, verified: Verified::default() })
 }
 
 /// Adds a range to others, which ascend and do not touch.

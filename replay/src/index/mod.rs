@@ -12,6 +12,7 @@ pub use make::Progress;
 use crate::error::Result;
 use crate::log::Log;
 use crate::tools::Tools;
+use crate::verify::Verified;
 use bugnet_format::index::{Content, EpochTable, IndexReader, PageEntry};
 use bugnet_format::patch::Patch;
 use bugnet_format::types::ProcessId;
@@ -59,9 +60,25 @@ impl Index {
         jobs: NonZeroUsize,
         progress: impl FnMut(Progress),
     ) -> Result<Self> {
+        Self::make_verifying(tools, log, pid, jobs, &mut Verified::default(), progress)
+    }
+
+    /// As [`Self::make`]; the intervals that it finds to be exact on the way are added to `verified`, also if there is an error later.
+    ///
+    /// # Errors
+    /// As for [`Self::make`].
+    pub fn make_verifying(
+        tools: &Tools,
+        log: &Log,
+        pid: ProcessId,
+        jobs: NonZeroUsize,
+        verified: &mut Verified,
+        progress: impl FnMut(Progress),
+    ) -> Result<Self> {
         let identity = place::identity(log, pid)?;
-        let (reader, path) =
-            place::create(log, pid, identity, |file| make::make(tools, log, pid, jobs, identity, file, progress))?;
+        let (reader, path) = place::create(log, pid, identity, |file| {
+            make::make(tools, log, pid, jobs, (identity, file), verified, progress)
+        })?;
         Ok(Self::new(reader, path))
     }
 

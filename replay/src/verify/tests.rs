@@ -42,7 +42,7 @@ fn run(builder: &LogBuilder, selection: &Selection, first: &str, second: &str) -
     let folder = tempfile::tempdir().unwrap();
     let tools = fake_tools(folder.path(), &script);
     let mut seen = Vec::new();
-    let report = verify(&tools, &log, selection, jobs(), |progress| seen.push(progress)).unwrap();
+    let report = verify(&tools, &log, selection, &Verified::default(), jobs(), |progress| seen.push(progress)).unwrap();
     (report, seen)
 }
 
