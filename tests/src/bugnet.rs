@@ -298,6 +298,16 @@ pub fn verify_log(log: &Path, native: &Output) -> Result<()> {
     same_bytes("replayed standard output", &native.stdout, &replayed.stdout)
 }
 
+/// `bugnet replay` succeeds on a log that has no index, and says the same if it makes one on the way.
+///
+/// # Errors
+/// It fails, or says something else.
+pub fn verify_and_index(log: &Path) -> Result<()> {
+    let alone = must_pass(&["replay", "--json"], log)?;
+    let with_index = must_pass(&["replay", "--json", "--index"], log)?;
+    same_bytes("the report of who made an index", &alone.stdout, &with_index.stdout)
+}
+
 /// The headers of all intervals of a log.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //! the end that it states, and gives the beginning of what the program printed.
 
 use anyhow::{Context, Result, bail, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_behaviour};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_behaviour, verify_and_index};
 use bugnet_tests::many_loads;
 use bugnet_tests::threaded::programs;
 use fastrand::Rng;
@@ -96,7 +96,7 @@ fn program_of(bugnet: &Child) -> Option<Pid> {
 
 fn examine(log: &Path, native_output: &[u8]) -> Result<()> {
     must_pass(&["check"], log)?;
-    must_pass(&["replay"], log)?;
+    verify_and_index(log)?;
     let output = must_pass(&["replay", "--output=stdout"], log)?;
     ensure!(native_output.starts_with(&output.stdout), "not what the program printed\n{}", printed(&output));
     Ok(())
@@ -124,7 +124,7 @@ fn killed_threads_are_in_order_up_to_there() -> Result<()> {
         for number in 0..4 {
             let (log, delay) = (workshop.path.join(format!("log-{name}-{number}")), 100 + 150 * number);
             if kill_one(&job, &log, Victim::Program, Duration::from_millis(delay))? {
-                must_pass(&["replay"], &log)?;
+                verify_and_index(&log)?;
                 must_pass(&["replay", "--merged"], &log).with_context(|| format!("{name}, recording {number}"))?;
                 fs::remove_dir_all(&log)?;
             }

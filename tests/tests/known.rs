@@ -8,7 +8,7 @@ use bugnet_replay::cursor::{Conditions, Cursor, Direction, Event, Origin, Seek, 
 use bugnet_replay::index::Index;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
-use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree, verify_and_index};
 use std::num::NonZeroUsize;
 use std::process::Command;
 
@@ -103,8 +103,7 @@ fn check(name: &str, command: &[&str], options: &[&str], workshop: &Workshop) ->
     ensure!(!outputs.is_empty(), "no output");
     let without = look(&mut cursor, &outputs)?;
     ensure!(Index::find(&log, pid)?.is_none(), "an index nobody made");
-    let jobs = NonZeroUsize::MIN.saturating_add(1);
-    Index::make(&tools, &log, pid, jobs, |_| {})?;
+    verify_and_index(&path)?;
     cursor.use_index(Index::find(&log, pid)?.context("no index")?)?;
     let with = look(&mut cursor, &outputs)?;
     ensure!(with.known() >= without.known(), "{name}: {without:?} without an index, and {with:?} with one");

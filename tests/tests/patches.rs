@@ -7,10 +7,9 @@ use bugnet_replay::cursor::{Conditions, Cursor, Direction, Origin, Piece, Seek, 
 use bugnet_replay::index::Index;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
-use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run};
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, verify_and_index};
 use bugnet_tests::threaded::{Threaded, programs};
 use libtest_mimic::{Arguments, Failed, Trial};
-use std::num::NonZeroUsize;
 
 /// Moments at which all is looked at.
 const LOOKS: usize = 10;
@@ -57,7 +56,6 @@ fn look_at(tools: &Tools, log: &Log, pid: ProcessId) -> Result<()> {
     // One that finds out by itself, as it comes along.
     let mut learning = Cursor::open(tools, log, pid)?;
     learning.never_compare_again();
-    Index::make(tools, log, pid, NonZeroUsize::MIN, |_| {})?;
     let mut indexed = Cursor::open(tools, log, pid)?;
     indexed.use_index(Index::find(log, pid)?.context("no index")?)?;
     let end = comparing.end();
@@ -111,6 +109,7 @@ fn try_program(program: &Threaded) -> Result<()> {
     let path = workshop.path.join("log");
     let recorded = run(&mut job.recorded(&path, &["--interval", "200k", "--check-every", "10k"])?)?;
     ensure!(recorded.status.code() == Some(program.status), "{}", printed(&recorded));
+    verify_and_index(&path)?;
     let (tools, log) = (Tools::locate_for(&binary()?, None)?, Log::open(&path)?);
     for (pid, _) in log.processes()? {
         look_at(&tools, &log, pid)?;
