@@ -94,6 +94,10 @@ impl Inside {
         }
         let uses = |all: u16, access: &PlainAccess| all | access.registers();
         let used = accesses.iter().fold(0, uses);
+        // Places are found in RCX.
+        if accesses.iter().any(|access| access.segment.is_some() && access.registers() & Gpr::RCX.bit() != 0) {
+            return None;
+        }
         let scratch = SCRATCH.into_iter().find(|reg| used & reg.bit() == 0)?;
         let by_writes = accesses.iter().filter(|access| access.writes).fold(0, uses);
         let writes_any = accesses.iter().any(|access| access.writes);
@@ -156,13 +160,16 @@ struct Place {
 impl Place {
     /// RCX is free for it, or has what it has in the program.
     fn of(places: Places, stub: &Stub, operand: Operand) -> Self {
-        if places == Places::Narrow {
+        if places == Places::Narrow && operand.segment.is_none() {
             return Self { find: Vec::new(), operand, segment: Segmented::FsCut };
         }
         let mut find = Vec::new();
-        operand.load_address(&mut find, Gpr::RCX);
+        operand.load_address(stub, &mut find, Gpr::RCX);
+        let operand = Operand::at(Gpr::RCX);
+        if places == Places::Narrow {
+            return Self { find, operand, segment: Segmented::FsCut };
+        }
         find.extend(stub.wide_place(Gpr::RCX));
-        let operand = Operand { base: Some(Gpr::RCX), index: None, scale: 0, disp: 0 };
         Self { find, operand, segment: Segmented::Fs }
     }
 }
@@ -197,7 +204,7 @@ impl Inside {
         }
         let scratch = self.scratch;
         code.extend(stub.save_scratch(scratch));
-        let takes_rcx = places != Places::Narrow || self.writes.iter().any(is_far);
+        let takes_rcx = places != Places::Narrow || self.writes.iter().any(|access| Operand::of(access, 0).is_far());
         if takes_rcx {
             code.extend(stub.save_rcx());
         }
@@ -205,10 +212,9 @@ impl Inside {
             let moved = if access.base == Some(Gpr::RSP) { self.moved } else { 0 };
             let operand = Operand::of(access, moved);
             for (from, bytes) in parts(access.bytes) {
-                if is_far(access) {
-                    operand.load_address(&mut code, Gpr::RCX);
-                    let at = Operand { base: Some(Gpr::RCX), index: None, scale: 0, disp: 0 };
-                    at.load(&mut code, scratch, from, bytes, Segmented::No);
+                if operand.is_far() {
+                    operand.load_address(stub, &mut code, Gpr::RCX);
+                    Operand::at(Gpr::RCX).load(&mut code, scratch, from, bytes, Segmented::No);
                 } else {
                     operand.load(&mut code, scratch, from, bytes, Segmented::No);
                 }
@@ -234,7 +240,13 @@ impl Inside {
     fn second(&self, places: Places, instr: Instr) -> Option<Vec<u8>> {
         let [access] = &self.writes[..] else { return None };
         let has_register = access.base.is_some() || access.index.is_some();
-        if places != Places::Narrow || !self.reads.is_empty() || !has_register || self.moved != 0 || !stores(instr) {
+        if places != Places::Narrow
+            || access.segment.is_some()
+            || !self.reads.is_empty()
+            || !has_register
+            || self.moved != 0
+            || !stores(instr)
+        {
             return None;
         }
         let bytes = instr.raw_bytes()?;
@@ -243,11 +255,6 @@ impl Inside {
         let plain = !matches!(bytes.get(prefixes)?, 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x67 | 0xf0);
         plain.then(|| [&[0x64, 0x67], bytes].concat())
     }
-}
-
-/// Whether an access is at an address that no operand can have but one relative to RIP.
-fn is_far(access: &PlainAccess) -> bool {
-    access.base.is_none() && access.index.is_none() && i32::try_from(access.disp as i64).is_err()
 }
 
 /// Whether the instruction moves something to memory, and does nothing else.

@@ -3,7 +3,7 @@
 use crate::code::Code;
 use bugnet_dr::access::{Access, Action, FpuEffect, Place, RegisterValues, RepString};
 use bugnet_dr::decode::{self, Decoded};
-use bugnet_dr::ir::{Gpr, MemoryParts};
+use bugnet_dr::ir::{Gpr, MemoryParts, Segment};
 use bugnet_format::types::Addr;
 
 /// The registers that a `LOAD` record's place may depend on.
@@ -132,10 +132,12 @@ impl Instruction {
     }
 }
 
-/// All that an instruction accesses, if that is one place at a sum of general purpose registers and a constant: found once, since it
-/// takes long to ask DynamoRIO for an operand's parts.
+/// All that an instruction accesses, if that is one place at a sum of general purpose registers, a segment's base and a constant: found once,
+/// since it takes long to ask DynamoRIO for an operand's parts.
 #[derive(Clone)]
 pub struct PlainAccess {
+    /// The segment, if it has a base.
+    pub segment: Option<Segment>,
     /// A register.
     pub base: Option<Gpr>,
     /// Another one, which is multiplied.
@@ -159,7 +161,7 @@ impl PlainAccess {
         let how = (!reads.is_empty(), !writes.is_empty());
         let mut all = reads.iter().chain(writes).map(|access| Self::of_access(access, how));
         let first = all.next()??;
-        all.all(|other| other.is_some_and(|other| other.place() == first.place())).then_some(first)
+        all.all(|other| other.is_some_and(|other| other.is_at(&first))).then_some(first)
     }
 
     /// All accesses of an instruction with which this is to be done; `None` if one of them is in another way.
@@ -169,7 +171,7 @@ impl PlainAccess {
         let mut all: Vec<Self> = reads.collect::<Option<_>>()?;
         for write in writes {
             let write = Self::of_access(write, (false, true))?;
-            match all.iter_mut().find(|other| other.place() == write.place()) {
+            match all.iter_mut().find(|other| other.is_at(&write)) {
                 Some(other) => other.writes = true,
                 None => all.push(write),
             }
@@ -188,34 +190,43 @@ impl PlainAccess {
         match access.place {
             _ if access.masked => None,
             Place::Absolute(disp) => {
-                Some(Self { base: None, index: None, scale: 0, disp, bytes, reads: how.0, writes: how.1 })
+                let (reads, writes) = how;
+                Some(Self { segment: None, base: None, index: None, scale: 0, disp, bytes, reads, writes })
             }
-            Place::Direct(opnd) => Self::of_parts(opnd.parts().filter(|parts| parts.segment.is_none())?, bytes, how),
+            Place::Direct(opnd) => Self::of_parts(opnd.parts()?, bytes, how),
+            Place::Segmented(parts, segment) => {
+                Self::of_parts(MemoryParts { segment: Some(segment), ..parts }, bytes, how)
+            }
             _ => None,
         }
     }
 
-    /// The same at these parts, without their segment.
-    pub fn of_parts(parts: MemoryParts, bytes: u64, (reads, writes): (bool, bool)) -> Option<Self> {
+    fn of_parts(parts: MemoryParts, bytes: u64, (reads, writes): (bool, bool)) -> Option<Self> {
         let whole = |id| match id {
             0 => Some(None),
             id => Gpr::from_id(id).filter(|(_, bytes)| *bytes == 8).map(|(reg, _)| Some(reg)),
         };
         let (base, index) = (whole(parts.base)?, whole(parts.index)?);
         let (scale, disp) = (parts.scale as u64, i64::from(parts.disp) as u64);
-        Some(Self { base, index, scale, disp, bytes, reads, writes })
+        Some(Self { segment: parts.segment, base, index, scale, disp, bytes, reads, writes })
     }
 
-    fn place(&self) -> (Option<u8>, Option<u8>, u64, u64, u64) {
-        let number = |reg: Option<Gpr>| reg.map(|reg| reg.0);
-        (number(self.base), number(self.index), self.scale, self.disp, self.bytes)
+    /// Whether it is at the same place as another one.
+    fn is_at(&self, other: &Self) -> bool {
+        let place = |access: &Self| {
+            let number = |reg: Option<Gpr>| reg.map(|reg| reg.0);
+            let registers = (access.segment, number(access.base), number(access.index));
+            (registers, access.scale, access.disp, access.bytes)
+        };
+        place(self) == place(other)
     }
 
     /// The address of the first byte.
     pub fn address(&self, regs: &impl Registers) -> u64 {
         let value = |reg: Option<Gpr>| reg.map_or(0, |reg| regs.gpr(reg));
         let index = value(self.index).wrapping_mul(self.scale);
-        value(self.base).wrapping_add(index).wrapping_add(self.disp)
+        let start = self.segment.map_or(0, |segment| regs.segment_base(segment));
+        start.wrapping_add(value(self.base)).wrapping_add(index).wrapping_add(self.disp)
     }
 }
 

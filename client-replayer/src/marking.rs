@@ -18,7 +18,7 @@ use crate::marks::MOST;
 use crate::places::Places;
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
-use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, opsz};
+use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd};
 use bugnet_dr::sys;
 
 /// Registers for loads.
@@ -138,11 +138,11 @@ pub fn mark_before(block: &Block, stub: &Stub, places: Places, instrs: &[Instr],
 /// The memory of an access, of so many bytes.
 pub fn operand(access: &PlainAccess, bytes: u32) -> Opnd {
     let id = |reg: Option<Gpr>| reg.map_or(sys::DR_REG_NULL as sys::reg_id_t, |reg| reg.id(8));
-    let PlainAccess { base, index, scale, disp, .. } = *access;
-    if base.is_none() && index.is_none() {
+    let PlainAccess { segment, base, index, scale, disp, .. } = *access;
+    if segment.is_none() && base.is_none() && index.is_none() {
         return Opnd::near(disp as *const _, bytes);
     }
     let (base, index) = (id(base), id(index));
-    let disp = disp as i32;
-    Opnd::from_parts(MemoryParts { segment: None, base, index, scale: scale as i32, disp }, opsz(bytes))
+    let parts = MemoryParts { segment: None, base, index, scale: scale as i32, disp: disp as i32 };
+    Opnd::in_segment(segment, parts, 0, bytes)
 }

@@ -135,17 +135,20 @@ impl Places {
     /// they do not use, and whether it is saved already.
     pub fn mark(self, accesses: &[PlainAccess], moved: i32, stub: &Stub, (scratch, saved): (Gpr, bool)) -> Vec<u8> {
         let mut code = Vec::new();
-        let saves = self != Self::Narrow && !saved;
+        let far = |access: &PlainAccess| self != Self::Narrow || access.segment.is_some();
+        let saves = accesses.iter().any(far) && !saved;
         if saves {
             code.extend(stub.save_scratch(scratch));
         }
         for access in accesses {
             let moved = if access.base == Some(Gpr::RSP) { moved } else { 0 };
             let mut operand = Operand::of(access, moved);
+            if far(access) {
+                operand.load_address(stub, &mut code, scratch);
+                operand = Operand::at(scratch);
+            }
             if self != Self::Narrow {
-                operand.load_address(&mut code, scratch);
                 code.extend(stub.wide_place(scratch));
-                operand = Operand { base: Some(scratch), index: None, scale: 0, disp: 0 };
             }
             let planes: &[Plane] = if access.writes { &[Plane::First, Plane::Written] } else { &[Plane::First] };
             for plane in planes {

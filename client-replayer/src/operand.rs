@@ -1,11 +1,14 @@
 //! Machine code for operands in memory that stand in the program's instructions.
 
 use crate::instruction::PlainAccess;
-use bugnet_dr::ir::Gpr;
+use crate::stub::Stub;
+use bugnet_dr::ir::{Gpr, Segment};
 
 /// An operand in memory.
 #[derive(Clone, Copy)]
 pub struct Operand {
+    /// The segment, if it has a base.
+    pub segment: Option<Segment>,
     /// A register, if there is one.
     pub base: Option<Gpr>,
     /// Another one, which is multiplied by the scale.
@@ -43,8 +46,20 @@ const NONE: u8 = 4;
 impl Operand {
     /// That of an access, behind an instruction that has changed RSP by `moved`.
     pub fn of(access: &PlainAccess, moved: i32) -> Self {
-        let PlainAccess { base, index, scale, disp, .. } = *access;
-        Self { base, index, scale, disp: disp.wrapping_sub(i64::from(moved) as u64) }
+        let PlainAccess { segment, base, index, scale, disp, .. } = *access;
+        Self { segment, base, index, scale, disp: disp.wrapping_sub(i64::from(moved) as u64) }
+    }
+
+    /// What a register has the address of.
+    pub fn at(reg: Gpr) -> Self {
+        Self { segment: None, base: Some(reg), index: None, scale: 0, disp: 0 }
+    }
+
+    /// Whether the code cache's own instructions cannot have it as it is: it is one of the program's segments, or at an address that no
+    /// operand can have but one relative to RIP.
+    pub fn is_far(&self) -> bool {
+        let is_constant = self.base.is_none() && self.index.is_none();
+        self.segment.is_some() || is_constant && i32::try_from(self.disp as i64).is_err()
     }
 
     /// Bits of a REX prefix.
@@ -125,13 +140,25 @@ impl Operand {
         self.encode(code, from.0, more);
     }
 
-    /// `lea register, [operand]`, or `mov` of an address that is known.
-    pub fn load_address(&self, code: &mut Vec<u8>, to: Gpr) {
+    /// `lea register, [operand]`, or `mov` of an address that is known. The register is none of the operand's where that has a segment.
+    pub fn load_address(&self, stub: &Stub, code: &mut Vec<u8>, to: Gpr) {
+        if let Some(segment) = self.segment {
+            code.extend(stub.load_segment_base(to, segment));
+            if let Some(base) = self.base {
+                Self { base: Some(base), index: Some(to), scale: 1, ..Self::at(to) }.lea(code, to);
+            }
+            Self { segment: None, base: Some(to), ..*self }.lea(code, to);
+            return;
+        }
         if self.base.is_none() && self.index.is_none() {
             code.extend([0x48 | to.0 >> 3, 0xb8 | to.0 & 7]);
             code.extend(self.disp.to_le_bytes());
             return;
         }
+        self.lea(code, to);
+    }
+
+    fn lea(&self, code: &mut Vec<u8>, to: Gpr) {
         code.extend([0x48 | to.0 >> 3 << 2 | self.rex(), 0x8d]);
         self.encode(code, to.0, 0);
     }
@@ -144,7 +171,13 @@ mod tests {
     #[test]
     fn operands_of_all_kinds() {
         let mov = |base: Option<u8>, index: Option<u8>, scale, disp: i64, more, bytes, cut| {
-            let operand = Operand { base: base.map(Gpr), index: index.map(Gpr), scale, disp: disp.cast_unsigned() };
+            let operand = Operand {
+                segment: None,
+                base: base.map(Gpr),
+                index: index.map(Gpr),
+                scale,
+                disp: disp.cast_unsigned(),
+            };
             let mut code = Vec::new();
             operand.put(&mut code, more, bytes, cut);
             code

@@ -78,6 +78,12 @@ impl<T> Slots<T> {
         Opnd::tls(self.segment, self.offset + offset as u32, 8)
     }
 
+    /// The distance from GS of the base of a segment as the program sees it, as an instruction holds it.
+    pub fn segment_base(&self, segment: Segment) -> [u8; 4] {
+        let own = self.own as u64 - u64::from(self.offset);
+        ((self.bases[segment as usize] as u64 - own) as u32).to_le_bytes()
+    }
+
     /// Sets the base of a segment as the program sees it.
     pub fn set_segment_base(&self, segment: Segment, base: u64) {
         // SAFETY: see `find`; the value is only ever added to the program's own addresses.

@@ -184,6 +184,12 @@ impl Stub {
         [&start[..], &self.slots.at(slot)].concat()
     }
 
+    /// Machine code that loads the base of a segment, as the program sees it, into a register.
+    pub fn load_segment_base(&self, reg: Gpr, segment: Segment) -> Vec<u8> {
+        let start = [0x65, 0x48 | reg.0 >> 3 << 2, 0x8b, 4 | (reg.0 & 7) << 3, 0x25];
+        [&start[..], &self.slots.segment_base(segment)].concat()
+    }
+
     /// Machine code that makes the place of a mark from an address in a register: `pext reg, reg, gs:[slot]`.
     pub fn wide_place(&self, reg: Gpr) -> Vec<u8> {
         let start =

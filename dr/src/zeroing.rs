@@ -136,8 +136,14 @@ mod tests {
             // Parts of pages: nothing around them is touched.
             for (from, to) in [(10, 30), (PAGE - 64, 3 * PAGE + 64), (4 * PAGE + 64, 5 * PAGE)] {
                 at.write_bytes(1, 6 * PAGE);
-                assert_eq!(zero_again(std::iter::once(range.start + from as u64..range.start + to as u64), 1, 100), Ok(()));
-                assert!((0..6 * PAGE).all(|n| at.add(n).read() == u8::from(!(from..to).contains(&n))), "{from} to {to}");
+                assert_eq!(
+                    zero_again(std::iter::once(range.start + from as u64..range.start + to as u64), 1, 100),
+                    Ok(())
+                );
+                assert!(
+                    (0..6 * PAGE).all(|n| at.add(n).read() == u8::from(!(from..to).contains(&n))),
+                    "{from} to {to}"
+                );
             }
             libc::munmap(at.cast(), PAGES * PAGE);
         }

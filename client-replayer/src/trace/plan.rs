@@ -6,7 +6,7 @@
 use crate::instruction::PlainAccess;
 use crate::marking::{moves_stack, written};
 use crate::state;
-use bugnet_dr::access::{Access, Action, Place, classify};
+use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Gpr, Instr, Segment, vector_from_id};
 use bugnet_dr::sys;
 use bugnet_format::trace::{LANES, Operand, TracedAccess, TracedSegment, Wanted, WordPlace};
@@ -45,42 +45,24 @@ pub struct Plan {
     pub registers: Vec<(u8, WordPlace)>,
 }
 
-/// An access at a sum of registers, a constant and a segment's base.
-struct Sum {
-    plain: PlainAccess,
-    segment: Option<TracedSegment>,
-}
-
 /// Whether the client is to be called, since the instruction accesses memory in a way that no sum of registers tells.
 pub fn is_odd(instr: Instr) -> bool {
     sums(&classify(instr)).is_none()
 }
 
 /// The accesses of an instruction; none of those that are not executed.
-fn sums(action: &Action) -> Option<Vec<Sum>> {
-    let (reads, writes) = match action {
-        Action::Execute { reads, writes } => (reads, writes),
-        Action::Repeat(_) => return None,
-        _ => return Some(Vec::new()),
-    };
-    if let Some(all) = PlainAccess::all(action) {
-        return Some(all.into_iter().map(|plain| Sum { plain, segment: None }).collect());
+fn sums(action: &Action) -> Option<Vec<PlainAccess>> {
+    match action {
+        Action::Execute { .. } => PlainAccess::all(action),
+        Action::Repeat(_) => None,
+        _ => Some(Vec::new()),
     }
-    let reads = reads.iter().map(|read| sum(read, (true, false)));
-    reads.chain(writes.iter().map(|write| sum(write, (false, true)))).collect()
 }
 
-fn sum(access: &Access, how: (bool, bool)) -> Option<Sum> {
-    match access.place {
-        Place::Segmented(parts, segment) if !access.masked => {
-            let plain = PlainAccess::of_parts(parts, access.bytes.into(), how)?;
-            let segment = match segment {
-                Segment::Fs => TracedSegment::Fs,
-                Segment::Gs => TracedSegment::Gs,
-            };
-            Some(Sum { plain, segment: Some(segment) })
-        }
-        _ => Some(Sum { plain: PlainAccess::of_access(access, how)?, segment: None }),
+fn traced(segment: Segment) -> TracedSegment {
+    match segment {
+        Segment::Fs => TracedSegment::Fs,
+        Segment::Gs => TracedSegment::Gs,
     }
 }
 
@@ -109,8 +91,7 @@ impl Plan {
         let mut values: [Value; 16] = std::array::from_fn(|number| Value::new(0, number));
         for (index, instr) in instrs.iter().enumerate() {
             for sum in sums(&classify(*instr)).unwrap_or_default() {
-                let stored = stored(*instr, index, &values)
-                    .filter(|_| wanted.operands && sum.plain.writes && sum.plain.bytes > 0);
+                let stored = stored(*instr, index, &values).filter(|_| wanted.operands && sum.writes && sum.bytes > 0);
                 plan.add(index, &sum, stored, &values, instrs.len());
             }
             step(*instr, index, &mut values);
@@ -126,8 +107,15 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, index: usize, sum: &Sum, stored: Option<(Value, u32)>, values: &[Value; 16], count: usize) {
-        let PlainAccess { base, index: other, scale, mut disp, bytes, reads, writes } = sum.plain;
+    fn add(
+        &mut self,
+        index: usize,
+        sum: &PlainAccess,
+        stored: Option<(Value, u32)>,
+        values: &[Value; 16],
+        count: usize,
+    ) {
+        let PlainAccess { segment, base, index: other, scale, mut disp, bytes, reads, writes } = *sum;
         let mut place = |reg: Option<Gpr>, times: u64| {
             let value = values[usize::from(reg?.0 & 15)];
             disp = disp.wrapping_add(value.more.cast_unsigned().wrapping_mul(times));
@@ -147,7 +135,7 @@ impl Plan {
             base,
             index: other.map(|place| (place, scale as u8)),
             disp,
-            segment: sum.segment,
+            segment: segment.map(traced),
             operand,
         });
     }

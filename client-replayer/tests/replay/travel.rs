@@ -1,9 +1,9 @@
 //! Copies of the process, conditions, several threads, and interrupts.
 
-use crate::common::{CODE, DATA, Interval, Replay, Stopped, assemble, start, target};
+use crate::common::{CODE, DATA, Interval, Replay, STACK, Stopped, assemble, start, target};
 use crate::{RAX, RBX, RCX, RDX, assert_end};
 use bugnet_format::control::{
-    self, Conditions, Event, Explanation, Hit, Hits, Request, Response, Stop, Target, WatchedRange,
+    self, ByteState, Conditions, Event, Explanation, Hit, Hits, Request, Response, Stop, Target, WatchedRange,
 };
 use bugnet_format::record::OutputStream;
 use bugnet_format::regs::RegisterFile;
@@ -356,6 +356,65 @@ fn a_glance_sees_what_a_watch_would_meet() {
         copy.run_to(5);
         assert_eq!(glance(&mut copy, &[range]), Some(true));
         assert_eq!(glance(&mut copy, &[range]), Some(false));
+    }
+}
+
+/// What instructions access by FS and GS is known, and nothing else, wherever their operands' registers stand.
+#[test]
+fn what_is_accessed_by_segments_is_known() {
+    const GS: u64 = DATA + 0x1000;
+    let code = assemble(CODE, |a| {
+        a.mov(rax, qword_ptr(0x8).fs())?;
+        a.mov(dword_ptr(rbp + 0x10).fs(), ecx)?;
+        a.mov(rdi, qword_ptr(rdi + rsi * 4 + 0x20).fs())?;
+        a.movzx(r11d, word_ptr(r11 + 0x100).fs())?;
+        a.add(byte_ptr(r12 + r13).fs(), bl)?;
+        a.movups(xmm3, xmmword_ptr(r13 + 0x200).fs())?;
+        a.mov(qword_ptr(rsp + 0x300).gs(), rbx)?;
+        a.mov(rdx, qword_ptr(rsp + rcx * 8 + 0x310).gs())?;
+        a.mov(rcx, qword_ptr(rcx + 0x3f0).fs())?;
+        a.call(qword_ptr(0x400).fs())?;
+        a.nop()?;
+        a.push(qword_ptr(0x500).fs())?;
+        a.nop()
+    });
+    let mut regs = start();
+    (regs.fs_base, regs.gs_base) = (DATA, GS.wrapping_sub(STACK));
+    for (reg, value) in [(1, 2), (5, 0x40), (6, 4), (7, 0x80), (11, 1), (12, 0x600), (13, 0x10)] {
+        regs.gpr[reg] = value;
+    }
+    // The call goes to the instruction behind the `nop` that follows it.
+    let target = CODE + code.len() as u64 - 1 - 8;
+    let mut interval = Interval::new(&code, &regs);
+    interval.load(9, 0, &target.to_le_bytes()).syscall(12, 39, 1, [0; 6], OutputStream::None, &[]);
+    let accessed = [
+        (DATA + 0x8, 8),
+        (DATA + 0x50, 4),
+        (DATA + 0x80 + 0x10 + 0x20, 8),
+        (DATA + 0x101, 2),
+        (DATA + 0x610, 1),
+        (DATA + 0x210, 16),
+        (GS + 0x300, 8),
+        (GS + 0x310 + 0x10, 8),
+        (DATA + 0x3f2, 8),
+        (DATA + 0x400, 8),
+        (DATA + 0x500, 8),
+    ];
+    let mut replay = Replay::start(&interval.package());
+    assert_eq!(replay.receive(), Response::Ready);
+    replay.send(&Request::Track);
+    assert_eq!(replay.receive(), Response::Watching);
+    // All at once, and one after the other, where instructions stand alone in blocks.
+    let copy = replay.fork();
+    for (mut replay, stops) in [(replay, vec![11]), (copy, (1..=11).collect())] {
+        stops.into_iter().for_each(|stop| assert_eq!(replay.run_to(stop).stop, Stop::Reached));
+        replay.send(&Request::ReadKnown { addr: DATA, len: 0x2000 });
+        let Response::Known { states, .. } = replay.receive() else { panic!("nothing is known") };
+        let is_accessed = |at: u64| accessed.iter().any(|(start, len)| (*start..start + len).contains(&at));
+        for (at, state) in (DATA..).zip(states) {
+            assert_eq!(state == ByteState::Known, is_accessed(at), "{:#x} is {state:?}", at - DATA);
+        }
+        assert_eq!(replay.read(GS + 0x300, 8), regs.gpr[3].to_le_bytes());
     }
 }
 
