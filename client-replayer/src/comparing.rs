@@ -22,7 +22,7 @@
 use crate::counter::{self, COUNTER};
 use crate::instruction::PlainAccess;
 use crate::marking::{moves_stack, operand, written};
-use crate::operand::{Operand, Segmented};
+use crate::operand::{Operand, Segmented, further};
 use crate::places::{Places, Plane};
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
@@ -220,7 +220,7 @@ impl Inside {
                 }
                 let place = Place::of(places, stub, operand);
                 code.extend(&place.find);
-                place.operand.store(&mut code, scratch, from, bytes, place.segment);
+                place.operand.store(&mut code, scratch, shifted(Plane::First, from), bytes, place.segment);
                 if takes_rcx {
                     code.extend(stub.restore_rcx());
                 }
@@ -249,11 +249,7 @@ impl Inside {
         {
             return None;
         }
-        let bytes = instr.raw_bytes()?;
-        // A segment of its own, even one that is ignored, is not looked at.
-        let prefixes = bytes.iter().take_while(|byte| matches!(byte, 0x66 | 0xf2 | 0xf3)).count();
-        let plain = !matches!(bytes.get(prefixes)?, 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x67 | 0xf0);
-        plain.then(|| [&[0x64, 0x67], bytes].concat())
+        Some([&[0x64, 0x67], &further(instr.raw_bytes()?, shifted(Plane::First, 0))?[..]].concat())
     }
 }
 
@@ -286,11 +282,15 @@ fn stores(instr: Instr) -> bool {
     )
 }
 
+/// What an operand has to have added for a plane's place of the byte that is so far from its start.
+fn shifted(plane: Plane, from: i32) -> i32 {
+    (plane.shift() as i32).wrapping_add(from)
+}
+
 /// Machine code that marks so many bytes, so far from the start, in a plane.
 fn mark(code: &mut Vec<u8>, place: &Place, (start, bytes): (i32, u64), plane: Plane) {
-    let before = 0_i64.wrapping_sub_unsigned(plane.before()) as i32;
     for (from, bytes) in parts(bytes) {
-        place.operand.put(code, before.wrapping_add(start + from), bytes, place.segment == Segmented::FsCut);
+        place.operand.put(code, shifted(plane, start + from), bytes, place.segment == Segmented::FsCut);
     }
 }
 
@@ -360,7 +360,7 @@ fn compare(
         if marks {
             mark(&mut code, &place, (from, bytes), Plane::Read);
         }
-        place.operand.load(&mut code, Gpr::RCX, from, bytes, place.segment);
+        place.operand.load(&mut code, Gpr::RCX, shifted(Plane::First, from), bytes, place.segment);
         let wide: &[u8] = if bytes == 8 { &[0x48] } else { &[] };
         // `not rcx`, `lea rcx, [rcx + scratch + 1]`
         code.extend([wide, &[0xf7, 0xd1], wide, &[0x8d, 0x4c, low << 3 | 1, 1]].concat());
@@ -401,7 +401,7 @@ fn push(block: &Block, stub: &Stub, places: Places, instr: Instr, (access, scrat
         code.extend(stub.save_rcx());
     }
     code.extend(&place.find);
-    place.operand.store(&mut code, scratch, 0, 8, place.segment);
+    place.operand.store(&mut code, scratch, shifted(Plane::First, 0), 8, place.segment);
     mark(&mut code, &place, (0, 8), Plane::Written);
     if takes_rcx {
         code.extend(stub.restore_rcx());

@@ -10,7 +10,7 @@
 
 use crate::instruction::PlainAccess;
 use crate::operand::Operand;
-use crate::places::{Owners, Places, Plane, joined};
+use crate::places::{Owners, Places, Plane};
 use crate::stub::Stub;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::zeroing;
@@ -99,7 +99,8 @@ impl Marks {
     /// # Errors
     /// An address at which the kernel refuses to.
     pub fn clear(&mut self) -> Result<(), u64> {
-        let ranges = joined(self.owners.owned().map(|piece| self.start() + piece));
+        let start = self.start();
+        let ranges = self.owners.owned().into_iter().map(|range| start + range.start..start + range.end);
         self.turn += 1;
         // SAFETY: the region is this type's, to which nobody has a reference, and the code cache does not run.
         unsafe { zeroing::zero_again(ranges, self.turn, MOST_KEPT) }
@@ -152,7 +153,7 @@ impl Places {
             }
             let planes: &[Plane] = if access.writes { &[Plane::First, Plane::Written] } else { &[Plane::First] };
             for plane in planes {
-                let place = 0_i64.wrapping_sub_unsigned(plane.before());
+                let place = plane.shift();
                 let mut done = 0;
                 while done < access.bytes {
                     let bytes = [8, 4, 2, 1].into_iter().find(|bytes| done + bytes <= access.bytes).unwrap_or(1);

@@ -13,9 +13,9 @@ use bugnet_format::types::Addr;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// How far behind a page's start the region begins, in whole lines. Did it begin with a page, each place would have the lowest 12 bits of its
-/// byte's address, and processors take a load for one of what was just stored if these are the same, and wait.
-const SKEW: u64 = Addr::PAGE / 2 + 64;
+/// How far behind a page's start the region begins. The places of a byte, and the byte itself, are not to have the same lowest 12 bits: where
+/// these are the same, processors take a load for one of what was just stored elsewhere, and wait.
+const SKEW: u64 = Addr::PAGE / 2;
 /// What an access may reach over the end of the region.
 const OVER: u64 = Addr::PAGE;
 /// What a byte has places for.
@@ -30,12 +30,15 @@ pub enum Plane {
 }
 
 impl Plane {
-    /// How far before the first place of a byte this one is; in a narrow region, which begins again behind its end.
-    pub fn before(self) -> u64 {
+    /// How far behind a byte's address, or before it, this place of it is; in a narrow region, which begins again behind its end.
+    ///
+    /// The lowest 10 bits differ from those of other planes, and are not zero. AMD's processors guess that a load finds what was stored last
+    /// by the same registers and the same lowest 10 bits of a constant, and take long to find out that it does not.
+    pub fn shift(self) -> i64 {
         match self {
-            Self::First => 0,
-            Self::Written => 1 << 31,
-            Self::Read => 1 << 30,
+            Self::First => 0x140,
+            Self::Written => 0x240 - (1 << 31),
+            Self::Read => 0x340 - (1 << 30),
         }
     }
 }
@@ -74,7 +77,7 @@ impl Places {
     fn size(self) -> u64 {
         match self {
             Self::Narrow => 1 << 32,
-            Self::Wide(_) => (1 << 33) + HEAD,
+            Self::Wide(_) => (1 << 33) + HEAD + PIECE,
         }
     }
 
@@ -100,8 +103,8 @@ impl Places {
     pub fn of(self, addr: u64, plane: Plane) -> u64 {
         let low = addr & 0xffff_ffff;
         match self {
-            Self::Narrow => low.wrapping_sub(plane.before()) & 0xffff_ffff,
-            Self::Wide(bit) => HEAD + (addr >> bit & 1) * (1 << 32) + low - plane.before(),
+            Self::Narrow => low.wrapping_add_signed(plane.shift()) & 0xffff_ffff,
+            Self::Wide(bit) => (HEAD + (addr >> bit & 1) * (1 << 32) + low).wrapping_add_signed(plane.shift()),
         }
     }
 
@@ -128,7 +131,7 @@ pub fn joined(pieces: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
 pub struct Owners {
     places: Places,
     planes: &'static [Plane],
-    /// For each piece, whose it is: the number of a piece of memory and of the plane in it, and one more; 0 for nobody's.
+    /// For each piece in which one begins, whose it is: the number of a piece of memory and of the plane in it, and one more; 0 for nobody's.
     all: Vec<u64>,
     /// Memory that has a place, in pieces.
     claimed: BTreeSet<u64>,
@@ -170,12 +173,21 @@ impl Owners {
             }
         }
         for (number, plane) in self.planes.iter().enumerate() {
-            let number = self.number(piece, number);
-            let found = &mut self.all[(self.places.of(piece, *plane) / PIECE) as usize];
-            if *found != 0 && *found != number {
+            let start = self.places.of(piece, *plane);
+            if start + PIECE > self.places.size() {
                 return false;
             }
-            *found = number;
+            // Those around it may reach into it, or it into them, unless they are of the same plane.
+            let (at, pieces) = ((start / PIECE) as usize, self.all.len());
+            let is_other = |owner: u64| owner != 0 && (owner - 1) % self.planes.len() as u64 != number as u64;
+            let number = self.number(piece, number);
+            if ![0, number].contains(&self.all[at])
+                || is_other(self.all[(at + 1) % pieces])
+                || is_other(self.all[(at + pieces - 1) % pieces])
+            {
+                return false;
+            }
+            self.all[at] = number;
         }
         self.claimed.insert(piece);
         true
@@ -186,9 +198,13 @@ impl Owners {
         self.all[(self.places.of(addr, Plane::First) / PIECE) as usize] == self.number(addr & !(PIECE - 1), 0)
     }
 
-    /// The pieces of the region that are somebody's.
-    pub fn owned(&self) -> impl Iterator<Item = u64> {
-        self.all.iter().enumerate().filter(|(_, owner)| **owner != 0).map(|(piece, _)| piece as u64 * PIECE)
+    /// What of the region is somebody's; a little more, perhaps, of what is nobody's.
+    pub fn owned(&self) -> Vec<Range<u64>> {
+        let owned = self.all.iter().enumerate().filter(|(_, owner)| **owner != 0);
+        let mut ranges = joined(owned.map(|(piece, _)| piece as u64 * PIECE));
+        // Each begins somewhere in the first page of its piece.
+        ranges.iter_mut().for_each(|range| range.end += Addr::PAGE);
+        ranges
     }
 
     /// The pages with places that lie in a range.
@@ -211,8 +227,41 @@ mod tests {
             let mask = Places::Wide(45).mask();
             let picked: u64 =
                 (0..64).filter(|bit| mask >> bit & 1 == 1).enumerate().map(|(to, bit)| (addr >> bit & 1) << to).sum();
-            assert_eq!(Places::Wide(45).of(addr, Plane::First), HEAD + picked, "{addr:#x}");
-            assert_eq!(Places::Wide(45).of(addr, Plane::Written), picked, "{addr:#x}");
+            assert_eq!(Places::Wide(45).of(addr, Plane::First), HEAD + picked + 0x140, "{addr:#x}");
+            assert_eq!(Places::Wide(45).of(addr, Plane::Written), picked + 0x240, "{addr:#x}");
+        }
+    }
+
+    #[test]
+    fn no_two_bytes_have_the_same_place() {
+        const ALL: &[Plane] = &[Plane::First, Plane::Written, Plane::Read];
+        let mut random = 1_u64;
+        let mut number = |below: u64| {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (random >> 33) % below
+        };
+        for places in [Places::Narrow, Places::Wide(33)] {
+            let Some(mut owners) = Owners::new(places, ALL, std::iter::empty()) else { return };
+            let mut refused = 0;
+            for _ in 0..3000 {
+                // Around the places of others, which lie at halves and quarters of 4 GiB.
+                let piece = (number(16) << 30) + (number(300) * PIECE);
+                if !owners.claim(piece) {
+                    // Of what is refused, places may be taken: those who would use the others are to give up all of them.
+                    let claimed = owners.claimed.clone();
+                    owners = Owners::new(places, ALL, claimed.into_iter()).expect("as before");
+                    refused += 1;
+                }
+            }
+            let start = |piece: &u64| ALL.iter().map(|plane| places.of(*piece, *plane)).collect::<Vec<_>>();
+            let mut all: Vec<Range<u64>> =
+                owners.claimed.iter().flat_map(start).map(|start| start..start + PIECE).collect();
+            all.sort_unstable_by_key(|range| range.start);
+            assert!(all.is_sorted_by(|one, next| one.end <= next.start), "{places:?}");
+            assert!(refused > 0 && owners.claimed.len() > 20, "{places:?}: {refused}, {}", owners.claimed.len());
+            let owned = owners.owned();
+            let covers = |place: &Range<u64>| owned.iter().any(|own| own.start <= place.start && place.end <= own.end);
+            assert!(all.iter().all(covers), "{places:?}");
         }
     }
 
