@@ -195,7 +195,8 @@ impl Owners {
 
     /// Whether the memory at an address has a place.
     pub fn has(&self, addr: u64) -> bool {
-        self.all[(self.places.of(addr, Plane::First) / PIECE) as usize] == self.number(addr & !(PIECE - 1), 0)
+        let piece = addr & !(PIECE - 1);
+        self.all[(self.places.of(piece, Plane::First) / PIECE) as usize] == self.number(piece, 0)
     }
 
     /// What of the region is somebody's; a little more, perhaps, of what is nobody's.
@@ -262,6 +263,8 @@ mod tests {
             let owned = owners.owned();
             let covers = |place: &Range<u64>| owned.iter().any(|own| own.start <= place.start && place.end <= own.end);
             assert!(all.iter().all(covers), "{places:?}");
+            let has = |piece: &u64| owners.has(*piece) && owners.has(piece + PIECE - 1);
+            assert!(owners.claimed.iter().all(has) && !owners.has(1 << 40), "{places:?}");
         }
     }
 
