@@ -15,6 +15,9 @@ use std::ffi::c_void;
 
 const SIGBUS: i32 = 7;
 const SIGSEGV: i32 = 11;
+/// `SIGCHLD`, `SIGCONT`, `SIGURG` and `SIGWINCH`, which no instruction raises, and which the kernel would ignore: who stops and continues
+/// processes, as `cpulimit` does, makes it send some to them and to their parents.
+const IGNORED: [i32; 4] = [17, 18, 23, 28];
 
 /// DynamoRIO's event for each signal.
 ///
@@ -22,6 +25,10 @@ const SIGSEGV: i32 = 11;
 /// DynamoRIO's contract for the event.
 pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut sys::dr_siginfo_t) -> sys::dr_signal_action_t {
     let _guard = Guard::new();
+    // SAFETY: the pointer is valid for the event.
+    if IGNORED.contains(&unsafe { (*info).sig }) {
+        return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
+    }
     // SAFETY: an event of the only thread; the client itself raises no signals. The pointer is valid for the event.
     let (engine, info) = unsafe { (state::engine(), &mut *info) };
     // SAFETY: DynamoRIO fills in the program's registers for every signal.

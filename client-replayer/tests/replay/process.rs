@@ -45,6 +45,32 @@ fn the_process_is_confined() {
     assert_eq!(field("NoNewPrivs:"), Some("1"));
 }
 
+/// Who stops a replay and lets it go on does not change it.
+#[test]
+fn signals_that_the_kernel_would_ignore_are_ignored() {
+    const ROUNDS: u64 = 200_000_000;
+    let code = assemble(CODE, |a| {
+        let mut again = a.create_label();
+        a.set_label(&mut again)?;
+        a.dec(rcx)?;
+        a.jnz(again)
+    });
+    let mut regs = start();
+    regs.gpr[RCX] = ROUNDS;
+    let mut end = behind(&code, &regs);
+    (end.gpr[RCX], end.rflags) = (0, 0x246);
+    let mut replay = Interval::new(&code, &regs).end(2 * ROUNDS, &end).replay();
+    replay.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: false });
+    for _ in 0..20 {
+        for signal in [libc::SIGSTOP, libc::SIGCONT, libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH] {
+            // SAFETY: a system call on numbers.
+            unsafe { libc::kill(replay.id().cast_signed(), signal) };
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_end(&replay.stopped());
+}
+
 #[test]
 fn one_interval_after_another() {
     let program = |constant: i32| {
