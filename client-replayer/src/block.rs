@@ -232,7 +232,6 @@ impl Looks {
             Style::Marks(places) => {
                 let mut all: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
                 fit(&mut all, Marking::bytes, || Marking::Call);
-                marking::mark_behind(block, &engine.stub, places, instrs, &all, behind);
                 Self::Marks(places, all)
             }
         }
@@ -271,7 +270,7 @@ fn look_before(
 ) {
     match looks {
         Looks::None => {}
-        Looks::Marks(places, all) => marking::mark_before(block, &engine.stub, *places, instrs, all),
+        Looks::Marks(places, all) => marking::mark(block, &engine.stub, *places, instrs, all),
         Looks::Compares(places, marks, all) => {
             for (index, (instr, comparing)) in instrs.iter().zip(all).enumerate() {
                 let Comparing::Inside(inside) = comparing else { continue };

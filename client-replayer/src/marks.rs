@@ -1,12 +1,13 @@
 //! Marks: which bytes instructions have accessed, and which they have written, put down by the code cache itself.
 //!
-//! Each byte of the program's memory has two in a region to which FS points: one that is not zero once the byte was accessed, and 2 GiB
-//! before it one for writes ([`crate::places`]). Where places are narrow, an instruction is marked by `mov fs:[operand], -1`, the operand
-//! being its own.
+//! Each byte of the program's memory has two in a region to which FS points: one that is not zero once the byte was accessed, and some 2 GiB
+//! before it one for writes ([`crate::places`]). Where places are narrow, an instruction is marked by `mov fs:[operand + constant], -1`, the
+//! operand being its own.
 //!
-//! Memory that has the same place in the region as other memory ([`Owners::claim`]) cannot be told from it. Before an access is marked,
-//! its memory was accessed, and where that is new, it comes by a fault: there it is found out, and other places are taken that tell all
-//! memory apart that there is. Where there are none, the client is called at each access from then on ([`crate::touched`]).
+//! Memory that has the same place in the region as other memory ([`Owners::claim`]) cannot be told from it. Behind a mark, the memory is
+//! accessed, and where that is new, it comes by a fault: there it is found out, what the mark may have spoilt is in doubt
+//! ([`Marks::doubt`]), and other places are taken that tell all memory apart that there is. Where there are none, the client is called at
+//! each access from then on ([`crate::touched`]).
 
 use crate::instruction::PlainAccess;
 use crate::operand::Operand;
@@ -94,6 +95,22 @@ impl Marks {
         }
     }
 
+    /// Takes the marks of an access away whose memory has the same places as other memory, and says of which bytes of that they may have been.
+    pub fn doubt(&mut self, addr: u64, len: u64) -> Vec<u64> {
+        let mut others = Vec::new();
+        for at in addr..addr.saturating_add(len.min(MOST)) {
+            for plane in [Plane::First, Plane::Written] {
+                let place = self.places().of(at, plane);
+                if let Some(other) = self.owners.owner(place).filter(|other| *other != at) {
+                    // SAFETY: a byte of the region, which lives as long as this; the code cache does not run.
+                    unsafe { ((self.start() + place) as *mut u8).write(0) };
+                    others.push(other);
+                }
+            }
+        }
+        others
+    }
+
     /// Takes all marks away.
     ///
     /// # Errors
@@ -132,18 +149,16 @@ impl Drop for Marks {
 }
 
 impl Places {
-    /// Machine code that marks accesses; `moved`: by how much RSP has changed since the operands were true; `scratch`: a register that
-    /// they do not use, and whether it is saved already.
-    pub fn mark(self, accesses: &[PlainAccess], moved: i32, stub: &Stub, (scratch, saved): (Gpr, bool)) -> Vec<u8> {
+    /// Machine code that marks accesses; `scratch`: a register that they do not use.
+    pub fn mark(self, accesses: &[PlainAccess], stub: &Stub, scratch: Gpr) -> Vec<u8> {
         let mut code = Vec::new();
         let far = |access: &PlainAccess| self != Self::Narrow || access.segment.is_some();
-        let saves = accesses.iter().any(far) && !saved;
+        let saves = accesses.iter().any(far);
         if saves {
             code.extend(stub.save_scratch(scratch));
         }
         for access in accesses {
-            let moved = if access.base == Some(Gpr::RSP) { moved } else { 0 };
-            let mut operand = Operand::of(access, moved);
+            let mut operand = Operand::of(access, 0);
             if far(access) {
                 operand.load_address(stub, &mut code, scratch);
                 operand = Operand::at(scratch);

@@ -199,6 +199,19 @@ impl Owners {
         self.all[(self.places.of(piece, Plane::First) / PIECE) as usize] == self.number(piece, 0)
     }
 
+    /// The byte of memory that has a place, if one has it.
+    pub fn owner(&self, place: u64) -> Option<u64> {
+        let last = place / PIECE;
+        // Each begins somewhere in the first page of its piece of the region.
+        [Some(last), last.checked_sub(1)].into_iter().flatten().find_map(|at| {
+            let number = self.all[at as usize].checked_sub(1)?;
+            let planes = self.planes.len() as u64;
+            let (piece, plane) = (number / planes * PIECE, self.planes[(number % planes) as usize]);
+            let within = place.checked_sub(self.places.of(piece, plane))?;
+            (within < PIECE).then_some(piece + within)
+        })
+    }
+
     /// What of the region is somebody's; a little more, perhaps, of what is nobody's.
     pub fn owned(&self) -> Vec<Range<u64>> {
         let owned = self.all.iter().enumerate().filter(|(_, owner)| **owner != 0);
@@ -264,6 +277,11 @@ mod tests {
             let covers = |place: &Range<u64>| owned.iter().any(|own| own.start <= place.start && place.end <= own.end);
             assert!(all.iter().all(covers), "{places:?}");
             let has = |piece: &u64| owners.has(*piece) && owners.has(piece + PIECE - 1);
+            let owns = |piece: &u64| {
+                let bytes = [*piece, piece + PIECE - 1];
+                bytes.iter().all(|at| ALL.iter().all(|plane| owners.owner(places.of(*at, *plane)) == Some(*at)))
+            };
+            assert!(owners.claimed.iter().all(owns), "{places:?}");
             assert!(owners.claimed.iter().all(has) && !owners.has(1 << 40), "{places:?}");
         }
     }

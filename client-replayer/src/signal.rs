@@ -57,6 +57,7 @@ pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut sys::dr_sig
     }
     engine.machine.correct(COUNTER.0.into(), shared.lent);
     context.r11 = shared.left;
+    doubt(engine);
     engine.unknown_flags = place.unknown_flags;
     let position = engine.due.wrapping_sub(engine.stub.shared().left).wrapping_add_signed(place.ahead);
     let gate = engine.trap(what, position);
@@ -76,6 +77,18 @@ fn provide(engine: &mut Engine, address: u64) -> bool {
         news |= engine.memory.ensure_writable(address, len).unwrap_or(false);
     }
     news
+}
+
+/// Where memory has come that marks cannot tell apart from other memory, those that the present instruction has made are in doubt.
+fn doubt(engine: &mut Engine) {
+    if !engine.memory.has_conflict() {
+        return;
+    }
+    let Some(instruction) = Instruction::decode(engine.machine.pc, &engine.code) else { return };
+    let touches = instruction.touches(&engine.machine);
+    if let Some(touched) = &mut engine.memory.touched {
+        touches.into_iter().for_each(|(at, len)| touched.doubt(at, len));
+    }
 }
 
 /// What is known of the place of an instruction that has faulted.

@@ -182,6 +182,21 @@ impl Touched {
         self.conflict
     }
 
+    /// Memory has come by an access that was marked before, and marks cannot tell it from other memory: of that, the access may have been
+    /// known already, or not, so it counts as accessed and written from here on, but not as known.
+    pub fn doubt(&mut self, at: u64, len: u64) {
+        let Source::Own(marks) = &mut self.marks else { return };
+        for other in marks.doubt(at, len) {
+            let page = self.pages.make(other & !(PAGE - 1));
+            let line = 1 << (other % PAGE / LINE as u64);
+            page.accessed |= line;
+            page.written |= line;
+            if let Some(glance) = &mut self.glance {
+                [false, true].into_iter().for_each(|writes| glance.accessed(other, 1, writes));
+            }
+        }
+    }
+
     /// Something is executed.
     pub fn runs(&mut self) {
         self.marked = !matches!(self.marks, Source::None);

@@ -418,6 +418,45 @@ fn what_is_accessed_by_segments_is_known() {
     }
 }
 
+/// Memory that comes by an access, and has the same marks as other memory: of neither is more known than was accessed, and what the marks
+/// had said is not lost, but for what the access has marked itself.
+#[test]
+fn memory_that_marks_cannot_tell_apart_comes() {
+    const OTHER: u64 = DATA - (1 << 32);
+    let code = assemble(CODE, |a| {
+        a.mov(rax, qword_ptr(rbx))?;
+        a.mov(rcx, qword_ptr(rbx + 8))?;
+        a.mov(qword_ptr(rdi + 8), rax)?;
+        a.mov(rdi, qword_ptr(rdi + 32))?;
+        a.nop()
+    });
+    let mut regs = start();
+    (regs.gpr[RBX], regs.gpr[7]) = (DATA, OTHER);
+    let mut interval = Interval::new(&code, &regs);
+    interval.load(0, 0, &[5; 8]).syscall(5, 39, 1, [0; 6], OutputStream::None, &[]);
+    let mut replay = Replay::start(&interval.package());
+    assert_eq!(replay.receive(), Response::Ready);
+    replay.send(&Request::Track);
+    assert_eq!(replay.receive(), Response::Watching);
+    assert_eq!(replay.run_to(4).stop, Stop::Reached);
+    let mut known = |addr| {
+        replay.send(&Request::ReadKnown { addr, len: 64 });
+        let Response::Known { states, .. } = replay.receive() else { panic!("nothing is known") };
+        let known: Vec<bool> = states.into_iter().map(|state| state == ByteState::Known).collect();
+        known.chunks(8).map(|bytes| bytes.iter().filter(|known| **known).count()).collect::<Vec<_>>()
+    };
+    let (data, other) = (known(DATA), known(OTHER));
+    assert_eq!((data[0], &data[2..]), (8, &[0; 6][..]));
+    assert!([0, 8].contains(&data[1]), "{data:?}");
+    assert_eq!(other, [0, 8, 0, 0, 8, 0, 0, 0]);
+    assert_eq!(replay.read(OTHER + 8, 8), [5; 8]);
+    // A search has to look into what may have been accessed, and written.
+    replay.send(&Request::Left { from: DATA });
+    let Response::Left { pages, .. } = replay.receive() else { panic!("nothing is left") };
+    assert_eq!(pages[0].addr, DATA);
+    assert!(pages[0].accessed & 1 == 1 && (data[1] == 8 || pages[0].written & 1 == 1), "{:?}", pages[0]);
+}
+
 #[test]
 fn what_holds_at_the_ends_of_a_run_counts_if_that_is_wanted() {
     let (mut replay, _) = loops();
