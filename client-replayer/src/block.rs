@@ -143,7 +143,7 @@ pub unsafe extern "C" fn on_block(
     observe(&block, engine, program, &looks, ahead);
     write_down(&block, engine, program, Counted { range: 0..count, is_counted: true }, &lending);
     let borrowed = lending.end(&block, &engine.stub);
-    look_before(&block, engine, program, &looks, &borrowed, ahead);
+    look_before(&block, engine, program, &looks, (&borrowed, |index| called[index]), ahead);
     engine.sites.span_mut(span).borrowed = borrowed;
     FLAGS
 }
@@ -258,19 +258,19 @@ fn fit<T>(all: &mut [T], bytes: impl Fn(&T) -> usize, call: impl Fn() -> T) {
     }
 }
 
-/// Inserts what comes before the instructions for these, behind everything else that does. `borrowed`: where R11 is the program's; `ahead`: as for
-/// [`observe`].
+/// Inserts what comes before the instructions for these, behind everything else that does. `borrowed`: where R11 is the program's; `called`: before
+/// which ones the client is called; `ahead`: as for [`observe`].
 fn look_before(
     block: &Block,
     engine: &mut Engine,
     instrs: &[Instr],
     looks: &Looks,
-    borrowed: &Borrowed,
+    (borrowed, called): (&Borrowed, impl Fn(usize) -> bool),
     ahead: impl Fn(usize) -> i64,
 ) {
     match looks {
         Looks::None => {}
-        Looks::Marks(places, all) => marking::mark(block, &engine.stub, *places, instrs, all),
+        Looks::Marks(places, all) => marking::mark(block, &engine.stub, *places, instrs, all, called),
         Looks::Compares(places, marks, all) => {
             for (index, (instr, comparing)) in instrs.iter().zip(all).enumerate() {
                 let Comparing::Inside(inside) = comparing else { continue };
@@ -449,7 +449,8 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     let behind = instrs.get(program.len()).copied().or(leave);
     let looks = Looks::of(block, engine, program, behind);
     let called = calls(engine, program, &looks);
-    let lending = Lending::begin(block, &engine.stub, program, |index| called[index] || index == before, behind);
+    let is_called = |index| called[index] || index == before;
+    let lending = Lending::begin(block, &engine.stub, program, is_called, behind);
     call(block, &engine.stub, instrs.first().copied(), entry);
     call(block, &engine.stub, instrs.get(before).copied(), due);
     // Before the instruction is gone that these stand before.
@@ -464,7 +465,7 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     write_down(block, engine, program, Counted { range: 0..before, is_counted: false }, &lending);
     write_down(block, engine, program, Counted { range: before..program.len(), is_counted: true }, &lending);
     let borrowed = lending.end(block, &engine.stub);
-    look_before(block, engine, program, &looks, &borrowed, ahead);
+    look_before(block, engine, program, &looks, (&borrowed, is_called), ahead);
     engine.sites.split(split).borrowed = borrowed;
 }
 

@@ -179,6 +179,12 @@ impl PlainAccess {
         Some(all)
     }
 
+    /// Whether marks of it are also those of another one, as long as no register changes.
+    pub fn covers(&self, other: &Self) -> bool {
+        // Bases of segments may change.
+        self.segment.is_none() && self.is_at(other) && (self.writes || !other.writes)
+    }
+
     /// The registers in the address, as bits of [`Gpr::bit`].
     pub fn registers(&self) -> u16 {
         self.base.into_iter().chain(self.index).fold(0, |all, reg| all | reg.bit())

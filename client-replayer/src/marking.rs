@@ -82,11 +82,32 @@ pub fn written(instr: Instr) -> u16 {
     registers.fold(0, |all, (reg, _)| all | reg.bit())
 }
 
-/// Marks before the instructions. After everything else that is inserted before these.
-pub fn mark(block: &Block, stub: &Stub, places: Places, instrs: &[Instr], markings: &[Marking]) {
-    for (instr, marking) in instrs.iter().zip(markings) {
-        let Marking::Inside(accesses, scratch) = marking else { continue };
-        block.meta(Some(*instr), block.raw(&places.mark(accesses, stub, *scratch)));
+/// Marks before the instructions, but for what the block has marked since the client was called last: `called` says before which instructions
+/// it is. After everything else that is inserted before these.
+pub fn mark(
+    block: &Block,
+    stub: &Stub,
+    places: Places,
+    instrs: &[Instr],
+    markings: &[Marking],
+    called: impl Fn(usize) -> bool,
+) {
+    let mut marked: Vec<&PlainAccess> = Vec::new();
+    for (index, (instr, marking)) in instrs.iter().zip(markings).enumerate() {
+        if called(index) {
+            // Which may take the marks.
+            marked.clear();
+        }
+        if let Marking::Inside(accesses, scratch) = marking {
+            let is_new = |access: &&PlainAccess| !marked.iter().any(|other| other.covers(access));
+            let new: Vec<&PlainAccess> = accesses.iter().filter(is_new).collect();
+            if !new.is_empty() {
+                block.meta(Some(*instr), block.raw(&places.mark(&new, stub, *scratch)));
+            }
+            marked.extend(new);
+        }
+        let written = written(*instr);
+        marked.retain(|access| access.registers() & written == 0);
     }
 }
 

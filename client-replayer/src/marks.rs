@@ -1,6 +1,6 @@
 //! Marks: which bytes instructions have accessed, and which they have written, put down by the code cache itself.
 //!
-//! Each byte of the program's memory has two in a region to which FS points: one that is not zero once the byte was accessed, and some 2 GiB
+//! Each byte of the program's memory has two in a region to which FS points: one that is not zero once the byte was read, and some 2 GiB
 //! before it one for writes ([`crate::places`]). Where places are narrow, an instruction is marked by `mov fs:[operand + constant], -1`, the
 //! operand being its own.
 //!
@@ -87,12 +87,8 @@ impl Marks {
     pub fn take(&mut self, addr: u64) -> (u64, u64) {
         let at = |plane| self.start() + self.places().of(addr, plane);
         // SAFETY: lines of the region, which lives as long as this; the code cache does not run.
-        unsafe {
-            match take_line(at(Plane::First)) {
-                0 => (0, 0),
-                accessed => (accessed, take_line(at(Plane::Written))),
-            }
-        }
+        let [read, written] = [Plane::First, Plane::Written].map(|plane| unsafe { take_line(at(plane)) });
+        (read | written, written)
     }
 
     /// Takes the marks of an access away whose memory has the same places as other memory, and says of which bytes of that they may have been.
@@ -150,10 +146,10 @@ impl Drop for Marks {
 
 impl Places {
     /// Machine code that marks accesses; `scratch`: a register that they do not use.
-    pub fn mark(self, accesses: &[PlainAccess], stub: &Stub, scratch: Gpr) -> Vec<u8> {
+    pub fn mark(self, accesses: &[&PlainAccess], stub: &Stub, scratch: Gpr) -> Vec<u8> {
         let mut code = Vec::new();
         let far = |access: &PlainAccess| self != Self::Narrow || access.segment.is_some();
-        let saves = accesses.iter().any(far);
+        let saves = accesses.iter().copied().any(far);
         if saves {
             code.extend(stub.save_scratch(scratch));
         }
@@ -166,15 +162,12 @@ impl Places {
             if self != Self::Narrow {
                 code.extend(stub.wide_place(scratch));
             }
-            let planes: &[Plane] = if access.writes { &[Plane::First, Plane::Written] } else { &[Plane::First] };
-            for plane in planes {
-                let place = plane.shift();
-                let mut done = 0;
-                while done < access.bytes {
-                    let bytes = [8, 4, 2, 1].into_iter().find(|bytes| done + bytes <= access.bytes).unwrap_or(1);
-                    operand.put(&mut code, place.wrapping_add_unsigned(done) as i32, bytes, self == Self::Narrow);
-                    done += bytes;
-                }
+            let place = if access.writes { Plane::Written } else { Plane::First }.shift();
+            let mut done = 0;
+            while done < access.bytes {
+                let bytes = [8, 4, 2, 1].into_iter().find(|bytes| done + bytes <= access.bytes).unwrap_or(1);
+                operand.put(&mut code, place.wrapping_add_unsigned(done) as i32, bytes, self == Self::Narrow);
+                done += bytes;
             }
         }
         if saves {
