@@ -21,6 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 pub const GRANULE: u64 = 1 << 30;
+/// What the code cache adds to each operand in a shadow at a distance, and what FS has less than that. AMD's processors guess that a load
+/// finds what was stored last by the same registers and the same lowest 10 bits of a constant, and take long to find out that it does
+/// not: a program's load would mostly follow a store to the shadow.
+pub const BIAS: i32 = 0x140;
+
 /// Shadows are moved by multiples of 2 to the power of this: the program's memory is assumed to lie in few parts of this size.
 const UNIT_SHIFT: u32 = 32;
 /// Distances are multiples of 2 to the power of this, but for [`COLOUR`], as long as there is room between them: so that

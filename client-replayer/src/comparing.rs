@@ -22,10 +22,11 @@
 use crate::counter::{self, COUNTER};
 use crate::instruction::PlainAccess;
 use crate::marking::{moves_stack, operand, written};
-use crate::operand::{Operand, Segmented, further};
+use crate::operand::{Operand, Segmented};
 use crate::places::{Places, Plane};
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
+use bugnet_dr::displaced::displaced;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::sys;
 
@@ -249,7 +250,7 @@ impl Inside {
         {
             return None;
         }
-        Some([&[0x64, 0x67], &further(instr.raw_bytes()?, shifted(Plane::First, 0))?[..]].concat())
+        Some([&[0x64, 0x67], &displaced(instr.raw_bytes()?, shifted(Plane::First, 0))?[..]].concat())
     }
 }
 

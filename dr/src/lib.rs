@@ -5,6 +5,7 @@
 //!   instructions are not simply executed. Logger and replayer agree because both ask here.
 //! - [`dead_child`]: a child of `vfork` that was killed, as DynamoRIO is to see it.
 //! - [`decode`]: one instruction, outside of a block.
+//! - [`displaced`]: an instruction's machine code with its operand elsewhere.
 //! - [`liveness`]: which registers a block overwrites before it reads them.
 //! - [`context`]: machine contexts as register files.
 //! - [`fpu`]: x87 state and MXCSR, which DynamoRIO's contexts leave out.
@@ -20,6 +21,7 @@ pub mod access;
 pub mod context;
 pub mod dead_child;
 pub mod decode;
+pub mod displaced;
 pub mod fpu;
 pub mod fs_base;
 pub mod heap;

@@ -1,11 +1,11 @@
-//! Checks and mirroring with a shadow at a distance that is the FS base: the shadow of a memory operand is the same
-//! operand with FS.
+//! Checks and mirroring with a shadow at a distance from memory: the shadow of a memory operand is the same operand with FS, and a constant
+//! ([`crate::shadow::BIAS`]) by which the FS base is less than the distance.
 //!
 //! ```text
 //!     mov  rax, [rbx+8]                 the program's load
-//!     cmp  rax, fs:[rbx+8] ; jne DIFFERS
+//!     cmp  rax, fs:[rbx+BIAS+8] ; jne DIFFERS
 //!     mov  [rcx], rax                   the program's store
-//!     mov  fs:[rcx], rax
+//!     mov  fs:[rcx+BIAS], rax
 //! ```
 //!
 //! The shadow has its bytes at the same alignment as memory has them.
@@ -13,6 +13,7 @@
 use super::Rewriter;
 use super::forms::{pieces, plain_load, reads_once};
 use super::machine::{self, Condition, FS, Op};
+use crate::shadow::BIAS;
 use crate::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
@@ -36,13 +37,14 @@ impl Both {
     }
 
     fn shadow(self, offset: i32, bytes: u32) -> Opnd {
-        Opnd::in_segment(Some(Segment::Fs), self.parts, offset, bytes)
+        Opnd::in_segment(Some(Segment::Fs), self.parts, offset + BIAS, bytes)
     }
 
     /// `op` on the low `bytes` of a register and what is `offset` behind the address: in the shadow if `segment` is FS, else
     /// in memory.
     fn code(self, block: &Block, op: Op, reg: Gpr, bytes: u32, segment: Option<u8>, offset: i32) -> Instr {
-        let parts = MemoryParts { disp: self.parts.disp.wrapping_add(offset), ..self.parts };
+        let bias = if segment.is_some() { BIAS } else { 0 };
+        let parts = MemoryParts { disp: self.parts.disp.wrapping_add(offset + bias), ..self.parts };
         if let Some(code) = machine::access(op, reg, bytes, segment, parts) {
             return block.raw(code.bytes());
         }
@@ -62,15 +64,17 @@ impl Both {
 }
 
 /// Largest displacement that leaves room for offsets within an access.
-const MAX_DISP: i32 = i32::MAX - 64;
+const MAX_DISP: i32 = i32::MAX - 64 - BIAS;
 
 /// Whether the shadow can be reached with at most one scratch register.
 pub(super) fn reachable(access: &Access) -> bool {
+    let whole = |id| id == 0 || Gpr::from_id(id).is_some_and(|(_, bytes)| bytes == 8);
     match access.place {
-        Place::Direct(opnd) => opnd.parts().is_some_and(|parts| parts.disp <= MAX_DISP),
+        Place::Direct(opnd) => {
+            opnd.parts().is_some_and(|parts| parts.disp <= MAX_DISP && whole(parts.base) && whole(parts.index))
+        }
         Place::Absolute(_) => true,
         Place::Segmented(parts, _) => {
-            let whole = |id| id == 0 || Gpr::from_id(id).is_some_and(|(_, bytes)| bytes == 8);
             // The segment's base takes the place of base or index.
             let room = parts.base == 0 && parts.scale <= 1 || parts.index == 0;
             room && whole(parts.base) && whole(parts.index) && parts.disp <= MAX_DISP
@@ -126,9 +130,10 @@ impl Rewriter<'_> {
         let return_address = instr.pc() + instr.len(block);
         let top = Both::at(Gpr::RSP, -8);
         if let Ok(short) = i32::try_from(return_address) {
-            // mov qword fs:[rsp - 8], short
-            let mut code = [0x64, 0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0];
-            code[6..].copy_from_slice(&short.to_le_bytes());
+            // mov qword fs:[rsp - 8 + BIAS], short
+            let mut code = [0x64, 0x48, 0xc7, 0x84, 0x24, 0, 0, 0, 0, 0, 0, 0, 0];
+            code[5..9].copy_from_slice(&(BIAS - 8).to_le_bytes());
+            code[9..].copy_from_slice(&short.to_le_bytes());
             block.meta(at, block.raw(&code));
             return;
         }
@@ -358,7 +363,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// A copy of an instruction with nothing but a memory operand without a segment, which has one with FS. It takes less time
+/// A copy of an instruction with nothing but a memory operand without a segment, which reads the shadow. It takes less time
 /// than [`Block::clone_reading`], but DynamoRIO does not see any more what it is.
 fn prefixed(block: &Block, instr: Instr, read: &Access) -> Option<Instr> {
     let Place::Direct(_) = read.place else { return None };
@@ -366,7 +371,7 @@ fn prefixed(block: &Block, instr: Instr, read: &Access) -> Option<Instr> {
     if instr.opcode() == sys::OP_push {
         return None;
     }
-    let code = machine::with_fs(instr.raw_bytes()?)?;
+    let code = machine::with_fs(instr.raw_bytes()?, BIAS)?;
     Some(block.raw(code.bytes()))
 }
 

@@ -5,8 +5,8 @@
 //! does to flags. So a piece that reads flags begins with the instruction that does, and one that may fault with that. What
 //! only writes flags may be anywhere: where DynamoRIO does not see it, it takes them for wanted.
 
-use super::LONGEST_INSTRUCTION;
 use crate::callout::{CALLOUT, Slot};
+use bugnet_dr::displaced::displaced;
 use bugnet_dr::ir::{Gpr, MemoryParts};
 use bugnet_dr::sys;
 
@@ -180,18 +180,11 @@ pub fn access(op: Op, reg: Gpr, bytes: u32, segment: Option<u8>, parts: MemoryPa
     Some(code)
 }
 
-/// The same instruction with FS; `None` if it has a segment prefix already, be it one that means nothing, or no room for
-/// one.
-pub fn with_fs(instruction: &[u8]) -> Option<Code> {
-    let segment = |byte: u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65);
-    let prefix = |byte: u8| segment(byte) || matches!(byte, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3);
-    let mut prefixes = instruction.iter().copied().take_while(|byte| prefix(*byte));
-    if prefixes.any(segment) || instruction.len() >= LONGEST_INSTRUCTION as usize {
-        return None;
-    }
+/// The same instruction with FS and an operand that is so many bytes further; `None` as for [`displaced`].
+pub fn with_fs(instruction: &[u8], more: i32) -> Option<Code> {
     let mut code = Code::new();
     code.push(&[FS]);
-    code.push(instruction);
+    code.push(&displaced(instruction, more)?);
     Some(code)
 }
 
@@ -433,14 +426,14 @@ mod tests {
         let vpxor: &[u8] = &[0xc5, 0xf1, 0xef, 0x07]; // vpxor xmm0, xmm1, [rdi]
         for bytes in [add, vpxor] {
             let plain = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).decode();
-            let [changed] = decoded(&with_fs(bytes).unwrap())[..] else { panic!("one instruction") };
+            let [changed] = decoded(&with_fs(bytes, 0x140).unwrap())[..] else { panic!("one instruction") };
             assert_eq!((changed.code(), changed.segment_prefix()), (plain.code(), Register::FS));
             assert_eq!(changed.memory_base(), plain.memory_base());
-            assert_eq!(changed.memory_displacement64(), plain.memory_displacement64());
+            assert_eq!(changed.memory_displacement64(), plain.memory_displacement64() + 0x140);
         }
-        assert!(with_fs(&[0x66, 0x2e, 0x03, 0x0f]).is_none());
-        assert!(with_fs(&[0x65, 0x48, 0x03, 0x0f]).is_none());
-        assert!(with_fs(&[0x66; 15]).is_none());
+        assert!(with_fs(&[0x66, 0x2e, 0x03, 0x0f], 1).is_none());
+        assert!(with_fs(&[0x65, 0x48, 0x03, 0x0f], 1).is_none());
+        assert!(with_fs(&[0x66; 15], 1).is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::callout::Slot;
 use crate::claims::{self, Claim};
 use crate::code::read_memory;
 use crate::process;
-use crate::shadow::{self, Mapping, Shadow};
+use crate::shadow::{self, BIAS, Mapping, Shadow};
 use crate::site::{Held, Site};
 use bugnet_dr::access::Access;
 use bugnet_dr::ir::Gpr;
@@ -188,7 +188,7 @@ impl Thread {
             Mapping::Plus(by) => (0, by),
             Mapping::Xor(key) => (key, 0),
         };
-        self.running_fs = if distance == 0 { self.own_fs } else { distance };
+        self.running_fs = if distance == 0 { self.own_fs } else { distance.wrapping_sub(BIAS as u64) };
         // SAFETY: the thread's own slots.
         unsafe {
             *Slot::Key.address() = key;
