@@ -20,7 +20,25 @@ const FLAG_BITS: [(u32, u32, &str); 8] = [
 ];
 const OTHERS: usize = FLAGS + FLAG_BITS.len();
 /// What there is beside registers of which each byte counts.
-const OTHER_NAMES: [&str; 6] = ["x87", "x87 control", "MXCSR control", "MXCSR flags", "FS base", "GS base"];
+const OTHER_NAMES: [&str; 17] = [
+    "ST0",
+    "ST1",
+    "ST2",
+    "ST3",
+    "ST4",
+    "ST5",
+    "ST6",
+    "ST7",
+    "x87 conditions",
+    "x87 C1",
+    "x87 exceptions",
+    "x87 stack",
+    "x87 control",
+    "MXCSR control",
+    "MXCSR flags",
+    "FS base",
+    "GS base",
+];
 /// How many there are.
 pub const COUNT: usize = OTHERS + OTHER_NAMES.len();
 const WORDS: usize = COUNT.div_ceil(64);
@@ -32,18 +50,33 @@ pub struct Atoms([u64; WORDS]);
 impl Atoms {
     /// None.
     pub const NONE: Self = Self([0; WORDS]);
-    /// The x87 and MMX registers, which are one, and what else the unit knows but for its control word.
-    pub const X87: Self = Self::one(OTHERS);
+    /// How many registers the x87 unit has.
+    pub const X87_REGISTERS: usize = 8;
+    /// All of them, in which MMX's are, too.
+    pub const X87_VALUES: Self = Self::range(OTHERS, Self::X87_REGISTERS);
+    /// What the unit has found by comparing: C0, C2 and C3 of its status word.
+    pub const X87_CONDITIONS: Self = Self::one(OTHERS + 8);
+    /// C1 of the status word, which many instructions change that compare nothing.
+    pub const X87_C1: Self = Self::one(OTHERS + 9);
+    /// What else the status word says of what was computed.
+    pub const X87_EXCEPTIONS: Self = Self::one(OTHERS + 10);
+    /// Where the top of the unit's stack is, and which registers are empty.
+    pub const X87_STACK: Self = Self::one(OTHERS + 11);
+    /// All that the unit knows but for its control word.
+    pub const X87: Self = Self::range(OTHERS, 12);
     /// The x87 control word.
-    pub const X87_CONTROL: Self = Self::one(OTHERS + 1);
+    pub const X87_CONTROL: Self = Self::one(OTHERS + 12);
     /// What MXCSR says of how to compute.
-    pub const MXCSR_CONTROL: Self = Self::one(OTHERS + 2);
+    pub const MXCSR_CONTROL: Self = Self::one(OTHERS + 13);
     /// What MXCSR says of what was computed.
-    pub const MXCSR_FLAGS: Self = Self::one(OTHERS + 3);
+    pub const MXCSR_FLAGS: Self = Self::one(OTHERS + 14);
     /// The base of FS.
-    pub const FS_BASE: Self = Self::one(OTHERS + 4);
+    pub const FS_BASE: Self = Self::one(OTHERS + 15);
     /// The base of GS.
-    pub const GS_BASE: Self = Self::one(OTHERS + 5);
+    pub const GS_BASE: Self = Self::one(OTHERS + 16);
+    /// How units round, what they have noticed, where the x87 stack is, and in which direction strings go: nobody's value, but what values
+    /// follow from.
+    pub const MODES: Self = Self::range(OTHERS + 10, 5).or(Self::DIRECTION);
     /// RSP.
     pub const RSP: Self = Self::gpr(4);
     /// The flag that says in which direction strings go.
@@ -63,6 +96,22 @@ impl Atoms {
             next += 1;
         }
         Self(set)
+    }
+
+    const fn or(self, other: Self) -> Self {
+        let mut set = self.0;
+        let mut next = 0;
+        while next < WORDS {
+            set[next] |= other.0[next];
+            next += 1;
+        }
+        Self(set)
+    }
+
+    /// A register of the x87 unit, counted from the top of its stack, below [`Self::X87_REGISTERS`].
+    #[must_use]
+    pub const fn x87(from_top: i32) -> Self {
+        Self::one(OTHERS + from_top as usize)
     }
 
     /// A whole general purpose register, by the processor's number.
@@ -103,7 +152,9 @@ impl Atoms {
             _ if register.is_vector_register() && number < 16 => {
                 Self::range(VECTORS + number * 32, register.size().min(32))
             }
-            _ if register.is_st() || register.is_mm() => Self::X87,
+            _ if register.is_st() => Self::x87(register.number() as i32),
+            // Where in the stack it is depends on the top.
+            _ if register.is_mm() => Self::X87_VALUES,
             Register::FS => Self::FS_BASE,
             Register::GS => Self::GS_BASE,
             _ => return None,
@@ -284,8 +335,9 @@ mod tests {
         let all =
             [Register::AH, Register::SIL, Register::R9D, Register::EAX, Register::BX, Register::XMM3, Register::ZMM7];
         assert_eq!(all.map(said), ["RAX[1..2]", "SIL", "R9D", "EAX", "BX", "XMM3", "YMM7"]);
-        let set = (of(Register::RCX) - of(Register::CX)) | Atoms::flags(RflagsBits::CF | RflagsBits::ZF) | Atoms::X87;
-        assert_eq!(set.to_string(), "RCX[2..8] CF ZF x87");
+        let set =
+            (of(Register::RCX) - of(Register::CX)) | Atoms::flags(RflagsBits::CF | RflagsBits::ZF) | of(Register::ST3);
+        assert_eq!(set.to_string(), "RCX[2..8] CF ZF ST3");
         assert_eq!((set.count(), set.each().count(), (!set & set).count()), (9, 9, 0));
         assert_eq!(set.numbers().map(Atoms::numbered).collect::<Atoms>(), set);
         assert_eq!((!Atoms::NONE).numbers().collect::<Vec<_>>(), (0..COUNT).collect::<Vec<_>>());

@@ -372,6 +372,13 @@ impl Checker {
                 }
             }
         }
+        if flow.how == How::Renamed {
+            let (from, to) = (start.values(), would_be);
+            let is_same = |(name, before): (Atoms, Atoms)| to.get(&name) == from.get(&before);
+            if flow.to.count() != flow.from.count() || !flow.to.each().zip(flow.from.each()).all(is_same) {
+                self.problem(instr, format!("{} is not what {} was", flow.to, flow.from));
+            }
+        }
         if flow.how == How::Copied {
             let reads = |access| matches!(access, OpAccess::Read | OpAccess::ReadWrite);
             let Some(read) = ranges(instr, before, reads, self.native.memory) else { return };

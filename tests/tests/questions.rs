@@ -208,6 +208,22 @@ fn why_a_variable_in_a_register_is_what_it_is() -> Result<()> {
     recorded.workshop.done()
 }
 
+/// What is in one register of the x87 unit does not follow from another one, though a push gives all of them other names.
+#[test]
+fn why_a_long_double_is_what_it_is() -> Result<()> {
+    let recorded = Recorded::new("long-doubles", "long_doubles.c", &["-O2"])?;
+    let line = |comment: &str| Ok::<_, anyhow::Error>(format!("long_doubles.c:{} in compute", recorded.line(comment)?));
+    let (adds, multiplies) = (line("adds")?, line("multiplies")?);
+    for (name, own, others) in [("one", &adds, &multiplies), ("other", &multiplies, &adds)] {
+        let text = recorded.says(&["slice", "--var", name])?;
+        has(&text, &[own])?;
+        ensure!(!text.contains(others), "{name} follows from {others}:\n{text}");
+        let forward = recorded.says(&["slice", "--forward", "--at", &own[..own.find(' ').unwrap_or(own.len())]])?;
+        ensure!(!forward.contains(others), "{own} has influenced {others}:\n{forward}");
+    }
+    recorded.workshop.done()
+}
+
 #[test]
 fn each_time_that_code_ran() -> Result<()> {
     for (name, flags) in [("hits-plain", "-O0"), ("hits-optimized", "-O2")] {

@@ -120,8 +120,35 @@ impl State {
         self.yields(place, decoded, accesses, decided).is_some()
     }
 
-    /// Goes back over an instruction that has decided that others were executed, for those who want to know, if there are any.
+    /// Goes back over an instruction; see [`Self::made`].
     fn yields(&mut self, place: Place, decoded: &Decoded, accesses: &[Access], decided: Option<Want>) -> Option<()> {
+        let before = self.renamed(place, &decoded.effects.flows);
+        let is_in = self.made(place, decoded, accesses, decided);
+        for (number, want) in before {
+            self.live.registers(place.tid).add(Atoms::numbered(number), want, &mut self.sets);
+        }
+        is_in
+    }
+
+    /// What is wanted of registers that have other names before an instruction, by these names. It is no longer wanted by the others.
+    fn renamed(&mut self, place: Place, flows: &[Flow]) -> SmallVec<[(usize, Want); 8]> {
+        let mut before = SmallVec::new();
+        // Few instructions do that.
+        if flows.iter().all(|flow| flow.how != How::Renamed) {
+            return before;
+        }
+        let registers = self.live.registers(place.tid);
+        for flow in flows.iter().filter(|flow| flow.how == How::Renamed && registers.atoms.meets(flow.to)) {
+            let names = flow.to.numbers().zip(flow.from.numbers());
+            before.extend(names.filter_map(|(name, earlier)| Some((earlier, registers.want(name)?))));
+        }
+        let names: Atoms = flows.iter().filter(|flow| flow.how == How::Renamed).map(|flow| flow.to).collect();
+        self.live.registers(place.tid).remove(names);
+        before
+    }
+
+    /// Goes back over an instruction that has decided that others were executed, for those who want to know, if there are any.
+    fn made(&mut self, place: Place, decoded: &Decoded, accesses: &[Access], decided: Option<Want>) -> Option<()> {
         let flows = &decoded.effects.flows;
         let mut all: SmallVec<[(&Flow, Yielded); 2]> = SmallVec::new();
         for flow in flows.iter().filter(|flow| !moves_stack(flow)) {

@@ -6,7 +6,7 @@ use super::wants::{Sets, Want};
 use super::{Criterion, Ended, Options, Slice};
 use bugnet_events::atoms::Atoms;
 use bugnet_events::code::Decoded;
-use bugnet_events::effects::{Flow, How};
+use bugnet_events::effects::{Effects, Flow, How};
 use bugnet_events::onward::walk_on;
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit};
@@ -208,7 +208,10 @@ impl State {
         };
         let overlaps = reads != writes && reads.iter().any(|at| writes.contains(at));
         let (mut results, mut taken, mut addressed): (Vec<(&Flow, Hit)>, Vec<Want>, Vec<Want>) = Default::default();
-        for flow in &effects.flows {
+        let renamed: Vec<(usize, Option<Want>)> = renames(effects)
+            .map(|(to, from)| (to, held.iter().find(|(held, _)| *held == from).map(|(_, want)| *want)))
+            .collect();
+        for flow in effects.flows.iter().filter(|flow| flow.how != How::Renamed) {
             let targets = flow.to.count() + if flow.to_memory { writes.len() } else { 0 };
             let from: Vec<usize> = flow.from.numbers().collect();
             let mut sources: Vec<Option<Want>> =
@@ -256,6 +259,12 @@ impl State {
                 }
             }
         }
+        for (number, want) in renamed {
+            self.made.registers(place.tid).remove(Atoms::numbered(number));
+            if let Some(want) = want {
+                self.made.registers(place.tid).add(Atoms::numbered(number), want, &mut self.sets);
+            }
+        }
         let Some(depth) = depth else { return };
         let node = self.graph.executed(&decoded.instruction, place, depth);
         self.takes(node, &taken, Dependence::Data);
@@ -271,6 +280,12 @@ impl State {
             }
         }
     }
+}
+
+/// What has another name behind an instruction: that one, and the one before.
+fn renames(effects: &Effects) -> impl Iterator<Item = (usize, usize)> {
+    let flows = effects.flows.iter().filter(|flow| flow.how == How::Renamed);
+    flows.flat_map(|flow| flow.to.numbers().zip(flow.from.numbers()))
 }
 
 fn bytes(accesses: &[Access], which: impl Fn(&Access) -> bool) -> Vec<u64> {

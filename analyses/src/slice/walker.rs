@@ -56,9 +56,7 @@ impl<'a> Walker<'a> {
         options: &'a Options,
     ) -> Result<Self> {
         let bases = Atoms::RSP | Atoms::FS_BASE | Atoms::GS_BASE;
-        // How units round, and in which direction strings go, is nobody's value.
-        let modes = Atoms::MXCSR_CONTROL | Atoms::MXCSR_FLAGS | Atoms::X87_CONTROL | Atoms::DIRECTION;
-        let ignored = if options.addresses || options.control { bases } else { bases | modes };
+        let ignored = if options.addresses || options.control { bases } else { bases | Atoms::MODES };
         let frames = |code| Frames::new(Branches::new(code), options.control);
         let has_frames = options.control || criterion.call.is_some() || criterion.here.is_some();
         let frames = has_frames.then(|| CodeText::new(log, pid).map(frames)).transpose()?;

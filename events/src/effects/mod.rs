@@ -7,6 +7,7 @@
 mod flags;
 mod strings;
 mod units;
+mod x87;
 
 use crate::atoms::Atoms;
 use flags::Flags;
@@ -20,6 +21,8 @@ pub enum How {
     Copied,
     /// All from all.
     Computed,
+    /// As copied, but nothing is done: what holds the value only has another name.
+    Renamed,
 }
 
 /// A part of what an instruction writes, and what it follows from.
@@ -54,6 +57,10 @@ impl Flow {
 
     fn copied(self) -> Self {
         Self { how: How::Copied, ..self }
+    }
+
+    fn renamed(self) -> Self {
+        Self { how: How::Renamed, ..self }
     }
 
     fn uncertain(self) -> Self {
@@ -155,8 +162,10 @@ impl Decoding {
             used.address |= from;
         }
         let (mut decides, mut memory_decides) = (Atoms::NONE, false);
-        let from = used.reads | flags.reads;
-        if let Some(pointers) = strings::flows(instr, &mut flows) {
+        let mut from = used.reads | flags.reads;
+        if let Some(reads) = x87::flows(instr, flags.reads, &memory, &mut flows) {
+            from = reads;
+        } else if let Some(pointers) = strings::flows(instr, &mut flows) {
             used.address |= pointers;
         } else if matches!(control, Control::Next | Control::System) {
             exchanges(instr, &mut used, &mut flows, memory.reads);
@@ -228,7 +237,7 @@ impl Decoding {
             }
             match access {
                 _ if may_write_only(access) => used.may |= atoms,
-                _ if writes(access) && atoms == Atoms::X87 => used.may |= atoms,
+                _ if writes(access) && Atoms::X87_VALUES.has(atoms) => used.may |= atoms,
                 _ if writes(access) => used.writes |= atoms,
                 _ => {}
             }
@@ -241,7 +250,9 @@ impl Decoding {
             // Without a shadow stack, these do nothing.
             Mnemonic::Rdsspd | Mnemonic::Rdsspq => (used.may, used.writes) = (used.writes, Atoms::NONE),
             // Only the lowest bytes are looked at.
-            Mnemonic::Movd | Mnemonic::Vmovd | Mnemonic::Movq | Mnemonic::Vmovq if !used.reads.meets(Atoms::X87) => {
+            Mnemonic::Movd | Mnemonic::Vmovd | Mnemonic::Movq | Mnemonic::Vmovq
+                if !used.reads.meets(Atoms::X87_VALUES) =>
+            {
                 let bytes = if matches!(instr.mnemonic(), Mnemonic::Movd | Mnemonic::Vmovd) { 4 } else { 8 };
                 used.reads = used.reads.each().take(bytes).collect();
             }
@@ -393,6 +404,7 @@ mod tests {
         let flow = |flow: &Flow| {
             let arrow = match (flow.how, flow.certain) {
                 (How::Copied, _) => "=",
+                (How::Renamed, _) => "is",
                 (_, true) => "<-",
                 (_, false) => "<?",
             };

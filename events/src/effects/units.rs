@@ -1,18 +1,13 @@
 //! What instructions use of the x87 unit, and of MXCSR.
 
-use super::Used;
+use super::{Used, x87};
 use crate::atoms::Atoms;
-use iced_x86::{CpuidFeature, Instruction, Mnemonic, OpKind};
+use iced_x86::{Instruction, Mnemonic, OpKind};
 
 /// Adds what is used of the x87 unit and of MXCSR.
 pub fn add(instr: &Instruction, used: &mut Used) {
-    let has = |feature| instr.cpuid_features().contains(&feature);
     let mnemonic = instr.mnemonic();
-    let is_x87 = has(CpuidFeature::FPU) || has(CpuidFeature::FPU287) || has(CpuidFeature::FPU387);
     match mnemonic {
-        Mnemonic::Wait => {}
-        Mnemonic::Fnstcw | Mnemonic::Fstcw => used.reads |= Atoms::X87_CONTROL,
-        Mnemonic::Fldcw => used.writes |= Atoms::X87_CONTROL,
         Mnemonic::Fninit
         | Mnemonic::Finit
         | Mnemonic::Fnsave
@@ -25,7 +20,8 @@ pub fn add(instr: &Instruction, used: &mut Used) {
         Mnemonic::Frstor | Mnemonic::Fldenv => used.may |= Atoms::X87 | Atoms::X87_CONTROL,
         Mnemonic::Ldmxcsr | Mnemonic::Vldmxcsr => used.writes |= Atoms::MXCSR_CONTROL | Atoms::MXCSR_FLAGS,
         Mnemonic::Stmxcsr | Mnemonic::Vstmxcsr => used.reads |= Atoms::MXCSR_CONTROL | Atoms::MXCSR_FLAGS,
-        Mnemonic::Emms => used.may |= Atoms::X87,
+        // All are empty then; some processors set the top, too, and the registers have other names then.
+        Mnemonic::Emms => moves_top(used),
         _ if format!("{mnemonic:?}").contains("rstor") || format!("{mnemonic:?}").contains("save") => {
             let all = (0..16)
                 .fold(Atoms::X87 | Atoms::X87_CONTROL | Atoms::MXCSR_CONTROL | Atoms::MXCSR_FLAGS, |all, number| {
@@ -40,13 +36,14 @@ pub fn add(instr: &Instruction, used: &mut Used) {
                 used.reads |= all | selects;
             }
         }
-        _ if is_x87 => {
+        // The others are told one by one.
+        _ if x87::is_of_unit(instr) => {
             used.reads |= Atoms::X87 | Atoms::X87_CONTROL;
             used.may |= Atoms::X87;
         }
-        _ if used.reads.meets(Atoms::X87) || used.may.meets(Atoms::X87) => {
-            // MMX: the unit changes its state with the first.
-            used.may |= Atoms::X87;
+        _ if used.reads.meets(Atoms::X87_VALUES) || used.may.meets(Atoms::X87_VALUES) => {
+            // MMX: the first sets the top of the stack, and the registers have other names then.
+            moves_top(used);
             if computes(instr) {
                 used.reads |= Atoms::MXCSR_CONTROL;
                 used.may |= Atoms::MXCSR_FLAGS;
@@ -58,6 +55,12 @@ pub fn add(instr: &Instruction, used: &mut Used) {
         }
         _ => {}
     }
+}
+
+/// The top of the x87 stack becomes one of which nobody knows how far it is from where it was.
+fn moves_top(used: &mut Used) {
+    used.reads |= Atoms::X87_VALUES | Atoms::X87_STACK;
+    used.may |= Atoms::X87_VALUES | Atoms::X87_STACK;
 }
 
 /// Whether it computes with floating-point numbers of SSE or AVX.

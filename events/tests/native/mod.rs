@@ -181,7 +181,16 @@ impl Native {
     }
 }
 
-const X87: [std::ops::Range<usize>; 2] = [2..6, 32..160];
+/// Bits of the x87 status word: C0, C2 and C3; C1; exceptions; the top of the stack.
+const STATUS: [(Atoms, u16); 4] = [
+    (Atoms::X87_CONDITIONS, 0x4500),
+    (Atoms::X87_C1, 0x200),
+    (Atoms::X87_EXCEPTIONS, 0x80ff),
+    (Atoms::X87_STACK, 0x3800),
+];
+/// Where the registers are, from the top of the stack on, and which of them are empty.
+const REGISTERS: usize = 32;
+const TAGS: usize = 4;
 
 impl State {
     /// Anything.
@@ -227,6 +236,10 @@ impl State {
         &self.fx[range]
     }
 
+    fn status(&self) -> u16 {
+        u16::from_le_bytes(self.fx(2..4).try_into().unwrap())
+    }
+
     fn mxcsr(&self) -> u32 {
         u32::from_le_bytes(self.fx(24..28).try_into().unwrap())
     }
@@ -243,9 +256,13 @@ impl State {
                 .each()
                 .zip((0..64).filter(|bit| FLAGS >> bit & 1 != 0).map(|bit| self.rflags >> bit & 1)),
         );
-        let mut hasher = DefaultHasher::new();
-        X87.into_iter().for_each(|range| hasher.write(self.fx(range)));
-        all.insert(Atoms::X87, hasher.finish());
+        for (number, register) in (0..).zip(self.fx[REGISTERS..].chunks(16).take(Atoms::X87_REGISTERS)) {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(register);
+            all.insert(Atoms::x87(number), hasher.finish());
+        }
+        all.extend(STATUS.map(|(atom, bits)| (atom, u64::from(self.status() & bits))));
+        all.entry(Atoms::X87_STACK).and_modify(|top| *top |= u64::from(self.fx[TAGS]));
         all.insert(Atoms::X87_CONTROL, self.fx[0] as u64 | (self.fx[1] as u64) << 8);
         all.insert(Atoms::MXCSR_CONTROL, (self.mxcsr() & !63).into());
         all.insert(Atoms::MXCSR_FLAGS, (self.mxcsr() & 63).into());
@@ -268,8 +285,15 @@ impl State {
             self.rflags = self.rflags & !(1 << bit) | from.rflags & 1 << bit;
         }
         let mut mask = 0;
-        if atoms.meets(Atoms::X87) {
-            X87.into_iter().for_each(|range| self.fx[range.clone()].copy_from_slice(&from.fx[range]));
+        for number in (0..8).filter(|number| atoms.meets(Atoms::x87(*number))) {
+            let range = REGISTERS + 16 * number as usize..REGISTERS + 16 * (number as usize + 1);
+            self.fx[range.clone()].copy_from_slice(&from.fx[range]);
+        }
+        let taken = STATUS.into_iter().filter(|(atom, _)| atoms.meets(*atom)).fold(0, |all, (_, bits)| all | bits);
+        let status = self.status() & !taken | from.status() & taken;
+        self.fx[2..4].copy_from_slice(&status.to_le_bytes());
+        if atoms.meets(Atoms::X87_STACK) {
+            self.fx[TAGS] = from.fx[TAGS];
         }
         if atoms.meets(Atoms::X87_CONTROL) {
             self.fx[..2].copy_from_slice(&from.fx[..2]);

@@ -25,7 +25,7 @@ fn ignored() -> Atoms {
 
 /// Those that are followed only where more than values are.
 fn modes() -> Atoms {
-    Atoms::MXCSR_CONTROL | Atoms::MXCSR_FLAGS | Atoms::X87_CONTROL | Atoms::DIRECTION
+    Atoms::MODES
 }
 
 /// An instruction that was executed.
@@ -200,6 +200,12 @@ impl Execution {
             from != to && !from.is_disjoint(&to)
         };
         for flow in effects.flows.iter().filter(|flow| !moves_stack(flow)) {
+            if flow.how == How::Renamed {
+                // Who has made the value is who made it before.
+                let renamed = flow.to.numbers().zip(flow.from.numbers().map(|number| self.registers[number]));
+                to_registers.extend(renamed);
+                continue;
+            }
             let accessing = flow.to_memory || flow.from_memory;
             let mut targets: Vec<(bool, u64, Option<u32>)> = Vec::new();
             targets.extend(flow.to.numbers().map(|number| (false, number as u64, self.registers[number])));
@@ -237,12 +243,12 @@ impl Execution {
                 if is_memory {
                     to_memory.push((at, definition));
                 } else {
-                    to_registers.push((at as usize, definition));
+                    to_registers.push((at as usize, Some(definition)));
                 }
             }
         }
         for (number, definition) in to_registers {
-            self.registers[number] = Some(definition);
+            self.registers[number] = definition;
         }
         self.memory.extend(to_memory);
         self.executed.push(executed);
