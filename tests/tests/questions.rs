@@ -208,6 +208,20 @@ fn why_a_variable_in_a_register_is_what_it_is() -> Result<()> {
     recorded.workshop.done()
 }
 
+/// What the user calls so is meant, whatever libc has by that name where the process ends.
+#[test]
+fn names_are_the_programs_own() -> Result<()> {
+    let recorded = Recorded::new("names", "list.c", &["-O0"])?;
+    let adds = format!("list.c:{}", recorded.line("adds")?);
+    has(&recorded.says(&["last-write", "list"])?, &[&adds])?;
+    has(&recorded.says(&["last-write", "list->next"])?, &["__libc_free"]).or_else(|_| {
+        // Without libc's debug information, its functions have other names.
+        has(&recorded.says(&["last-write", "list->next"])?, &["libc.so"])
+    })?;
+    has(&recorded.says(&["slice", "--var", "list"])?, &[&adds])?;
+    recorded.workshop.done()
+}
+
 /// What is in one register of the x87 unit does not follow from another one, though a push gives all of them other names.
 #[test]
 fn why_a_long_double_is_what_it_is() -> Result<()> {

@@ -148,8 +148,9 @@ impl Scene {
         self.images.iter().map(|(image, bias)| (&**image, *bias)).collect()
     }
 
-    /// Looks for what an expression names: in the frames up to the user's own, then among what is the same everywhere, then in the
-    /// frames outside.
+    /// Looks for what an expression names: in the innermost frame of the user's own, then among what is the same everywhere, then in the frames
+    /// of libraries inside of that, which have names that the user has not heard of, and last in those outside. What is not there in a library's
+    /// frame counts only if there is nothing else.
     pub fn find<'a>(
         &self,
         text: &str,
@@ -157,25 +158,41 @@ impl Scene {
         images: &'a [(&'a Image, u64)],
         seen: &mut Seen<'_>,
     ) -> Result<Found<'a>> {
-        let inner = (0..=self.own.min(self.frames.len().saturating_sub(1))).map(Some);
-        let outer = (self.own + 1..self.frames.len()).map(Some);
-        let mut failed = None;
-        for frame in inner.chain([None]).chain(outer) {
+        let (own, count) = (self.own, self.frames.len());
+        let frames = (own..count.min(own + 1)).map(Some).chain([None]).chain((0..own).chain(own + 1..count).map(Some));
+        let (mut failed, mut left) = (None, None);
+        for frame in frames {
+            let of_library = frame.is_some_and(|frame| frame < own);
             let images = if frame.is_none() { images } else { &[] };
-            match expression::find(text, Names { stack, frame, images }, seen) {
+            let found = match expression::find(text, Names { stack, frame, images }, seen) {
                 Ok(named) => {
+                    let is_there = named.missing().is_none();
                     let frame = frame.map(|number| (number, self.functions[number].clone()));
-                    return Ok(Found::Variable { named, frame });
+                    let found = Found::Variable { named, frame };
+                    if is_there || !of_library {
+                        return Ok(found);
+                    }
+                    Ok(found)
                 }
-                Err(error @ ExpressionError::NoVariable(_)) => drop(failed.get_or_insert(error)),
-                Err(error) => return Err(ReplayError::OutOfRange(format!("{text}: {error}"))),
+                Err(error @ ExpressionError::NoVariable(_)) => {
+                    failed.get_or_insert(error);
+                    continue;
+                }
+                Err(error) => Err(ReplayError::OutOfRange(format!("{text}: {error}"))),
+            };
+            if !of_library {
+                return found;
             }
+            left.get_or_insert(found);
         }
         let mut symbols =
             images.iter().flat_map(|(image, bias)| image.globals(text).into_iter().map(|one| (one, *bias)));
         if let Some((global, bias)) = symbols.next() {
             let (addr, len) = (Addr(global.address.wrapping_add(bias)), global.size.unwrap_or(1).clamp(1, MAX_BYTES));
             return Ok(Found::Symbol { addr, len });
+        }
+        if let Some(left) = left {
+            return left;
         }
         let why = failed.map_or_else(|| "nothing is known by this name".to_owned(), |error| error.to_string());
         let functions = self.functions.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
