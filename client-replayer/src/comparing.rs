@@ -23,6 +23,7 @@ use crate::counter::{self, COUNTER};
 use crate::instruction::PlainAccess;
 use crate::marking::{moves_stack, operand, written};
 use crate::operand::{Operand, Segmented};
+use crate::place::{Place, parts, shifted};
 use crate::places::{Places, Plane};
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
@@ -141,40 +142,6 @@ fn pushes_return(instr: Instr, accesses: &[PlainAccess]) -> bool {
     is_call && only
 }
 
-/// The parts of so many bytes that are loaded at once: how far from the start, and how many bytes.
-fn parts(bytes: u64) -> impl Iterator<Item = (i32, u64)> {
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        let part = [8, 4, 2, 1].into_iter().find(|part| done + part <= bytes)?;
-        done += part;
-        Some(((done - part) as i32, part))
-    })
-}
-
-/// The place of an access in FS: machine code that finds it, and the operand that is it. `more` is added where it is used.
-struct Place {
-    find: Vec<u8>,
-    operand: Operand,
-    segment: Segmented,
-}
-
-impl Place {
-    /// RCX is free for it, or has what it has in the program.
-    fn of(places: Places, stub: &Stub, operand: Operand) -> Self {
-        if places == Places::Narrow && operand.segment.is_none() {
-            return Self { find: Vec::new(), operand, segment: Segmented::FsCut };
-        }
-        let mut find = Vec::new();
-        operand.load_address(stub, &mut find, Gpr::RCX);
-        let operand = Operand::at(Gpr::RCX);
-        if places == Places::Narrow {
-            return Self { find, operand, segment: Segmented::FsCut };
-        }
-        find.extend(stub.wide_place(Gpr::RCX));
-        Self { find, operand, segment: Segmented::Fs }
-    }
-}
-
 /// Code behind the instructions that write. Before anything else is inserted. `behind`: what stands behind these.
 pub fn follow(
     block: &Block,
@@ -200,7 +167,8 @@ impl Inside {
         let mut code = Vec::new();
         if let (Some(bytes), [access]) = (self.second(places, instr), &self.writes[..]) {
             code.extend(bytes);
-            mark(&mut code, &Place::of(places, stub, Operand::of(access, 0)), (0, access.bytes), Plane::Written);
+            let place = Place::of(places, stub, Operand::of(access, 0), Gpr::RCX);
+            place.mark(&mut code, (0, access.bytes), Plane::Written);
             return code;
         }
         let scratch = self.scratch;
@@ -219,16 +187,16 @@ impl Inside {
                 } else {
                     operand.load(&mut code, scratch, from, bytes, Segmented::No);
                 }
-                let place = Place::of(places, stub, operand);
+                let place = Place::of(places, stub, operand, Gpr::RCX);
                 code.extend(&place.find);
-                place.operand.store(&mut code, scratch, shifted(Plane::First, from), bytes, place.segment);
+                place.store(&mut code, scratch, from, bytes);
                 if takes_rcx {
                     code.extend(stub.restore_rcx());
                 }
             }
-            let place = Place::of(places, stub, operand);
+            let place = Place::of(places, stub, operand, Gpr::RCX);
             code.extend(&place.find);
-            mark(&mut code, &place, (0, access.bytes), Plane::Written);
+            place.mark(&mut code, (0, access.bytes), Plane::Written);
             if takes_rcx {
                 code.extend(stub.restore_rcx());
             }
@@ -281,18 +249,6 @@ fn stores(instr: Instr) -> bool {
             | sys::OP_vmovd
             | sys::OP_vmovq
     )
-}
-
-/// What an operand has to have added for a plane's place of the byte that is so far from its start.
-fn shifted(plane: Plane, from: i32) -> i32 {
-    (plane.shift() as i32).wrapping_add(from)
-}
-
-/// Machine code that marks so many bytes, so far from the start, in a plane.
-fn mark(code: &mut Vec<u8>, place: &Place, (start, bytes): (i32, u64), plane: Plane) {
-    for (from, bytes) in parts(bytes) {
-        place.operand.put(code, shifted(plane, start + from), bytes, place.segment == Segmented::FsCut);
-    }
 }
 
 /// Code before an instruction: compares what it reads, and does what a call is going to do to memory. Behind everything else that comes before
@@ -356,12 +312,12 @@ fn compare(
             1 => code.extend([0x40, 0x0f, 0xb6, 0xc0 | low << 3 | low]),
             _ => {}
         }
-        let place = Place::of(places, stub, Operand::of(access, 0));
+        let place = Place::of(places, stub, Operand::of(access, 0), Gpr::RCX);
         code.extend(&place.find);
         if marks {
-            mark(&mut code, &place, (from, bytes), Plane::Read);
+            place.mark(&mut code, (from, bytes), Plane::Read);
         }
-        place.operand.load(&mut code, Gpr::RCX, shifted(Plane::First, from), bytes, place.segment);
+        place.load(&mut code, Gpr::RCX, from, bytes);
         let wide: &[u8] = if bytes == 8 { &[0x48] } else { &[] };
         // `not rcx`, `lea rcx, [rcx + scratch + 1]`
         code.extend([wide, &[0xf7, 0xd1], wide, &[0x8d, 0x4c, low << 3 | 1, 1]].concat());
@@ -396,14 +352,14 @@ fn push(block: &Block, stub: &Stub, places: Places, instr: Instr, (access, scrat
     // `mov scratch, target`
     code.extend([0x48, 0xb8 | scratch.0]);
     code.extend(target.to_le_bytes());
-    let place = Place::of(places, stub, Operand::of(access, 0));
+    let place = Place::of(places, stub, Operand::of(access, 0), Gpr::RCX);
     let takes_rcx = !place.find.is_empty();
     if takes_rcx {
         code.extend(stub.save_rcx());
     }
     code.extend(&place.find);
-    place.operand.store(&mut code, scratch, shifted(Plane::First, 0), 8, place.segment);
-    mark(&mut code, &place, (0, 8), Plane::Written);
+    place.store(&mut code, scratch, 0, 8);
+    place.mark(&mut code, (0, 8), Plane::Written);
     if takes_rcx {
         code.extend(stub.restore_rcx());
     }

@@ -24,7 +24,7 @@
 //! - `trace`: what is executed, written down for analyses
 //! - `confine`: the system calls that the process keeps
 //! - `compare`: whether the memory of all threads explains what each of them read; `comparing`: how the code cache finds out by itself;
-//!   `places`: where it finds bytes of its own; `operand`: machine code for that
+//!   `places`: where it finds bytes of its own; `place`, `operand`: machine code for that
 //!
 //! The threads of a package, one or all of a process, run one after the other on the one thread of the replay process. All
 //! state is in one `engine::Engine`, which the events reach through `state`.
@@ -54,6 +54,7 @@ mod marks;
 mod memory;
 mod operand;
 mod output;
+mod place;
 mod places;
 mod ranges;
 mod signal;

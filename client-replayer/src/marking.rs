@@ -6,7 +6,9 @@
 use crate::counter::{self, COUNTER};
 use crate::instruction::PlainAccess;
 use crate::marks::MOST;
-use crate::places::Places;
+use crate::operand::Operand;
+use crate::place::{Place, parts};
+use crate::places::{Places, Plane};
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd};
@@ -49,10 +51,10 @@ impl Marking {
     /// About how many bytes of machine code it takes; no fewer than it does.
     pub fn bytes(&self) -> usize {
         const AROUND: usize = 64;
-        // A mark each for at most 8 bytes that are accessed, and written.
-        const MARKS: u64 = 2 * 14;
+        // A mark for at most 8 bytes.
+        const MARK: usize = 14;
         let Self::Inside(accesses, _) = self else { return 0 };
-        accesses.iter().map(|access| AROUND + (MARKS * (access.bytes / 8 + 3)) as usize).sum()
+        accesses.iter().map(|access| AROUND + MARK * parts(access.bytes).count()).sum()
     }
 
     /// Whether the client is called.
@@ -102,13 +104,28 @@ pub fn mark(
             let is_new = |access: &&PlainAccess| !marked.iter().any(|other| other.covers(access));
             let new: Vec<&PlainAccess> = accesses.iter().filter(is_new).collect();
             if !new.is_empty() {
-                block.meta(Some(*instr), block.raw(&places.mark(&new, stub, *scratch)));
+                block.meta(Some(*instr), block.raw(&marks(&new, places, stub, *scratch)));
             }
             marked.extend(new);
         }
         let written = written(*instr);
         marked.retain(|access| access.registers() & written == 0);
     }
+}
+
+/// Machine code that marks accesses; `scratch`: a register that they do not use.
+fn marks(accesses: &[&PlainAccess], places: Places, stub: &Stub, scratch: Gpr) -> Vec<u8> {
+    let (mut code, mut finds) = (Vec::new(), false);
+    for access in accesses {
+        let place = Place::of(places, stub, Operand::of(access, 0), scratch);
+        finds |= !place.find.is_empty();
+        code.extend(&place.find);
+        place.mark(&mut code, (0, access.bytes), if access.writes { Plane::Written } else { Plane::First });
+    }
+    if finds {
+        code = [stub.save_scratch(scratch), code, stub.restore_scratch(scratch)].concat();
+    }
+    code
 }
 
 /// The memory of an access, of so many bytes.

@@ -9,11 +9,7 @@
 //! ([`Marks::doubt`]), and other places are taken that tell all memory apart that there is. Where there are none, the client is called at
 //! each access from then on ([`crate::touched`]).
 
-use crate::instruction::PlainAccess;
-use crate::operand::Operand;
 use crate::places::{Owners, Places, Plane};
-use crate::stub::Stub;
-use bugnet_dr::ir::Gpr;
 use bugnet_dr::zeroing;
 use bugnet_format::types::Addr;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -141,38 +137,5 @@ impl Drop for Marks {
     fn drop(&mut self) {
         // SAFETY: the region is this type's; whoever drops it has taken it from FS.
         let _ = unsafe { munmap(self.room as *mut _, self.places().room() as usize) };
-    }
-}
-
-impl Places {
-    /// Machine code that marks accesses; `scratch`: a register that they do not use.
-    pub fn mark(self, accesses: &[&PlainAccess], stub: &Stub, scratch: Gpr) -> Vec<u8> {
-        let mut code = Vec::new();
-        let far = |access: &PlainAccess| self != Self::Narrow || access.segment.is_some();
-        let saves = accesses.iter().copied().any(far);
-        if saves {
-            code.extend(stub.save_scratch(scratch));
-        }
-        for access in accesses {
-            let mut operand = Operand::of(access, 0);
-            if far(access) {
-                operand.load_address(stub, &mut code, scratch);
-                operand = Operand::at(scratch);
-            }
-            if self != Self::Narrow {
-                code.extend(stub.wide_place(scratch));
-            }
-            let place = if access.writes { Plane::Written } else { Plane::First }.shift();
-            let mut done = 0;
-            while done < access.bytes {
-                let bytes = [8, 4, 2, 1].into_iter().find(|bytes| done + bytes <= access.bytes).unwrap_or(1);
-                operand.put(&mut code, place.wrapping_add_unsigned(done) as i32, bytes, self == Self::Narrow);
-                done += bytes;
-            }
-        }
-        if saves {
-            code.extend(stub.restore_scratch(scratch));
-        }
-        code
     }
 }

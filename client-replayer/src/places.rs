@@ -1,8 +1,8 @@
 //! Where, for each byte of the program's memory, the code cache has bytes of its own: in a region to which FS points, found from the
 //! byte's address in one of two ways ([`Places`]):
 //!
-//! - *narrow*: from its lower 32 bits, the region having 4 GiB. An instruction's own operand, with FS and 32 bits of address, is the place:
-//!   the processor cuts the address off by itself. That takes neither a register nor a flag.
+//! - *narrow*: from its lower 32 bits, the region having 4 GiB. An instruction's own operand, with FS, 32 bits of address and a constant added,
+//!   is the place: the processor cuts the address off by itself. That takes neither a register nor a flag.
 //! - *wide*: from the lower 32 bits and another one, in which what would collide differs. `lea` and `pext` find it, in a register that
 //!   is saved.
 //!
@@ -241,8 +241,16 @@ mod tests {
             let mask = Places::Wide(45).mask();
             let picked: u64 =
                 (0..64).filter(|bit| mask >> bit & 1 == 1).enumerate().map(|(to, bit)| (addr >> bit & 1) << to).sum();
-            assert_eq!(Places::Wide(45).of(addr, Plane::First), HEAD + picked + 0x140, "{addr:#x}");
-            assert_eq!(Places::Wide(45).of(addr, Plane::Written), picked + 0x240, "{addr:#x}");
+            assert_eq!(
+                Places::Wide(45).of(addr, Plane::First),
+                HEAD.wrapping_add_signed(Plane::First.shift()) + picked,
+                "{addr:#x}"
+            );
+            assert_eq!(
+                Places::Wide(45).of(addr, Plane::Written),
+                HEAD.wrapping_add_signed(Plane::Written.shift()) + picked,
+                "{addr:#x}"
+            );
         }
     }
 

@@ -178,16 +178,13 @@ impl Stub {
         self.mov(opcode, reg, offset_of!(Shared, scratch))
     }
 
-    /// `mov gs:[slot], reg`, or the other way.
     fn mov(&self, opcode: u8, reg: Gpr, slot: usize) -> Vec<u8> {
-        let start = [0x65, 0x48 | reg.0 >> 3 << 2, opcode, 4 | (reg.0 & 7) << 3, 0x25];
-        [&start[..], &self.slots.at(slot)].concat()
+        mov(opcode, reg, self.slots.at(slot))
     }
 
     /// Machine code that loads the base of a segment, as the program sees it, into a register.
     pub fn load_segment_base(&self, reg: Gpr, segment: Segment) -> Vec<u8> {
-        let start = [0x65, 0x48 | reg.0 >> 3 << 2, 0x8b, 4 | (reg.0 & 7) << 3, 0x25];
-        [&start[..], &self.slots.segment_base(segment)].concat()
+        mov(0x8b, reg, self.slots.segment_base(segment))
     }
 
     /// Machine code that makes the place of a mark from an address in a register: `pext reg, reg, gs:[slot]`.
@@ -314,4 +311,10 @@ impl Stub {
             light::prepare(&raw const shared.rcx, self.handlers.light);
         }
     }
+}
+
+/// `mov gs:[slot], reg`, or the other way, by the opcode.
+fn mov(opcode: u8, reg: Gpr, slot: [u8; 4]) -> Vec<u8> {
+    let start = [0x65, 0x48 | reg.0 >> 3 << 2, opcode, 4 | (reg.0 & 7) << 3, 0x25];
+    [&start[..], &slot].concat()
 }

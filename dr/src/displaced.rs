@@ -22,6 +22,8 @@ pub fn displaced(bytes: &[u8], more: i32) -> Option<Displaced> {
         _ => (prefixes, 0),
     };
     let opcode = match (opcode, bytes.get(start)?) {
+        // An address without ModRM, and XOP.
+        (0, 0xa0..=0xa3 | 0x8f) => return None,
         (0, 0x0f) if matches!(bytes.get(start + 1)?, 0x38 | 0x3a) => 3,
         (0, 0x0f) => 2,
         _ => 1,
@@ -65,12 +67,14 @@ mod tests {
         assert_eq!(moved(&[0xc5, 0xfe, 0x7f, 0x07]), Some(vec![0xc5, 0xfe, 0x7f, 0x87, 0x40, 1, 0, 0]));
         assert_eq!(moved(&[0xc4, 0xc1, 0x7e, 0x7f, 0]), Some(vec![0xc4, 0xc1, 0x7e, 0x7f, 0x80, 0x40, 1, 0, 0]));
         // mov [rip + 4], eax; mov [0x10], eax; mov ecx, eax; mov fs:[rax], ecx; vmovdqu8 [rdi], ymm16
-        let others: [&[u8]; 5] = [
+        let others: [&[u8]; 6] = [
             &[0x89, 0x05, 4, 0, 0, 0],
             &[0x89, 0x04, 0x25, 0x10, 0, 0, 0],
             &[0x89, 0xc1],
             &[0x64, 0x89, 0x08],
             &[0x62, 0xe1, 0x7f, 0x28, 0x7f, 0x07],
+            // mov rax, [0x88], with an address of 8 bytes
+            &[0x48, 0xa1, 0x88, 0, 0, 0, 0, 0, 0, 0],
         ];
         assert!(others.into_iter().all(|bytes| moved(bytes).is_none()));
     }

@@ -78,7 +78,9 @@ unsafe fn zero(range: Range<u64>, sweep: bool, room: &mut usize) -> bool {
 unsafe fn overwrite(range: Range<u64>) -> bool {
     // SAFETY: the caller's promise. The kernel's one page of zeros must not be written to, or it is copied.
     let bytes = unsafe { std::slice::from_raw_parts_mut(range.start as *mut u8, (range.end - range.start) as usize) };
-    let used = bytes.chunks(64).any(|line| line.iter().fold(0, |all, byte| all | byte) != 0);
+    let (lines, rest) = bytes.as_chunks::<64>();
+    let is_used = |line: &[u8]| line.iter().fold(0, |all, byte| all | byte) != 0;
+    let used = lines.iter().any(|line| is_used(line)) || is_used(rest);
     if used {
         bytes.fill(0);
     }

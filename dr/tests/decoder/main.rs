@@ -7,13 +7,14 @@ mod expected;
 mod iced;
 
 use bugnet_dr::access::{Access, Action, classify};
+use bugnet_dr::displaced::displaced;
 use bugnet_dr::ir::Instr;
 use bugnet_dr::liveness::{Effects, effects, flags_read_first};
 use bugnet_format::regs::RegisterFile;
 use expected::{EXCEPTIONS, Outcome};
 use iced::Ranges;
 use iced_x86::{
-    Code, Decoder, DecoderOptions, EncodingKind, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic,
+    Code, Decoder, DecoderOptions, EncodingKind, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpKind,
 };
 use std::collections::{BTreeMap, HashSet};
 
@@ -49,6 +50,8 @@ enum Check {
     FlagsOnlyRead,
     /// No flag is taken for dead that may keep its value.
     FlagsOverwritten,
+    /// With another displacement, it is the same but for that.
+    Displaced,
 }
 
 /// Disagreements, each with its first example.
@@ -179,6 +182,24 @@ impl Pair<'_> {
     }
 }
 
+/// Whether the machine code of the instruction with another displacement, if it has one, is that. `None` if it accesses no memory.
+fn displace(instr: &Instruction, bytes: &[u8], findings: &mut Findings) -> Option<bool> {
+    const MORE: i32 = 0x140;
+    let ops = || (0..instr.op_count()).map(|number| instr.op_kind(number));
+    ops().any(|kind| !matches!(kind, OpKind::Register) && format!("{kind:?}").starts_with("Memory")).then_some(())?;
+    let Some(moved) = displaced(bytes, MORE) else { return Some(false) };
+    let found = Decoder::with_ip(64, &moved, PC, DecoderOptions::NONE).decode();
+    let mut expected = *instr;
+    expected.set_memory_displacement64(instr.memory_displacement64().wrapping_add_signed(MORE.into()));
+    expected.set_memory_displ_size(found.memory_displ_size());
+    expected.set_len(found.len());
+    expected.set_next_ip(found.next_ip());
+    if found != expected || found.len() != moved.len() || !ops().any(|kind| kind == OpKind::Memory) {
+        findings.add(Check::Displaced, instr, || format!("{bytes:02x?} became {found}: {moved:02x?}"));
+    }
+    Some(true)
+}
+
 /// Instructions that a program can execute in 64-bit mode, as far as they are encoded in ways that are checked here.
 fn in_reach(code: Code) -> bool {
     let op = code.op_code();
@@ -197,6 +218,7 @@ fn every_instruction_is_known_as_iced_knows_it() {
     let mut findings = Findings::default();
     let mut seen = HashSet::new();
     let mut without_length = HashSet::new();
+    let mut moved = (0, 0);
     encodings::each(|bytes| {
         let instr = Decoder::with_ip(64, bytes, PC, DecoderOptions::NONE).decode();
         if instr.is_invalid() {
@@ -204,6 +226,11 @@ fn every_instruction_is_known_as_iced_knows_it() {
         }
         if in_reach(instr.code()) {
             seen.insert(instr.code());
+            match displace(&instr, &bytes[..instr.len()], &mut findings) {
+                Some(true) => moved.0 += 1,
+                Some(false) => moved.1 += 1,
+                None => {}
+            }
             match dynamorio::length(bytes) {
                 Some(len) => findings.same(Check::Length, &instr, len, instr.len()),
                 None => drop(without_length.insert(instr.mnemonic())),
@@ -225,6 +252,8 @@ fn every_instruction_is_known_as_iced_knows_it() {
     assert!(report.is_empty(), "{} disagreements\n{}", report.len(), report.join("\n"));
     let stale = (0..EXCEPTIONS.len()).filter(|at| !findings.excepted.contains(at)).map(|at| EXCEPTIONS[at].2);
     assert_eq!(stale.collect::<Vec<_>>(), [""; 0], "exceptions that nothing needs");
+    // Not those with segments, without registers, with `lock`, and of EVEX.
+    assert!(moved.0 > 10_000 && moved.1 > 10_000, "{moved:?}");
     let few = [Mnemonic::Test, Mnemonic::Extrq, Mnemonic::Insertq, Mnemonic::Ud0, Mnemonic::Jmp].into();
     assert!(without_length.is_subset(&few), "{without_length:?}");
     let missing = Code::values()
