@@ -182,6 +182,19 @@ impl Atoms {
         self.0.iter().zip(&other.0).fold(0, |all, (a, b)| all | b & !a) == 0
     }
 
+    /// Whether the one with this number, below [`COUNT`], is among them.
+    #[must_use]
+    #[inline]
+    pub fn has_numbered(&self, number: usize) -> bool {
+        self.0[number / 64] >> (number % 64) & 1 != 0
+    }
+
+    /// Without the one with this number, below [`COUNT`].
+    #[inline]
+    pub fn remove_numbered(&mut self, number: usize) {
+        self.0[number / 64] &= !(1 << (number % 64));
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(self) -> usize {

@@ -80,7 +80,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub(crate) fn start_behind(
+    pub fn start_behind(
         before: Option<Self>,
         tools: &Tools,
         log: &Log,
@@ -324,7 +324,8 @@ impl Session {
     }
 
     /// The error for a divergence at [`Self::position`].
-    pub(crate) fn diverged(&self, what: String) -> ReplayError {
+    #[must_use]
+    pub fn diverged(&self, what: String) -> ReplayError {
         ReplayError::Diverged { interval: self.id, position: self.position, what }
     }
 

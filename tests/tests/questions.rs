@@ -237,6 +237,36 @@ fn why_a_long_double_is_what_it_is() -> Result<()> {
     recorded.workshop.done()
 }
 
+/// What another process has put into shared memory, or the kernel when a thread ended, does not follow from what was stored there before.
+#[test]
+fn what_somebody_else_has_put_there() -> Result<()> {
+    let recorded = Recorded::new("elsewhere", "elsewhere.c", &["-O0"])?;
+    let line = |comment: &str| Ok::<_, anyhow::Error>(format!("elsewhere.c:{} in", recorded.line(comment)?));
+    let cases = [
+        ("total", "total", "another process (by shared memory"),
+        ("rest", "rest", "the kernel, which clears this word when thread "),
+    ];
+    for (name, comment, from) in cases {
+        has(&recorded.says(&["slice", "--var", name])?, &[&line(comment)?, from])?;
+    }
+    // The lowest byte of the price is the child's; of the kernel's word, too.
+    for (name, stores) in [("total", "own price"), ("rest", "waits")] {
+        let found = recorded.json(&["slice", "--var", name])?;
+        let outside = found["outside"].as_array().context("no sources")?;
+        let elsewhere: Vec<&Value> = outside.iter().filter(|one| one["origin"] == "elsewhere").collect();
+        ensure!(elsewhere.len() == 1, "{name}: {outside:?}");
+        let after = &elsewhere[0]["after"];
+        let position = format!("{}/{}/{}", after["tid"], after["interval"], after["position"]);
+        has(&recorded.says(&["at", &position])?, &[line(stores)?.trim_end_matches(" in")])?;
+        ensure!(elsewhere[0]["bytes"][0][1] == 1, "{name}: {outside:?}");
+    }
+    // Before the child's, it was the process's own.
+    let again = recorded.says(&["slice", "--var", "again"])?;
+    has(&again, &[&line("own price")?])?;
+    ensure!(!again.contains("another process (by"), "{again}");
+    recorded.workshop.done()
+}
+
 #[test]
 fn each_time_that_code_ran() -> Result<()> {
     for (name, flags) in [("hits-plain", "-O0"), ("hits-optimized", "-O2")] {

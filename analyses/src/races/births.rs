@@ -93,6 +93,11 @@ impl Births {
         self.words.keys().copied()
     }
 
+    /// The threads at whose end the kernel clears a word.
+    pub fn clear(&self, word: u64) -> impl Iterator<Item = usize> {
+        self.words.get(&word).into_iter().flatten().copied()
+    }
+
     /// The next thread with this number of the operating system's is made: which one that is.
     pub fn made(&mut self, id: u32, times: &Times) -> Option<usize> {
         let child = times.with_id(id).find(|child| !self.order.contains(child))?;

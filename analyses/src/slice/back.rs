@@ -1,5 +1,6 @@
 //! One instruction backwards: what it has yielded of what is wanted is wanted no more, and what that follows from is.
 
+use super::elsewhere::Stored;
 use super::frames::Frames;
 use super::graph::{Dependence, Graph, Wanting};
 use super::live::Live;
@@ -34,6 +35,8 @@ pub struct State {
     pub frames: Option<Frames>,
     /// Pages of memory whose stores are in the slice.
     pub pages: Pages,
+    /// Stored bytes that were seen to have values later.
+    pub stored: Vec<Stored>,
 }
 
 /// A set of pages of memory, of which the same one is mostly added again.
@@ -170,18 +173,25 @@ impl State {
         if let Some(who) = who {
             self.graph.yields(node, who, &self.sets);
         }
-        for (flow, yielded) in all.iter().filter(|(flow, _)| flow.certain) {
-            let registers = self.live.registers(place.tid);
-            registers.remove(yielded.atoms.iter().map(|(_, number, _)| Atoms::numbered(*number)).collect());
-            if flow.to_memory {
-                let is_whole = |at: u64| {
-                    let mut writes = accesses.iter().filter(|access| access.writes && access.whole);
-                    writes.any(|access| at.wrapping_sub(access.addr) < access.len)
-                };
-                for (_, at, _) in yielded.bytes.iter().filter(|(_, at, _)| is_whole(*at)) {
-                    self.live.remove(*at);
-                    self.pages.add(*at);
+        let is_whole = |at: u64| {
+            let mut writes = accesses.iter().filter(|access| access.writes && access.whole);
+            writes.any(|access| at.wrapping_sub(access.addr) < access.len)
+        };
+        for (flow, yielded) in &all {
+            if flow.certain {
+                let registers = self.live.registers(place.tid);
+                yielded.atoms.iter().for_each(|(_, number, _)| registers.remove_numbered(*number));
+            }
+            for (_, at, _) in &yielded.bytes {
+                if !flow.certain || !is_whole(*at) {
+                    // This may have stored what was seen.
+                    self.live.forget(*at);
+                    continue;
                 }
+                if let Some(seen) = self.live.remove(*at) {
+                    self.stored.push(Stored { addr: *at, seen, place });
+                }
+                self.pages.add(*at);
             }
         }
         if self.depth.is_some_and(|limit| depth >= limit) {

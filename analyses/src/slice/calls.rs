@@ -83,7 +83,9 @@ impl Walker<'_> {
     /// Pages have moved.
     fn moved(&mut self, from: u64, len: u64, to: u64) {
         let wanted = self.state.live.wanted(to, len);
-        wanted.iter().for_each(|(at, _)| self.state.live.remove(*at));
+        for (at, _) in &wanted {
+            self.state.live.remove(*at);
+        }
         for (at, want) in wanted {
             self.state.live.add(from.wrapping_add(at - to), 1, want, &mut self.state.sets);
         }

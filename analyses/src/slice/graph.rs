@@ -75,6 +75,11 @@ pub enum Origin {
         /// Its id.
         tid: Tid,
     },
+    /// Something that changed memory while no instruction or known call of the process did: the kernel when it liked, or another process.
+    Elsewhere {
+        /// Behind this place.
+        after: Place,
+    },
     /// It was there where the search ended.
     Before,
 }

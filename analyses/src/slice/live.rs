@@ -3,6 +3,7 @@
 use super::wants::{Sets, Want};
 use bugnet_events::atoms::{Atoms, COUNT};
 use bugnet_format::types::Tid;
+use bugnet_replay::cursor::Place;
 use hashbrown::HashMap;
 use std::ops::Range;
 
@@ -29,8 +30,9 @@ impl Default for Registers {
 
 impl Registers {
     /// Who wants a part.
+    #[inline]
     pub fn want(&self, number: usize) -> Option<Want> {
-        self.wants[number].filter(|_| self.atoms.meets(Atoms::numbered(number)))
+        self.wants[number].filter(|_| self.atoms.has_numbered(number))
     }
 
     /// Each that is wanted among these, with who wants it.
@@ -43,13 +45,19 @@ impl Registers {
         self.atoms = self.atoms - atoms;
     }
 
+    /// Nobody wants the part with this number any more.
+    #[inline]
+    pub fn remove_numbered(&mut self, number: usize) {
+        self.atoms.remove_numbered(number);
+    }
+
     /// Somebody wants these, too.
     pub fn add(&mut self, atoms: Atoms, want: Want, sets: &mut Sets) {
         for number in atoms.numbers() {
             let before = self.want(number);
             self.wants[number] = Some(before.map_or(want, |before| sets.join(before, want)));
-            self.atoms |= Atoms::numbered(number);
         }
+        self.atoms |= atoms;
     }
 }
 
@@ -59,17 +67,29 @@ struct Granule {
     wants: [Option<Want>; GRANULE as usize],
 }
 
+/// What a wanted byte has at a later moment, if nothing but what one comes to on the way back from there changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its value.
+    pub value: u8,
+    /// Before which instruction it had that.
+    pub place: Place,
+}
+
 /// What is wanted at a moment.
 pub struct Live {
     threads: Vec<(Tid, Registers)>,
     last: usize,
     granules: HashMap<u64, Granule>,
     filter: Filter,
+    /// Of wanted bytes, what they were seen to have.
+    seen: HashMap<u64, Seen>,
 }
 
 impl Default for Live {
     fn default() -> Self {
-        Self { threads: Vec::new(), last: 0, granules: HashMap::new(), filter: Filter::with(FEW_SLOTS) }
+        let filter = Filter::with(FEW_SLOTS);
+        Self { threads: Vec::new(), last: 0, granules: HashMap::new(), filter, seen: HashMap::new() }
     }
 }
 
@@ -182,15 +202,21 @@ impl Live {
         parts(addr, len).flat_map(|(granule, bytes)| of(granule, bytes)).collect()
     }
 
-    /// Nobody wants this byte any more.
-    pub fn remove(&mut self, addr: u64) {
+    /// Nobody wants this byte any more. What it was seen to have is returned.
+    pub fn remove(&mut self, addr: u64) -> Option<Seen> {
         let granule = addr / GRANULE;
-        let Some(found) = self.granules.get_mut(&granule) else { return };
+        let found = self.granules.get_mut(&granule)?;
         found.wants[(addr % GRANULE) as usize] = None;
         if found.wants.iter().all(Option::is_none) {
             self.granules.remove(&granule);
             self.filter.remove(granule);
         }
+        if self.seen.is_empty() { None } else { self.seen.remove(&addr) }
+    }
+
+    /// A wanted byte has this value. What it was seen to have later is returned.
+    pub fn see(&mut self, addr: u64, seen: Seen) -> Option<Seen> {
+        self.seen.insert(addr, seen)
     }
 
     /// Somebody wants these bytes, too.
@@ -210,6 +236,11 @@ impl Live {
             self.filter = Filter::with(slots * 8);
             self.granules.keys().for_each(|granule| self.filter.add(*granule));
         }
+    }
+
+    /// What a byte was seen to have does not matter any more.
+    pub fn forget(&mut self, addr: u64) {
+        self.seen.remove(&addr);
     }
 
     /// Everything that is wanted of registers.
@@ -257,7 +288,7 @@ mod tests {
         all().for_each(|addr| live.add(addr, 8, want, &mut sets));
         assert!(all().all(|addr| live.may_want(addr, 1)));
         assert!(all().filter(|addr| live.may_want(addr + 16, 8)).count() < 50_000);
-        all().for_each(|addr| (addr..addr + 8).for_each(|byte| live.remove(byte)));
+        assert!(all().flat_map(|addr| addr..addr + 8).all(|byte| live.remove(byte).is_none()));
         assert!(live.is_empty() && !all().any(|addr| live.may_want(addr, 8)));
     }
 

@@ -15,11 +15,13 @@ mod back;
 mod branches;
 mod calls;
 mod display;
+mod elsewhere;
 mod forward;
 mod frames;
 mod graph;
 mod html;
 mod live;
+mod loads;
 mod origins;
 mod output;
 mod report;
@@ -41,8 +43,10 @@ use bugnet_replay::Result;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
+use elsewhere::Changes;
 use hashbrown::HashSet;
 use serde::Serialize;
+use walker::Walker;
 
 /// What one asks about: values as they are before the instruction at a place.
 #[derive(Clone, Debug)]
@@ -144,5 +148,13 @@ pub enum Ended {
 /// # Errors
 /// The log does not hold the place, or cannot be read, replayed or traced.
 pub fn slice(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, options: &Options) -> Result<Slice> {
-    walker::Walker::new(tools, log, pid, criterion, options)?.all(criterion)
+    let mut changes = Changes::default();
+    let (slice, comparison, mut found) = Walker::new(tools, log, pid, criterion, options, &changes)?.all(criterion)?;
+    comparison.compare(tools, log, pid, &mut found)?;
+    if found.is_empty() {
+        return Ok(slice);
+    }
+    // Whoever followed what was stored before followed too much: what is in the slice now was in it before, and is known to be sound.
+    changes = found;
+    Ok(Walker::new(tools, log, pid, criterion, options, &changes)?.all(criterion)?.0)
 }

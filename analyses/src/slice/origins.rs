@@ -1,6 +1,8 @@
 //! Where values come from that nothing in the slice has made, in words.
 
 use super::graph::{Node, Origin, Source, What};
+use crate::races::births::Births;
+use crate::races::times::Times;
 use bugnet_events::atoms::Atoms;
 use bugnet_format::types::{Addr, IntervalNo, ProcessId, Tid};
 use bugnet_replay::cursor::{Cursor, Place, Seek};
@@ -47,6 +49,8 @@ pub struct Origins {
     start: Vec<(Range<u64>, String)>,
     /// Whether the log begins with the process.
     from_start: bool,
+    /// The words by which the kernel says that a thread has ended, and which ones.
+    ends: HashMap<u64, Vec<Tid>>,
 }
 
 impl Origins {
@@ -54,8 +58,11 @@ impl Origins {
     ///
     /// # Errors
     /// The log cannot be read, or the replay process is lost.
-    pub fn new(log: &Log, cursor: &mut Cursor<'_>, asked: Place) -> Result<Self> {
+    pub fn new(log: &Log, cursor: &mut Cursor<'_>, asked: Place, nodes: &[Node]) -> Result<Self> {
         let pid = cursor.pid();
+        let is_elsewhere =
+            |node: &Node| matches!(&node.what, What::Source(Source { origin: Origin::Elsewhere { .. }, .. }));
+        let ends = if nodes.iter().any(is_elsewhere) { ends_of_threads(log, cursor)? } else { HashMap::new() };
         let opened = opened(log, pid)?;
         cursor.seek(Seek::Start)?;
         let (place, stack) = (cursor.place(), cursor.regs().gpr[4]);
@@ -63,7 +70,7 @@ impl Origins {
         // What is there is known once the program has looked at it.
         cursor.seek(Seek::Place(asked))?;
         let start = if from_start { at_start(cursor, stack)? } else { Vec::new() };
-        Ok(Self { opened, start, from_start })
+        Ok(Self { opened, start, from_start, ends })
     }
 
     /// Of a source, in words.
@@ -96,11 +103,24 @@ impl Origins {
                 format!("signal {}", signal::name(i32::try_from(*number).unwrap_or_default()))
             }
             Origin::Thread { tid } => format!("thread {tid}, which was to be left alone, wrote it"),
+            Origin::Elsewhere { after } => self.elsewhere(source, *after),
             Origin::Before => self.before(source, symbols),
         };
         let (origin, bytes) = (source.origin.clone(), source.bytes.clone());
         let registers = if source.atoms.is_empty() { String::new() } else { source.atoms.to_string() };
         Some(Outside { place, what, origin, bytes, registers, depth: node.depth, times: 1 })
+    }
+
+    /// What one can tell of memory that something else has changed.
+    fn elsewhere(&self, source: &Source, after: Place) -> String {
+        let ended = source.bytes.first().and_then(|(addr, _)| self.ends.get(&(addr & !3)));
+        if let Some([tid]) = ended.map(Vec::as_slice) {
+            return format!("the kernel, which clears this word when thread {tid} has ended (CLONE_CHILD_CLEARTID)");
+        }
+        format!(
+            "something else than this process's instructions and known system calls, after {after}: another process (by shared memory, \
+             process_vm_writev(2) or ptrace(2)), or the kernel"
+        )
     }
 
     fn before(&self, source: &Source, symbols: &mut Symbolizer) -> String {
@@ -160,6 +180,13 @@ impl Origins {
 fn buffer(number: u64, args: &[u64; 6]) -> Option<u64> {
     let reads = [libc::SYS_read, libc::SYS_pread64, libc::SYS_recvfrom, libc::SYS_getdents64, libc::SYS_fstat];
     reads.contains(&i64::try_from(number).ok()?).then_some(args[1])
+}
+
+/// The words that the kernel clears when threads end.
+fn ends_of_threads(log: &Log, cursor: &mut Cursor<'_>) -> Result<HashMap<u64, Vec<Tid>>> {
+    let times = Times::new(log, cursor.pid())?;
+    let births = Births::new(log, &times, cursor)?;
+    Ok(births.words().map(|word| (word, births.clear(word).map(|thread| times.id(thread).tid).collect())).collect())
 }
 
 /// The files that a process opened, by their descriptors.

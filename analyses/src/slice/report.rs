@@ -230,8 +230,8 @@ fn shared(slice: &Slice, mappings: &Mappings) -> Option<String> {
     let names: Vec<String> = mappings.all.iter().filter(is_meant).map(name).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "Values are taken from memory that is mapped as shared ({}). Whether another process has changed them, or this one by another \
-             address, is not known.",
+            "Values are taken from memory that is mapped as shared ({}). Where another process has changed them, or this one by another \
+             address, that is told by the values; where it has put the same bytes there, it is not known.",
             names.join(", ")
         )
     })
@@ -319,7 +319,7 @@ fn outsides(
     if nodes.is_empty() {
         return Ok((all, of_node));
     }
-    let origins = Origins::new(log, cursor, asked)?;
+    let origins = Origins::new(log, cursor, asked, &slice.graph.nodes)?;
     let mut known: HashMap<String, usize> = HashMap::new();
     for (number, node) in nodes {
         let Some(outside) = origins.outside(node, symbols) else { continue };

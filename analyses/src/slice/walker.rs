@@ -2,9 +2,11 @@
 
 use super::back::{Pages, State};
 use super::branches::Branches;
+use super::elsewhere::{Changes, Comparison, Run};
 use super::frames::Frames;
 use super::graph::{ASKED, Dependence, Graph, Origin, Source, Wanting};
-use super::live::Live;
+use super::live::{Live, Seen};
+use super::loads::Loads;
 use super::signals::Aside;
 use super::wants::{Sets, Want};
 use super::{Criterion, Ended, Options, Slice};
@@ -12,11 +14,11 @@ use crate::touched::Touched;
 use bugnet_events::atoms::Atoms;
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit, walk_back};
-use bugnet_format::types::{ProcessId, Tid};
+use bugnet_format::types::{Position, ProcessId, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::code_text::CodeText;
 use bugnet_replay::cursor::{Cursor, Place};
-use bugnet_replay::log::Log;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::{Symbolizer, constant_memory};
 use bugnet_replay::syscall::Made;
 use bugnet_replay::tools::Tools;
@@ -44,6 +46,15 @@ pub struct Walker<'a> {
     /// Bytes that all accessed, and those of the slice, if they are counted.
     touched: Option<[Touched<0>; 2]>,
     walked: u64,
+    /// What something else has changed, as far as one knows.
+    changes: &'a Changes,
+    /// Of each thread, the records of first loads to which one has not come.
+    loads: Vec<(Tid, Loads)>,
+    /// What of stores is to be compared with what was seen later.
+    comparison: Comparison,
+    /// Changes that were found on the way.
+    found: Changes,
+    run: Option<Run>,
 }
 
 impl<'a> Walker<'a> {
@@ -54,6 +65,7 @@ impl<'a> Walker<'a> {
         pid: ProcessId,
         criterion: &Criterion,
         options: &'a Options,
+        changes: &'a Changes,
     ) -> Result<Self> {
         let bases = Atoms::RSP | Atoms::FS_BASE | Atoms::GS_BASE;
         let ignored = if options.addresses || options.control { bases } else { bases | Atoms::MODES };
@@ -70,6 +82,7 @@ impl<'a> Walker<'a> {
             depth: options.depth,
             frames,
             pages: Pages::default(),
+            stored: Vec::new(),
         };
         let symbols = Symbolizer::new(log, pid)?;
         let (asides, doubtful) = (Vec::new(), Vec::new());
@@ -87,11 +100,16 @@ impl<'a> Walker<'a> {
             doubts: 0,
             walked: 0,
             touched,
+            changes,
+            loads: Vec::new(),
+            comparison: Comparison::default(),
+            found: Changes::default(),
+            run: None,
         })
     }
 
-    /// All the way.
-    pub fn all(mut self, criterion: &Criterion) -> Result<Slice> {
+    /// All the way. Also, what is to be compared to know that nothing else has changed memory, and where it is known that something has.
+    pub fn all(mut self, criterion: &Criterion) -> Result<(Slice, Comparison, Changes)> {
         self.state.want(criterion.place, criterion.atoms, ASKED, Dependence::Data, 0);
         for (addr, len) in &criterion.memory {
             self.state.want_memory(*addr, *len, ASKED, 0);
@@ -123,10 +141,11 @@ impl<'a> Walker<'a> {
             return Err(error);
         }
         self.rest();
-        let Self { mut state, doubtful, doubts, walked, touched, .. } = self;
+        let Self { mut state, doubtful, doubts, walked, touched, comparison, found, .. } = self;
         state.graph.finish(&state.sets);
         let touched = touched.map(|all| super::Touched { walked: all[WALKED].count(), slice: all[SLICE].count() });
-        Ok(Slice { graph: state.graph, walked, ended, doubtful, doubts, touched, pages: state.pages.all })
+        let slice = Slice { graph: state.graph, walked, ended, doubtful, doubts, touched, pages: state.pages.all };
+        Ok((slice, comparison, found))
     }
 
     fn visit(&mut self, visit: Visit<'_>) -> Result<ControlFlow<Ended>> {
@@ -137,6 +156,7 @@ impl<'a> Walker<'a> {
                 place.position.0 += before as u64;
                 self.walked += instructions.len() as u64;
                 self.touch(ran, instructions.clone());
+                self.goes_on(place, instructions.len())?;
                 let has_changed = self.ran(place, ran, instructions);
                 if before > 0 {
                     return Ok(ControlFlow::Break(Ended::Until));
@@ -150,6 +170,7 @@ impl<'a> Walker<'a> {
                     return Ok(ControlFlow::Break(Ended::Until));
                 }
                 self.walked += 1;
+                self.goes_on(place, 1)?;
                 self.began(place.tid, ran, 0);
                 match did {
                     Did::Call { number, args, result, changed } => {
@@ -192,41 +213,101 @@ impl<'a> Walker<'a> {
             && !seeks_frame
         {
             self.began(place.tid, ran, instructions.start);
+            self.see(place, ran, instructions);
             return false;
         }
         let first = instructions.start;
         let mut has_changed = false;
         for number in instructions.rev() {
-            let decoded = &ran.block.instructions[number];
-            let live = &mut self.state.live;
-            let concerns = (controls && Frames::concerns(decoded))
-                || seeks_frame
-                || live.registers(place.tid).atoms.meets(decoded.writes)
-                || decoded.stores && ran.accesses(number).any(|access| live.may_want(access.addr, access.len));
-            if !concerns {
-                continue;
-            }
             let mut place = place;
             place.position.0 += (number - first) as u64;
-            let accesses: SmallVec<[Access; 4]> = ran.accesses(number).collect();
-            if seeks_frame {
-                self.look_for_frame(place.tid, decoded, &accesses);
-            }
-            if self.is_left_alone(place.tid) {
-                let stores = accesses.iter().filter(|access| access.writes);
-                let ranges: Vec<(u64, u64)> = stores.map(|access| (access.addr, access.len)).collect();
-                self.set_from_outside(place, Origin::Thread { tid: place.tid }, Atoms::NONE, &ranges);
-                has_changed = true;
-            } else {
-                let is_in_slice = self.state.instruction(place, decoded, &accesses);
-                has_changed |= is_in_slice;
-                if let Some(touched) = self.touched.as_mut().filter(|_| is_in_slice) {
-                    accesses.iter().for_each(|access| touched[SLICE].touch(access.addr, access.len));
-                }
-            }
+            has_changed |= self.executed(place, ran, number, controls, seeks_frame);
+            self.see(place, ran, number..number + 1);
         }
         self.began(place.tid, ran, first);
         has_changed
+    }
+
+    /// One instruction of a block, in which there may be some that control or that lead to a handler's frame; whether it is in the slice.
+    fn executed(&mut self, place: Place, ran: &Ran<'_>, number: usize, controls: bool, seeks_frame: bool) -> bool {
+        let decoded = &ran.block.instructions[number];
+        let live = &mut self.state.live;
+        let concerns = (controls && Frames::concerns(decoded))
+            || seeks_frame
+            || live.registers(place.tid).atoms.meets(decoded.writes)
+            || decoded.stores && ran.accesses(number).any(|access| live.may_want(access.addr, access.len));
+        if !concerns {
+            return false;
+        }
+        let accesses: SmallVec<[Access; 4]> = ran.accesses(number).collect();
+        if seeks_frame {
+            self.look_for_frame(place.tid, decoded, &accesses);
+        }
+        if self.is_left_alone(place.tid) {
+            let stores = accesses.iter().filter(|access| access.writes);
+            let ranges: Vec<(u64, u64)> = stores.map(|access| (access.addr, access.len)).collect();
+            self.set_from_outside(place, Origin::Thread { tid: place.tid }, Atoms::NONE, &ranges);
+            return true;
+        }
+        let is_in_slice = self.state.instruction(place, decoded, &accesses);
+        if let Some(run) = self.run {
+            self.state.stored.drain(..).for_each(|stored| self.comparison.add(stored, run));
+        }
+        if let Some(touched) = self.touched.as_mut().filter(|_| is_in_slice) {
+            accesses.iter().for_each(|access| touched[SLICE].touch(access.addr, access.len));
+        }
+        is_in_slice
+    }
+
+    /// So many instructions of a thread from a place on are visited.
+    fn goes_on(&mut self, place: Place, count: usize) -> Result<()> {
+        let Place { tid, interval, position: start } = place;
+        let end = Position(start.0 + count as u64);
+        match &mut self.run {
+            Some(run) if (run.tid, run.interval, run.start) == (tid, interval, end) => run.start = start,
+            run => *run = Some(Run { tid, interval, end, start }),
+        }
+        let at = self.loads.iter().position(|(known, _)| *known == tid);
+        if at.is_none_or(|at| self.loads[at].1.interval != interval) {
+            let id = IntervalId { thread: ThreadId { pid: self.pid, tid }, interval };
+            let mut loads = Loads::of(interval, &self.log.interval(id)?);
+            loads.skip_to(end);
+            match at {
+                Some(at) => self.loads[at].1 = loads,
+                None => self.loads.push((tid, loads)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What these instructions, of which the first is at a place, found in wanted memory by first loads.
+    fn see(&mut self, first: Place, ran: &Ran<'_>, instructions: Range<usize>) {
+        let Some((_, loads)) = self.loads.iter_mut().find(|(tid, _)| *tid == first.tid) else { return };
+        let mut outside: SmallVec<[(Place, u64, u64, Origin); 0]> = SmallVec::new();
+        while let Some(position) = loads.last().filter(|position| *position >= first.position) {
+            let place = Place { position, ..first };
+            let number = instructions.start + (position.0 - first.position.0) as usize;
+            let accesses: SmallVec<[Access; 4]> = ran.accesses(number).collect();
+            loads.take(&accesses, &mut |addr, bytes| {
+                let len = bytes.len() as u64;
+                let wanted = self.state.live.wanted(addr, len);
+                if wanted.is_empty() {
+                    return;
+                }
+                let changed = self.changes.at(place, addr, len).into_iter();
+                outside.extend(changed.map(|(addr, len, origin)| (place, addr, len, origin)));
+                for (at, _) in wanted {
+                    let value = bytes[(at - addr) as usize];
+                    let later = self.state.live.see(at, Seen { value, place });
+                    if let Some(later) = later.filter(|later| later.value != value) {
+                        self.found.add(at, later.place, place);
+                    }
+                }
+            });
+        }
+        for (place, addr, len, origin) in outside {
+            self.set_from_outside(place, origin, Atoms::NONE, &[(addr, len)]);
+        }
     }
 
     /// Counts what instructions accessed, if that is wanted.
