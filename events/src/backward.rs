@@ -9,7 +9,7 @@ use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Tracer;
 use bugnet_replay::{ReplayError, Result};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 /// Instructions from one copy to the next.
 const PIECE: u64 = 16 << 20;
@@ -24,6 +24,8 @@ struct Piece {
 pub struct Backward {
     pieces: Receiver<Result<Piece>>,
     present: Option<Piece>,
+    /// Takes stretches of which nobody needs anything any more: their memory is used again.
+    used: Sender<Stretch>,
 }
 
 impl Backward {
@@ -50,10 +52,11 @@ impl Backward {
         let tracer = Tracer::start(tools, log, id, interval, None)?;
         // One ahead.
         let (sender, pieces) = sync_channel(0);
+        let (used, spare) = channel();
         let work = move || {
             // Whoever does not want any more has gone.
             let send = |piece| sender.send(piece).is_ok();
-            if let Err(error) = trace(tracer, end, piece, &send) {
+            if let Err(error) = trace(tracer, end, piece, &spare, &send) {
                 send(Err(error));
             }
         };
@@ -61,7 +64,7 @@ impl Backward {
             .name("backward".into())
             .spawn(work)
             .map_err(ReplayError::system("start a thread"))?;
-        Ok(Self { pieces, present: None })
+        Ok(Self { pieces, present: None, used })
     }
 
     /// Goes to the stretch before, at first to the last one; whether there is one.
@@ -69,8 +72,9 @@ impl Backward {
     /// # Errors
     /// The interval cannot be replayed up to there, or the replay process is lost.
     pub fn retreat(&mut self) -> Result<bool> {
-        if let Some(piece) = &mut self.present {
-            piece.stretches.pop();
+        if let Some(stretch) = self.present.as_mut().and_then(|piece| piece.stretches.pop()) {
+            // Who traces may have come to the start.
+            let _ = self.used.send(stretch);
         }
         while self.present.as_ref().is_none_or(|piece| piece.stretches.is_empty()) {
             let Ok(piece) = self.pieces.recv() else { return Ok(false) };
@@ -88,7 +92,13 @@ impl Backward {
 }
 
 /// Leaves copies on the way to the end, and hands over what is behind each, the last one first, as long as it is wanted.
-fn trace(mut tracer: Tracer, end: Position, piece: u64, send: &dyn Fn(Result<Piece>) -> bool) -> Result<()> {
+fn trace(
+    mut tracer: Tracer,
+    end: Position,
+    piece: u64,
+    spare: &Receiver<Stretch>,
+    send: &dyn Fn(Result<Piece>) -> bool,
+) -> Result<()> {
     let mut copies = Vec::new();
     while tracer.position() < end {
         copies.push(tracer.fork()?);
@@ -103,9 +113,15 @@ fn trace(mut tracer: Tracer, end: Position, piece: u64, send: &dyn Fn(Result<Pie
         let end = Position(tracer.position().0.saturating_add(piece).min(end.0));
         // Each copy goes on with numbers of its own.
         let (mut blocks, mut stretches) = (Blocks::default(), Vec::new());
-        while let Some(chunk) = tracer.next(end)? {
+        while let Some(chunk) = tracer.next_unread(end)? {
             blocks.learn(&chunk);
-            stretches.push(Stretch::of(&chunk, &blocks));
+            let mut stretch = spare.try_recv().unwrap_or_default();
+            let mut runs = chunk.read_runs();
+            stretch.fill(&chunk, &mut runs, blocks.plans());
+            if !runs.is_whole() {
+                return Err(tracer.makes_no_sense());
+            }
+            stretches.push(stretch);
         }
         if !send(Ok(Piece { stretches, blocks })) {
             break;

@@ -3,7 +3,7 @@
 use crate::ahead::{Ahead, Batch, Part};
 use crate::code::Blocks;
 use crate::stretch::{Ran, Stretch};
-use crate::walk::{Happened, Visit};
+use crate::walk::{Each, Happened, Visit, Visitor};
 use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
@@ -59,31 +59,6 @@ pub fn walk_with(
             .map_err(ReplayError::system("start a thread"))?;
         look(batches, &used, visitor)
     })
-}
-
-/// Somebody who is told what was executed.
-pub trait Visitor {
-    /// Whether there is nothing to visit in a block that a thread has executed from its first to its last instruction. Most that was executed
-    /// is such blocks, so this should cost little; what it has to remember of the block, it does.
-    fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool;
-
-    /// What was executed next and not passed over.
-    fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()>;
-}
-
-/// One who passes over nothing.
-struct Each<F>(F);
-
-impl<F: FnMut(Visit<'_>) -> ControlFlow<()>> Visitor for Each<F> {
-    #[inline]
-    fn passes(&mut self, _tid: Tid, _ran: &Ran<'_>) -> bool {
-        false
-    }
-
-    #[inline]
-    fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
-        (self.0)(visit)
-    }
 }
 
 /// What is known of a thread.

@@ -6,7 +6,7 @@ use crate::stretch::Ran;
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, RegisterUpdates, SignalStep, SpecialKind, register_number};
 use bugnet_format::regs::RSP;
-use bugnet_format::types::{Epoch, IntervalNo, Position, ProcessId};
+use bugnet_format::types::{Epoch, IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::order::{OrderedThread, Threads, Window, schedule};
@@ -70,6 +70,31 @@ pub enum Did {
     },
     /// `rt_sigreturn`: the thread goes on where the signal interrupted it, with the registers that it had, or that the handler has set.
     Return,
+}
+
+/// Somebody who is told what was executed.
+pub trait Visitor {
+    /// Whether there is nothing to visit in a block that a thread has executed from its first to its last instruction, none of them skipped. Most that was executed
+    /// is such blocks, so this should cost little; what it has to remember of the block, it does.
+    fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool;
+
+    /// What was executed next and not passed over.
+    fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()>;
+}
+
+/// One who passes over nothing.
+pub(crate) struct Each<F>(pub F);
+
+impl<F: FnMut(Visit<'_>) -> ControlFlow<()>> Visitor for Each<F> {
+    #[inline]
+    fn passes(&mut self, _tid: Tid, _ran: &Ran<'_>) -> bool {
+        false
+    }
+
+    #[inline]
+    fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
+        (self.0)(visit)
+    }
 }
 
 /// What records say that happened in an interval.
@@ -160,12 +185,20 @@ pub fn walk_back(
     from: Place,
     visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
+    walk_back_with(tools, log, pid, from, &mut Each(visit))
+}
+
+/// The same, for somebody who passes over most blocks.
+///
+/// # Errors
+/// As [`walk_back`].
+pub fn walk_back_with(tools: &Tools, log: &Log, pid: ProcessId, from: Place, visitor: &mut impl Visitor) -> Result<()> {
     let start = IntervalId { thread: ThreadId { pid, tid: from.tid }, interval: from.interval };
     let last = log.header(start)?.epoch;
     let has_one_thread = log.threads().filter(|thread| thread.pid == pid).count() == 1;
     let walk = Walk { tools, log, ahead: Cell::new(None), has_one_thread };
     for epoch in epochs_of(log, pid)?.into_iter().rev().filter(|epoch| *epoch <= last) {
-        if walk.epoch(pid, epoch, (epoch == last).then_some(from), visit)?.is_break() {
+        if walk.epoch(pid, epoch, (epoch == last).then_some(from), visitor)?.is_break() {
             break;
         }
     }
@@ -211,7 +244,7 @@ impl Walk<'_> {
         pid: ProcessId,
         epoch: Epoch,
         from: Option<Place>,
-        visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+        visitor: &mut impl Visitor,
     ) -> Result<ControlFlow<()>> {
         let (threads, mut runs) = runs_of(self.log, pid, epoch)?;
         if let Some(from) = from {
@@ -221,7 +254,7 @@ impl Walk<'_> {
             threads.threads.iter().map(|thread| Walked { id: thread.id, present: None }).collect();
         for run in runs.iter().rev() {
             let (thread, walked) = (&threads.threads[run.thread], &mut walked[run.thread]);
-            if self.run(thread, walked, run.counts.clone(), visit)?.is_break() {
+            if self.run(thread, walked, run.counts.clone(), visitor)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -234,7 +267,7 @@ impl Walk<'_> {
         thread: &OrderedThread,
         walked: &mut Walked,
         counts: Range<u64>,
-        visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+        visitor: &mut impl Visitor,
     ) -> Result<ControlFlow<()>> {
         let (mut at, tid) = (counts.end, thread.id.tid);
         while at > counts.start {
@@ -248,9 +281,17 @@ impl Walk<'_> {
                     let what = format!("{} interval {number} has no instruction {position}", thread.id);
                     return Err(ReplayError::OutOfRange(what));
                 };
+                // Before this, no handler begins in the stretch.
+                let quiet = happened.delivered.last().map_or(0, |(position, ..)| *before + position + 1);
                 while at > floor && *left > 0 {
                     let ran = stretch.at(*left - 1, blocks);
                     let start = *before + ran.position.0;
+                    let is_whole = start >= floor.max(quiet) && start + ran.block.instructions.len() as u64 == at;
+                    if is_whole && !ran.block.is_skipped && visitor.passes(tid, &ran) {
+                        *left -= 1;
+                        at = start;
+                        continue;
+                    }
                     let low = start.max(floor);
                     if low == start {
                         *left -= 1;
@@ -259,7 +300,9 @@ impl Walk<'_> {
                         continue;
                     }
                     let instructions = (low - start) as usize..(at - start) as usize;
-                    if visit_block(&ran, instructions, start, &place, happened, visit).is_break() {
+                    if visit_block(&ran, instructions, start, &place, happened, &mut |visit| visitor.visit(visit))
+                        .is_break()
+                    {
                         return Ok(ControlFlow::Break(()));
                     }
                     at = low;

@@ -48,6 +48,11 @@ impl Loads {
         self.all.last().map(|last| last.position)
     }
 
+    /// Behind the position of the last ones; zero if there are none.
+    pub fn behind_last(&self) -> u64 {
+        self.last().map_or(0, |last| last.0 + 1)
+    }
+
     /// Takes the last ones, whose instruction has these accesses: first bytes, and what they had.
     pub fn take(&mut self, accesses: &[Access], found: &mut dyn FnMut(u64, &[u8])) {
         let Some(position) = self.last() else { return };

@@ -13,7 +13,7 @@ use super::{Criterion, Ended, Options, Slice};
 use crate::touched::Touched;
 use bugnet_events::atoms::Atoms;
 use bugnet_events::stretch::{Access, Ran};
-use bugnet_events::walk::{Did, Visit, walk_back};
+use bugnet_events::walk::{Did, Visit, Visitor, walk_back_with};
 use bugnet_format::types::{Position, ProcessId, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::code_text::CodeText;
@@ -45,6 +45,8 @@ pub struct Walker<'a> {
     pub doubts: u64,
     /// Bytes that all accessed, and those of the slice, if they are counted.
     touched: Option<[Touched<0>; 2]>,
+    /// Whether each instruction counts, wanted or not.
+    looks_at_all: bool,
     walked: u64,
     /// What something else has changed, as far as one knows.
     changes: &'a Changes,
@@ -55,6 +57,31 @@ pub struct Walker<'a> {
     /// Changes that were found on the way.
     found: Changes,
     run: Option<Run>,
+    /// Behind the last record of a first load in the present run's interval to which one has not come.
+    behind_load: u64,
+}
+
+/// A walker on its way, and how that ended.
+struct Walking<'w, 'a> {
+    walker: &'w mut Walker<'a>,
+    result: Result<Ended>,
+}
+
+impl Visitor for Walking<'_, '_> {
+    #[inline]
+    fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool {
+        self.walker.passes(tid, ran)
+    }
+
+    fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
+        let ended = match self.walker.visit(visit) {
+            Ok(ControlFlow::Continue(())) => return ControlFlow::Continue(()),
+            Ok(ControlFlow::Break(why)) => Ok(why),
+            Err(error) => Err(error),
+        };
+        self.result = ended;
+        ControlFlow::Break(())
+    }
 }
 
 impl<'a> Walker<'a> {
@@ -99,12 +126,14 @@ impl<'a> Walker<'a> {
             doubtful,
             doubts: 0,
             walked: 0,
+            looks_at_all: touched.is_some() || options.until.is_some(),
             touched,
             changes,
             loads: Vec::new(),
             comparison: Comparison::default(),
             found: Changes::default(),
             run: None,
+            behind_load: 0,
         })
     }
 
@@ -124,28 +153,36 @@ impl<'a> Walker<'a> {
                 frames.wait(criterion.place.tid, here, want, &mut self.state.sets);
             }
         }
-        let (mut failed, mut ended) = (None, Ended::Start);
         let (tools, log, pid) = (self.tools, self.log, self.pid);
-        walk_back(tools, log, pid, criterion.place, &mut |visit| match self.visit(visit) {
-            Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
-            Ok(ControlFlow::Break(why)) => {
-                ended = why;
-                ControlFlow::Break(())
-            }
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        let mut walking = Walking { walker: &mut self, result: Ok(Ended::Start) };
+        walk_back_with(tools, log, pid, criterion.place, &mut walking)?;
+        let ended = walking.result?;
         self.rest();
         let Self { mut state, doubtful, doubts, walked, touched, comparison, found, .. } = self;
         state.graph.finish(&state.sets);
         let touched = touched.map(|all| super::Touched { walked: all[WALKED].count(), slice: all[SLICE].count() });
         let slice = Slice { graph: state.graph, walked, ended, doubtful, doubts, touched, pages: state.pages.all };
         Ok((slice, comparison, found))
+    }
+
+    /// Whether there is nothing to do for a whole block. Most that was executed is such blocks.
+    #[inline]
+    fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool {
+        let State { live, frames, .. } = &mut self.state;
+        let (start, count) = (ran.position, ran.block.instructions.len() as u64);
+        let Some(run) = self.run.as_mut().filter(|run| run.tid == tid && run.start.0 == start.0 + count) else {
+            return false;
+        };
+        let is_needed = frames.is_some() || !self.asides.is_empty() || self.looks_at_all || self.behind_load > start.0;
+        if is_needed
+            || live.registers(tid).atoms.meets(ran.block.writes)
+            || ran.stores_any(|addr, len| live.may_want(addr, len))
+        {
+            return false;
+        }
+        run.start = start;
+        self.walked += count;
+        true
     }
 
     fn visit(&mut self, visit: Visit<'_>) -> Result<ControlFlow<Ended>> {
@@ -264,24 +301,33 @@ impl<'a> Walker<'a> {
         let Place { tid, interval, position: start } = place;
         let end = Position(start.0 + count as u64);
         match &mut self.run {
-            Some(run) if (run.tid, run.interval, run.start) == (tid, interval, end) => run.start = start,
+            Some(run) if (run.tid, run.interval, run.start) == (tid, interval, end) => {
+                run.start = start;
+                return Ok(());
+            }
             run => *run = Some(Run { tid, interval, end, start }),
         }
         let at = self.loads.iter().position(|(known, _)| *known == tid);
-        if at.is_none_or(|at| self.loads[at].1.interval != interval) {
-            let id = IntervalId { thread: ThreadId { pid: self.pid, tid }, interval };
-            let mut loads = Loads::of(interval, &self.log.interval(id)?);
-            loads.skip_to(end);
-            match at {
-                Some(at) => self.loads[at].1 = loads,
-                None => self.loads.push((tid, loads)),
+        let at = match at {
+            Some(at) if self.loads[at].1.interval == interval => at,
+            at => {
+                let id = IntervalId { thread: ThreadId { pid: self.pid, tid }, interval };
+                let mut loads = Loads::of(interval, &self.log.interval(id)?);
+                loads.skip_to(end);
+                at.inspect(|at| drop(self.loads.remove(*at)));
+                self.loads.push((tid, loads));
+                self.loads.len() - 1
             }
-        }
+        };
+        self.behind_load = self.loads[at].1.behind_last();
         Ok(())
     }
 
     /// What these instructions, of which the first is at a place, found in wanted memory by first loads.
     fn see(&mut self, first: Place, ran: &Ran<'_>, instructions: Range<usize>) {
+        if self.behind_load <= first.position.0 {
+            return;
+        }
         let Some((_, loads)) = self.loads.iter_mut().find(|(tid, _)| *tid == first.tid) else { return };
         let mut outside: SmallVec<[(Place, u64, u64, Origin); 0]> = SmallVec::new();
         while let Some(position) = loads.last().filter(|position| *position >= first.position) {
@@ -305,6 +351,7 @@ impl<'a> Walker<'a> {
                 }
             });
         }
+        self.behind_load = loads.behind_last();
         for (place, addr, len, origin) in outside {
             self.set_from_outside(place, origin, Atoms::NONE, &[(addr, len)]);
         }
