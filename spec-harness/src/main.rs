@@ -1,6 +1,7 @@
 //! Measures recording and replay: runs each workload natively, under `bugnet record`, and through `bugnet replay` in
 //! turn, compares status and output, and prints medians of the ratios to native, log sizes and peak memory.
 
+mod analysing;
 mod chaos;
 mod growth;
 mod machine;
@@ -39,6 +40,7 @@ use workloads::{Inputs, workloads};
     spec-harness --time-travel --quick           how fast one moves through recordings\n  \
     spec-harness --paper figures                 the paper's measurements of bugs\n  \
     spec-harness --chaos figures --quick         runs until programs that rarely fail do\n  \
+    spec-harness --analyses figures --quick      how fast analyses are\n  \
     spec-harness --why figures --only memory/    how well `bugnet why` finds faults\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
@@ -88,6 +90,10 @@ struct Cli {
     /// and with right runs, beside what valgrind and gdb print. With --quick, without optimised builds. Table and figures go to this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only", "time_travel", "paper", "chaos"])]
     why: Option<PathBuf>,
+    /// Instead, measure analyses on recordings of 1 and 10 billion instructions (--quick: 1): what tools that count and look at each access take,
+    /// and slices that go back to the start, or end within the last interval. Table and figures go to this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only", "time_travel", "paper", "chaos", "why"])]
+    analyses: Option<PathBuf>,
     /// With --chaos: runs after which a try is given up [default: 300; with --quick 50]
     #[arg(long, value_name = "N", requires = "chaos")]
     limit: Option<u64>,
@@ -134,6 +140,9 @@ fn run(cli: &Cli) -> Result<bool> {
     if let Some(folder) = &cli.why {
         let optimisations: &[&'static str] = if cli.quick { &["-O0"] } else { &["-O0", "-O2"] };
         return Ok(why::run_all(folder, &cli.only, optimisations)? == 0);
+    }
+    if let Some(folder) = &cli.analyses {
+        return Ok(analysing::run_all(folder, &cli.only, cli.quick, runs)? == 0);
     }
     if cli.time_travel {
         return time_travel(cli, runs);

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use workloads::WORKLOADS;
-pub use workloads::Workload;
+pub use workloads::{Workload, one_and_ten};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]

@@ -52,6 +52,17 @@ pub const WORKLOADS: [Workload; 5] = [
     Workload { only_full: true, ..workload(program("gzip-long", "gzip", GZIP, [300 << 20; 2], text)) },
 ];
 
+/// Those of one thread that take some 10 billion instructions, here with sizes for 1 billion and for 10.
+#[must_use]
+pub fn one_and_ten() -> Vec<Workload> {
+    let sizes = [[2_300 << 10, 22 << 20], [45, 480], [16_500, 160_000]];
+    let sized = |(workload, sizes): (&Workload, [u64; 2])| Workload {
+        program: Program { sizes, ..workload.program },
+        ..*workload
+    };
+    WORKLOADS.iter().zip(sizes).map(sized).collect()
+}
+
 impl Workload {
     /// Its name.
     #[must_use]
