@@ -7,7 +7,8 @@ mod questions;
 mod record;
 
 pub use analyses::{
-    CompareArgs, DeadlocksArgs, DeltaArgs, DiffArgs, MemcheckArgs, RacesArgs, SliceArgs, StatsArgs, WhyArgs, WindowArgs,
+    CompareArgs, DeadlocksArgs, DeltaArgs, DiffArgs, MemcheckArgs, RacesArgs, SliceArgs, SliceKind, StatsArgs,
+    ValueArgs, WhyArgs, WindowArgs,
 };
 pub use debug::DebugArgs;
 pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};

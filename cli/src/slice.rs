@@ -1,6 +1,6 @@
 //! `bugnet slice`: what has made a value what it is.
 
-use crate::args::SliceArgs;
+use crate::args::{SliceArgs, ValueArgs};
 use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
@@ -25,7 +25,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;
-    let (asked, notes) = asked(args, &log, &mut cursor, &mut symbols)?;
+    let (asked, notes) = asked(&args.value, args.thread, &log, &mut cursor, &mut symbols)?;
     let options = Options {
         addresses: args.full,
         control: args.full,
@@ -34,6 +34,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
         until: args.until,
         thread: args.thread,
         keep: 0,
+        shares: false,
         touched: args.touched,
         most: None,
     };
@@ -62,8 +63,9 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
 }
 
 /// What is asked about, and what whoever asked should know.
-fn asked(
-    args: &SliceArgs,
+pub fn asked(
+    args: &ValueArgs,
+    thread: Option<Tid>,
     log: &Log,
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
@@ -77,9 +79,9 @@ fn asked(
         (None, None, None) => Question::Failure,
     };
     let at = args.at.clone().unwrap_or(Location::Position(Seek::End));
-    let choice = Choice { thread: args.thread, is_first: false };
+    let choice = Choice { thread, is_first: false };
     let arrival = go(cursor, symbols, &at, choice)?;
-    if let Some(thread) = args.thread {
+    if let Some(thread) = thread {
         go_to_thread(cursor, thread)?;
     }
     Ok((ask(log, cursor, symbols, &question)?, arrival.notes))

@@ -1,17 +1,24 @@
 //! `bugnet stats`: how much was executed, loaded and stored, and where.
 
-use crate::args::StatsArgs;
+use crate::args::{SliceKind, StatsArgs};
+use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
+use crate::new_file::{check_free, make};
 use crate::processes::selected;
+use crate::slice::asked;
 use crate::terminal::{output, progress};
-use bugnet_analyses::stats::{Report, stats as count};
+use bugnet_analyses::slice::{Options, slice};
+use bugnet_analyses::stats::{Report, Stats, html, stats as count};
 use bugnet_replay::log::{Log, Selection};
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tools::Tools;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
 /// Counts, and prints what was counted.
 pub fn stats(args: &StatsArgs) -> Result<(), Failure> {
+    args.html.as_deref().map_or(Ok(()), check_free)?;
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let processes = selected(&log, &args.process)?;
@@ -23,13 +30,42 @@ pub fn stats(args: &StatsArgs) -> Result<(), Failure> {
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    let stats = stats?;
+    let mut stats = stats?;
+    let notes = match args.slice {
+        Some(kind) => add_slice(args, kind, &tools, &log, &mut stats)?,
+        None => Vec::new(),
+    };
+    if let Some(path) = &args.html {
+        let page =
+            html(&stats, &std::path::absolute(log.path())?.display().to_string()).map_err(std::io::Error::from)?;
+        make(path, |to| Ok(to.write_all(page.as_bytes())?))?;
+    }
     let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &stats).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
+        notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
         write!(out, "{}", Report { stats: &stats, each: args.each, top: args.top })?;
+        args.html.iter().try_for_each(|path| writeln!(out, "{} draws it over time", path.display()))?;
     }
     Ok(out.flush()?)
+}
+
+/// Says how much of each interval a value follows from; returns what whoever asked should know.
+fn add_slice(
+    args: &StatsArgs,
+    kind: SliceKind,
+    tools: &Tools,
+    log: &Log,
+    stats: &mut Stats,
+) -> Result<Vec<String>, Failure> {
+    let mut cursor = open(tools, log, &args.process)?;
+    let mut symbols = Symbolizer::new(log, cursor.pid())?;
+    let (asked, notes) = asked(&args.value, args.thread, log, &mut cursor, &mut symbols)?;
+    let is_full = kind == SliceKind::Full;
+    let options = Options { addresses: is_full, control: is_full, keep: 0, shares: true, ..Options::default() };
+    let found = slice(tools, log, cursor.pid(), &asked.criterion, &options)?;
+    stats.add_slice(cursor.pid(), &found, &asked.what, is_full);
+    Ok(notes)
 }

@@ -2,7 +2,7 @@
 
 use crate::atoms::Atoms;
 use crate::effects::{Control, Decoding, Effects};
-use bugnet_replay::trace::{Chunk, Sum, TracedBlock};
+use bugnet_replay::trace::{Chunk, Run, Sum, TracedBlock};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use std::sync::Arc;
 
@@ -228,6 +228,14 @@ impl Blocks {
             self.all.clear();
         }
         self.all.extend(fresh.new);
+    }
+
+    /// What a block accessed of memory when it ran: first bytes, and how many; without what stands in [`Chunk::odd`].
+    #[inline]
+    pub fn accessed<'a>(&'a self, chunk: &'a Chunk<'_>, run: Run) -> impl Iterator<Item = (u64, u32)> + 'a {
+        let (sums, _) = self.learner.plans.get(run.block);
+        let sums = sums.iter().flatten().map(move |sum| chunk.sum(run, sum));
+        sums.zip(&self.get(run.block).lens).map(|(addr, len)| (addr, *len))
     }
 
     pub(crate) fn plans(&self) -> &Plans {

@@ -233,9 +233,9 @@ impl Analysis for Accesses {
 
     fn chunk(&self, (bytes, mixed): &mut (u64, u64), chunk: &Chunk<'_>, blocks: &Blocks) {
         for run in chunk.runs {
-            for access in &blocks.get(run.block).traced.accesses {
-                *bytes += u64::from(access.bytes);
-                *mixed ^= chunk.address(*run, access);
+            for (addr, len) in blocks.accessed(chunk, *run) {
+                *bytes += u64::from(len);
+                *mixed ^= addr;
             }
         }
         for odd in &chunk.odd {

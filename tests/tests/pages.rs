@@ -152,3 +152,57 @@ fn a_cause() -> Result<()> {
     page.click(".suspect .command button")?;
     workshop.done()
 }
+
+/// What is drawn of each interval is what was counted, and the slice's parts of the intervals are all of it.
+#[test]
+fn counts_over_time() -> Result<()> {
+    let workshop = Workshop::new("pages-stats")?;
+    let (program, log, file) = (
+        workshop.path.join(HOSTILE.replace(['/', ' '], "_")),
+        workshop.path.join("log"),
+        workshop.path.join("page.html"),
+    );
+    let source = source_tree().join("tests/programs/analyses/chained.c");
+    let compiled = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(source))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    let command = [&*program.to_string_lossy(), "a", "b", "c"];
+    run(&mut Job::new(&workshop.path, command).recorded(&log, &["--interval", "2k"])?)?;
+    let value = ["--at", "report", "--var", "total"];
+    for kind in ["--slice", "--slice=full"] {
+        let output = run(Command::new(binary()?).args(["stats", "--json", kind]).args(value).arg(&log))?;
+        let stats: Value = serde_json::from_slice(&output.stdout).with_context(|| printed(&output))?;
+        let mut slice = Command::new(binary()?);
+        slice.args(["slice", "--json"]).args(value).args((kind == "--slice=full").then_some("--full")).arg(&log);
+        let output = run(&mut slice)?;
+        let slice: Value = serde_json::from_slice(&output.stdout).with_context(|| printed(&output))?;
+        let rows = stats["intervals"].as_array().context("no intervals")?;
+        let sum: u64 = rows.iter().filter_map(|row| row["slice"]["instructions"].as_u64()).sum();
+        ensure!(sum > 20 && slice["counts"]["executed"] == sum, "{sum} of {kind} are not {}", slice["counts"]);
+        ensure!(stats["slice"]["instructions"] == sum && stats["slice"]["full"] == (kind == "--slice=full"), "{kind}");
+        for row in rows {
+            let [part, all] = [&row["slice"]["lines"], &row["lines"]].map(|lines| lines.as_u64().unwrap_or(u64::MAX));
+            ensure!(part <= all && all < u64::MAX, "{row}");
+        }
+    }
+    let output = run(Command::new(binary()?).args(["stats", "--slice", "--html"]).arg(&file).args(value).arg(&log))?;
+    let said = printed(&output);
+    ensure!(
+        output.status.success() && said.contains("IN SLICE") && said.contains("In the thin slice of total"),
+        "{said}"
+    );
+    let output = run(Command::new(binary()?).args(["stats", "--json"]).arg(&log))?;
+    let rows = serde_json::from_slice::<Value>(&output.stdout)?["intervals"].as_array().map_or(0, Vec::len);
+    let mut page = Page::open(&workshop, &file)?;
+    let charts = count(&mut page, ".thread figure")?;
+    ensure!(charts == 6 && rows > 10, "{charts} drawings of {rows} intervals");
+    for (kind, series) in [("first", 4), ("second", 1), ("slice", 2)] {
+        let bars = count(&mut page, &format!("rect.{kind}"))?;
+        ensure!(bars == series * rows as u64, "{bars} bars of {kind}");
+    }
+    let said = page.text("document.body.innerText")?;
+    ensure!(said.contains("Functions that executed most") && count(&mut page, ".hottest tbody tr")? > 10, "{said}");
+    ensure!(said.contains("The thin slice of total") && count(&mut page, "img")? == 0, "{said}");
+    ensure!(page.errors.is_empty(), "{:?}", page.errors);
+    drop(page);
+    workshop.done()
+}

@@ -18,6 +18,7 @@ use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::Made;
 use bugnet_replay::tools::Tools;
 use hashbrown::HashSet;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -84,6 +85,7 @@ pub fn forward(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, 
         doubtful: state.doubtful,
         doubts,
         touched: None,
+        shares: BTreeMap::new(),
         pages: HashSet::new(),
     })
 }

@@ -38,7 +38,7 @@ pub use origins::Outside;
 pub use report::{Counts, Detail, Line, Report, Value, report};
 
 use bugnet_events::atoms::Atoms;
-use bugnet_format::types::{ProcessId, Tid};
+use bugnet_format::types::{IntervalNo, ProcessId, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::Log;
@@ -46,6 +46,7 @@ use bugnet_replay::tools::Tools;
 use elsewhere::Changes;
 use hashbrown::HashSet;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use walker::Walker;
 
 /// What one asks about: values as they are before the instruction at a place.
@@ -82,6 +83,8 @@ pub struct Options {
     pub most: Option<u64>,
     /// Keep so many executions of instructions, the last ones.
     pub keep: usize,
+    /// Say how much of each interval is in the slice.
+    pub shares: bool,
     /// Count the bytes of memory that are accessed. Then, the search goes on to `until` even if all is found.
     pub touched: bool,
 }
@@ -97,6 +100,7 @@ impl Default for Options {
             thread: None,
             most: None,
             keep: 1 << 20,
+            shares: false,
             touched: false,
         }
     }
@@ -117,8 +121,28 @@ pub struct Slice {
     pub doubts: u64,
     /// Bytes of memory that instructions accessed, if these were counted.
     pub touched: Option<Touched>,
+    /// Of each interval that has any of the slice, how much; empty if that is not asked for.
+    pub shares: BTreeMap<(Tid, IntervalNo), Share>,
     /// Pages of memory, by their numbers, of which values were taken that a store, or nothing, had put there.
     pub pages: HashSet<u64>,
+}
+
+/// How much of an interval is in a slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// Instructions executed for the slice.
+    pub instructions: u64,
+    /// Lines of 64 bytes of which these read or wrote something.
+    pub lines: u64,
+}
+
+impl Share {
+    /// And that of another interval.
+    pub fn add(&mut self, other: Self) {
+        let Self { instructions, lines } = other;
+        self.instructions += instructions;
+        self.lines += lines;
+    }
 }
 
 /// Bytes of memory that instructions accessed, each once; system calls do not count.

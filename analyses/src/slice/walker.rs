@@ -9,12 +9,12 @@ use super::live::{Live, Seen};
 use super::loads::Loads;
 use super::signals::Aside;
 use super::wants::{Sets, Want};
-use super::{Criterion, Ended, Options, Slice};
+use super::{Criterion, Ended, Options, Share, Slice};
 use crate::touched::Touched;
 use bugnet_events::atoms::Atoms;
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit, Visitor, walk_back_with};
-use bugnet_format::types::{Position, ProcessId, Tid};
+use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::code_text::CodeText;
 use bugnet_replay::cursor::{Cursor, Place};
@@ -24,7 +24,11 @@ use bugnet_replay::syscall::Made;
 use bugnet_replay::tools::Tools;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
+
+/// Lines of 64 bytes.
+type Lines = Touched<6>;
 
 const WALKED: usize = 0;
 const SLICE: usize = 1;
@@ -45,6 +49,8 @@ pub struct Walker<'a> {
     pub doubts: u64,
     /// Bytes that all accessed, and those of the slice, if they are counted.
     touched: Option<[Touched<0>; 2]>,
+    /// By interval, executions that are in the slice, and the lines that they accessed, if they are counted.
+    shares: Option<BTreeMap<(Tid, IntervalNo), (u64, Lines)>>,
     /// Whether each instruction counts, wanted or not.
     looks_at_all: bool,
     walked: u64,
@@ -128,6 +134,7 @@ impl<'a> Walker<'a> {
             walked: 0,
             looks_at_all: touched.is_some() || options.until.is_some(),
             touched,
+            shares: options.shares.then(BTreeMap::new),
             changes,
             loads: Vec::new(),
             comparison: Comparison::default(),
@@ -158,10 +165,13 @@ impl<'a> Walker<'a> {
         walk_back_with(tools, log, pid, criterion.place, &mut walking)?;
         let ended = walking.result?;
         self.rest();
-        let Self { mut state, doubtful, doubts, walked, touched, comparison, found, .. } = self;
+        let Self { mut state, doubtful, doubts, walked, touched, shares, comparison, found, .. } = self;
         state.graph.finish(&state.sets);
         let touched = touched.map(|all| super::Touched { walked: all[WALKED].count(), slice: all[SLICE].count() });
-        let slice = Slice { graph: state.graph, walked, ended, doubtful, doubts, touched, pages: state.pages.all };
+        let share = |(instructions, lines): (u64, Lines)| Share { instructions, lines: lines.count() };
+        let shares = shares.into_iter().flatten().map(|(interval, counted)| (interval, share(counted))).collect();
+        let (graph, pages) = (state.graph, state.pages.all);
+        let slice = Slice { graph, walked, ended, doubtful, doubts, touched, shares, pages };
         Ok((slice, comparison, found))
     }
 
@@ -292,6 +302,11 @@ impl<'a> Walker<'a> {
         }
         if let Some(touched) = self.touched.as_mut().filter(|_| is_in_slice) {
             accesses.iter().for_each(|access| touched[SLICE].touch(access.addr, access.len));
+        }
+        if let Some(shares) = self.shares.as_mut().filter(|_| is_in_slice) {
+            let (count, lines) = shares.entry((place.tid, place.interval)).or_default();
+            *count += 1;
+            accesses.iter().for_each(|access| lines.touch(access.addr, access.len));
         }
         is_in_slice
     }

@@ -1,6 +1,7 @@
 //! Counts as tables.
 
-use super::{Counts, Hot, Hottest, Row, Stats};
+use super::{Counts, Hot, Hottest, Row, Sliced, Stats};
+use crate::slice::Share;
 use bugnet_replay::log::ThreadId;
 use indicatif::{HumanBytes, HumanCount};
 use std::collections::BTreeMap;
@@ -17,12 +18,18 @@ pub struct Report<'a> {
 }
 
 const HEAD: [&str; 7] = ["INSTRUCTIONS", "LOADS", "BYTES", "STORES", "BYTES", "FIRST LOADS", "MEMORY"];
+/// What follows if a slice was asked for.
+const HEAD_OF_SLICE: [&str; 2] = ["IN SLICE", "MEMORY"];
 
-fn cells(counts: &Counts) -> [String; 7] {
+fn cells(counts: &Counts, slice: Option<Share>) -> Vec<String> {
     let Counts { instructions, loads, loaded, stores, stored, first_loads, lines, .. } = *counts;
     let count = |n| HumanCount(n).to_string();
     let bytes = |n| HumanBytes(n).to_string();
-    [
+    let of = |part: Option<u64>, all: u64| match part {
+        Some(part) => format!("{:.2} %", part as f64 * 100.0 / all.max(1) as f64),
+        None => "-".to_owned(),
+    };
+    vec![
         count(instructions),
         count(loads),
         bytes(loaded),
@@ -30,20 +37,22 @@ fn cells(counts: &Counts) -> [String; 7] {
         bytes(stored),
         count(first_loads),
         bytes(lines * 64),
+        of(slice.map(|slice| slice.instructions), instructions),
+        of(slice.map(|slice| slice.lines), lines),
     ]
 }
 
-fn table(f: &mut fmt::Formatter<'_>, rows: &[(String, [String; 7])]) -> fmt::Result {
+fn table(f: &mut fmt::Formatter<'_>, head: &[&str], rows: &[(String, Vec<String>)]) -> fmt::Result {
     let name = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let width = |n: usize| rows.iter().map(|(_, row)| row[n].len()).chain([HEAD[n].len()]).max().unwrap_or(0);
-    let widths: [usize; 7] = std::array::from_fn(width);
-    let mut line = |first: &str, cells: [&str; 7]| {
+    let width = |n: usize| rows.iter().map(|(_, row)| row[n].len()).chain([head[n].len()]).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut line = |first: &str, cells: &mut dyn Iterator<Item = &str>| {
         write!(f, "{first:name$}")?;
-        cells.iter().zip(widths).try_for_each(|(cell, width)| write!(f, "  {cell:>width$}"))?;
+        cells.zip(&widths).try_for_each(|(cell, width)| write!(f, "  {cell:>width$}"))?;
         writeln!(f)
     };
-    line("", HEAD)?;
-    rows.iter().try_for_each(|(name, row)| line(name, std::array::from_fn(|n| row[n].as_str())))
+    line("", &mut head.iter().copied())?;
+    rows.iter().try_for_each(|(name, row)| line(name, &mut row.iter().map(String::as_str)))
 }
 
 fn hottest(f: &mut fmt::Formatter<'_>, what: &str, all: &[Hot], of: u64, top: usize) -> fmt::Result {
@@ -64,24 +73,28 @@ fn hottest(f: &mut fmt::Formatter<'_>, what: &str, all: &[Hot], of: u64, top: us
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stats { intervals, total, hottest: Hottest { functions, lines, without_line, of } } = self.stats;
-        let mut threads: BTreeMap<ThreadId, (Counts, usize)> = BTreeMap::new();
+        let Stats { intervals, total, slice, hottest: Hottest { functions, lines, without_line, of } } = self.stats;
+        let mut threads: BTreeMap<ThreadId, (Counts, Option<Share>)> = BTreeMap::new();
         let mut rows = Vec::new();
-        for Row { id, counts } in intervals {
-            let (sum, intervals) = threads.entry(id.thread).or_default();
+        for Row { id, counts, slice } in intervals {
+            let (sum, share) = threads.entry(id.thread).or_default();
             sum.add(counts);
-            *intervals += 1;
+            slice.iter().for_each(|slice| share.get_or_insert_default().add(*slice));
             if self.each {
-                rows.push((id.to_string(), cells(counts)));
+                rows.push((id.to_string(), cells(counts, *slice)));
             }
         }
         if !self.each {
-            rows.extend(threads.iter().map(|(thread, (counts, _))| (thread.to_string(), cells(counts))));
+            rows.extend(threads.iter().map(|(thread, (counts, share))| (thread.to_string(), cells(counts, *share))));
         }
         if rows.len() > 1 {
-            rows.push(("all".into(), cells(total)));
+            rows.push(("all".into(), cells(total, slice.as_ref().map(|slice| slice.share))));
         }
-        table(f, &rows)?;
+        let head = if slice.is_some() { [&HEAD[..], &HEAD_OF_SLICE].concat() } else { HEAD.to_vec() };
+        table(f, &head, &rows)?;
+        if let Some(Sliced { asked, full, .. }) = slice {
+            writeln!(f, "\nIn the {} slice of {asked}.", if *full { "full" } else { "thin" })?;
+        }
         hottest(f, "Functions", functions, *of, self.top)?;
         hottest(f, "Lines", lines, *of, self.top)?;
         if *without_line > 0 && !lines.is_empty() {

@@ -2,7 +2,9 @@
 
 mod display;
 mod hottest;
+mod html;
 
+use crate::slice::{Share, Slice};
 use crate::touched::Touched;
 use bugnet_events::code::Blocks;
 use bugnet_events::stream::{Analysis, run};
@@ -19,6 +21,7 @@ use std::num::NonZeroUsize;
 
 pub use display::Report;
 pub use hottest::{Hot, Hottest};
+pub use html::html;
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -64,6 +67,21 @@ pub struct Row {
     /// What was counted in it.
     #[serde(flatten)]
     pub counts: Counts,
+    /// How much of that is in the slice; none if no slice of its process was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Share>,
+}
+
+/// The slice of which the intervals' parts are known.
+#[derive(Debug, Serialize)]
+pub struct Sliced {
+    /// Of what, in words.
+    pub asked: String,
+    /// With addresses and decisions.
+    pub full: bool,
+    /// Of all intervals that were selected.
+    #[serde(flatten)]
+    pub share: Share,
 }
 
 /// What was found out.
@@ -73,6 +91,9 @@ pub struct Stats {
     pub intervals: Vec<Row>,
     /// All together.
     pub total: Counts,
+    /// The slice's part, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Sliced>,
     /// What executed most, of all processes.
     pub hottest: Hottest,
 }
@@ -118,8 +139,8 @@ impl Analysis for Counting {
         runs.resize(chunk.blocks.len(), 0);
         for run in chunk.runs {
             runs[run.block as usize] += 1;
-            for access in &blocks.get(run.block).traced.accesses {
-                lines.touch(chunk.address(*run, access), access.bytes.into());
+            for (addr, len) in blocks.accessed(chunk, *run) {
+                lines.touch(addr, len.into());
             }
         }
         for odd in &chunk.odd {
@@ -149,9 +170,22 @@ impl Analysis for Counting {
     }
 
     fn join(&mut self, id: IntervalId, Part { counts, executed, .. }: Part) {
-        self.rows.push(Row { id, counts });
+        self.rows.push(Row { id, counts, slice: None });
         let all = self.executed.entry(id.thread.pid).or_default();
         executed.into_iter().for_each(|(at, times)| *all.entry(at).or_default() += times);
+    }
+}
+
+impl Stats {
+    /// Says of each interval of a process how much of it is in a slice, which was made with [`crate::slice::Options::shares`].
+    pub fn add_slice(&mut self, pid: ProcessId, slice: &Slice, asked: &str, full: bool) {
+        let mut all = Share::default();
+        for row in self.intervals.iter_mut().filter(|row| row.id.thread.pid == pid) {
+            let share = slice.shares.get(&(row.id.thread.tid, row.id.interval)).copied().unwrap_or_default();
+            all.add(share);
+            row.slice = Some(share);
+        }
+        self.slice = Some(Sliced { asked: asked.to_owned(), full, share: all });
     }
 }
 
@@ -174,5 +208,5 @@ pub fn stats(
     let mut total = Counts::default();
     counting.rows.iter().for_each(|row| total.add(&row.counts));
     let hottest = Hottest::of(log, counting.executed, total.instructions)?;
-    Ok(Stats { intervals: counting.rows, total, hottest })
+    Ok(Stats { intervals: counting.rows, total, slice: None, hottest })
 }

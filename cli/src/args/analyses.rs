@@ -7,7 +7,7 @@ use bugnet_format::types::Tid;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::location::Location;
 use bugnet_replay::written::Subject;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -16,11 +16,14 @@ use std::path::PathBuf;
 ///
 /// LOADS and STORES are accesses of memory, with their bytes; FIRST LOADS are those whose value the log holds, since it does not follow from
 /// what the interval did before; MEMORY is how much was accessed at all, in lines of 64 bytes, of each interval anew.
+/// With --slice, IN SLICE is the part of the instructions that the value follows from, and MEMORY that of the lines that these access.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
         bugnet stats\n  \
         bugnet stats --each --intervals 3..5 /tmp/log\n  \
-        bugnet stats -p cc1 --top 30\n\n\
+        bugnet stats -p cc1 --top 30\n  \
+        bugnet stats --each --slice                   how much of it the failure follows from\n  \
+        bugnet stats --html stats.html                drawn over time, for a browser\n\n\
         This replays all that is selected.\n\n\
         Exit status:\n  \
         0  done{READER_EXIT_STATUS}"))]
@@ -41,6 +44,14 @@ pub struct StatsArgs {
     /// Show so many functions and lines
     #[arg(long, value_name = "N", default_value = "10")]
     pub top: usize,
+    /// How much of each is in the slice of the failure, as `bugnet slice` finds it, or of the value that is given
+    #[arg(long, value_name = "thin|full", num_args = 0..=1, require_equals = true, default_missing_value = "thin")]
+    pub slice: Option<SliceKind>,
+    #[command(flatten)]
+    pub value: ValueArgs,
+    /// Make a page for a browser, too, that draws it over time
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Intervals to replay at the same time [default: the number of processors]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
@@ -51,30 +62,9 @@ pub struct StatsArgs {
     pub json: bool,
 }
 
-/// Show what has made a value what it is: the instructions and source lines from which it follows, and where it came from
-///
-/// Without a value, it is about why the process failed: the operands of the instruction that faulted, or the condition by which the program
-/// ended itself. With --at alone, it is about what the instruction there takes.
-///
-/// A thin slice, which this is without --full, has what was computed or copied into the value. A full one has, too, what decided where in
-/// memory values were, and what decided that these instructions were executed. The stack pointer is not followed.
-///
-/// Memory counts as changed by instructions of the process and by the arguments of system calls. What another process writes to memory that
-/// is shared is not seen.
+/// What a slice is about.
 #[derive(Debug, Args)]
-#[command(after_help = format!("Examples:\n  \
-        bugnet slice                                  why it crashed\n  \
-        bugnet slice --at list.c:12 --var total       what total was when this line ran last\n  \
-        bugnet slice --at 4711/3/123 --reg rax --full\n  \
-        bugnet slice --output 17 /tmp/log             the byte 17 of what the program wrote\n  \
-        bugnet slice --forward --at parse --reg rdi   what the argument of the last parse() went into\n  \
-        bugnet slice --html why.html                  as a graph, for a browser\n\n\
-        Each position is one for `bugnet at` and the other commands. This replays backwards until all is found.\n\n\
-        Exit status:\n  \
-        0  done{READER_EXIT_STATUS}"))]
-pub struct SliceArgs {
-    #[command(flatten)]
-    pub log: LogArg,
+pub struct ValueArgs {
     /// The moment, as `bugnet at` takes it [default: end]
     #[arg(long, value_name = "POSITION|LINE|FUNCTION")]
     pub at: Option<Location>,
@@ -90,6 +80,43 @@ pub struct SliceArgs {
     /// The byte with this number, from 0, of what the process wrote to its standard output and error
     #[arg(long, value_name = "BYTE", group = "value", conflicts_with = "at")]
     pub output: Option<u64>,
+}
+
+/// What a slice follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SliceKind {
+    /// Values
+    Thin,
+    /// With addresses and decisions
+    Full,
+}
+
+/// Show what has made a value what it is: the instructions and source lines from which it follows, and where it came from
+///
+/// Without a value, it is about why the process failed: the operands of the instruction that faulted, or the condition by which the program
+/// ended itself. With --at alone, it is about what the instruction there takes.
+///
+/// A thin slice, which this is without --full, has what was computed or copied into the value. A full one has, too, what decided where in
+/// memory values were, and what decided that these instructions were executed. The stack pointer is not followed.
+///
+/// Memory is changed by instructions of the process and by its system calls. Where a value shows that something else has changed it, another
+/// process or the kernel, that is said.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet slice                                  why it crashed\n  \
+        bugnet slice --at list.c:12 --var total       what total was when this line ran last\n  \
+        bugnet slice --at 4711/3/123 --reg rax --full\n  \
+        bugnet slice --output 17 /tmp/log             the byte 17 of what the program wrote\n  \
+        bugnet slice --forward --at parse --reg rdi   what the argument of the last parse() went into\n  \
+        bugnet slice --html why.html                  as a graph, for a browser\n\n\
+        Each position is one for `bugnet at` and the other commands. This replays backwards until all is found.\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct SliceArgs {
+    #[command(flatten)]
+    pub log: LogArg,
+    #[command(flatten)]
+    pub value: ValueArgs,
     /// With addresses and decisions
     #[arg(long)]
     pub full: bool,
