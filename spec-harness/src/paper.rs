@@ -1,22 +1,27 @@
 //! What the paper measures of bugs, measured again ("Software Profiling for Deterministic Replay Debugging of User Code", sections 6.1 to 6.3): how long
 //! before a failure a wrong run parts from a right one, how much of that is in the slice of the failure, how large a log of it is, and how much
-//! memory it touches. The programs are those with a fault in `tests/programs/slices`.
+//! memory it touches. The programs are those with a fault in `tests/programs/slices`, and old libraries in `spec-harness/real`.
 
 use crate::machine::Machine;
 use crate::table::{Style, count, lines, size};
+use crate::why::real;
 use anyhow::{Context, Result, ensure};
 use bugnet_replay::log::{Log, Selection};
 use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run};
+use bugnet_tests::faulty::Fails;
 use bugnet_tests::slices::bugs::Faulty;
 use plotters::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
-use std::path::Path;
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 /// Instructions of an interval: small, so that few of those before the window are in the log that is counted.
 const INTERVAL: u64 = 10_000;
+/// How the published libraries are called in the table, in place of how they are optimised.
+const PUBLISHED: &str = "real";
 /// The program whose differences are drawn over time, as the paper's Figure 3 has them for gzip.
 const DRAWN: &str = "deep_recursion";
 
@@ -65,19 +70,27 @@ struct Curve {
 pub fn run_all(folder: &Path, only: &[String]) -> Result<usize> {
     std::fs::create_dir_all(folder)?;
     let (mut bugs, mut failed) = (Vec::new(), 0);
-    for faulty in Faulty::all()? {
-        let name = faulty.name();
-        if !only.is_empty() && !only.iter().any(|part| name.contains(part.as_str())) {
-            continue;
+    let is_chosen = |name: &str| only.is_empty() || only.iter().any(|part| name.contains(part.as_str()));
+    let mut measured = |name: &str, optimisation: &'static str, bug: Result<Bug>| match bug {
+        Ok(bug) => bugs.push(bug),
+        Err(e) => {
+            failed += 1;
+            eprintln!("{name} {optimisation}: NOT MEASURED: {e:#}");
         }
+    };
+    for faulty in Faulty::all()?.iter().filter(|faulty| is_chosen(&faulty.name())) {
         for optimisation in ["-O0", "-O2"] {
-            eprintln!("{name} {optimisation} ...");
-            match measure(&faulty, optimisation, folder) {
-                Ok(bug) => bugs.push(bug),
-                Err(e) => {
-                    failed += 1;
-                    eprintln!("{name} {optimisation}: NOT MEASURED: {e:#}");
-                }
+            eprintln!("{} {optimisation} ...", faulty.name());
+            measured(&faulty.name(), optimisation, of_tests(faulty, optimisation, folder));
+        }
+    }
+    for path in real::all()? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if is_chosen(&name) {
+            eprintln!("{name} ...");
+            match published(&path, folder).transpose() {
+                Some(bug) => measured(&name, PUBLISHED, bug),
+                None => eprintln!("{name}: it does not end, or no version of the library with the mend is published"),
             }
         }
     }
@@ -99,18 +112,76 @@ fn json(args: &[&str], log: &Path) -> Result<Value> {
     Ok(serde_json::from_slice(&must_pass(args, log)?.stdout)?)
 }
 
-fn measure(faulty: &Faulty, optimisation: &'static str, folder: &Path) -> Result<Bug> {
+/// A program with a fault.
+struct Subject {
+    name: String,
+    optimisation: &'static str,
+    description: String,
+    line: u32,
+    fails: String,
+    /// As it is, and as it should be.
+    programs: [PathBuf; 2],
+}
+
+/// One of the small ones of the tests.
+fn of_tests(faulty: &Faulty, optimisation: &'static str, folder: &Path) -> Result<Bug> {
     let workshop = Workshop::new(&format!("paper-{}{optimisation}", faulty.name()))?;
-    let [program, repaired] = faulty.build(optimisation, &workshop.path)?;
-    let [good, bad] = ["good", "bad"].map(|name| workshop.path.join(name));
+    let subject = Subject {
+        name: faulty.name(),
+        optimisation,
+        description: faulty.description.clone(),
+        line: faulty.line,
+        fails: faulty.signal.clone().unwrap_or_else(|| "output".to_owned()),
+        programs: faulty.build(optimisation, &workshop.path)?,
+    };
+    let bug = measure(subject, &workshop.path, folder, |failed, right| faulty.question(failed, right))?;
+    workshop.done()?;
+    Ok(bug)
+}
+
+/// A known fault in a published library; none if one cannot compare it.
+fn published(path: &Path, folder: &Path) -> Result<Option<Bug>> {
+    let Some(real::Pair { name, what: description, fails, line, programs }) = real::pair(path)? else {
+        return Ok(None);
+    };
+    let workshop = Workshop::new(&format!("paper-{name}"))?;
+    let said = match &fails {
+        Fails::Output => "output".to_owned(),
+        Fails::Signal(signal) => signal.clone(),
+        _ => return Ok(None),
+    };
+    let question = |failed: &Output, right: &Output| -> Result<Vec<String>> {
+        if fails != Fails::Output {
+            ensure!(failed.status.signal().is_some(), "{}\n{}", failed.status, printed(failed));
+            return Ok(Vec::new());
+        }
+        let first = failed.stdout.iter().zip(&right.stdout).position(|(is, should_be)| is != should_be);
+        let first = first.unwrap_or(failed.stdout.len().min(right.stdout.len()));
+        ensure!(first < failed.stdout.len(), "no byte of the output is wrong");
+        Ok(vec!["--output".to_owned(), (failed.stderr.len() + first).to_string()])
+    };
+    let subject = Subject { name, optimisation: PUBLISHED, description, line, fails: said, programs };
+    let bug = measure(subject, &workshop.path, folder, question)?;
+    workshop.done()?;
+    Ok(Some(bug))
+}
+
+fn measure(
+    subject: Subject,
+    workshop: &Path,
+    folder: &Path,
+    question: impl Fn(&Output, &Output) -> Result<Vec<String>>,
+) -> Result<Bug> {
+    let Subject { name, optimisation, description, line, fails, programs: [program, repaired] } = subject;
+    let [good, bad] = ["good", "bad"].map(|name| workshop.join(name));
     let record = |program: &Path, log: &Path| {
-        let job = Job::new(&workshop.path, [program.to_string_lossy()]);
+        let job = Job::new(workshop, [program.to_string_lossy()]);
         run(&mut job.recorded(log, &["--interval", &INTERVAL.to_string()])?)
     };
     let right = record(&repaired, &good)?;
     ensure!(right.status.success(), "repaired, it is still wrong\n{}", printed(&right));
     let failed = record(&program, &bad)?;
-    let question = faulty.question(&failed, &right)?;
+    let question = question(&failed, &right)?;
     let question: Vec<&str> = question.iter().map(String::as_str).collect();
 
     let mut compare = Command::new(binary()?);
@@ -127,19 +198,18 @@ fn measure(faulty: &Faulty, optimisation: &'static str, folder: &Path) -> Result
     let ((thin, touched), (full, _)) = (slice(&[])?, slice(&["--full"])?);
     let length = number(&window, "/first/length")?;
     let (instructions, records, log) = of_window(&bad, length)?;
-    if faulty.name() == DRAWN && optimisation == "-O0" {
+    if name == DRAWN && optimisation == "-O0" {
         let points = window["pieces"].as_array().into_iter().flatten();
         let points = points.map(|piece| Ok((number(piece, "/from")?, number(piece, "/differing")?)));
         let curve = Curve { instructions, points: points.collect::<Result<_>>()? };
         draw_curve(&folder.join("differences.svg"), &curve)?;
     }
-    workshop.done()?;
     Ok(Bug {
-        name: faulty.name(),
+        name,
         optimisation,
-        description: faulty.description.clone(),
-        line: faulty.line,
-        fails: faulty.signal.clone().unwrap_or_else(|| "output".to_owned()),
+        description,
+        line,
+        fails,
         instructions,
         window: length,
         deviation: window.pointer("/deviation/length").and_then(Value::as_u64),
@@ -221,7 +291,8 @@ fn table(bugs: &[Bug]) -> String {
          paper has it; thin, full: the slices' parts of the window's instructions, and of the bytes of memory that these touch; log: records of the window\n\
          with intervals of 10,000 instructions, of which the last ones have what becomes known at the end. Where the optimising compiler has put code of the\n\
          repaired program in another order, the window seems to begin earlier than the fault. What libraries do is not compared: a fault that shows in strcpy()\n\
-         alone has no window before the program goes wrong itself.\n\n",
+         alone has no window before the program goes wrong itself. real: published versions of libraries with known faults; the right run is that of the\n\
+         version with the mend, in which more may differ.\n\n",
     );
     text += &lines(&all, Style::Markdown);
     let median = |of: &dyn Fn(&Bug) -> f64| {
@@ -242,7 +313,7 @@ fn table(bugs: &[Bug]) -> String {
         median(&|bug| part(bug.thin.touched, bug.touched)),
         median(&|bug| part(bug.full.touched, bug.touched)),
     );
-    for bug in bugs.iter().filter(|bug| bug.optimisation == "-O0") {
+    for bug in bugs.iter().filter(|bug| bug.optimisation != "-O2") {
         let _ = writeln!(text, "- {}, line {}: {}", bug.name, bug.line, bug.description);
     }
     text

@@ -3,7 +3,7 @@
 
 mod case;
 mod peers;
-mod real;
+pub mod real;
 mod table;
 
 use crate::machine::Machine;

@@ -34,6 +34,27 @@ struct Said {
     /// Arguments with which it is right.
     #[serde(default)]
     good: Vec<Vec<String>>,
+    /// The version of the crate in which that is mended.
+    mended: Option<Mended>,
+}
+
+/// A crate, and the version of it that has the mend.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mended {
+    package: String,
+    version: String,
+}
+
+/// A program with a fault, and the same with the mended library.
+pub struct Pair {
+    pub name: String,
+    pub what: String,
+    pub fails: Fails,
+    /// The first faulty line.
+    pub line: u32,
+    /// As it is, and as it should be.
+    pub programs: [PathBuf; 2],
 }
 
 /// The folders of all.
@@ -50,20 +71,71 @@ pub fn all() -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Builds one of them; logs go to another folder.
-pub fn case(path: &Path, folder: &Path) -> Result<Case> {
-    let said: Said = toml::from_str(&fs::read_to_string(path.join("case.toml"))?)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let target = source_tree().join("target/real").join(&name);
+fn said(path: &Path) -> Result<Said> {
+    Ok(toml::from_str(&fs::read_to_string(path.join("case.toml"))?)?)
+}
+
+/// Builds what is in a folder, for a target folder.
+fn build(path: &Path, target: &Path, is_locked: bool) -> Result<PathBuf> {
     // Its own configuration says how C is compiled, and is looked for from where cargo is started.
     let mut cargo = Command::new("cargo");
-    cargo.current_dir(path).args(["build", "--release", "--locked", "--target-dir"]).arg(&target);
-    let output = run(&mut cargo)?;
+    cargo.current_dir(path).args(["build", "--release"]).args(is_locked.then_some("--locked"));
+    let output = run(cargo.arg("--target-dir").arg(target))?;
     ensure!(output.status.success(), "{}", printed(&output));
-    let program = fs::read_dir(target.join("release"))?
+    fs::read_dir(target.join("release"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.is_file() && path.extension().is_none() && !path.ends_with(".cargo-lock"))
-        .context("cargo has built no program")?;
+        .context("cargo has built no program")
+}
+
+/// Builds one of them as it is and with the mended library; none where no version of that is published.
+pub fn pair(path: &Path) -> Result<Option<Pair>> {
+    let said = said(path)?;
+    let Some(Mended { package, version }) = said.mended else { return Ok(None) };
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let targets = source_tree().join("target/real");
+    let copy = targets.join(format!("{name}-mended"));
+    for entry in [".cargo", "src", "build.rs", "main.c", "Cargo.toml"] {
+        let (from, to) = (path.join(entry), copy.join(entry));
+        if from.is_dir() {
+            fs::create_dir_all(&to)?;
+            for file in fs::read_dir(&from)? {
+                let file = file?;
+                fs::copy(file.path(), to.join(file.file_name()))?;
+            }
+        } else if from.is_file() {
+            fs::copy(&from, &to)?;
+        }
+    }
+    let mut manifest: toml::Table = toml::from_str(&fs::read_to_string(copy.join("Cargo.toml"))?)?;
+    let mut replaced = 0;
+    for table in ["dependencies", "build-dependencies"] {
+        let found = manifest.get_mut(table).and_then(|table| table.get_mut(&package));
+        let version = toml::Value::String(format!("={version}"));
+        match found {
+            Some(toml::Value::Table(wanted)) => drop(wanted.insert("version".to_owned(), version)),
+            Some(wanted) => *wanted = version,
+            None => continue,
+        }
+        replaced += 1;
+    }
+    ensure!(replaced == 1, "{} does not depend on {package}", path.display());
+    fs::write(copy.join("Cargo.toml"), toml::to_string(&manifest)?)?;
+    let programs = [build(path, &targets.join(&name), true)?, build(&copy, &copy.join("target"), false)?];
+    Ok(Some(Pair {
+        what: format!("{} ({})", said.what, said.reference),
+        fails: Fails::parse(&said.fails)?,
+        line: *said.lines.first().context("which line?")?,
+        name,
+        programs,
+    }))
+}
+
+/// Builds one of them; logs go to another folder.
+pub fn case(path: &Path, folder: &Path) -> Result<Case> {
+    let said = said(path)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let program = build(path, &source_tree().join("target/real").join(&name), true)?;
     let job = |args: &[String]| {
         let words = std::iter::once(program.to_string_lossy().into_owned()).chain(args.iter().cloned());
         Job::new(folder, words)
