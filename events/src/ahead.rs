@@ -183,7 +183,7 @@ impl Traced {
         let none = || ReplayError::OutOfRange(format!("{id} has no instruction {position}"));
         let tracer = self.tracer.as_mut().ok_or_else(none)?;
         let chunk = tracer.next_unread(until)?.ok_or_else(none)?;
-        self.fresh = self.learner.learn(&chunk);
+        self.fresh = self.learner.learn(chunk.blocks);
         let mut runs = chunk.read_runs();
         spare.fill(&chunk, &mut runs, &self.learner.plans);
         if !runs.is_whole() {

@@ -99,9 +99,11 @@ fn trace(
     spare: &Receiver<Stretch>,
     send: &dyn Fn(Result<Piece>) -> bool,
 ) -> Result<()> {
-    let mut copies = Vec::new();
+    // What a copy knows when it is made need not be decoded for each.
+    let (mut copies, mut known) = (Vec::new(), Blocks::default());
     while tracer.position() < end {
-        copies.push(tracer.fork()?);
+        known.learn_all(tracer.fetch()?);
+        copies.push((tracer.fork()?, known.len()));
         let next = Position(tracer.position().0.saturating_add(piece).min(end.0));
         tracer.skip(next)?;
         if tracer.position() < next {
@@ -109,10 +111,10 @@ fn trace(
         }
     }
     let end = tracer.position();
-    while let Some(mut tracer) = copies.pop() {
+    while let Some((mut tracer, count)) = copies.pop() {
         let end = Position(tracer.position().0.saturating_add(piece).min(end.0));
         // Each copy goes on with numbers of its own.
-        let (mut blocks, mut stretches) = (Blocks::default(), Vec::new());
+        let (mut blocks, mut stretches) = (known.first(count), Vec::new());
         while let Some(chunk) = tracer.next_unread(end)? {
             blocks.learn(&chunk);
             let mut stretch = spare.try_recv().unwrap_or_default();

@@ -165,6 +165,13 @@ impl Plans {
         self.ranges.push((start, self.sums.len() as u32, all.len() as u32));
     }
 
+    /// Those of the first blocks alone.
+    fn first(&self, count: usize) -> Self {
+        let ranges = self.ranges[..count].to_vec();
+        let end = ranges.last().map_or(0, |(_, end, _)| *end as usize);
+        Self { sums: self.sums[..end].to_vec(), ranges }
+    }
+
     /// Of the block with a number, and how many of them count.
     #[inline]
     pub fn get(&self, number: u32) -> (&[[Sum; FOUR]], usize) {
@@ -186,40 +193,59 @@ pub(crate) struct Learner {
 pub(crate) struct Fresh {
     /// The numbers mean other blocks from now on.
     begins_anew: bool,
-    new: Vec<Block>,
+    new: Vec<Arc<Block>>,
 }
 
 impl Learner {
-    /// What is new in a chunk, as [`Blocks::learn`].
-    pub fn learn(&mut self, chunk: &Chunk<'_>) -> Fresh {
+    /// What is new among all blocks of a tracer, as [`Blocks::learn`].
+    pub fn learn(&mut self, traced: &[Arc<TracedBlock>]) -> Fresh {
         let known = self.plans.ranges.len();
         // A tracer that has begun anew numbers its blocks anew.
         let begins_anew = match &self.last {
             None => true,
-            Some(last) => !chunk.blocks.get(known - 1).is_some_and(|traced| Arc::ptr_eq(last, traced)),
+            Some(last) => !traced.get(known - 1).is_some_and(|traced| Arc::ptr_eq(last, traced)),
         };
         if begins_anew {
             self.plans = Plans::default();
         }
-        let new = &chunk.blocks[self.plans.ranges.len()..];
+        let new = &traced[self.plans.ranges.len()..];
         new.iter().for_each(|traced| self.plans.add(traced));
-        self.last = chunk.blocks.last().cloned();
-        Fresh { begins_anew, new: new.iter().map(|traced| Block::new(traced.clone(), &mut self.decoding)).collect() }
+        self.last = traced.last().cloned();
+        let decoded = new.iter().map(|traced| Arc::new(Block::new(traced.clone(), &mut self.decoding)));
+        Fresh { begins_anew, new: decoded.collect() }
     }
 }
 
 /// The blocks of a tracer, by their numbers.
 #[derive(Default)]
 pub struct Blocks {
-    all: Vec<Block>,
+    all: Vec<Arc<Block>>,
     learner: Learner,
 }
 
 impl Blocks {
     /// Decodes what is new in a chunk. Chunks of one tracer, and of those that go on behind it, belong together.
     pub fn learn(&mut self, chunk: &Chunk<'_>) {
-        let fresh = self.learner.learn(chunk);
+        self.learn_all(chunk.blocks);
+    }
+
+    /// Decodes what is new among all blocks of a tracer.
+    pub(crate) fn learn_all(&mut self, traced: &[Arc<TracedBlock>]) {
+        let fresh = self.learner.learn(traced);
         self.take(fresh);
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The first ones alone, as those of a copy of the tracer, made when it had so many, which goes on with numbers of its own.
+    pub(crate) fn first(&self, count: usize) -> Self {
+        let all = self.all[..count].to_vec();
+        let last = all.last().map(|block| block.traced.clone());
+        let learner = Learner { plans: self.learner.plans.first(count), decoding: Decoding::default(), last };
+        Self { all, learner }
     }
 
     /// Takes what somebody else has learnt.

@@ -201,6 +201,34 @@ impl Tracer {
         Ok(Some(self.chunk(executed)))
     }
 
+    /// Takes the blocks that there are since it was asked for them last, so that copies which are made from here on need not ask again; all of
+    /// them.
+    ///
+    /// # Errors
+    /// The replay process is lost, or makes no sense.
+    pub fn fetch(&mut self) -> Result<&[Arc<TracedBlock>]> {
+        while self.take_blocks(u32::MAX)?.1 > 0 {}
+        Ok(&self.blocks)
+    }
+
+    /// Asks for blocks, and for odd accesses behind so many: how many instructions there were, how many new blocks, and these accesses.
+    fn take_blocks(&mut self, odd: u32) -> Result<(u32, usize, Vec<OddAccess>)> {
+        let blocks = self.blocks.len() as u32;
+        let process = self.session.process();
+        process.send(&Request::Traced { blocks, odd })?;
+        let (words, new, odd) = match process.receive()? {
+            Response::Traced { words, blocks, odd } => (words, blocks, odd),
+            other => return Err(process.unexpected(&other)),
+        };
+        if !new.iter().all(is_sound) {
+            return Err(process.makes_no_sense("a trace"));
+        }
+        let count = new.len();
+        self.counts.extend(new.iter().map(|block| block.count));
+        self.blocks.extend(new.into_iter().map(Arc::new));
+        Ok((words, count, odd))
+    }
+
     /// The same, without [`Chunk::runs`]: whoever goes through [`Chunk::read_runs`] once needs no list of them.
     ///
     /// # Errors
@@ -240,21 +268,13 @@ impl Tracer {
         }
         let mut odd = Vec::new();
         let words = loop {
-            let (blocks, known) = (self.blocks.len() as u32, odd.len() as u32);
-            let process = self.session.process();
-            process.send(&Request::Traced { blocks, odd: known })?;
-            let (words, new, more) = match process.receive()? {
-                Response::Traced { words, blocks, odd } => (words, blocks, odd),
-                other => return Err(process.unexpected(&other)),
-            };
-            if u64::from(words) != executed || words as usize > CAPACITY || !new.iter().all(is_sound) {
-                return Err(process.makes_no_sense("a trace"));
+            let (words, new, more) = self.take_blocks(odd.len() as u32)?;
+            if u64::from(words) != executed || words as usize > CAPACITY {
+                return Err(self.makes_no_sense());
             }
-            if new.is_empty() && more.is_empty() {
+            if new == 0 && more.is_empty() {
                 break words;
             }
-            self.counts.extend(new.iter().map(|block| block.count));
-            self.blocks.extend(new.into_iter().map(Arc::new));
             odd.extend(more);
         };
         if !odd.is_sorted_by_key(|odd| odd.word) || odd.last().is_some_and(|odd| odd.word >= words) {
