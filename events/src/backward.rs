@@ -12,7 +12,7 @@ use bugnet_replay::{ReplayError, Result};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 /// Instructions from one copy to the next.
-const PIECE: u64 = 16 << 20;
+const PIECE: u64 = 8 << 20;
 
 /// What is between a copy and the next one.
 struct Piece {
