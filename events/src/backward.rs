@@ -1,7 +1,7 @@
 //! An interval backwards: copies of the replay process are left on the way to its end, and the stretch behind each is run again, the last one
 //! first. However long the interval is, no more than one such stretch is in memory.
 
-use crate::code::Blocks;
+use crate::code::{Blocks, Known};
 use crate::stretch::Stretch;
 use bugnet_format::frame::Interval;
 use bugnet_format::types::Position;
@@ -37,6 +37,17 @@ impl Backward {
         Self::in_pieces(tools, log, id, interval, end, PIECE)
     }
 
+    /// The same, of blocks some of which may be known from other intervals.
+    pub(crate) fn knowing(
+        (tools, log): (&Tools, &Log),
+        id: IntervalId,
+        interval: &Interval,
+        end: Position,
+        known: &Known,
+    ) -> Result<Self> {
+        Self::with((tools, log), id, interval, end, PIECE, known)
+    }
+
     /// As [`Self::start`], with a copy every so many instructions.
     ///
     /// # Errors
@@ -49,6 +60,18 @@ impl Backward {
         end: Position,
         piece: u64,
     ) -> Result<Self> {
+        Self::with((tools, log), id, interval, end, piece, &Known::default())
+    }
+
+    fn with(
+        (tools, log): (&Tools, &Log),
+        id: IntervalId,
+        interval: &Interval,
+        end: Position,
+        piece: u64,
+        known: &Known,
+    ) -> Result<Self> {
+        let blocks = Blocks::knowing(known);
         let tracer = Tracer::start(tools, log, id, interval, None)?;
         // One ahead.
         let (sender, pieces) = sync_channel(0);
@@ -56,7 +79,7 @@ impl Backward {
         let work = move || {
             // Whoever does not want any more has gone.
             let send = |piece| sender.send(piece).is_ok();
-            if let Err(error) = trace(tracer, end, piece, &spare, &send) {
+            if let Err(error) = trace((tracer, blocks), end, piece, &spare, &send) {
                 send(Err(error));
             }
         };
@@ -93,17 +116,17 @@ impl Backward {
 
 /// Leaves copies on the way to the end, and hands over what is behind each, the last one first, as long as it is wanted.
 fn trace(
-    mut tracer: Tracer,
+    (mut tracer, mut known): (Tracer, Blocks),
     end: Position,
     piece: u64,
     spare: &Receiver<Stretch>,
     send: &dyn Fn(Result<Piece>) -> bool,
 ) -> Result<()> {
     // What a copy knows when it is made need not be decoded for each.
-    let (mut copies, mut known) = (Vec::new(), Blocks::default());
+    let mut copies = Vec::new();
     while tracer.position() < end {
         known.learn_all(tracer.fetch()?);
-        copies.push((tracer.fork()?, known.len()));
+        copies.push(tracer.fork()?);
         let next = Position(tracer.position().0.saturating_add(piece).min(end.0));
         tracer.skip(next)?;
         if tracer.position() < next {
@@ -111,10 +134,10 @@ fn trace(
         }
     }
     let end = tracer.position();
-    while let Some((mut tracer, count)) = copies.pop() {
+    while let Some(mut tracer) = copies.pop() {
         let end = Position(tracer.position().0.saturating_add(piece).min(end.0));
         // Each copy goes on with numbers of its own.
-        let (mut blocks, mut stretches) = (known.first(count), Vec::new());
+        let (mut blocks, mut stretches) = (known.first(tracer.blocks()), Vec::new());
         while let Some(chunk) = tracer.next_unread(end)? {
             blocks.learn(&chunk);
             let mut stretch = spare.try_recv().unwrap_or_default();

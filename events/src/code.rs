@@ -4,7 +4,8 @@ use crate::atoms::Atoms;
 use crate::effects::{Control, Decoding, Effects};
 use bugnet_replay::trace::{Chunk, Run, Sum, TracedBlock};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is computed at once, whatever the count: to find out for each block when to stop takes longer than the sums.
 pub(crate) const FOUR: usize = 4;
@@ -180,12 +181,31 @@ impl Plans {
     }
 }
 
+/// Blocks that were decoded for somebody: the same ones, of other intervals or copies of a tracer, need not be decoded again.
+#[derive(Clone, Default)]
+pub(crate) struct Known(Arc<Mutex<HashMap<u64, Vec<Arc<Block>>>>>);
+
+impl Known {
+    /// The block, decoded now if it was not before.
+    fn block(&self, traced: &Arc<TracedBlock>, decoding: &mut Decoding) -> Arc<Block> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = known.entry(traced.pc).or_default();
+        if let Some(same) = there.iter().find(|block| *block.traced == **traced) {
+            return same.clone();
+        }
+        let block = Arc::new(Block::new(traced.clone(), decoding));
+        there.push(block.clone());
+        block
+    }
+}
+
 /// Decodes what chunks bring.
 #[derive(Default)]
 pub(crate) struct Learner {
     pub plans: Plans,
     decoding: Decoding,
     last: Option<Arc<TracedBlock>>,
+    known: Option<Known>,
 }
 
 /// Blocks that one did not know before.
@@ -211,7 +231,11 @@ impl Learner {
         let new = &traced[self.plans.ranges.len()..];
         new.iter().for_each(|traced| self.plans.add(traced));
         self.last = traced.last().cloned();
-        let decoded = new.iter().map(|traced| Arc::new(Block::new(traced.clone(), &mut self.decoding)));
+        let Self { known, decoding, .. } = self;
+        let decoded = new.iter().map(|traced| match known {
+            Some(known) => known.block(traced, decoding),
+            None => Arc::new(Block::new(traced.clone(), decoding)),
+        });
         Fresh { begins_anew, new: decoded.collect() }
     }
 }
@@ -235,25 +259,25 @@ impl Blocks {
         self.take(fresh);
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// The first ones alone, as those of a copy of the tracer, made when it had so many, which goes on with numbers of its own.
-    pub(crate) fn first(&self, count: usize) -> Self {
-        let all = self.all[..count].to_vec();
-        let last = all.last().map(|block| block.traced.clone());
-        let learner = Learner { plans: self.learner.plans.first(count), decoding: Decoding::default(), last };
-        Self { all, learner }
-    }
-
     /// Takes what somebody else has learnt.
     pub(crate) fn take(&mut self, fresh: Fresh) {
         if fresh.begins_anew {
             self.all.clear();
         }
         self.all.extend(fresh.new);
+    }
+
+    /// None yet, of those that were decoded for others.
+    pub(crate) fn knowing(known: &Known) -> Self {
+        Self { learner: Learner { known: Some(known.clone()), ..Learner::default() }, ..Self::default() }
+    }
+
+    /// The first ones alone: those of a copy of the tracer, which was made when it had these, and goes on with numbers of its own.
+    pub(crate) fn first(&self, traced: &[Arc<TracedBlock>]) -> Self {
+        let (count, known) = (traced.len(), self.learner.known.clone());
+        let plans = self.learner.plans.first(count);
+        let learner = Learner { plans, decoding: Decoding::default(), last: traced.last().cloned(), known };
+        Self { all: self.all[..count].to_vec(), learner }
     }
 
     /// What a block accessed of memory when it ran: first bytes, and how many; without what stands in [`Chunk::odd`].

@@ -2,6 +2,7 @@
 
 use crate::atoms::Atoms;
 use crate::backward::Backward;
+use crate::code::Known;
 use crate::stretch::Ran;
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, RegisterUpdates, SignalStep, SpecialKind, register_number};
@@ -171,6 +172,7 @@ struct Walk<'a> {
     /// The interval before the present one of the only thread, which is got ready meanwhile.
     ahead: Cell<Option<Prepared>>,
     has_one_thread: bool,
+    known: Known,
 }
 
 /// Goes back from a place to where the log begins to have all of the process, or until `visit` ends it. The instruction at the place is not
@@ -196,7 +198,7 @@ pub fn walk_back_with(tools: &Tools, log: &Log, pid: ProcessId, from: Place, vis
     let start = IntervalId { thread: ThreadId { pid, tid: from.tid }, interval: from.interval };
     let last = log.header(start)?.epoch;
     let has_one_thread = log.threads().filter(|thread| thread.pid == pid).count() == 1;
-    let walk = Walk { tools, log, ahead: Cell::new(None), has_one_thread };
+    let walk = Walk { tools, log, ahead: Cell::new(None), has_one_thread, known: Known::default() };
     for epoch in epochs_of(log, pid)?.into_iter().rev().filter(|epoch| *epoch <= last) {
         if walk.epoch(pid, epoch, (epoch == last).then_some(from), visitor)?.is_break() {
             break;
@@ -318,7 +320,7 @@ impl Walk<'_> {
 
     fn prepare(&self, id: IntervalId, end: Position) -> Result<Prepared> {
         let interval = self.log.interval(id)?;
-        let backward = Backward::start(self.tools, self.log, id, &interval, end)?;
+        let backward = Backward::knowing((self.tools, self.log), id, &interval, end, &self.known)?;
         Ok(Prepared { id, backward, happened: Happened::of(&interval) })
     }
 

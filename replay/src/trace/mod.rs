@@ -201,6 +201,12 @@ impl Tracer {
         Ok(Some(self.chunk(executed)))
     }
 
+    /// The blocks that it knows.
+    #[must_use]
+    pub fn blocks(&self) -> &[Arc<TracedBlock>] {
+        &self.blocks
+    }
+
     /// Takes the blocks that there are since it was asked for them last, so that copies which are made from here on need not ask again; all of
     /// them.
     ///
