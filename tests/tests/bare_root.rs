@@ -22,7 +22,7 @@ fn needed(path: &Path) -> Result<Vec<String>> {
     let sections = header.sections(endian, &*data)?;
     let Some((dynamic, strings)) = sections.dynamic(endian, &*data)? else { return Ok(Vec::new()) };
     let strings = sections.strings(endian, &*data, strings)?;
-    let names = dynamic.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED));
+    let names = dynamic.iter().filter(|entry| entry.tag(endian) == elf::DT_NEEDED);
     names.map(|entry| Ok(String::from_utf8_lossy(entry.string(endian, strings)?).into_owned())).collect()
 }
 
