@@ -57,7 +57,7 @@ struct Row {
     nothing: Slice,
     /// One of the last bytes of the output.
     output: Slice,
-    /// What the program ended with.
+    /// The number of the last system call, which is set just before.
     last: Slice,
 }
 
@@ -128,7 +128,7 @@ fn measure_in(folder: &Path, workload: &Workload, is_small: bool, runs: usize) -
         stats: repeated(&["stats"], &path, folder, runs)?,
         nothing: slice(&["--at", &end, "--mem", &byte_of_stack])?,
         output: slice(&["--output", &byte])?,
-        last: slice(&["--at", &end, "--reg", "rdi"])?,
+        last: slice(&["--at", &end, "--reg", "rax"])?,
     })
 }
 
@@ -275,7 +275,7 @@ fn table(rows: &[Row]) -> String {
     ];
     all.extend(slice("slice of a byte that nothing writes", |row| &row.nothing));
     all.extend(slice("slice of one of the last bytes of the output", |row| &row.output));
-    all.extend(slice("slice of the exit status", |row| &row.last));
+    all.extend(slice("slice that ends within the last interval", |row| &row.last));
     format!(
         "Analyses of recordings of some 1 and 10 billion instructions, replay included. A core: by processor time of one job; slices: by wall time \
          on all cores, largest process. Medians.\n\n{}",
