@@ -26,7 +26,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         &["bugnet-analyses", "bugnet-debugger", "bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"],
     ),
     ("bugnet-tests", &["bugnet-analyses", "bugnet-events", "bugnet-format", "bugnet-replay", "bugnet-what-if"]),
-    ("spec-harness", &["bugnet-format", "bugnet-replay", "bugnet-tests"]),
+    ("spec-harness", &["bugnet-events", "bugnet-format", "bugnet-replay", "bugnet-tests"]),
 ];
 
 /// Crates of other people that reach DynamoRIO, and the only crates of ours that may depend on them.

@@ -4,7 +4,7 @@
 //! On the way back, a wanted byte is seen to have a value where a `LOAD` record has it. If the store that one comes to then has left another
 //! one there, that store is not where the value comes from. What stores leave is not traced, as there is much of it and nearly always it
 //! is the same; so what was seen is put down with the store ([`Stored`]), and compared behind all the walk, by replaying each interval once more
-//! ([`compare`]).
+//! ([`Comparison::compare`]).
 
 use super::graph::Origin;
 use super::live::Seen;
