@@ -75,8 +75,8 @@ pub enum Did {
 
 /// Somebody who is told what was executed.
 pub trait Visitor {
-    /// Whether there is nothing to visit in a block that a thread has executed from its first to its last instruction, none of them skipped. Most that was executed
-    /// is such blocks, so this should cost little; what it has to remember of the block, it does.
+    /// Whether there is nothing to visit in a block that a thread has executed from its first to its last instruction, none of them skipped.
+    /// Most that was executed is such blocks, so this should cost little; what it has to remember of the block, it does.
     fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool;
 
     /// What was executed next and not passed over.

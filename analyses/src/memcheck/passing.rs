@@ -4,8 +4,7 @@
 use super::check::Checker;
 use bugnet_events::calls::Calls;
 use bugnet_events::stretch::Ran;
-use bugnet_events::walk::Visit;
-use bugnet_events::walk::Visitor;
+use bugnet_events::walk::{Visit, Visitor};
 use bugnet_format::types::Tid;
 use std::ops::ControlFlow;
 

@@ -107,7 +107,7 @@ impl Births {
 
     /// The threads that have ended, if somebody finds that out by reading at this address.
     pub fn ended_by<'a>(&'a self, addr: u64, times: &'a Times) -> impl Iterator<Item = usize> + 'a {
-        self.words.get(&addr).into_iter().flatten().copied().filter(|thread| times.has_ended(*thread))
+        self.clear(addr).filter(|thread| times.has_ended(*thread))
     }
 
     /// The thread whose own part of memory is at an address, which is what the C library names it by (`pthread_t`): of several ones, the

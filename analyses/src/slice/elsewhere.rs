@@ -100,9 +100,10 @@ impl Comparison {
     /// # Errors
     /// An interval cannot be read or replayed.
     pub fn compare(self, tools: &Tools, log: &Log, pid: ProcessId, changes: &mut Changes) -> Result<()> {
-        let all: Vec<_> = self.0.into_iter().collect();
+        let mut all: Vec<_> = self.0.into_iter().collect();
         let jobs = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let parts = all.chunks(all.len().div_ceil(jobs).max(1));
+        let each = all.len().div_ceil(jobs).max(1);
+        let parts = all.chunks_mut(each);
         let found = std::thread::scope(|scope| {
             let threads: Vec<_> = parts.map(|part| scope.spawn(move || compare_part(tools, log, pid, part))).collect();
             let joined = threads
@@ -119,16 +120,15 @@ impl Comparison {
 
 type Part = [((Tid, IntervalNo), BTreeMap<Position, Vec<Stored>>)];
 
-fn compare_part(tools: &Tools, log: &Log, pid: ProcessId, part: &Part) -> Result<Vec<Stored>> {
+fn compare_part(tools: &Tools, log: &Log, pid: ProcessId, part: &mut Part) -> Result<Vec<Stored>> {
     let (mut session, mut found): (Option<Session>, Vec<Stored>) = (None, Vec::new());
     for ((tid, interval), stops) in part {
         let id = IntervalId { thread: ThreadId { pid, tid: *tid }, interval: *interval };
         let mut next = Session::start_behind(session.take(), tools, log, id, &log.interval(id)?)?;
-        for (at, stored) in stops {
+        for (at, stored) in stops.iter_mut() {
             if let Stop::Divergence { what, .. } = next.run_to(*at)? {
                 return Err(next.diverged(what));
             }
-            let mut stored = stored.clone();
             stored.sort_unstable_by_key(|stored| stored.addr);
             let near = |a: &Stored, b: &Stored| b.addr - a.addr <= 64;
             for near in stored.chunk_by(near) {
