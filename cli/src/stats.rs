@@ -1,6 +1,6 @@
 //! `bugnet stats`: how much was executed, loaded and stored, and where.
 
-use crate::args::{SliceKind, StatsArgs};
+use crate::args::{SliceKind, StatsArgs, ValueArgs};
 use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
@@ -18,6 +18,10 @@ use std::num::NonZeroUsize;
 
 /// Counts, and prints what was counted.
 pub fn stats(args: &StatsArgs) -> Result<(), Failure> {
+    let ValueArgs { at, reg, mem, var, output: byte } = &args.value;
+    if args.slice.is_none() && (at.is_some() || reg.is_some() || mem.is_some() || var.is_some() || byte.is_some()) {
+        return Err(Failure::Usage("a value is one to slice: say --slice, too".into()));
+    }
     args.html.as_deref().map_or(Ok(()), check_free)?;
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;

@@ -184,6 +184,8 @@ fn counts_over_time() -> Result<()> {
             ensure!(part <= all && all < u64::MAX, "{row}");
         }
     }
+    let output = run(Command::new(binary()?).arg("stats").args(value).arg(&log))?;
+    ensure!(output.status.code() == Some(2) && printed(&output).contains("say --slice"), "{}", printed(&output));
     let output = run(Command::new(binary()?).args(["stats", "--slice", "--html"]).arg(&file).args(value).arg(&log))?;
     let said = printed(&output);
     ensure!(
