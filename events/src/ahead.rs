@@ -31,7 +31,9 @@ const LEAST: u64 = 1 << 12;
 pub(crate) struct Part {
     pub tid: Tid,
     pub interval: IntervalNo,
-    /// Blocks of the thread that are new.
+    /// The number of its tracer. A thread has one until it ends; then, another thread may have it.
+    pub lane: usize,
+    /// Blocks of the tracer that are new.
     pub fresh: Fresh,
     /// What records say of the interval, where it is another one than before.
     pub happened: Option<Happened>,
@@ -43,9 +45,9 @@ pub(crate) struct Part {
 /// What is there for whoever looks at the parts: an error at the place where it was met.
 pub(crate) type Batch = (Vec<Part>, Option<ReplayError>);
 
-/// A thread, and the interval in which it is.
+/// A tracer, and the interval in which it is.
 #[derive(Default)]
-struct Traced {
+struct Lane {
     number: Option<IntervalNo>,
     tracer: Option<Tracer>,
     learner: Learner,
@@ -68,10 +70,13 @@ pub(crate) struct Ahead<'a> {
     parts: Vec<Part>,
     /// Instructions in these.
     instructions: u64,
-    threads: HashMap<Tid, Traced>,
+    lanes: Vec<Lane>,
+    /// The lanes of threads, and those of nobody.
+    threads: HashMap<Tid, usize>,
+    free: Vec<usize>,
 }
 
-/// Why no more is traced.
+/// Why no more is lane.
 enum Over {
     /// Nobody wants more.
     Gone,
@@ -90,8 +95,8 @@ impl<'a> Ahead<'a> {
         sender: SyncSender<Batch>,
         spare: Receiver<Stretch>,
     ) -> Self {
-        let (parts, threads) = (Vec::new(), HashMap::new());
-        Self { tools, log, pid, wanted, sender, spare, parts, instructions: 0, threads }
+        let (parts, lanes, threads, free) = (Vec::new(), Vec::new(), HashMap::new(), Vec::new());
+        Self { tools, log, pid, wanted, sender, spare, parts, instructions: 0, lanes, threads, free }
     }
 
     /// From a place on to the end of the log, as long as somebody wants it.
@@ -111,7 +116,6 @@ impl<'a> Ahead<'a> {
             if epoch == first {
                 cut(&mut runs, &threads, from);
             }
-            self.threads.retain(|tid, _| threads.threads.iter().any(|thread| thread.id.tid == *tid));
             let beyond = match threads.threads.len() {
                 0 | 1 => 0,
                 count => (BEYOND / count as u64).max(LEAST),
@@ -125,34 +129,58 @@ impl<'a> Ahead<'a> {
 
     /// Hands over a run of a thread.
     fn run(&mut self, thread: &OrderedThread, counts: Range<u64>, beyond: u64) -> std::result::Result<(), Over> {
-        let mut traced = self.threads.remove(&thread.id.tid).unwrap_or_default();
+        let tid = thread.id.tid;
+        let number = self.threads.remove(&tid).or_else(|| self.free.pop()).unwrap_or(self.lanes.len());
+        if number == self.lanes.len() {
+            self.lanes.push(Lane::default());
+        }
+        let mut lane = std::mem::take(&mut self.lanes[number]);
+        let at = self.run_in(thread, counts, beyond, (number, &mut lane))?;
+        if at < thread.last() {
+            self.threads.insert(tid, number);
+        } else {
+            // A process that is started anew has to translate anew.
+            self.free.push(number);
+            lane.number = None;
+        }
+        self.lanes[number] = lane;
+        Ok(())
+    }
+
+    /// The same, in the thread's lane. Where the run ends.
+    fn run_in(
+        &mut self,
+        thread: &OrderedThread,
+        counts: Range<u64>,
+        beyond: u64,
+        (own, lane): (usize, &mut Lane),
+    ) -> std::result::Result<u64, Over> {
         let mut at = counts.start;
         while at < counts.end {
             let (number, position) = thread.place(at);
             let id = IntervalId { thread: thread.id, interval: number };
-            if traced.number != Some(number) {
-                traced.enter(self, id, position)?;
+            if lane.number != Some(number) {
+                lane.enter(self, id, position)?;
             }
             let until = position.0.saturating_add(counts.end - at);
-            if traced.stretch.is_none() {
+            if lane.stretch.is_none() {
                 let known = thread.intervals.iter().find(|interval| interval.number == number);
                 let end = known.map_or(until, |known| known.instructions.max(until));
                 let ahead = position.0.saturating_add(beyond).min(end).max(until);
                 let spare = self.spare.try_recv().unwrap_or_default();
-                traced.go_on(id, position, Position(ahead), spare)?;
+                lane.go_on(id, position, Position(ahead), spare)?;
             }
-            let Some(stretch) = traced.stretch.take() else { break };
+            let Some(stretch) = lane.stretch.take() else { break };
             let end = stretch.end().0.min(until);
             if end < stretch.end().0 {
-                traced.stretch = Some(stretch.clone());
+                lane.stretch = Some(stretch.clone());
             }
             at += end - position.0;
-            let (fresh, happened) = (std::mem::take(&mut traced.fresh), traced.happened.take());
+            let (fresh, happened) = (std::mem::take(&mut lane.fresh), lane.happened.take());
             let (tid, positions) = (thread.id.tid, position.0..end);
-            self.hand_over(Part { tid, interval: number, fresh, happened, stretch, positions })?;
+            self.hand_over(Part { tid, interval: number, lane: own, fresh, happened, stretch, positions })?;
         }
-        self.threads.insert(thread.id.tid, traced);
-        Ok(())
+        Ok(at)
     }
 
     fn hand_over(&mut self, part: Part) -> std::result::Result<(), Over> {
@@ -166,7 +194,7 @@ impl<'a> Ahead<'a> {
     }
 }
 
-impl Traced {
+impl Lane {
     /// Goes to a position of another interval.
     fn enter(&mut self, ahead: &Ahead<'_>, id: IntervalId, position: Position) -> Result<()> {
         let interval = ahead.log.interval(id)?;

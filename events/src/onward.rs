@@ -10,7 +10,6 @@ use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
 use bugnet_replay::{ReplayError, Result};
-use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -61,7 +60,7 @@ pub fn walk_with(
     })
 }
 
-/// What is known of a thread.
+/// What is known of a tracer, and the thread whose it is.
 #[derive(Default)]
 struct Present {
     blocks: Blocks,
@@ -70,12 +69,15 @@ struct Present {
 
 /// Looks at what comes. Whoever traces it is told that nobody wants more by the end of `batches`.
 fn look(batches: Receiver<Batch>, used: &Sender<Stretch>, visitor: &mut impl Visitor) -> Result<()> {
-    let mut threads: HashMap<Tid, Present> = HashMap::new();
+    let mut lanes: Vec<Present> = Vec::new();
     for (parts, error) in batches {
         let mut spare = 0;
         for part in parts {
-            let Part { tid, interval, fresh, happened, stretch, positions } = part;
-            let present = threads.entry(tid).or_default();
+            let Part { tid, interval, lane, fresh, happened, stretch, positions } = part;
+            if lanes.len() <= lane {
+                lanes.resize_with(lane + 1, Present::default);
+            }
+            let present = &mut lanes[lane];
             present.blocks.take(fresh);
             if let Some(happened) = happened {
                 present.happened = happened;

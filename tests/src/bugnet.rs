@@ -22,6 +22,12 @@ pub(crate) fn target() -> PathBuf {
     source_tree().join(target)
 }
 
+/// A program that this crate builds.
+#[must_use]
+pub fn built(name: &str) -> PathBuf {
+    target().join("release").join(name)
+}
+
 /// A gdb that can be a debug adapter.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Real programs with threads, as a table: recorded in tests, and measured by `spec-harness` with 1, 2 and 4 threads.
 
-use crate::bugnet::{install, run, source_tree, target};
+use crate::bugnet::{install, run, source_tree};
 use crate::programs::{Program, lines, program, text};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -40,7 +40,7 @@ pub const PARALLEL: &[Program] = &[
         clip,
     ),
     program("rayon", "gcc", &["./parallel_words", "{t}", "{n}"], [2_000, 2_000_000], |dir, _| {
-        let built = target().join("release/parallel_words");
+        let built = crate::bugnet::built("parallel_words");
         install(&built, &dir.join("parallel_words"))
     }),
     program("go", "golang-go", &["./sums", "{t}", "{n}"], [400, 20_000], |dir, _| {

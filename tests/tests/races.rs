@@ -15,7 +15,7 @@
 //! where they are wanted, with `/* HOLDS */` and `/* WAITS */`.
 
 use anyhow::{Context, Result, bail, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, source_tree};
+use bugnet_tests::bugnet::{Job, Workshop, built, must_pass, printed, run, source_tree};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -46,6 +46,9 @@ impl Program {
     }
 
     fn build(&self, folder: &Path) -> Result<PathBuf> {
+        if let [name] = self.said("built")[..] {
+            return Ok(built(name));
+        }
         let program = folder.join("program");
         let extension = self.source.extension().unwrap_or_default();
         let (compiler, options): (_, &[&str]) = match extension.to_str() {
@@ -255,6 +258,9 @@ fn main() -> Result<()> {
     for program in programs("deadlocks")? {
         trials.push(trial(format!("deadlocks::{}", program.name()), move || deadlocks(&program)));
     }
+    let source = source_tree().join("tests/src/bin/parked.rs");
+    let parked = Program { text: fs::read_to_string(&source)?, source };
+    trials.push(trial("deadlocks::parked".into(), move || deadlocks(&parked)));
     trials.push(trial("real::pigz".into(), || real("pigz", &["/usr/bin/pigz", "-p", "2", "-k", "-c", "data"])));
     let xz = ["/usr/bin/xz", "-T2", "--block-size=500KiB", "-1", "-k", "-c", "data"];
     trials.push(trial("real::xz".into(), move || real("xz", &xz)));

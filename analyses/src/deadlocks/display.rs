@@ -81,13 +81,10 @@ impl Display for Wait {
         }
         for holder in &self.holders {
             match &holder.since {
-                Some((_, since)) if holder.is_inferred => {
-                    let at = self.address.unwrap_or_default();
-                    writeln!(
-                        f,
-                        "    held by thread {}, it seems: it last changed the word at {at:#x} from 0, at {since}",
-                        holder.thread
-                    )?;
+                Some((mode, since)) if holder.is_inferred => {
+                    let (at, thread) = (self.address.unwrap_or_default(), holder.thread);
+                    let how = if *mode == Mode::Reading { "held for reading" } else { "held" };
+                    writeln!(f, "    {how} by thread {thread}, by what it has made of the word at {at:#x}: {since}")?;
                 }
                 Some((Mode::Alone, since)) => writeln!(f, "    held by thread {} since {since}", holder.thread)?,
                 Some((Mode::Reading, since)) => {

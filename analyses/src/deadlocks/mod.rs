@@ -2,13 +2,13 @@
 //! might wait for each other another time.
 //!
 //! Locks are those of the C library, by the functions that take them ([`crate::locks`]); at the end of the recording, also words that threads
-//! wait on (`futex`).
+//! wait for (`words`).
 
 mod cycles;
 mod display;
-mod futex;
 mod report;
 mod watch;
+mod words;
 
 pub use display::Shown;
 pub use report::{Cycle, Holder, Report, Step, Wait, Waited};

@@ -1,8 +1,8 @@
 //! What there is to say about who waits.
 
 use super::cycles::Edge;
-use super::futex;
 use super::watch::{For, Watch};
+use super::words;
 use crate::locks::{Kind, Lock, Mode};
 use crate::runs::scene::Spot;
 use bugnet_format::types::{Addr, ProcessId, Tid};
@@ -72,7 +72,7 @@ pub struct Holder {
     pub thread: Tid,
     /// How it holds the lock, and since when; none for a thread whose end somebody waits for.
     pub since: Option<(Mode, Step)>,
-    /// Whether that is inferred from the lock's word, which the thread changed last from 0.
+    /// Whether that is inferred from how the thread changed the lock's word.
     pub is_inferred: bool,
 }
 
@@ -183,20 +183,22 @@ impl Reporting<'_, '_> {
     }
 
     /// A thread that waits for a lock of which only the word is known.
-    fn futex(&mut self, tid: Tid) -> Result<Option<Wait>> {
+    fn word(&mut self, tid: Tid) -> Result<Option<Wait>> {
         self.cursor.seek(Seek::End)?;
         let Some(thread) = self.cursor.threads()?.into_iter().find(|thread| thread.place.tid == tid) else {
             return Ok(None);
         };
-        let Some(waiting) = futex::waiting(self.log, self.cursor, self.symbols, &thread)? else { return Ok(None) };
+        let Some(waiting) = words::waiting(self.log, self.cursor, self.symbols, &thread)? else { return Ok(None) };
+        self.cursor.seek(Seek::End)?;
         let since = self.step_with(waiting.place, self.cursor.time(), &waiting.frames);
         let mut holders = Vec::new();
-        if let Some(place) = futex::taken(self.cursor, waiting.addr)? {
+        for words::Holds { place, mode } in words::holders(self.cursor, &waiting)? {
+            self.cursor.seek(Seek::Place(place))?;
             let frames = scopes_at(self.log, self.cursor, self.symbols, FRAMES)?;
             let taken = self.step_with(place, self.cursor.time(), &frames);
-            holders.push(Holder { thread: place.tid, since: Some((Mode::Alone, taken)), is_inferred: true });
+            holders.push(Holder { thread: place.tid, since: Some((mode, taken)), is_inferred: true });
         }
-        let (waited, address, name) = (Waited::Lock(Kind::Mutex), Some(waiting.addr), self.name(waiting.addr));
+        let (waited, address, name) = (Waited::Lock(waiting.kind()), Some(waiting.addr), self.name(waiting.addr));
         Ok(Some(Wait { thread: tid, waited, address, name, since, holders }))
     }
 
@@ -207,8 +209,10 @@ impl Reporting<'_, '_> {
             .iter()
             .enumerate()
             .filter(|(_, frame)| frame.place.module.as_ref().is_none_or(|m| !is_system(&m.path)));
-        let own =
-            own.map(|frame| Spot::of(self.symbols, at(frame))).filter(|spot| !spot.is_systems()).collect::<Vec<_>>();
+        let own = own
+            .map(|frame| Spot::outside(self.symbols, at(frame), words::is_locks_own))
+            .filter(|spot| !spot.is_systems() && !spot.file.as_deref().is_some_and(words::is_locks_own));
+        let own: Vec<Spot> = own.collect();
         let callers = frames.iter().filter_map(|frame| frame.place.brief()).collect();
         Step { place, time, spot: own.first().cloned(), callers, own }
     }
@@ -227,7 +231,7 @@ impl Reporting<'_, '_> {
             let (name, since) = (self.name(wanted.lock.addr), self.step(wanted.call)?);
             return Ok(Some((Wait { thread: tid, waited, address, name, since, holders }, Some(wanted.lock))));
         }
-        let Some((what, call)) = watch.waits(tid) else { return Ok(self.futex(tid)?.map(|wait| (wait, None))) };
+        let Some((what, call)) = watch.waits(tid) else { return Ok(self.word(tid)?.map(|wait| (wait, None))) };
         let (waited, address) = match what {
             For::Condition => (Waited::Condition, call.args[0]),
             For::Semaphore => (Waited::Semaphore, call.args[0]),

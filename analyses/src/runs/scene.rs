@@ -28,8 +28,14 @@ pub struct Spot {
 impl Spot {
     /// What is at an address.
     pub fn of(symbols: &mut Symbolizer, at: u64) -> Self {
+        Self::outside(symbols, at, |_| false)
+    }
+
+    /// The same, of what is inlined there what is neither from the system's sources nor from others that are not meant, by the file.
+    pub fn outside(symbols: &mut Symbolizer, at: u64, is_other: impl Fn(&str) -> bool) -> Self {
         let place = symbols.lookup(Addr(at));
-        let is_users = |source: &&SourceFrame| source.file.as_ref().is_some_and(|file| !is_system_source(file));
+        let is_users =
+            |source: &&SourceFrame| source.file.as_ref().is_some_and(|file| !is_system_source(file) && !is_other(file));
         let source = place.source.iter().find(is_users).or(place.source.first()).cloned();
         let (file, line) = source.as_ref().map_or((None, None), |source| (source.file.clone(), source.line));
         let symbol = place.symbol;
