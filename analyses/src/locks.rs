@@ -3,8 +3,8 @@
 use bugnet_events::calls::{Called, Entered};
 use bugnet_format::types::Tid;
 use bugnet_replay::cursor::Place;
+use hashbrown::HashMap;
 use serde::Serialize;
-use std::collections::HashMap;
 
 /// What `pthread_mutex_lock` gives back where the thread that held the mutex is gone: the caller holds it.
 const EOWNERDEAD: u32 = 130;

@@ -1,6 +1,6 @@
 //! Which lines of memory, or bytes, were accessed: a bit for each, in pieces that are found without a search where accesses stay near each other.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Lines of a piece, as a power of two.
 const PIECE: u32 = 12;

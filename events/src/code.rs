@@ -37,6 +37,8 @@ pub struct Block {
     pub(crate) longest: u64,
     /// Whether it neither calls nor returns, and no function begins with it that one wants to know of: where threads are stays as it is.
     pub is_plain: bool,
+    /// Whether one of its instructions reads and writes memory in one go.
+    pub has_atomic: bool,
     /// What becomes of the stack pointer before the last instruction, and by that one if it neither calls nor returns.
     pub stack: Stack,
     /// The access of the return address, where its last instruction is a call or returns.
@@ -93,6 +95,13 @@ pub struct Decoded {
     pub stores: bool,
 }
 
+/// Whether an instruction reads and writes memory in one go.
+#[must_use]
+pub fn is_atomic(instruction: &Instruction) -> bool {
+    let has_memory = || (0..instruction.op_count()).any(|number| instruction.op_kind(number) == OpKind::Memory);
+    instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg && has_memory()
+}
+
 impl Block {
     fn new(traced: Arc<TracedBlock>, decoding: &mut Decoding) -> Self {
         let mut decoder = Decoder::with_ip(64, &traced.code, traced.pc, DecoderOptions::NONE);
@@ -117,6 +126,7 @@ impl Block {
         let traced_counts = [traced.accesses.len() as u32, traced.registers.len() as u32];
         let is_skipped = traced.skipped;
         let control = instructions.last().map_or(Control::Next, |last| last.effects.control);
+        let has_atomic = instructions.iter().any(|decoded| is_atomic(&decoded.instruction));
         let slot = traced.accesses.iter().position(|access| {
             access.instruction + 1 == traced.count
                 && (control == Control::Call && access.writes || control == Control::Return && access.reads)
@@ -140,6 +150,7 @@ impl Block {
             lens,
             longest,
             is_plain,
+            has_atomic,
             stack,
             slot,
             traced_counts,
@@ -300,5 +311,18 @@ impl Blocks {
     #[inline]
     pub fn get(&self, number: u32) -> &Block {
         &self.all[number as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atomic_instructions() {
+        let is = |code: &[u8]| is_atomic(&Decoder::new(64, code, DecoderOptions::NONE).decode());
+        // lock inc dword ptr [rax]; xchg [rax], ecx; xchg eax, ecx; inc dword ptr [rax]
+        assert!(is(&[0xf0, 0xff, 0x00]) && is(&[0x87, 0x08]));
+        assert!(!is(&[0x91]) && !is(&[0xff, 0x00]));
     }
 }

@@ -3,6 +3,7 @@
 
 mod analysing;
 mod chaos;
+mod checking;
 mod growth;
 mod machine;
 mod measure;
@@ -41,6 +42,7 @@ use workloads::{Inputs, workloads};
     spec-harness --paper figures                 the paper's measurements of bugs\n  \
     spec-harness --chaos figures --quick         runs until programs that rarely fail do\n  \
     spec-harness --analyses figures --quick      how fast analyses are\n  \
+    spec-harness --checks figures --quick        what is said of programs without known errors\n  \
     spec-harness --why figures --only memory/    how well `bugnet why` finds faults\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
@@ -94,6 +96,10 @@ struct Cli {
     /// and slices that go back to the start, or end within the last interval. Table and figures go to this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["growth", "peers", "group", "threads", "interval", "native_only", "time_travel", "paper", "chaos", "why"])]
     analyses: Option<PathBuf>,
+    /// Instead, look for memory errors, races and deadlocks in the workloads, of which none is known to have any: what is found, and what that takes.
+    /// Table and figures go to this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["growth", "peers", "interval", "native_only", "time_travel", "paper", "chaos", "why", "analyses"])]
+    checks: Option<PathBuf>,
     /// With --chaos: runs after which a try is given up [default: 300; with --quick 50]
     #[arg(long, value_name = "N", requires = "chaos")]
     limit: Option<u64>,
@@ -161,10 +167,14 @@ fn run(cli: &Cli) -> Result<bool> {
     let mut chosen = workloads(inputs, threads)?;
     chosen.retain(|w| cli.only.is_empty() || cli.only.iter().any(|name| w.name.contains(name.as_str())));
     // At that size these are little but their start.
-    let all_groups = !cli.quick || !cli.group.is_empty() || !cli.only.is_empty();
+    let all_groups = cli.checks.is_some() || !cli.quick || !cli.group.is_empty() || !cli.only.is_empty();
     chosen.retain(|w| all_groups || w.group != "programs");
     chosen.retain(|w| cli.group.is_empty() || cli.group.iter().any(|group| w.group == group));
     ensure!(!chosen.is_empty(), "no workload has such a name and group; --list shows all");
+    if let Some(folder) = &cli.checks {
+        chosen.retain(|w| w.group != "start");
+        return Ok(checking::run_all(folder, &chosen)? == 0);
+    }
     if cli.list {
         let mut out = std::io::stdout().lock();
         for workload in &chosen {

@@ -17,7 +17,7 @@ use crate::locks::{self, Locks};
 use crate::races::births::Births;
 use crate::races::joins::{self, Joins};
 use crate::races::times::Times;
-use bugnet_events::onward::walk_on;
+use bugnet_events::onward::walk_with;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
@@ -26,7 +26,6 @@ use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use watch::{WAITS, Watch};
 
@@ -49,10 +48,7 @@ pub fn deadlocks((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>) -> Resul
     let mut watch = Watch::new(times, births, locks, joins, waits);
     if may_wait {
         cursor.seek(Seek::Start)?;
-        walk_on(tools, log, pid, cursor.place(), &wanted, &mut |visit| {
-            watch.visit(&visit);
-            ControlFlow::Continue(())
-        })?;
+        walk_with(tools, log, pid, cursor.place(), &wanted, &mut watch)?;
     }
     report::report(log, cursor, &mut symbols, &watch)
 }

@@ -8,10 +8,12 @@ use crate::races::joins::Joins;
 use crate::races::order::{Meaning, Object, Order};
 use crate::races::times::Times;
 use bugnet_events::calls::{Called, Calls, Entered};
-use bugnet_events::walk::{Did, Visit};
+use bugnet_events::stretch::Ran;
+use bugnet_events::walk::{Did, Visit, Visitor};
 use bugnet_format::types::Tid;
 use bugnet_replay::cursor::Place;
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 
 const CLONE: u64 = 56;
 const CLONE3: u64 = 435;
@@ -63,6 +65,25 @@ pub struct Watch {
     born: HashSet<usize>,
     lockings: Vec<(Locking, Vec<Held>)>,
     joined: Vec<(Place, u64)>,
+    /// The thread that was visited last, where nothing is left to be told of its calls with its next block.
+    quiet: Option<Tid>,
+}
+
+impl Visitor for Watch {
+    /// Blocks that neither call nor return.
+    #[inline]
+    fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool {
+        self.quiet == Some(tid) && ran.block.is_plain
+    }
+
+    fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
+        self.look_at(&visit);
+        self.quiet = match visit {
+            Visit::Ran { place, .. } => Some(place.tid).filter(|tid| !self.calls.has_returned(*tid)),
+            _ => None,
+        };
+        ControlFlow::Continue(())
+    }
 }
 
 impl Watch {
@@ -81,11 +102,11 @@ impl Watch {
             born: HashSet::new(),
             lockings: Vec::new(),
             joined: Vec::new(),
+            quiet: None,
         }
     }
 
-    /// Goes on.
-    pub fn visit(&mut self, visit: &Visit<'_>) {
+    fn look_at(&mut self, visit: &Visit<'_>) {
         let place = match visit {
             Visit::Ran { place, .. } | Visit::Skipped { place, .. } | Visit::Delivered { place, .. } => *place,
         };

@@ -3,8 +3,8 @@
 
 use super::clock::Epoch;
 use super::shadow::{Made, granules};
+use hashbrown::HashMap;
 use serde::Serialize;
-use std::collections::HashMap;
 
 /// Which accesses there were: the first one, the other thread's, the second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -8,7 +8,7 @@ use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::memory::Memory;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 const CLONE: u64 = 56;
 const SET_TID_ADDRESS: u64 = 218;

@@ -1,9 +1,9 @@
 //! A first look at all that was executed, each interval by itself and on all cores: which lines of memory threads share, and which words
 //! instructions access atomically. What only one thread touches needs no order.
 
-use super::place::{Modules, is_atomic};
+use super::place::Modules;
 use crate::touched::Touched as Bits;
-use bugnet_events::code::Blocks;
+use bugnet_events::code::{Blocks, is_atomic};
 use bugnet_events::stream::{Analysis, run};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, SignalStep};
@@ -12,7 +12,8 @@ use bugnet_replay::Result;
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Chunk;
-use std::collections::{BTreeMap, HashSet};
+use hashbrown::HashSet;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 /// The system call with which threads wait for a word of memory to change, and wake each other.
@@ -45,10 +46,36 @@ pub fn words(addr: u64, len: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Lines that were accessed, and those of them that were written to.
-#[derive(Default)]
 struct Touched {
     all: Lines,
     written: Lines,
+    /// Lines that were accessed last, by the lowest bits of their numbers, and whether they were written to: most accesses are of these again.
+    recent: Box<[(u64, bool); RECENT]>,
+}
+
+const RECENT: usize = 1 << 8;
+
+impl Default for Touched {
+    fn default() -> Self {
+        let recent = Box::new([(u64::MAX, false); RECENT]);
+        Self { all: Lines::default(), written: Lines::default(), recent }
+    }
+}
+
+impl Touched {
+    #[inline]
+    fn touch(&mut self, addr: u64, len: u64, writes: bool) {
+        let line = addr >> 6;
+        let recent = &mut self.recent[line as usize % RECENT];
+        if recent.0 == line && (recent.1 || !writes) && addr.saturating_add(len) <= (line + 1) << 6 {
+            return;
+        }
+        *recent = (line, writes || recent.0 == line && recent.1);
+        self.all.touch(addr, len);
+        if writes {
+            self.written.touch(addr, len);
+        }
+    }
 }
 
 /// What is found in an interval.
@@ -108,25 +135,22 @@ impl Analysis for Looking<'_> {
             }
             let block = blocks.get(run.block);
             let touched = &mut part.touched[is_handler];
-            for access in &block.traced.accesses {
-                let (addr, len) = (chunk.address(*run, access), u64::from(access.bytes));
-                touched.all.touch(addr, len);
-                if access.writes {
-                    touched.written.touch(addr, len);
-                }
-                if is_atomic(&block.instructions[usize::from(access.instruction)].instruction) {
-                    let of_libc = self.modules.is_libc(block.traced.pc);
-                    let to = if of_libc { &mut part.words.of_libc } else { &mut part.words.of_others };
-                    to.extend(words(addr, len));
+            for (access, (addr, len)) in block.traced.accesses.iter().zip(blocks.accessed(chunk, *run)) {
+                touched.touch(addr, len.into(), access.writes);
+            }
+            if block.has_atomic {
+                let of_libc = self.modules.is_libc(block.traced.pc);
+                let to = if of_libc { &mut part.words.of_libc } else { &mut part.words.of_others };
+                for access in &block.traced.accesses {
+                    if is_atomic(&block.instructions[usize::from(access.instruction)].instruction) {
+                        to.extend(words(chunk.address(*run, access), access.bytes.into()));
+                    }
                 }
             }
         }
         for odd in &chunk.odd {
             let at = part.in_handler(chunk.first.0 + u64::from(odd.word));
-            part.touched[at].all.touch(odd.addr, odd.len);
-            if odd.writes {
-                part.touched[at].written.touch(odd.addr, odd.len);
-            }
+            part.touched[at].touch(odd.addr, odd.len, odd.writes);
         }
     }
 

@@ -2,7 +2,8 @@
 
 use bugnet_events::calls::{Called, Entered};
 use bugnet_replay::cursor::Place;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
+use std::collections::BTreeMap;
 
 /// What a function does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

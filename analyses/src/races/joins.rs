@@ -3,7 +3,7 @@
 
 use bugnet_events::calls::Called;
 use bugnet_replay::cursor::Place;
-use std::collections::HashSet;
+use hashbrown::HashSet;
 
 /// The functions.
 pub const NAMES: [&str; 5] =

@@ -30,7 +30,7 @@ pub use watch::Looked;
 
 use crate::locks::{self, Locks};
 use births::Births;
-use bugnet_events::onward::walk_on;
+use bugnet_events::onward::walk_with;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::log::{IntervalId, Log};
@@ -42,7 +42,6 @@ use joins::Joins;
 use place::{Code, Modules};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use times::Times;
 use watch::Watch;
@@ -85,10 +84,7 @@ pub fn races(
     let mut watch = Watch::new(times, shared, births, code, (heap, locks, joins));
     if is_shared {
         cursor.seek(Seek::Start)?;
-        walk_on(tools, log, pid, cursor.place(), &wanted, &mut |visit| {
-            watch.visit(&visit);
-            ControlFlow::Continue(())
-        })?;
+        walk_with(tools, log, pid, cursor.place(), &wanted, &mut watch)?;
     }
     report::report(log, cursor, &mut symbols, &watch, top)
 }

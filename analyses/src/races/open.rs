@@ -29,21 +29,12 @@ impl OpenCalls {
 
     /// A block has come to its end. `next` is the number of the last call of all threads.
     pub fn ended(&mut self, ran: &Ran<'_>, next: &mut u64) {
-        let last = ran.block.instructions.len() - 1;
-        match ran.block.instructions[last].effects.control {
-            Control::Call => {
-                let Some(slot) = ran.accesses(last).find(|access| access.writes) else { return };
-                // What lies below has been left without a return.
-                self.leave(slot.addr);
-                *next += 1;
-                self.calls.push((slot.addr, *next));
-            }
-            Control::Return => {
-                if let Some(slot) = ran.accesses(last).find(|access| access.reads) {
-                    self.leave(slot.addr);
-                }
-            }
-            _ => {}
+        let Some(slot) = ran.slot() else { return };
+        // What lies below has been left without a return.
+        self.leave(slot);
+        if ran.block.control == Control::Call {
+            *next += 1;
+            self.calls.push((slot, *next));
         }
     }
 

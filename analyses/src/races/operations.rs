@@ -4,7 +4,7 @@
 
 use bugnet_format::types::Addr;
 use bugnet_replay::symbols::Symbolizer;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// How the names of operations begin that load, or store.
 const NAMES: [(&str, Operation); 8] = [
@@ -49,24 +49,19 @@ impl Operation {
 pub struct Operations {
     /// By path and number.
     lines: HashMap<String, HashMap<u32, String>>,
-    /// Of instructions that were asked about, by their addresses.
-    known: HashMap<u64, Option<Operation>>,
 }
 
 impl Operations {
     /// The one that an instruction belongs to; none where the source is not to be had.
     pub fn of(&mut self, symbols: &mut Symbolizer, at: u64) -> Option<Operation> {
-        let Self { lines, known } = self;
-        *known.entry(at).or_insert_with(|| {
-            let innermost = symbols.lookup(Addr(at)).source.into_iter().next()?;
-            let (file, line, column) = (innermost.file?, innermost.line?, innermost.column?);
-            let lines = lines.entry(file).or_insert_with_key(|file| {
-                let text = symbols.source_text(file).unwrap_or_default();
-                let of_interest = (1..).zip(text.lines()).filter(|(_, line)| line.contains("atomic_"));
-                of_interest.map(|(number, line)| (number, line.to_owned())).collect()
-            });
-            Operation::at(lines.get(&line)?, column)
-        })
+        let innermost = symbols.lookup(Addr(at)).source.into_iter().next()?;
+        let (file, line, column) = (innermost.file?, innermost.line?, innermost.column?);
+        let lines = self.lines.entry(file).or_insert_with_key(|file| {
+            let text = symbols.source_text(file).unwrap_or_default();
+            let of_interest = (1..).zip(text.lines()).filter(|(_, line)| line.contains("atomic_"));
+            of_interest.map(|(number, line)| (number, line.to_owned())).collect()
+        });
+        Operation::at(lines.get(&line)?, column)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::clock::{Clock, Epoch};
 use crate::locks::Lock;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Something by which threads are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

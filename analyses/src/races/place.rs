@@ -12,8 +12,7 @@ use bugnet_replay::Result;
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::trace::TracedBlock;
-use iced_x86::{Instruction, Mnemonic, OpKind};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -139,13 +138,6 @@ impl Modules {
     }
 }
 
-/// Whether an instruction reads and writes memory in one go.
-#[must_use]
-pub fn is_atomic(instruction: &Instruction) -> bool {
-    let has_memory = || (0..instruction.op_count()).any(|number| instruction.op_kind(number) == OpKind::Memory);
-    instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg && has_memory()
-}
-
 impl Known {
     /// What a thread does in this block that does something by and large.
     #[must_use]
@@ -165,8 +157,6 @@ pub struct Known {
     entered: Doing,
     /// The number of the first of its instructions; the others follow.
     pub first_site: u32,
-    /// Whether one of them is atomic.
-    pub has_atomic: bool,
     /// How it ends.
     pub ends: Control,
     /// So that its address stays its own.
@@ -178,11 +168,25 @@ pub struct Code {
     modules: Modules,
     symbols: Symbolizer,
     operations: Operations,
-    known: hashbrown::HashMap<usize, Known>,
-    /// Of instructions that were asked about, by their addresses, whether they are of functions for atomic variables.
-    for_atomics: HashMap<u64, bool>,
-    /// Addresses of instructions, by their numbers.
+    known: Vec<Known>,
+    /// The numbers of blocks in that list, by their own addresses, and those that were asked about last.
+    numbers: HashMap<usize, usize>,
+    recent: Box<[(usize, usize); RECENT]>,
+    /// Addresses of instructions, by their numbers, and what was found out of those that were asked about.
     pub sites: Vec<u64>,
+    atomics: Vec<Option<Atomic>>,
+}
+
+/// Blocks of which it is remembered where they are.
+const RECENT: usize = 1 << 12;
+
+/// What an instruction is by the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atomic {
+    /// Whether it is of a function for atomic variables of C++ or Rust, inlined or not: on x86-64, many loads and stores of these are plain ones.
+    pub is_in_function: bool,
+    /// Which operation of C on an atomic variable it belongs to.
+    pub operation: Option<Operation>,
 }
 
 impl Code {
@@ -193,33 +197,50 @@ impl Code {
             modules,
             symbols,
             operations: Operations::default(),
-            known: hashbrown::HashMap::new(),
-            for_atomics: HashMap::new(),
+            known: Vec::new(),
+            numbers: HashMap::new(),
+            recent: Box::new([(0, 0); RECENT]),
             sites: Vec::new(),
+            atomics: Vec::new(),
         }
     }
 
-    /// Whether an instruction is of a function for atomic variables of C++ or Rust, inlined or not: on x86-64, many loads and stores of these are
-    /// plain ones.
-    pub fn is_for_atomics(&mut self, at: u64) -> bool {
-        let symbols = &mut self.symbols;
-        *self.for_atomics.entry(at).or_insert_with(|| {
-            let place = symbols.lookup(Addr(at));
-            let names = place.source.iter().filter_map(|source| source.function.as_deref());
-            let mut names = names.chain(place.symbol.iter().map(|symbol| symbol.name.as_str()));
-            names.any(|name| FOR_ATOMICS.iter().any(|start| name.starts_with(start)))
-        })
+    /// What an instruction is by the source, by its number.
+    #[inline]
+    pub fn atomic(&mut self, site: u32) -> Atomic {
+        match self.atomics.get(site as usize) {
+            Some(Some(known)) => *known,
+            _ => self.find_atomic(site),
+        }
     }
 
-    /// Which operation of C on an atomic variable an instruction belongs to.
-    pub fn operation(&mut self, at: u64) -> Option<Operation> {
-        self.operations.of(&mut self.symbols, at)
+    #[cold]
+    fn find_atomic(&mut self, site: u32) -> Atomic {
+        let at = self.sites[site as usize];
+        let place = self.symbols.lookup(Addr(at));
+        let names = place.source.iter().filter_map(|source| source.function.as_deref());
+        let mut names = names.chain(place.symbol.iter().map(|symbol| symbol.name.as_str()));
+        let is_in_function = names.any(|name| FOR_ATOMICS.iter().any(|start| name.starts_with(start)));
+        let atomic = Atomic { is_in_function, operation: self.operations.of(&mut self.symbols, at) };
+        self.atomics.resize(self.sites.len(), None);
+        self.atomics[site as usize] = Some(atomic);
+        atomic
     }
 
     /// What is known of a block.
+    #[inline]
     pub fn of(&mut self, block: &Block) -> &Known {
-        let Self { modules, symbols, known, sites, .. } = self;
-        known.entry(Arc::as_ptr(&block.traced).addr()).or_insert_with(|| {
+        let own = Arc::as_ptr(&block.traced).addr();
+        let slot = (own >> 4) % RECENT;
+        if self.recent[slot].0 != own {
+            self.recent[slot] = (own, self.find(block, own));
+        }
+        &self.known[self.recent[slot].1]
+    }
+
+    fn find(&mut self, block: &Block, own: usize) -> usize {
+        let Self { modules, symbols, known, numbers, sites, .. } = self;
+        *numbers.entry(own).or_insert_with(|| {
             let first_site = sites.len() as u32;
             sites.extend(block.instructions.iter().map(|decoded| decoded.instruction.ip()));
             let owner = modules.owner(block.traced.pc);
@@ -229,9 +250,8 @@ impl Code {
             } else {
                 Doing::Own
             };
-            let has_atomic = block.instructions.iter().any(|decoded| is_atomic(&decoded.instruction));
-            let ends = block.instructions.last().map_or(Control::Next, |last| last.effects.control);
-            Known { owner, entered, first_site, has_atomic, ends, _block: block.traced.clone() }
+            known.push(Known { owner, entered, first_site, ends: block.control, _block: block.traced.clone() });
+            known.len() - 1
         })
     }
 }
@@ -316,7 +336,6 @@ impl Whereabouts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iced_x86::{Decoder, DecoderOptions};
 
     #[test]
     fn functions_by_their_names() {
@@ -328,13 +347,5 @@ mod tests {
         assert_eq!(Doing::named(Some("__pthread_clockjoin_ex")), Doing::Joining);
         assert_eq!(Doing::named(Some("pthread_create")), Doing::Internal);
         assert_eq!(Doing::named(Some("malloc")), Doing::Internal);
-    }
-
-    #[test]
-    fn atomic_instructions() {
-        let is = |code: &[u8]| is_atomic(&Decoder::new(64, code, DecoderOptions::NONE).decode());
-        // lock inc dword ptr [rax]; xchg [rax], ecx; xchg eax, ecx; inc dword ptr [rax]
-        assert!(is(&[0xf0, 0xff, 0x00]) && is(&[0x87, 0x08]));
-        assert!(!is(&[0x91]) && !is(&[0xff, 0x00]));
     }
 }

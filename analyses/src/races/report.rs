@@ -10,8 +10,8 @@ use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Place};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
+use hashbrown::HashMap;
 use serde::Serialize;
-use std::collections::HashMap;
 
 /// All that was found.
 #[derive(Clone, Debug, Serialize)]

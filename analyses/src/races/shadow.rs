@@ -2,7 +2,7 @@
 //! of them, else of each byte.
 
 use super::clock::{Clock, Epoch};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Bytes of a granule.
 const GRANULE: u64 = 8;

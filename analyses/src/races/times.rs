@@ -4,8 +4,8 @@ use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
+use hashbrown::HashMap;
 use std::cell::Cell;
-use std::collections::HashMap;
 
 struct Thread {
     id: ThreadId,
@@ -103,6 +103,12 @@ impl Times {
     /// A thread has come to a count.
     pub fn reach(&mut self, thread: usize, count: u64) {
         self.threads[thread].reached = count;
+    }
+
+    /// A thread has executed so many instructions more.
+    #[inline]
+    pub fn advance(&mut self, thread: usize, count: u64) {
+        self.threads[thread].reached += count;
     }
 
     /// Whether one has come to where a thread has executed all that it does, but for the call that ends it.

@@ -8,16 +8,19 @@ use super::heap::{Change, Heap};
 use super::joins::Joins;
 use super::open::OpenCalls;
 use super::order::{Meaning, Object, Order};
-use super::place::{Code, Doing, Operation, Whereabouts, is_atomic};
+use super::place::{Code, Doing, Known, Operation, Whereabouts};
 use super::shadow::{Access, Made, Shadow, Unordered};
 use super::times::Times;
 use crate::locks::{Locking, Locks, Mode, Step};
 use bugnet_events::calls::Calls;
+use bugnet_events::code::is_atomic;
 use bugnet_events::stretch::{Access as Touched, Ran};
-use bugnet_events::walk::{Did, Visit};
+use bugnet_events::walk::{Did, Visit, Visitor};
+use bugnet_format::types::Tid;
 use bugnet_replay::cursor::Place;
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
 
 const PAGE: u64 = 4096;
 const LINE: u64 = 64;
@@ -93,6 +96,15 @@ struct Thread {
     waits: u64,
 }
 
+impl Thread {
+    /// A block begins.
+    #[inline]
+    fn enter(&mut self, block: &Known) {
+        let enters = self.whereabouts.enter(block);
+        self.waits += u64::from(enters && matches!(self.whereabouts.now(), Doing::Ordering | Doing::Joining));
+    }
+}
+
 /// The search.
 pub struct Watch {
     /// The threads' places.
@@ -121,6 +133,8 @@ pub struct Watch {
     /// Memory that was mapped for stacks: first bytes, and lengths.
     stacks: BTreeMap<u64, u64>,
     unordered: Vec<Unordered>,
+    /// The thread that was visited last, and its number, where nothing is left to be told of its calls with its next block.
+    quiet: Option<(Tid, usize)>,
 }
 
 /// An access, where it is made.
@@ -129,6 +143,34 @@ struct At {
     thread: usize,
     made: Made,
     ip: u64,
+}
+
+impl Visitor for Watch {
+    /// Blocks that access nothing that is shared, and neither call nor return.
+    #[inline]
+    fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool {
+        let Self { shared, quiet, .. } = self;
+        let Some((_, thread)) = quiet.filter(|(quiet, _)| *quiet == tid && ran.block.is_plain) else { return false };
+        if ran.block.has_atomic || ran.touches_any(|addr, len| shared.lines.has(addr, len)) {
+            return false;
+        }
+        let count = ran.block.instructions.len() as u64;
+        self.threads[thread].enter(self.code.of(ran.block));
+        self.times.advance(thread, count);
+        self.found.looked.instructions += count;
+        true
+    }
+
+    fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
+        self.look_at(&visit);
+        self.quiet = match visit {
+            Visit::Ran { place, .. } if !self.open.has_returned(place.tid) => {
+                self.times.count(place).map(|(thread, _)| (place.tid, thread))
+            }
+            _ => None,
+        };
+        ControlFlow::Continue(())
+    }
 }
 
 impl Watch {
@@ -168,11 +210,11 @@ impl Watch {
             order: Order::default(),
             shadow: Shadow::default(),
             unordered: Vec::new(),
+            quiet: None,
         }
     }
 
-    /// Goes on.
-    pub fn visit(&mut self, visit: &Visit<'_>) {
+    fn look_at(&mut self, visit: &Visit<'_>) {
         let Self { open, heap, joins, joined, locks, lockings, .. } = self;
         open.visit(visit, &mut |called| {
             heap.called(called);
@@ -274,11 +316,10 @@ impl Watch {
 
     fn ran(&mut self, thread: usize, count: u64, ran: &Ran<'_>, instructions: Range<usize>) {
         let known = self.code.of(ran.block);
-        let (first_site, has_atomic) = (known.first_site, known.has_atomic);
+        let (first_site, has_atomic) = (known.first_site, ran.block.has_atomic);
         let state = &mut self.threads[thread];
         if instructions.start == 0 {
-            let enters = state.whereabouts.enter(known);
-            state.waits += u64::from(enters && matches!(state.whereabouts.now(), Doing::Ordering | Doing::Joining));
+            state.enter(known);
         }
         let doing = known.doing(&state.whereabouts);
         if has_atomic || ran.touched().any(|(addr, len)| self.shared.lines.has(addr, len)) {
@@ -320,7 +361,7 @@ impl Watch {
         if is_atomic || of_others() || !doing.is_looked_at() && of_libc() {
             self.found.looked.atomic += 1;
             self.synchronised(at, access, is_atomic);
-        } else if doing == Doing::Own && self.code.is_for_atomics(at.ip) {
+        } else if doing == Doing::Own && self.code.atomic(at.made.site).is_in_function {
             self.found.looked.atomic += 1;
             self.shared.words.of_others.extend(words(access.addr, access.len));
             self.synchronised(at, access, false);
@@ -340,7 +381,7 @@ impl Watch {
 
     /// The operation of C on an atomic variable that an access is.
     fn operation(&mut self, at: At, access: &Touched, doing: Doing) -> Option<Operation> {
-        let operation = if doing == Doing::Own { self.code.operation(at.ip)? } else { return None };
+        let operation = if doing == Doing::Own { self.code.atomic(at.made.site).operation? } else { return None };
         operation.is(access.reads, access.writes).then_some(operation)
     }
 
