@@ -27,6 +27,7 @@ mod display;
 mod hang;
 mod html;
 mod illegal;
+mod left_out;
 mod near;
 mod rank;
 mod report;

@@ -42,6 +42,10 @@ const ALLOCATED: f64 = 1.2;
 const SIZE: f64 = 5.0;
 /// What the line counts for that sets what lies next to something undefined, which it may have left out.
 const BESIDE: f64 = 1.5;
+/// And that of another one which sets what lies farther away.
+const BESIDE_NEXT: f64 = 0.6;
+/// What the line counts for that would have set what is undefined, but was not executed.
+const SKIPPED: f64 = 4.0;
 /// What a line counts for where another operator or constant was tried that made the output right; where it made only more of it right; and against these,
 /// another variable, and a condition that was turned round, or something that was left out.
 const REPAIRED: f64 = 1.0;
@@ -73,8 +77,10 @@ pub enum Reason {
     Freed { text: String, number: usize },
     /// The block was asked for beyond which a memory error goes.
     Allocated { text: String },
-    /// It sets bytes of the block next to those that are undefined.
-    Beside { text: String },
+    /// It sets bytes of the block next to those that are undefined: the number of lines that do so nearer.
+    Beside { text: String, number: usize },
+    /// It would have set bytes that are undefined, but was not executed for that block.
+    Skipped { text: String },
     /// A race.
     Race { text: String },
     /// An atomicity violation; whether it is the access that follows from what was read too early.
@@ -93,7 +99,8 @@ impl Reason {
             Self::Memory { text, .. }
             | Self::Freed { text, .. }
             | Self::Allocated { text }
-            | Self::Beside { text }
+            | Self::Beside { text, .. }
+            | Self::Skipped { text }
             | Self::OnlyHere { text, .. }
             | Self::Waits { text }
             | Self::Race { text }
@@ -108,7 +115,8 @@ impl Reason {
             Self::Memory { number, .. } => memory(*number),
             Self::Freed { number, .. } => FREED * memory(*number),
             Self::Allocated { .. } => ALLOCATED,
-            Self::Beside { .. } => BESIDE,
+            Self::Beside { number, .. } => BESIDE * BESIDE_NEXT.powi(*number as i32),
+            Self::Skipped { .. } => SKIPPED,
             Self::Waits { .. } => WAITS,
             Self::OnlyHere { is_torn: true, .. } if is_in_slice => RACE,
             Self::OnlyHere { .. } => CONFLICT,

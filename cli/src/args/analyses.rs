@@ -419,7 +419,8 @@ pub struct RacesArgs {
 /// A thread waits if its last call of a function that locks or waits has not come back. A circle of threads of which each waits for what the next
 /// one holds, or for its end, is a deadlock. Locks that one thread takes while it holds another one, and another thread the other way round, may
 /// be a deadlock another time: such cycles are shown unless a lock that both hold keeps them apart, all only read, or one thread was made behind
-/// what the other one did. Locks are those of pthread_mutex_*, pthread_rwlock_* and pthread_spin_*, of which those of C++ are made.
+/// what the other one did. Locks are those of pthread_mutex_*, pthread_rwlock_* and pthread_spin_*, of which those of C++ are made; at the end of the
+/// recording, also Mutex and RwLock of Rust's standard library and of parking_lot, whose holders are inferred from the changes of the lock's word.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
         bugnet deadlocks\n  \
