@@ -4,6 +4,7 @@
 use crate::machine::Machine;
 use crate::measure::{Cost, log_size, timed};
 use crate::table::{Style, count, factor, lines};
+use crate::way::Way;
 use crate::workloads::Workload;
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Workshop, binary};
@@ -35,6 +36,8 @@ struct Row {
     instructions: u64,
     /// Processor time of the native run, in seconds.
     native: f64,
+    /// And under valgrind's memory checker, where it does not take too long, or stumbles.
+    valgrind: Option<f64>,
     memcheck: Said,
     /// Of programs with threads alone.
     races: Option<Said>,
@@ -81,6 +84,7 @@ fn measure(workload: &Workload) -> Result<Row> {
         }
         fs::remove_dir_all(&dir)?;
     }
+    let valgrind = if native.cpu < SHORTEST { None } else { under_valgrind(workload, &workshop)? };
     let has_threads = ["parallel", "sharing"].contains(&workload.group);
     let asked = |args: &[&str], kinds: &[&'static str]| asked(args, kinds, &log, &workshop.path);
     let row = Row {
@@ -88,12 +92,22 @@ fn measure(workload: &Workload) -> Result<Row> {
         group: workload.group,
         instructions: log_size(&log)?.instructions,
         native: native.cpu,
+        valgrind,
         memcheck: asked(&["memcheck", "--no-leaks"], &["errors"])?,
         races: has_threads.then(|| asked(&["races"], &["races", "violations"])).transpose()?,
         deadlocks: asked(&["deadlocks"], &["deadlocks", "cycles"])?,
     };
     workshop.done()?;
     Ok(row)
+}
+
+fn under_valgrind(workload: &Workload, workshop: &Workshop) -> Result<Option<f64>> {
+    let dir = workshop.folder("run")?;
+    let mut job = (workload.job)(&dir)?;
+    job.command = Way::Memcheck.wrap(job.command, &workshop.path)?;
+    let (cost, outcome) = timed(job.native()?, &workshop.path)?;
+    fs::remove_dir_all(&dir)?;
+    Ok(outcome.is_success().then_some(cost.cpu))
 }
 
 /// Asks of a log; a report that something was found is no failure.
@@ -126,6 +140,7 @@ fn table(rows: &[Row]) -> String {
         "native s",
         "memory errors",
         "x",
+        "valgrind's x",
         "races",
         "violations",
         "x",
@@ -141,6 +156,7 @@ fn table(rows: &[Row]) -> String {
             format!("{:.2}", row.native),
             found(Some(&row.memcheck), 0),
             ratio(row, &row.memcheck),
+            row.valgrind.map_or(String::new(), |cpu| factor(Some(cpu / row.native))),
             found(row.races.as_ref(), 0),
             found(row.races.as_ref(), 1),
             row.races.as_ref().map_or(String::new(), |races| ratio(row, races)),
@@ -161,6 +177,7 @@ fn table(rows: &[Row]) -> String {
         String::new(),
         sum(&|row| row.memcheck.found[0].1),
         mean(&|row| Some(row.memcheck.cpu / row.native)),
+        mean(&|row| Some(row.valgrind? / row.native)),
         sum(&|row| row.races.as_ref().map_or(0, |said| said.found[0].1)),
         sum(&|row| row.races.as_ref().map_or(0, |said| said.found[1].1)),
         mean(&|row| Some(row.races.as_ref()?.cpu / row.native)),

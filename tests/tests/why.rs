@@ -368,13 +368,14 @@ fn kind(kind: &Kind) -> Result<()> {
 }
 
 /// Programs of `programs/faulty` of which each needs a way of its own to have the faulty line among the first three.
-const FAULTY: [(&str, &str); 8] = [
+const FAULTY: [(&str, &str); 9] = [
     ("tree_remove", "a check for a null pointer is missing where it is used"),
     ("maze", "a check lets a wrong index pass"),
     ("machine", "a check lets a wrong index pass that finds a wrong function"),
     ("hex", "the size of a block is computed wrong, of which nothing shows"),
     ("picture", "the size of a block is computed wrong, and libc finds out"),
     ("print_queue", "a member is not set"),
+    ("word_index", "a line that would have set a member is not executed"),
     ("split_pairs", "what is given back is no block"),
     ("journal", "a function that is called takes the same lock"),
 ];

@@ -9,7 +9,7 @@ use crate::delta::delta;
 use crate::diff::diff;
 use crate::runs::both::{BAD, Both, GOOD, Which};
 use crate::runs::scene::Spot;
-use bugnet_format::types::{IntervalNo, ProcessId};
+use bugnet_format::types::{IntervalNo, ProcessId, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Places at which two runs part that are looked at.
 const PARTED: usize = 3;
+/// Threads in which values are compared: of those from which the failing value follows come first.
+const THREADS: usize = 8;
 /// Functions of which the memory is compared, and variables and kinds of blocks.
 const FUNCTIONS: usize = 6;
 const OBJECTS: usize = 20;
@@ -119,6 +121,13 @@ fn conflicts(tools: &Tools, logs: [&Log; 2], pid: ProcessId, (report, table): (&
 
 /// Where the runs part, and which values differ first.
 fn compare(both: &mut Both<'_>, report: &mut Report, table: &mut Table) -> Result<()> {
+    let all = both.threads.len();
+    if all > THREADS {
+        let of_chain: BTreeSet<Tid> = report.chain.iter().map(|step| step.place.tid).collect();
+        both.threads.sort_by_key(|pair| !of_chain.contains(&pair[BAD]));
+        both.threads.truncate(THREADS);
+        report.notes.push(format!("Of {all} threads, {THREADS} were compared with those of a right run."));
+    }
     let found = diff(both, PARTED)?;
     // Lines that only this run executed may be in no slice of it.
     for only in &found.only_bad.lines {
