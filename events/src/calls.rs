@@ -136,6 +136,11 @@ impl Thread {
         let Some(slot) = ran.register(RSP) else { return };
         let args = ARGUMENTS.map(|number| ran.register(number));
         let call = Entered { place, function: ran.block.traced.pc, args, slot };
+        // A function that waits in a loop may jump to its own beginning: `pthread_spin_lock` does.
+        let is_again = |known: &Entered| (known.function, known.slot, known.args) == (call.function, slot, args);
+        if matches!(self.frames.last(), Some(Frame::Call(known)) if is_again(known)) {
+            return;
+        }
         each(Called::Entered(&call));
         self.frames.push(Frame::Call(call));
     }
