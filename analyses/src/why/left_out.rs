@@ -18,6 +18,7 @@ use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
 use hashbrown::HashMap;
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register};
+use std::cmp::Reverse;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -64,7 +65,8 @@ pub fn left_out(
         }
         ControlFlow::Continue(())
     })?;
-    setting.found.sort_by_key(|set| set.away);
+    // Of those that are as near, the last one.
+    setting.found.sort_by_key(|set| (set.away, Reverse((set.place.interval, set.place.position))));
     if let Some(nearest) = setting.found.first() {
         for (line, function) in would_set(cursor, symbols, nearest.ip, block.distance)? {
             let text = format!(
