@@ -245,6 +245,8 @@ fn own(log: &Log, module: &Module) -> Option<Range<u64>> {
             "pvalloc",
             "mallopt",
             "mallinfo",
+            // In the middle of them, where it has a name.
+            "default_morecore",
         ]
         .iter()
         .any(|known| {
