@@ -76,7 +76,7 @@ pub(crate) struct Ahead<'a> {
     free: Vec<usize>,
 }
 
-/// Why no more is lane.
+/// Why no more is traced.
 enum Over {
     /// Nobody wants more.
     Gone,
