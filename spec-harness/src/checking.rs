@@ -3,7 +3,7 @@
 
 use crate::machine::Machine;
 use crate::measure::{Cost, log_size, timed};
-use crate::table::{Style, count, factor, lines};
+use crate::table::{Style, count, factor, geometric_mean, lines};
 use crate::way::Way;
 use crate::workloads::Workload;
 use anyhow::{Context, Result, bail, ensure};
@@ -111,15 +111,16 @@ fn under_valgrind(workload: &Workload, workshop: &Workshop) -> Result<Option<f64
     Ok(outcome.is_success().then_some(cost.cpu))
 }
 
-/// Asks of a log; a report that something was found is no failure.
+/// Asks of a log.
 fn asked(args: &[&str], kinds: &[&'static str], log: &Path, folder: &Path) -> Result<Said> {
     let mut command = Command::new(binary()?);
     command.args(args).arg("--json").arg(log).stdin(Stdio::null());
     let (cost, outcome) = timed(command, folder)?;
-    let Ok(report) = serde_json::from_slice::<Value>(&fs::read(folder.join("stdout"))?) else {
+    if !outcome.is_success() {
         let said = fs::read_to_string(folder.join("stderr")).unwrap_or_default();
         bail!("`bugnet {}`: {}\n{said}", args.join(" "), outcome.status);
-    };
+    }
+    let report: Value = serde_json::from_slice(&fs::read(folder.join("stdout"))?)?;
     let mut found = Vec::new();
     for kind in kinds {
         let all = report[*kind].as_array().with_context(|| format!("no {kind} in the report"))?;
@@ -168,9 +169,8 @@ fn table(rows: &[Row]) -> String {
     }
     let sum = |of: &dyn Fn(&Row) -> usize| rows.iter().map(of).sum::<usize>().to_string();
     let mean = |of: &dyn Fn(&Row) -> Option<f64>| {
-        let logs: Vec<f64> = rows.iter().filter(|row| row.native >= SHORTEST).filter_map(of).map(f64::ln).collect();
-        let mean = (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp());
-        factor(mean)
+        let ratios: Vec<f64> = rows.iter().filter(|row| row.native >= SHORTEST).filter_map(of).collect();
+        factor((!ratios.is_empty()).then(|| geometric_mean(&ratios)))
     };
     all.push(vec![
         "all".to_owned(),

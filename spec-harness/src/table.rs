@@ -126,6 +126,12 @@ fn per_million(row: &Row, count: u64) -> String {
     }
 }
 
+/// The geometric mean of ratios, of which there is one at least.
+#[must_use]
+pub fn geometric_mean(ratios: &[f64]) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
+}
+
 /// A number of instructions; `-` if it is none.
 #[must_use]
 pub fn count(n: u64) -> String {
@@ -212,7 +218,7 @@ fn mean_line(columns: &[Column], group: &[Row]) -> Vec<String> {
     let mean = |ratio: fn(&Row) -> Option<f64>| {
         // A mean of only those that came to an end would flatter.
         let ratios: Option<Vec<f64>> = group.iter().map(ratio).collect();
-        ratios.map(|ratios| (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp())
+        ratios.map(|ratios| geometric_mean(&ratios))
     };
     let cell = |column: &Column| match column.ratio.map(mean) {
         None => String::new(),

@@ -1,5 +1,5 @@
-//! Which line left out to set what is undefined in a block: those that set what lies next to it, and those of their function that would have set it, had
-//! they been executed.
+//! Which line left out to set what is undefined in a block: those that set what lies next to it, and those of their function that store as far behind an
+//! address, which would have set it if that is the block's: that is inferred.
 
 use super::near::Line;
 use super::rank::{Reason, Table};
@@ -70,7 +70,7 @@ pub fn left_out(
     if let Some(nearest) = setting.found.first() {
         for (line, function) in would_set(cursor, symbols, nearest.ip, block.distance)? {
             let text = format!(
-                "would have set the undefined bytes, {} bytes inside the block, but was not executed for it",
+                "stores {} bytes behind an address, where the undefined bytes lie in the block, and was not executed for the block",
                 block.distance
             );
             table.illegal(line, function, nearest.place, Reason::Skipped { text });

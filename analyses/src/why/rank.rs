@@ -44,7 +44,7 @@ const SIZE: f64 = 5.0;
 const BESIDE: f64 = 1.5;
 /// And that of another one which sets what lies farther away.
 const BESIDE_NEXT: f64 = 0.6;
-/// What the line counts for that would have set what is undefined, but was not executed.
+/// What the line counts for that would have set what is undefined, it seems, but was not executed.
 const SKIPPED: f64 = 4.0;
 /// What a line counts for where another operator or constant was tried that made the output right; where it made only more of it right; and against these,
 /// another variable, and a condition that was turned round, or something that was left out.
@@ -79,7 +79,7 @@ pub enum Reason {
     Allocated { text: String },
     /// It sets bytes of the block next to those that are undefined: the number of lines that do so nearer.
     Beside { text: String, number: usize },
-    /// It would have set bytes that are undefined, but was not executed for that block.
+    /// It would have set bytes that are undefined, as far as its displacement tells, but was not executed for that block.
     Skipped { text: String },
     /// A race.
     Race { text: String },
