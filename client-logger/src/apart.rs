@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!     block                                         apart
-//!     sub  [left], n ; js LIMIT
+//!     sub  [counter], n ; js LIMIT
 //!     mov  rax, [rbx+8]
 //!     cmp  rax, fs:[rbx+8] ; jne ───────────────▶   callout
 //!     ...                          ◀── Slot::Return ──┘

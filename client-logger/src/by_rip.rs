@@ -38,9 +38,9 @@ pub fn end() -> bool {
     !SHARED.swap(true, Ordering::Relaxed) && START.load(Ordering::Relaxed) != 0
 }
 
-/// Where the slots of a thread start, of which [`Slot::Left`] is at `left`.
+/// Where the slots of a thread start, of which [`Slot::Left`] begin at `left`.
 pub fn slots(left: u64) -> u64 {
-    left - u64::from(Slot::Left.offset() - Slot::FIRST.offset())
+    left - u64::from(Slot::Left(0).offset() - Slot::FIRST.offset())
 }
 
 /// The offset from the segment's base of the slot that lies at `address`, if one does.
@@ -115,7 +115,8 @@ mod tests {
         pretend_slots();
         let [before, save] = machine::save_flags(false);
         let restore = machine::restore_flags(false);
-        let mut code = [before.bytes(), save.bytes(), machine::count(7).bytes(), restore.bytes()].concat();
+        let mut code =
+            [before.bytes(), save.bytes(), machine::count(Slot::Left(3), 7).bytes(), restore.bytes()].concat();
         code.extend([0x65, 0x48, 0x8b, 0x0c, 0x25, 0x10, 0, 0, 0]); // mov rcx, gs:[0x10]
         code.extend([0x65, 0x48, 0x8b, 0x88, 0, 1, 0, 0]); // mov rcx, gs:[rax + 0x100]
         code.extend([0xeb, 0]); // jmp
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn slots_that_are_too_far_away_stay_as_they_are() {
         pretend_slots();
-        let mut code = machine::count(7).bytes().to_vec();
+        let mut code = machine::count(Slot::Left(3), 7).bytes().to_vec();
         let (old, at) = (code.clone(), code.as_ptr() as u64);
         // SAFETY: one instruction, which nobody executes.
         unsafe { rewrite(at, Some(at + old.len() as u64), at.wrapping_add(1 << 33)) };

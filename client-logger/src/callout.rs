@@ -5,6 +5,7 @@
 //! stub saves every register in the thread and calls [`bugnet_logger_callout`]. Behind it, all registers get their (maybe
 //! changed) saved values back.
 
+use crate::counter::COUNTERS;
 use crate::fs_base;
 use crate::kept;
 use crate::pages::Pages;
@@ -26,8 +27,8 @@ pub enum Slot {
     Flags,
     /// RAX while flags are moved.
     Rax,
-    /// Instructions until the next threshold; negative behind it.
-    Left,
+    /// One of the [counters](crate::counter) of instructions until the next threshold, by its number.
+    Left(u8),
     /// The [`Thread`].
     Thread,
     /// Address of the system call instruction that is being executed.
@@ -58,7 +59,9 @@ pub enum Slot {
 }
 
 /// How many there are.
-pub const SLOTS: u32 = 32;
+pub const SLOTS: u32 = FIRST_COUNTER + COUNTERS as u32;
+/// The counters come behind all others.
+const FIRST_COUNTER: u32 = 31;
 
 impl Slot {
     /// The first of all.
@@ -69,7 +72,7 @@ impl Slot {
             Self::Spill(reg) => u32::from(reg.0),
             Self::Flags => 16,
             Self::Rax => 17,
-            Self::Left => 18,
+            Self::CodeSeqByFs => 18,
             Self::Thread => 19,
             Self::SyscallPc => 20,
             Self::Key => 21,
@@ -82,7 +85,7 @@ impl Slot {
             Self::ReadFault => 28,
             Self::WriteFault => 29,
             Self::Distance => 30,
-            Self::CodeSeqByFs => 31,
+            Self::Left(number) => FIRST_COUNTER + u32::from(number),
         }
     }
 
@@ -336,8 +339,8 @@ unsafe extern "C" fn bugnet_logger_callout(thread: *mut Thread, site: *const Sit
     if let Kind::Limit { .. } = site.kind {
         // SAFETY: in a callout, of which the slot tells where it is in the code cache.
         unsafe { site.lies.first_run(Slot::Return.read()) };
-        if thread.left() >= 0 {
-            // It has come here for that only.
+        if thread.counter.deal() {
+            // There is no threshold yet.
             return;
         }
     }

@@ -9,6 +9,7 @@ use crate::branches;
 use crate::by_rip;
 use crate::callout::Slot;
 use crate::code::read_memory;
+use crate::counter::COUNTERS;
 use crate::fs_base::Guard;
 use crate::instrument::BEFORE_LIMIT;
 use crate::process;
@@ -62,6 +63,11 @@ fn spill_of(offset: u64) -> Option<Gpr> {
     (0..16).map(Gpr).find(|reg| u64::from(Slot::Spill(*reg).offset()) == offset)
 }
 
+/// Whether a slot is one of the counters.
+fn is_counter(offset: u64) -> bool {
+    (0..COUNTERS).any(|number| u64::from(Slot::Left(number as u8).offset()) == offset)
+}
+
 /// A decoder over code at an address of this process.
 ///
 /// # Safety
@@ -80,7 +86,7 @@ fn overwrites_flags(i: &Instruction, behind_shadow: bool) -> bool {
             let code = [Slot::CodeSeq, Slot::CodeSeqByFs].map(|slot| Some(u64::from(slot.offset())));
             i.memory_segment() == Register::FS || code.contains(&slot_offset(i))
         }
-        Mnemonic::Sub => slot_offset(i) == Some(u64::from(Slot::Left.offset())),
+        Mnemonic::Sub => slot_offset(i).is_some_and(is_counter),
         Mnemonic::Ptest | Mnemonic::Vptest => behind_shadow,
         // Before `sahf`.
         Mnemonic::Add => {
@@ -116,7 +122,6 @@ fn of_permission_checks(all: &[Instruction]) -> Vec<bool> {
 /// Follows the instrumentation from a fragment's start to `pc`.
 fn scan(start: u64, pc: u64) -> Scan {
     let mut out = Scan::default();
-    let left = u64::from(Slot::Left.offset());
     // SAFETY: the fragment reaches beyond the instruction at `pc`, which has just executed.
     let decoder = unsafe { decoder(start, pc) };
     let (mut counting, mut shadowed) = (false, false);
@@ -144,7 +149,7 @@ fn scan(start: u64, pc: u64) -> Scan {
             out.shadow = None;
         }
         match (i.mnemonic(), slot) {
-            (Mnemonic::Sub, Some(offset)) if offset == left => counting = true,
+            (Mnemonic::Sub, Some(offset)) if is_counter(offset) => counting = true,
             (Mnemonic::Mov, Some(offset)) if i.op0_kind() == OpKind::Memory => {
                 if let (Some(reg), Some(own)) = (spill_of(offset), gpr(i.op1_register()))
                     && reg == own
@@ -155,7 +160,7 @@ fn scan(start: u64, pc: u64) -> Scan {
                     out.rax_moved = true;
                 }
                 out.flags_saved |= offset == u64::from(Slot::Flags.offset());
-                counting |= offset == left;
+                counting |= is_counter(offset);
             }
             (Mnemonic::Mov, Some(offset)) => {
                 if let (Some(reg), Some(own)) = (spill_of(offset), gpr(i.op0_register()))

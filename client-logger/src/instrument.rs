@@ -1,7 +1,7 @@
 //! Rewrites a block: counts its instructions, checks what it loads, mirrors what it stores.
 //!
 //! ```text
-//!     sub [left], n ; js LIMIT          count, and find thresholds
+//!     sub [counter], n ; js LIMIT          count, and find thresholds
 //!     ...
 //!     mov  rax, [rbx+8]                 the program's load
 //!     cmp  rax, fs:[rbx+8] ; jne DIFFERS

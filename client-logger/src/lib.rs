@@ -10,6 +10,7 @@
 //! | `pages` | memory of threads that comes straight from the system
 //! | `stack_move` | moves the initial stack |
 //! | `apart` | slow paths that lie apart from their blocks |
+//! | `counter` | instructions until the next threshold, in several counters |
 //! | `by_rip` | blocks that run often address slots relative to RIP |
 //! | `site` | what a callout is about |
 //! | `kept` | what blocks point to, as long as they can be executed |
@@ -64,6 +65,7 @@ mod chaos;
 mod claims;
 mod code;
 mod coherence;
+mod counter;
 mod density;
 mod descriptor_limit;
 mod descriptor_list;

@@ -15,6 +15,7 @@ mod serve;
 use crate::borrowers;
 use crate::callout::{self, Slot};
 use crate::chaos::Chaos;
+use crate::counter::Counter;
 use crate::density::Density;
 use crate::environment;
 use crate::fs_base;
@@ -71,8 +72,8 @@ pub struct Thread {
     pub running_fs: u64,
     /// The picture of the replayer's memory.
     pub shadow: Shadow,
-    /// The thread's slot [`Slot::Left`].
-    left: *mut u64,
+    /// What is left until the next threshold.
+    pub counter: Counter,
     /// DynamoRIO's context.
     context: *mut c_void,
     /// Whether it belongs to another process, which shares the memory.
@@ -108,7 +109,7 @@ pub struct Thread {
     noted: u64,
     /// Position at which recording ended.
     end: u64,
-    /// Position up to which [`Slot::Left`] counts down.
+    /// Position up to which the counter counts down.
     threshold: u64,
     /// How far it is from there to the next one.
     stretch: limit::Stretch,
@@ -243,7 +244,7 @@ impl Thread {
             own_fs,
             running_fs: own_fs,
             shadow,
-            left: Slot::Left.address(),
+            counter: Counter::of_thread(),
             code_seq: code_seq::ANY,
             context,
             foreign,
@@ -291,7 +292,7 @@ impl Thread {
             callout::prepare();
             (*thread).begin_chaos();
             // The first block calls out, and recording begins.
-            *Slot::Left.address() = 0;
+            (*thread).counter.set(0);
             (*thread).show_code_seq();
             if process.threaded() {
                 (*thread).share();
@@ -402,17 +403,7 @@ impl Thread {
     /// Instructions that the counter says have been executed since the interval's start; in the middle of a block,
     /// those of the whole block count.
     pub fn counted(&self) -> u64 {
-        self.threshold.wrapping_add_signed(-self.left())
-    }
-
-    /// Address of the thread's [`Slot::Left`].
-    fn left_slot(&self) -> u64 {
-        self.left as u64
-    }
-
-    pub fn left(&self) -> i64 {
-        // SAFETY: the thread's own slot.
-        unsafe { self.left.read() as i64 }
+        self.threshold.wrapping_add_signed(-self.counter.left())
     }
 
     /// The thread is at this position, whatever was counted.
@@ -423,8 +414,7 @@ impl Thread {
     /// Sets the counter, which reaches 0 at the position `threshold`; all that comes before `position` has been executed.
     fn set_counter(&mut self, position: u64, threshold: u64, left: i64) {
         self.threshold = threshold;
-        // SAFETY: the thread's own slot.
-        unsafe { self.left.write(left as u64) };
+        self.counter.set(left);
         self.pass(position);
     }
 
@@ -636,7 +626,7 @@ impl Thread {
         } else {
             self.serve(site);
         }
-        if self.leave.is_urgent() && self.left() > 0 {
+        if self.leave.is_urgent() && self.counter.left() > 0 {
             self.limit_soon();
         }
     }

@@ -38,7 +38,7 @@
 use crate::ahead;
 use crate::code::Code;
 use crate::comparing::{self, Comparing};
-use crate::counter::{Borrowed, Lending};
+use crate::counter::{self, Borrowed, COUNTER, Lending};
 use crate::engine::{Engine, Style};
 use crate::fs_base::Guard;
 use crate::instruction::{self, Instruction, PlainAccess};
@@ -144,6 +144,7 @@ pub unsafe extern "C" fn on_block(
     write_down(&block, engine, program, Counted { range: 0..count, is_counted: true }, &lending);
     let borrowed = lending.end(&block, &engine.stub);
     look_before(&block, engine, program, &looks, (&borrowed, |index| called[index]), ahead);
+    push_alone(&block, engine, program);
     engine.sites.span_mut(span).borrowed = borrowed;
     FLAGS
 }
@@ -375,6 +376,21 @@ fn flags_dead(block: &Block, engine: &mut Engine, instrs: &[Instr], span: SpanId
     true
 }
 
+/// Makes the push of a call that is the last of the instructions one of its own: see [`Block::jump_of_call`]. What comes before the call has
+/// been inserted.
+fn push_alone(block: &Block, engine: &mut Engine, instrs: &[Instr]) {
+    let Some(call) = instrs.last().copied().filter(|last| last.is_call()) else { return };
+    let behind = end_of(block, &engine.code, call);
+    // Others are one push of DynamoRIO's, too; and R11 has been seen to.
+    if i32::try_from(behind).is_ok() || counter::used(call) & COUNTER.bit() != 0 {
+        return;
+    }
+    let Some(jump) = block.jump_of_call(call) else { return };
+    block.app(Some(call), block.push(engine.stub.constant(behind)), call.pc());
+    block.app(Some(call), jump, call.pc());
+    block.remove(call);
+}
+
 /// The start of a block, of which `last` is the address of the last byte: subtracts its `instrs` from `left`, and calls the
 /// client if that is negative then.
 fn count_down(block: &Block, engine: &mut Engine, instrs: &[Instr], span: SpanId, opaque: bool, last: u64) {
@@ -466,6 +482,7 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     write_down(block, engine, program, Counted { range: before..program.len(), is_counted: true }, &lending);
     let borrowed = lending.end(block, &engine.stub);
     look_before(block, engine, program, &looks, (&borrowed, is_called), ahead);
+    push_alone(block, engine, program);
     engine.sites.split(split).borrowed = borrowed;
 }
 

@@ -243,7 +243,12 @@ impl Stub {
         self.place(&code)
     }
 
-    /// Puts code outside of blocks, in reach of them.
+    /// Memory that holds a number, in reach of the code cache.
+    pub fn constant(&mut self, number: u64) -> Opnd {
+        Opnd::near(self.place(&number.to_le_bytes()).cast(), 8)
+    }
+
+    /// Puts code or a number outside of blocks, in reach of them.
     fn place(&mut self, code: &[u8]) -> *mut sys::byte {
         if self.room.1 < code.len() {
             let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;

@@ -86,6 +86,7 @@ fn run(kernel: &stack::Kernel) -> Result<core::convert::Infallible, Failure> {
 /// * `-stack_size`, `-signal_stack_size`: the client's code runs on DynamoRIO's stacks.
 /// * `-max_bb_instrs`: keeps what is in front of the next look at the count short.
 /// * `-disable_traces`: traces take longer to make than they save, and the client jumps into blocks.
+/// * `-private_bb_ibl_targets_init`, `-private_bb_ibl_targets_load`: as for recording.
 /// * `-thread_private`: there is one thread; blocks can be deleted one by one.
 /// * `-no_finite_bb_cache`: no block leaves the code cache for want of room.
 /// * `-no_follow_children`, `-no_multi_thread_exit`: there is one process and one thread.
@@ -96,6 +97,7 @@ fn options<'a>(layout: &Layout, client: &CStr, rest: impl Iterator<Item = &'a CS
     write!(
         text,
         "DYNAMORIO_OPTIONS=-code_api -stack_size 256K -signal_stack_size 128K -disable_traces -thread_private -no_finite_bb_cache -separate_private_stubs -max_bb_instrs 128 \
+         -private_bb_ibl_targets_init 10 -private_bb_ibl_targets_load 20 \
          -no_follow_children -no_vm_base_near_app -vm_base {:#x} -client_lib '{client};0;window={:#x}",
         layout.heap, layout.window,
     )

@@ -141,7 +141,16 @@ impl Rewriter<'_> {
         self.spill(at, v, live);
         self.join(at, &machine::constant(v, return_address));
         self.put(at, top.code(block, Op::Store, v, 8, Some(FS), 0));
+        let jump = block.jump_of_call(instr).filter(|_| i + 1 == self.instrs.len());
+        if jump.is_some() {
+            block.app(at, block.push(Opnd::reg(v, 8)), instr.pc());
+        }
         self.restore(at, v, live);
+        if let Some(jump) = jump {
+            block.app(at, jump, instr.pc());
+            block.remove(instr);
+            self.instrs[i] = jump;
+        }
     }
 
     /// Where to insert what comes behind instruction `i` and all that is there already.

@@ -4,6 +4,7 @@ use super::Rewriter;
 use super::machine::{self, Condition, Op};
 use crate::apart::{CONDITIONAL, Way, Where};
 use crate::callout::{self, Slot};
+use crate::counter;
 use crate::site::Kind;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::liveness;
@@ -16,6 +17,7 @@ impl Rewriter<'_> {
     pub(super) fn count(&mut self, saved: bool) {
         let first = Some(self.instrs[0]);
         let n = self.instrs.len() as i64;
+        let counter = counter::of_block(self.instrs[0].pc());
         let flags = liveness::rflags_bits(liveness::flags_read_first(&self.instrs));
         let mut before = 0;
         if saved {
@@ -29,9 +31,9 @@ impl Rewriter<'_> {
             // This jumps in any case: the callout may as well lie here.
             site.lies = lies(Way::Over, machine::before_home(has_bmi2()));
             let callout = callout::inline(site);
-            self.insert(first, &machine::count_without_flags(n as u32, has_bmi2(), &callout, first_run));
+            self.insert(first, &machine::count_without_flags((counter, n as u32), has_bmi2(), &callout, first_run));
         } else {
-            let count = machine::count(n as u32);
+            let count = machine::count(counter, n as u32);
             site.lies = lies(Way::Jump, before + count.bytes().len() + CONDITIONAL as usize);
             self.insert(first, &count);
             self.slow_if(first, if first_run { Condition::Counted } else { Condition::Negative }, site);

@@ -233,17 +233,17 @@ pub fn constant(reg: Gpr, value: u64) -> Code {
     code
 }
 
-/// Takes `n` from the counter without a change of flags, by way of RCX, and calls out if that makes it negative. RCX is the
+/// Takes `n` from a counter without a change of flags, by way of RCX, and calls out if that makes it negative. RCX is the
 /// program's at the callout and behind all of this. `always` calls out in any case: see [`crate::apart`].
-pub fn count_without_flags(n: u32, can_rotate: bool, callout: &[u8], always: bool) -> Code {
+pub fn count_without_flags((counter, n): (Slot, u32), can_rotate: bool, callout: &[u8], always: bool) -> Code {
     let mut code = Code::new();
     code.push(&READS_FLAGS);
     code.slot(Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX));
-    code.slot(Op::Load, Gpr::RCX, Slot::Left);
+    code.slot(Op::Load, Gpr::RCX, counter);
     code.subtract(n);
-    code.slot(Op::Store, Gpr::RCX, Slot::Left);
+    code.slot(Op::Store, Gpr::RCX, counter);
     // The upper half of the counter is zero unless it is negative.
-    code.upper_half(Slot::Left, can_rotate);
+    code.upper_half(counter, can_rotate);
     let restore = slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX));
     code.push(&[0xe3, if always { 0 } else { over_limit() }]); // jrcxz
     code.push(restore.bytes());
@@ -273,7 +273,7 @@ const READS_FLAGS: [u8; 4] = [0x48, 0x0f, 0x40, 0xc9];
 
 /// Bytes of [`count_without_flags`] up to where it goes on behind its callout.
 pub fn before_home(can_rotate: bool) -> usize {
-    let all = count_without_flags(0, can_rotate, &[0; CALLOUT], false);
+    let all = count_without_flags((Slot::Left(0), 0), can_rotate, &[0; CALLOUT], false);
     all.len - (BEFORE_LIMIT as usize + 2)
 }
 
@@ -299,11 +299,11 @@ pub fn compare_without_flags(value: Slot, least: u32, can_rotate: bool) -> Code 
     code
 }
 
-/// `sub [left], n`
-pub fn count(n: u32) -> Code {
+/// `sub [counter], n`
+pub fn count(counter: Slot, n: u32) -> Code {
     let mut code = Code::new();
     code.push(&[GS, 0x48, 0x81, 0x2c, 0x25]);
-    code.push(&Slot::Left.offset().to_le_bytes());
+    code.push(&counter.offset().to_le_bytes());
     code.push(&n.to_le_bytes());
     code
 }
@@ -369,7 +369,7 @@ mod tests {
         crate::callout::pretend_slots();
         for can_rotate in [false, true] {
             let callout = [0x90; CALLOUT];
-            let code = count_without_flags(7, can_rotate, &callout, false);
+            let code = count_without_flags((Slot::Left(0), 7), can_rotate, &callout, false);
             let all = decoded(&code);
             assert!(all.iter().all(|i| i.rflags_modified() == 0 && i.mnemonic() != Mnemonic::INVALID));
             assert_ne!(all[0].rflags_read(), 0);

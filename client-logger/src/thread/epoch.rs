@@ -92,8 +92,7 @@ impl Thread {
         self.next_check = options.check_every;
         // The call is counted, and others may have taken from the thread what they wanted all the time.
         self.threshold = self.next_threshold(1);
-        // SAFETY: the thread's own slot.
-        unsafe { self.left.write(self.threshold - 1) };
+        self.counter.set(self.threshold as i64 - 1);
         peer.leave(self.moment(0));
         true
     }

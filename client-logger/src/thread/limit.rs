@@ -11,7 +11,7 @@ use bugnet_format::record::Record;
 use bugnet_format::regs::RegisterFile;
 
 /// Most instructions between two thresholds: after so many, a thread looks whether to leave the code cache. (The
-/// flag-free form of the count wants the counter below 2^32.)
+/// flag-free form of the count wants counters below 2^32.)
 const STRETCH: u64 = 1 << 18;
 /// Fewest, while thresholds still meet blocks of which it is [not known](crate::by_rip) that they run often.
 const SHORT_STRETCH: u64 = 1 << 15;
@@ -57,7 +57,7 @@ impl Thread {
         }
         if by_rip::is_possible() {
             // SAFETY: in the callout, and nobody else executes blocks.
-            let found = unsafe { site.lies.met(by_rip::slots(self.left_slot())) };
+            let found = unsafe { site.lies.met(by_rip::slots(self.counter.address())) };
             self.stretch.adapt(found);
         }
         self.threshold_reached(site, flags);
@@ -176,7 +176,6 @@ impl Thread {
     /// The next block begins with a limit callout; the present one goes on.
     pub fn limit_soon(&mut self) {
         self.threshold = self.counted();
-        // SAFETY: the thread's own slot.
-        unsafe { self.left.write(0) };
+        self.counter.set(0);
     }
 }

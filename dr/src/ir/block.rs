@@ -244,6 +244,7 @@ impl Block {
                 ([d], []) => sys::instr_create_1dst_0src(dc, op, d.0),
                 ([d], [a]) => sys::instr_create_1dst_1src(dc, op, d.0, a.0),
                 ([d], [a, b]) => sys::instr_create_1dst_2src(dc, op, d.0, a.0, b.0),
+                ([d, e], [a, b]) => sys::instr_create_2dst_2src(dc, op, d.0, e.0, a.0, b.0),
                 _ => unreachable!("instruction shape"),
             }
         })
@@ -301,6 +302,13 @@ impl Block {
         self.make(sys::OP_mov_imm, &[Opnd::reg(reg, 8)], &[Opnd::imm(value as i64, 8)])
     }
 
+    /// `push` of a register or of memory, of 8 bytes.
+    #[must_use]
+    pub fn push(&self, what: Opnd) -> Instr {
+        let rsp = Opnd::reg(Gpr::RSP, 8);
+        self.make(sys::OP_push, &[rsp, Opnd::at(Gpr::RSP, -8, 8)], &[what, rsp])
+    }
+
     /// `lea reg, address`; the operand's size does not matter.
     #[must_use]
     pub fn lea(&self, reg: Gpr, address: Opnd) -> Instr {
@@ -342,6 +350,21 @@ impl Block {
     #[must_use]
     pub fn jump_if_rcx_zero(&self, label: Instr) -> Instr {
         self.make(sys::OP_jecxz, &[], &[Opnd::label(label), Opnd::reg(Gpr::RCX, 8)])
+    }
+
+    /// What a call does behind its push, not yet in the block; `None` where the push would change where it goes or what faults. DynamoRIO makes
+    /// two stores of 4 bytes of the push of an address above 2 GB, and the load of 8 bytes with which the function returns has to
+    /// wait until both have left the processor's store buffer. So a client makes the push itself, of 8 bytes.
+    #[must_use]
+    pub fn jump_of_call(&self, call: Instr) -> Option<Instr> {
+        let target = call.srcs().next()?;
+        match call.opcode() {
+            sys::OP_call => Some(self.make(sys::OP_jmp, &[], &[target])),
+            sys::OP_call_ind if target.is_reg() && target.gprs() & Gpr::RSP.bit() == 0 => {
+                Some(self.make(sys::OP_jmp_ind, &[], &[target]))
+            }
+            _ => None,
+        }
     }
 
     /// Puts RBX, before the indirect branch at `at`, where DynamoRIO's look-up of its target leaves it. Where that look-up
