@@ -1,0 +1,168 @@
+//! What is mapped where, also once the program has made a folder its root in which there is no /proc.
+
+use bugnet_dr::sys;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Memory of equal protection that follows each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Where.
+    pub range: Range<u64>,
+    /// What the program may do with it: bits of `PROT_*`.
+    pub protection: i32,
+    /// Whether it is the initial stack.
+    pub stack: bool,
+    /// Whether stores to it are for others, too.
+    pub shared: bool,
+    /// Whether it is a part of a file, or of what the kernel has a name for.
+    pub named: bool,
+}
+
+/// The folder `/proc`, on a descriptor that DynamoRIO hides from the program.
+static PROC: OnceLock<i32> = OnceLock::new();
+
+/// A descriptor that is given up where there is no other; -1 while it is not there.
+static RESERVE: AtomicI32 = AtomicI32::new(-1);
+
+/// Takes hold of `/proc`.
+pub fn start() {
+    // SAFETY: C strings; both can be opened for reading.
+    let [folder, reserve] =
+        [c"/proc", c"/proc"].map(|path| unsafe { sys::dr_open_file(path.as_ptr(), sys::DR_FILE_READ) });
+    if folder != sys::INVALID_FILE {
+        let _ = PROC.set(folder);
+    }
+    if reserve != sys::INVALID_FILE {
+        RESERVE.store(reserve, Ordering::Relaxed);
+    }
+}
+
+/// Opens a file of `/proc`, as long as there are descriptors.
+fn open(path: &CStr) -> Option<File> {
+    let Some(folder) = PROC.get() else { return File::open(Path::new("/proc").join(path.to_str().ok()?)).ok() };
+    // SAFETY: an open folder of ours and a C string.
+    let file = unsafe { libc::openat(*folder, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    // SAFETY: a descriptor that was just opened and that nobody else has.
+    (file >= 0).then(|| unsafe { File::from_raw_fd(file) })
+}
+
+/// Gives up the reserve; whether there was one.
+fn give_up_reserve() -> bool {
+    let reserve = RESERVE.swap(-1, Ordering::AcqRel);
+    // SAFETY: a descriptor of ours that nobody else has, since it was just taken.
+    reserve >= 0 && unsafe { libc::close(reserve) } == 0
+}
+
+/// `/proc/self/pagemap`, where it can be read. To be asked at the end of the process: there may be no reserve left afterwards.
+pub fn pagemap() -> Option<File> {
+    let open = || open(c"self/pagemap");
+    open().or_else(|| if give_up_reserve() { open() } else { None })
+}
+
+/// The text of `/proc/self/maps`.
+fn text() -> String {
+    let open = || open(c"self/maps");
+    let read = |file: &mut File| {
+        let mut text = String::new();
+        let _ = file.read_to_string(&mut text);
+        text
+    };
+    if let Some(mut file) = open() {
+        return read(&mut file);
+    }
+    // The program has used up its descriptors.
+    let reserve = RESERVE.load(Ordering::Acquire);
+    if !give_up_reserve() {
+        return String::new();
+    }
+    let Some(mut file) = open() else { return String::new() };
+    let text = read(&mut file);
+    // SAFETY: makes another descriptor for an open file, out of the program's sight as the one before.
+    let reserve = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, reserve) };
+    RESERVE.store(if reserve < 0 { file.into_raw_fd() } else { reserve }, Ordering::Release);
+    text
+}
+
+fn parse(line: &str) -> Option<Region> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let allows = |letter, protection| if rest[..rest.len().min(4)].contains(letter) { protection } else { 0 };
+    let protection = allows('r', libc::PROT_READ) | allows('w', libc::PROT_WRITE) | allows('x', libc::PROT_EXEC);
+    let shared = rest.as_bytes().get(3) == Some(&b's');
+    let (stack, named) = (line.ends_with("[stack]"), line.contains(['/', '[']));
+    Some(Region { range: number(start)?..number(end)?, protection, stack, shared, named })
+}
+
+/// How many mappings there are.
+pub fn count() -> u64 {
+    text().lines().count() as u64
+}
+
+/// All regions, ascending.
+pub fn all() -> Vec<Region> {
+    text().lines().filter_map(parse).collect()
+}
+
+/// The same, each with the name that the kernel gives it: a path, one in brackets, or none.
+pub fn all_with_names() -> Vec<(Region, String)> {
+    let name = |line: &str| line.splitn(6, ' ').nth(5).unwrap_or_default().trim_start().to_owned();
+    text().lines().filter_map(|line| Some((parse(line)?, name(line)))).collect()
+}
+
+/// The region that an address is in.
+pub fn region_of(address: u64) -> Option<Region> {
+    let (mut base, mut size, mut bits) = (std::ptr::null_mut(), 0, 0);
+    // SAFETY: pointers to variables of ours.
+    let known = unsafe { sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut bits) };
+    if known == 0 {
+        // DynamoRIO has no way to /proc of its own.
+        return all().into_iter().find(|region| region.range.contains(&address));
+    }
+    let allows = |wanted: u32, protection| if bits & wanted != 0 { protection } else { 0 };
+    let protection = allows(sys::DR_MEMPROT_READ, libc::PROT_READ)
+        | allows(sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE, libc::PROT_WRITE)
+        | allows(sys::DR_MEMPROT_EXEC, libc::PROT_EXEC);
+    Some(Region {
+        range: base as u64..base as u64 + size as u64,
+        protection,
+        stack: false,
+        shared: false,
+        named: false,
+    })
+}
+
+/// The end of the accessible mapping that holds an address.
+pub fn mapped_until(address: u64) -> Option<u64> {
+    let region = region_of(address)?;
+    (region.protection & libc::PROT_READ != 0 && region.range.end > address).then_some(region.range.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let line = "7ffd1000-7ffd3000 rw-p 00000000 00:00 0                  [stack]";
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        assert_eq!(
+            parse(line),
+            Some(Region { range: 0x7ffd_1000..0x7ffd_3000, protection, stack: true, shared: false, named: true })
+        );
+        let line = "00400000-00401000 --xp 00001000 fe:00 99   /home/rw/program";
+        let protection = libc::PROT_EXEC;
+        assert_eq!(
+            parse(line),
+            Some(Region { range: 0x40_0000..0x40_1000, protection, stack: false, shared: false, named: true })
+        );
+        assert_eq!(parse("nonsense"), None);
+    }
+}

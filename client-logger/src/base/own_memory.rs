@@ -1,0 +1,26 @@
+//! Memory that the recorder has mapped itself, but for shadows and tables.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
+
+static OWN: Mutex<Vec<Range<u64>>> = Mutex::new(Vec::new());
+
+fn own() -> MutexGuard<'static, Vec<Range<u64>>> {
+    OWN.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The recorder has mapped memory.
+pub fn mapped(start: *const c_void, len: usize) {
+    own().push(start as u64..start as u64 + len as u64);
+}
+
+/// It is about to unmap it.
+pub fn unmapped(start: *const c_void) {
+    own().retain(|range| range.start != start as u64);
+}
+
+/// All of it.
+pub fn all() -> Vec<Range<u64>> {
+    own().clone()
+}

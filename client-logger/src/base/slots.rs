@@ -1,0 +1,172 @@
+//! Thread-local words that instrumented code and the client share.
+
+use bugnet_dr::ir::{Gpr, Opnd};
+use bugnet_dr::sys;
+use std::sync::OnceLock;
+
+/// Slots of raw thread-local storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Value of a general purpose register while the instrumentation uses the register.
+    Spill(Gpr),
+    /// RAX with the arithmetic flags in AH and AL, as `lahf; seto al` make it.
+    Flags,
+    /// RAX while flags are moved.
+    Rax,
+    /// One of the [counters](crate::emitted::counter) of instructions until the next threshold, by its number.
+    Left(u8),
+    /// The [`Thread`].
+    Thread,
+    /// Address of the system call instruction that is being executed.
+    SyscallPc,
+    /// Key of a shadow at `address xor key`, or zero.
+    Key,
+    /// Distance of a shadow at a distance, or zero.
+    Distance,
+    /// The code picture that the thread's log has, as a [`bugnet_format::types::CodeSeq`]; 4 bytes. 0 while blocks are to stop at
+    /// their start: see [`crate::picture::peer`].
+    CodeSeq,
+    /// The same if the thread's shadow is at a distance, else 0; 4 bytes.
+    CodeSeqByFs,
+    /// A difference while its sign is looked at.
+    Difference,
+    /// Start of the thread's [`crate::picture::coherence::Permissions`].
+    Permissions,
+    /// What a callout has to tell the code behind it.
+    Outcome,
+    /// Address of the [`entry`] of callouts.
+    Entry,
+    /// Where the code cache goes on behind a callout.
+    Return,
+    /// Behind an instruction that was executed in a callout: the complement of the address that could not be read, or 0.
+    ReadFault,
+    /// The same of one that could not be written.
+    WriteFault,
+}
+
+/// How many counters there are.
+pub const COUNTERS: usize = 8;
+/// How many there are.
+pub const SLOTS: u32 = FIRST_COUNTER + COUNTERS as u32;
+/// The counters come behind all others.
+const FIRST_COUNTER: u32 = 31;
+
+impl Slot {
+    /// The first of all.
+    pub const FIRST: Self = Self::Spill(Gpr::RAX);
+
+    fn index(self) -> u32 {
+        match self {
+            Self::Spill(reg) => u32::from(reg.0),
+            Self::Flags => 16,
+            Self::Rax => 17,
+            Self::CodeSeqByFs => 18,
+            Self::Thread => 19,
+            Self::SyscallPc => 20,
+            Self::Key => 21,
+            Self::CodeSeq => 22,
+            Self::Difference => 23,
+            Self::Permissions => 24,
+            Self::Outcome => 25,
+            Self::Entry => 26,
+            Self::Return => 27,
+            Self::ReadFault => 28,
+            Self::WriteFault => 29,
+            Self::Distance => 30,
+            Self::Left(number) => FIRST_COUNTER + u32::from(number),
+        }
+    }
+
+    /// Offset from the segment's base.
+    pub fn offset(self) -> u32 {
+        base().1 + 8 * self.index()
+    }
+
+    /// The arithmetic flags that the calling thread's [`Self::Flags`] holds, as bits of RFLAGS.
+    pub fn read_flags() -> u64 {
+        let [overflow, others, ..] = Self::Flags.read().to_le_bytes();
+        u64::from(others) & 0xd5 | u64::from(overflow) << 11
+    }
+
+    /// The slot as a memory operand of `bytes`.
+    pub fn opnd(self, bytes: u32) -> Opnd {
+        Opnd::tls(base().0, self.offset(), bytes)
+    }
+
+    /// Where blocks put the [number](crate::emitted::branches::number) of the indirect branch that they end with: beside
+    /// [`Self::CodeSeqByFs`], which has 4 bytes.
+    pub fn branch() -> Opnd {
+        Self::CodeSeqByFs.upper_half()
+    }
+
+    /// The number of the calling thread's last indirect branch.
+    pub fn last_branch() -> u32 {
+        (Self::CodeSeqByFs.read() >> 32) as u32
+    }
+
+    /// The upper 4 bytes of the slot.
+    pub fn upper_half(self) -> Opnd {
+        Opnd::tls(base().0, self.offset() + 4, 4)
+    }
+
+    /// The calling thread's value.
+    pub fn read(self) -> u64 {
+        let value;
+        // SAFETY: a word of the calling thread's, relative to the segment that DynamoRIO keeps for such words.
+        unsafe {
+            std::arch::asm!(
+                "mov {value}, gs:[{offset}]",
+                value = out(reg) value,
+                offset = in(reg) u64::from(self.offset()),
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        value
+    }
+
+    /// Sets the calling thread's value.
+    ///
+    /// # Safety
+    /// Whoever uses the slot expects it.
+    pub unsafe fn write(self, value: u64) {
+        // SAFETY: as for `read`, and the caller's promise.
+        unsafe {
+            std::arch::asm!(
+                "mov gs:[{offset}], {value}",
+                value = in(reg) value,
+                offset = in(reg) u64::from(self.offset()),
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Address of the calling thread's slot. Takes a system call.
+    pub fn address(self) -> *mut u64 {
+        // SAFETY: asks for a number.
+        let start = unsafe { sys::dr_get_dr_segment_base(base().0) } as u64;
+        (start + u64::from(self.offset())) as *mut u64
+    }
+}
+
+static BASE: OnceLock<(sys::reg_id_t, u32)> = OnceLock::new();
+
+fn base() -> (sys::reg_id_t, u32) {
+    *BASE.get().unwrap_or_else(|| crate::base::die("thread-local slots are used before they are there"))
+}
+
+/// For tests of code that names slots and is not executed.
+#[cfg(test)]
+pub fn pretend_slots() {
+    let _ = BASE.set((0, 0x100));
+}
+
+/// Takes the slots.
+pub fn start() {
+    let mut segment = 0;
+    let mut offset = 0;
+    // SAFETY: the pointers are to variables of ours.
+    if unsafe { sys::dr_raw_tls_calloc(&raw mut segment, &raw mut offset, SLOTS, 0) } == 0 {
+        crate::base::die("DynamoRIO has no thread-local slots left");
+    }
+    let _ = BASE.set((segment, offset));
+}

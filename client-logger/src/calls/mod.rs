@@ -1,0 +1,4 @@
+//! The system calls that the program makes: what is recorded of each, and which are answered in the kernel's place.
+
+mod answers;
+pub mod syscall;

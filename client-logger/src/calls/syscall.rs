@@ -1,0 +1,653 @@
+//! System calls: their records, what goes to standard output and error, and those that recording has to know.
+
+mod compat;
+
+use crate::base::fs_base::Guard;
+use crate::base::memory::read_word;
+use crate::base::process;
+use crate::calls::answers;
+use crate::emitted::flush;
+use crate::kernel::arguments::{ARGUMENTS, clone_flags, string};
+use crate::kernel::borrowers;
+use crate::kernel::descriptor_list;
+use crate::kernel::lending;
+use crate::kernel::limits;
+use crate::kernel::mapping_limit;
+use crate::kernel::program_break;
+use crate::kernel::streams;
+use crate::kernel::substitute::{Substitution, highest_descriptor};
+use crate::kernel::timers;
+use crate::log::code;
+use crate::log::recording;
+use crate::log::writer;
+use crate::picture::placement;
+use crate::picture::protections;
+use crate::picture::shared_code;
+use crate::picture::writable_code;
+use crate::run::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
+use crate::run::chaos::Point;
+use crate::run::exec::Exec;
+use crate::run::fault::{self, last_program};
+use crate::run::snapshot::{self, How};
+use crate::run::thread::{self, Thread};
+use bugnet_dr::ir::Segment;
+use bugnet_dr::{context, sys};
+use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
+use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a thread could not be created.
+static CLONE_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the client sees a system call: it sees all.
+///
+/// # Safety
+/// DynamoRIO's filter event.
+pub unsafe extern "C" fn on_filter(_context: *mut c_void, _number: c_int) -> sys::bool_ {
+    1
+}
+
+/// The arguments of a system call that point at a path.
+fn path_arguments(number: i64) -> &'static [usize] {
+    match number {
+        libc::SYS_open
+        | libc::SYS_stat
+        | libc::SYS_lstat
+        | libc::SYS_access
+        | libc::SYS_execve
+        | libc::SYS_chdir
+        | libc::SYS_mkdir
+        | libc::SYS_rmdir
+        | libc::SYS_creat
+        | libc::SYS_unlink
+        | libc::SYS_readlink
+        | libc::SYS_chmod
+        | libc::SYS_chown
+        | libc::SYS_statfs
+        | libc::SYS_truncate => &[0],
+        libc::SYS_rename | libc::SYS_link | libc::SYS_symlink => &[0, 1],
+        libc::SYS_openat
+        | libc::SYS_mkdirat
+        | libc::SYS_newfstatat
+        | libc::SYS_unlinkat
+        | libc::SYS_readlinkat
+        | libc::SYS_faccessat
+        | libc::SYS_faccessat2
+        | libc::SYS_statx
+        | libc::SYS_openat2
+        | libc::SYS_execveat => &[1],
+        libc::SYS_renameat | libc::SYS_renameat2 | libc::SYS_linkat => &[1, 3],
+        _ => &[],
+    }
+}
+
+/// The buffers that a system call writes out: `(address, length)`, and the structures that lead to them.
+fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
+    let vectors = |address: u64, count: u64| {
+        let count = count.min(1024);
+        let mut buffers = vec![(address, count * 16)];
+        for i in 0..count {
+            if let (Some(base), Some(len)) = (read_word(address + 16 * i), read_word(address + 16 * i + 8)) {
+                buffers.push((base, len));
+            }
+        }
+        buffers
+    };
+    match number {
+        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_sendto => vec![(args[1], args[2])],
+        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => vectors(args[1], args[2]),
+        libc::SYS_sendmsg => {
+            let mut buffers = vec![(args[1], 56)];
+            if let (Some(base), Some(count)) = (read_word(args[1] + 16), read_word(args[1] + 24)) {
+                buffers.extend(vectors(base, count));
+            }
+            buffers
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The stack pointer with which a new thread begins, if it is not its parent's.
+fn child_stack(number: i64, args: &[u64; 6]) -> Option<u64> {
+    /// Offsets of `stack` and `stack_size` in `struct clone_args`.
+    const STACK: u64 = 40;
+    const STACK_SIZE: u64 = 48;
+    let stack = match number {
+        libc::SYS_clone3 => read_word(args[0] + STACK)? + read_word(args[0] + STACK_SIZE)?,
+        _ => args[1],
+    };
+    (stack != 0).then_some(stack)
+}
+
+/// All registers, in an event of a system call.
+fn registers(thread: &mut Thread) -> Box<RegisterFile> {
+    let mut regs = context::current().map(|m| context::register_file(&m)).unwrap_or_default();
+    thread.complete(&mut regs);
+    Box::new(regs)
+}
+
+/// Before a system call; 0 if it is not to be made.
+///
+/// # Safety
+/// DynamoRIO's pre-syscall event.
+pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys::bool_ {
+    let _own = Guard::between();
+    // SAFETY: in the event.
+    let Some(thread) = (unsafe { thread::of(drcontext) }) else { return 1 };
+    // SAFETY: in the event.
+    let make = unsafe { before(drcontext, thread, number) };
+    thread.syscall.made = make != 0;
+    make
+}
+
+/// # Safety
+/// In the pre-syscall event.
+unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> sys::bool_ {
+    let syscall_pc = take_pending_pc();
+    if let Some(last) = &thread.syscall.last_program {
+        last.before();
+        return 1;
+    }
+    if thread.syscall.retry.repeats() && syscall_pc.is_none() {
+        thread.signals.mask.reopen();
+        return 1;
+    }
+    let killed = thread.let_signals_in();
+    let number = i64::from(number);
+    if recording::over() {
+        thread.follow_end();
+    }
+    let mut regs = registers(thread);
+    if killed.is_none()
+        && let Some(pc) = syscall_pc.filter(|pc| compat::is_interrupt(*pc))
+    {
+        regs.rip = pc;
+        return compat::before(drcontext, thread, number, regs);
+    }
+    let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    protections::get().follow(number, &args);
+    snapshot::follow(number);
+    // SAFETY: in the event.
+    unsafe { thread.signals.mask.before(drcontext, number, &args, &regs) };
+    // The call itself, where an interval would end.
+    regs.rip = syscall_pc.unwrap_or_default();
+    if let Some(sent) = killed {
+        // The call is counted.
+        let position = thread.counted().wrapping_sub(1);
+        fault::die(thread, &sent, position, *regs);
+    }
+    // SAFETY: in the event.
+    let instead = unsafe { instead(drcontext, thread, number, &args) };
+    if shares_memory(number, &args) {
+        flush::share_blocks();
+    }
+    if thread.recording() {
+        thread.note_stack(regs.gpr[RSP]);
+        describe(thread, number, &args, u64::MAX);
+    }
+    if let Some(result) = instead {
+        answer(thread, drcontext, &regs, number, args, result);
+        return 0;
+    }
+    let call = Call { drcontext, number, args };
+    if thread.recording() { before_recorded(thread, &call, regs) } else { before_unrecorded(thread, &call, regs) }
+}
+
+/// A system call that is about to be made.
+struct Call {
+    drcontext: *mut c_void,
+    number: i64,
+    args: [u64; 6],
+}
+
+/// The answer to a system call that the kernel does not get.
+///
+/// # Safety
+/// In the pre-syscall event.
+unsafe fn instead(drcontext: *mut c_void, thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
+    set_gs_base(thread, number, args)
+        // SAFETY: the caller's promise.
+        .or_else(|| unsafe { answers::instead(drcontext, thread, number, args) })
+        .or_else(|| limits::instead(&mut thread.syscall.own_limits, number, args))
+        .or_else(|| timers::instead(number, args))
+        .or_else(|| mapping_limit::meets(number))
+        .or_else(|| answers::in_the_way(thread, number, args))
+}
+
+/// Before a system call of a thread that is not recorded; 0 if it is not to be made.
+fn before_unrecorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> sys::bool_ {
+    let Call { drcontext, number, args } = *call;
+    if number == libc::SYS_exit_group && alone() && !thread.is_foreign() {
+        end_process(args[0]);
+    }
+    if creates_thread(number, &args) {
+        thread.share();
+        flush::become_threaded();
+    }
+    // Masks are followed still; and instrumentation may still be there, and wants room for the shadow of new memory.
+    keep_out_of_the_way(thread, drcontext, number, &args);
+    remember(thread, call, regs)
+}
+
+/// Before a system call of a thread that is recorded; 0 if it is not to be made.
+fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> sys::bool_ {
+    let Call { drcontext, number, args } = *call;
+    // The call is its block's last instruction, and counted.
+    let position = thread.counted() - 1;
+    match number {
+        libc::SYS_exit | libc::SYS_exit_group => {
+            end(thread, number, args[0], position, *regs);
+            return 1;
+        }
+        libc::SYS_execve | libc::SYS_execveat => {
+            thread.pause(position, EndReason::Exec, *regs);
+            return substitute(thread, drcontext, number);
+        }
+        _ => {}
+    }
+    if borrows(number, &args) {
+        placement::make_room_for_child(None);
+        last_program::note_vfork(regs.rip);
+    }
+    if borrows(number, &args) || !shares_memory(number, &args) {
+        thread.leave(position);
+    } else if creates_thread(number, &args) {
+        create_thread(thread, call, regs.gpr[RSP], position);
+    } else {
+        let why = "the program starts a process that shares its memory".to_owned();
+        thread.stop(position, EndReason::Unsupported { why }, (*regs).clone());
+        // Behind the call, the thread gets its signal mask back.
+        thread.syscall.before = Some(regs);
+        return 1;
+    }
+    keep_out_of_the_way(thread, drcontext, number, &args);
+    if forks(number, &args) {
+        if clone_flags(number, &args).is_some_and(|flags| flags & libc::CLONE_FILES as u64 != 0) {
+            writer::share_descriptors();
+        }
+        code::of_process().before_fork();
+    }
+    remember(thread, call, regs)
+}
+
+/// Before a call that makes a thread; `stack`: the calling thread's stack pointer.
+fn create_thread(thread: &mut Thread, call: &Call, stack: u64, position: u64) {
+    thread.share();
+    flush::become_threaded();
+    let stack = child_stack(call.number, &call.args).unwrap_or(stack);
+    placement::make_room_for_child(Some(stack));
+    thread.create(stack, position);
+}
+
+/// Remembers what has to be known behind the call; 0 if it is not to be made.
+fn remember(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> sys::bool_ {
+    thread.syscall.retry.before(call.number, &call.args, regs.gpr[RSP]);
+    thread.syscall.writable_code = writable_code::before(call.number, &call.args);
+    thread.syscall.before = Some(regs);
+    substitute(thread, call.drcontext, call.number)
+}
+
+/// Records what a system call, which is its block's last instruction, and counted, gets by its arguments: paths, and what it writes
+/// to standard output or error, where it writes no more than so many bytes.
+fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], written: u64) {
+    let position = thread.counted() - 1;
+    for &arg in path_arguments(number) {
+        if let Some(text) = string(args[arg]) {
+            thread.record(position, |_| Record::SyscallData { arg: arg as u8, bytes: &text });
+        }
+    }
+    if streams::of(args[0]) != OutputStream::None {
+        for (address, len) in output_buffers(number, args) {
+            let len = len.min(written);
+            thread.make_room_in_call(address, len);
+            thread.supply(position, address, len);
+        }
+    }
+}
+
+/// Whether the process has one thread only, or cannot have another.
+fn alone() -> bool {
+    !process::threaded() || CLONE_FAILED.load(Ordering::Relaxed)
+}
+
+/// Before a call of `exit` or `exit_group`, which is its `number`, by a thread that is recorded.
+fn end(thread: &mut Thread, number: i64, status: u64, position: u64, regs: RegisterFile) {
+    if number == libc::SYS_exit_group {
+        thread.end_others();
+    }
+    thread.leave(position);
+    if number == libc::SYS_exit_group || alone() || thread.is_last() {
+        snapshot::keep(thread, position, regs.gpr[RSP], How::Exited);
+    }
+    thread.stop(position, EndReason::Exit { status: status as i32 }, regs);
+    if number == libc::SYS_exit_group && alone() {
+        end_process(status);
+    }
+}
+
+/// Ends the process, as `exit_group` does.
+fn end_process(status: u64) {
+    crate::run::process::finish();
+    // SAFETY: ends the process. DynamoRIO would only take apart what goes with the process, and wait for a thread that could not be
+    // created.
+    unsafe { libc::syscall(libc::SYS_exit_group, status) };
+}
+
+/// Whether a system call makes a thread, or a process that has the same memory.
+fn shares_memory(number: i64, args: &[u64; 6]) -> bool {
+    number == libc::SYS_vfork || clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_VM as u64 != 0)
+}
+
+/// Whether a system call makes a thread.
+fn creates_thread(number: i64, args: &[u64; 6]) -> bool {
+    clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_THREAD as u64 != 0)
+}
+
+/// Whether a system call makes a process that has the same memory while its parent waits.
+fn borrows(number: i64, args: &[u64; 6]) -> bool {
+    const BORROWS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
+    number == libc::SYS_vfork || clone_flags(number, args).is_some_and(|flags| flags & BORROWS == BORROWS)
+}
+
+/// Whether a system call makes a process with memory of its own.
+fn forks(number: i64, args: &[u64; 6]) -> bool {
+    number == libc::SYS_fork || clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_VM as u64 == 0)
+}
+
+/// Before a system call that may be one of those that exclude each other: waits until it may be made.
+fn keep_out_of_the_way(thread: &mut Thread, drcontext: *mut c_void, number: i64, args: &[u64; 6]) {
+    let call = if borrows(number, args) {
+        lending::Call::Lends
+    } else if forks(number, args) {
+        lending::Call::Forks
+    } else {
+        return;
+    };
+    // A call that a signal has interrupted before it did anything is made again, and comes here once more.
+    if let Some(before) = thread.syscall.lending.take() {
+        before.over();
+    }
+    call.begins(drcontext, thread.is_foreign());
+    thread.syscall.lending = Some(call);
+}
+
+/// Gives the kernel some system calls in another form, whether or not the thread is recorded; 0 if it is not to get
+/// one at all.
+fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> sys::bool_ {
+    if !matches!(number, libc::SYS_execve | libc::SYS_execveat | libc::SYS_close_range | libc::SYS_brk) {
+        return 1;
+    }
+    let Some(machine) = context::current() else { return 1 };
+    let regs = context::register_file(&machine);
+    let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    if number == libc::SYS_brk {
+        let step = program_break::before(args[0]);
+        thread.syscall.substitution = program_break::substitute(drcontext, &step);
+        thread.syscall.program_break = Some(step);
+    } else if number != libc::SYS_close_range {
+        match Exec::prepare(drcontext, number, &args, thread) {
+            Ok(exec) => thread.syscall.exec = exec,
+            Err(result) => {
+                thread.syscall.before = None;
+                // SAFETY: in the pre-syscall event.
+                unsafe { sys::dr_syscall_set_result(drcontext, result as u64) };
+                return 0;
+            }
+        }
+    } else if let Some(highest) = highest_descriptor().filter(|highest| args[0] <= args[1] && *highest < args[1]) {
+        // DynamoRIO looks at each number, and there are 2^32.
+        thread.syscall.substitution = Substitution::make(drcontext, number, &[(1, highest.max(args[0]))]);
+    }
+    1
+}
+
+/// Answers a system call in the kernel's place.
+fn answer(
+    thread: &mut Thread,
+    drcontext: *mut c_void,
+    before: &RegisterFile,
+    number: i64,
+    args: [u64; 6],
+    result: i64,
+) {
+    // SAFETY: in the pre-syscall event.
+    unsafe { sys::dr_syscall_set_result(drcontext, result as u64) };
+    leave_traces(drcontext, before);
+    let mut updates = RegisterUpdates::default();
+    let gs = thread::segment_base(Segment::Gs);
+    if gs != before.gs_base {
+        updates.values.push((register_number::GS_BASE, gs));
+    }
+    let (position, stream) = (thread.counted() - 1, OutputStream::None);
+    thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+}
+
+/// What the processor leaves in RCX and R11; under DynamoRIO, RCX has an address of the code cache there. The arguments
+/// stay as they were, also where the system call was made with others.
+fn leave_traces(drcontext: *mut c_void, before: &RegisterFile) {
+    let Some(mut machine) = context::current() else { return };
+    for argument in [7, 6, 2, 10, 8, 9] {
+        *context::gpr_mut(&mut machine, argument) = before.gpr[argument];
+    }
+    // Code that is not instrumented any more does not say where it is.
+    if before.rip != 0 {
+        *context::gpr_mut(&mut machine, RCX) = before.rip + SYSCALL_BYTES;
+        *context::gpr_mut(&mut machine, R11) = left_in_r11(before);
+    }
+    // SAFETY: the current context, but for some registers.
+    unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
+}
+
+const ARCH_SET_FS: u64 = 0x1002;
+
+/// `arch_prctl(ARCH_SET_GS)` is done here: the kernel would change the base that DynamoRIO itself uses. Returns the
+/// result if it is that call.
+fn set_gs_base(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
+    const ARCH_SET_GS: u64 = 0x1001;
+    if number != libc::SYS_arch_prctl || args[0] != ARCH_SET_GS {
+        return None;
+    }
+    if args[1] >> 47 != 0 {
+        return Some(-i64::from(libc::EPERM));
+    }
+    thread::set_segment_base(Segment::Gs, args[1]).then(|| {
+        thread.segments.selectors[1] = 0;
+        0
+    })
+}
+
+/// After a system call.
+///
+/// # Safety
+/// DynamoRIO's post-syscall event.
+pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
+    let _own = Guard::between();
+    // SAFETY: in the event.
+    let Some(thread) = (unsafe { thread::of(drcontext) }) else { return };
+    let mut number = i64::from(number);
+    if let Some(last) = &thread.syscall.last_program
+        && number == libc::SYS_execve
+    {
+        last.after();
+    }
+    // SAFETY: in the event.
+    if unsafe { again(thread, drcontext) } {
+        return;
+    }
+    clean_up(thread, drcontext, number);
+    let Some(before) = thread.syscall.before.take() else { return };
+    if let Some(number) = thread.syscall.by_interrupt.take() {
+        compat::after(thread, number, &before);
+        return;
+    }
+    let args = ARGUMENTS.map(|reg| before.gpr[reg]);
+    if let (Some(step), Some(machine)) = (thread.syscall.program_break.take(), context::current()) {
+        number = libc::SYS_brk;
+        let result = program_break::after(&step, args[0], context::register_file(&machine).gpr[RAX]);
+        // SAFETY: in the event.
+        unsafe { sys::dr_syscall_set_result(drcontext, result) };
+    }
+    leave_traces(drcontext, &before);
+    let Some(machine) = context::current() else { return };
+    let after = context::register_file(&machine);
+    let result = after.gpr[RAX].cast_signed();
+    thread.signals.mask.after(number, &args, result, before.gpr[RSP]);
+    follow_processes(number, &args, result);
+    let updates = changed(thread, &before, &after);
+    if (number, args[0], result) == (libc::SYS_arch_prctl, ARCH_SET_FS, 0) {
+        thread.segments.selectors[0] = 0;
+    }
+    let stream = match output_buffers(number, &args).is_empty() {
+        true => OutputStream::None,
+        false => streams::of(args[0]),
+    };
+    follow_memory(thread, number, &args, result);
+    if thread.split_call(&before) {
+        describe(thread, number, &args, u64::try_from(result).unwrap_or(0));
+    }
+    let position = thread.counted() - 1;
+    thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+    if shares_memory(number, &args) {
+        thread.see_code_of_child();
+    }
+    thread.syscall.interrupted = (result == -i64::from(libc::EINTR)).then_some(before);
+    if let Some((address, len)) = mapped(number, &args, result) {
+        thread.mapped(address, len);
+    }
+    thread.perturb(Point::Call);
+}
+
+/// Undoes, behind a system call, what was done for it before, whoever made it.
+fn clean_up(thread: &mut Thread, drcontext: *mut c_void, number: i64) {
+    thread.syscall.retry.after();
+    if let Some(call) = thread.syscall.lending.take() {
+        call.over();
+    }
+    if let Some(exec) = thread.syscall.exec.take() {
+        exec.failed(drcontext);
+    }
+    if matches!(number, libc::SYS_execve | libc::SYS_execveat) {
+        limits::take_back();
+    }
+    if let Some(substitution) = thread.syscall.substitution.take() {
+        substitution.undo(drcontext);
+    }
+    if thread.syscall.by_interrupt.is_none() {
+        follow(thread, number);
+        hide_descriptors(drcontext, number);
+    }
+}
+
+/// Keeps track of processes and threads that a system call has made, or has not.
+fn follow_processes(number: i64, args: &[u64; 6], result: i64) {
+    if borrows(number, args)
+        && let Ok(pid @ 1..) = u32::try_from(result)
+    {
+        borrowers::gave_back(pid);
+    }
+    if forks(number, args) && result != 0 {
+        code::of_process().after_fork();
+    }
+    if result < 0 && matches!(number, libc::SYS_clone | libc::SYS_clone3) {
+        CLONE_FAILED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The registers that a system call has changed, but for its result and what the processor leaves in RCX and R11.
+fn changed(thread: &mut Thread, before: &RegisterFile, after: &RegisterFile) -> RegisterUpdates {
+    let mut updates = RegisterUpdates::default();
+    for n in 0..GPR_NAMES.len() {
+        if n != RAX && n != RCX && n != R11 && after.gpr[n] != before.gpr[n] {
+            updates.values.push((n as u8, after.gpr[n]));
+        }
+    }
+    let (fs, gs) = (thread::segment_base(Segment::Fs), thread::segment_base(Segment::Gs));
+    for (register, new, old) in
+        [(register_number::FS_BASE, fs, before.fs_base), (register_number::GS_BASE, gs, before.gs_base)]
+    {
+        if new != old {
+            updates.values.push((register, new));
+        }
+    }
+    thread.segments.bases = [fs, gs];
+    updates
+}
+
+/// Keeps track of the program's memory, as a system call has changed it.
+fn follow_memory(thread: &mut Thread, number: i64, args: &[u64; 6], result: i64) {
+    if let Ok(result) = u64::try_from(result) {
+        shared_code::get().follow(number, args, result);
+        if std::mem::take(&mut thread.syscall.writable_code) {
+            writable_code::after(number, args, result);
+        }
+    }
+    protections::get().follow(number, args);
+}
+
+/// Whether the system call is made once more.
+///
+/// # Safety
+/// In the post-syscall event.
+unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
+    let (Some(before), Some(machine)) = (&thread.syscall.before, context::current()) else { return false };
+    let result = context::register_file(&machine).gpr[RAX].cast_signed();
+    if result != -i64::from(libc::EINTR) || thread.signals.mask.close() {
+        return false;
+    }
+    // SAFETY: the caller's promise; signals are blocked.
+    let again = unsafe { thread.syscall.retry.again(drcontext, before.gpr[ARGUMENTS[0]]) };
+    if !again {
+        thread.signals.mask.reopen();
+    }
+    again
+}
+
+/// Memory that a system call has made accessible.
+fn mapped(number: i64, args: &[u64; 6], result: i64) -> Option<(u64, u64)> {
+    let result = u64::try_from(result).ok()?;
+    match number {
+        libc::SYS_mmap if args[2] as i32 != libc::PROT_NONE => Some((result, args[1])),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect if args[2] as i32 != libc::PROT_NONE => Some((args[0], args[1])),
+        libc::SYS_mremap => Some((result, args[2])),
+        libc::SYS_brk => Some(program_break::heap()).map(|heap| (heap.start, heap.end - heap.start)),
+        libc::SYS_shmat => Some((result, 1)),
+        _ => None,
+    }
+}
+
+/// Leaves the recorder's descriptors out of a list that the program has just read; in the post-syscall event.
+fn hide_descriptors(drcontext: *mut c_void, number: i64) {
+    if number != libc::SYS_getdents64 {
+        return;
+    }
+    let Some(machine) = context::current() else { return };
+    let regs = context::register_file(&machine);
+    let [fd, address, ..] = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    if let Some(len) = descriptor_list::filter(fd, address, regs.gpr[RAX].cast_signed()) {
+        // SAFETY: in the event.
+        unsafe { sys::dr_syscall_set_result(drcontext, len) };
+    }
+}
+
+/// Keeps track of descriptors, whether or not the thread is recorded.
+fn follow(thread: &mut Thread, number: i64) {
+    let known = matches!(
+        number,
+        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl | libc::SYS_close | libc::SYS_close_range
+    );
+    if !known {
+        return;
+    }
+    let Some(machine) = context::current() else { return };
+    let regs = context::register_file(&machine);
+    // The kernel leaves all registers as they are but the result's, RCX and R11.
+    let (args, result) = (ARGUMENTS.map(|reg| regs.gpr[reg]), regs.gpr[RAX].cast_signed());
+    if result < 0 {
+        return;
+    }
+    match &mut thread.syscall.own_streams {
+        Some(own) => own.follow(number, &args, result),
+        None => streams::of_process().follow(number, &args, result),
+    }
+}

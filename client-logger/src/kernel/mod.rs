@@ -1,0 +1,15 @@
+//! What the program asks of the kernel and gets otherwise than it would without the recorder: descriptors, limits, memory, its break and environment.
+
+pub mod arguments;
+pub mod borrowers;
+pub mod descriptor_limit;
+pub mod descriptor_list;
+pub mod environment;
+pub mod lending;
+pub mod limits;
+pub mod mapping_limit;
+pub mod memory_limit;
+pub mod program_break;
+pub mod streams;
+pub mod substitute;
+pub mod timers;

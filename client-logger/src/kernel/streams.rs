@@ -1,0 +1,84 @@
+//! Which descriptors refer to the files that were standard output and error when the recording began.
+
+use crate::base::process::OfProcess;
+use bugnet_format::record::OutputStream;
+use hashbrown::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+/// `close_range` only marks descriptors, to be closed by `execve`.
+const CLOSE_RANGE_CLOEXEC: u32 = 4;
+
+/// Descriptors of a process that refer to the recording's standard output or error.
+#[derive(Clone, Debug)]
+pub struct Streams(HashMap<u64, OutputStream>);
+
+static STREAMS: OfProcess<Mutex<Streams>> = OfProcess::none();
+
+/// Those of the process.
+pub fn of_process() -> MutexGuard<'static, Streams> {
+    STREAMS.get().lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Which standard stream of the program's a descriptor of the process refers to.
+pub fn of(fd: u64) -> OutputStream {
+    of_process().of(fd)
+}
+
+/// A process begins, or a forked child goes on, with these.
+pub fn begin(streams: Streams) {
+    STREAMS.set(Mutex::new(streams));
+}
+
+impl Streams {
+    /// Those of a process that begins: with nothing from the process before it, the first one's.
+    pub fn begin(inherited: &str) -> Self {
+        if inherited.is_empty() {
+            return Self([(1, OutputStream::Stdout), (2, OutputStream::Stderr)].into_iter().collect());
+        }
+        let pair = |text: &str| {
+            let (fd, stream) = text.split_once('=')?;
+            let stream = OutputStream::ALL.into_iter().find(|s| (*s as u8).to_string() == stream)?;
+            Some((fd.parse::<i32>().ok()?, stream))
+        };
+        // `execve` has closed some.
+        // SAFETY: asks about a number.
+        let open = |(fd, _): &(i32, OutputStream)| unsafe { libc::fcntl(*fd, libc::F_GETFD) } != -1;
+        Self(inherited.split(',').filter_map(pair).filter(open).map(|(fd, stream)| (fd as u64, stream)).collect())
+    }
+
+    /// What [`Self::begin`] takes, in a program that this process executes.
+    pub fn encode(&self) -> String {
+        let pairs = self.0.iter().map(|(fd, stream)| format!("{fd}={}", *stream as u8));
+        // Never empty, which would stand for the first process.
+        pairs.chain(["-".into()]).collect::<Vec<_>>().join(",")
+    }
+
+    /// What a descriptor refers to.
+    pub fn of(&self, fd: u64) -> OutputStream {
+        self.0.get(&(fd & 0xffff_ffff)).copied().unwrap_or(OutputStream::None)
+    }
+
+    /// A system call that may change descriptors has succeeded.
+    pub fn follow(&mut self, number: i64, args: &[u64; 6], result: i64) {
+        let copy = match number {
+            libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => true,
+            libc::SYS_fcntl => matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC),
+            _ => false,
+        };
+        if copy {
+            match self.of(args[0]) {
+                OutputStream::None => self.0.remove(&(result as u64)),
+                stream => self.0.insert(result as u64, stream),
+            };
+        }
+        match number {
+            libc::SYS_close => {
+                self.0.remove(&(args[0] & 0xffff_ffff));
+            }
+            libc::SYS_close_range if args[2] as u32 & CLOSE_RANGE_CLOEXEC == 0 => {
+                self.0.retain(|fd, _| *fd < args[0] || *fd > args[1]);
+            }
+            _ => {}
+        }
+    }
+}

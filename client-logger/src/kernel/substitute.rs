@@ -1,0 +1,43 @@
+//! System calls that the kernel gets in another form than the program made them.
+
+use crate::kernel::arguments::ARGUMENTS;
+use bugnet_dr::{context, sys};
+use bugnet_format::regs::RAX;
+use std::ffi::c_void;
+
+/// What the program had in the registers that the kernel gets with other values.
+#[derive(Debug, Default)]
+pub struct Substitution {
+    registers: Vec<(usize, u64)>,
+}
+
+impl Substitution {
+    /// Before the system call: puts in these values for the call's number and some of its arguments.
+    pub fn make(drcontext: *mut c_void, number: i64, arguments: &[(usize, u64)]) -> Option<Self> {
+        let mut machine = context::current()?;
+        let mut registers = Vec::new();
+        let values = arguments.iter().map(|(n, value)| (ARGUMENTS[*n], *value)).chain([(RAX, number as u64)]);
+        for (register, value) in values {
+            registers.push((register, std::mem::replace(context::gpr_mut(&mut machine, register), value)));
+        }
+        // SAFETY: the current context, but for some registers.
+        let set = unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) } != 0;
+        set.then_some(Self { registers })
+    }
+
+    /// Behind the system call: puts the program's values back, but for the result.
+    pub fn undo(self, drcontext: *mut c_void) {
+        let Some(mut machine) = context::current() else { return };
+        for (register, value) in self.registers.into_iter().filter(|(register, _)| *register != RAX) {
+            *context::gpr_mut(&mut machine, register) = value;
+        }
+        // SAFETY: as above.
+        unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
+    }
+}
+
+/// The highest descriptor that is open; DynamoRIO looks at each number up to the end of a `close_range`.
+pub fn highest_descriptor() -> Option<u64> {
+    let open = std::fs::read_dir("/proc/self/fd").ok()?;
+    open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max()
+}

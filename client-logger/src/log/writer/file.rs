@@ -1,0 +1,151 @@
+//! A file of the log.
+
+use crate::log::file_size_limit as limit;
+use crate::log::files;
+use bugnet_dr::sys;
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether there is, or was, another process with the same table of descriptors.
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// A process is about to be made that has memory of its own, but the same table of descriptors.
+pub fn share_descriptors() {
+    SHARED.store(true, Ordering::SeqCst);
+}
+
+/// Whether there is no descriptor left for another file.
+pub fn descriptors_are_used_up() -> bool {
+    // SAFETY: opens a folder that is always there, and closes it.
+    unsafe {
+        let file = libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+        if file >= 0 {
+            libc::close(file);
+            return false;
+        }
+    }
+    matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// A file of the log, on a descriptor that DynamoRIO hides from the program.
+pub struct LogFile {
+    file: sys::file_t,
+    path: PathBuf,
+    /// Where the next byte goes.
+    written: u64,
+}
+
+fn c_path(path: &Path) -> Result<CString, String> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| format!("{}: not a file name", path.display()))
+}
+
+/// Why a file that does not exist yet cannot be made, of which DynamoRIO does not tell.
+fn why_not(path: &Path) -> String {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(_) => {
+            let _ = std::fs::remove_file(path);
+            "DynamoRIO has no descriptor for it".into()
+        }
+        Err(e) => e.to_string(),
+    }
+}
+
+impl LogFile {
+    /// Creates a file that does not exist yet.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn create(path: &Path) -> Result<Self, String> {
+        let name = c_path(path)?;
+        // SAFETY: a C string and flags.
+        let file =
+            unsafe { sys::dr_open_file(name.as_ptr(), sys::DR_FILE_WRITE_REQUIRE_NEW | sys::DR_FILE_ALLOW_LARGE) };
+        if file == sys::INVALID_FILE {
+            return Err(format!("cannot create {}: {}", path.display(), why_not(path)));
+        }
+        // SAFETY: an open file of ours, whose number is a descriptor's.
+        unsafe { libc::fchmod(file, files::PRIVATE) };
+        Ok(Self { file, path: path.to_owned(), written: 0 })
+    }
+
+    /// A file that cannot be written.
+    pub fn none() -> Self {
+        Self { file: sys::INVALID_FILE, path: PathBuf::new(), written: 0 }
+    }
+
+    /// Appends.
+    ///
+    /// # Errors
+    /// A sentence; a part may have been written.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let len = self.written + bytes.len() as u64;
+        limit::check(len).map_err(|e| format!("{}: {e}", self.path.display()))?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            // SAFETY: an open file of ours and a buffer of the given length.
+            let written = unsafe { sys::dr_write_file(self.file, rest.as_ptr().cast(), rest.len()) };
+            if written <= 0 {
+                let why = match written {
+                    0 => std::io::Error::from(std::io::ErrorKind::WriteZero),
+                    error => std::io::Error::from_raw_os_error(-error as i32),
+                };
+                return Err(format!("{}: {why}", self.path.display()));
+            }
+            rest = &rest[written as usize..];
+        }
+        self.written = len;
+        Ok(())
+    }
+
+    /// Goes to the end, behind what another process has written. Returns where that is.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn end(&mut self) -> Result<u64, String> {
+        // SAFETY: an open file of ours.
+        let end = unsafe {
+            if sys::dr_file_seek(self.file, 0, sys::DR_SEEK_END as i32) == 0 {
+                -1
+            } else {
+                sys::dr_file_tell(self.file)
+            }
+        };
+        self.written = u64::try_from(end).map_err(|_| format!("{}: its end is not found", self.path.display()))?;
+        Ok(self.written)
+    }
+
+    /// Goes to the beginning.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn rewind(&mut self) -> Result<(), String> {
+        // SAFETY: an open file of ours.
+        if unsafe { sys::dr_file_seek(self.file, 0, sys::DR_SEEK_SET as i32) } == 0 {
+            return Err(format!("{}: its beginning is not found", self.path.display()));
+        }
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Lets go of a file that is the other process's, in a child that was just forked.
+    pub fn abandon(&mut self) {
+        if SHARED.load(Ordering::SeqCst) {
+            // The descriptor is, too.
+            self.file = sys::INVALID_FILE;
+        } else {
+            self.close();
+        }
+    }
+
+    /// Closes; writing afterwards fails.
+    pub fn close(&mut self) {
+        if self.file != sys::INVALID_FILE {
+            // SAFETY: an open file of ours.
+            unsafe { sys::dr_close_file(self.file) };
+            self.file = sys::INVALID_FILE;
+        }
+    }
+}

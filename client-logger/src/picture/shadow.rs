@@ -1,0 +1,640 @@
+//! The picture of the replayer's memory: a shadow of the address space, of each thread its own.
+//!
+//! Pages of the shadow appear zero-filled when they are first touched, so that "never seen" and "zero" are one, as
+//! the picture wants it. Granules of address space are reserved when the program maps memory, or when the first access
+//! to one faults. Where something else lies already, the thread gets another shadow, and a new interval.
+
+mod layout;
+
+use crate::base::die;
+use crate::base::fs_base;
+use crate::log::recording;
+use crate::picture::claims::Claim;
+use bugnet_dr::zeroing;
+use bugnet_format::cache::Picture;
+use bugnet_format::types::{Addr, IntervalNo};
+use hashbrown::{HashMap, HashSet};
+pub use layout::{Kind, mapping_of};
+use layout::{Layout, Room};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+pub const GRANULE: u64 = 1 << 30;
+/// What the code cache adds to each operand in a shadow at a distance, and what FS has less than that. AMD's processors guess that a load
+/// finds what was stored last by the same registers and the same lowest 10 bits of a constant, and take long to find out that it does
+/// not: a program's load would mostly follow a store to the shadow.
+pub const BIAS: i32 = 0x140;
+
+/// Shadows are moved by multiples of 2 to the power of this: the program's memory is assumed to lie in few parts of this size.
+const UNIT_SHIFT: u32 = 32;
+/// Distances are multiples of 2 to the power of this, but for [`COLOUR`], as long as there is room between them: so that
+/// mappings that grow into the next unit do not take the room of another thread's shadow.
+const STEP_SHIFT: u32 = 36;
+const ADDRESS_BITS: u32 = 47;
+const UNITS: u64 = 1 << (ADDRESS_BITS - UNIT_SHIFT);
+/// The lowest page cannot be mapped by unprivileged programs; nor can a program have memory there.
+const LOWEST: u64 = 0x1_0000;
+/// Memory and its shadow are used together. Some processors look for a line in their first cache by a few bits of its
+/// address, in which the two must therefore differ. (Not so with a key: an access may cross from page to page.)
+const COLOUR: u64 = 0x5000;
+
+/// How the address of memory becomes that of its shadow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mapping {
+    /// By adding, modulo 2^64: with the FS base as summand, any memory operand reaches its shadow.
+    Plus(u64),
+    /// By changing bits: finds room wherever the program's memory lies.
+    Xor(u64),
+}
+
+/// Which distances will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// Multiples of 64 GiB.
+    Wide,
+    /// Smaller ones, too: the program may soon map memory where the shadow is.
+    Any,
+}
+
+/// A thread's shadow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shadow {
+    /// Where it is.
+    pub mapping: Mapping,
+}
+
+/// Granules of a shadow.
+#[derive(Default)]
+struct Own {
+    reserved: Vec<u64>,
+    claimed: Vec<u64>,
+}
+
+/// The shadows of all threads.
+#[derive(Default)]
+struct Shadows {
+    /// The granules that are reserved: start, and whose they are.
+    granules: HashMap<u64, Mapping>,
+    /// Those that are kept free for a shadow, to be reserved by it only.
+    claims: HashMap<u64, Mapping>,
+    /// All shadows, with what they have of both.
+    all: HashMap<Mapping, Own>,
+    /// The shadow that was there first.
+    first: Option<Mapping>,
+    /// Units that hold other things of ours, and below which unit all do.
+    tables: HashSet<u64>,
+    tables_end: u64,
+    /// Those of threads that have ended, whose granules wait for other threads.
+    free: Vec<Mapping>,
+    /// Where shadows of further threads are to be.
+    room: Option<Room>,
+}
+
+impl Shadows {
+    /// Whose granules overlap a range.
+    fn overlapping(&self, range: &Range<u64>) -> HashSet<Mapping> {
+        let starts = Shadow::granule(range.start)..range.end;
+        if starts.end.saturating_sub(starts.start) / GRANULE < self.granules.len() as u64 {
+            starts.step_by(GRANULE as usize).filter_map(|start| self.granules.get(&start).copied()).collect()
+        } else {
+            self.granules.iter().filter(|(start, _)| starts.contains(*start)).map(|(_, owner)| *owner).collect()
+        }
+    }
+
+    /// Whether an address lies in what is reserved for shadows and tables.
+    fn has(&self, address: u64) -> bool {
+        self.granules.contains_key(&Shadow::granule(address)) || self.tables.contains(&(address >> UNIT_SHIFT))
+    }
+
+    /// Units in which further tables are going to be: as many as there are, and some.
+    fn coming_tables(&self) -> Range<u64> {
+        let end = self.tables_end.max(TABLES >> UNIT_SHIFT);
+        end..end + self.tables.len().max(64) as u64
+    }
+
+    /// Whether the granule of an address is a shadow's, or can be.
+    fn can_have(&self, mapping: Mapping, address: u64) -> bool {
+        let start = Shadow::granule(address);
+        match self.granules.get(&start).or_else(|| self.claims.get(&start)) {
+            Some(owner) => *owner == mapping,
+            // Nothing can be mapped at the very bottom.
+            None => start != 0 && start >> ADDRESS_BITS == 0 && !self.has(start),
+        }
+    }
+
+    /// Keeps the granules free that the shadow of these ranges takes up, as far as they are.
+    fn claim<'a>(&mut self, mapping: Mapping, ranges: impl IntoIterator<Item = &'a Range<u64>>) {
+        for start in ranges.into_iter().flat_map(|range| mapping.granules_of(range)) {
+            let is_new = !self.granules.contains_key(&start) && !self.claims.contains_key(&start);
+            if is_new && self.can_have(mapping, start) {
+                self.claims.insert(start, mapping);
+                self.all.entry(mapping).or_default().claimed.push(start);
+            }
+        }
+    }
+
+    /// Whether a mapping that waits for a thread will do.
+    fn waits(&self, mapping: Mapping, kind: Kind, needs: &[Range<u64>]) -> bool {
+        let mut granules = needs.iter().flat_map(|range| mapping.granules_of(range));
+        mapping.is_plus() == (kind != Kind::Key) && granules.all(|start| self.can_have(mapping, start))
+    }
+}
+
+/// A range is about to become the program's: shadows that wait for other threads make room. Whether nothing of ours is
+/// left there.
+pub fn make_room(range: &Range<u64>) -> bool {
+    let waiting = shadows(|all| {
+        let there = all.overlapping(range);
+        all.free.extract_if(.., |mapping| there.contains(mapping)).collect::<Vec<_>>()
+    });
+    waiting.into_iter().for_each(|mapping| Shadow { mapping }.unmap());
+    shadows(|all| all.overlapping(range).is_empty() && !units(range).any(|unit| all.tables.contains(&unit)))
+}
+
+/// Whether an address lies in what is reserved for shadows and tables.
+pub fn is_ours(address: u64) -> bool {
+    shadows(|all| all.has(address))
+}
+
+/// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
+const TABLES: u64 = 1 << 44;
+
+/// Most bytes of a shadow that stay in memory from one interval to the next.
+const MOST_KEPT: usize = 128 << 20;
+/// The same where each of several threads has a shadow.
+const MOST_KEPT_EACH: usize = 8 << 20;
+
+/// Bytes of a table.
+pub const TABLE: usize = 1 << UNIT_SHIFT;
+
+/// This memory is much, and not the program's. A core that the kernel writes holds nothing of it. A forked child finds zeros here,
+/// with which it begins anyway: neither does the fork copy what the kernel knows of these pages, of which all threads may have many,
+/// nor do the parent's next stores copy the pages. Where the kernel does not know one of these, it does.
+fn keep_to_itself(at: *mut libc::c_void, len: usize) {
+    // SAFETY: a private, anonymous mapping that was just made; nothing in it changes, nor who may access it.
+    unsafe {
+        libc::madvise(at, len, libc::MADV_DONTDUMP);
+        libc::madvise(at, len, libc::MADV_WIPEONFORK);
+    }
+}
+
+/// Address space for a table of [`TABLE`] bytes, of which what is used takes up memory, zero at first.
+pub fn map_table() -> *mut u8 {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    shadows(|all| {
+        for unit in all.tables_end.max(TABLES >> UNIT_SHIFT)..UNITS {
+            let mut granules = (unit << UNIT_SHIFT..(unit + 1) << UNIT_SHIFT).step_by(GRANULE as usize);
+            if all.tables.contains(&unit) || granules.any(|start| all.claims.contains_key(&start)) {
+                continue;
+            }
+            let at = (unit << UNIT_SHIFT) as *mut libc::c_void;
+            // SAFETY: a new mapping that replaces nothing.
+            let got = unsafe { libc::mmap(at, TABLE, protection, flags, -1, 0) };
+            if got == at {
+                keep_to_itself(at, TABLE);
+                all.tables.insert(unit);
+                all.tables_end = unit + 1;
+                return at.cast();
+            }
+            if got != libc::MAP_FAILED {
+                // SAFETY: the mapping that was just made, by a kernel that does not know the flag.
+                unsafe { libc::munmap(got, TABLE) };
+            }
+        }
+        die("there is no address space left for another thread")
+    })
+}
+
+/// Gives a table back.
+///
+/// # Safety
+/// From [`map_table`], and not used any more.
+pub unsafe fn unmap_table(table: *mut u8) {
+    shadows(|all| {
+        // SAFETY: the caller's promise.
+        unsafe { libc::munmap(table.cast(), TABLE) };
+        let unit = table as u64 >> UNIT_SHIFT;
+        all.tables.remove(&unit);
+        all.tables_end = all.tables_end.min(unit);
+    });
+}
+
+/// So many places are tried for a shadow whose place turns out to be taken.
+const MOST_TRIED: usize = 100;
+
+/// Most shadows that wait for other threads.
+const MOST_FREE: usize = 16;
+
+static SHADOWS: Mutex<Option<Shadows>> = Mutex::new(None);
+
+/// Granules that are known to be reserved: start, with a number of the mapping whose they are below. To ask without a lock.
+static KNOWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+/// Granules are taken away.
+fn forget_known() {
+    KNOWN.iter().for_each(|known| known.store(0, Ordering::Release));
+}
+
+fn shadows<R>(f: impl FnOnce(&mut Shadows) -> R) -> R {
+    let mut lock: MutexGuard<'_, _> = SHADOWS.lock().unwrap_or_else(|e| e.into_inner());
+    f(lock.get_or_insert_default())
+}
+
+fn units(range: &Range<u64>) -> Range<u64> {
+    range.start >> UNIT_SHIFT..((range.end - 1) >> UNIT_SHIFT) + 1
+}
+
+fn extent(start: u64) -> Range<u64> {
+    start..start + GRANULE
+}
+
+impl Mapping {
+    /// A number below [`GRANULE`] that no other mapping has.
+    fn number(self) -> u64 {
+        match self {
+            // Of what is subtracted, the bits above those of an address are set.
+            Self::Plus(by) => 1 + 2 * (by >> UNIT_SHIFT & 0xffff),
+            Self::Xor(key) => 2 * (key >> UNIT_SHIFT),
+        }
+    }
+
+    fn of(self, address: u64) -> u64 {
+        match self {
+            Self::Plus(by) => address.wrapping_add(by),
+            Self::Xor(key) => address ^ key,
+        }
+    }
+
+    fn is_plus(self) -> bool {
+        matches!(self, Self::Plus(_))
+    }
+
+    /// Where the granules begin that the shadow of a range takes up; maybe not in the address space.
+    fn granules_of(self, range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
+        // The last byte may lie in one granule more than the steps meet.
+        let addresses = range.clone().step_by(GRANULE as usize).chain([range.end - 1]);
+        addresses.map(move |address| Shadow::granule(self.of(address)))
+    }
+
+    /// The units that the shadow of a range may take up; `None` if it has no place in the address space.
+    fn units_of(self, range: &Range<u64>) -> Option<Vec<u64>> {
+        match self {
+            Self::Plus(_) => {
+                // Programs grow.
+                let shadow = self.of(range.start)..self.of(range.end).wrapping_add(GRANULE);
+                let inside = shadow.start >= LOWEST && shadow.end >> ADDRESS_BITS == 0 && shadow.start < shadow.end;
+                inside.then(|| units(&shadow).collect())
+            }
+            Self::Xor(key) => Some(units(range).map(|unit| unit ^ key >> UNIT_SHIFT).collect()),
+        }
+    }
+}
+
+impl Shadow {
+    /// A shadow at a distance, if there is room for one, also behind what is about to come. With `stack_moves` the initial
+    /// stack is going to be moved. `lazy`: whether the thread asks, before it accesses memory for the first time, whether the
+    /// shadow of that is there.
+    pub fn at_distance(stack_moves: bool, steps: Steps, coming: Option<&Claim>, lazy: bool) -> Option<Self> {
+        if !fs_base::can_be_set() {
+            return None;
+        }
+        let layout = |all: &Shadows| Layout::now(all, stack_moves, coming);
+        while let Some(waiting) = Self::take(|_, mapping| mapping.is_plus(), |_| None) {
+            if waiting.reserve_all(&shadows(|all| layout(all))) {
+                return Some(waiting);
+            }
+        }
+        let shadow = Self::take(|_, _| false, |all| layout(all).plus(steps))?;
+        (lazy || shadow.reserve_all(&shadows(|all| layout(all)))).then_some(shadow)
+    }
+
+    /// A shadow at `address xor key`, if there is room for one, also behind what is about to come. `lazy`: whether the thread
+    /// asks, before it accesses memory for the first time, whether the shadow of that is there.
+    pub fn with_key(coming: Option<&Claim>, lazy: bool) -> Option<Self> {
+        let layout = |all: &Shadows| Layout::now(all, false, coming);
+        let shadow = Self::take(|_, mapping| !mapping.is_plus(), |all| layout(all).xor())?;
+        (lazy || shadow.reserve_all(&shadows(|all| layout(all)))).then_some(shadow)
+    }
+
+    /// A shadow for a thread that is going to access these ranges, and that asks, before it accesses memory for the first time,
+    /// whether the shadow of that is there.
+    pub fn lazy(kind: Kind, needs: &[Range<u64>]) -> Option<Self> {
+        // What was known of the address space may be out of date.
+        for _ in 0..MOST_TRIED {
+            let shadow =
+                Self::take(|all, mapping| all.waits(mapping, kind, needs), |all| Room::place(all, kind, needs))?;
+            if shadow.reserve_claims(needs) {
+                return Some(shadow);
+            }
+        }
+        None
+    }
+
+    /// Sees to it that such a shadow waits for a thread. `false` if there is no room.
+    pub fn prepare(kind: Kind, needs: &[Range<u64>]) -> bool {
+        if shadows(|all| all.free.iter().any(|mapping| all.waits(*mapping, kind, needs))) {
+            return true;
+        }
+        let shadow = Self::lazy(kind, needs);
+        shadow.inspect(|shadow| shadow.release()).is_some()
+    }
+
+    /// Reserves the shadow of what any thread accesses, the code first of all, and of these ranges, or gives it up: the program's
+    /// memory may have grown there.
+    fn reserve_claims(self, needs: &[Range<u64>]) -> bool {
+        let claimed = shadows(|all| {
+            all.claim(self.mapping, needs);
+            all.all.get(&self.mapping).map_or_else(Vec::new, |own| own.claimed.clone())
+        });
+        let all = claimed.into_iter().all(|start| self.reserve(start));
+        if !all {
+            self.discard();
+        }
+        all
+    }
+
+    /// Reserves the shadow of all that needs one, or gives it up.
+    fn reserve_all(self, layout: &Layout) -> bool {
+        let all = layout.pieces.iter().all(|piece| self.reserve_range(piece.start, piece.end - piece.start));
+        if !all {
+            self.discard();
+        }
+        all
+    }
+
+    /// A shadow that waits for another thread, or a new one.
+    fn take(
+        fits: impl Fn(&Shadows, Mapping) -> bool,
+        new: impl FnOnce(&mut Shadows) -> Option<Mapping>,
+    ) -> Option<Self> {
+        let (shadow, used) = shadows(|all| {
+            let waiting = all.free.iter().rposition(|mapping| fits(all, *mapping));
+            let mapping = match waiting {
+                Some(at) => all.free.swap_remove(at),
+                None => new(all)?,
+            };
+            all.all.entry(mapping).or_default();
+            all.first.get_or_insert(mapping);
+            Some((Self { mapping }, waiting.is_some()))
+        })?;
+        if used {
+            // What the thread before left in it.
+            shadow.clear();
+        }
+        Some(shadow)
+    }
+
+    /// Of a thread whose code has no instrumentation any more.
+    pub fn none() -> Self {
+        Self { mapping: Mapping::Xor(0) }
+    }
+
+    /// Whether it is at a distance.
+    pub fn is_at_distance(self) -> bool {
+        self.mapping.is_plus()
+    }
+
+    fn is_none(self) -> bool {
+        self == Self::none()
+    }
+
+    /// The shadow address of a program's address.
+    pub fn of(self, address: u64) -> u64 {
+        self.mapping.of(address)
+    }
+
+    /// The start of the granule of a shadow address: what is reserved at once.
+    pub fn granule(shadow: u64) -> u64 {
+        shadow & !(GRANULE - 1)
+    }
+
+    /// The reverse of [`Self::of`].
+    pub fn address(self, shadow: u64) -> u64 {
+        match self.mapping {
+            Mapping::Plus(by) => shadow.wrapping_sub(by),
+            Mapping::Xor(key) => shadow ^ key,
+        }
+    }
+
+    /// Whether the address can have a shadow at all.
+    pub fn reaches(self, address: u64) -> bool {
+        self.of(address) >> ADDRESS_BITS == 0
+    }
+
+    /// Reserves the granule of a shadow address, if it is not reserved. `false` if something else lies there.
+    pub fn reserve(self, shadow: u64) -> bool {
+        let start = shadow & !(GRANULE - 1);
+        // Nothing can be mapped at the very bottom.
+        if shadow >> ADDRESS_BITS != 0 || start == 0 {
+            return false;
+        }
+        let (known, mine) = (&KNOWN[(start / GRANULE) as usize % KNOWN.len()], start | self.mapping.number());
+        if known.load(Ordering::Acquire) == mine {
+            return true;
+        }
+        let reserved = self.reserve_granule(start);
+        if reserved {
+            known.store(mine, Ordering::Release);
+        }
+        reserved
+    }
+
+    fn reserve_granule(self, start: u64) -> bool {
+        shadows(|all| {
+            if let Some(owner) =
+                all.granules.get(&start).or_else(|| all.claims.get(&start).filter(|o| **o != self.mapping))
+            {
+                return *owner == self.mapping;
+            }
+            let range = extent(start);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+            let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
+            // SAFETY: a new mapping that replaces nothing.
+            let got = unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+            if got != at {
+                if got != libc::MAP_FAILED {
+                    // A kernel that does not know the flag has put it elsewhere.
+                    // SAFETY: the mapping that was just made.
+                    unsafe { libc::munmap(got, len) };
+                }
+                return false;
+            }
+            keep_to_itself(at, len);
+            all.granules.insert(start, self.mapping);
+            all.all.entry(self.mapping).or_default().reserved.push(start);
+            all.claims.remove(&start);
+            true
+        })
+    }
+
+    /// Whether all of a range of the shadow, shorter than a granule, is reserved.
+    pub fn is_reserved(self, shadow: u64, len: u64) -> bool {
+        let last = shadow.saturating_add(len.saturating_sub(1));
+        shadows(|all| [shadow, last].iter().all(|at| all.granules.get(&(at & !(GRANULE - 1))) == Some(&self.mapping)))
+    }
+
+    fn own_granules(self) -> Vec<u64> {
+        shadows(|all| all.all.get(&self.mapping).map(|own| own.reserved.clone()).unwrap_or_default())
+    }
+
+    /// The parts of the address space that have a shadow: whatever the program has accessed is in one of them.
+    pub fn reach(self) -> Vec<Range<u64>> {
+        let mut parts: Vec<_> = self.own_granules().into_iter().map(|start| self.covered(start)).collect();
+        parts.sort_unstable_by_key(|part| part.start);
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for part in parts {
+            match joined.last_mut() {
+                Some(last) if last.end >= part.start => last.end = part.end,
+                _ => joined.push(part),
+            }
+        }
+        joined
+    }
+
+    /// The part of the address space whose shadow is the granule that begins at `start`.
+    fn covered(self, start: u64) -> Range<u64> {
+        // A granule may begin before the shadow of address zero.
+        let end = self.address(start).wrapping_add(GRANULE).min(1 << ADDRESS_BITS);
+        end.saturating_sub(GRANULE)..end
+    }
+
+    /// Forgets everything: the picture is zero again.
+    pub fn clear(self) {
+        for start in self.own_granules() {
+            // SAFETY: a mapping of ours, of anonymous memory, to which no reference is held.
+            if !unsafe { zeroing::free(extent(start)) } {
+                cannot_clear();
+            }
+        }
+    }
+
+    /// The same for an interval of the thread, which may use again much of what the one before has used.
+    pub fn clear_for(self, interval: IntervalNo, threaded: bool) {
+        if interval.0 == 0 {
+            // Before its first one, the thread has used next to nothing, or, if it was forked, what its parent has, too.
+            return self.clear();
+        }
+        let most = if threaded { MOST_KEPT_EACH } else { MOST_KEPT };
+        let granules = self.own_granules().into_iter().map(extent);
+        // SAFETY: as above.
+        if unsafe { zeroing::zero_again(granules, interval.0, most) }.is_err() {
+            cannot_clear();
+        }
+    }
+
+    /// Makes the pages of the shadow of a range, which is a whole chunk of [`crate::picture::populate`]. That it is done changes
+    /// nothing but how long it takes.
+    pub fn make(self, range: Range<u64>) {
+        let (start, len) = (self.of(range.start), range.end - range.start);
+        if self.reserve(start) && self.reserve(start + len - 1) {
+            // SAFETY: a part of mappings of ours, which stays as it is where it has been touched. Kernels before 5.14 do not
+            // know this.
+            unsafe { libc::madvise(start as *mut libc::c_void, len as usize, libc::MADV_POPULATE_WRITE) };
+        }
+    }
+
+    /// The thread has ended.
+    pub fn release(self) {
+        let kept = shadows(|all| {
+            all.first.take_if(|first| *first == self.mapping);
+            let room = all.free.len() < MOST_FREE && !self.is_none();
+            if room {
+                all.free.push(self.mapping);
+            }
+            room
+        });
+        if !kept {
+            self.unmap();
+        }
+    }
+
+    /// Gives the address space back: there was something else in the way.
+    pub fn discard(self) {
+        self.unmap();
+    }
+
+    fn unmap(self) {
+        forget_known();
+        shadows(|all| {
+            all.first.take_if(|first| *first == self.mapping);
+            let Own { reserved, claimed } = all.all.remove(&self.mapping).unwrap_or_default();
+            for start in claimed {
+                if all.claims.get(&start) == Some(&self.mapping) {
+                    all.claims.remove(&start);
+                }
+            }
+            for start in reserved {
+                // SAFETY: a mapping of ours, to which no reference is held, and whose thread is gone.
+                unsafe { libc::munmap(start as *mut libc::c_void, GRANULE as usize) };
+                all.granules.remove(&start);
+            }
+        });
+    }
+
+    /// Whether any of it lies in a range.
+    pub fn overlaps(self, range: &Range<u64>) -> bool {
+        shadows(|all| all.overlapping(range).contains(&self.mapping))
+    }
+
+    /// Calls `f(offset, shadow, length)` on the pieces of a range that lie in one granule each, reserved. The address for whose
+    /// shadow there is no room, if there is none.
+    fn try_pieces(self, address: u64, len: usize, mut f: impl FnMut(usize, *mut u8, usize)) -> Result<(), u64> {
+        let mut done = 0;
+        while done < len && !self.is_none() {
+            let at = self.of(address + done as u64);
+            let piece = ((GRANULE - (at & (GRANULE - 1))) as usize).min(len - done);
+            if !self.reserve(at) {
+                return Err(self.address(at));
+            }
+            f(done, at as *mut u8, piece);
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// The same; recording ends where there is no room.
+    fn pieces(self, address: u64, len: usize, f: impl FnMut(usize, *mut u8, usize)) {
+        if let Err(at) = self.try_pieces(address, len, f) {
+            recording::end(&format!("no room for the shadow of the memory at {at:#x}"));
+        }
+    }
+
+    /// Puts bytes into the picture. `false` if there is no room for all of them.
+    pub fn try_write(self, address: u64, bytes: &[u8]) -> bool {
+        let written = self.try_pieces(address, bytes.len(), |done, shadow, len| {
+            // SAFETY: reserved shadow memory of a thread that does not run meanwhile.
+            unsafe { std::ptr::copy_nonoverlapping(bytes[done..].as_ptr(), shadow, len) };
+        });
+        written.is_ok()
+    }
+
+    /// Reserves the shadow of a range. `false` if something else lies there.
+    pub fn reserve_range(self, address: u64, len: u64) -> bool {
+        // The last byte may lie in one granule more than the steps meet.
+        let steps = (address..address.saturating_add(len)).step_by(GRANULE as usize);
+        let last = address.saturating_add(len.saturating_sub(1));
+        steps.chain([last]).all(|at| self.reserve(self.of(at)))
+    }
+}
+
+fn cannot_clear() -> ! {
+    die("the shadow of the program's memory cannot be cleared")
+}
+
+impl Picture for Shadow {
+    fn read(&mut self, addr: Addr, out: &mut [u8]) {
+        self.pieces(addr.0, out.len(), |done, shadow, len| {
+            // SAFETY: reserved shadow memory of a thread that does not run meanwhile.
+            unsafe { std::ptr::copy_nonoverlapping(shadow, out[done..].as_mut_ptr(), len) };
+        });
+    }
+
+    fn write(&mut self, addr: Addr, bytes: &[u8]) {
+        self.pieces(addr.0, bytes.len(), |done, shadow, len| {
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(bytes[done..].as_ptr(), shadow, len) };
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! Code that can change without a store to its address: in a mapping that is shared, with another mapping of the same
+//! memory or with another process.
+//!
+//! DynamoRIO notices changes of code by its pages' protection, and so only stores to the address that the code runs
+//! at. A block in a shared mapping is treated as one in writable memory therefore ([`crate::picture::writable_code`]).
+
+use crate::base::maps;
+use crate::base::process::{self, OfProcess};
+use bugnet_dr::sys;
+use rangemap::RangeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// Start and length of a range around all memory that this process may write to and that was ever shared. Instrumented code
+/// looks at it.
+pub static HULL: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// The mappings of the process whose memory others may write to.
+#[derive(Default)]
+pub struct SharedMappings {
+    ranges: Mutex<RangeSet<u64>>,
+    /// Those that this process may write to, too.
+    writable: Mutex<RangeSet<u64>>,
+}
+
+static MAPPINGS: OfProcess<SharedMappings> = OfProcess::none();
+
+/// The mappings of the process in which code may change without a store to its address.
+pub fn get() -> &'static SharedMappings {
+    MAPPINGS.get()
+}
+
+/// A process begins.
+pub fn begin() {
+    MAPPINGS.set(SharedMappings::default());
+}
+
+/// A forked child goes on, whose memory is the same.
+pub fn forked() {
+    MAPPINGS.set(MAPPINGS.get().fork());
+}
+
+impl SharedMappings {
+    fn ranges(&self) -> MutexGuard<'_, RangeSet<u64>> {
+        self.ranges.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn writable_ranges(&self) -> MutexGuard<'_, RangeSet<u64>> {
+        self.writable.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Those of a forked child.
+    fn fork(&self) -> Self {
+        Self { ranges: Mutex::new(self.ranges().clone()), writable: Mutex::new(self.writable_ranges().clone()) }
+    }
+
+    /// Whether there ever was memory that this process and others can write to.
+    pub fn any_writable(&self) -> bool {
+        HULL[1].load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether this process and others can write to all of a range.
+    pub fn writable(&self, start: u64, len: u64) -> bool {
+        self.writable_ranges().get(&start).is_some_and(|range| start + len <= range.end)
+    }
+
+    /// Whether this process may write to a range, as far as it is shared.
+    fn allow(&self, range: &Range<u64>, write: bool) {
+        if range.is_empty() {
+            return;
+        }
+        if !write {
+            self.writable_ranges().remove(range.clone());
+            return;
+        }
+        let shared: Vec<_> = self.ranges().overlapping(range).cloned().collect();
+        for shared in shared {
+            let both = shared.start.max(range.start)..shared.end.min(range.end);
+            include(&both);
+            self.writable_ranges().insert(both);
+        }
+    }
+
+    /// Whether any of the range is shared.
+    pub fn overlap(&self, start: u64, len: u64) -> bool {
+        self.ranges().overlaps(&(start..start + len.max(1)))
+    }
+
+    /// A system call has succeeded.
+    pub fn follow(&self, number: i64, args: &[u64; 6], result: u64) {
+        match number {
+            libc::SYS_mmap => {
+                self.replace(range(result, args[1]), shares(args));
+                self.allow(&range(result, args[1]), args[2] as i32 & libc::PROT_WRITE != 0);
+            }
+            libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+                self.allow(&range(args[0], args[1]), args[2] as i32 & libc::PROT_WRITE != 0);
+            }
+            libc::SYS_munmap => self.replace(range(args[0], args[1]), false),
+            libc::SYS_mremap => {
+                // With an old size of 0, and for some flags, the old mapping stays.
+                let (shared, write) = (self.overlap(args[0], args[1]), self.writable(args[0], 1));
+                self.replace(range(result, args[2]), shared);
+                self.allow(&range(result, args[2]), write);
+            }
+            libc::SYS_shmat => {
+                self.replace(region(result), true);
+                self.allow(&region(result), args[2] as i32 & libc::SHM_RDONLY == 0);
+            }
+            _ => {}
+        }
+    }
+
+    fn replace(&self, range: Range<u64>, shared: bool) {
+        let mut ranges = self.ranges();
+        if range.is_empty() || (!shared && ranges.is_empty()) {
+            return;
+        }
+        if shared {
+            ranges.insert(range);
+        } else {
+            self.writable_ranges().remove(range.clone());
+            ranges.remove(range);
+        }
+    }
+}
+
+/// Memory that this process may write to is shared.
+fn include(range: &Range<u64>) {
+    let (start, len) = (HULL[0].load(Ordering::Relaxed), HULL[1].load(Ordering::Relaxed));
+    let larger = if len == 0 { range.clone() } else { start.min(range.start)..(start + len).max(range.end) };
+    // Whoever looks meanwhile finds a range that is too large, not one that is too small.
+    if larger.start < start || len == 0 {
+        HULL[1].store(u64::MAX, Ordering::SeqCst);
+        HULL[0].store(larger.start, Ordering::SeqCst);
+    }
+    HULL[1].store(larger.end - larger.start, Ordering::SeqCst);
+    if len == 0 && !process::threaded() {
+        // SAFETY: in an event in which it may be asked for; the whole address space.
+        unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+    }
+}
+
+/// The pages of a mapping.
+fn range(start: u64, len: u64) -> Range<u64> {
+    start..start.saturating_add(len.saturating_add(4095) & !4095)
+}
+
+/// The region of equal protection that begins at an address.
+fn region(start: u64) -> Range<u64> {
+    start..maps::region_of(start).map_or(start + 4096, |region| region.range.end)
+}
+
+/// Whether a mapping of these arguments has memory that can be written elsewhere. Of a file in memory, that is so for a
+/// private mapping, too: it shows what is written to the file, until it is written to itself.
+fn shares(args: &[u64; 6]) -> bool {
+    let (flags, fd) = (args[3] as i32, args[4] as i32);
+    let in_memory = || {
+        let file = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+        file.is_ok_and(|path| path.as_os_str().as_encoded_bytes().starts_with(b"/memfd:"))
+    };
+    flags & libc::MAP_TYPE != libc::MAP_PRIVATE || (flags & libc::MAP_ANONYMOUS == 0 && in_memory())
+}

@@ -1,0 +1,29 @@
+//! DynamoRIO's event for each block that it builds.
+
+use crate::base::fs_base::Guard;
+use crate::emitted::instrument;
+use crate::run::thread;
+use bugnet_dr::sys;
+use bugnet_format::types::CodeSeq;
+use std::ffi::c_void;
+
+/// DynamoRIO builds a block.
+///
+/// # Safety
+/// DynamoRIO's block event.
+pub unsafe extern "C" fn on_block(
+    context: *mut c_void,
+    _tag: *mut c_void,
+    list: *mut sys::instrlist_t,
+    _for_trace: sys::bool_,
+    translating: sys::bool_,
+) -> sys::dr_emit_flags_t {
+    let _own = Guard::new();
+    let observe = |start, len| {
+        // SAFETY: in the event.
+        let thread = unsafe { thread::of(context) };
+        thread.map_or(CodeSeq(0), |thread| thread.observe_code(start, len))
+    };
+    // SAFETY: in the event.
+    unsafe { instrument::rewrite(context, list, translating != 0, observe) }
+}

@@ -1,0 +1,82 @@
+//! The system call in which a thread is.
+
+use crate::base::slots::Slot;
+use crate::kernel::lending;
+use crate::kernel::limits::Limits;
+use crate::kernel::program_break::Step;
+use crate::kernel::streams::Streams;
+use crate::kernel::substitute::Substitution;
+use crate::run::exec::Exec;
+use crate::run::fault::last_program::LastProgram;
+use crate::run::retry::Retry;
+use crate::run::thread::Thread;
+use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
+
+/// Length of a `syscall` instruction.
+pub const SYSCALL_BYTES: u64 = 2;
+
+/// What a thread remembers between the two halves of a system call.
+#[derive(Default)]
+pub struct SyscallState {
+    /// Whether it is in one of the program's, and not in one that the logger makes before or behind it.
+    pub made: bool,
+    /// The number that a call by `int 0x80` has as a 64-bit one.
+    pub by_interrupt: Option<i64>,
+    /// Registers before the call; none outside of one.
+    pub before: Option<Box<RegisterFile>>,
+    /// Registers before the last call, if a signal has interrupted that: what the signal does to the thread is still to come.
+    pub interrupted: Option<Box<RegisterFile>>,
+    /// A system call that the kernel gets in another form, between its two halves.
+    pub substitution: Option<Substitution>,
+    /// What becomes of a `brk`, between its two halves.
+    pub program_break: Option<Step>,
+    /// For one that waits.
+    pub retry: Retry,
+    /// An `execve` between its two halves.
+    pub exec: Option<Exec>,
+    /// Whether it makes memory both writable and executable in a way that [`crate::picture::writable_code`] may know.
+    pub writable_code: bool,
+    /// What descriptors refer to in a child of `vfork`, which has its parent's memory, but descriptors of its own.
+    pub own_streams: Option<Streams>,
+    /// What a child of `vfork` executes because a signal kills it.
+    pub last_program: Option<LastProgram>,
+    /// The limit of descriptors of a child of `vfork`.
+    pub own_limits: Option<Limits>,
+    /// What others wait for, while the call is made.
+    pub lending: Option<lending::Call>,
+}
+
+/// The address of the system call instruction that the thread's last block ends with, if it has not been executed yet.
+pub fn pending_pc() -> Option<u64> {
+    // SAFETY: the calling thread's own slot.
+    Some(unsafe { *Slot::SyscallPc.address() }).filter(|pc| *pc != 0)
+}
+
+/// The same, once.
+pub fn take_pending_pc() -> Option<u64> {
+    let pc = pending_pc();
+    // SAFETY: the calling thread's own slot.
+    unsafe { *Slot::SyscallPc.address() = 0 };
+    pc
+}
+
+/// The flags, as a system call leaves them in R11.
+pub fn left_in_r11(before: &RegisterFile) -> u64 {
+    before.rflags & 0x3c_7fd7 | 0x202
+}
+
+/// Where a signal kills a thread, and with which registers, if it has interrupted the system call that was the last thing that the
+/// thread did: in the call, which then has not returned.
+pub fn killed_within(thread: &mut Thread) -> Option<(u64, RegisterFile)> {
+    let mut regs = thread.syscall.interrupted.take()?;
+    let position = thread.counted() - 1;
+    if thread.take_back_call(position)? {
+        return Some((position, *regs));
+    }
+    // DynamoRIO may be about to make it again: as the record says that it returned.
+    regs.gpr[RAX] = -i64::from(libc::EINTR) as u64;
+    regs.rip += SYSCALL_BYTES;
+    regs.gpr[RCX] = regs.rip;
+    regs.gpr[R11] = left_in_r11(&regs);
+    Some((position + 1, *regs))
+}

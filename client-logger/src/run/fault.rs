@@ -1,0 +1,376 @@
+//! Faults: those of the shadow, which get their memory; those of the program, whose registers the instrumentation
+//! holds; and death by a signal.
+
+mod handlers;
+pub mod last_program;
+mod scan;
+mod si_code;
+
+use crate::base::fs_base::Guard;
+use crate::base::memory::read_memory;
+use crate::base::slots::Slot;
+use crate::emitted::branches;
+use crate::emitted::site::Site;
+use crate::log::recording;
+use crate::run::call;
+use crate::run::signals::{self, Sent};
+use crate::run::snapshot::{self, How};
+use crate::run::thread::{self, Thread};
+use bugnet_dr::ir::{Gpr, Segment};
+use bugnet_dr::{context, sys};
+use bugnet_format::record::EndReason;
+use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, GPR_UNKNOWN, RSP, RegisterFile};
+use bugnet_format::types::Addr;
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
+use std::ffi::c_void;
+
+pub use handlers::on_kernel_transfer;
+use scan::{Scan, decoder, gpr, scan, site_at};
+
+/// How many of a block's instructions lie before `pc`.
+fn index_in_block(site: &Site, pc: u64) -> Option<u64> {
+    let mut bytes = vec![0; (pc.checked_sub(site.pc)?) as usize];
+    if !read_memory(site.pc, &mut bytes) {
+        return None;
+    }
+    let decoder = Decoder::with_ip(64, &bytes, site.pc, DecoderOptions::NONE);
+    Some(decoder.into_iter().count() as u64)
+}
+
+/// DynamoRIO translates a state in the code cache into the program's.
+///
+/// # Safety
+/// DynamoRIO's restore-state event.
+pub unsafe extern "C" fn on_restore_state(
+    _drcontext: *mut c_void,
+    _restore_memory: sys::bool_,
+    info: *mut sys::dr_restore_state_info_t,
+) -> sys::bool_ {
+    let _own = Guard::new();
+    // SAFETY: the event hands out valid pointers.
+    let (info, machine) = unsafe { (&*info, &mut *(*info).mcontext) };
+    let start = info.fragment_info.cache_start_pc as u64;
+    if start == 0 || info.raw_mcontext_valid == 0 || info.raw_mcontext.is_null() {
+        return 1;
+    }
+    // SAFETY: checked above; the union is one pointer under several names.
+    let pc = unsafe { (*info.raw_mcontext).__bindgen_anon_10.pc } as u64;
+    if pc < start {
+        return 1;
+    }
+    let found = scan(start, pc);
+    for reg in (0..16).map(Gpr).filter(|reg| found.spilled & reg.bit() != 0) {
+        // SAFETY: the faulting thread's own slot.
+        *context::gpr_mut(machine, reg.0.into()) = unsafe { *Slot::Spill(reg).address() };
+    }
+    if found.rax_moved {
+        // SAFETY: as above.
+        *context::gpr_mut(machine, 0) = unsafe { *Slot::Rax.address() };
+    }
+    if found.flags_saved {
+        // SAFETY: both members of the union are one integer.
+        let flags = unsafe { &mut machine.__bindgen_anon_9.xflags };
+        *flags = *flags & !(ARITHMETIC_FLAGS as sys::reg_t) | Slot::read_flags() as sys::reg_t;
+    }
+    1
+}
+
+/// Signals that kill a process that does nothing about them.
+fn kills(signo: i32) -> bool {
+    !matches!(
+        signo,
+        libc::SIGCHLD
+            | libc::SIGURG
+            | libc::SIGWINCH
+            | libc::SIGCONT
+            | libc::SIGSTOP
+            | libc::SIGTSTP
+            | libc::SIGTTIN
+            | libc::SIGTTOU
+    )
+}
+
+/// Whether a fault at `pc` was one of the shadow's, which gets its memory then.
+fn makes_shadow(thread: &mut Thread, (pc, raw): (u64, &sys::dr_mcontext_t), scan: &Scan, accessed: u64) -> bool {
+    let through = || scan.shadow.is_some_and(|reg| touches(pc, reg)).then_some(accessed);
+    let Some(shadow) = shadow_address(pc, raw, thread).or_else(through) else { return false };
+    let len = instruction_at(pc).memory_size().size() as u64;
+    // The program's own access has succeeded, or is about to: there is memory that this is the shadow of. Where the shadow is there already,
+    // it is the program's own fault, which meets it there.
+    if !read_memory(thread.picture.shadow.address(shadow), &mut [0; 1])
+        || thread.picture.shadow.is_reserved(shadow, len)
+    {
+        return false;
+    }
+    if !thread.picture.shadow.reserve_range(thread.picture.shadow.address(shadow), len) {
+        crate::base::die("another thread has mapped memory whose shadow has no room; please record again");
+    }
+    true
+}
+
+/// A signal has arrived.
+///
+/// # Safety
+/// DynamoRIO's signal event.
+pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_siginfo_t) -> sys::dr_signal_action_t {
+    let _own = Guard::new();
+    // SAFETY: the event hands out a valid description.
+    let info = unsafe { &*info };
+    // SAFETY: in the event.
+    let Some(thread) = (unsafe { thread::of(drcontext) }) else { return sys::dr_signal_action_t_DR_SIGNAL_DELIVER };
+    // It may have come while the thread waited in DynamoRIO for another that wants it to stop, as one that can be stopped; and the thread
+    // does not return there, so that DynamoRIO would take it for that from now on, whatever it does and whatever it has locked.
+    // SAFETY: the calling thread's context; DynamoRIO has just found that it does not hold the lock that this takes.
+    unsafe { sys::dr_mark_safe_to_suspend(drcontext, 0) };
+    if recording::over() {
+        thread.follow_end();
+    }
+    if info.sig == libc::SIGSEGV {
+        thread.allow();
+    }
+    let code = thread.signals.codes.take(info.sig);
+    let mut found = None;
+    let start = info.fault_fragment_info.cache_start_pc as u64;
+    if start != 0 && info.raw_mcontext_valid != 0 {
+        // SAFETY: valid as just checked; the union is one pointer under several names.
+        let raw = unsafe { &*info.raw_mcontext };
+        // SAFETY: as above.
+        let pc = unsafe { raw.__bindgen_anon_10.pc } as u64;
+        let scan = scan(start, pc);
+        if info.sig == libc::SIGSEGV && makes_shadow(thread, (pc, raw), &scan, info.access_address as u64) {
+            return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
+        }
+        found = Some(scan);
+    }
+    name_limits(thread, info);
+    let to_nowhere = info.sig == libc::SIGSEGV && found.is_none() && undo_branch_to_nowhere(thread, info);
+    let fault = is_fault(info.sig);
+    let handler = thread.signals.mask.handler(info.sig);
+    // A fault cannot wait, and cannot be ignored.
+    let fatal = if fault && info.raw_mcontext_valid != 0 { handler <= 1 || info.blocked != 0 } else { handler == 0 };
+    if fatal && kills(info.sig) {
+        if thread.recording() {
+            let (position, regs) = interrupted(thread, info, found.as_ref());
+            end(thread, info, (code, to_nowhere), position, regs);
+        }
+        if thread.is_foreign() {
+            // DynamoRIO would take apart what is the parent's, and wait for that, which waits for this process.
+            if last_program::go(thread, info) {
+                return sys::dr_signal_action_t_DR_SIGNAL_REDIRECT;
+            }
+            signals::die_by(info.sig);
+        }
+        if fault && (handler != 0 || info.sig == libc::SIGTRAP) {
+            // DynamoRIO would deliver it for ever, or fail.
+            crate::run::process::finish();
+            signals::die_by(info.sig);
+        }
+    } else if handler <= 1 {
+        // Nothing will be delivered. DynamoRIO still looks through what it holds: the next block opens the mask.
+        thread.signals.mask.pending.remove(info.sig);
+        thread.open_soon();
+    } else if found.is_some() && thread.recording() {
+        // What was counted behind a fault has not been executed.
+        let (position, _) = interrupted(thread, info, found.as_ref());
+        thread.recount(position);
+    }
+    sys::dr_signal_action_t_DR_SIGNAL_DELIVER
+}
+
+/// Where a thread has branched to an address that is none, the branch has not happened: it faults itself. Returns whether it is so.
+fn undo_branch_to_nowhere(thread: &mut Thread, info: &sys::dr_siginfo_t) -> bool {
+    // SAFETY: the event's context of the program, which nobody else refers to; DynamoRIO takes changes from there.
+    let machine = unsafe { &mut *info.mcontext };
+    let mut regs = context::register_file(machine);
+    if !branches::is_none(regs.rip) {
+        return false;
+    }
+    let segments = [thread::segment_base(Segment::Fs), thread::segment_base(Segment::Gs)];
+    [regs.fs_base, regs.gs_base] = segments;
+    if !branches::undo(&mut regs) {
+        return false;
+    }
+    *context::gpr_mut(machine, RSP) = regs.gpr[RSP];
+    machine.__bindgen_anon_10.pc = regs.rip as sys::app_pc;
+    if thread.recording() {
+        // Its block has counted it.
+        thread.recount(thread.counted() - 1);
+    }
+    true
+}
+
+/// Names the limit of recording that a signal shows to be met.
+fn name_limits(thread: &mut Thread, info: &sys::dr_siginfo_t) {
+    const TRAP_FLAG: u64 = 0x100;
+    const ALIGNMENT_CHECK: u64 = 0x4_0000;
+    const VSYSCALL_PAGE: u64 = 0xffff_ffff_ff60_0000 >> 12;
+    // SAFETY: the event's context of the program, in which both members of the union are one integer.
+    let flags = unsafe { (*info.mcontext).__bindgen_anon_9.xflags };
+    // SAFETY: as above.
+    let pc = unsafe { (*info.mcontext).__bindgen_anon_10.pc } as u64;
+    match info.sig {
+        libc::SIGSEGV if pc >> 12 == VSYSCALL_PAGE => {
+            // Replay cannot go where not even DynamoRIO can look.
+            let why = "the program calls the vsyscall page, which is as if there were none".to_owned();
+            thread.stop_where_known(EndReason::Unsupported { why });
+        }
+        libc::SIGTRAP if flags & TRAP_FLAG != 0 => {
+            crate::base::warn(
+                "the program single-steps itself by the trap flag, which does not work while it is recorded",
+            );
+        }
+        libc::SIGBUS if flags & ALIGNMENT_CHECK != 0 => {
+            crate::base::warn(
+                "the program has set the alignment check flag; signals that come meanwhile do not work while it is recorded",
+            );
+        }
+        _ => {}
+    }
+}
+
+/// Whether a signal is one that instructions cause.
+fn is_fault(signal: i32) -> bool {
+    matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP)
+}
+
+/// Whether the instruction at `pc` in the code cache addresses memory through `reg`.
+fn touches(pc: u64, reg: Gpr) -> bool {
+    gpr(instruction_at(pc).memory_base()) == Some(reg)
+}
+
+fn instruction_at(pc: u64) -> Instruction {
+    // SAFETY: the longest instruction; the code cache does not end within its last fragment's stubs.
+    unsafe { decoder(pc, pc + 15) }.decode()
+}
+
+/// What the instruction at `pc` in the code cache addresses, if that is the shadow at a distance. It is what has FS: of
+/// the program's own instructions DynamoRIO makes others.
+fn shadow_address(pc: u64, raw: &sys::dr_mcontext_t, thread: &Thread) -> Option<u64> {
+    let instruction = instruction_at(pc);
+    if instruction.memory_segment() != Register::FS {
+        return None;
+    }
+    let regs = context::register_file(raw);
+    let operand = (0..instruction.op_count()).find(|n| instruction.op_kind(*n) == OpKind::Memory)?;
+    instruction.virtual_address(operand, 0, |register, _, _| match gpr(register) {
+        Some(reg) if register.size() == 4 => Some(regs.gpr[usize::from(reg.0)] & 0xffff_ffff),
+        Some(reg) => Some(regs.gpr[usize::from(reg.0)]),
+        None => (register == Register::FS).then_some(thread.callouts.bases.running),
+    })
+}
+
+/// Position and registers of the program where a signal interrupts it.
+fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Scan>) -> (u64, RegisterFile) {
+    // SAFETY: the event's context of the program.
+    let mut regs = context::register_file(unsafe { &*info.mcontext });
+    let counted = thread.counted();
+    if let Some(before) = thread.syscall.before.take() {
+        // Within a system call, which then has not happened.
+        return (counted - 1, *before);
+    }
+    if found.is_none()
+        && let Some(ended) = call::killed_within(thread)
+    {
+        return ended;
+    }
+    if info.sig == libc::SIGTRAP {
+        regs.rip = breakpoint(regs.rip);
+    }
+    let mut dead = 0;
+    let position = found.and_then(|f| f.limit).and_then(site_at).and_then(|site| {
+        let index = index_in_block(site, regs.rip)?;
+        dead = dead_gprs(regs.rip, site.back - index);
+        Some(counted - site.back + index)
+    });
+    thread.complete(&mut regs);
+    // The processor's x87 state is this handler's, and the flags may be the instrumentation's.
+    regs.rflags_known &= !ARITHMETIC_FLAGS;
+    regs.rflags &= regs.rflags_known;
+    regs.rflags_known |= FPU_UNKNOWN | (u64::from(dead) * GPR_UNKNOWN);
+    // Just before a system call, which its block has counted.
+    let pending = Some(regs.rip) == call::pending_pc();
+    (position.unwrap_or(counted - u64::from(pending)), regs)
+}
+
+/// The address of the breakpoint instruction that leads a trap to `pc`, behind it; `pc` if there is none.
+fn breakpoint(pc: u64) -> u64 {
+    let mut code = [0; 2];
+    match (read_memory(pc.wrapping_sub(2), &mut code), code) {
+        (true, [0xcd, 3]) => pc - 2,
+        (true, [_, 0xcc | 0xf1]) => pc - 1,
+        _ => pc,
+    }
+}
+
+/// General purpose registers that the `count` instructions from `pc` on overwrite before they read them: the
+/// instrumentation may have used them.
+fn dead_gprs(pc: u64, count: u64) -> u16 {
+    let mut bytes = vec![0; 15 * count as usize];
+    let mut len = bytes.len();
+    while len > 0 && !read_memory(pc, &mut bytes[..len]) {
+        len -= 1;
+    }
+    let (mut dead, mut seen) = (0, 0);
+    let mut factory = InstructionInfoFactory::new();
+    for i in Decoder::with_ip(64, &bytes[..len], pc, DecoderOptions::NONE).into_iter().take(count as usize) {
+        let mut overwritten = 0;
+        for used in factory.info(&i).used_registers() {
+            let Some(reg) = gpr(used.register()) else { continue };
+            let whole = used.register().size() >= 4 && used.access() == OpAccess::Write;
+            if whole && seen & reg.bit() == 0 {
+                overwritten |= reg.bit();
+            } else {
+                seen |= reg.bit();
+            }
+        }
+        dead |= overwritten & !seen;
+        seen |= overwritten;
+    }
+    dead
+}
+
+/// Ends the recording of a thread that a signal kills, which the kernel sent with this code, or DynamoRIO because a branch leads nowhere,
+/// or where it did not execute something.
+fn end(
+    thread: &mut Thread,
+    info: &sys::dr_siginfo_t,
+    (code, to_nowhere): (Option<i32>, bool),
+    position: u64,
+    regs: RegisterFile,
+) {
+    thread.interrupt_repeat(position, &regs);
+    thread.end_others();
+    snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
+    let fault = is_fault(info.sig);
+    let no_code = info.sig == libc::SIGSEGV && info.raw_mcontext_valid == 0 && !read_memory(regs.rip, &mut [0; 1]);
+    let addr = match info.sig {
+        libc::SIGSEGV if to_nowhere => Addr(0),
+        // DynamoRIO finds out by itself, without a fault.
+        libc::SIGSEGV if no_code => Addr(regs.rip),
+        // Somebody has sent it.
+        _ if code.is_some_and(|code| code <= 0) => Addr(0),
+        libc::SIGSEGV | libc::SIGBUS => Addr(info.access_address as u64),
+        _ if fault => Addr(regs.rip),
+        _ => Addr(0),
+    };
+    let code = match (to_nowhere, no_code) {
+        (true, _) => si_code::SI_KERNEL,
+        (_, true) => si_code::SEGV_MAPERR,
+        _ => code.unwrap_or_else(|| si_code::without_kernel(info.sig)),
+    };
+    thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
+}
+
+/// The thread dies, at this position, of a signal that somebody has sent.
+pub fn die(thread: &mut Thread, sent: &Sent, position: u64, regs: RegisterFile) -> ! {
+    if thread.recording() {
+        thread.end_others();
+        snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
+        let (signo, code, addr) = (sent.signal as u32, sent.code, Addr(0));
+        thread.stop(position, EndReason::Signal { signo, code, addr }, regs);
+    }
+    if !thread.is_foreign() {
+        crate::run::process::finish();
+    }
+    signals::die_by(sent.signal)
+}

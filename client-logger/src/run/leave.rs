@@ -1,0 +1,67 @@
+//! Leaves the code cache now and then.
+//!
+//! A signal that arrives while the program is in a callout is taken by DynamoRIO, but delivered only when control comes
+//! back to its dispatcher; a loop whose blocks are linked never does. So limit callouts send it there after a while, and
+//! a callout during which a signal has come, to whichever thread, sees to it that the next block begins with a limit
+//! callout.
+
+use crate::emitted::callout::Saved;
+use crate::run::signals;
+use bugnet_dr::{context, sys};
+use std::arch::x86_64::_rdtsc;
+
+/// Cycles of the time stamp counter after which the code cache is left: some milliseconds.
+const PERIOD: u64 = 1 << 23;
+
+/// When a thread last left the code cache because of this, and the context with which it comes back.
+pub struct Leave {
+    last: u64,
+    /// [`signals::taken`] when the code cache was left.
+    taken: u64,
+    context: Box<sys::dr_mcontext_t>,
+}
+
+impl Leave {
+    /// For a thread that begins.
+    pub fn new() -> Self {
+        Self { last: 0, taken: 0, context: context::empty() }
+    }
+
+    /// Whether a signal may wait for the code cache to be left.
+    pub fn is_urgent(&self) -> bool {
+        self.taken != signals::taken()
+    }
+
+    /// Whether it is time.
+    pub fn is_due(&mut self) -> bool {
+        // SAFETY: RDTSC is in every x86-64 processor, and the process may execute it: the program cannot forbid it.
+        let now = unsafe { _rdtsc() };
+        let due = self.is_urgent() || now.wrapping_sub(self.last) > PERIOD;
+        if due {
+            self.last = now;
+            self.taken = signals::taken();
+        }
+        due
+    }
+
+    /// Goes on with the program at `pc`, by way of DynamoRIO's dispatcher. The caller's frame is never returned to: it
+    /// must not own anything.
+    pub fn go(&mut self, saved: &Saved, pc: u64) -> ! {
+        for (number, value) in saved.gpr.iter().enumerate() {
+            *context::gpr_mut(&mut self.context, number) = *value;
+        }
+        self.context.__bindgen_anon_9.xflags = saved.rflags as sys::reg_t;
+        self.context.__bindgen_anon_10.pc = pc as sys::app_pc;
+        // SAFETY: all members of the union are vector registers as plain bytes.
+        let vectors = unsafe { &mut self.context.__bindgen_anon_11.simd };
+        for (slot, value) in vectors.iter_mut().zip(&saved.ymm) {
+            let mut wide = [0; 64];
+            wide[..32].copy_from_slice(value);
+            slot.u8_ = wide;
+        }
+        crate::base::fs_base::leave_client();
+        // SAFETY: in a callout, which is left for good; size and flags of the context are set.
+        unsafe { sys::dr_redirect_execution(&raw mut *self.context) };
+        crate::base::die("DynamoRIO did not redirect execution")
+    }
+}

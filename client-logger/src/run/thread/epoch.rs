@@ -1,0 +1,121 @@
+//! What a thread does where one epoch ends and the next one begins: see [`crate::picture::epochs`].
+
+use super::Thread;
+use crate::base::options;
+use crate::base::slots::Slot;
+use crate::emitted::site::Site;
+use crate::log::recording;
+use crate::picture::epochs;
+use crate::picture::peer::Passed;
+use crate::run::chaos::Point;
+use bugnet_format::record::EndReason;
+use bugnet_format::regs::{ARITHMETIC_FLAGS, RegisterFile};
+use std::sync::Arc;
+
+impl Thread {
+    /// At the start of a block, at this position: waits while another thread starts an epoch. Returns whether the epoch of the thread's
+    /// interval is over.
+    pub(super) fn epoch_is_over(&mut self, position: u64) -> bool {
+        let epochs = epochs::get();
+        let Some(peer) = self.peer() else { return false };
+        if self.recording() && epochs.admits(self.log.epoch) {
+            return false;
+        }
+        peer.leave(self.moment(position));
+        epochs.wait(self.context);
+        self.recording() && epochs.now() != self.log.epoch
+    }
+
+    /// The thread has come to this position.
+    pub(super) fn note_executed(&mut self, position: u64) {
+        if self.peer().is_some() {
+            epochs::get().note(position.saturating_sub(self.log.noted));
+            self.log.noted = position;
+        }
+    }
+
+    /// At the start of a block, at this position, where the thread's interval is full: starts the next epoch. If that is not possible,
+    /// the interval ends within this one.
+    pub(super) fn start_epoch(&mut self, position: u64) {
+        if let Some(peer) = self.peer() {
+            peer.leave(self.moment(position));
+            epochs::get().start(peer, self.context);
+        }
+    }
+
+    /// A block has begun, and the thread must not go on before it has another interval: the limit callout that the block begins
+    /// with sees to that. `flags`: whether the program's arithmetic flags are in their slot. The caller's frame is never returned to.
+    fn go_to_limit(&mut self, site: &Site, flags: bool) -> ! {
+        if flags {
+            self.callouts.saved.rflags = self.callouts.saved.rflags & !ARITHMETIC_FLAGS | Slot::read_flags();
+        }
+        // The block will be counted when it begins again.
+        let position = self.counted().wrapping_sub(site.back);
+        self.set_counter(position, position, 0);
+        self.signals.leave.go(&self.callouts.saved, site.pc)
+    }
+
+    /// As [`Self::pass`], where a block has begun; does not return where the thread is held.
+    pub(super) fn pass_at_start(&mut self, site: &Site, flags: bool) -> bool {
+        let position = self.counted().wrapping_sub(site.back);
+        let passed = self.pass(position);
+        if passed == Passed::Held {
+            if self.recording() {
+                self.go_to_limit(site, flags);
+            }
+            if let Some(peer) = self.peer() {
+                peer.excuse();
+            }
+            return self.pass(position) != Passed::Uncalled;
+        }
+        if passed == Passed::Called && self.chaos.is_some() {
+            self.perturb(Point::Called);
+        }
+        passed == Passed::Called
+    }
+
+    /// Behind a system call, with what the registers were before it: if the epoch in which it was made is over, the interval ends
+    /// before the call, and the next one begins with it. Returns whether that is so.
+    pub fn split_call(&mut self, before: &RegisterFile) -> bool {
+        let epochs = epochs::get();
+        let Some(peer) = self.peer().map(Arc::clone) else { return false };
+        if !self.recording() || recording::over() || epochs.now() == self.log.epoch {
+            return false;
+        }
+        let position = self.counted() - 1;
+        if !self.end_interval(position, before.clone()) {
+            return false;
+        }
+        if let Err(why) = self.checkpoint(before.clone()) {
+            self.give_up(&why);
+            return false;
+        }
+        let options = options::get();
+        self.count.next_check = options.check_every;
+        // The call is counted, and others may have taken from the thread what they wanted all the time.
+        self.count.threshold = self.next_threshold(1);
+        self.count.counter.set(self.count.threshold as i64 - 1);
+        peer.leave(self.moment(0));
+        true
+    }
+
+    /// Ends the interval, which another one is to follow. `false` if none can: recording has ended.
+    pub(super) fn end_interval(&mut self, position: u64, regs: RegisterFile) -> bool {
+        let reach = self.reach();
+        let next = self.next_epoch();
+        let Some(log) = &mut self.log.writer else { return true };
+        if let Err(why) = log.prepare_next() {
+            self.stop(position, EndReason::LogStopped { why }, regs);
+            return false;
+        }
+        if let Err(why) = log.end_full(position, regs, &reach, next) {
+            self.give_up(&why);
+            return false;
+        }
+        self.log.instructions_before += position;
+        self.log.noted = 0;
+        self.log.interval.0 += 1;
+        self.picture.moved = false;
+        true
+    }
+}
