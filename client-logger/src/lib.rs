@@ -27,7 +27,8 @@ mod run;
 use base::fs_base::Guard;
 use base::slots;
 use base::{die, maps, options};
-use bugnet_dr::sys;
+use bugnet_dr::events::{Bool, Events, Loaded};
+use bugnet_dr::process::VERSION;
 use calls::syscall;
 use emitted::reclaim;
 use kernel::lending;
@@ -38,14 +39,14 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The version of DynamoRIO's interface that this client was built against; DynamoRIO looks the symbol up.
 #[unsafe(no_mangle)]
-pub static _USES_DR_VERSION_: c_int = sys::_USES_DR_VERSION_;
+pub static _USES_DR_VERSION_: c_int = VERSION;
 
 /// DynamoRIO's entry point into the client.
 ///
 /// # Safety
 /// Called by DynamoRIO, once, with an argument vector of `argc` strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv: *const *const c_char) {
+pub unsafe extern "C" fn dr_client_main(_id: u32, argc: c_int, argv: *const *const c_char) {
     std::panic::set_hook(Box::new(|info| {
         die(&format!("the logger failed, this is a defect of bugnet: {info}"));
     }));
@@ -62,22 +63,23 @@ pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv
     process::start(options);
     stack::protect();
     slots::start();
-    // SAFETY: the functions have the signatures that the events ask for, and live as long as the process.
-    unsafe {
-        sys::dr_register_thread_init_event(Some(on_thread_start));
-        sys::dr_register_thread_exit_event(Some(on_thread_exit));
-        sys::dr_register_exit_event(Some(on_exit));
-        sys::dr_register_fork_init_event(Some(on_fork));
-        sys::dr_register_bb_event(Some(blocks::on_block));
-        sys::dr_register_delete_event(Some(reclaim::on_delete));
-        sys::dr_register_restore_state_ex_event(Some(fault::on_restore_state));
-        sys::dr_register_signal_event(Some(fault::on_signal));
-        sys::dr_register_filter_syscall_event(Some(syscall::on_filter));
-        sys::dr_register_pre_syscall_event(Some(syscall::on_before));
-        sys::dr_register_post_syscall_event(Some(syscall::on_after));
-        sys::dr_register_module_load_event(Some(on_module_load));
-        sys::dr_register_kernel_xfer_event(Some(fault::on_kernel_transfer));
-    }
+    let events = Events {
+        thread_start: Some(on_thread_start),
+        thread_end: Some(on_thread_exit),
+        exit: Some(on_exit),
+        fork: Some(on_fork),
+        block: Some(blocks::on_block),
+        block_deleted: Some(reclaim::on_delete),
+        restore: Some(fault::on_restore_state),
+        signal: Some(fault::on_signal),
+        call_filter: Some(syscall::on_filter),
+        before_call: Some(syscall::on_before),
+        after_call: Some(syscall::on_after),
+        module: Some(on_module_load),
+        transfer: Some(fault::on_kernel_transfer),
+    };
+    // SAFETY: in the client's entry.
+    unsafe { events.register() };
 }
 
 unsafe extern "C" fn on_thread_start(context: *mut c_void) {
@@ -98,10 +100,11 @@ unsafe extern "C" fn on_fork(context: *mut c_void) {
     unsafe { thread::Thread::forked(context) };
 }
 
-unsafe extern "C" fn on_module_load(_context: *mut c_void, info: *const sys::module_data_t, _loaded: sys::bool_) {
+unsafe extern "C" fn on_module_load(_context: *mut c_void, found: *const Loaded, _loaded: Bool) {
     let _own = Guard::new();
     // SAFETY: the event's description.
-    if let Some((path, range)) = unsafe { modules::add(info) } {
+    let module = unsafe { &*found }.module();
+    if let Some((path, range)) = modules::add(module) {
         chaos::note_library(&path, range);
     }
 }

@@ -52,9 +52,12 @@ use crate::trace::{self, Counted, Plan};
 use crate::watch;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::decode::MAX_LEN;
+use bugnet_dr::events::EMIT_TRANSLATIONS;
+use bugnet_dr::events::Emit;
+use bugnet_dr::ir::List;
 use bugnet_dr::ir::{ARITHMETIC, Block, Copied, Gpr, Instr, Instrs, Opnd};
 use bugnet_dr::liveness::{self, Live};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 use bugnet_format::trace::TracedBlock;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,12 +90,12 @@ fn runs(block: &Block, instr: Instr, code: &Code) -> bool {
 pub unsafe extern "C" fn on_block(
     context: *mut c_void,
     tag: *mut c_void,
-    list: *mut sys::instrlist_t,
+    list: *mut List,
     _for_trace: c_char,
     _translating: c_char,
-) -> sys::dr_emit_flags_t {
+) -> Emit {
     // Translations are stored, since the program's code may have changed by the time that one is asked for.
-    const FLAGS: sys::dr_emit_flags_t = sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS;
+    const FLAGS: Emit = EMIT_TRANSLATIONS;
     let _guard = Guard::new();
     // SAFETY: an event of the only thread; not during a clean call, as that returns to the dispatcher before.
     let engine = unsafe { state::engine() };
@@ -399,16 +402,15 @@ fn count_down(block: &Block, engine: &mut Engine, instrs: &[Instr], span: SpanId
     let count = instrs.len() as u32;
     let loud = flags_dead(block, engine, instrs, span, opaque, last);
     let crossing = engine.stub.crossing(site, !loud);
-    // SAFETY: makes a value from an address.
-    let target = Opnd(unsafe { sys::opnd_create_pc(crossing) });
+    let target = Opnd::pc(crossing as u64);
     if loud {
         engine.sites.span_mut(span).unknown_flags = ARITHMETIC;
         block.meta(Some(first), block.raw(&Stub::count_down(count)));
-        block.meta(Some(first), block.make(sys::OP_js, &[], &[target]));
+        block.meta(Some(first), block.make(opcode::OP_js, &[], &[target]));
         return;
     }
     block.meta(Some(first), block.raw(&engine.stub.count_down_quietly(count)));
-    block.meta(Some(first), block.make(sys::OP_jmp, &[], &[target]));
+    block.meta(Some(first), block.make(opcode::OP_jmp, &[], &[target]));
     if liveness::analyse(instrs)[0].gprs & Gpr::RCX.bit() != 0 {
         block.meta(Some(first), block.raw(&engine.stub.restore_rcx()));
     }
@@ -420,9 +422,8 @@ fn instead(block: &Block, engine: &mut Engine, last: Instr) {
     let site = engine.sites.add(Site::Instead(pc));
     call(block, &engine.stub, Some(last), site);
     // Executed only once there is code that replay executes.
-    // SAFETY: makes a value from an address.
-    let target = Opnd(unsafe { sys::opnd_create_pc(pc as sys::app_pc) });
-    block.app(Some(last), block.make(sys::OP_jmp, &[], &[target]), pc);
+    let target = Opnd::pc(pc);
+    block.app(Some(last), block.make(opcode::OP_jmp, &[], &[target]), pc);
     block.remove(last);
 }
 

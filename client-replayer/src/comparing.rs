@@ -29,7 +29,7 @@ use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::displaced::displaced;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 /// Registers for what is compared, beside RCX.
 const SCRATCH: [Gpr; 5] = [Gpr::RDX, Gpr::RAX, Gpr::RSI, Gpr::RDI, Gpr::RBX];
@@ -137,7 +137,7 @@ fn pushes_return(instr: Instr, accesses: &[PlainAccess]) -> bool {
     let pushes = |access: &PlainAccess| {
         access.base == Some(Gpr::RSP) && access.index.is_none() && access.disp as i64 == -8 && access.bytes == 8
     };
-    let is_call = matches!(instr.opcode(), sys::OP_call | sys::OP_call_ind);
+    let is_call = matches!(instr.opcode(), opcode::OP_call | opcode::OP_call_ind);
     let only = writes.next().is_some_and(|access| pushes(access) && !access.reads) && writes.next().is_none();
     is_call && only
 }
@@ -226,28 +226,28 @@ impl Inside {
 fn stores(instr: Instr) -> bool {
     matches!(
         instr.opcode(),
-        sys::OP_mov_st
-            | sys::OP_mov_imm
-            | sys::OP_movups
-            | sys::OP_movaps
-            | sys::OP_movupd
-            | sys::OP_movapd
-            | sys::OP_movdqu
-            | sys::OP_movdqa
-            | sys::OP_movss
-            | sys::OP_movsd
-            | sys::OP_movd
-            | sys::OP_movq
-            | sys::OP_vmovups
-            | sys::OP_vmovaps
-            | sys::OP_vmovupd
-            | sys::OP_vmovapd
-            | sys::OP_vmovdqu
-            | sys::OP_vmovdqa
-            | sys::OP_vmovss
-            | sys::OP_vmovsd
-            | sys::OP_vmovd
-            | sys::OP_vmovq
+        opcode::OP_mov_st
+            | opcode::OP_mov_imm
+            | opcode::OP_movups
+            | opcode::OP_movaps
+            | opcode::OP_movupd
+            | opcode::OP_movapd
+            | opcode::OP_movdqu
+            | opcode::OP_movdqa
+            | opcode::OP_movss
+            | opcode::OP_movsd
+            | opcode::OP_movd
+            | opcode::OP_movq
+            | opcode::OP_vmovups
+            | opcode::OP_vmovaps
+            | opcode::OP_vmovupd
+            | opcode::OP_vmovapd
+            | opcode::OP_vmovdqu
+            | opcode::OP_vmovdqa
+            | opcode::OP_vmovss
+            | opcode::OP_vmovsd
+            | opcode::OP_vmovd
+            | opcode::OP_vmovq
     )
 }
 
@@ -335,9 +335,8 @@ fn compare(
         block.meta(at, differs);
         block.meta(at, block.raw(&[&[0x48, 0x8d, 0x0d][..], &(5 + restore.len() as i32).to_le_bytes()].concat()));
         let outside = stub.differing(site, scratch, lent);
-        // SAFETY: makes a value from an address.
-        let outside = Opnd(unsafe { sys::opnd_create_pc(outside) });
-        block.meta(at, block.make(sys::OP_jmp, &[], &[outside]));
+        let outside = Opnd::pc(outside as u64);
+        block.meta(at, block.make(opcode::OP_jmp, &[], &[outside]));
         block.meta(at, block.raw(&restore));
     }
 }

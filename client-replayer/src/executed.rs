@@ -2,7 +2,8 @@
 
 use crate::state;
 use bugnet_dr::ir::{Block, Instr, Opnd};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
+use bugnet_dr::space::{self, Protection};
 use bugnet_format::types::Addr;
 use hashbrown::HashMap;
 use std::ops::Range;
@@ -26,12 +27,10 @@ impl Executed {
     pub fn note(&mut self, block: &Block, first: Instr, code: Range<u64>) {
         let number = self.blocks.len() % PIECE;
         if number == 0 {
-            let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE;
-            // SAFETY: asks for fresh memory in reach of the code cache, which is zero; never freed.
-            let piece = unsafe { sys::dr_nonheap_alloc(PIECE, prot) }.cast::<u8>();
-            if piece.is_null() {
-                state::die("DynamoRIO has no memory left near its code");
-            }
+            let Some(piece) = space::allocate_near(PIECE, Protection::READ | Protection::WRITE) else {
+                state::die("DynamoRIO has no memory left near its code")
+            };
+            let piece = piece.as_ptr();
             // SAFETY: as many bytes, ours.
             unsafe { piece.write_bytes(0, PIECE) };
             self.pieces.push(piece);
@@ -40,7 +39,7 @@ impl Executed {
         self.blocks.push(code);
         // SAFETY: within the piece.
         let flag = unsafe { piece.add(number) };
-        let mark = block.make(sys::OP_mov_st, &[Opnd::near(flag.cast(), 1)], &[Opnd::imm(1, 1)]);
+        let mark = block.make(opcode::OP_mov_st, &[Opnd::near(flag.cast(), 1)], &[Opnd::imm(1, 1)]);
         block.meta(Some(first), mark);
     }
 

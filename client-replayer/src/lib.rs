@@ -67,12 +67,12 @@ mod touched;
 mod trace;
 mod watch;
 
-use bugnet_dr::sys;
+use bugnet_dr::process::VERSION;
 use std::ffi::{CStr, c_char, c_int};
 
 /// DynamoRIO's version for which the client was built; DynamoRIO looks for the symbol.
 #[unsafe(no_mangle)]
-pub static _USES_DR_VERSION_: c_int = sys::_USES_DR_VERSION_ as c_int;
+pub static _USES_DR_VERSION_: c_int = VERSION;
 
 /// Prefix of the option by which the replay host tells where its window begins.
 const WINDOW_OPTION: &str = "window=";
@@ -82,7 +82,7 @@ const WINDOW_OPTION: &str = "window=";
 /// # Safety
 /// DynamoRIO calls it once, with `argc` strings in `argv`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dr_client_main(_id: sys::client_id_t, argc: c_int, argv: *mut *const c_char) {
+pub unsafe extern "C" fn dr_client_main(_id: u32, argc: c_int, argv: *mut *const c_char) {
     std::panic::set_hook(Box::new(|info| state::die(&info.to_string())));
     let args = (0..usize::try_from(argc).unwrap_or(0)).map(|i| {
         // SAFETY: the caller's promise.

@@ -11,8 +11,9 @@ use crate::place::{Place, parts};
 use crate::places::{Places, Plane};
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
+use bugnet_dr::ir::NO_REGISTER;
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 /// Registers in which places are found.
 const SCRATCH: [Gpr; 6] = [Gpr::RCX, Gpr::RDX, Gpr::RAX, Gpr::RSI, Gpr::RDI, Gpr::RBX];
@@ -66,11 +67,11 @@ impl Marking {
 /// By how much the instruction changes RSP, if it is a `push` or `pop` to a register.
 pub fn moves_stack(instr: Instr) -> Option<i32> {
     match instr.opcode() {
-        sys::OP_push | sys::OP_push_imm => {
+        opcode::OP_push | opcode::OP_push_imm => {
             let pushed = instr.dsts().find(|opnd| opnd.is_memory())?.parts()?;
             Some(pushed.disp).filter(|disp| [-2, -8].contains(disp))
         }
-        sys::OP_pop => {
+        opcode::OP_pop => {
             let target = Gpr::from_id(instr.dsts().next()?.get_reg()?).filter(|(reg, _)| *reg != Gpr::RSP);
             target.map(|(_, bytes)| bytes as i32)
         }
@@ -130,7 +131,7 @@ fn marks(accesses: &[&PlainAccess], places: Places, stub: &Stub, scratch: Gpr) -
 
 /// The memory of an access, of so many bytes.
 pub fn operand(access: &PlainAccess, bytes: u32) -> Opnd {
-    let id = |reg: Option<Gpr>| reg.map_or(sys::DR_REG_NULL as sys::reg_id_t, |reg| reg.id(8));
+    let id = |reg: Option<Gpr>| reg.map_or(NO_REGISTER, |reg| reg.id(8));
     let PlainAccess { segment, base, index, scale, disp, .. } = *access;
     if segment.is_none() && base.is_none() && index.is_none() {
         return Opnd::near(disp as *const _, bytes);

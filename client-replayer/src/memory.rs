@@ -13,7 +13,7 @@ use crate::marks::Marks;
 use crate::places::{self, Places};
 use crate::touched::Touched;
 use crate::watch::Watch;
-use bugnet_dr::sys;
+use bugnet_dr::space::{self, Protection};
 use bugnet_dr::zeroing;
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashMap;
@@ -300,9 +300,9 @@ impl Memory {
 
     /// Makes pages readable and executable only, with DynamoRIO's knowledge.
     fn make_executable(&mut self, start: u64, len: u64) -> Result<(), MemoryError> {
-        let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC;
+        let prot = Protection::READ | Protection::EXEC;
         // SAFETY: the range is the recorded program's, mapped by the callers.
-        if unsafe { sys::dr_memory_protect(start as *mut c_void, len as usize, prot) } == 0 {
+        if !unsafe { space::protect(start, len as usize, prot) } {
             return Err(MemoryError::System(start, rustix::io::Errno::ACCESS));
         }
         self.recent = [NO_PAGE; RECENT];

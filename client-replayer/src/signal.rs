@@ -10,7 +10,7 @@ use crate::fs_base::Guard;
 use crate::instruction::Instruction;
 use crate::site::{Built, Span};
 use crate::state;
-use bugnet_dr::sys;
+use bugnet_dr::events::{Action, REDIRECT, SUPPRESS, Signal};
 use std::ffi::c_void;
 
 const SIGBUS: i32 = 7;
@@ -23,46 +23,45 @@ const IGNORED: [i32; 4] = [17, 18, 23, 28];
 ///
 /// # Safety
 /// DynamoRIO's contract for the event.
-pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut sys::dr_siginfo_t) -> sys::dr_signal_action_t {
+pub unsafe extern "C" fn on_signal(_context: *mut c_void, info: *mut Signal) -> Action {
     let _guard = Guard::new();
     // SAFETY: the pointer is valid for the event.
-    if IGNORED.contains(&unsafe { (*info).sig }) {
-        return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
+    if IGNORED.contains(&unsafe { &*info }.number()) {
+        return SUPPRESS;
     }
     // SAFETY: an event of the only thread; the client itself raises no signals. The pointer is valid for the event.
     let (engine, info) = unsafe { (state::engine(), &mut *info) };
-    // SAFETY: DynamoRIO fills in the program's registers for every signal.
-    let context = unsafe { &mut *info.mcontext };
-    let memory_fault = info.sig == SIGSEGV || info.sig == SIGBUS;
-    engine.machine.copy(context);
+    let memory_fault = [SIGSEGV, SIGBUS].contains(&info.number());
+    engine.machine.copy(info.machine());
     let pc = engine.machine.pc;
-    let provided = memory_fault && engine.code.has(pc, 1) && provide(engine, info.access_address as u64);
+    let provided = memory_fault && engine.code.has(pc, 1) && provide(engine, info.access_address());
     if provided && !engine.has_conflict() {
-        return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
+        return SUPPRESS;
     }
-    let what = match info.sig {
+    let what = match info.number() {
         _ if provided => None,
         SIGSEGV | SIGBUS if !engine.code.has(pc, 1) => {
             Some(format!("execution reached {pc:#x}, of which the log has no code"))
         }
-        SIGSEGV | SIGBUS => Some(format!("the instruction at {pc:#x} accesses {:#x}", info.access_address as u64)),
+        SIGSEGV | SIGBUS => Some(format!("the instruction at {pc:#x} accesses {:#x}", info.access_address())),
         signal => Some(format!("signal {signal} at {pc:#x}")),
     };
     let place = Place::of(engine, info, pc);
     let shared = engine.stub.shared();
+    let counter = info.machine_mut().gpr_mut(COUNTER.0.into());
     if place.r11_is_counter {
-        shared.left = context.r11;
+        shared.left = *counter;
     } else {
-        shared.lent = context.r11;
+        shared.lent = *counter;
     }
     engine.machine.correct(COUNTER.0.into(), shared.lent);
-    context.r11 = shared.left;
+    *counter = shared.left;
     doubt(engine);
     engine.unknown_flags = place.unknown_flags;
     let position = engine.due.wrapping_sub(engine.stub.shared().left).wrapping_add_signed(place.ahead);
     let gate = engine.trap(what, position);
-    context.__bindgen_anon_10.pc = gate as sys::app_pc;
-    sys::dr_signal_action_t_DR_SIGNAL_REDIRECT
+    info.machine_mut().set_pc(gate);
+    REDIRECT
 }
 
 /// Maps what the instruction needs; whether that changed anything.
@@ -102,13 +101,10 @@ struct Place {
 }
 
 impl Place {
-    fn of(engine: &mut Engine, info: &sys::dr_siginfo_t, pc: u64) -> Self {
+    fn of(engine: &mut Engine, info: &Signal, pc: u64) -> Self {
         let outside = Self { ahead: 0, unknown_flags: 0, r11_is_counter: true };
-        let fragment = info.fault_fragment_info;
-        if fragment.cache_start_pc.is_null() {
-            return outside;
-        }
-        let (span, counted_from, split) = match engine.sites.built(fragment.tag as u64) {
+        let Some(fragment) = info.fragment() else { return outside };
+        let (span, counted_from, split) = match engine.sites.built(fragment.tag) {
             Some(Built::Plain(span)) => (span, 0, None),
             Some(Built::Split(id)) => {
                 let split = engine.sites.split(id);

@@ -1,7 +1,7 @@
 //! Thread-local slots that the code cache and the client share, at fixed distances from GS.
 
-use bugnet_dr::ir::{Opnd, Segment, segment_base_slot};
-use bugnet_dr::sys;
+use bugnet_dr::ir::{Opnd, Segment};
+use bugnet_dr::thread as dr_thread;
 use std::marker::PhantomData;
 
 use crate::state;
@@ -22,8 +22,7 @@ pub const PLACE_IN_RCX: &[u8] = &[0x48, 0x8d, 0x0d];
 /// The slots of the replayed thread: a `T` of 8-byte fields, and the bases of FS and GS as the program sees them, which
 /// DynamoRIO keeps in slots of its own.
 pub struct Slots<T> {
-    segment: sys::reg_id_t,
-    offset: u32,
+    taken: dr_thread::Slots,
     own: *mut T,
     bases: [*mut u64; 2],
     fields: PhantomData<T>,
@@ -32,14 +31,9 @@ pub struct Slots<T> {
 impl<T> Slots<T> {
     /// Allocates the slots.
     pub fn new() -> Result<Self, String> {
-        let (mut segment, mut offset) = (0, 0);
         let count = const { (size_of::<T>() / 8) as u32 };
-        // SAFETY: two out parameters.
-        let done = unsafe { sys::dr_raw_tls_calloc(&raw mut segment, &raw mut offset, count, 64) };
-        if done == 0 {
-            return Err("DynamoRIO has no thread-local slots left".into());
-        }
-        Ok(Self { segment, offset, own: std::ptr::null_mut(), bases: [std::ptr::null_mut(); 2], fields: PhantomData })
+        let taken = dr_thread::Slots::take(count, 64).ok_or("DynamoRIO has no thread-local slots left")?;
+        Ok(Self { taken, own: std::ptr::null_mut(), bases: [std::ptr::null_mut(); 2], fields: PhantomData })
     }
 
     /// Finds this thread's slots, in the first block event; whether this was the first.
@@ -47,17 +41,13 @@ impl<T> Slots<T> {
         if !self.own.is_null() {
             return false;
         }
-        // SAFETY: in the replayed thread; the slots lie at the offset that DynamoRIO gave.
-        let base = unsafe { sys::dr_get_dr_segment_base(self.segment).cast::<u8>() };
         // DynamoRIO rewrites each of the program's operands that use these segments to read the base from a slot. It has
         // no function to set a base, and executing `arch_prctl` for GS fails with version 11.90.
-        self.bases = [Segment::Fs, Segment::Gs].map(|segment| match segment_base_slot(segment) {
-            // SAFETY: DynamoRIO's slots lie at the same base as those of its clients.
-            Some(offset) => unsafe { base.add(offset as usize) }.cast(),
-            None => state::die("DynamoRIO does not show where it keeps segment bases"),
+        self.bases = [Segment::Fs, Segment::Gs].map(|segment| {
+            let base = self.taken.base_of(segment);
+            base.unwrap_or_else(|| state::die("DynamoRIO does not show where it keeps segment bases"))
         });
-        // SAFETY: as above.
-        self.own = unsafe { base.add(self.offset as usize) }.cast();
+        self.own = self.taken.base().wrapping_add(self.taken.offset() as usize).cast();
         true
     }
 
@@ -70,17 +60,17 @@ impl<T> Slots<T> {
 
     /// The distance from GS of the field at `offset` in `T`, as an instruction holds it.
     pub fn at(&self, offset: usize) -> [u8; 4] {
-        (self.offset + offset as u32).to_le_bytes()
+        (self.taken.offset() + offset as u32).to_le_bytes()
     }
 
     /// The field of 8 bytes at `offset` in `T` as an operand.
     pub fn operand(&self, offset: usize) -> Opnd {
-        Opnd::tls(self.segment, self.offset + offset as u32, 8)
+        self.taken.opnd(self.taken.offset() + offset as u32, 8)
     }
 
     /// The distance from GS of the base of a segment as the program sees it, as an instruction holds it.
     pub fn segment_base(&self, segment: Segment) -> [u8; 4] {
-        let own = self.own as u64 - u64::from(self.offset);
+        let own = self.own as u64 - u64::from(self.taken.offset());
         ((self.bases[segment as usize] as u64 - own) as u32).to_le_bytes()
     }
 

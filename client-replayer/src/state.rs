@@ -6,7 +6,8 @@ use crate::fs_base::Guard;
 use crate::loaded::Loaded;
 use crate::signal;
 use crate::stub::{Handlers, Stub};
-use bugnet_dr::sys;
+use bugnet_dr::events::Events;
+use bugnet_dr::process::{self, main_module};
 use bugnet_format::control::CONTROL_FD;
 use std::fs::File;
 use std::os::fd::FromRawFd;
@@ -33,20 +34,12 @@ pub unsafe fn engine() -> &'static mut Engine {
 pub fn die(message: &str) -> ! {
     let text = format!("bugnet-replayer: {message}\n");
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
-    // SAFETY: ends the process, from any state.
-    unsafe { sys::dr_abort_with_code(125) };
-    std::process::abort()
+    process::abort(125)
 }
 
 /// Address of the host program's gate, the instruction at which the client gets control.
 fn find_gate() -> u64 {
-    // SAFETY: the main module is the host program, mapped; its data is freed once, after the last use.
-    unsafe {
-        let module = sys::dr_get_main_module();
-        let entry = (*module).entry_point as u64;
-        sys::dr_free_module_data(module);
-        entry + GATE
-    }
+    main_module().map_or_else(|| die("the replay host is not mapped"), |host| host.entry + GATE)
 }
 
 const HANDLERS: Handlers = Handlers { light: on_light, clean: on_event };
@@ -81,11 +74,9 @@ pub fn start(window: u64) -> Result<(), String> {
     let window = window..window + WINDOW_SIZE;
     let engine = Engine::new(package, control, window, find_gate(), Stub::new(HANDLERS)?);
     ENGINE.store(Box::into_raw(Box::new(engine)), Ordering::Relaxed);
-    // SAFETY: the functions have the signatures that DynamoRIO expects, and last as long as the process.
-    unsafe {
-        sys::dr_register_bb_event(Some(block::on_block));
-        sys::dr_register_delete_event(Some(block::on_deleted));
-        sys::dr_register_signal_event(Some(signal::on_signal));
-    }
+    let (block, block_deleted) = (Some(block::on_block as _), Some(block::on_deleted as _));
+    let events = Events { block, block_deleted, signal: Some(signal::on_signal), ..Events::default() };
+    // SAFETY: in the client's entry.
+    unsafe { events.register() };
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::light::{self, Handler};
 use crate::slots::{JUMP, LOAD_R11, LOAD_RCX, PLACE_IN_RCX, STORE_R11, STORE_RCX, Slots};
 use crate::state;
 use bugnet_dr::ir::{Block, Gpr, Opnd, Segment};
-use bugnet_dr::sys;
+use bugnet_dr::space::{self, Protection};
 use std::ffi::c_void;
 use std::mem::offset_of;
 
@@ -62,9 +62,9 @@ pub struct Stub {
     slots: Slots<Shared>,
     handlers: Handlers,
     /// The clean call, once there is a block that needs it.
-    heavy: *mut sys::byte,
+    heavy: *mut u8,
     /// Room for [`Self::crossing`], and how much there is of it.
-    room: (*mut sys::byte, usize),
+    room: (*mut u8, usize),
     /// See [`Self::jump_target`].
     target: *mut c_void,
 }
@@ -210,7 +210,7 @@ impl Stub {
     }
 
     /// Code outside of blocks that calls the client for `site`, with RCX in its slot if it is `saved`.
-    pub fn crossing(&mut self, site: u32, saved: bool) -> *mut sys::byte {
+    pub fn crossing(&mut self, site: u32, saved: bool) -> *mut u8 {
         let mut code = self.jump(site);
         if !saved {
             let rcx = self.slots.at(offset_of!(Shared, rcx));
@@ -226,7 +226,7 @@ impl Stub {
 
     /// Code outside of blocks that calls the client for `site`, with RCX and `scratch` in their slots, and in RCX the place in the block to go
     /// on at; where `lent` says so, with [`COUNTER`] being the program's there.
-    pub fn differing(&mut self, site: u32, scratch: Gpr, lent: bool) -> *mut sys::byte {
+    pub fn differing(&mut self, site: u32, scratch: Gpr, lent: bool) -> *mut u8 {
         let slot = |field| self.slots.at(field);
         let mut code = Vec::new();
         if lent {
@@ -249,14 +249,13 @@ impl Stub {
     }
 
     /// Puts code or a number outside of blocks, in reach of them.
-    fn place(&mut self, code: &[u8]) -> *mut sys::byte {
+    fn place(&mut self, code: &[u8]) -> *mut u8 {
         if self.room.1 < code.len() {
-            let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
-            // SAFETY: asks for fresh memory in reach of the code cache; never freed.
-            let room = unsafe { sys::dr_nonheap_alloc(PIECE, prot) }.cast::<sys::byte>();
-            if room.is_null() {
-                state::die("DynamoRIO has no memory left for code");
-            }
+            // Never freed.
+            let Some(room) = space::allocate_near(PIECE, Protection::ALL) else {
+                state::die("DynamoRIO has no memory left for code")
+            };
+            let room = room.as_ptr();
             self.room = (room, PIECE);
         }
         let at = self.room.0;
@@ -291,28 +290,22 @@ impl Stub {
         if !self.slots.find() {
             return;
         }
+        let resume = self.slots.operand(offset_of!(Shared, resume));
+        let near = |len, protection| {
+            let memory = space::allocate_near(len, protection);
+            memory.unwrap_or_else(|| state::die("DynamoRIO has no memory left near its code")).as_ptr()
+        };
+        self.heavy = near(HEAVY_BYTES, Protection::ALL);
+        self.target = near(size_of::<u64>(), Protection::READ | Protection::WRITE).cast();
+        // SAFETY: in the first block event of the replayed thread, and the page is ours. Behind the call, unless it redirects execution.
+        let made = unsafe { Block::encode_clean_call(context, self.handlers.clean, resume, (self.heavy, HEAVY_BYTES)) };
+        if made.is_none() {
+            state::die("DynamoRIO's call of the client does not fit its page");
+        }
         let shared = self.slots.get();
-        // SAFETY: in the replayed thread. The code is encoded into a page of its own, which is large enough for a clean
-        // call, and is not changed afterwards. The slots stay where they are.
+        shared.call = light::address();
+        // SAFETY: the slots stay where they are.
         unsafe {
-            let list = sys::instrlist_create(context);
-            let block = Block::new(context, list);
-            sys::dr_insert_clean_call(context, list, std::ptr::null_mut(), self.handlers.clean as *mut c_void, 0, 0);
-            // Unless the clean call redirects execution.
-            block.meta(None, block.make(sys::OP_jmp_ind, &[], &[self.slots.operand(offset_of!(Shared, resume))]));
-            let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
-            let page = sys::dr_nonheap_alloc(HEAVY_BYTES, prot).cast::<sys::byte>();
-            let end = sys::instrlist_encode(context, list, page, 1);
-            if end.is_null() || end as usize - page as usize > HEAVY_BYTES {
-                state::die("DynamoRIO's call of the client does not fit its page");
-            }
-            sys::instrlist_clear_and_destroy(context, list);
-            self.heavy = page;
-            shared.call = light::address();
-            self.target = sys::dr_nonheap_alloc(size_of::<u64>(), sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE);
-            if self.target.is_null() {
-                state::die("DynamoRIO has no memory left near its code");
-            }
             light::prepare(&raw const shared.rcx, self.handlers.light);
         }
     }

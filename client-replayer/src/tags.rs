@@ -1,6 +1,6 @@
 //! Addresses that serve as names of split copies: DynamoRIO knows each block by an address at which there is code.
 
-use bugnet_dr::sys;
+use bugnet_dr::space::{self, Protection};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many there are, a byte each. They cost nothing until they are used.
@@ -33,17 +33,13 @@ impl Tags {
     /// In a clean call or an event of the replayed thread.
     pub fn take(&mut self) -> Option<u64> {
         if self.start == 0 {
-            let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE;
-            // SAFETY: asks for fresh memory wherever there is room, which is in the window.
-            let start = unsafe { sys::dr_raw_mem_alloc(COUNT as usize, prot, std::ptr::null_mut()) } as u64;
-            if start == 0 {
-                return None;
-            }
+            // Wherever there is room, which is in the window.
+            let start = space::allocate(COUNT as usize, Protection::READ | Protection::WRITE)?.as_ptr() as u64;
             START.store(start, Ordering::Relaxed);
             *self = Self { start, next: start, end: start };
         }
         if self.next == self.end {
-            let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC;
+            let prot = Protection::READ | Protection::EXEC;
             if self.end == self.start + COUNT {
                 return None;
             }
@@ -51,9 +47,9 @@ impl Tags {
             // before it is code.
             let done = unsafe {
                 std::ptr::write_bytes(self.end as *mut u8, CODE, PIECE as usize);
-                sys::dr_memory_protect(self.end as *mut _, PIECE as usize, prot)
+                space::protect(self.end, PIECE as usize, prot)
             };
-            if done == 0 {
+            if !done {
                 return None;
             }
             self.end += PIECE;

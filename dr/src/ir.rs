@@ -11,6 +11,19 @@ macro_rules! query {
     };
 }
 
+use crate::sys;
+
+/// The instructions of a block, as DynamoRIO's event hands them out.
+pub type List = sys::instrlist_t;
+/// A register's number of DynamoRIO's.
+pub type RegId = sys::reg_id_t;
+/// The size of an operand, as DynamoRIO counts.
+pub type Size = sys::opnd_size_t;
+/// No register.
+pub const NO_REGISTER: RegId = sys::DR_REG_NULL as RegId;
+/// No size.
+pub const NO_SIZE: Size = sys::OPSZ_0 as Size;
+
 mod block;
 mod instr;
 mod operand;

@@ -7,7 +7,11 @@
 //! - [`decode`]: one instruction, outside of a block.
 //! - [`displaced`]: an instruction's machine code with its operand elsewhere.
 //! - [`liveness`]: which registers a block overwrites before it reads them.
-//! - [`context`]: machine contexts as register files.
+//! - [`context`]: machine contexts, as registers.
+//! - [`events`]: what DynamoRIO calls, and what it tells then; [`call`]: the system call that one is about.
+//! - [`fragments`]: how blocks are thrown away; [`thread`]: words of a thread's own that instrumented code finds.
+//! - [`space`]: memory; [`process`]: modules, and how the process ends; [`file`]: files that the program does not see.
+//! - [`opcode`]: names of instructions.
 //! - [`fpu`]: x87 state and MXCSR, which DynamoRIO's contexts leave out.
 //! - [`heap`]: the allocator of whatever links this crate, since not all of `malloc` works inside DynamoRIO.
 //!
@@ -18,17 +22,25 @@
 //! rest on; [`ir::Block::new`] is unsafe and states it.
 
 pub mod access;
+pub mod call;
 pub mod context;
 pub mod dead_child;
 pub mod decode;
 pub mod displaced;
+pub mod events;
+pub mod file;
 pub mod fpu;
+pub mod fragments;
 pub mod fs_base;
 pub mod heap;
 pub mod ir;
 pub mod liveness;
 mod memory;
+pub mod opcode;
+pub mod process;
+pub mod space;
+pub mod thread;
 mod unwinder;
 pub mod zeroing;
 
-pub use dynamorio_sys as sys;
+use dynamorio_sys as sys;

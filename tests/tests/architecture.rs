@@ -76,6 +76,18 @@ fn only_the_wrappers_reach_dynamorio() -> Result<()> {
     Ok(())
 }
 
+/// The clients reach DynamoRIO by the wrappers, and not past them.
+#[test]
+fn the_wrappers_hand_nothing_raw_on() -> Result<()> {
+    let lib = std::fs::read_to_string(source_tree().join("dr/src/lib.rs"))?;
+    ensure!(
+        lib.contains("\nuse dynamorio_sys as sys;"),
+        "dr/src/lib.rs names DynamoRIO otherwise than this test expects"
+    );
+    ensure!(!lib.contains("pub use dynamorio_sys"), "dr must keep DynamoRIO's functions to itself");
+    Ok(())
+}
+
 #[test]
 fn the_format_has_no_unsafe_code() -> Result<()> {
     let lib = std::fs::read_to_string(source_tree().join("lib-format/src/lib.rs"))?;

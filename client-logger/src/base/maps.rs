@@ -1,6 +1,6 @@
 //! What is mapped where, also once the program has made a folder its root in which there is no /proc.
 
-use bugnet_dr::sys;
+use bugnet_dr::space::{self, Protection};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
@@ -33,14 +33,11 @@ static RESERVE: AtomicI32 = AtomicI32::new(-1);
 
 /// Takes hold of `/proc`.
 pub fn start() {
-    // SAFETY: C strings; both can be opened for reading.
-    let [folder, reserve] =
-        [c"/proc", c"/proc"].map(|path| unsafe { sys::dr_open_file(path.as_ptr(), sys::DR_FILE_READ) });
-    if folder != sys::INVALID_FILE {
-        let _ = PROC.set(folder);
+    if let Some(folder) = bugnet_dr::file::File::open_read(c"/proc") {
+        let _ = PROC.set(folder.descriptor());
     }
-    if reserve != sys::INVALID_FILE {
-        RESERVE.store(reserve, Ordering::Relaxed);
+    if let Some(reserve) = bugnet_dr::file::File::open_read(c"/proc") {
+        RESERVE.store(reserve.descriptor(), Ordering::Relaxed);
     }
 }
 
@@ -119,24 +116,15 @@ pub fn all_with_names() -> Vec<(Region, String)> {
 
 /// The region that an address is in.
 pub fn region_of(address: u64) -> Option<Region> {
-    let (mut base, mut size, mut bits) = (std::ptr::null_mut(), 0, 0);
-    // SAFETY: pointers to variables of ours.
-    let known = unsafe { sys::dr_query_memory(address as *const u8, &raw mut base, &raw mut size, &raw mut bits) };
-    if known == 0 {
+    let Some((range, known)) = space::region_of(address) else {
         // DynamoRIO has no way to /proc of its own.
         return all().into_iter().find(|region| region.range.contains(&address));
-    }
-    let allows = |wanted: u32, protection| if bits & wanted != 0 { protection } else { 0 };
-    let protection = allows(sys::DR_MEMPROT_READ, libc::PROT_READ)
-        | allows(sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_PRETEND_WRITE, libc::PROT_WRITE)
-        | allows(sys::DR_MEMPROT_EXEC, libc::PROT_EXEC);
-    Some(Region {
-        range: base as u64..base as u64 + size as u64,
-        protection,
-        stack: false,
-        shared: false,
-        named: false,
-    })
+    };
+    let allows = |wanted, protection| if known.has(wanted) { protection } else { 0 };
+    let protection = allows(Protection::READ, libc::PROT_READ)
+        | allows(Protection::WRITE, libc::PROT_WRITE)
+        | allows(Protection::EXEC, libc::PROT_EXEC);
+    Some(Region { range, protection, stack: false, shared: false, named: false })
 }
 
 /// The end of the accessible mapping that holds an address.

@@ -14,19 +14,13 @@ pub mod slots;
 pub mod stuck;
 pub mod waiting;
 
-use bugnet_dr::sys;
-
 /// Prints to standard error through DynamoRIO, whose descriptor the program cannot close.
 pub fn warn(message: &str) {
-    let text = format!("bugnet: {message}\n");
-    // SAFETY: DynamoRIO's own standard error, and a buffer of the given length.
-    unsafe { sys::dr_write_file(sys::dr_stderr(), text.as_ptr().cast(), text.len()) };
+    bugnet_dr::process::say(&format!("bugnet: {message}\n"));
 }
 
 /// Ends the process: the recorder itself is broken, and going on would record something wrong.
 pub fn die(message: &str) -> ! {
     warn(message);
-    // SAFETY: ends the process.
-    unsafe { sys::dr_abort_with_code(125) };
-    std::process::abort()
+    bugnet_dr::process::abort(125)
 }

@@ -1,7 +1,7 @@
 //! Thread-local words that instrumented code and the client share.
 
-use bugnet_dr::ir::{Gpr, Opnd};
-use bugnet_dr::sys;
+use bugnet_dr::ir::{Gpr, Opnd, Segment};
+use bugnet_dr::thread::Slots;
 use std::sync::OnceLock;
 
 /// Slots of raw thread-local storage.
@@ -44,6 +44,15 @@ pub enum Slot {
     WriteFault,
 }
 
+/// Sets the base of the program's FS or GS in the calling thread, in the word from which instrumented code, DynamoRIO's own and ours, takes it.
+/// `false` if there is no such word.
+pub fn set_segment_base(segment: Segment, base: u64) -> bool {
+    let Some(word) = slots().base_of(segment) else { return false };
+    // SAFETY: a word of the calling thread's, as DynamoRIO says.
+    unsafe { *word = base };
+    true
+}
+
 /// How many counters there are.
 pub const COUNTERS: usize = 8;
 /// How many there are.
@@ -79,7 +88,7 @@ impl Slot {
 
     /// Offset from the segment's base.
     pub fn offset(self) -> u32 {
-        base().1 + 8 * self.index()
+        slots().offset() + 8 * self.index()
     }
 
     /// The arithmetic flags that the calling thread's [`Self::Flags`] holds, as bits of RFLAGS.
@@ -90,7 +99,7 @@ impl Slot {
 
     /// The slot as a memory operand of `bytes`.
     pub fn opnd(self, bytes: u32) -> Opnd {
-        Opnd::tls(base().0, self.offset(), bytes)
+        slots().opnd(self.offset(), bytes)
     }
 
     /// Where blocks put the [number](crate::emitted::branches::number) of the indirect branch that they end with: beside
@@ -106,7 +115,7 @@ impl Slot {
 
     /// The upper 4 bytes of the slot.
     pub fn upper_half(self) -> Opnd {
-        Opnd::tls(base().0, self.offset() + 4, 4)
+        slots().opnd(self.offset() + 4, 4)
     }
 
     /// The calling thread's value.
@@ -142,31 +151,26 @@ impl Slot {
 
     /// Address of the calling thread's slot. Takes a system call.
     pub fn address(self) -> *mut u64 {
-        // SAFETY: asks for a number.
-        let start = unsafe { sys::dr_get_dr_segment_base(base().0) } as u64;
-        (start + u64::from(self.offset())) as *mut u64
+        slots().base().wrapping_add(self.offset() as usize).cast()
     }
 }
 
-static BASE: OnceLock<(sys::reg_id_t, u32)> = OnceLock::new();
+static SLOTS_OF_THREADS: OnceLock<Slots> = OnceLock::new();
 
-fn base() -> (sys::reg_id_t, u32) {
-    *BASE.get().unwrap_or_else(|| crate::base::die("thread-local slots are used before they are there"))
+fn slots() -> Slots {
+    *SLOTS_OF_THREADS.get().unwrap_or_else(|| crate::base::die("thread-local slots are used before they are there"))
 }
 
 /// For tests of code that names slots and is not executed.
 #[cfg(test)]
 pub fn pretend_slots() {
-    let _ = BASE.set((0, 0x100));
+    let _ = SLOTS_OF_THREADS.set(Slots::pretended(0x100));
 }
 
 /// Takes the slots.
 pub fn start() {
-    let mut segment = 0;
-    let mut offset = 0;
-    // SAFETY: the pointers are to variables of ours.
-    if unsafe { sys::dr_raw_tls_calloc(&raw mut segment, &raw mut offset, SLOTS, 0) } == 0 {
-        crate::base::die("DynamoRIO has no thread-local slots left");
+    match Slots::take(SLOTS, 0) {
+        Some(slots) => drop(SLOTS_OF_THREADS.set(slots)),
+        None => crate::base::die("DynamoRIO has no thread-local slots left"),
     }
-    let _ = BASE.set((segment, offset));
 }

@@ -1,6 +1,6 @@
 //! How a thread waits for another one in a callout, while DynamoRIO may suspend it.
 
-use bugnet_dr::sys;
+use bugnet_dr::thread as dr_thread;
 use std::ffi::c_void;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub fn until<T>(
     let suspendable = |yes: bool| {
         // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and nobody waits for the locks that it holds
         // without being in here.
-        unsafe { sys::dr_mark_safe_to_suspend(context, yes.into()) };
+        unsafe { dr_thread::let_suspend(context, yes) };
     };
     suspendable(true);
     let mut turns = 0;

@@ -8,7 +8,8 @@ use crate::kernel::program_break::{self, Step};
 use crate::kernel::streams;
 use crate::log::handover;
 use crate::run::thread::Thread;
-use bugnet_dr::sys;
+use bugnet_dr::call as call_event;
+use bugnet_dr::process::main_module;
 use bugnet_format::record::OutputStream;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
@@ -40,10 +41,10 @@ pub unsafe fn instead(context: *mut c_void, thread: &mut Thread, number: i64, ar
     static POLLING: AtomicBool = AtomicBool::new(false);
     let set = |argument, value| {
         // SAFETY: in the pre-syscall event; `leave_traces` restores the register.
-        unsafe { sys::dr_syscall_set_param(context, argument, value) };
+        unsafe { call_event::set_argument(context, argument, value) };
     };
     if let Some(argument) = own_program(number, args) {
-        set(argument as i32, program().as_ptr() as u64);
+        set(argument, program().as_ptr() as u64);
         return None;
     }
     match number {
@@ -173,18 +174,7 @@ fn kernel_copy_target(number: i64, args: &[u64; 6]) -> Option<u64> {
 /// The program's file.
 fn program() -> &'static CStr {
     static PATH: OnceLock<CString> = OnceLock::new();
-    PATH.get_or_init(|| {
-        // SAFETY: makes a description, whose strings live until it is freed.
-        unsafe {
-            let module = sys::dr_get_main_module();
-            if module.is_null() || (*module).full_path.is_null() {
-                return CString::default();
-            }
-            let path = CStr::from_ptr((*module).full_path).to_owned();
-            sys::dr_free_module_data(module);
-            path
-        }
-    })
+    PATH.get_or_init(|| main_module().and_then(|module| module.path).unwrap_or_default())
 }
 
 /// The argument of a system call that opens or looks at `/proc/self/exe`, which is DynamoRIO.

@@ -5,6 +5,7 @@ mod compat;
 use crate::base::fs_base::Guard;
 use crate::base::memory::read_word;
 use crate::base::process;
+use crate::base::slots::set_segment_base;
 use crate::calls::answers;
 use crate::emitted::flush;
 use crate::kernel::arguments::{ARGUMENTS, clone_flags, string};
@@ -30,8 +31,11 @@ use crate::run::exec::Exec;
 use crate::run::fault::{self, last_program};
 use crate::run::snapshot::{self, How};
 use crate::run::thread::{self, Thread};
+use bugnet_dr::call as call_event;
+use bugnet_dr::context::Machine;
+use bugnet_dr::events::Bool;
 use bugnet_dr::ir::Segment;
-use bugnet_dr::{context, sys};
+use bugnet_dr::thread::segment_base;
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
 use std::ffi::{c_int, c_void};
@@ -44,7 +48,7 @@ static CLONE_FAILED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Safety
 /// DynamoRIO's filter event.
-pub unsafe extern "C" fn on_filter(_context: *mut c_void, _number: c_int) -> sys::bool_ {
+pub unsafe extern "C" fn on_filter(_context: *mut c_void, _number: c_int) -> Bool {
     1
 }
 
@@ -122,7 +126,7 @@ fn child_stack(number: i64, args: &[u64; 6]) -> Option<u64> {
 
 /// All registers, in an event of a system call.
 fn registers(thread: &mut Thread) -> Box<RegisterFile> {
-    let mut regs = context::current().map(|m| context::register_file(&m)).unwrap_or_default();
+    let mut regs = Machine::current().map(|m| m.register_file()).unwrap_or_default();
     thread.complete(&mut regs);
     Box::new(regs)
 }
@@ -131,7 +135,7 @@ fn registers(thread: &mut Thread) -> Box<RegisterFile> {
 ///
 /// # Safety
 /// DynamoRIO's pre-syscall event.
-pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys::bool_ {
+pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> Bool {
     let _own = Guard::between();
     // SAFETY: in the event.
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return 1 };
@@ -143,7 +147,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> sys
 
 /// # Safety
 /// In the pre-syscall event.
-unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> sys::bool_ {
+unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> Bool {
     let syscall_pc = take_pending_pc();
     if let Some(last) = &thread.syscall.last_program {
         last.before();
@@ -216,7 +220,7 @@ unsafe fn instead(drcontext: *mut c_void, thread: &mut Thread, number: i64, args
 }
 
 /// Before a system call of a thread that is not recorded; 0 if it is not to be made.
-fn before_unrecorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> sys::bool_ {
+fn before_unrecorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> Bool {
     let Call { drcontext, number, args } = *call;
     if number == libc::SYS_exit_group && alone() && !thread.is_foreign() {
         end_process(args[0]);
@@ -231,7 +235,7 @@ fn before_unrecorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) 
 }
 
 /// Before a system call of a thread that is recorded; 0 if it is not to be made.
-fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> sys::bool_ {
+fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> Bool {
     let Call { drcontext, number, args } = *call;
     // The call is its block's last instruction, and counted.
     let position = thread.counted() - 1;
@@ -281,7 +285,7 @@ fn create_thread(thread: &mut Thread, call: &Call, stack: u64, position: u64) {
 }
 
 /// Remembers what has to be known behind the call; 0 if it is not to be made.
-fn remember(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> sys::bool_ {
+fn remember(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> Bool {
     thread.syscall.retry.before(call.number, &call.args, regs.gpr[RSP]);
     thread.syscall.writable_code = writable_code::before(call.number, &call.args);
     thread.syscall.before = Some(regs);
@@ -374,12 +378,12 @@ fn keep_out_of_the_way(thread: &mut Thread, drcontext: *mut c_void, number: i64,
 
 /// Gives the kernel some system calls in another form, whether or not the thread is recorded; 0 if it is not to get
 /// one at all.
-fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> sys::bool_ {
+fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> Bool {
     if !matches!(number, libc::SYS_execve | libc::SYS_execveat | libc::SYS_close_range | libc::SYS_brk) {
         return 1;
     }
-    let Some(machine) = context::current() else { return 1 };
-    let regs = context::register_file(&machine);
+    let Some(machine) = Machine::current() else { return 1 };
+    let regs = machine.register_file();
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
     if number == libc::SYS_brk {
         let step = program_break::before(args[0]);
@@ -391,7 +395,7 @@ fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> sys::
             Err(result) => {
                 thread.syscall.before = None;
                 // SAFETY: in the pre-syscall event.
-                unsafe { sys::dr_syscall_set_result(drcontext, result as u64) };
+                unsafe { call_event::set_result(drcontext, result as u64) };
                 return 0;
             }
         }
@@ -412,10 +416,10 @@ fn answer(
     result: i64,
 ) {
     // SAFETY: in the pre-syscall event.
-    unsafe { sys::dr_syscall_set_result(drcontext, result as u64) };
+    unsafe { call_event::set_result(drcontext, result as u64) };
     leave_traces(drcontext, before);
     let mut updates = RegisterUpdates::default();
-    let gs = thread::segment_base(Segment::Gs);
+    let gs = segment_base(Segment::Gs);
     if gs != before.gs_base {
         updates.values.push((register_number::GS_BASE, gs));
     }
@@ -426,17 +430,17 @@ fn answer(
 /// What the processor leaves in RCX and R11; under DynamoRIO, RCX has an address of the code cache there. The arguments
 /// stay as they were, also where the system call was made with others.
 fn leave_traces(drcontext: *mut c_void, before: &RegisterFile) {
-    let Some(mut machine) = context::current() else { return };
+    let Some(mut machine) = Machine::current() else { return };
     for argument in [7, 6, 2, 10, 8, 9] {
-        *context::gpr_mut(&mut machine, argument) = before.gpr[argument];
+        *machine.gpr_mut(argument) = before.gpr[argument];
     }
     // Code that is not instrumented any more does not say where it is.
     if before.rip != 0 {
-        *context::gpr_mut(&mut machine, RCX) = before.rip + SYSCALL_BYTES;
-        *context::gpr_mut(&mut machine, R11) = left_in_r11(before);
+        *machine.gpr_mut(RCX) = before.rip + SYSCALL_BYTES;
+        *machine.gpr_mut(R11) = left_in_r11(before);
     }
     // SAFETY: the current context, but for some registers.
-    unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
+    unsafe { machine.set_current(drcontext) };
 }
 
 const ARCH_SET_FS: u64 = 0x1002;
@@ -451,7 +455,7 @@ fn set_gs_base(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64>
     if args[1] >> 47 != 0 {
         return Some(-i64::from(libc::EPERM));
     }
-    thread::set_segment_base(Segment::Gs, args[1]).then(|| {
+    set_segment_base(Segment::Gs, args[1]).then(|| {
         thread.segments.selectors[1] = 0;
         0
     })
@@ -482,15 +486,15 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
         return;
     }
     let args = ARGUMENTS.map(|reg| before.gpr[reg]);
-    if let (Some(step), Some(machine)) = (thread.syscall.program_break.take(), context::current()) {
+    if let (Some(step), Some(machine)) = (thread.syscall.program_break.take(), Machine::current()) {
         number = libc::SYS_brk;
-        let result = program_break::after(&step, args[0], context::register_file(&machine).gpr[RAX]);
+        let result = program_break::after(&step, args[0], machine.register_file().gpr[RAX]);
         // SAFETY: in the event.
-        unsafe { sys::dr_syscall_set_result(drcontext, result) };
+        unsafe { call_event::set_result(drcontext, result) };
     }
     leave_traces(drcontext, &before);
-    let Some(machine) = context::current() else { return };
-    let after = context::register_file(&machine);
+    let Some(machine) = Machine::current() else { return };
+    let after = machine.register_file();
     let result = after.gpr[RAX].cast_signed();
     thread.signals.mask.after(number, &args, result, before.gpr[RSP]);
     follow_processes(number, &args, result);
@@ -562,7 +566,7 @@ fn changed(thread: &mut Thread, before: &RegisterFile, after: &RegisterFile) -> 
             updates.values.push((n as u8, after.gpr[n]));
         }
     }
-    let (fs, gs) = (thread::segment_base(Segment::Fs), thread::segment_base(Segment::Gs));
+    let (fs, gs) = (segment_base(Segment::Fs), segment_base(Segment::Gs));
     for (register, new, old) in
         [(register_number::FS_BASE, fs, before.fs_base), (register_number::GS_BASE, gs, before.gs_base)]
     {
@@ -590,8 +594,8 @@ fn follow_memory(thread: &mut Thread, number: i64, args: &[u64; 6], result: i64)
 /// # Safety
 /// In the post-syscall event.
 unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
-    let (Some(before), Some(machine)) = (&thread.syscall.before, context::current()) else { return false };
-    let result = context::register_file(&machine).gpr[RAX].cast_signed();
+    let (Some(before), Some(machine)) = (&thread.syscall.before, Machine::current()) else { return false };
+    let result = machine.register_file().gpr[RAX].cast_signed();
     if result != -i64::from(libc::EINTR) || thread.signals.mask.close() {
         return false;
     }
@@ -621,12 +625,12 @@ fn hide_descriptors(drcontext: *mut c_void, number: i64) {
     if number != libc::SYS_getdents64 {
         return;
     }
-    let Some(machine) = context::current() else { return };
-    let regs = context::register_file(&machine);
+    let Some(machine) = Machine::current() else { return };
+    let regs = machine.register_file();
     let [fd, address, ..] = ARGUMENTS.map(|reg| regs.gpr[reg]);
     if let Some(len) = descriptor_list::filter(fd, address, regs.gpr[RAX].cast_signed()) {
         // SAFETY: in the event.
-        unsafe { sys::dr_syscall_set_result(drcontext, len) };
+        unsafe { call_event::set_result(drcontext, len) };
     }
 }
 
@@ -639,8 +643,8 @@ fn follow(thread: &mut Thread, number: i64) {
     if !known {
         return;
     }
-    let Some(machine) = context::current() else { return };
-    let regs = context::register_file(&machine);
+    let Some(machine) = Machine::current() else { return };
+    let regs = machine.register_file();
     // The kernel leaves all registers as they are but the result's, RCX and R11.
     let (args, result) = (ARGUMENTS.map(|reg| regs.gpr[reg]), regs.gpr[RAX].cast_signed());
     if result < 0 {

@@ -5,13 +5,14 @@
 //! stub saves every register in the thread's [`Callouts`] and calls their handler. Behind it, all registers get their (maybe
 //! changed) saved values back.
 
+use crate::base::die;
 use crate::base::fs_base::{self, Bases};
 use crate::base::pages::Pages;
 use crate::base::slots::Slot;
 use crate::emitted::reclaim;
 use crate::emitted::site::Site;
 use bugnet_dr::ir::{Block, Gpr, Instr};
-use bugnet_dr::sys;
+use bugnet_dr::space::{self, Protection};
 use bugnet_format::regs::ALIGNMENT_CHECK;
 use bugnet_format::types::Addr;
 use std::mem::offset_of;
@@ -197,13 +198,12 @@ fn entry() -> u64 {
             .field(&[0x48, 0x8b, 0x80], gpr(Gpr::RAX)) // mov rax, [rax + offset]
             .slot(JUMP, Slot::Return)
             .0;
-        let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
+        let Some(memory) = space::allocate_near(Addr::PAGE as usize, Protection::ALL) else {
+            die("there is no memory left near the code cache")
+        };
         // SAFETY: fresh memory, which is never freed and has room for the code.
-        unsafe {
-            let memory = sys::dr_nonheap_alloc(Addr::PAGE as usize, prot).cast::<u8>();
-            memory.copy_from_nonoverlapping(code.as_ptr(), code.len());
-            memory as u64
-        }
+        unsafe { memory.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
+        memory.as_ptr() as u64
     })
 }
 

@@ -2,12 +2,12 @@
 
 use crate::base::process;
 use crate::emitted::by_rip;
-use bugnet_dr::sys;
+use bugnet_dr::fragments;
 
 /// All blocks are built anew where they are wanted. In a pre-syscall event.
 fn throw_blocks_away() {
     // SAFETY: no lock is held; the whole address space.
-    unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+    unsafe { fragments::flush_all() };
 }
 
 /// A second thread is about to be started, by the calling thread, which is in a system call: from here on, blocks

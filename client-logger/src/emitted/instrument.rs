@@ -41,9 +41,13 @@ use crate::picture::protections;
 use crate::picture::shared_code;
 use crate::picture::writable_code::is_told;
 use bugnet_dr::access::{self, Access, Accesses, Action, Place};
+use bugnet_dr::events::EMIT;
+use bugnet_dr::events::EMIT_TRANSLATIONS;
+use bugnet_dr::events::Emit;
+use bugnet_dr::ir::List;
 use bugnet_dr::ir::{Block, Gpr, Instr, Instrs, Opnd, Segment};
 use bugnet_dr::liveness::{self, Live};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::types::CodeSeq;
 use forms::{stores_as_is, written};
@@ -68,31 +72,31 @@ const LONGEST_INSTRUCTION: u64 = 15;
 /// In DynamoRIO's block event, whose context and list these are.
 pub unsafe fn rewrite(
     context: *mut c_void,
-    list: *mut sys::instrlist_t,
+    list: *mut List,
     translating: bool,
     observe: impl FnOnce(u64, u64) -> CodeSeq,
-) -> sys::dr_emit_flags_t {
+) -> Emit {
     // SAFETY: the event's pointers, used within the event.
     let block = unsafe { Block::new(context, list) };
     block.restore_requests();
     let instrs = block.app_instrs();
     if instrs.is_empty() {
-        return sys::dr_emit_flags_t::DR_EMIT_DEFAULT;
+        return EMIT;
     }
     reclaim::on_build();
     if protections::get().of(instrs[0].pc()) & libc::PROT_EXEC == 0 {
         not_executable(&block, &instrs);
         // DynamoRIO cannot translate from code that it cannot read.
-        return sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS;
+        return EMIT_TRANSLATIONS;
     }
     let len = |instrs: &[Instr]| instrs.last().map_or(0, |last| last.pc() + last.len(&block) - instrs[0].pc());
     let changes = may_change(instrs[0].pc(), len(&instrs));
     let instrs = if changes { end_at_store(&block, instrs) } else { instrs };
     let (flags, code) = if changes {
         // DynamoRIO cannot translate from code that has changed.
-        (sys::dr_emit_flags_t::DR_EMIT_STORE_TRANSLATIONS, code_of(instrs[0].pc(), len(&instrs)))
+        (EMIT_TRANSLATIONS, code_of(instrs[0].pc(), len(&instrs)))
     } else {
-        (sys::dr_emit_flags_t::DR_EMIT_DEFAULT, None)
+        (EMIT, None)
     };
     if recording::over() {
         Rewriter::new(&block, instrs).run_unrecorded(code);
@@ -151,7 +155,7 @@ fn end_at_store(block: &Block, instrs: Instrs) -> Instrs {
 }
 
 fn is_push(instr: Instr) -> bool {
-    [sys::OP_push, sys::OP_pushf].contains(&instr.opcode())
+    [opcode::OP_push, opcode::OP_pushf].contains(&instr.opcode())
 }
 
 struct Rewriter<'a> {
@@ -322,11 +326,15 @@ impl<'a> Rewriter<'a> {
         let instr = self.instrs[i];
         let reg = instr.dsts().find_map(Opnd::get_reg).and_then(Gpr::from_id);
         let source = instr.srcs().find_map(Opnd::get_reg).and_then(Gpr::from_id);
-        let gs = matches!(instr.opcode(), sys::OP_rdgsbase | sys::OP_wrgsbase);
+        let gs = matches!(instr.opcode(), opcode::OP_rdgsbase | opcode::OP_wrgsbase);
         let segment = if gs { Segment::Gs } else { Segment::Fs };
         let site = match (instr.opcode(), reg, source) {
-            (sys::OP_rdfsbase | sys::OP_rdgsbase, Some((reg, bytes)), _) => Kind::SegmentBase(segment, reg, bytes),
-            (sys::OP_wrfsbase | sys::OP_wrgsbase, _, Some((reg, bytes))) => Kind::SetSegmentBase(segment, reg, bytes),
+            (opcode::OP_rdfsbase | opcode::OP_rdgsbase, Some((reg, bytes)), _) => {
+                Kind::SegmentBase(segment, reg, bytes)
+            }
+            (opcode::OP_wrfsbase | opcode::OP_wrgsbase, _, Some((reg, bytes))) => {
+                Kind::SetSegmentBase(segment, reg, bytes)
+            }
             _ => Kind::Special(kind, reg, written(instr)),
         };
         self.callout(Some(instr), i, site);
@@ -336,7 +344,7 @@ impl<'a> Rewriter<'a> {
     /// The callout before it has done all that the instruction would do: takes it out.
     fn replace(&mut self, i: usize) {
         let instr = self.instrs[i];
-        let nop = self.block.make(sys::OP_nop, &[], &[]);
+        let nop = self.block.make(opcode::OP_nop, &[], &[]);
         self.block.app(Some(instr), nop, instr.pc());
         self.block.remove(instr);
         self.instrs[i] = nop;
@@ -354,7 +362,7 @@ impl<'a> Rewriter<'a> {
     /// Inserts an instruction, or a piece of machine code to which another can be [joined](Self::join).
     fn put(&self, at: Option<Instr>, instr: Instr) {
         self.block.meta(at, instr);
-        self.piece.set((instr.opcode() == sys::OP_nop).then_some(instr));
+        self.piece.set((instr.opcode() == opcode::OP_nop).then_some(instr));
     }
 
     /// Inserts machine code that cannot fault and reads no flags, or only those that the code right before it has written: as
@@ -486,16 +494,20 @@ impl<'a> Rewriter<'a> {
         let (instr, block) = (self.instrs[i], self.block);
         let src = instr.srcs().next().filter(|_| stores_as_is(instr, bytes))?;
         Some(match instr.opcode() {
-            sys::OP_mov_st | sys::OP_mov_imm => block.store(shadow, src.sized(bytes)),
-            sys::OP_push => block.store(shadow, src),
+            opcode::OP_mov_st | opcode::OP_mov_imm => block.store(shadow, src.sized(bytes)),
+            opcode::OP_push => block.store(shadow, src),
             // Without the alignment that the program's own form may ask for: it has just been met there.
-            sys::OP_movaps | sys::OP_movapd | sys::OP_movdqa | sys::OP_movupd => {
-                block.make(sys::OP_movups, &[shadow], &[src])
+            opcode::OP_movaps | opcode::OP_movapd | opcode::OP_movdqa | opcode::OP_movupd => {
+                block.make(opcode::OP_movups, &[shadow], &[src])
             }
-            sys::OP_movntps | sys::OP_movntpd | sys::OP_movntdq => block.make(sys::OP_movups, &[shadow], &[src]),
-            sys::OP_vmovaps | sys::OP_vmovdqa | sys::OP_vmovntps | sys::OP_vmovntpd | sys::OP_vmovntdq => {
-                block.make(sys::OP_vmovups, &[shadow], &[src])
+            opcode::OP_movntps | opcode::OP_movntpd | opcode::OP_movntdq => {
+                block.make(opcode::OP_movups, &[shadow], &[src])
             }
+            opcode::OP_vmovaps
+            | opcode::OP_vmovdqa
+            | opcode::OP_vmovntps
+            | opcode::OP_vmovntpd
+            | opcode::OP_vmovntdq => block.make(opcode::OP_vmovups, &[shadow], &[src]),
             opcode => block.make(opcode, &[shadow], &[src]),
         })
     }

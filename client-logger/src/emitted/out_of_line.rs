@@ -15,14 +15,16 @@
 //! this, a block has to tell where it is, and does when it first runs: it calls out at its start whatever the counter says,
 //! by way of a conditional jump that is one byte away from the true one, and gets that byte then.
 
+use crate::base::die;
 use crate::emitted::by_rip;
 use crate::emitted::callout::{self, CALLOUT};
 use crate::emitted::instrument::{BEFORE_LIMIT, over_limit};
 use crate::emitted::reclaim;
 use crate::emitted::site::Site;
 use bugnet_dr::decode::{self, MAX_LEN};
-use bugnet_dr::sys;
+use bugnet_dr::space::{self, Protection};
 use iced_x86::{Decoder, DecoderOptions};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -109,7 +111,7 @@ impl Where {
             let byte = &*(byte as *const AtomicU8);
             let found = byte.load(Ordering::Relaxed);
             if found != before && found != now {
-                crate::base::die("a block in the code cache does not begin as it was made");
+                die("a block in the code cache does not begin as it was made");
             }
             // Another thread that does not come here any more finds where the block is.
             home.start.store(start, Ordering::Release);
@@ -159,7 +161,7 @@ impl Where {
             // SAFETY: the block has jumped here: it is there, from its start up to that jump and to the other ones.
             let (length, code) = unsafe { (length_at(at), (at as *const [u8; CONDITIONAL as usize]).read()) };
             if length == 0 || at - start > LONGEST_BLOCK {
-                crate::base::die("a block in the code cache has no jump to a callout that it has come to");
+                die("a block in the code cache has no jump to a callout that it has come to");
             }
             at += length;
             if let [0x0f, 0x80..=0x8f, distance @ ..] = code {
@@ -187,30 +189,34 @@ const CHUNK: usize = 64 << 10;
 
 /// Memory for callouts, so near to the code cache that its jumps reach it.
 pub struct Chunk {
-    start: u64,
+    start: NonNull<u8>,
     used: usize,
 }
 
 impl Chunk {
     /// An empty one.
     pub fn new() -> Self {
-        let prot = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
-        // SAFETY: fresh memory.
-        Self { start: unsafe { sys::dr_nonheap_alloc(CHUNK, prot) } as u64, used: 0 }
+        let Some(start) = space::allocate_near(CHUNK, Protection::ALL) else {
+            die("there is no memory left near the code cache")
+        };
+        Self { start, used: 0 }
     }
 
     /// Room for a callout, if there is any left.
     pub fn take(&mut self) -> Option<u64> {
-        let room = self.start + self.used as u64;
+        let room = self.start.as_ptr() as u64 + self.used as u64;
         self.used += CALLOUT;
         (self.used <= CHUNK).then_some(room)
     }
 }
 
+// SAFETY: memory that nobody else has.
+unsafe impl Send for Chunk {}
+
 impl Drop for Chunk {
     fn drop(&mut self) {
         // SAFETY: allocated with this size, and dropped when no block is left that jumps there.
-        unsafe { sys::dr_nonheap_free(self.start as *mut _, CHUNK) };
+        unsafe { space::free_near(self.start, CHUNK) };
     }
 }
 

@@ -10,7 +10,7 @@ use crate::base::process;
 use crate::emitted::out_of_line::Chunk;
 use crate::emitted::site::Site;
 use crate::log::recording;
-use bugnet_dr::sys;
+use bugnet_dr::fragments;
 use std::ffi::c_void;
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,8 +97,7 @@ pub fn on_build() {
     kept.old = std::mem::replace(&mut kept.current, Generation::new());
     DELETED.store(0, Ordering::Relaxed);
     drop(kept);
-    // SAFETY: may be asked for anywhere; the whole address space.
-    unsafe { sys::dr_delay_flush_region(std::ptr::null_mut(), usize::MAX, 0, Some(on_thrown_away)) };
+    fragments::flush_all_later(Some(on_thrown_away));
 }
 
 /// No block is left that was built before it was asked for.

@@ -8,7 +8,7 @@ use crate::base::own_memory;
 use crate::kernel::limits::error;
 use crate::kernel::program_break::{self, Step};
 use crate::picture::shadow;
-use bugnet_dr::sys;
+use bugnet_dr::space::is_tool;
 use bugnet_format::types::Addr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,13 +56,6 @@ fn growth(number: i64, args: &[u64; 6]) -> Option<Growth> {
         },
         _ => None,
     }
-}
-
-/// Whether the memory at an address is DynamoRIO's or of a library of the recorder's.
-pub fn is_tool(address: u64) -> bool {
-    let start = address as *mut u8;
-    // SAFETY: asks about an address.
-    unsafe { sys::dr_memory_is_dr_internal(start) != 0 || sys::dr_memory_is_in_client(start) != 0 }
 }
 
 /// Whether memory is the recorder's.

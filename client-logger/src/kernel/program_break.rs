@@ -7,7 +7,7 @@
 use crate::base::maps;
 use crate::base::own_memory;
 use crate::kernel::substitute::Substitution;
-use bugnet_dr::sys;
+use bugnet_dr::space::{self, Protection};
 use bugnet_format::types::Addr;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -61,11 +61,10 @@ fn distance() -> u64 {
 
 impl Break {
     fn first() -> Self {
-        // SAFETY: asks for a number.
-        let start = unsafe { sys::dr_raw_brk(std::ptr::null_mut()) } as u64;
+        let start = space::program_break();
         let end = maps::region_of(start).map_or(start, |region| region.range.end).min(start + INITIAL);
         // SAFETY: DynamoRIO's mapping for this purpose, which nobody has used yet.
-        let reserves = || unsafe { sys::dr_memory_protect(start as *mut c_void, (end - start) as usize, 0) } != 0;
+        let reserves = || unsafe { space::protect(start, (end - start) as usize, Protection::NONE) };
         if end > start + SPREAD && reserves() {
             let distance = distance();
             own_memory::mapped(start as *const c_void, distance as usize);
@@ -108,7 +107,7 @@ pub fn substitute(drcontext: *mut c_void, step: &Step) -> Option<Substitution> {
         Step::Map(range) => {
             if range.start < here.reserved {
                 // SAFETY: the reservation, which nobody accesses, makes way.
-                unsafe { sys::dr_raw_mem_free(range.start as *mut c_void, (here.reserved - range.start) as usize) };
+                unsafe { space::free(range.start, (here.reserved - range.start) as usize) };
                 here.reserved = range.start;
             }
             (range, libc::PROT_READ | libc::PROT_WRITE, NEW)
@@ -131,7 +130,7 @@ pub fn after(step: &Step, wanted: u64, result: u64) -> u64 {
             if result.cast_signed() >= 0 {
                 // Something else lies there, and the kernel has found another place.
                 // SAFETY: the mapping that was just made.
-                unsafe { sys::dr_raw_mem_free(result as *mut c_void, (range.end - range.start) as usize) };
+                unsafe { space::free(result, (range.end - range.start) as usize) };
             }
             return here.now;
         }

@@ -1,7 +1,7 @@
 //! System calls that the kernel gets in another form than the program made them.
 
 use crate::kernel::arguments::ARGUMENTS;
-use bugnet_dr::{context, sys};
+use bugnet_dr::context::Machine;
 use bugnet_format::regs::RAX;
 use std::ffi::c_void;
 
@@ -14,25 +14,25 @@ pub struct Substitution {
 impl Substitution {
     /// Before the system call: puts in these values for the call's number and some of its arguments.
     pub fn make(drcontext: *mut c_void, number: i64, arguments: &[(usize, u64)]) -> Option<Self> {
-        let mut machine = context::current()?;
+        let mut machine = Machine::current()?;
         let mut registers = Vec::new();
         let values = arguments.iter().map(|(n, value)| (ARGUMENTS[*n], *value)).chain([(RAX, number as u64)]);
         for (register, value) in values {
-            registers.push((register, std::mem::replace(context::gpr_mut(&mut machine, register), value)));
+            registers.push((register, std::mem::replace(machine.gpr_mut(register), value)));
         }
         // SAFETY: the current context, but for some registers.
-        let set = unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) } != 0;
+        let set = unsafe { machine.set_current(drcontext) };
         set.then_some(Self { registers })
     }
 
     /// Behind the system call: puts the program's values back, but for the result.
     pub fn undo(self, drcontext: *mut c_void) {
-        let Some(mut machine) = context::current() else { return };
+        let Some(mut machine) = Machine::current() else { return };
         for (register, value) in self.registers.into_iter().filter(|(register, _)| *register != RAX) {
-            *context::gpr_mut(&mut machine, register) = value;
+            *machine.gpr_mut(register) = value;
         }
         // SAFETY: as above.
-        unsafe { sys::dr_set_mcontext(drcontext, &raw mut *machine) };
+        unsafe { machine.set_current(drcontext) };
     }
 }
 

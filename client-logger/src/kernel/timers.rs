@@ -3,7 +3,7 @@
 //! ours has one, so the program gets the kernel's own.
 
 use crate::kernel::arguments;
-use bugnet_dr::sys;
+use bugnet_dr::process;
 
 /// `ITIMER_REAL`, `ITIMER_VIRTUAL` and `ITIMER_PROF`.
 const TIMERS: u32 = 3;
@@ -24,10 +24,9 @@ pub fn begin() {
         // SAFETY: the structure of two times, four words, is the kernel's to write.
         let armed = unsafe { libc::syscall(libc::SYS_getitimer, timer, left.as_mut_ptr()) } == 0;
         if armed && left[2..] != [0; 2] {
-            // SAFETY: a client's timer without an interval is none, but with it DynamoRIO puts the program's timer to what it was when
-            // it looked; the kernel then reads two times.
+            process::restore_timer(timer as i32);
+            // SAFETY: two times, which the kernel reads.
             unsafe {
-                sys::dr_set_itimer(timer as i32, 0, None);
                 libc::syscall(libc::SYS_setitimer, timer, left.as_ptr(), std::ptr::null_mut::<u64>());
             }
         }

@@ -3,13 +3,12 @@
 use crate::base::memory::read_memory;
 use crate::log::files;
 use crate::log::recording;
-use bugnet_dr::sys;
-use bugnet_format::folder::{MODULES_FILE, Module};
+use bugnet_dr::process::Module;
+use bugnet_format::folder::{self, MODULES_FILE};
 use object::Endianness;
 use object::elf::{FileHeader64, NT_GNU_BUILD_ID, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::pod::slice_from_bytes;
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
-use std::ffi::CStr;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -87,34 +86,26 @@ fn build_id(base: u64) -> String {
     String::new()
 }
 
-/// A module is mapped, which DynamoRIO describes. Where it is mapped from, and to where, if it is one of the program's that is in the list then.
-///
-/// # Safety
-/// In DynamoRIO's module load event, whose description this is.
-pub unsafe fn add(info: *const sys::module_data_t) -> Option<(String, Range<u64>)> {
-    // SAFETY: the event hands out a valid description.
-    let info = unsafe { &*info };
+/// A module is mapped. Its path and where it is, if it is one of the program's that is in the list then.
+pub fn add(module: Module) -> Option<(String, Range<u64>)> {
     // The list is for symbols of what was recorded.
-    if info.full_path.is_null() || recording::over() || GIVEN_UP.load(Ordering::Relaxed) {
+    if recording::over() || GIVEN_UP.load(Ordering::Relaxed) {
         return None;
     }
-    // SAFETY: a string of DynamoRIO's, and a union of which both fields are the same address.
-    let (path, base) = unsafe { (CStr::from_ptr(info.full_path), info.__bindgen_anon_1.start as u64) };
-    let path = path.to_string_lossy().into_owned();
+    let path = module.path?.to_string_lossy().into_owned();
     // DynamoRIO and this client are mapped, too, but are no part of the program.
     let own = |name: &str| path.rsplit('/').next().is_some_and(|file| file == name);
     if !path.starts_with('/') || own("libdynamorio.so") || own("libbugnet_logger.so") {
         return None;
     }
-    let range = base..info.end as u64;
-    list(&path, &range);
-    Some((path, range))
+    list(&path, &module.range);
+    Some((path, module.range))
 }
 
 /// Appends a module to the list.
 fn list(path: &str, range: &Range<u64>) {
     let base = range.start;
-    let module = Module { base, size: range.end - base, path: path.to_owned(), build_id: build_id(base) };
+    let module = folder::Module { base, size: range.end - base, path: path.to_owned(), build_id: build_id(base) };
     let file = recording::folder().join(MODULES_FILE);
     let mut list = LIST.lock().unwrap_or_else(|e| e.into_inner());
     let written =

@@ -3,7 +3,7 @@
 use crate::base::process::OfProcess;
 use crate::base::warn;
 use crate::log::origin;
-use bugnet_dr::sys;
+use bugnet_dr::fragments;
 use bugnet_format::process::ProcessInfo;
 use bugnet_format::types::ProcessId;
 use std::path::{Path, PathBuf};
@@ -89,8 +89,7 @@ pub fn why_over() -> String {
 /// Nothing is recorded any more: blocks are built anew without checks, bit by bit.
 pub fn leave() {
     if !RECORDING.get().over.swap(true, Ordering::SeqCst) {
-        // SAFETY: may be asked for anywhere; the whole address space.
-        unsafe { sys::dr_delay_flush_region(std::ptr::null_mut(), usize::MAX, 0, None) };
+        fragments::flush_all_later(None);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::base::process::{has_begun, threaded};
 use crate::log::recording;
 use crate::picture::claims::Claim;
 use crate::picture::shadow::{Kind, Shadow, Steps};
-use bugnet_dr::sys;
+use bugnet_dr::fragments;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -90,7 +90,7 @@ fn leave_fs() {
 fn leave_fs_in_call() {
     if BY_FS.swap(false, Ordering::SeqCst) && !threaded() {
         // SAFETY: in an event of a system call, with no lock held; the whole address space.
-        unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+        unsafe { fragments::flush_all() };
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::base::maps;
 use crate::base::process::{self, OfProcess};
-use bugnet_dr::sys;
+use bugnet_dr::fragments;
 use rangemap::RangeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,7 +138,7 @@ fn include(range: &Range<u64>) {
     HULL[1].store(larger.end - larger.start, Ordering::SeqCst);
     if len == 0 && !process::threaded() {
         // SAFETY: in an event in which it may be asked for; the whole address space.
-        unsafe { sys::dr_flush_region(std::ptr::null_mut(), usize::MAX) };
+        unsafe { fragments::flush_all() };
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::base::maps;
 use crate::base::memory::read_memory;
-use bugnet_dr::sys;
+use bugnet_dr::process::main_module;
+use bugnet_dr::space::{self, Protection};
 use object::Endianness;
 use object::elf::{FileHeader64, PF_X, PT_GNU_STACK};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -12,9 +13,8 @@ pub fn protect() {
     if wants_executable()
         && let Some((start, end)) = stack()
     {
-        let all = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
         // SAFETY: the stack keeps its contents and stays readable and writable.
-        if unsafe { sys::dr_memory_protect(start as *mut _, (end - start) as usize, all) } == 0 {
+        if !unsafe { space::protect(start, (end - start) as usize, Protection::ALL) } {
             crate::base::warn("the program's stack cannot be made executable");
         }
     }
@@ -22,16 +22,8 @@ pub fn protect() {
 
 /// Whether the program's file asks for an executable stack.
 pub fn wants_executable() -> bool {
-    // SAFETY: a description that is freed behind its last use; the union is one address under two names.
-    let base = unsafe {
-        let module = sys::dr_get_main_module();
-        if module.is_null() {
-            return false;
-        }
-        let base = (*module).__bindgen_anon_1.start as u64;
-        sys::dr_free_module_data(module);
-        base
-    };
+    let Some(module) = main_module() else { return false };
+    let base = module.range.start;
     let mut page = vec![0; 4096];
     if !read_memory(base, &mut page) {
         return false;

@@ -4,7 +4,7 @@ use crate::base::die;
 use crate::base::memory::read_memory;
 use crate::picture::shadow::Shadow;
 use crate::picture::stack;
-use bugnet_dr::sys;
+use bugnet_dr::space::{self, Protection};
 use bugnet_format::types::Addr;
 use std::ops::Range;
 
@@ -108,9 +108,8 @@ pub fn relocate(rsp: u64, shadow: Shadow) -> u64 {
         failed();
     }
     if stack::wants_executable() {
-        let all = sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC;
         // SAFETY: the mapping that was just made.
-        if unsafe { sys::dr_memory_protect(start as *mut _, (end - start) as usize, all) } == 0 {
+        if !unsafe { space::protect(start, (end - start) as usize, Protection::ALL) } {
             failed();
         }
     }

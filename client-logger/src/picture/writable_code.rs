@@ -20,7 +20,7 @@
 
 use crate::base::maps;
 use crate::base::process;
-use bugnet_dr::sys;
+use bugnet_dr::space::{self, Protection};
 use bugnet_format::types::Addr;
 use rangemap::RangeSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -71,10 +71,10 @@ pub fn after(number: i64, args: &[u64; 6], result: u64) {
     let size = piece(len);
     for piece in (start..start + len).step_by(size as usize) {
         let last = (piece + size).min(start + len) - 1;
-        tell(piece, last - piece, sys::DR_MEMPROT_READ | sys::DR_MEMPROT_EXEC);
+        tell(piece, last - piece, Protection::READ | Protection::EXEC);
         TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(piece..last);
         // Of the byte's page, DynamoRIO remembers this for when it finds code there that is in no area. The areas stay.
-        tell(last, 1, sys::DR_MEMPROT_READ | sys::DR_MEMPROT_WRITE | sys::DR_MEMPROT_EXEC);
+        tell(last, 1, Protection::ALL);
     }
     // SAFETY: memory of the program's, which gets the protection that it has asked for.
     let restored = unsafe { libc::mprotect(start as *mut _, len as usize, protection) };
@@ -90,9 +90,9 @@ pub fn is_told(address: u64) -> bool {
 }
 
 /// Tells DynamoRIO what the program may do with memory. If it cannot be told, it compares, which is slow and nothing else.
-fn tell(start: u64, len: u64, protection: u32) {
+fn tell(start: u64, len: u64, protection: Protection) {
     // SAFETY: memory of the program's, which gets its own protection back before the program goes on.
-    unsafe { sys::dr_memory_protect(start as *mut _, len as usize, protection) };
+    let _ = unsafe { space::protect(start, len as usize, protection) };
 }
 
 /// Bytes of a piece of so much memory.

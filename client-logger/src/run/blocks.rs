@@ -3,7 +3,9 @@
 use crate::base::fs_base::Guard;
 use crate::emitted::instrument;
 use crate::run::thread;
-use bugnet_dr::sys;
+use bugnet_dr::events::Bool;
+use bugnet_dr::events::Emit;
+use bugnet_dr::ir::List;
 use bugnet_format::types::CodeSeq;
 use std::ffi::c_void;
 
@@ -14,10 +16,10 @@ use std::ffi::c_void;
 pub unsafe extern "C" fn on_block(
     context: *mut c_void,
     _tag: *mut c_void,
-    list: *mut sys::instrlist_t,
-    _for_trace: sys::bool_,
-    translating: sys::bool_,
-) -> sys::dr_emit_flags_t {
+    list: *mut List,
+    _for_trace: Bool,
+    translating: Bool,
+) -> Emit {
     let _own = Guard::new();
     let observe = |start, len| {
         // SAFETY: in the event.

@@ -21,7 +21,7 @@
 
 use crate::base::options;
 use crate::log::origin;
-use bugnet_dr::sys;
+use bugnet_dr::thread as dr_thread;
 use fastrand::Rng;
 use std::arch::asm;
 use std::ffi::c_void;
@@ -261,8 +261,8 @@ pub fn sleep(context: *mut c_void, delay: Duration) {
     let time = libc::timespec { tv_sec: delay.as_secs() as i64, tv_nsec: delay.subsec_nanos().into() };
     // SAFETY: the calling thread's context, in a callout, without locks; a time, and nothing is to be told.
     unsafe {
-        sys::dr_mark_safe_to_suspend(context, 1);
+        dr_thread::let_suspend(context, true);
         libc::nanosleep(&raw const time, std::ptr::null_mut());
-        sys::dr_mark_safe_to_suspend(context, 0);
+        dr_thread::let_suspend(context, false);
     }
 }

@@ -140,7 +140,7 @@ fn plan(path: PathBuf) -> Plan {
     if program.elf == beginning.dynamorio {
         return unrecorded("it is another recording".into());
     }
-    match as_once_executed(|| out_of_reach(&program.elf)).or_else(obstacle).or_else(|| traced()) {
+    match as_once_executed(|| out_of_reach(&program.elf)).or_else(obstacle).or_else(traced) {
         Some(why) => unrecorded(why),
         None => Plan::Record(program),
     }

@@ -16,8 +16,10 @@ use crate::run::call;
 use crate::run::signals::{self, Sent};
 use crate::run::snapshot::{self, How};
 use crate::run::thread::{self, Thread};
+use bugnet_dr::context::View;
+use bugnet_dr::events::{Action, Bool, DELIVER, REDIRECT, Restored, SUPPRESS, Signal};
 use bugnet_dr::ir::{Gpr, Segment};
-use bugnet_dr::{context, sys};
+use bugnet_dr::thread::{self as dr_thread, segment_base};
 use bugnet_format::record::EndReason;
 use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, GPR_UNKNOWN, RSP, RegisterFile};
 use bugnet_format::types::Addr;
@@ -41,36 +43,26 @@ fn index_in_block(site: &Site, pc: u64) -> Option<u64> {
 ///
 /// # Safety
 /// DynamoRIO's restore-state event.
-pub unsafe extern "C" fn on_restore_state(
-    _drcontext: *mut c_void,
-    _restore_memory: sys::bool_,
-    info: *mut sys::dr_restore_state_info_t,
-) -> sys::bool_ {
+pub unsafe extern "C" fn on_restore_state(_drcontext: *mut c_void, _restore_memory: Bool, info: *mut Restored) -> Bool {
     let _own = Guard::new();
-    // SAFETY: the event hands out valid pointers.
-    let (info, machine) = unsafe { (&*info, &mut *(*info).mcontext) };
-    let start = info.fragment_info.cache_start_pc as u64;
-    if start == 0 || info.raw_mcontext_valid == 0 || info.raw_mcontext.is_null() {
+    // SAFETY: the event hands out a valid description.
+    let info = unsafe { &mut *info };
+    let (Some(fragment), Some(pc)) = (info.fragment(), info.raw().map(View::pc)) else { return 1 };
+    if pc < fragment.start {
         return 1;
     }
-    // SAFETY: checked above; the union is one pointer under several names.
-    let pc = unsafe { (*info.raw_mcontext).__bindgen_anon_10.pc } as u64;
-    if pc < start {
-        return 1;
-    }
-    let found = scan(start, pc);
+    let found = scan(fragment.start, pc);
+    let machine = info.machine_mut();
     for reg in (0..16).map(Gpr).filter(|reg| found.spilled & reg.bit() != 0) {
         // SAFETY: the faulting thread's own slot.
-        *context::gpr_mut(machine, reg.0.into()) = unsafe { *Slot::Spill(reg).address() };
+        *machine.gpr_mut(reg.0.into()) = unsafe { *Slot::Spill(reg).address() };
     }
     if found.rax_moved {
         // SAFETY: as above.
-        *context::gpr_mut(machine, 0) = unsafe { *Slot::Rax.address() };
+        *machine.gpr_mut(0) = unsafe { *Slot::Rax.address() };
     }
     if found.flags_saved {
-        // SAFETY: both members of the union are one integer.
-        let flags = unsafe { &mut machine.__bindgen_anon_9.xflags };
-        *flags = *flags & !(ARITHMETIC_FLAGS as sys::reg_t) | Slot::read_flags() as sys::reg_t;
+        machine.set_flags(machine.flags() & !ARITHMETIC_FLAGS | Slot::read_flags());
     }
     1
 }
@@ -91,9 +83,10 @@ fn kills(signo: i32) -> bool {
 }
 
 /// Whether a fault at `pc` was one of the shadow's, which gets its memory then.
-fn makes_shadow(thread: &mut Thread, (pc, raw): (u64, &sys::dr_mcontext_t), scan: &Scan, accessed: u64) -> bool {
+fn makes_shadow(thread: &mut Thread, raw: &View, scan: &Scan, accessed: u64) -> bool {
+    let pc = raw.pc();
     let through = || scan.shadow.is_some_and(|reg| touches(pc, reg)).then_some(accessed);
-    let Some(shadow) = shadow_address(pc, raw, thread).or_else(through) else { return false };
+    let Some(shadow) = shadow_address(raw, thread).or_else(through) else { return false };
     let len = instruction_at(pc).memory_size().size() as u64;
     // The program's own access has succeeded, or is about to: there is memory that this is the shadow of. Where the shadow is there already,
     // it is the program's own fault, which meets it there.
@@ -112,86 +105,87 @@ fn makes_shadow(thread: &mut Thread, (pc, raw): (u64, &sys::dr_mcontext_t), scan
 ///
 /// # Safety
 /// DynamoRIO's signal event.
-pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut sys::dr_siginfo_t) -> sys::dr_signal_action_t {
+pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut Signal) -> Action {
     let _own = Guard::new();
     // SAFETY: the event hands out a valid description.
-    let info = unsafe { &*info };
+    let info = unsafe { &mut *info };
     // SAFETY: in the event.
-    let Some(thread) = (unsafe { thread::of(drcontext) }) else { return sys::dr_signal_action_t_DR_SIGNAL_DELIVER };
+    let Some(thread) = (unsafe { thread::of(drcontext) }) else { return DELIVER };
     // It may have come while the thread waited in DynamoRIO for another that wants it to stop, as one that can be stopped; and the thread
     // does not return there, so that DynamoRIO would take it for that from now on, whatever it does and whatever it has locked.
     // SAFETY: the calling thread's context; DynamoRIO has just found that it does not hold the lock that this takes.
-    unsafe { sys::dr_mark_safe_to_suspend(drcontext, 0) };
+    unsafe { dr_thread::let_suspend(drcontext, false) };
     if recording::over() {
         thread.follow_end();
     }
-    if info.sig == libc::SIGSEGV {
+    if info.number() == libc::SIGSEGV {
         thread.allow();
     }
-    let code = thread.signals.codes.take(info.sig);
+    let code = thread.signals.codes.take(info.number());
     let mut found = None;
-    let start = info.fault_fragment_info.cache_start_pc as u64;
-    if start != 0 && info.raw_mcontext_valid != 0 {
-        // SAFETY: valid as just checked; the union is one pointer under several names.
-        let raw = unsafe { &*info.raw_mcontext };
-        // SAFETY: as above.
-        let pc = unsafe { raw.__bindgen_anon_10.pc } as u64;
-        let scan = scan(start, pc);
-        if info.sig == libc::SIGSEGV && makes_shadow(thread, (pc, raw), &scan, info.access_address as u64) {
-            return sys::dr_signal_action_t_DR_SIGNAL_SUPPRESS;
+    if let (Some(fragment), Some(raw)) = (info.fragment(), info.raw()) {
+        let scan = scan(fragment.start, raw.pc());
+        if info.number() == libc::SIGSEGV && makes_shadow(thread, raw, &scan, info.access_address()) {
+            return SUPPRESS;
         }
         found = Some(scan);
     }
     name_limits(thread, info);
-    let to_nowhere = info.sig == libc::SIGSEGV && found.is_none() && undo_branch_to_nowhere(thread, info);
-    let fault = is_fault(info.sig);
-    let handler = thread.signals.mask.handler(info.sig);
+    let to_nowhere = info.number() == libc::SIGSEGV && found.is_none() && undo_branch_to_nowhere(thread, info);
+    let handler = thread.signals.mask.handler(info.number());
     // A fault cannot wait, and cannot be ignored.
-    let fatal = if fault && info.raw_mcontext_valid != 0 { handler <= 1 || info.blocked != 0 } else { handler == 0 };
-    if fatal && kills(info.sig) {
+    let faults = is_fault(info.number()) && info.raw().is_some();
+    let fatal = if faults { handler <= 1 || info.is_blocked() } else { handler == 0 };
+    if fatal && kills(info.number()) {
         if thread.recording() {
             let (position, regs) = interrupted(thread, info, found.as_ref());
             end(thread, info, (code, to_nowhere), position, regs);
         }
-        if thread.is_foreign() {
-            // DynamoRIO would take apart what is the parent's, and wait for that, which waits for this process.
-            if last_program::go(thread, info) {
-                return sys::dr_signal_action_t_DR_SIGNAL_REDIRECT;
-            }
-            signals::die_by(info.sig);
-        }
-        if fault && (handler != 0 || info.sig == libc::SIGTRAP) {
-            // DynamoRIO would deliver it for ever, or fail.
-            crate::run::process::finish();
-            signals::die_by(info.sig);
-        }
-    } else if handler <= 1 {
+        return killed(thread, info, handler);
+    }
+    if handler <= 1 {
         // Nothing will be delivered. DynamoRIO still looks through what it holds: the next block opens the mask.
-        thread.signals.mask.pending.remove(info.sig);
+        thread.signals.mask.pending.remove(info.number());
         thread.open_soon();
     } else if found.is_some() && thread.recording() {
         // What was counted behind a fault has not been executed.
         let (position, _) = interrupted(thread, info, found.as_ref());
         thread.recount(position);
     }
-    sys::dr_signal_action_t_DR_SIGNAL_DELIVER
+    DELIVER
+}
+
+/// A signal kills the process, whose recording has ended.
+fn killed(thread: &mut Thread, info: &mut Signal, handler: u64) -> Action {
+    if thread.is_foreign() {
+        // DynamoRIO would take apart what is the parent's, and wait for that, which waits for this process.
+        if last_program::go(thread, info) {
+            return REDIRECT;
+        }
+        signals::die_by(info.number());
+    }
+    if is_fault(info.number()) && (handler != 0 || info.number() == libc::SIGTRAP) {
+        // DynamoRIO would deliver it for ever, or fail.
+        crate::run::process::finish();
+        signals::die_by(info.number());
+    }
+    DELIVER
 }
 
 /// Where a thread has branched to an address that is none, the branch has not happened: it faults itself. Returns whether it is so.
-fn undo_branch_to_nowhere(thread: &mut Thread, info: &sys::dr_siginfo_t) -> bool {
-    // SAFETY: the event's context of the program, which nobody else refers to; DynamoRIO takes changes from there.
-    let machine = unsafe { &mut *info.mcontext };
-    let mut regs = context::register_file(machine);
+fn undo_branch_to_nowhere(thread: &mut Thread, info: &mut Signal) -> bool {
+    let machine = info.machine_mut();
+    let mut regs = machine.register_file();
     if !branches::is_none(regs.rip) {
         return false;
     }
-    let segments = [thread::segment_base(Segment::Fs), thread::segment_base(Segment::Gs)];
+    let segments = [segment_base(Segment::Fs), segment_base(Segment::Gs)];
     [regs.fs_base, regs.gs_base] = segments;
     if !branches::undo(&mut regs) {
         return false;
     }
-    *context::gpr_mut(machine, RSP) = regs.gpr[RSP];
-    machine.__bindgen_anon_10.pc = regs.rip as sys::app_pc;
+    *machine.gpr_mut(RSP) = regs.gpr[RSP];
+    machine.set_pc(regs.rip);
     if thread.recording() {
         // Its block has counted it.
         thread.recount(thread.counted() - 1);
@@ -200,15 +194,12 @@ fn undo_branch_to_nowhere(thread: &mut Thread, info: &sys::dr_siginfo_t) -> bool
 }
 
 /// Names the limit of recording that a signal shows to be met.
-fn name_limits(thread: &mut Thread, info: &sys::dr_siginfo_t) {
+fn name_limits(thread: &mut Thread, info: &Signal) {
     const TRAP_FLAG: u64 = 0x100;
     const ALIGNMENT_CHECK: u64 = 0x4_0000;
     const VSYSCALL_PAGE: u64 = 0xffff_ffff_ff60_0000 >> 12;
-    // SAFETY: the event's context of the program, in which both members of the union are one integer.
-    let flags = unsafe { (*info.mcontext).__bindgen_anon_9.xflags };
-    // SAFETY: as above.
-    let pc = unsafe { (*info.mcontext).__bindgen_anon_10.pc } as u64;
-    match info.sig {
+    let (flags, pc) = (info.machine().flags(), info.machine().pc());
+    match info.number() {
         libc::SIGSEGV if pc >> 12 == VSYSCALL_PAGE => {
             // Replay cannot go where not even DynamoRIO can look.
             let why = "the program calls the vsyscall page, which is as if there were none".to_owned();
@@ -245,12 +236,12 @@ fn instruction_at(pc: u64) -> Instruction {
 
 /// What the instruction at `pc` in the code cache addresses, if that is the shadow at a distance. It is what has FS: of
 /// the program's own instructions DynamoRIO makes others.
-fn shadow_address(pc: u64, raw: &sys::dr_mcontext_t, thread: &Thread) -> Option<u64> {
-    let instruction = instruction_at(pc);
+fn shadow_address(raw: &View, thread: &Thread) -> Option<u64> {
+    let instruction = instruction_at(raw.pc());
     if instruction.memory_segment() != Register::FS {
         return None;
     }
-    let regs = context::register_file(raw);
+    let regs = raw.register_file();
     let operand = (0..instruction.op_count()).find(|n| instruction.op_kind(*n) == OpKind::Memory)?;
     instruction.virtual_address(operand, 0, |register, _, _| match gpr(register) {
         Some(reg) if register.size() == 4 => Some(regs.gpr[usize::from(reg.0)] & 0xffff_ffff),
@@ -260,9 +251,8 @@ fn shadow_address(pc: u64, raw: &sys::dr_mcontext_t, thread: &Thread) -> Option<
 }
 
 /// Position and registers of the program where a signal interrupts it.
-fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Scan>) -> (u64, RegisterFile) {
-    // SAFETY: the event's context of the program.
-    let mut regs = context::register_file(unsafe { &*info.mcontext });
+fn interrupted(thread: &mut Thread, info: &Signal, found: Option<&Scan>) -> (u64, RegisterFile) {
+    let mut regs = info.machine().register_file();
     let counted = thread.counted();
     if let Some(before) = thread.syscall.before.take() {
         // Within a system call, which then has not happened.
@@ -273,7 +263,7 @@ fn interrupted(thread: &mut Thread, info: &sys::dr_siginfo_t, found: Option<&Sca
     {
         return ended;
     }
-    if info.sig == libc::SIGTRAP {
+    if info.number() == libc::SIGTRAP {
         regs.rip = breakpoint(regs.rip);
     }
     let mut dead = 0;
@@ -331,34 +321,28 @@ fn dead_gprs(pc: u64, count: u64) -> u16 {
 
 /// Ends the recording of a thread that a signal kills, which the kernel sent with this code, or DynamoRIO because a branch leads nowhere,
 /// or where it did not execute something.
-fn end(
-    thread: &mut Thread,
-    info: &sys::dr_siginfo_t,
-    (code, to_nowhere): (Option<i32>, bool),
-    position: u64,
-    regs: RegisterFile,
-) {
+fn end(thread: &mut Thread, info: &Signal, (code, to_nowhere): (Option<i32>, bool), position: u64, regs: RegisterFile) {
     thread.interrupt_repeat(position, &regs);
     thread.end_others();
     snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
-    let fault = is_fault(info.sig);
-    let no_code = info.sig == libc::SIGSEGV && info.raw_mcontext_valid == 0 && !read_memory(regs.rip, &mut [0; 1]);
-    let addr = match info.sig {
+    let fault = is_fault(info.number());
+    let no_code = info.number() == libc::SIGSEGV && info.raw().is_none() && !read_memory(regs.rip, &mut [0; 1]);
+    let addr = match info.number() {
         libc::SIGSEGV if to_nowhere => Addr(0),
         // DynamoRIO finds out by itself, without a fault.
         libc::SIGSEGV if no_code => Addr(regs.rip),
         // Somebody has sent it.
         _ if code.is_some_and(|code| code <= 0) => Addr(0),
-        libc::SIGSEGV | libc::SIGBUS => Addr(info.access_address as u64),
+        libc::SIGSEGV | libc::SIGBUS => Addr(info.access_address()),
         _ if fault => Addr(regs.rip),
         _ => Addr(0),
     };
     let code = match (to_nowhere, no_code) {
         (true, _) => si_code::SI_KERNEL,
         (_, true) => si_code::SEGV_MAPERR,
-        _ => code.unwrap_or_else(|| si_code::without_kernel(info.sig)),
+        _ => code.unwrap_or_else(|| si_code::without_kernel(info.number())),
     };
-    thread.stop(position, EndReason::Signal { signo: info.sig as u32, code, addr }, regs);
+    thread.stop(position, EndReason::Signal { signo: info.number() as u32, code, addr }, regs);
 }
 
 /// The thread dies, at this position, of a signal that somebody has sent.

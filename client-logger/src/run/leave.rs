@@ -7,7 +7,7 @@
 
 use crate::emitted::callout::Saved;
 use crate::run::signals;
-use bugnet_dr::{context, sys};
+use bugnet_dr::context::Machine;
 use std::arch::x86_64::_rdtsc;
 
 /// Cycles of the time stamp counter after which the code cache is left: some milliseconds.
@@ -18,13 +18,13 @@ pub struct Leave {
     last: u64,
     /// [`signals::taken`] when the code cache was left.
     taken: u64,
-    context: Box<sys::dr_mcontext_t>,
+    context: Box<Machine>,
 }
 
 impl Leave {
     /// For a thread that begins.
     pub fn new() -> Self {
-        Self { last: 0, taken: 0, context: context::empty() }
+        Self { last: 0, taken: 0, context: Machine::empty() }
     }
 
     /// Whether a signal may wait for the code cache to be left.
@@ -48,20 +48,14 @@ impl Leave {
     /// must not own anything.
     pub fn go(&mut self, saved: &Saved, pc: u64) -> ! {
         for (number, value) in saved.gpr.iter().enumerate() {
-            *context::gpr_mut(&mut self.context, number) = *value;
+            *self.context.gpr_mut(number) = *value;
         }
-        self.context.__bindgen_anon_9.xflags = saved.rflags as sys::reg_t;
-        self.context.__bindgen_anon_10.pc = pc as sys::app_pc;
-        // SAFETY: all members of the union are vector registers as plain bytes.
-        let vectors = unsafe { &mut self.context.__bindgen_anon_11.simd };
-        for (slot, value) in vectors.iter_mut().zip(&saved.ymm) {
-            let mut wide = [0; 64];
-            wide[..32].copy_from_slice(value);
-            slot.u8_ = wide;
-        }
+        self.context.set_flags(saved.rflags);
+        self.context.set_pc(pc);
+        self.context.set_vectors(&saved.ymm);
         crate::base::fs_base::leave_client();
-        // SAFETY: in a callout, which is left for good; size and flags of the context are set.
-        unsafe { sys::dr_redirect_execution(&raw mut *self.context) };
+        // SAFETY: in a callout, which is left for good.
+        unsafe { self.context.redirect() };
         crate::base::die("DynamoRIO did not redirect execution")
     }
 }

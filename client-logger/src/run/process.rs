@@ -10,7 +10,7 @@ use crate::log::recording::{self, Recording};
 use crate::log::{ended, handover, origin};
 use crate::picture::{ending, epochs, protections, shared_code, stack_move};
 use crate::run::snapshot;
-use bugnet_dr::sys;
+use bugnet_dr::process::thread_id;
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::types::{Pid, ProcessId, Tid};
 use hashbrown::HashMap;
@@ -110,8 +110,8 @@ pub fn forked() -> bool {
 
 /// What the log calls the thread with this context of DynamoRIO's, which begins. Its id may be that of one that has ended.
 pub fn name_thread(context: *mut c_void) -> Tid {
-    // SAFETY: asks for a number.
-    let id = unsafe { sys::dr_get_thread_id(context) } as u32;
+    // SAFETY: the caller's context of DynamoRIO's.
+    let id = unsafe { thread_id(context) };
     let mut ids = THREAD_IDS.get().lock().unwrap_or_else(|e| e.into_inner());
     let threads = ids.entry(id).or_default();
     let tid = Tid::new(id, *threads);

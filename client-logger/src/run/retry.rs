@@ -8,7 +8,7 @@
 use crate::base::memory::read_word;
 use crate::base::process;
 use crate::run::signals::{self, ARGUMENTS, Frame, RAX, raw_syscall};
-use bugnet_dr::sys;
+use bugnet_dr::call as call_event;
 use std::ffi::c_void;
 use std::time::Duration;
 
@@ -208,14 +208,14 @@ impl Retry {
         unsafe {
             match left {
                 Left::Nothing(error) => {
-                    sys::dr_syscall_set_result(drcontext, -i64::from(error) as u64);
+                    call_event::set_result(drcontext, -i64::from(error) as u64);
                     return false;
                 }
                 Left::Same => {}
-                Left::Rest(n, value) => sys::dr_syscall_set_param(drcontext, n as i32, value),
+                Left::Rest(n, value) => call_event::set_argument(drcontext, n, value),
             }
-            sys::dr_syscall_set_sysnum(drcontext, call.number as i32);
-            sys::dr_syscall_invoke_another(drcontext);
+            call_event::set_number(drcontext, call.number);
+            call_event::make_another(drcontext);
         }
         self.repeating = true;
         true

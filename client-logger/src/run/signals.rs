@@ -25,7 +25,7 @@ mod unborn;
 use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::run::leave::Leave;
 use crate::run::thread;
-use bugnet_dr::sys;
+use bugnet_dr::call as call_event;
 use bugnet_format::regs::{RSP, RegisterFile};
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -579,7 +579,7 @@ impl Mask {
             self.suspended = if pointer == 0 { suspended::Place::take(set) } else { None };
             let copy = self.suspended.as_ref().map_or(&raw mut self.copy as u64, suspended::Place::address);
             // SAFETY: the caller's promise; the copy stays where it is, and `after` restores the register.
-            unsafe { sys::dr_syscall_set_param(context, pointer as i32, copy) };
+            unsafe { call_event::set_argument(context, pointer, copy) };
         }
         match number {
             // The kernel opens the mask and waits at once; a signal that came before would not end the wait.
@@ -770,7 +770,6 @@ pub fn die_by(signal: i32) -> ! {
         let none = std::ptr::null_mut::<u64>();
         libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, none, SET_BYTES);
         libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal);
-        sys::dr_abort_with_code(128 + signal);
     }
-    std::process::abort()
+    bugnet_dr::process::abort(128 + signal)
 }

@@ -31,8 +31,9 @@ use crate::run::chaos::Chaos;
 use crate::run::retry::Retry;
 use crate::run::signals::{self, Codes, Mask, OwnSignals, Pending, Sent};
 use bugnet_dr::access::RegisterValues;
+use bugnet_dr::fpu;
 use bugnet_dr::ir::{Gpr, Segment};
-use bugnet_dr::{context, fpu, sys};
+use bugnet_dr::thread::{self as dr_thread, segment_base};
 use bugnet_format::regs::{ALIGNMENT_CHECK, ARITHMETIC_FLAGS, COMPARED_FLAGS, RegisterFile};
 use bugnet_format::types::{CodeSeq, Tid};
 use limit::Count;
@@ -132,33 +133,7 @@ pub fn codes() -> *const Codes {
 /// for those of faults, which come from the code cache.
 pub unsafe fn of<'a>(context: *mut c_void) -> Option<&'a mut Thread> {
     // SAFETY: the field holds null or what `Thread::start` put there, and the caller's promise.
-    unsafe { sys::dr_get_tls_field(context).cast::<Thread>().as_mut() }
-}
-
-/// The base of the program's FS or GS.
-pub fn segment_base(segment: Segment) -> u64 {
-    let (id, null) = (
-        match segment {
-            Segment::Fs => sys::DR_SEG_FS,
-            Segment::Gs => sys::DR_SEG_GS,
-        },
-        sys::DR_REG_NULL as sys::reg_id_t,
-    );
-    let mut context = context::empty();
-    // SAFETY: makes an operand and asks for its address; no register takes part in it.
-    unsafe {
-        let opnd = sys::opnd_create_far_base_disp(id as sys::reg_id_t, null, null, 0, 0, sys::OPSZ_8 as u8);
-        sys::opnd_compute_address(opnd, &raw mut *context) as u64
-    }
-}
-
-/// Sets the base of the program's FS or GS, in the word from which instrumented code, DynamoRIO's own and ours, takes it.
-/// `false` if there is no such word.
-pub fn set_segment_base(segment: Segment, base: u64) -> bool {
-    let Some(offset) = bugnet_dr::ir::segment_base_slot(segment) else { return false };
-    // SAFETY: a word of the calling thread's, as far from DynamoRIO's segment base as DynamoRIO says.
-    unsafe { *Slot::Thread.address().byte_sub(Slot::Thread.offset() as usize).byte_add(offset as usize) = base };
-    true
+    unsafe { dr_thread::field(context).cast::<Thread>().as_mut() }
 }
 
 /// The Rust side of a callout.
@@ -218,7 +193,7 @@ impl Thread {
         let thread = Box::into_raw(thread);
         // SAFETY: the slots are the calling thread's, and the structure lives until the thread's end.
         unsafe {
-            sys::dr_set_tls_field(context, thread.cast());
+            dr_thread::set_field(context, thread.cast());
             (*thread).use_shadow(shadow);
             *Slot::Thread.address() = thread as u64;
             callout::prepare();
@@ -265,7 +240,7 @@ impl Thread {
         // SAFETY: the field holds null or what `start` put there, which nobody refers to: the thread does not run.
         unsafe {
             let thread = Box::from_raw(std::ptr::from_mut(thread));
-            sys::dr_set_tls_field(context, std::ptr::null_mut());
+            dr_thread::set_field(context, std::ptr::null_mut());
             drop(thread);
         }
     }

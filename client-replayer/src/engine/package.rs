@@ -5,11 +5,10 @@ use crate::compare::MAX_THREADS;
 use crate::context::Context;
 use crate::fs_base;
 use crate::memory::CodePage;
-use bugnet_dr::sys;
+use bugnet_dr::fragments;
 use bugnet_format::package::Package;
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashSet;
-use std::ffi::c_void;
 use std::ops::Range;
 
 /// So many blocks are forgotten at once.
@@ -206,7 +205,7 @@ impl Engine {
         for tag in self.forgotten.drain(rest..) {
             // SAFETY: within a clean call, holding no lock, in the only thread, whose blocks are its own (`-thread_private`).
             // The block in which it was called may be the one; it is not returned to, since a clean call ends in a redirection.
-            unsafe { sys::dr_delete_fragment(sys::dr_get_current_drcontext(), tag as *mut c_void) };
+            unsafe { fragments::delete(tag) };
         }
         rest == 0
     }

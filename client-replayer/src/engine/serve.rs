@@ -5,7 +5,7 @@ use crate::confine;
 use crate::fork::{self, Forked};
 use crate::state::die;
 use crate::watch::Watch;
-use bugnet_dr::{liveness, sys};
+use bugnet_dr::{liveness, process};
 use bugnet_format::control::{self, FEW, Hits, Request, Response, Target};
 use bugnet_format::regs::RegisterFile;
 
@@ -19,9 +19,7 @@ impl Engine {
     }
 
     fn end(&self) -> ! {
-        // SAFETY: ends the process.
-        unsafe { sys::dr_abort_with_code(0) };
-        die("the process did not end")
+        process::abort(0)
     }
 
     /// Reports why there is no going on, and ends the process.

@@ -8,7 +8,7 @@ use crate::marking::{moves_stack, written};
 use crate::state;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Gpr, Instr, Segment, vector_from_id};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 use bugnet_format::trace::{LANES, Operand, TracedAccess, TracedSegment, Wanted, WordPlace};
 
 /// Of a function: where it returns to, and its arguments (System V ABI, 3.2.3), those that most have first.
@@ -164,7 +164,7 @@ impl Plan {
 /// The register that an instruction stores, or with which it changes memory, as it is before, and its size in bytes.
 fn stored(instr: Instr, index: usize, values: &[Value; 16]) -> Option<(Value, u32)> {
     // A call stores where it returns to, whatever it reads.
-    if matches!(instr.opcode(), sys::OP_call | sys::OP_call_ind) {
+    if matches!(instr.opcode(), opcode::OP_call | opcode::OP_call_ind) {
         return None;
     }
     let source = instr.srcs().next().filter(|source| !source.is_high_byte())?.get_reg()?;
@@ -199,12 +199,12 @@ fn sum_of_one(instr: Instr) -> Option<(Gpr, Gpr, i64)> {
     let constant = || sources().find_map(|opnd| opnd.get_imm());
     let own = |more| sources().any(|opnd| opnd.get_reg().and_then(whole) == Some(to)).then_some((to, to, more));
     match instr.opcode() {
-        sys::OP_add => own(constant()?),
-        sys::OP_sub => own(constant()?.wrapping_neg()),
-        sys::OP_inc => own(1),
-        sys::OP_dec => own(-1),
-        sys::OP_mov_ld | sys::OP_mov_st => Some((to, whole(sources().next()?.get_reg()?)?, 0)),
-        sys::OP_lea => {
+        opcode::OP_add => own(constant()?),
+        opcode::OP_sub => own(constant()?.wrapping_neg()),
+        opcode::OP_inc => own(1),
+        opcode::OP_dec => own(-1),
+        opcode::OP_mov_ld | opcode::OP_mov_st => Some((to, whole(sources().next()?.get_reg()?)?, 0)),
+        opcode::OP_lea => {
             let parts = sources().next()?.parts()?;
             let alone = Gpr::from_id(parts.index).is_none() && parts.segment.is_none();
             Some((to, whole(parts.base)?, parts.disp.into())).filter(|_| alone)

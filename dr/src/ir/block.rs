@@ -1,5 +1,6 @@
 //! Blocks, and how instructions are made and put into them.
 
+use super::List;
 use super::instr::Instr;
 use super::operand::{Opnd, Segment};
 use super::registers::Gpr;
@@ -42,7 +43,7 @@ impl Block {
     /// The pointers are those of a block event, and neither the block nor anything taken from it is used after the
     /// event has returned.
     #[must_use]
-    pub unsafe fn new(context: *mut c_void, list: *mut sys::instrlist_t) -> Self {
+    pub unsafe fn new(context: *mut c_void, list: *mut List) -> Self {
         Self { context, list }
     }
 
@@ -199,6 +200,30 @@ impl Block {
             let argument = sys::opnd_create_immed_int64(argument, sys::OPSZ_8 as u8);
             let function = function as *mut c_void;
             sys::dr_insert_clean_call(self.context, self.list.cast(), at.cast(), function, 0, 1, argument);
+        }
+    }
+
+    /// Machine code in memory that calls a function of the client's, all registers saved, as [`Self::clean_call`] does, and then goes on where a
+    /// word says; how many bytes that is. `None` where it would be more than `room`.
+    ///
+    /// # Safety
+    /// In a block event, whose context this is; `room` bytes at `at` are free.
+    pub unsafe fn encode_clean_call(
+        context: *mut c_void,
+        function: unsafe extern "C" fn(),
+        resume: Opnd,
+        (at, room): (*mut u8, usize),
+    ) -> Option<usize> {
+        // SAFETY: the caller's promise; the list is made and destroyed here.
+        unsafe {
+            let list = sys::instrlist_create(context);
+            let block = Self::new(context, list);
+            sys::dr_insert_clean_call(context, list, std::ptr::null_mut(), function as *mut c_void, 0, 0);
+            block.meta(None, block.make(sys::OP_jmp_ind, &[], &[resume]));
+            let end = sys::instrlist_encode(context, list, at, 1);
+            sys::instrlist_clear_and_destroy(context, list);
+            let len = (end as usize).checked_sub(at as usize)?;
+            (len <= room).then_some(len)
         }
     }
 

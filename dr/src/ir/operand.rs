@@ -95,6 +95,14 @@ impl Opnd {
         Self(unsafe { sys::opnd_create_immed_int(value as sys::ptr_int_t, opsz(bytes)) })
     }
 
+    /// An address outside of the list of instructions, as the target of a jump: one of the program's, with which a block is left, or code near the
+    /// code cache.
+    #[must_use]
+    pub fn pc(address: u64) -> Self {
+        // SAFETY: makes a value from an address.
+        Self(unsafe { sys::opnd_create_pc(address as sys::app_pc) })
+    }
+
     /// A place in the same list of instructions, as the target of a jump.
     #[must_use]
     pub fn label(label: Instr) -> Self {

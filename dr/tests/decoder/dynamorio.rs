@@ -2,7 +2,7 @@
 
 use bugnet_dr::decode;
 use bugnet_dr::ir::Instr;
-use bugnet_dr::sys;
+use dynamorio_sys as sys;
 
 /// DynamoRIO's standalone mode.
 struct Standalone;

@@ -6,7 +6,9 @@
 use super::end;
 use crate::base::memory::read_memory;
 use crate::run::thread::Thread;
-use bugnet_dr::{context, sys};
+use bugnet_dr::call as call_event;
+use bugnet_dr::context::Machine;
+use bugnet_dr::events::Bool;
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates};
 use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
 use std::ffi::c_void;
@@ -46,7 +48,7 @@ fn ends(number: i64) -> Option<i64> {
 }
 
 /// Before such a call; what the pre-syscall event, in which this is, returns.
-pub fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64, regs: Box<RegisterFile>) -> sys::bool_ {
+pub fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64, regs: Box<RegisterFile>) -> Bool {
     let position = thread.counted() - 1;
     let status = regs.gpr[RBX] & 0xffff_ffff;
     if let Some(number) = asks(number) {
@@ -59,8 +61,8 @@ pub fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64, regs: Bo
         // DynamoRIO makes the 64-bit call in its place.
         // SAFETY: in the event.
         unsafe {
-            sys::dr_syscall_set_sysnum(drcontext, number as i32);
-            sys::dr_syscall_set_param(drcontext, 0, status);
+            call_event::set_number(drcontext, number);
+            call_event::set_argument(drcontext, 0, status);
         }
         if thread.recording() {
             end(thread, number, status, position, *regs);
@@ -74,8 +76,8 @@ pub fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64, regs: Bo
 
 /// Behind one that asks for a number: `number` as a 64-bit call. All registers but the result are as before.
 pub fn after(thread: &mut Thread, number: i64, before: &RegisterFile) {
-    let Some(machine) = context::current() else { return };
-    let after = context::register_file(&machine);
+    let Some(machine) = Machine::current() else { return };
+    let after = machine.register_file();
     let mut updates = RegisterUpdates::default();
     for register in 0..after.gpr.len() {
         // Replay puts into RCX and R11 what `syscall` leaves there.

@@ -14,12 +14,12 @@ use crate::emitted::site::Kind;
 use bugnet_dr::access::{Action, Emulated};
 use bugnet_dr::ir::{Gpr, Opnd};
 use bugnet_dr::liveness::Live;
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 impl Rewriter<'_> {
     /// DynamoRIO, for which a block with `mov` to FS or GS is always the start of a block, has set a base before it runs.
     pub(super) fn keep_bases(&mut self) {
-        if self.instrs[0].opcode() == sys::OP_mov_seg && matches!(self.actions[0], Action::Emulate(_)) {
+        if self.instrs[0].opcode() == opcode::OP_mov_seg && matches!(self.actions[0], Action::Emulate(_)) {
             self.callout(Some(self.instrs[0]), 0, Kind::Bases);
         }
     }

@@ -9,7 +9,7 @@ use crate::emitted::out_of_line::{CONDITIONAL, Way, Where};
 use crate::emitted::site::Kind;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::liveness;
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 use bugnet_format::types::CodeSeq;
 
 impl Rewriter<'_> {
@@ -66,7 +66,7 @@ impl Rewriter<'_> {
             let code =
                 [&[0x65, 0x81, 0x3c, 0x25][..], &code_seq.offset().to_le_bytes(), &needed.to_le_bytes()].concat();
             block.meta(first, block.raw(&code));
-            block.meta(first, block.jump_if(sys::OP_jb, entry));
+            block.meta(first, block.jump_if(opcode::OP_jb, entry));
         }
     }
 }

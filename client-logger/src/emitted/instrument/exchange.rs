@@ -20,7 +20,7 @@ use crate::picture::shared_code;
 use crate::picture::shared_code::HULL;
 use bugnet_dr::access::{Access, Place};
 use bugnet_dr::ir::{Gpr, Instr, Opnd};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 impl Rewriter<'_> {
     /// For an instruction that reads and changes one place in memory, in a process that may share memory with others: how it
@@ -62,9 +62,9 @@ impl Rewriter<'_> {
         self.acquire(at, scratch, live);
         self.address(at, access, scratch.address);
         block.meta(at, block.mov_imm64(scratch.value, HULL.as_ptr() as u64));
-        block.meta(at, block.make(sys::OP_sub, &[s], &[Opnd::at(scratch.value, 0, 8), s]));
-        block.meta(at, block.make(sys::OP_cmp, &[], &[s, Opnd::at(scratch.value, 8, 8)]));
-        block.meta(at, block.jump_if(sys::OP_jnb, unlike));
+        block.meta(at, block.make(opcode::OP_sub, &[s], &[Opnd::at(scratch.value, 0, 8), s]));
+        block.meta(at, block.make(opcode::OP_cmp, &[], &[s, Opnd::at(scratch.value, 8, 8)]));
+        block.meta(at, block.jump_if(opcode::OP_jnb, unlike));
         self.release(at, scratch, live);
     }
 

@@ -2,7 +2,7 @@
 
 use bugnet_dr::access::Access;
 use bugnet_dr::ir::{Gpr, Instr};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 /// The general purpose registers that an instruction writes, as bits of [`Gpr::bit`].
 pub(super) fn written(instr: Instr) -> u16 {
@@ -14,49 +14,49 @@ pub(super) fn stores_as_is(instr: Instr, bytes: u32) -> bool {
     let mut srcs = instr.srcs();
     let Some(src) = srcs.next() else { return false };
     match instr.opcode() {
-        sys::OP_mov_st | sys::OP_mov_imm => {
+        opcode::OP_mov_st | opcode::OP_mov_imm => {
             let named = src.get_reg().and_then(|id| Gpr::from_id(id).map(|found| (id, found)));
             // AH to BH cannot be encoded together with R8 to R15.
             let plain = named.is_some_and(|(id, (reg, size))| size == bytes && id == reg.id(size));
             srcs.next().is_none() && (src.is_imm() || plain)
         }
-        sys::OP_push => {
+        opcode::OP_push => {
             let named = src.get_reg().and_then(Gpr::from_id);
             named.is_some_and(|(reg, size)| reg != Gpr::RSP && size == bytes)
         }
-        sys::OP_movups
-        | sys::OP_movaps
-        | sys::OP_movupd
-        | sys::OP_movapd
-        | sys::OP_movdqu
-        | sys::OP_movdqa
-        | sys::OP_vmovups
-        | sys::OP_vmovaps
-        | sys::OP_vmovdqu
-        | sys::OP_vmovdqa
-        | sys::OP_movntps
-        | sys::OP_movntpd
-        | sys::OP_movntdq
-        | sys::OP_vmovntps
-        | sys::OP_vmovntpd
-        | sys::OP_vmovntdq
+        opcode::OP_movups
+        | opcode::OP_movaps
+        | opcode::OP_movupd
+        | opcode::OP_movapd
+        | opcode::OP_movdqu
+        | opcode::OP_movdqa
+        | opcode::OP_vmovups
+        | opcode::OP_vmovaps
+        | opcode::OP_vmovdqu
+        | opcode::OP_vmovdqa
+        | opcode::OP_movntps
+        | opcode::OP_movntpd
+        | opcode::OP_movntdq
+        | opcode::OP_vmovntps
+        | opcode::OP_vmovntpd
+        | opcode::OP_vmovntdq
         // Parts of a vector register.
-        | sys::OP_movss
-        | sys::OP_movsd
-        | sys::OP_movd
-        | sys::OP_movq
-        | sys::OP_movlps
-        | sys::OP_movlpd
-        | sys::OP_movhps
-        | sys::OP_movhpd
-        | sys::OP_vmovss
-        | sys::OP_vmovsd
-        | sys::OP_vmovd
-        | sys::OP_vmovq
-        | sys::OP_vmovlps
-        | sys::OP_vmovlpd
-        | sys::OP_vmovhps
-        | sys::OP_vmovhpd => true,
+        | opcode::OP_movss
+        | opcode::OP_movsd
+        | opcode::OP_movd
+        | opcode::OP_movq
+        | opcode::OP_movlps
+        | opcode::OP_movlpd
+        | opcode::OP_movhps
+        | opcode::OP_movhpd
+        | opcode::OP_vmovss
+        | opcode::OP_vmovsd
+        | opcode::OP_vmovd
+        | opcode::OP_vmovq
+        | opcode::OP_vmovlps
+        | opcode::OP_vmovlpd
+        | opcode::OP_vmovhps
+        | opcode::OP_vmovhpd => true,
         _ => false,
     }
 }
@@ -65,29 +65,29 @@ pub(super) fn stores_as_is(instr: Instr, bytes: u32) -> bool {
 pub(super) fn reads_once(instr: Instr) -> bool {
     let implicit = matches!(
         instr.opcode(),
-        sys::OP_pop
-            | sys::OP_popf
-            | sys::OP_ret
-            | sys::OP_leave
-            | sys::OP_enter
-            | sys::OP_xlat
-            | sys::OP_movs
-            | sys::OP_cmps
-            | sys::OP_scas
-            | sys::OP_lods
-            | sys::OP_maskmovq
-            | sys::OP_maskmovdqu
-            | sys::OP_vmaskmovdqu
+        opcode::OP_pop
+            | opcode::OP_popf
+            | opcode::OP_ret
+            | opcode::OP_leave
+            | opcode::OP_enter
+            | opcode::OP_xlat
+            | opcode::OP_movs
+            | opcode::OP_cmps
+            | opcode::OP_scas
+            | opcode::OP_lods
+            | opcode::OP_maskmovq
+            | opcode::OP_maskmovdqu
+            | opcode::OP_vmaskmovdqu
     );
     let sources = instr.srcs().filter(|o| o.is_memory()).count();
     // A push writes elsewhere; any other memory destination is the source itself.
-    let written = instr.dsts().any(|o| o.is_memory()) && instr.opcode() != sys::OP_push;
+    let written = instr.dsts().any(|o| o.is_memory()) && instr.opcode() != opcode::OP_push;
     !implicit && sources == 1 && !written
 }
 
 /// The register and size of a load that leaves the loaded bytes unchanged in a register.
 pub(super) fn plain_load(instr: Instr, read: &Access) -> Option<(Gpr, u32)> {
-    if !matches!(instr.opcode(), sys::OP_mov_ld | sys::OP_movzx | sys::OP_movsx | sys::OP_movsxd) {
+    if !matches!(instr.opcode(), opcode::OP_mov_ld | opcode::OP_movzx | opcode::OP_movsx | opcode::OP_movsxd) {
         return None;
     }
     let id = instr.dsts().next()?.get_reg()?;

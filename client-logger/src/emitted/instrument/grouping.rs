@@ -7,8 +7,10 @@
 
 use crate::picture::coherence::BLOCK_SHIFT;
 use bugnet_dr::access::{Access, Action, Place};
+use bugnet_dr::ir::NO_REGISTER;
+use bugnet_dr::ir::RegId;
 use bugnet_dr::ir::{Gpr, Instr, MemoryParts, Opnd, Segment};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 /// Bytes of a coherence block.
 pub(super) const BLOCK: u32 = 1 << BLOCK_SHIFT;
@@ -136,7 +138,7 @@ impl Plan {
         let offset =
             |version: Option<Version>| version.map_or(0, |(reg, _)| self.registers[i].offsets[usize::from(reg.0)]);
         let disp = group.start - offset(key.base) - offset(key.index) * i64::from(key.scale);
-        let id = |version: Option<Version>| version.map_or(sys::DR_REG_NULL as u16, |(reg, _)| reg.id(8));
+        let id = |version: Option<Version>| version.map_or(NO_REGISTER, |(reg, _)| reg.id(8));
         let (base, index, scale) = (id(key.base), id(key.index), key.scale);
         let place = match (key.segment, key.base, key.index, i32::try_from(disp)) {
             (None, None, None, _) => Place::Absolute(disp as u64),
@@ -169,8 +171,8 @@ impl Registers {
             _ => return None,
         };
         let mut start = i64::from(parts.disp);
-        let mut version = |id: sys::reg_id_t, scale: i32| {
-            if id == sys::DR_REG_NULL as sys::reg_id_t {
+        let mut version = |id: RegId, scale: i32| {
+            if id == NO_REGISTER {
                 return Some(None);
             }
             let (reg, bytes) = Gpr::from_id(id)?;
@@ -206,19 +208,19 @@ fn moves(instr: Instr) -> Option<(Gpr, i64)> {
     let constant = || instr.srcs().find_map(Opnd::get_imm).filter(|by| by.abs() < FAR);
     let target = || instr.dsts().next().and_then(whole);
     match instr.opcode() {
-        sys::OP_push | sys::OP_push_imm => {
+        opcode::OP_push | opcode::OP_push_imm => {
             let pushed = instr.dsts().find(|opnd| opnd.is_memory())?;
             Some((Gpr::RSP, -i64::from(pushed.bytes())))
         }
-        sys::OP_pop => {
+        opcode::OP_pop => {
             let into = instr.dsts().next()?;
             let plain = into.get_reg().and_then(Gpr::from_id).filter(|(reg, bytes)| *reg != Gpr::RSP && *bytes == 8);
             plain.map(|_| (Gpr::RSP, 8))
         }
-        sys::OP_add => Some((target()?, constant()?)),
-        sys::OP_sub => Some((target()?, -constant()?)),
-        sys::OP_inc => Some((target()?, 1)),
-        sys::OP_dec => Some((target()?, -1)),
+        opcode::OP_add => Some((target()?, constant()?)),
+        opcode::OP_sub => Some((target()?, -constant()?)),
+        opcode::OP_inc => Some((target()?, 1)),
+        opcode::OP_dec => Some((target()?, -1)),
         _ => None,
     }
 }

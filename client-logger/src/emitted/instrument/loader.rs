@@ -2,7 +2,7 @@
 //! translate it takes longer than to run it, most of all to translate what leads to slow paths out of the way. In this code
 //! they lie where they are wanted, in one piece with the check, which jumps over them.
 
-use bugnet_dr::sys;
+use bugnet_dr::process::{main_module, module_at};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -17,17 +17,6 @@ pub(super) fn has(pc: u64) -> bool {
 
 /// The module in which an address is, unless that is the program itself.
 fn module_but_program(pc: u64) -> Range<u64> {
-    let extent = |module: *mut sys::module_data_t| {
-        // SAFETY: null or a description of a module, which is ours to free; the union's fields are one address.
-        unsafe {
-            let range = module.as_ref().map(|data| data.__bindgen_anon_1.start as u64..data.end as u64);
-            if !module.is_null() {
-                sys::dr_free_module_data(module);
-            }
-            range
-        }
-    };
-    // SAFETY: asks about an address, and for the main module; both answers are copies.
-    let [found, program] = unsafe { [extent(sys::dr_lookup_module(pc as *mut u8)), extent(sys::dr_get_main_module())] };
+    let [found, program] = [module_at(pc), main_module()].map(|module| module.map(|module| module.range));
     if found == program { Range::default() } else { found.unwrap_or_default() }
 }

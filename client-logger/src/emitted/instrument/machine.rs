@@ -9,7 +9,7 @@ use crate::base::slots::Slot;
 use crate::emitted::callout::CALLOUT;
 use bugnet_dr::displaced::displaced;
 use bugnet_dr::ir::{Gpr, MemoryParts};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 /// A piece of machine code that does not depend on its own address.
 pub struct Code {
@@ -48,10 +48,10 @@ impl Condition {
     /// DynamoRIO's opcode of the jump.
     pub fn opcode(self) -> u32 {
         match self {
-            Self::Negative => sys::OP_js,
+            Self::Negative => opcode::OP_js,
             // There is never an overflow.
-            Self::Counted => sys::OP_jno,
-            Self::Differs => sys::OP_jnz,
+            Self::Counted => opcode::OP_jno,
+            Self::Differs => opcode::OP_jnz,
         }
     }
 }

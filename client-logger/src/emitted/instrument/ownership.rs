@@ -24,7 +24,7 @@ use crate::picture::coherence::table::{bit_of_one, of_both};
 use crate::picture::coherence::{BLOCK_SHIFT, MODIFIED, SHARED};
 use bugnet_dr::access::{Access, Action};
 use bugnet_dr::ir::{Gpr, Instr, Opnd};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 /// A range whose permissions are looked at precisely, out of the way.
 pub(super) struct Precisely {
@@ -52,7 +52,7 @@ impl Rewriter<'_> {
             }
             Action::Repeat(op) => {
                 self.program_flags(Some(instr), self.live[i]);
-                let repne = matches!(instr.opcode(), sys::OP_repne_cmps | sys::OP_repne_scas);
+                let repne = matches!(instr.opcode(), opcode::OP_repne_cmps | opcode::OP_repne_scas);
                 let held = self.held(i, 0);
                 self.callout(Some(instr), i, Kind::OwnRepeat(*op, repne, held));
             }
@@ -103,8 +103,8 @@ impl Rewriter<'_> {
             let (precisely, done) = (block.label(), block.label());
             self.permission(at, access, s);
             let wanted = Opnd::imm(of_both(permission(writes)).into(), 1);
-            block.meta(at, block.make(sys::OP_cmp, &[], &[Opnd::at(s, 0, 1), wanted]));
-            block.meta(at, block.jump_if(sys::OP_jb, precisely));
+            block.meta(at, block.make(opcode::OP_cmp, &[], &[Opnd::at(s, 0, 1), wanted]));
+            block.meta(at, block.jump_if(opcode::OP_jb, precisely));
             block.meta(at, done);
             self.precisely.push(Precisely { entry: precisely, back: done, access, writes, scratch: s, own: entry });
         }
@@ -122,10 +122,10 @@ impl Rewriter<'_> {
             block.meta(at, *entry);
             self.address(at, *access, *scratch);
             let low = Opnd::reg(*scratch, 4);
-            block.meta(at, block.make(sys::OP_and, &[low], &[Opnd::imm((BLOCK - 1).into(), 4), low]));
+            block.meta(at, block.make(opcode::OP_and, &[low], &[Opnd::imm((BLOCK - 1).into(), 4), low]));
             let last = Opnd::imm((BLOCK - access.bytes).into(), 4);
-            block.meta(at, block.make(sys::OP_cmp, &[], &[low, last]));
-            block.meta(at, block.jump_if(sys::OP_jnbe, *own));
+            block.meta(at, block.make(opcode::OP_cmp, &[], &[low, last]));
+            block.meta(at, block.jump_if(opcode::OP_jnbe, *own));
             self.look_up(at, *access, *writes, *scratch, *own);
             block.meta(at, block.jump(*back));
         }
@@ -136,8 +136,8 @@ impl Rewriter<'_> {
         let block = self.block;
         self.permission(at, access, s);
         let wanted = Opnd::imm(bit_of_one(permission(writes)).into(), 1);
-        block.meta(at, block.make(sys::OP_test, &[], &[Opnd::at(s, 0, 1), wanted]));
-        block.meta(at, block.jump_if(sys::OP_jz, entry));
+        block.meta(at, block.make(opcode::OP_test, &[], &[Opnd::at(s, 0, 1), wanted]));
+        block.meta(at, block.jump_if(opcode::OP_jz, entry));
     }
 
     /// The address of that permission to `s`.
@@ -145,9 +145,9 @@ impl Rewriter<'_> {
         let block = self.block;
         self.address(at, access, s);
         let (whole, low) = (Opnd::reg(s, 8), Opnd::reg(s, 4));
-        block.meta(at, block.make(sys::OP_shr, &[whole], &[Opnd::imm(BLOCK_SHIFT.into(), 1), whole]));
+        block.meta(at, block.make(opcode::OP_shr, &[whole], &[Opnd::imm(BLOCK_SHIFT.into(), 1), whole]));
         block.meta(at, block.load(low, low));
-        block.meta(at, block.make(sys::OP_add, &[whole], &[Slot::Permissions.opnd(8), whole]));
+        block.meta(at, block.make(opcode::OP_add, &[whole], &[Slot::Permissions.opnd(8), whole]));
     }
 }
 

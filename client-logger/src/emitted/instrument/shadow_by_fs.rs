@@ -16,9 +16,10 @@ use super::machine::{self, Condition, FS, Op};
 use crate::emitted::site::{Kind, Target};
 use crate::picture::shadow::BIAS;
 use bugnet_dr::access::{Access, Place};
+use bugnet_dr::ir::NO_REGISTER;
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
 use bugnet_dr::liveness::Live;
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 /// What is at an address, in memory and in the shadow.
 #[derive(Clone, Copy)]
@@ -28,7 +29,7 @@ struct Both {
 
 impl Both {
     fn at(base: Gpr, disp: i32) -> Self {
-        let null = sys::DR_REG_NULL as sys::reg_id_t;
+        let null = NO_REGISTER;
         Self { parts: MemoryParts { segment: None, base: base.id(8), index: null, scale: 0, disp } }
     }
 
@@ -52,7 +53,7 @@ impl Both {
         match op {
             Op::Load => block.load(Opnd::reg(reg, bytes), memory),
             Op::Store => block.store(memory, Opnd::reg(reg, bytes)),
-            Op::Compare => block.make(sys::OP_cmp, &[], &[Opnd::reg(reg, bytes), memory]),
+            Op::Compare => block.make(opcode::OP_cmp, &[], &[Opnd::reg(reg, bytes), memory]),
             Op::Address => block.lea(reg, memory),
         }
     }
@@ -175,7 +176,7 @@ impl Rewriter<'_> {
     /// Memory and shadow of an access; `s` is its [`Self::part_register`], which is changed.
     fn both(&self, at: Option<Instr>, access: &Access, s: Option<Gpr>) -> Both {
         let block = self.block;
-        let null = sys::DR_REG_NULL as sys::reg_id_t;
+        let null = NO_REGISTER;
         match (access.place, s) {
             (Place::Absolute(address), None) => {
                 let disp = address as i32;
@@ -269,9 +270,9 @@ impl Rewriter<'_> {
         let both = self.both(behind, &read, s);
         let (x, shadow) = (Opnd::reg_id(reg), both.shadow(0, bytes));
         let (xor, test, load) = if is_vex(instr) {
-            (block.make(sys::OP_vpxor, &[x], &[x, shadow]), sys::OP_vptest, sys::OP_vmovdqu)
+            (block.make(opcode::OP_vpxor, &[x], &[x, shadow]), opcode::OP_vptest, opcode::OP_vmovdqu)
         } else {
-            (block.make(sys::OP_pxor, &[x], &[shadow, x]), sys::OP_ptest, sys::OP_movdqu)
+            (block.make(opcode::OP_pxor, &[x], &[shadow, x]), opcode::OP_ptest, opcode::OP_movdqu)
         };
         block.meta(behind, xor);
         block.meta(behind, block.make(test, &[], &[x, x]));
@@ -377,7 +378,7 @@ impl Rewriter<'_> {
 fn prefixed(block: &Block, instr: Instr, read: &Access) -> Option<Instr> {
     let Place::Direct(_) = read.place else { return None };
     // What a push stores is still looked at.
-    if instr.opcode() == sys::OP_push {
+    if instr.opcode() == opcode::OP_push {
         return None;
     }
     let code = machine::with_fs(instr.raw_bytes()?, BIAS)?;
@@ -393,7 +394,7 @@ fn value_register(taken: u16, live: Live) -> Gpr {
 
 /// The register that a `pop` or `leave` loads.
 fn popped(instr: Instr) -> Option<Gpr> {
-    if !matches!(instr.opcode(), sys::OP_pop | sys::OP_leave) {
+    if !matches!(instr.opcode(), opcode::OP_pop | opcode::OP_leave) {
         return None;
     }
     let loaded = |id| Gpr::from_id(id).filter(|(reg, bytes)| *reg != Gpr::RSP && *bytes == 8).map(|(reg, _)| reg);
@@ -402,38 +403,38 @@ fn popped(instr: Instr) -> Option<Gpr> {
 
 /// The register whose low `bytes` a plain store stores.
 fn stored_register(instr: Instr, bytes: u32) -> Option<Gpr> {
-    if !matches!(instr.opcode(), sys::OP_mov_st | sys::OP_push) {
+    if !matches!(instr.opcode(), opcode::OP_mov_st | opcode::OP_push) {
         return None;
     }
     let id = instr.srcs().next()?.get_reg()?;
     let (reg, size) = Gpr::from_id(id)?;
-    let pushes_itself = instr.opcode() == sys::OP_push && reg == Gpr::RSP;
+    let pushes_itself = instr.opcode() == opcode::OP_push && reg == Gpr::RSP;
     // AH to BH are not the low byte.
     (size == bytes && id == reg.id(size) && !pushes_itself).then_some(reg)
 }
 
 /// Whether it pushes to where RSP points behind it.
 fn is_push(instr: Instr) -> bool {
-    matches!(instr.opcode(), sys::OP_push | sys::OP_push_imm | sys::OP_pushf)
+    matches!(instr.opcode(), opcode::OP_push | opcode::OP_push_imm | opcode::OP_pushf)
 }
 
 fn is_vex(instr: Instr) -> bool {
     matches!(
         instr.opcode(),
-        sys::OP_vmovups
-            | sys::OP_vmovupd
-            | sys::OP_vmovaps
-            | sys::OP_vmovapd
-            | sys::OP_vmovdqu
-            | sys::OP_vmovdqa
-            | sys::OP_vlddqu
+        opcode::OP_vmovups
+            | opcode::OP_vmovupd
+            | opcode::OP_vmovaps
+            | opcode::OP_vmovapd
+            | opcode::OP_vmovdqu
+            | opcode::OP_vmovdqa
+            | opcode::OP_vlddqu
     )
 }
 
 /// Whether it loads a vector register as it is, and the processor can compare it there: without VEX only where the
 /// operand is aligned.
 fn plain_vector_load(instr: Instr, read: &Access) -> bool {
-    let aligned = matches!(instr.opcode(), sys::OP_movaps | sys::OP_movapd | sys::OP_movdqa);
+    let aligned = matches!(instr.opcode(), opcode::OP_movaps | opcode::OP_movapd | opcode::OP_movdqa);
     let whole = instr.dsts().next().and_then(Opnd::get_reg).and_then(vector_from_id);
     let features = if is_vex(instr) {
         std::arch::is_x86_feature_detected!("avx2")

@@ -14,8 +14,9 @@ use super::{Rewriter, Scratch, machine};
 use crate::base::slots::Slot;
 use crate::emitted::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};
+use bugnet_dr::ir::NO_SIZE;
 use bugnet_dr::ir::{Gpr, Instr, Opnd};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 impl Rewriter<'_> {
     /// Instruments an instruction whose accesses can all be checked or mirrored inline.
@@ -64,15 +65,15 @@ impl Rewriter<'_> {
     /// From a program's address to its shadow. Changes the arithmetic flags.
     fn make_shadow(&self, at: Option<Instr>, reg: Gpr) {
         let (block, reg) = (self.block, Opnd::reg(reg, 8));
-        block.meta(at, block.make(sys::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
-        block.meta(at, block.make(sys::OP_add, &[reg], &[Slot::Distance.opnd(8), reg]));
+        block.meta(at, block.make(opcode::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
+        block.meta(at, block.make(opcode::OP_add, &[reg], &[Slot::Distance.opnd(8), reg]));
     }
 
     /// The reverse of [`Self::make_shadow`].
     fn unmake_shadow(&self, at: Option<Instr>, reg: Gpr) {
         let (block, reg) = (self.block, Opnd::reg(reg, 8));
-        block.meta(at, block.make(sys::OP_sub, &[reg], &[Slot::Distance.opnd(8), reg]));
-        block.meta(at, block.make(sys::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
+        block.meta(at, block.make(opcode::OP_sub, &[reg], &[Slot::Distance.opnd(8), reg]));
+        block.meta(at, block.make(opcode::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
     }
 
     /// The address of an access into `reg`. Changes no flags.
@@ -83,7 +84,7 @@ impl Rewriter<'_> {
             Place::Absolute(address) => self.join(at, &machine::constant(reg, address)),
             Place::Segmented(parts, segment) => {
                 // The offset first: its registers are the program's.
-                let offset = Opnd::from_parts(parts, sys::OPSZ_0 as sys::opnd_size_t);
+                let offset = Opnd::from_parts(parts, NO_SIZE);
                 if parts.base == 0 && parts.index == 0 {
                     block.insert_segment_base(at, segment, reg);
                     block.meta(at, block.lea(reg, Opnd::at(reg, parts.disp, 8)));
@@ -114,7 +115,7 @@ impl Rewriter<'_> {
         self.save_flags(behind, live);
         self.make_shadow(behind, s);
         let shadow = Opnd::at(s, 0, bytes);
-        block.meta(behind, block.make(sys::OP_cmp, &[], &[Opnd::reg(loaded, bytes), shadow]));
+        block.meta(behind, block.make(opcode::OP_cmp, &[], &[Opnd::reg(loaded, bytes), shadow]));
         let kind = Kind::Differs { ordinal: 0, bytes, target: Target::ShadowIn(s), loaded: Some(loaded) };
         self.call_out_if_different(behind, self.site(i, kind));
         self.restore_flags(behind);
@@ -167,7 +168,7 @@ impl Rewriter<'_> {
             }
             block.meta_faulting(at, block.load(value, there), instr.pc());
             self.make_shadow(at, scratch.address);
-            block.meta(at, block.make(sys::OP_cmp, &[], &[value, there]));
+            block.meta(at, block.make(opcode::OP_cmp, &[], &[value, there]));
             slow.jump(block, at);
         }
         slow.end(block, at);

@@ -9,7 +9,7 @@ use crate::emitted::callout;
 use crate::emitted::out_of_line;
 use crate::emitted::site::Site;
 use bugnet_dr::ir::{Block, Instr};
-use bugnet_dr::sys;
+use bugnet_dr::opcode;
 
 /// A slow path that still has to be placed.
 pub(super) struct Slow {
@@ -39,8 +39,8 @@ impl Leads {
     /// Inserts a jump there if two values differ.
     pub(super) fn jump(&self, block: &Block, at: Option<Instr>) {
         let jump = match self {
-            Self::Apart(entry) => block.jump_out_if(sys::OP_jnz, *entry),
-            Self::Within { entry, .. } => block.jump_if(sys::OP_jnz, *entry),
+            Self::Apart(entry) => block.jump_out_if(opcode::OP_jnz, *entry),
+            Self::Within { entry, .. } => block.jump_if(opcode::OP_jnz, *entry),
         };
         block.meta(at, jump);
     }
@@ -76,7 +76,7 @@ impl Rewriter<'_> {
     /// Inserts a jump to a slow path if two values differ.
     pub(super) fn call_out_if_different(&mut self, at: Option<Instr>, site: Site) {
         match &self.home {
-            Some(home) => self.block.meta(at, self.block.jump_out_if(sys::OP_jnz, out_of_line::make(home, 1, site))),
+            Some(home) => self.block.meta(at, self.block.jump_out_if(opcode::OP_jnz, out_of_line::make(home, 1, site))),
             None => self.slow_if(at, Condition::Differs, site),
         }
     }
@@ -101,7 +101,7 @@ impl Rewriter<'_> {
         };
         let next = jump.next();
         // DynamoRIO may put something before an instruction of the program's, or replace it.
-        let lasting = |next: &Instr| !next.is_app() && next.opcode() == sys::OP_nop;
+        let lasting = |next: &Instr| !next.is_app() && next.opcode() == opcode::OP_nop;
         next.filter(lasting).unwrap_or_else(|| {
             let label = self.block.label();
             self.block.meta(next, label);

@@ -2,7 +2,7 @@
 
 use crate::log::file_size_limit as limit;
 use crate::log::files;
-use bugnet_dr::sys;
+use bugnet_dr::file::File;
 use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
@@ -32,7 +32,8 @@ pub fn descriptors_are_used_up() -> bool {
 
 /// A file of the log, on a descriptor that DynamoRIO hides from the program.
 pub struct LogFile {
-    file: sys::file_t,
+    /// None once it is closed, or is the other process's.
+    file: Option<File>,
     path: PathBuf,
     /// Where the next byte goes.
     written: u64,
@@ -60,20 +61,17 @@ impl LogFile {
     /// A sentence.
     pub fn create(path: &Path) -> Result<Self, String> {
         let name = c_path(path)?;
-        // SAFETY: a C string and flags.
-        let file =
-            unsafe { sys::dr_open_file(name.as_ptr(), sys::DR_FILE_WRITE_REQUIRE_NEW | sys::DR_FILE_ALLOW_LARGE) };
-        if file == sys::INVALID_FILE {
+        let Some(file) = File::create_new(&name) else {
             return Err(format!("cannot create {}: {}", path.display(), why_not(path)));
-        }
+        };
         // SAFETY: an open file of ours, whose number is a descriptor's.
-        unsafe { libc::fchmod(file, files::PRIVATE) };
-        Ok(Self { file, path: path.to_owned(), written: 0 })
+        unsafe { libc::fchmod(file.descriptor(), files::PRIVATE) };
+        Ok(Self { file: Some(file), path: path.to_owned(), written: 0 })
     }
 
     /// A file that cannot be written.
     pub fn none() -> Self {
-        Self { file: sys::INVALID_FILE, path: PathBuf::new(), written: 0 }
+        Self { file: None, path: PathBuf::new(), written: 0 }
     }
 
     /// Appends.
@@ -85,16 +83,9 @@ impl LogFile {
         limit::check(len).map_err(|e| format!("{}: {e}", self.path.display()))?;
         let mut rest = bytes;
         while !rest.is_empty() {
-            // SAFETY: an open file of ours and a buffer of the given length.
-            let written = unsafe { sys::dr_write_file(self.file, rest.as_ptr().cast(), rest.len()) };
-            if written <= 0 {
-                let why = match written {
-                    0 => std::io::Error::from(std::io::ErrorKind::WriteZero),
-                    error => std::io::Error::from_raw_os_error(-error as i32),
-                };
-                return Err(format!("{}: {why}", self.path.display()));
-            }
-            rest = &rest[written as usize..];
+            let closed = || std::io::Error::from_raw_os_error(libc::EBADF);
+            let written = self.file.ok_or_else(closed).and_then(|file| file.write(rest));
+            rest = &rest[written.map_err(|why| format!("{}: {why}", self.path.display()))?..];
         }
         self.written = len;
         Ok(())
@@ -105,15 +96,8 @@ impl LogFile {
     /// # Errors
     /// A sentence.
     pub fn end(&mut self) -> Result<u64, String> {
-        // SAFETY: an open file of ours.
-        let end = unsafe {
-            if sys::dr_file_seek(self.file, 0, sys::DR_SEEK_END as i32) == 0 {
-                -1
-            } else {
-                sys::dr_file_tell(self.file)
-            }
-        };
-        self.written = u64::try_from(end).map_err(|_| format!("{}: its end is not found", self.path.display()))?;
+        let end = self.file.and_then(File::end);
+        self.written = end.ok_or_else(|| format!("{}: its end is not found", self.path.display()))?;
         Ok(self.written)
     }
 
@@ -122,8 +106,7 @@ impl LogFile {
     /// # Errors
     /// A sentence.
     pub fn rewind(&mut self) -> Result<(), String> {
-        // SAFETY: an open file of ours.
-        if unsafe { sys::dr_file_seek(self.file, 0, sys::DR_SEEK_SET as i32) } == 0 {
+        if !self.file.is_some_and(File::rewind) {
             return Err(format!("{}: its beginning is not found", self.path.display()));
         }
         self.written = 0;
@@ -134,7 +117,7 @@ impl LogFile {
     pub fn abandon(&mut self) {
         if SHARED.load(Ordering::SeqCst) {
             // The descriptor is, too.
-            self.file = sys::INVALID_FILE;
+            self.file = None;
         } else {
             self.close();
         }
@@ -142,10 +125,8 @@ impl LogFile {
 
     /// Closes; writing afterwards fails.
     pub fn close(&mut self) {
-        if self.file != sys::INVALID_FILE {
-            // SAFETY: an open file of ours.
-            unsafe { sys::dr_close_file(self.file) };
-            self.file = sys::INVALID_FILE;
+        if let Some(file) = self.file.take() {
+            file.close();
         }
     }
 }

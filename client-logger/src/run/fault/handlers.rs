@@ -9,7 +9,9 @@ use crate::log::recording;
 use crate::run::call;
 use crate::run::signals;
 use crate::run::thread::{self, Thread};
-use bugnet_dr::{context, fpu, sys};
+use bugnet_dr::context::{Machine, View};
+use bugnet_dr::events::{Transfer, TransferKind};
+use bugnet_dr::fpu;
 use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::regs::{FPU_UNKNOWN, RSP, RegisterFile};
 use std::ffi::c_void;
@@ -34,9 +36,8 @@ fn frame_state(rsp: u64, regs: &mut RegisterFile) {
 }
 
 /// The program's instruction at which a signal is delivered.
-fn interrupted_at(info: &sys::dr_kernel_xfer_info_t) -> Option<u64> {
-    // SAFETY: null or the event's context of the program, in which the union is one pointer under several names.
-    unsafe { info.source_mcontext.as_ref().map(|source| source.__bindgen_anon_10.pc as u64) }
+fn interrupted_at(info: &Transfer) -> Option<u64> {
+    info.source().map(View::pc)
 }
 
 /// A jump to where nothing is mapped is found out by DynamoRIO, which gives it another `si_code` than the kernel; and behind the break
@@ -82,46 +83,45 @@ fn come_before_call(thread: &mut Thread, at: Option<u64>) {
 ///
 /// # Safety
 /// DynamoRIO's kernel transfer event.
-pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const sys::dr_kernel_xfer_info_t) {
+pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const Transfer) {
     let _own = Guard::new();
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     // SAFETY: in the event.
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return };
-    if info.type_ == sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY {
-        thread.signals.mask.delivered(info.sig);
+    if info.kind() == TransferKind::Delivery {
+        thread.signals.mask.delivered(info.signal());
     }
     // A return from a handler has no second half.
     thread.syscall.made = false;
     if recording::over() {
         thread.follow_end();
     }
-    if info.type_ == sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY
-        // SAFETY: null or the event's context of the program.
-        && let Some(source) = unsafe { info.source_mcontext.as_ref() }
+    if info.kind() == TransferKind::Delivery
+        && let Some(source) = info.source()
     {
         // The signal has come in an `execve` that has failed, or before one.
-        thread.resume(&context::register_file(source));
+        thread.resume(&source.register_file());
     }
-    let step = match info.type_ {
-        sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_DELIVERY => SignalStep::Delivery,
-        sys::dr_kernel_xfer_type_t_DR_XFER_SIGNAL_RETURN => SignalStep::Return,
-        _ => return,
+    let step = match info.kind() {
+        TransferKind::Delivery => SignalStep::Delivery,
+        TransferKind::Return => SignalStep::Return,
+        TransferKind::Other => return,
     };
-    let Some(target) = context::current() else { return };
-    let mut regs = Box::new(context::register_file(&target));
+    let Some(target) = Machine::current() else { return };
+    let mut regs = Box::new(target.register_file());
     thread.complete(&mut regs);
-    if step == SignalStep::Delivery && info.sig == libc::SIGSEGV {
+    if step == SignalStep::Delivery && info.signal() == libc::SIGSEGV {
         name_missing_memory(&regs);
     }
     if step == SignalStep::Delivery {
-        signals::describe(info.sig, regs.gpr[RSI]);
+        signals::describe(info.signal(), regs.gpr[RSI]);
     }
     let (position, number) = match step {
         SignalStep::Delivery => {
             thread.begin_handler(&mut regs);
             come_before_call(thread, interrupted_at(info));
-            (thread.counted(), info.sig as u64)
+            (thread.counted(), info.signal() as u64)
         }
         SignalStep::Return => {
             let before = thread.syscall.before.take();

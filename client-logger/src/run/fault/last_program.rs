@@ -6,7 +6,7 @@
 
 use crate::run::signals;
 use crate::run::thread::Thread;
-use bugnet_dr::{context, sys};
+use bugnet_dr::events::Signal;
 use bugnet_format::regs::RAX;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,22 +68,22 @@ fn make() -> Option<CString> {
 
 /// In the signal event of a child of `vfork` that the signal kills: changes its registers, so that it executes the last program.
 /// `false` if that is not possible.
-pub fn go(thread: &mut Thread, info: &sys::dr_siginfo_t) -> bool {
+pub fn go(thread: &mut Thread, info: &mut Signal) -> bool {
     let syscall = SYSCALL.load(Ordering::Relaxed);
     if syscall == 0 || thread.syscall.last_program.is_some() {
         return false;
     }
     let Some(path) = make() else { return false };
     let arguments = Box::new([path.as_ptr() as u64, 0]);
-    // SAFETY: the event's context of the program, which nobody else refers to; DynamoRIO takes changes from there.
-    let machine = unsafe { &mut *info.mcontext };
+    let signal = info.number();
+    let machine = info.machine_mut();
     let argv = arguments.as_ptr() as u64;
     let none = argv + 8;
     for (register, value) in [(RAX, libc::SYS_execve as u64), (7, path.as_ptr() as u64), (6, argv), (2, none)] {
-        *context::gpr_mut(machine, register) = value;
+        *machine.gpr_mut(register) = value;
     }
-    machine.__bindgen_anon_10.pc = syscall as sys::app_pc;
-    thread.syscall.last_program = Some(LastProgram { signal: info.sig, _path: path, _arguments: arguments });
+    machine.set_pc(syscall);
+    thread.syscall.last_program = Some(LastProgram { signal, _path: path, _arguments: arguments });
     true
 }
 

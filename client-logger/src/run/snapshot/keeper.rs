@@ -1,9 +1,9 @@
 //! Puts memory into records.
 
 use crate::base::memory::read_memory;
-use crate::kernel::memory_limit::is_tool;
 use crate::log::writer::CHUNK;
 use crate::run::thread::Thread;
+use bugnet_dr::space::is_tool;
 use bugnet_format::record::Record;
 use bugnet_format::types::Addr;
 use std::ops::Range;

@@ -1,8 +1,9 @@
 //! The parts of the program's memory.
 
 use crate::base::maps::{self, Region};
-use crate::kernel::memory_limit::{self, is_tool};
+use crate::kernel::memory_limit;
 use crate::picture::shadow;
+use bugnet_dr::space::is_tool;
 use bugnet_format::types::Addr;
 use std::ops::Range;
 use std::path::Path;

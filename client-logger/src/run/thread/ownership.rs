@@ -15,7 +15,7 @@ use crate::picture::peer::{self, Moment, Passed, Peer};
 use crate::run::chaos::Point;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
-use bugnet_dr::sys;
+use bugnet_dr::thread as dr_thread;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, IntervalNo, Position};
@@ -199,7 +199,7 @@ impl Thread {
         self.stop(position, EndReason::Terminated, RegisterFile::unknown());
         self.leave(position);
         // SAFETY: the calling thread's context; it holds no lock, and changes nothing any more.
-        unsafe { sys::dr_mark_safe_to_suspend(self.context, 1) };
+        unsafe { dr_thread::let_suspend(self.context, true) };
         loop {
             // SAFETY: sleeps.
             unsafe { libc::usleep(1000) };

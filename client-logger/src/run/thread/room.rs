@@ -11,8 +11,8 @@ use crate::picture::claims::{self, Claim};
 use crate::picture::placement;
 use crate::picture::shadow::{self, BIAS, Mapping, Shadow};
 use bugnet_dr::access::Access;
+use bugnet_dr::fragments;
 use bugnet_dr::ir::Gpr;
-use bugnet_dr::sys;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, RegisterFile};
 use smallvec::SmallVec;
@@ -198,8 +198,7 @@ impl Thread {
             self.recount(self.counted() - site.back);
         }
         // Should another thread be about to do it, this one comes here again.
-        // SAFETY: may be asked for anywhere.
-        unsafe { sys::dr_delay_flush_region(site.pc as *mut u8, 1, 0, None) };
+        fragments::flush_later(site.pc, 1);
         self.signals.leave.go(&self.callouts.saved, site.pc)
     }
 

@@ -1,14 +1,16 @@
 //! What happens at callouts within a block.
 
-use super::{Thread, segment_base, set_segment_base};
+use super::Thread;
 use crate::base::memory::read_memory;
 use crate::base::options;
+use crate::base::slots::set_segment_base;
 use crate::emitted::site::{Kind, Site};
 use crate::picture::protections;
 use crate::run::special;
 use bugnet_dr::access::RegisterValues;
+use bugnet_dr::fragments;
 use bugnet_dr::ir::{Gpr, Segment};
-use bugnet_dr::sys;
+use bugnet_dr::thread::segment_base;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind, register_number};
 use bugnet_format::regs::{COMPARED_FLAGS, GPR_UNKNOWN};
 use bugnet_format::types::Addr;
@@ -121,8 +123,7 @@ impl Thread {
         let protection = protections::get().of(pc);
         if protection & libc::PROT_EXEC != 0 {
             // It has become executable since the block was built.
-            // SAFETY: may be asked for anywhere.
-            unsafe { sys::dr_delay_flush_region(page as *mut u8, Addr::PAGE as usize, 0, None) };
+            fragments::flush_later(page, Addr::PAGE as usize);
             self.signals.leave.go(&self.callouts.saved, pc);
         }
         self.begun.forbidden = Some((page, protection));
@@ -140,8 +141,7 @@ impl Thread {
             return;
         }
         drop(now);
-        // SAFETY: may be asked for anywhere; the block that made the callout is not returned to.
-        unsafe { sys::dr_delay_flush_region(pc as sys::app_pc, code.len(), 0, None) };
+        fragments::flush_later(pc, code.len());
         self.signals.leave.go(&self.callouts.saved, pc);
     }
 
