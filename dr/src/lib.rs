@@ -10,7 +10,7 @@
 //! - [`context`]: machine contexts, as registers.
 //! - [`events`]: what DynamoRIO calls, and what it tells then; [`call`]: the system call that one is about.
 //! - [`fragments`]: how blocks are thrown away; [`thread`]: words of a thread's own that instrumented code finds.
-//! - [`space`]: memory; [`process`]: modules, and how the process ends; [`file`]: files that the program does not see.
+//! - [`space`]: memory; [`process`]: modules, and how the process ends; [`mod@file`]: files that the program does not see.
 //! - [`opcode`]: names of instructions.
 //! - [`fpu`]: x87 state and MXCSR, which DynamoRIO's contexts leave out.
 //! - [`heap`]: the allocator of whatever links this crate, since not all of `malloc` works inside DynamoRIO.

@@ -15,7 +15,7 @@ pub enum Slot {
     Rax,
     /// One of the [counters](crate::emitted::counter) of instructions until the next threshold, by its number.
     Left(u8),
-    /// The [`Thread`].
+    /// The calling thread, which begins with its [`Bases`](crate::base::fs_base::Bases).
     Thread,
     /// Address of the system call instruction that is being executed.
     SyscallPc,
@@ -34,7 +34,7 @@ pub enum Slot {
     Permissions,
     /// What a callout has to tell the code behind it.
     Outcome,
-    /// Address of the [`entry`] of callouts.
+    /// Address at which all callouts go on.
     Entry,
     /// Where the code cache goes on behind a callout.
     Return,

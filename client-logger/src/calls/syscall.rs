@@ -38,6 +38,7 @@ use bugnet_dr::ir::Segment;
 use bugnet_dr::thread::segment_base;
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
+use bugnet_system_calls::{Sent, SystemCall};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,38 +53,9 @@ pub unsafe extern "C" fn on_filter(_context: *mut c_void, _number: c_int) -> Boo
     1
 }
 
-/// The arguments of a system call that point at a path.
-fn path_arguments(number: i64) -> &'static [usize] {
-    match number {
-        libc::SYS_open
-        | libc::SYS_stat
-        | libc::SYS_lstat
-        | libc::SYS_access
-        | libc::SYS_execve
-        | libc::SYS_chdir
-        | libc::SYS_mkdir
-        | libc::SYS_rmdir
-        | libc::SYS_creat
-        | libc::SYS_unlink
-        | libc::SYS_readlink
-        | libc::SYS_chmod
-        | libc::SYS_chown
-        | libc::SYS_statfs
-        | libc::SYS_truncate => &[0],
-        libc::SYS_rename | libc::SYS_link | libc::SYS_symlink => &[0, 1],
-        libc::SYS_openat
-        | libc::SYS_mkdirat
-        | libc::SYS_newfstatat
-        | libc::SYS_unlinkat
-        | libc::SYS_readlinkat
-        | libc::SYS_faccessat
-        | libc::SYS_faccessat2
-        | libc::SYS_statx
-        | libc::SYS_openat2
-        | libc::SYS_execveat => &[1],
-        libc::SYS_renameat | libc::SYS_renameat2 | libc::SYS_linkat => &[1, 3],
-        _ => &[],
-    }
+/// What is known of a system call.
+fn known(number: i64) -> Option<&'static SystemCall> {
+    u64::try_from(number).ok().and_then(bugnet_system_calls::of)
 }
 
 /// The buffers that a system call writes out: `(address, length)`, and the structures that lead to them.
@@ -98,17 +70,18 @@ fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
         }
         buffers
     };
-    match number {
-        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_sendto => vec![(args[1], args[2])],
-        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => vectors(args[1], args[2]),
-        libc::SYS_sendmsg => {
-            let mut buffers = vec![(args[1], 56)];
-            if let (Some(base), Some(count)) = (read_word(args[1] + 16), read_word(args[1] + 24)) {
+    match known(number).and_then(|call| call.sends) {
+        Some(Sent::Bytes(address, len)) => vec![(args[address], args[len])],
+        Some(Sent::Vector(address, count)) => vectors(args[address], args[count]),
+        Some(Sent::Message(address)) => {
+            let header = args[address];
+            let mut buffers = vec![(header, 56)];
+            if let (Some(base), Some(count)) = (read_word(header + 16), read_word(header + 24)) {
                 buffers.extend(vectors(base, count));
             }
             buffers
         }
-        _ => Vec::new(),
+        None => Vec::new(),
     }
 }
 
@@ -296,7 +269,7 @@ fn remember(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> Bool {
 /// to standard output or error, where it writes no more than so many bytes.
 fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], written: u64) {
     let position = thread.counted() - 1;
-    for &arg in path_arguments(number) {
+    for &arg in known(number).map_or(&[][..], |call| call.paths) {
         if let Some(text) = string(args[arg]) {
             thread.record(position, |_| Record::SyscallData { arg: arg as u8, bytes: &text });
         }

@@ -9,6 +9,7 @@ use crate::base::memory::read_word;
 use crate::base::process;
 use crate::run::signals::{self, ARGUMENTS, Frame, RAX, raw_syscall};
 use bugnet_dr::call as call_event;
+use bugnet_system_calls::Wait;
 use std::ffi::c_void;
 use std::time::Duration;
 
@@ -42,51 +43,20 @@ struct Call {
     goes_on: bool,
 }
 
-/// How a system call says how long it waits.
-#[derive(Clone, Copy)]
-enum Wait {
-    /// In a way that holds when it is repeated.
-    Repeatable,
-    /// In milliseconds, in this argument; negative for ever.
-    Millis(usize),
-    /// By a `struct timespec` that this argument points at; null for ever.
-    Timespec(usize),
-    /// As this option of the socket says.
-    Socket(i32),
-    /// For ever, with signals blocked meanwhile.
-    Suspension,
-}
-
 fn wait(number: i64, args: &[u64; 6]) -> Option<Wait> {
     const EXTENDED: u32 = 8;
-    let wait = match number {
-        // With a time, the kernel puts the rest of it where it was.
-        libc::SYS_pause | libc::SYS_select | libc::SYS_pselect6 | libc::SYS_ppoll => Wait::Repeatable,
-        libc::SYS_semop | libc::SYS_msgrcv | libc::SYS_msgsnd => Wait::Repeatable,
+    let wait = bugnet_system_calls::of(u64::try_from(number).ok()?)?.waits?;
+    match number {
         // Others are for the moment only, or have structures of their own for the time.
-        libc::SYS_io_uring_enter if args[3] as u32 & EXTENDED == 0 => Wait::Repeatable,
-        libc::SYS_clock_nanosleep if args[1] as i32 & libc::TIMER_ABSTIME != 0 => Wait::Repeatable,
+        libc::SYS_io_uring_enter if args[3] as u32 & EXTENDED != 0 => None,
+        libc::SYS_clock_nanosleep if args[1] as i32 & libc::TIMER_ABSTIME != 0 => Some(Wait::Repeatable),
         libc::SYS_futex => match args[1] as i32 & libc::FUTEX_CMD_MASK {
-            libc::FUTEX_WAIT => Wait::Timespec(3),
-            libc::FUTEX_WAIT_BITSET => Wait::Repeatable,
-            _ => return None,
+            libc::FUTEX_WAIT => Some(wait),
+            libc::FUTEX_WAIT_BITSET => Some(Wait::Repeatable),
+            _ => None,
         },
-        libc::SYS_poll => Wait::Millis(2),
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => Wait::Millis(3),
-        libc::SYS_nanosleep => Wait::Timespec(0),
-        libc::SYS_clock_nanosleep | libc::SYS_rt_sigtimedwait => Wait::Timespec(2),
-        libc::SYS_epoll_pwait2 | libc::SYS_semtimedop => Wait::Timespec(3),
-        libc::SYS_io_getevents => Wait::Timespec(4),
-        libc::SYS_accept | libc::SYS_accept4 | libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_recvmmsg => {
-            Wait::Socket(libc::SO_RCVTIMEO)
-        }
-        libc::SYS_connect | libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_sendmmsg => {
-            Wait::Socket(libc::SO_SNDTIMEO)
-        }
-        libc::SYS_rt_sigsuspend => Wait::Suspension,
-        _ => return None,
-    };
-    Some(wait)
+        _ => Some(wait),
+    }
 }
 
 /// The time on a clock.
@@ -104,7 +74,7 @@ fn timespec(address: u64) -> Option<Timespec> {
 /// How long a system call waits, as it says itself; `Err` if the kernel refuses it.
 fn duration(wait: Wait, args: &[u64; 6]) -> Result<Option<Duration>, ()> {
     match wait {
-        Wait::Repeatable | Wait::Socket(_) | Wait::Suspension => Ok(None),
+        Wait::Repeatable | Wait::Receive | Wait::Send | Wait::Suspension => Ok(None),
         Wait::Millis(n) => Ok(u64::try_from(args[n] as i32).ok().map(Duration::from_millis)),
         Wait::Timespec(n) if args[n] == 0 => Ok(None),
         Wait::Timespec(n) => {
@@ -144,16 +114,17 @@ impl Call {
             unsafe { (address as *mut Timespec).write_unaligned(before) };
         }
         let time = match self.wait {
-            Wait::Socket(option) => of_socket(first, option),
+            Wait::Receive => of_socket(first, libc::SO_RCVTIMEO),
+            Wait::Send => of_socket(first, libc::SO_SNDTIMEO),
             _ => self.time,
         };
         let Some(time) = time.map(|time| (self.begun + time).saturating_sub(now(self.clock))) else {
             return Left::Same;
         };
         match self.wait {
-            Wait::Socket(_) if !time.is_zero() => Left::Same,
-            Wait::Socket(_) if self.number == libc::SYS_connect => Left::Nothing(libc::EINPROGRESS),
-            Wait::Socket(_) => Left::Nothing(libc::EAGAIN),
+            Wait::Receive | Wait::Send if !time.is_zero() => Left::Same,
+            Wait::Send if self.number == libc::SYS_connect => Left::Nothing(libc::EINPROGRESS),
+            Wait::Receive | Wait::Send => Left::Nothing(libc::EAGAIN),
             // Not shorter than the program wants it.
             Wait::Millis(n) => Left::Rest(n, time.as_nanos().div_ceil(1_000_000) as u64),
             Wait::Timespec(n) => {
@@ -179,7 +150,7 @@ impl Retry {
                 libc::SYS_nanosleep => (libc::CLOCK_MONOTONIC, args[1]),
                 _ => (libc::CLOCK_MONOTONIC, 0),
             };
-            let timed = time.is_some() || matches!(wait, Wait::Socket(_));
+            let timed = time.is_some() || matches!(wait, Wait::Receive | Wait::Send);
             let begun = if timed { now(clock) } else { Duration::ZERO };
             let remainder = time.and_then(|_| Some((remainder, timespec(remainder)?)));
             Some(Call { number, wait, stack, clock, begun, time, remainder, goes_on: false })

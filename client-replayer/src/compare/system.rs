@@ -8,131 +8,8 @@ pub use super::requests::Buffer;
 use super::requests::{self, Rings};
 use crate::memory::Memory;
 use bugnet_format::types::Addr;
+use bugnet_system_calls::Kernel;
 use std::ops::Range;
-
-/// How many bytes behind a pointer argument the kernel may write.
-enum Size {
-    /// So many.
-    Bytes(u64),
-    /// The call's result, times this.
-    Result(u64),
-    /// The value of an argument, times this.
-    Arg(usize, u64),
-    /// The pointer is to a vector of buffers, whose length is in this argument.
-    Vector(usize),
-    /// The pointer is to a message header.
-    Message,
-}
-
-use Size::{Arg, Bytes, Message, Result, Vector};
-
-/// A time, a file's state, and the longest of the kernel's other fixed structures.
-const TIMESPEC: Size = Bytes(16);
-const STAT: Size = Bytes(256);
-const LARGE: Size = Bytes(512);
-
-/// System calls by number, with the arguments behind which they write.
-const WRITES: &[(u64, &[(usize, Size)])] = &[
-    (0, &[(1, Result(1))]),                                                     // read
-    (4, &[(1, STAT)]),                                                          // stat
-    (5, &[(1, STAT)]),                                                          // fstat
-    (6, &[(1, STAT)]),                                                          // lstat
-    (7, &[(0, Arg(1, 8))]),                                                     // poll
-    (13, &[(2, Bytes(32))]),                                                    // rt_sigaction
-    (14, &[(2, Arg(3, 1))]),                                                    // rt_sigprocmask
-    (16, &[(2, LARGE)]),                                                        // ioctl
-    (17, &[(1, Result(1))]),                                                    // pread64
-    (19, &[(1, Vector(2))]),                                                    // readv
-    (22, &[(0, Bytes(8))]),                                                     // pipe
-    (23, &[(1, Bytes(128)), (2, Bytes(128)), (3, Bytes(128)), (4, TIMESPEC)]),  // select
-    (27, &[(2, Arg(1, 1))]),                                                    // mincore
-    (35, &[(1, TIMESPEC)]),                                                     // nanosleep
-    (36, &[(1, Bytes(32))]),                                                    // getitimer
-    (38, &[(2, Bytes(32))]),                                                    // setitimer
-    (40, &[(2, Bytes(8))]),                                                     // sendfile
-    (43, &[(1, Bytes(128)), (2, Bytes(4))]),                                    // accept
-    (45, &[(1, Result(1)), (4, Bytes(128)), (5, Bytes(4))]),                    // recvfrom
-    (47, &[(1, Message)]),                                                      // recvmsg
-    (51, &[(1, Bytes(128)), (2, Bytes(4))]),                                    // getsockname
-    (52, &[(1, Bytes(128)), (2, Bytes(4))]),                                    // getpeername
-    (53, &[(3, Bytes(8))]),                                                     // socketpair
-    (55, &[(3, LARGE), (4, Bytes(4))]),                                         // getsockopt
-    (61, &[(1, Bytes(4)), (3, Bytes(144))]),                                    // wait4
-    (63, &[(0, LARGE)]),                                                        // uname
-    (72, &[(2, Bytes(32))]),                                                    // fcntl
-    (78, &[(1, Result(1))]),                                                    // getdents
-    (79, &[(0, Result(1))]),                                                    // getcwd
-    (89, &[(1, Result(1))]),                                                    // readlink
-    (96, &[(0, TIMESPEC), (1, Bytes(8))]),                                      // gettimeofday
-    (97, &[(1, Bytes(16))]),                                                    // getrlimit
-    (98, &[(1, Bytes(144))]),                                                   // getrusage
-    (99, &[(0, LARGE)]),                                                        // sysinfo
-    (100, &[(0, Bytes(32))]),                                                   // times
-    (115, &[(1, Result(4))]),                                                   // getgroups
-    (118, &[(0, Bytes(4)), (1, Bytes(4)), (2, Bytes(4))]),                      // getresuid
-    (120, &[(0, Bytes(4)), (1, Bytes(4)), (2, Bytes(4))]),                      // getresgid
-    (127, &[(0, Arg(1, 1))]),                                                   // rt_sigpending
-    (128, &[(1, Bytes(128))]),                                                  // rt_sigtimedwait
-    (131, &[(1, Bytes(24))]),                                                   // sigaltstack
-    (137, &[(1, LARGE)]),                                                       // statfs
-    (138, &[(1, LARGE)]),                                                       // fstatfs
-    (157, &[(1, Bytes(16))]),                                                   // prctl
-    (158, &[(1, Bytes(8))]),                                                    // arch_prctl
-    (186, &[]),                                                                 // gettid
-    (191, &[(2, Result(1))]),                                                   // getxattr
-    (201, &[(0, Bytes(8))]),                                                    // time
-    (202, &[(0, Bytes(4)), (4, Bytes(4))]),                                     // futex
-    (204, &[(2, Result(1))]),                                                   // sched_getaffinity
-    (206, &[(1, Bytes(8))]),                                                    // io_setup
-    (208, &[(3, Result(32)), (4, TIMESPEC)]),                                   // io_getevents
-    (210, &[(2, Bytes(32))]),                                                   // io_cancel
-    (217, &[(1, Result(1))]),                                                   // getdents64
-    (222, &[(2, Bytes(8))]),                                                    // timer_create
-    (223, &[(3, Bytes(32))]),                                                   // timer_settime
-    (224, &[(1, Bytes(32))]),                                                   // timer_gettime
-    (228, &[(1, TIMESPEC)]),                                                    // clock_gettime
-    (229, &[(1, TIMESPEC)]),                                                    // clock_getres
-    (230, &[(3, TIMESPEC)]),                                                    // clock_nanosleep
-    (232, &[(1, Result(12))]),                                                  // epoll_wait
-    (243, &[(1, Result(1))]),                                                   // mq_timedreceive
-    (247, &[(2, Bytes(128)), (4, Bytes(144))]),                                 // waitid
-    (262, &[(2, STAT)]),                                                        // newfstatat
-    (267, &[(2, Result(1))]),                                                   // readlinkat
-    (270, &[(1, Bytes(128)), (2, Bytes(128)), (3, Bytes(128)), (4, TIMESPEC)]), // pselect6
-    (271, &[(0, Arg(1, 8)), (2, TIMESPEC)]),                                    // ppoll
-    (275, &[(1, Bytes(8)), (3, Bytes(8))]),                                     // splice
-    (276, &[]),                                                                 // tee
-    (278, &[(1, Vector(2))]),                                                   // vmsplice
-    (281, &[(1, Result(12))]),                                                  // epoll_pwait
-    (286, &[(3, Bytes(32))]),                                                   // timerfd_settime
-    (287, &[(1, Bytes(32))]),                                                   // timerfd_gettime
-    (288, &[(1, Bytes(128)), (2, Bytes(4))]),                                   // accept4
-    (293, &[(0, Bytes(8))]),                                                    // pipe2
-    (295, &[(1, Vector(2))]),                                                   // preadv
-    (302, &[(3, Bytes(16))]),                                                   // prlimit64
-    (309, &[(0, Bytes(4)), (1, Bytes(4))]),                                     // getcpu
-    (310, &[(1, Vector(2))]),                                                   // process_vm_readv
-    (318, &[(0, Result(1))]),                                                   // getrandom
-    (326, &[(1, Bytes(8)), (3, Bytes(8))]),                                     // copy_file_range
-    (327, &[(1, Vector(2))]),                                                   // preadv2
-    (332, &[(4, STAT)]),                                                        // statx
-    (333, &[(3, Result(32)), (4, TIMESPEC)]),                                   // io_pgetevents
-    (425, &[(1, Bytes(120))]),                                                  // io_uring_setup
-    (441, &[(1, Result(12))]),                                                  // epoll_pwait2
-];
-
-/// System calls, ascending, that write no memory of the process beside what stands here of them: in the table above, or in what
-/// [`System`] does where they succeed.
-const UNDERSTOOD: &[u64] = &[
-    1, 2, 3, 8, 9, 10, 11, 12, 15, 18, 20, 21, 24, 25, 26, 28, 29, 32, 33, 34, 37, 39, 41, 42, 44, 46, 48, 49, 50, 54,
-    56, 57, 59, 60, 62, 64, 65, 68, 69, 73, 74, 75, 76, 77, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90, 91, 92, 93, 94, 95,
-    102, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 116, 117, 119, 121, 122, 123, 124, 129, 130, 132, 133,
-    135, 140, 141, 142, 144, 145, 146, 147, 149, 150, 151, 152, 160, 161, 162, 165, 166, 170, 171, 187, 188, 189, 190,
-    197, 198, 199, 200, 203, 213, 218, 221, 225, 226, 227, 231, 233, 234, 235, 238, 240, 241, 242, 244, 248, 251, 252,
-    253, 254, 255, 257, 258, 259, 260, 261, 263, 264, 265, 266, 268, 269, 272, 273, 277, 280, 282, 283, 284, 285, 289,
-    290, 291, 292, 294, 296, 297, 300, 301, 304, 306, 308, 314, 316, 319, 322, 324, 325, 328, 329, 330, 331, 334, 424,
-    434, 435, 436, 437, 438, 439, 452,
-];
 
 const IOCTL: u64 = 16;
 const IO_SETUP: u64 = 206;
@@ -154,10 +31,7 @@ pub fn is_understood(memory: &Memory, number_of_call: u64, args: &[u64; 6]) -> b
         IOCTL => SMALL_IOCTLS.contains(&args[1]),
         CLONE => !shares(args[0]),
         CLONE3 => Some(number(memory, args[0])).filter(|flags| *flags != 0).is_some_and(|flags| !shares(flags)),
-        number => {
-            UNDERSTOOD.binary_search(&number).is_ok()
-                || WRITES.binary_search_by_key(&number, |(number, _)| *number).is_ok()
-        }
+        number => bugnet_system_calls::of(number).is_some_and(|call| call.writes.is_some()),
     }
 }
 
@@ -216,14 +90,14 @@ pub fn vector(memory: &Memory, at: u64, count: u64) -> Vec<Buffer> {
     (0..count.min(1024)).map(entry).collect()
 }
 
-fn buffers(memory: &Memory, args: &[u64; 6], result: i64, arg: usize, size: &Size) -> Vec<Buffer> {
+fn buffers(memory: &Memory, args: &[u64; 6], result: i64, arg: usize, size: Kernel) -> Vec<Buffer> {
     let at = args[arg];
     match size {
-        Bytes(bytes) => vec![(at, *bytes)],
-        Result(times) => vec![(at, u64::try_from(result).unwrap_or(0).saturating_mul(*times))],
-        Arg(arg, times) => vec![(at, args[*arg].saturating_mul(*times))],
-        Vector(count) => vector(memory, at, args[*count]),
-        Message => message(memory, at),
+        Kernel::Bytes(bytes) => vec![(at, bytes)],
+        Kernel::Result(times) => vec![(at, u64::try_from(result).unwrap_or(0).saturating_mul(times))],
+        Kernel::Arg(arg, times) => vec![(at, args[arg].saturating_mul(times))],
+        Kernel::Vector(count) => vector(memory, at, args[count]),
+        Kernel::Message => message(memory, at),
     }
 }
 
@@ -254,11 +128,9 @@ impl System {
         result: i64,
     ) -> Vec<Buffer> {
         let mut changed = Vec::new();
-        if let Ok(at) = WRITES.binary_search_by_key(&number_of_call, |(number, _)| *number) {
-            // Also where the call failed: some of them write nevertheless.
-            for (arg, size) in WRITES[at].1 {
-                changed.extend(buffers(memory, args, result, *arg, size));
-            }
+        // Also where the call failed: some of them write nevertheless.
+        for (arg, size) in bugnet_system_calls::of(number_of_call).and_then(|call| call.writes).unwrap_or_default() {
+            changed.extend(buffers(memory, args, result, *arg, *size));
         }
         if let Ok(result) = u64::try_from(result) {
             self.succeeded(memory, origins, number_of_call, args, result, &mut changed);

@@ -3,9 +3,8 @@
 //! What a call takes is in memory where it is made. What it has written is not known there: only what the program reads later is. So what is
 //! to be shown of it is watched for a while: a byte that is read before anything else is written there is what the call has left.
 
-use super::shapes::{Context, Pointed, Shape};
-use super::table::Arg;
-use super::{name, pointed, result, signature, unfinished, written_out};
+use super::shapes::{Context, Pointed};
+use super::{kinds, name, pointed, result, unfinished, written_out};
 use crate::crash::Seen;
 use crate::cursor::{Conditions, Cursor, Direction, Event, Place, Seek, Stopped, WatchedRange};
 use crate::error::{ReplayError, Result};
@@ -15,6 +14,7 @@ use crate::symbols::Symbolizer;
 use bugnet_debuginfo::memory::Memory as _;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::types::{Addr, IntervalNo, ProcessId, Tid};
+use bugnet_system_calls::{Arg, Shape};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
@@ -430,8 +430,7 @@ impl Recorded {
 
     /// Whether memory, as it is when the call is made, says where it writes.
     pub fn writes_where_memory_says(&self) -> bool {
-        let name = name(self.number);
-        let kinds = signature(&name).map_or([].as_slice(), |signature| signature.args);
+        let kinds = kinds(self.number).unwrap_or_default();
         let in_memory = |shape: &Shape| matches!(shape, Shape::Iovecs(_) | Shape::SocketAddress(_));
         kinds.iter().any(|kind| matches!(kind, Arg::Out(shape) | Arg::InOut(shape) if in_memory(shape)))
             || pointed::needs_memory(self.number.cast_signed())
@@ -460,8 +459,7 @@ impl Recorded {
             libc::SYS_mremap => return None,
             _ => {}
         }
-        let name = name(self.number);
-        let kinds = signature(&name)?.args;
+        let kinds = kinds(self.number)?;
         let mut memory = Capturing { seen, captured: Captured::default() };
         let mut context = Context { args, result: self.result, memory: &mut memory };
         let mut ranges = Vec::new();

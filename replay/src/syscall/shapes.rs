@@ -1,6 +1,8 @@
 //! What arguments of system calls point at.
 
-use super::names::{self, DOMAIN, EPOLL, POLL, SA};
+use super::names;
+use bugnet_system_calls::names::{DOMAIN, EPOLL, POLL, SA};
+use bugnet_system_calls::{Shape, Size};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of a text that are shown.
@@ -9,56 +11,6 @@ pub(super) const SHOWN: usize = 32;
 const ELEMENTS: u64 = 8;
 /// Most bytes of a structure that is asked for.
 const MAX_STRUCTURE: u64 = 512;
-
-/// How large something is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Size {
-    /// So many bytes.
-    Fixed(u64),
-    /// The value of this argument.
-    OfArg(usize),
-    /// The number of 4 bytes at the address in this argument.
-    At(usize),
-    /// The call's result.
-    Result,
-}
-
-/// What an argument points at.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
-    /// Bytes that may be a text.
-    Bytes(Size),
-    /// What is not shown.
-    Opaque(Size),
-    /// `struct stat`.
-    Stat,
-    /// Seconds and nanoseconds.
-    Timespec,
-    /// Seconds and microseconds.
-    Timeval,
-    /// The address of a socket.
-    SocketAddress(Size),
-    /// A list of buffers, as many as this argument says.
-    Iovecs(usize),
-    /// What `poll` waits for, as many as this argument says.
-    PollFds(usize),
-    /// What `epoll_ctl` sets.
-    EpollEvent,
-    /// What `epoll_wait` finds, as many as the result says.
-    EpollEvents,
-    /// How a signal is handled.
-    Sigaction,
-    /// A set of signals.
-    Signals,
-    /// A number of 4 bytes.
-    Word,
-    /// So many of them.
-    Words(u64),
-    /// Limits of a resource.
-    Rlimit,
-    /// How a child ended.
-    WaitStatus,
-}
 
 /// Memory when a call was made, and when it was over. Nothing of a byte that is not known.
 pub(super) trait Pointed {

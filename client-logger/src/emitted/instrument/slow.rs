@@ -1,6 +1,6 @@
 //! Slow paths: how checks lead to their callouts, and where these lie.
 //!
-//! Those of loads lie [`apart`] from the block. The others, of which the block's start has one, lie at the block's end, out of the
+//! Those of loads lie [out of line](out_of_line), apart from the block. The others, of which the block's start has one, lie at the block's end, out of the
 //! way; in [compact](super::loader) code, where they are jumped over.
 
 use super::Rewriter;
