@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: build deps test-deps demo test soak bench docs dist test-dist clean
+.PHONY: build deps test-deps demo test soak bench docs deny dist test-dist clean
 
 build: deps
 	$(CARGO) build --release --locked
@@ -34,6 +34,10 @@ bench: test-deps build
 # The book; mdBook is fetched and built the first time.
 docs:
 	scripts/docs.sh
+
+# Licences and sources of all that is linked, and advisories where their database can be fetched; cargo-deny is built the first time.
+deny:
+	scripts/deny.sh
 
 dist: deps
 	scripts/dist.sh

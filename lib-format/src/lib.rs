@@ -17,12 +17,11 @@
 //! | what a replay of everything has found | [`index`] |
 //! | what the replay process is handed, and what it says | [`package`], [`control`] |
 //!
-//! [`cache`] and [`hash`] are UserMemCache and UserMemHash, the logger's picture of the replayer's memory.
+//! [`picture`] decides which loads are logged.
 //!
 //! The crate knows nothing of DynamoRIO, of running processes or of the command line, and has no unsafe code.
 #![forbid(unsafe_code)]
 
-pub mod cache;
 pub mod check;
 pub mod code;
 pub mod complete;
@@ -31,11 +30,11 @@ pub mod error;
 pub mod files;
 pub mod folder;
 pub mod frame;
-pub mod hash;
 pub mod index;
 pub mod pack;
 pub mod package;
 pub mod patch;
+pub mod picture;
 pub mod process;
 pub mod record;
 pub mod regs;

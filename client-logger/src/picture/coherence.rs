@@ -1,4 +1,4 @@
-//! Which thread may access what: UserMemHash as the directory of a simulated MSI protocol over the threads.
+//! Which thread may access what: the directory of a simulated MSI protocol over the threads, which in the paper UserMemHash is.
 //!
 //! Memory is divided into coherence blocks of 64 bytes. Each thread holds a block as Modified, Shared or Invalid: a byte
 //! of its own ([`table`]), which instrumented code compares before it accesses the block, in the same block of code. A thread that

@@ -11,7 +11,7 @@ use crate::base::fs_base;
 use crate::log::recording;
 use crate::picture::claims::Claim;
 use bugnet_dr::zeroing;
-use bugnet_format::cache::Picture;
+use bugnet_format::picture::Picture;
 use bugnet_format::types::{Addr, IntervalNo};
 use hashbrown::{HashMap, HashSet};
 pub use layout::{Kind, mapping_of};

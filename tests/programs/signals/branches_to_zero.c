@@ -1,4 +1,4 @@
-// Indirect branches to address 0, of each kind: the handler says what the stack pointer, the flags and other registers are,
+// Indirect branches to address 0, of each kind: the handler says what the kernel says of it, and what the stack pointer, the flags and other registers are,
 // and goes on behind the branch.
 #include "case.h"
 
@@ -20,8 +20,8 @@ BRANCH(return_more, "sub $24, %rsp\n push %rcx", "ret $24");
 
 static void handler(int signal, siginfo_t *info, void *context) {
     greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
-    printf("%d at %lld for %p: stack %+d, flags %#llx, registers %lld %lld %lld\n", signal, regs[REG_RIP], info->si_addr,
-           (int)((char *)regs[REG_RSP] - stack), regs[REG_EFL] & 0x8d5, regs[REG_RSI], regs[REG_RDI], regs[REG_RCX]);
+    printf("%d (%d) at %lld for %p: stack %+d, flags %#llx, registers %lld %lld %lld\n", signal, info->si_code, regs[REG_RIP],
+           info->si_addr, (int)((char *)regs[REG_RSP] - stack), regs[REG_EFL] & 0x8d5, regs[REG_RSI], regs[REG_RDI], regs[REG_RCX]);
     if ((char *)regs[REG_RSP] != stack) {
         printf("pushed: %d\n", *(void **)regs[REG_RSP] == behind);
     }

@@ -2,7 +2,7 @@
 
 use super::si_code::{SEGV_ACCERR, SEGV_MAPERR, SI_KERNEL};
 use crate::base::fs_base::Guard;
-use crate::base::memory::{read_memory, write_memory};
+use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::emitted::branches;
 use crate::kernel::program_break;
 use crate::log::recording;
@@ -16,8 +16,12 @@ use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::regs::{FPU_UNKNOWN, RSP, RegisterFile};
 use std::ffi::c_void;
 
-/// RSI's number.
+/// Numbers of registers in which a handler gets its second and third argument.
 const RSI: usize = 6;
+const RDX: usize = 2;
+
+/// Where RIP is in a signal frame's `ucontext`: the field `uc_mcontext.rip`.
+const CONTEXT_RIP: u64 = 168;
 
 /// Where the kernel finds x87 and vector state in a signal frame whose `ucontext` the stack pointer points at: the
 /// field `uc_mcontext.fpregs`.
@@ -53,8 +57,13 @@ fn name_missing_memory(handler: &RegisterFile) {
     if !known {
         return;
     }
+    let is_at_zero = || read_word(handler.gpr[RDX] + CONTEXT_RIP) == Some(0) && !read_memory(0, &mut [0; 1]);
     // With other codes, these bytes may say who has sent it.
     match code {
+        // What DynamoRIO says of a branch to address 0, where nothing is mapped, it says of one to an address that is none, too.
+        SI_KERNEL if address == 0 && is_at_zero() => {
+            write_memory(description + SI_CODE, &SEGV_MAPERR.to_le_bytes());
+        }
         SI_KERNEL if branches::is_none(address) => {
             write_memory(description + SI_ADDR, &0u64.to_le_bytes());
         }

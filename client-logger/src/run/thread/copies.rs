@@ -7,7 +7,7 @@ use crate::log::writer::CHUNK;
 use crate::picture::shared_code;
 use bugnet_dr::access::{Access, RepString};
 use bugnet_dr::ir::Gpr;
-use bugnet_format::cache::{Picture, check_load};
+use bugnet_format::picture::{Picture, check_load};
 use bugnet_format::record::Record;
 use bugnet_format::types::Addr;
 

@@ -6,7 +6,7 @@ use crate::base::slots::Slot;
 use crate::emitted::exchange::{Operand, Routine, compare_exchange};
 use crate::picture::shared_code;
 use bugnet_dr::access::Access;
-use bugnet_format::cache::Picture;
+use bugnet_format::picture::Picture;
 use bugnet_format::types::Addr;
 
 impl Thread {

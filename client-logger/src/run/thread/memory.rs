@@ -10,7 +10,7 @@ use crate::picture::populate::Populated;
 use crate::picture::shared_code;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
-use bugnet_format::cache::{Picture, check_load};
+use bugnet_format::picture::{Picture, check_load};
 use bugnet_format::record::{Record, RegisterUpdates};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::Addr;

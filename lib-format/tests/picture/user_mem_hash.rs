@@ -1,4 +1,4 @@
-//! UserMemHash: what is known of memory beyond the [UserMemCache](crate::cache::UserMemCache), by blocks.
+//! UserMemHash, the reference model's: what is known of memory beyond the [UserMemCache](super::user_mem_cache::UserMemCache), by blocks.
 
 use hashbrown::HashMap;
 

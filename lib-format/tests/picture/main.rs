@@ -1,10 +1,14 @@
 //! UserMemCache and UserMemHash against the paper's Figure 2, taken literally, and against a replayer.
 
-use bugnet_format::cache::{Picture, UserMemCache, WHOLE, check_load};
-use bugnet_format::hash::UserMemHash;
+mod user_mem_cache;
+mod user_mem_hash;
+
+use bugnet_format::picture::{Picture, WHOLE, check_load};
 use bugnet_format::types::Addr;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use user_mem_cache::UserMemCache;
+use user_mem_hash::UserMemHash;
 
 /// What happens to memory.
 #[derive(Clone, Debug)]
