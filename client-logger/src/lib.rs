@@ -25,8 +25,7 @@ mod picture;
 mod run;
 
 use base::fs_base::Guard;
-use base::slots;
-use base::{die, maps, options};
+use base::{die, maps, options, slots};
 use bugnet_dr::events::{Bool, Events, Loaded};
 use bugnet_dr::process::VERSION;
 use calls::syscall;

@@ -11,8 +11,7 @@ use crate::place::{Place, parts};
 use crate::places::{Places, Plane};
 use crate::stub::Stub;
 use bugnet_dr::access::{Action, classify};
-use bugnet_dr::ir::NO_REGISTER;
-use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd};
+use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, NO_REGISTER, Opnd};
 use bugnet_dr::opcode;
 
 /// Registers in which places are found.

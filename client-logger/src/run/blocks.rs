@@ -3,8 +3,7 @@
 use crate::base::fs_base::Guard;
 use crate::emitted::instrument;
 use crate::run::thread;
-use bugnet_dr::events::Bool;
-use bugnet_dr::events::Emit;
+use bugnet_dr::events::{Bool, Emit};
 use bugnet_dr::ir::List;
 use bugnet_format::types::CodeSeq;
 use std::ffi::c_void;

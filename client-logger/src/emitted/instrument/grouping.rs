@@ -7,9 +7,7 @@
 
 use crate::picture::coherence::BLOCK_SHIFT;
 use bugnet_dr::access::{Access, Action, Place};
-use bugnet_dr::ir::NO_REGISTER;
-use bugnet_dr::ir::RegId;
-use bugnet_dr::ir::{Gpr, Instr, MemoryParts, Opnd, Segment};
+use bugnet_dr::ir::{Gpr, Instr, MemoryParts, NO_REGISTER, Opnd, RegId, Segment};
 use bugnet_dr::opcode;
 
 /// Bytes of a coherence block.

@@ -16,8 +16,7 @@ use super::machine::{self, Condition, FS, Op};
 use crate::emitted::site::{Kind, Target};
 use crate::picture::shadow::BIAS;
 use bugnet_dr::access::{Access, Place};
-use bugnet_dr::ir::NO_REGISTER;
-use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Opnd, Segment, vector_from_id};
+use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, NO_REGISTER, Opnd, Segment, vector_from_id};
 use bugnet_dr::liveness::Live;
 use bugnet_dr::opcode;
 

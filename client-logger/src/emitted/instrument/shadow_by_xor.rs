@@ -14,8 +14,7 @@ use super::{Rewriter, Scratch, machine};
 use crate::base::slots::Slot;
 use crate::emitted::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};
-use bugnet_dr::ir::NO_SIZE;
-use bugnet_dr::ir::{Gpr, Instr, Opnd};
+use bugnet_dr::ir::{Gpr, Instr, NO_SIZE, Opnd};
 use bugnet_dr::opcode;
 
 impl Rewriter<'_> {

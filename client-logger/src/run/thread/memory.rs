@@ -2,8 +2,7 @@
 
 use super::Thread;
 use crate::base::memory::read_memory;
-use crate::emitted::site::INLINE;
-use crate::emitted::site::{Kind, Site, Target};
+use crate::emitted::site::{INLINE, Kind, Site, Target};
 use crate::log::writer::CHUNK;
 use crate::picture::density::Density;
 use crate::picture::populate::Populated;
