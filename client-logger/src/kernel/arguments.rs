@@ -4,6 +4,7 @@ use crate::base::memory::{read_memory, read_word};
 
 /// The registers of a system call's arguments.
 pub const ARGUMENTS: [usize; 6] = [7, 6, 2, 10, 8, 9];
+
 /// Reads a string of the program's, without its final zero, at most 4096 bytes.
 pub fn string(address: u64) -> Option<Vec<u8>> {
     let mut out = Vec::new();
