@@ -26,7 +26,7 @@ pub fn memcheck(args: &MemcheckArgs) -> Result<ExitCode, Failure> {
         make_if_needed(&tools, &log, &mut cursor)?;
     }
     let (leaks, undefined, variables) = (!args.no_leaks, args.undefined, args.top.min(WITH_VARIABLES));
-    let options = Options { named, leaks, undefined, variables, most: u64::MAX };
+    let options = Options { named, leaks, undefined, variables, most: u64::MAX, follow: args.follow };
     let report = find(&tools, &log, &mut cursor, &options)?;
     let mut out = output(args.json);
     if args.json {

@@ -44,6 +44,7 @@ use crate::fs_base::Guard;
 use crate::instruction::{self, Instruction, PlainAccess};
 use crate::marking::{self, Marking};
 use crate::places::Places;
+use crate::shading::{self, Shading};
 use crate::site::{Access, Built, Site, SpanId, Split, SplitId};
 use crate::state;
 use crate::stub::Stub;
@@ -56,7 +57,7 @@ use bugnet_dr::events::{EMIT_TRANSLATIONS, Emit};
 use bugnet_dr::ir::{ARITHMETIC, Block, Copied, Gpr, Instr, Instrs, List, Opnd};
 use bugnet_dr::liveness::{self, Live};
 use bugnet_dr::opcode;
-use bugnet_format::trace::TracedBlock;
+use bugnet_format::trace::{Entry, TracedBlock};
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -217,6 +218,8 @@ enum Looks {
     Marks(Places, Vec<Marking>),
     /// It compares what they find, and marks reads if that is said.
     Compares(Places, bool, Vec<Comparing>),
+    /// It looks whether they may be wrong.
+    Shades(Places, Vec<Shading>),
 }
 
 impl Looks {
@@ -230,6 +233,13 @@ impl Looks {
                 fit(&mut all, Comparing::bytes, || Comparing::Call);
                 comparing::follow(block, &engine.stub, places, instrs, &all, behind);
                 Self::Compares(places, marks, all)
+            }
+            Style::Shades(places) => {
+                let trusted = instrs.first().is_some_and(|first| engine.trusts(first.pc()));
+                let mut all = Shading::of_all(instrs, trusted, |addr| engine.comes_to_be_wrong(addr));
+                fit(&mut all, Shading::bytes, || Shading::Call);
+                shading::follow_stack(block, &engine.stub, places, instrs);
+                Self::Shades(places, all)
             }
             Style::Marks(places) => {
                 let mut all: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
@@ -245,6 +255,7 @@ impl Looks {
             Self::None => false,
             Self::Marks(_, all) => all.get(index).is_some_and(Marking::is_called),
             Self::Compares(_, _, all) => all.get(index).is_some_and(Comparing::is_called),
+            Self::Shades(_, all) => all.get(index).is_some_and(Shading::is_called),
         }
     }
 }
@@ -273,10 +284,19 @@ fn look_before(
     match looks {
         Looks::None => {}
         Looks::Marks(places, all) => marking::mark(block, &engine.stub, *places, instrs, all, called),
+        Looks::Shades(places, all) => {
+            let live = liveness::analyse(instrs);
+            for (index, (instr, shading)) in instrs.iter().zip(all).enumerate() {
+                let Shading::Inside(looks) = shading else { continue };
+                let Some(site) = access_site(block, engine, instrs, index, ahead(index)) else { continue };
+                let how = (site, live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
+                shading::look(block, &mut engine.stub, *places, *instr, looks, how);
+            }
+        }
         Looks::Compares(places, marks, all) => {
             for (index, (instr, comparing)) in instrs.iter().zip(all).enumerate() {
                 let Comparing::Inside(inside) = comparing else { continue };
-                let Some(site) = access_site(engine, *instr, ahead(index)) else { continue };
+                let Some(site) = access_site(block, engine, instrs, index, ahead(index)) else { continue };
                 let lent = borrowed.contains(index);
                 comparing::precede(block, &mut engine.stub, (*places, *marks), *instr, inside, site, lent);
             }
@@ -285,24 +305,27 @@ fn look_before(
 }
 
 /// A site for the accesses of an instruction, whose position is so far ahead of what the counter says.
-fn access_site(engine: &mut Engine, instr: Instr, ahead: i64) -> Option<u32> {
+fn access_site(block: &Block, engine: &mut Engine, instrs: &[Instr], index: usize, ahead: i64) -> Option<u32> {
+    let (instr, last) = (instrs[index], instrs[instrs.len() - 1]);
+    let range = instrs[0].pc()..end_of(block, &engine.code, last);
     let pc = instr.pc();
     let instruction = Instruction::decode(pc, &engine.code)?;
     let repeats = matches!(instruction.action(), Action::Repeat(_));
     let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
     let plain = PlainAccess::of(&instruction);
-    let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes });
+    let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes, block: range });
     Some(engine.sites.add(Site::Access(access)))
 }
 
 /// Whether the client is called before each instruction of a block, for what observes it.
 fn calls(engine: &Engine, instrs: &[Instr], looks: &Looks) -> Vec<bool> {
+    let first = instrs.first().map_or(0, |first| first.pc());
     let (watched, observed) = (engine.memory.watch.is_some(), engine.style() == Style::Calls);
     let called = |(index, instr): (usize, &Instr)| {
         watched
             || observed && accesses(*instr)
             || looks.calls(index)
-            || engine.tracing.is_some() && trace::is_odd(*instr)
+            || engine.traces_odd(first, *instr)
             || engine.watching.has_address(instr.pc())
     };
     instrs.iter().enumerate().map(called).collect()
@@ -328,11 +351,11 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], looks: &Looks, 
     }
     let all = engine.style() == Style::Calls;
     for (index, instr) in instrs.iter().enumerate() {
-        let traced = engine.tracing.is_some() && trace::is_odd(*instr);
+        let traced = engine.traces_odd(instrs[0].pc(), *instr);
         if !(all && accesses(*instr) || traced || looks.calls(index)) {
             continue;
         }
-        let Some(site) = access_site(engine, *instr, ahead(index)) else { continue };
+        let Some(site) = access_site(block, engine, instrs, index, ahead(index)) else { continue };
         call(block, &engine.stub, Some(*instr), site);
     }
     if let Some(watch) = &engine.memory.watch {
@@ -353,10 +376,23 @@ fn write_down(block: &Block, engine: &mut Engine, instrs: &[Instr], counted: Cou
     let part = &instrs[counted.range.clone()];
     let (Some(first), Some(last)) = (part.first(), part.last()) else { return };
     let (pc, end) = (first.pc(), end_of(block, code, *last));
-    let Plan { needs, accesses, registers } = Plan::of(part, pc, &tracing.wanted);
+    let is_outline = tracing.wanted.outline;
+    if is_outline && !trace::is_in_outline(part, pc, &tracing.wanted) {
+        return;
+    }
+    let Plan { needs, accesses, registers, returned, .. } = Plan::of(part, pc, &tracing.wanted);
     let (code, count) = (code.read(pc, (end - pc) as usize), part.len() as u16);
-    let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false, registers });
-    trace::write_down(block, stub, instrs, (&counted, tag, &needs), lending.borrowed());
+    let counted_ones = if counted.is_counted { count } else { 0 };
+    let entry = is_outline.then(|| Entry { words: needs.len() as u16 + 1, counted: counted_ones, returned });
+    let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false, registers, entry });
+    let what = (&counted, tag, &needs[..]);
+    if is_outline {
+        let live = liveness::analyse(instrs);
+        let live = |index: usize| live[index].gprs & Gpr::RCX.bit() != 0;
+        trace::outline(block, stub, instrs, what, lending.borrowed(), live);
+    } else {
+        trace::write_down(block, stub, instrs, what, lending.borrowed());
+    }
 }
 
 /// Whether all flags are dead at the start of a block, so that counting may change them.

@@ -21,6 +21,7 @@ use crate::loaded::Loaded;
 use crate::machine::Machine;
 use crate::memory::{Memory, MemoryError};
 use crate::places::Places;
+use crate::shades::Shades;
 use crate::site::Sites;
 use crate::state::die;
 use crate::stub::Stub;
@@ -63,6 +64,8 @@ pub enum Style {
     Marks(Places),
     /// They compare what they find, and mark reads, too, if that is said.
     Compares(Places, bool),
+    /// They look whether they may be wrong.
+    Shades(Places),
 }
 
 /// What the clean call is for.
@@ -175,6 +178,8 @@ pub struct Engine {
     pub is_new: bool,
     /// Where it is written down what is executed, if it is.
     pub tracing: Option<Box<Tracing>>,
+    /// Which accesses may be wrong, if that is looked at.
+    pub shades: Option<Box<Shades>>,
     /// Which code was executed, where that is kept track of.
     pub executed: Executed,
     /// What [`Self::code`] was copied to for a block that DynamoRIO makes.
@@ -222,6 +227,7 @@ impl Engine {
             patches: None,
             is_new: true,
             tracing: None,
+            shades: None,
             executed: Executed::default(),
             copy: Vec::new(),
         }
@@ -524,8 +530,11 @@ impl Engine {
             _ => u64::MAX,
         };
         let stop = self.watching.stop.filter(|(thread, _)| *thread == self.running).map_or(u64::MAX, |(_, at)| at);
+        self.apply_shades();
+        let shade = self.shades_due();
         let patch = self.patches.as_ref().map_or(u64::MAX, |patches| patches.next_at(self.running));
-        self.due = next.min(patch).min(target).min(stop).min(self.until).min(position.saturating_add(MAX_LEFT));
+        self.due =
+            next.min(patch).min(target).min(stop).min(shade).min(self.until).min(position.saturating_add(MAX_LEFT));
         self.place_trace();
         self.stub.shared().left = self.due - position;
     }

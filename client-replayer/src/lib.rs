@@ -22,6 +22,7 @@
 //! - `touched`: which bytes of memory are known; `marks`: how the code cache says which it has accessed; `marking`: where in a
 //!   block it does; `fs_base`: the register that it takes; `executed`: which code was run; `ranges`: sets of addresses
 //! - `trace`: what is executed, written down for analyses
+//! - `shades`: which memory must not be accessed; `shading`: how the code cache looks at accesses for that
 //! - `confine`: the system calls that the process keeps
 //! - `compare`: whether the memory of all threads explains what each of them read; `comparing`: how the code cache finds out by itself;
 //!   `places`: where it finds bytes of its own; `place`, `operand`: machine code for that
@@ -57,6 +58,8 @@ mod output;
 mod place;
 mod places;
 mod ranges;
+mod shades;
+mod shading;
 mod signal;
 mod site;
 mod slots;

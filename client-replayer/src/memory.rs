@@ -121,6 +121,11 @@ fn runs(chunk: u64, mut bits: u16) -> impl Iterator<Item = Range<u64>> {
 }
 
 impl Memory {
+    /// The replay process's own part of the address space.
+    pub fn window(&self) -> &Range<u64> {
+        &self.window
+    }
+
     /// Nothing is mapped; `window` is the replay process's own.
     pub fn new(window: Range<u64>) -> Self {
         Self {

@@ -158,7 +158,8 @@ impl Operand {
         self.lea(code, to);
     }
 
-    fn lea(&self, code: &mut Vec<u8>, to: Gpr) {
+    /// `lea to, [operand]`, whatever the segment.
+    pub fn lea(&self, code: &mut Vec<u8>, to: Gpr) {
         code.extend([0x48 | to.0 >> 3 << 2 | self.rex(), 0x8d]);
         self.encode(code, to.0, 0);
     }

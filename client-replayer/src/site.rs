@@ -55,6 +55,8 @@ pub struct Access {
     pub plain: Option<PlainAccess>,
     /// Its bytes, where a prefix matters that the decoder does not tell.
     pub bytes: Vec<u8>,
+    /// The block in which it is: where it begins and ends.
+    pub block: Range<u64>,
 }
 
 /// A block with bytes on a page, or one that was built as it was because of code there.

@@ -29,6 +29,8 @@ pub struct Shared {
     back: u64,
     /// The bits of an address by which marks are found, where that takes more than their number.
     pub marked_by: u64,
+    /// Where the next word of an outline is written ([`bugnet_format::trace`]).
+    pub outline: u64,
     /// Where the code cache goes on behind the call, except at [`crate::site::Site::Crossing`].
     pub resume: u64,
     /// The x87 status word behind the last instruction that may have changed it: DynamoRIO clears the exception flags on the way
@@ -169,6 +171,21 @@ impl Stub {
         self.mov(0x8b, reg, offset_of!(Shared, left))
     }
 
+    /// Machine code that takes the place for the next word of an outline from its slot to a register.
+    pub fn load_outline(&self, reg: Gpr) -> Vec<u8> {
+        self.mov(0x8b, reg, offset_of!(Shared, outline))
+    }
+
+    /// Machine code that puts it into its slot.
+    pub fn store_outline(&self, reg: Gpr) -> Vec<u8> {
+        self.mov(0x89, reg, offset_of!(Shared, outline))
+    }
+
+    /// Machine code that takes RCX, which is in its slot, to a register.
+    pub fn load_rcx_into(&self, reg: Gpr) -> Vec<u8> {
+        self.mov(0x8b, reg, offset_of!(Shared, rcx))
+    }
+
     /// Machine code that takes [`COUNTER`], as the program sees it, from its slot to a register.
     pub fn load_lent_into(&self, reg: Gpr) -> Vec<u8> {
         self.mov(0x8b, reg, offset_of!(Shared, lent))
@@ -240,6 +257,23 @@ impl Stub {
             code.extend([STORE_RCX, &slot(offset_of!(Shared, resume))].concat());
             code.extend([self.restore_scratch(scratch), self.jump(site)].concat());
         }
+        self.place(&code)
+    }
+
+    /// Code outside of blocks that calls the client for `site`, with RCX in its slot unless nobody needs it, and in RCX the place in the block to go
+    /// on at; `lent` as for [`Self::differing`].
+    pub fn suspect(&mut self, site: u32, lent: bool) -> *mut u8 {
+        let slot = |field| self.slots.at(field);
+        let resume = [STORE_RCX, &slot(offset_of!(Shared, resume))].concat();
+        let code = if lent {
+            let (call, lend) = ([self.take_back(), self.jump(site)].concat(), self.lend());
+            let mut code = [STORE_RCX, &slot(offset_of!(Shared, back)), PLACE_IN_RCX].concat();
+            code.extend(((resume.len() + call.len()) as i32).to_le_bytes());
+            code.extend([resume, call, lend, [JUMP, &slot(offset_of!(Shared, back))].concat()].concat());
+            code
+        } else {
+            [resume, self.jump(site)].concat()
+        };
         self.place(&code)
     }
 

@@ -3,12 +3,13 @@
 //!
 //! Where threads take turns, each is traced further than its turn, and the stretch is handed out in parts: an interval is exact alone.
 
-use crate::code::{Fresh, Learner};
+use crate::code::{Block, Fresh, Learner};
 use crate::stretch::Stretch;
 use crate::walk::{Happened, Run, epochs_of, runs_of};
 use bugnet_format::types::{Epoch, IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log};
+use bugnet_replay::looked::Suspect;
 use bugnet_replay::order::{OrderedThread, Threads};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::{Tracer, Wanted};
@@ -36,10 +37,12 @@ pub(crate) struct Part {
     /// Blocks of the tracer that are new.
     pub fresh: Fresh,
     /// What records say of the interval, where it is another one than before.
-    pub happened: Option<Happened>,
+    pub happened: Option<Arc<Happened>>,
     pub stretch: Arc<Stretch>,
     /// Which of the stretch.
     pub positions: Range<u64>,
+    /// Accesses in it that may be wrong, in their order, where somebody looks for them.
+    pub suspects: Vec<(Suspect, Arc<Block>)>,
 }
 
 /// What is there for whoever looks at the parts: an error at the place where it was met.
@@ -53,7 +56,7 @@ struct Lane {
     learner: Learner,
     /// What comes with the next part.
     fresh: Fresh,
-    happened: Option<Happened>,
+    happened: Option<Arc<Happened>>,
     /// What was traced and is not handed out.
     stretch: Option<Arc<Stretch>>,
 }
@@ -178,7 +181,16 @@ impl<'a> Ahead<'a> {
             at += end - position.0;
             let (fresh, happened) = (std::mem::take(&mut lane.fresh), lane.happened.take());
             let (tid, positions) = (thread.id.tid, position.0..end);
-            self.hand_over(Part { tid, interval: number, lane: own, fresh, happened, stretch, positions })?;
+            self.hand_over(Part {
+                tid,
+                interval: number,
+                lane: own,
+                fresh,
+                happened,
+                stretch,
+                positions,
+                suspects: Vec::new(),
+            })?;
         }
         Ok(at)
     }
@@ -202,7 +214,7 @@ impl Lane {
         let mut tracer = Tracer::with(ahead.tools, ahead.log, id, &interval, before, ahead.wanted)?;
         while tracer.position() < position && tracer.next(position)?.is_some() {}
         self.tracer = Some(tracer);
-        (self.number, self.stretch, self.happened) = (Some(id.interval), None, Some(Happened::of(&interval)));
+        (self.number, self.stretch, self.happened) = (Some(id.interval), None, Some(Arc::new(Happened::of(&interval))));
         Ok(())
     }
 

@@ -83,7 +83,17 @@ impl Calls {
                 }
                 match ran.block.control {
                     Control::Call => thread.call(ran, each),
-                    Control::Return => thread.go_back(ran, each),
+                    Control::Return => {
+                        thread.go_back(ran, each);
+                        // Else, the next block tells.
+                        if let Some((result, _)) = ran.returned() {
+                            let mut at = *place;
+                            at.position.0 += instructions.len() as u64;
+                            for call in thread.returned.drain(..) {
+                                each(Called::Returned { call: &call, result: Some(result), place: at });
+                            }
+                        }
+                    }
                     _ => {}
                 }
             }

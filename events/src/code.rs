@@ -103,6 +103,14 @@ pub fn is_atomic(instruction: &Instruction) -> bool {
 }
 
 impl Block {
+    /// Of instructions alone: nothing is told of what they access.
+    pub(crate) fn bare(pc: u64, code: &[u8]) -> Self {
+        let count = Decoder::with_ip(64, code, pc, DecoderOptions::NONE).into_iter().count() as u16;
+        let (accesses, registers) = (Vec::new(), Vec::new());
+        let traced = TracedBlock { pc, count, code: code.to_vec(), accesses, skipped: false, registers, entry: None };
+        Self::new(Arc::new(traced), &mut Decoding::default())
+    }
+
     fn new(traced: Arc<TracedBlock>, decoding: &mut Decoding) -> Self {
         let mut decoder = Decoder::with_ip(64, &traced.code, traced.pc, DecoderOptions::NONE);
         let mut next = || {
@@ -171,7 +179,10 @@ impl Plans {
     fn add(&mut self, block: &TracedBlock) {
         let start = self.sums.len() as u32;
         let accesses = block.accesses.iter().map(Sum::of_access);
-        let all: Vec<Sum> = accesses.chain(block.registers.iter().copied().map(Sum::of_register)).collect();
+        let returned = block.entry.and_then(|entry| entry.returned);
+        let returned = returned.into_iter().flat_map(|(rax, target)| [(0, rax), (0, target)]);
+        let registers = block.registers.iter().copied().chain(returned);
+        let all: Vec<Sum> = accesses.chain(registers.map(Sum::of_register)).collect();
         let four = |some: &[Sum]| std::array::from_fn(|number| some.get(number).copied().unwrap_or(Sum::NOTHING));
         self.sums.extend(all.chunks(FOUR).map(four));
         self.ranges.push((start, self.sums.len() as u32, all.len() as u32));
@@ -220,7 +231,7 @@ pub(crate) struct Learner {
 }
 
 /// Blocks that one did not know before.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Fresh {
     /// The numbers mean other blocks from now on.
     begins_anew: bool,

@@ -19,6 +19,7 @@ pub mod backward;
 pub mod calls;
 pub mod code;
 pub mod effects;
+pub mod looking;
 pub mod onward;
 pub mod stream;
 pub mod stretch;

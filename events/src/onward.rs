@@ -1,12 +1,13 @@
 //! Forwards through all that the threads of a process executed, in their recorded order.
 
 use crate::ahead::{Ahead, Batch, Part};
-use crate::code::Blocks;
+use crate::code::{Block, Blocks};
 use crate::stretch::{Ran, Stretch};
 use crate::walk::{Each, Happened, Visit, Visitor};
-use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
+use bugnet_format::types::{Position, ProcessId};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
+use bugnet_replay::looked::Suspect;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
 use bugnet_replay::{ReplayError, Result};
@@ -62,30 +63,21 @@ pub fn walk_with(
 
 /// What is known of a tracer, and the thread whose it is.
 #[derive(Default)]
-struct Present {
+pub(crate) struct Present {
     blocks: Blocks,
-    happened: Happened,
+    happened: Arc<Happened>,
 }
 
 /// Looks at what comes. Whoever traces it is told that nobody wants more by the end of `batches`.
-fn look(batches: Receiver<Batch>, used: &Sender<Stretch>, visitor: &mut impl Visitor) -> Result<()> {
+pub(crate) fn look(batches: Receiver<Batch>, used: &Sender<Stretch>, visitor: &mut impl Visitor) -> Result<()> {
     let mut lanes: Vec<Present> = Vec::new();
     for (parts, error) in batches {
         let mut spare = 0;
         for part in parts {
-            let Part { tid, interval, lane, fresh, happened, stretch, positions } = part;
-            if lanes.len() <= lane {
-                lanes.resize_with(lane + 1, Present::default);
-            }
-            let present = &mut lanes[lane];
-            present.blocks.take(fresh);
-            if let Some(happened) = happened {
-                present.happened = happened;
-            }
-            if present.visit(tid, interval, &stretch, positions, visitor).is_break() {
+            if Present::of(&mut lanes, &part).visit(&part, visitor).is_break() {
                 return Ok(());
             }
-            if let Some(stretch) = Arc::into_inner(stretch).filter(|_| spare < SPARE) {
+            if let Some(stretch) = Arc::into_inner(part.stretch).filter(|_| spare < SPARE) {
                 spare += 1;
                 // Who traces may have come to the end.
                 let _ = used.send(stretch);
@@ -97,19 +89,36 @@ fn look(batches: Receiver<Batch>, used: &Sender<Stretch>, visitor: &mut impl Vis
 }
 
 impl Present {
+    /// That of a part which comes next in its lane.
+    pub fn of<'a>(lanes: &'a mut Vec<Self>, part: &Part) -> &'a mut Self {
+        if lanes.len() <= part.lane {
+            lanes.resize_with(part.lane + 1, Self::default);
+        }
+        let present = &mut lanes[part.lane];
+        present.blocks.take(part.fresh.clone());
+        if let Some(happened) = &part.happened {
+            present.happened = happened.clone();
+        }
+        present
+    }
+
     /// Visits what was executed in a part of a stretch.
-    fn visit(
-        &self,
-        tid: Tid,
-        interval: IntervalNo,
-        stretch: &Stretch,
-        positions: Range<u64>,
-        visitor: &mut impl Visitor,
-    ) -> ControlFlow<()> {
-        let delivered = &self.happened.delivered;
-        let next = |from: u64| delivered.partition_point(|(position, ..)| *position < from);
-        let signal_at = |from: u64| delivered.get(next(from)).map_or(u64::MAX, |(position, ..)| *position);
-        let mut signal = signal_at(positions.start);
+    pub fn visit(&self, part: &Part, visitor: &mut impl Visitor) -> ControlFlow<()> {
+        let Part { tid, interval, stretch, positions, suspects, .. } = part;
+        let (tid, interval) = (*tid, *interval);
+        visitor.executes(positions.end - positions.start);
+        let happened = &*self.happened;
+        let mut gaps = Gaps {
+            happened,
+            suspects,
+            at: positions.start,
+            place: |at| Place { tid, interval, position: Position(at) },
+        };
+        let next_signal = |from: u64| {
+            let next = happened.delivered.partition_point(|(position, ..)| *position < from);
+            happened.delivered.get(next).map_or(u64::MAX, |(position, ..)| *position)
+        };
+        let mut signal = next_signal(positions.start);
         for index in stretch.holding(Position(positions.start))..stretch.len() {
             let ran = stretch.at(index, &self.blocks);
             let start = ran.position.0;
@@ -118,7 +127,13 @@ impl Present {
             }
             let count = ran.block.instructions.len();
             let end = start + count as u64;
-            if start >= positions.start && end <= positions.end && end <= signal && !ran.block.is_skipped {
+            if gaps.at < start {
+                // In an outline.
+                gaps.go_to(start, visitor)?;
+            }
+            let is_next = gaps.suspects.first().is_some_and(|(suspect, _)| suspect.at < end);
+            if start >= positions.start && end <= positions.end && end <= signal && !ran.block.is_skipped && !is_next {
+                gaps.at = end;
                 if visitor.passes(tid, &ran) {
                     continue;
                 }
@@ -127,12 +142,56 @@ impl Present {
                 visitor.visit(Visit::Ran { place, ran: &ran, instructions: 0..count })?;
                 continue;
             }
-            let from = positions.start.saturating_sub(start) as usize;
-            let until = (positions.end.min(end) - start) as usize;
             let place = Place { tid, interval, position: ran.position };
-            visit_parts(&ran, place, from..until, &self.happened, &mut |visit| visitor.visit(visit))?;
-            signal = signal_at(end);
+            let mut from = positions.start.saturating_sub(start) as usize;
+            let until = (positions.end.min(end) - start) as usize;
+            while let Some((suspect, _)) =
+                gaps.suspects.first().filter(|(suspect, _)| suspect.at < start + until as u64)
+            {
+                let here = (suspect.at - start) as usize;
+                visit_parts(&ran, place, from..here, happened, &mut |visit| visitor.visit(visit))?;
+                from = from.max(here);
+                gaps.suspect(visitor)?;
+            }
+            visit_parts(&ran, place, from..until, happened, &mut |visit| visitor.visit(visit))?;
+            gaps.at = gaps.at.max(start + until as u64);
+            signal = next_signal(end.max(gaps.at));
         }
+        gaps.go_to(positions.end, visitor)
+    }
+}
+
+/// What happens where an outline has no blocks.
+struct Gaps<'a, P> {
+    happened: &'a Happened,
+    /// Those that are still to come.
+    suspects: &'a [(Suspect, Arc<Block>)],
+    /// What comes before this position has been visited.
+    at: u64,
+    place: P,
+}
+
+impl<P: Fn(u64) -> Place> Gaps<'_, P> {
+    fn suspect(&mut self, visitor: &mut impl Visitor) -> ControlFlow<()> {
+        let Some(((suspect, block), rest)) = self.suspects.split_first() else { return ControlFlow::Continue(()) };
+        self.suspects = rest;
+        visitor.suspects((self.place)(suspect.at), suspect, block)
+    }
+
+    /// Visits what comes before a position.
+    fn go_to(&mut self, until: u64, visitor: &mut impl Visitor) -> ControlFlow<()> {
+        let delivered = &self.happened.delivered;
+        let first = delivered.partition_point(|(position, ..)| *position < self.at);
+        for (position, signal, frame) in delivered[first..].iter().take_while(|(position, ..)| *position < until) {
+            while self.suspects.first().is_some_and(|(suspect, _)| suspect.at < *position) {
+                self.suspect(visitor)?;
+            }
+            visitor.visit(Visit::Delivered { place: (self.place)(*position), signal: *signal, frame: *frame })?;
+        }
+        while self.suspects.first().is_some_and(|(suspect, _)| suspect.at < until) {
+            self.suspect(visitor)?;
+        }
+        self.at = self.at.max(until);
         ControlFlow::Continue(())
     }
 }

@@ -98,6 +98,16 @@ impl Ran<'_> {
         self.registers().get(known).copied()
     }
 
+    /// In an outline, what is in RAX where the block returns with its last instruction, and where it goes on; none elsewhere.
+    #[must_use]
+    #[inline]
+    pub fn returned(&self) -> Option<(u64, u64)> {
+        self.block.traced.entry?.returned?;
+        let [accesses, registers] = self.block.traced_counts.map(|count| count as usize);
+        let from = accesses + registers;
+        Some((*self.words.get(from)?, *self.words.get(from + 1)?))
+    }
+
     /// How many registers are known where the block begins.
     #[must_use]
     #[inline]

@@ -2,7 +2,7 @@
 
 use crate::atoms::Atoms;
 use crate::backward::Backward;
-use crate::code::Known;
+use crate::code::{Block, Known};
 use crate::stretch::Ran;
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, RegisterUpdates, SignalStep, SpecialKind, register_number};
@@ -10,6 +10,7 @@ use bugnet_format::regs::RSP;
 use bugnet_format::types::{Epoch, IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
+use bugnet_replay::looked::Suspect;
 use bugnet_replay::order::{OrderedThread, Threads, Window, schedule};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::{ReplayError, Result};
@@ -81,6 +82,14 @@ pub trait Visitor {
 
     /// What was executed next and not passed over.
     fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()>;
+
+    /// A thread executes so many instructions, of which it is told next.
+    fn executes(&mut self, _instructions: u64) {}
+
+    /// The next instruction accesses what may be wrong ([`crate::looking`]). Nothing is known of its block but the instructions.
+    fn suspects(&mut self, _place: Place, _suspect: &Suspect, _block: &Block) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
 }
 
 /// One who passes over nothing.

@@ -9,6 +9,7 @@
 use crate::patch::Patch;
 use crate::record::OutputStream;
 use crate::regs::RegisterFile;
+use crate::shade::{Looked, Shade, Suspect, SuspectBlock};
 use crate::trace::{OddAccess, TracedBlock, Wanted};
 use crate::types::CodeSeq;
 use serde::{Deserialize, Serialize};
@@ -278,6 +279,19 @@ pub enum Request {
         blocks: u32,
         /// Without so many odd accesses.
         odd: u32,
+    },
+    /// Look at each access from here on whether it may be wrong ([`crate::shade`]): answered by [`Response::Ready`]. It goes for packages that
+    /// follow, too, as do the shades.
+    Look(Looked),
+    /// What is wrong from which instruction on, behind what was said before and at instructions that are not executed yet: answered by
+    /// [`Response::Ready`].
+    Shade(Vec<Shade>),
+    /// What may have been wrong in the last run: answered by [`Response::Suspects`].
+    Suspects {
+        /// Without so many, which come first.
+        from: u32,
+        /// Without so many blocks, which are known already.
+        blocks: u32,
     },
     /// Take up another package of the same recorded process, at its start. It follows the message, as so many bytes, and
     /// lacks the code pages that the packages before had already. Answered by [`Response::Ready`]. Memory that an earlier one
@@ -554,10 +568,19 @@ pub enum Response {
     Traced {
         /// Instructions that were executed.
         words: u32,
+        /// Words of the memory that were used, of an outline; else 0.
+        used: u32,
         /// The next blocks, at most [`crate::trace::MAX_TRACED`], which keep their numbers: the first one has number 0.
         blocks: Vec<TracedBlock>,
         /// The next odd accesses, at most [`crate::trace::MAX_TRACED`].
         odd: Vec<OddAccess>,
+    },
+    /// Answer to [`Request::Suspects`].
+    Suspects {
+        /// The next ones in the order of execution, at most [`crate::shade::MAX_SUSPECTS`].
+        suspects: Vec<Suspect>,
+        /// The next blocks, at most as many, which keep their numbers: the first one has number 0.
+        blocks: Vec<SuspectBlock>,
     },
     /// What is watched was run with new bytes; comes before the answer to a [`Request::RunTo`].
     Ran(Ran),

@@ -15,7 +15,7 @@
 //! | opening a log's files | [`files`], [`source`] |
 //! | a log in one file | [`pack`] |
 //! | what a replay of everything has found | [`index`] |
-//! | what the replay process is handed, and what it says | [`package`], [`control`] |
+//! | what the replay process is handed, and what it says | [`package`], [`control`], [`trace`], [`shade`] |
 //!
 //! [`picture`] decides which loads are logged.
 //!
@@ -38,6 +38,7 @@ pub mod picture;
 pub mod process;
 pub mod record;
 pub mod regs;
+pub mod shade;
 pub mod source;
 pub mod trace;
 pub mod types;

@@ -7,6 +7,11 @@
 //! accesses follow. A word that it says nothing of is anything.
 //!
 //! So the number of instructions that are left to execute is the place where they write, and the replay process needs no second count.
+//!
+//! An *outline* ([`Wanted::outline`]) is of few blocks, and would leave most of that memory empty. There, the memory is one sequence of entries, the first
+//! word of which is the *last* word of the memory, the next one the word before, and so on. An entry is a block that was executed: its tag, and in the
+//! upper half of that word how many instructions were left then up to the next time that the process looked what is due; then, its other words. Where
+//! it looked, a word of its own says so ([`DUE`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +31,12 @@ pub const MAX_BLOCKS: usize = 1 << NUMBER_BITS;
 pub const MAX_INSTRUCTIONS: usize = (1 << (32 - NUMBER_BITS)) - 1;
 /// Most items of one answer.
 pub const MAX_TRACED: usize = 1 << 12;
+
+/// Instead of a block's tag in an outline: the upper half of the word is how many instructions will have been executed since the buffer was emptied where
+/// the next thing is due.
+pub const DUE: u32 = MAX_BLOCKS as u32 - 1;
+/// Words of an outline that may be needed for each instruction that is executed, with one that says what is due.
+pub const WORDS_EACH: usize = LANES + 1;
 
 /// Where in the buffer word number `word` of a lane lies, the first instruction's word being number 0.
 ///
@@ -62,6 +73,20 @@ pub struct Wanted {
     /// Functions, by the addresses at which they begin, in ascending order: with what they were called, and, if there are any, what RAX is
     /// where a block begins.
     pub functions: Vec<u64>,
+    /// Of blocks, nothing but which they are, and where return addresses lie that calls put down and returns take; beside what is said of
+    /// functions.
+    pub outline: bool,
+    /// Code of which all is told nevertheless: addresses from one up to another, in ascending order.
+    pub closely: Vec<(u64, u64)>,
+}
+
+impl Wanted {
+    /// Whether it is told what a block accesses that begins at an address.
+    #[must_use]
+    pub fn tells_accesses(&self, pc: u64) -> bool {
+        let before = self.closely.partition_point(|(start, _)| *start <= pc);
+        !self.outline || self.closely[..before].last().is_some_and(|(_, end)| pc < *end)
+    }
 }
 
 /// A word among those of a block's instructions.
@@ -133,6 +158,19 @@ pub struct TracedBlock {
     pub skipped: bool,
     /// General purpose registers, by their numbers, whose values at the block's start are in these words.
     pub registers: Vec<(u8, WordPlace)>,
+    /// What it is in an outline.
+    pub entry: Option<Entry>,
+}
+
+/// What a block has in an outline. Its words are all in lane 0, and as many as need be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Entry {
+    /// How many words, at least one.
+    pub words: u16,
+    /// How many of its instructions are counted where its first word is written.
+    pub counted: u16,
+    /// If its last instruction returns, where RAX is and where it goes on.
+    pub returned: Option<(WordPlace, WordPlace)>,
 }
 
 /// An access that no sum of registers tells, in the order of execution.

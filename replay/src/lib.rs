@@ -41,6 +41,7 @@ pub mod hits;
 pub mod index;
 pub mod location;
 pub mod log;
+pub mod looked;
 pub mod machine;
 pub mod mappings;
 pub mod memory;

@@ -338,6 +338,7 @@ impl Process {
             Response::Ran(_) => "Ran",
             Response::Writers(_) => "Writers",
             Response::Output { .. } => "Output",
+            Response::Suspects { .. } => "Suspects",
         };
         self.lost(&io::Error::new(ErrorKind::InvalidData, format!("it said {kind} out of turn")))
     }

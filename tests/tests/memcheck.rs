@@ -117,12 +117,18 @@ impl Faulty {
     }
 }
 
-/// What `memcheck` says of a recording, which is to end with this status.
+/// What `memcheck` says of a recording, which is to end with this status. Whether replay processes look at accesses or each is followed, it is the same.
 fn memcheck(log: &Path, options: &[&str], status: i32) -> Result<Value> {
-    let args = [&["memcheck", "--json"], options, &[log.to_str().context("path")?]].concat();
-    let output = bugnet(args)?;
-    ensure!(output.status.code() == Some(status), "status {} and not {status}\n{}", output.status, printed(&output));
-    Ok(serde_json::from_slice(&output.stdout)?)
+    let report = |how: &[&str]| -> Result<Value> {
+        let args = [&["memcheck", "--json"], how, options, &[log.to_str().context("path")?]].concat();
+        let output = bugnet(args)?;
+        let (is, all) = (output.status, printed(&output));
+        ensure!(is.code() == Some(status), "status {is} and not {status}\n{all}");
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    let (looked, followed) = (report(&[])?, report(&["--follow"])?);
+    ensure!(looked == followed, "looked at: {looked:#}\nfollowed: {followed:#}");
+    Ok(looked)
 }
 
 fn errors(report: &Value) -> Result<&Vec<Value>> {

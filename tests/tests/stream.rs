@@ -326,7 +326,7 @@ fn calls() -> Result<()> {
     let names = [("again", 2), ("six", 6), ("passes_on", 1), ("jumps", 1)];
     let functions = Symbolizer::new(&log, first.pid)?.functions(&names.map(|(name, _)| name));
     ensure!(functions.len() == names.len(), "{functions:x?}");
-    let wanted = Arc::new(Wanted { operands: false, functions: functions.keys().copied().collect() });
+    let wanted = Arc::new(Wanted { functions: functions.keys().copied().collect(), ..Wanted::default() });
     let start = Place { tid: first.tid, interval: log.intervals(first)?[0], position: Position(0) };
     let (mut calls, mut found, mut left) = (Calls::default(), BTreeMap::<_, Vec<String>>::new(), 0);
     walk_on(&tools, &log, first.pid, start, &wanted, &mut |visit| {

@@ -43,7 +43,7 @@ pub fn deadlocks((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>) -> Resul
     let waits = symbols.functions(&WAITS.map(|(name, _)| name));
     let functions = locks.functions().chain(joins.functions()).chain(waits.keys().copied());
     let functions = functions.collect::<BTreeSet<u64>>().into_iter().collect();
-    let wanted = Arc::new(Wanted { operands: false, functions });
+    let wanted = Arc::new(Wanted { functions, ..Wanted::default() });
     let may_wait = times.len() > 1 || !goes_on_to_its_end(log, times.id(0))?;
     let mut watch = Watch::new(times, births, locks, joins, waits);
     if may_wait {

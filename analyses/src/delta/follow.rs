@@ -118,7 +118,7 @@ impl Follow {
     /// Goes to the end; what knows the places of the accesses.
     pub fn walk(mut self, side: &mut Side<'_>, look: &mut dyn Look) -> Result<Times> {
         let functions = self.heap.functions().collect::<std::collections::BTreeSet<u64>>().into_iter().collect();
-        let wanted = Arc::new(Wanted { operands: false, functions });
+        let wanted = Arc::new(Wanted { functions, ..Wanted::default() });
         side.cursor.seek(Seek::Start)?;
         let start = side.cursor.place();
         walk_on(side.recorded.tools, side.recorded.log, side.recorded.pid, start, &wanted, &mut |visit| {

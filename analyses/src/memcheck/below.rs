@@ -136,11 +136,22 @@ impl Below {
                     let mut at = place;
                     at.position.0 += (part.end - 1 - part.start) as u64;
                     thread.returned(slot, at);
+                    thread.returns_to = ran.returned().map_or(0, |(_, target)| target);
                 }
                 _ => {}
             }
         }
         found
+    }
+
+    /// An instruction of a thread accesses what may be nobody's, between a return and the next time that the stack pointer moves: of which function's
+    /// frame it is, and an instruction of the function for which nothing lies there.
+    pub fn accessed(&mut self, tid: Tid, ip: u64, access: &Access) -> Option<(Gone, u64)> {
+        let thread = self.thread(tid);
+        let function = if thread.returns_to == 0 { ip } else { thread.returns_to };
+        let below = &thread.dead.below;
+        let is_below = below.contains(&access.addr) && access.addr.saturating_add(access.len) <= below.end;
+        Some((thread.dead.gone(access.addr).filter(|_| is_below)?, function))
     }
 
     /// Of which function's frame an address is that a function gets whose return address is in a slot: of one that had returned when it was

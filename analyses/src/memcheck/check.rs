@@ -4,22 +4,25 @@ use super::below::{Below, Found};
 use super::code::{Known, Meaning, Reads, looks_through};
 use super::found::{By, Error, Errors, Kind};
 use super::frames::{Astray, Frames, StackId};
-use super::functions::{Does, Family, Size};
+use super::functions::{Does, Family};
 use super::heap::{Block, Call, Heap, Relation};
+use super::outcome::{Outcome, maps, may_be_older};
 use super::shadow::Wrong;
 use super::storing::Storing;
 use super::undefined::{Undefined, Used};
 use bugnet_events::calls::{Called, Entered};
+use bugnet_events::code::Block as Code;
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit};
 use bugnet_format::types::{Addr, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
+use bugnet_replay::looked::Suspect;
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::Made;
 use hashbrown::HashMap;
-use iced_x86::Instruction;
+use iced_x86::{Instruction, Register};
 
 /// Bytes of the smallest vector.
 const VECTOR: u64 = 16;
@@ -136,7 +139,6 @@ impl<'c, 'a> Checker<'c, 'a> {
     pub fn visit(&mut self, visit: &Visit<'_>) {
         match visit {
             Visit::Ran { place, ran, instructions } => {
-                self.counts.instructions += instructions.len() as u64;
                 let shadow = &self.heap.shadow;
                 if ran.touches_any(|addr, len| shadow.is_wrong(addr, len)) && !self.is_inside(place.tid) {
                     self.accessed(*place, ran, instructions.clone());
@@ -148,7 +150,9 @@ impl<'c, 'a> Checker<'c, 'a> {
                     }
                 }
                 if let Some(found) = self.below.ran(*place, ran, instructions) {
-                    self.accessed_below(*place, ran, instructions.start, found);
+                    let mut here = *place;
+                    here.position.0 += (found.number - instructions.start) as u64;
+                    self.accessed_below(here, ran.block.instructions[found.number].instruction, found);
                 }
                 if let Some(astray) = self.frames.ran(*place, ran, instructions) {
                     self.astray.push(astray);
@@ -160,7 +164,6 @@ impl<'c, 'a> Checker<'c, 'a> {
                 }
             }
             Visit::Skipped { place, ran, did } => {
-                self.counts.instructions += 1;
                 self.forget_registers(place.tid);
                 if matches!(did, Did::Return) {
                     self.below.switch(place.tid);
@@ -326,7 +329,7 @@ impl<'c, 'a> Checker<'c, 'a> {
                     if let (Some(undefined), Some((start, Some(size)))) = (&mut self.undefined, released) {
                         undefined.define(start, size);
                     }
-                } else if !self.is_whole && self.heap.holding(addr).is_none() && self.heap.given_back(addr).is_none() {
+                } else if !self.is_whole && may_be_older(&self.heap, addr) {
                     self.counts.unknown_releases += 1;
                     self.heap.release_unknown(addr, outermost);
                 }
@@ -389,58 +392,33 @@ impl<'c, 'a> Checker<'c, 'a> {
     fn ends(&mut self, call: &Entered, outermost: Call, result: Option<u64>, place: Place) {
         let function = &self.known.allocators[outermost.function];
         let (does, family) = (function.does, function.family.clone());
-        let size = |size: Size| match size {
-            Size::Arg(number) => call.args[usize::from(number)],
-            Size::Product(one, other) => {
-                Some(call.args[usize::from(one)]?.wrapping_mul(call.args[usize::from(other)]?))
+        // Zeros are defined; of allocators that somebody has named, and of options, it is not known whether there are any.
+        let is_defined = matches!(does, Does::Allocate(_))
+            && (["calloc", "zalloc", "mallocx", "zalloc_small", "zalloc_aligned"]
+                .iter()
+                .any(|end| function.name.ends_with(end))
+                || matches!(family, Family::Named(_)));
+        let mut stored = None;
+        if matches!(does, Does::Store(_)) {
+            let stores = self.doing.get_mut(&call.place.tid).and_then(|doing| doing.stores.take());
+            self.is_storing = self.doing.values().any(|doing| doing.stores.is_some());
+            if result == Some(0) {
+                stored = stores.and_then(|storing| storing.stored).or_else(|| self.stored(call.args[0], place));
             }
-        };
-        match does {
-            Does::Allocate(bytes) => {
-                // Zeros are defined; of allocators that somebody has named, and of options, it is not known whether there are any.
-                let is_defined = ["calloc", "zalloc", "mallocx", "zalloc_small", "zalloc_aligned"]
-                    .iter()
-                    .any(|end| function.name.ends_with(end))
-                    || matches!(family, Family::Named(_));
-                self.allocated(result, (size(bytes), if is_defined { u64::MAX } else { 0 }), family, outermost);
-            }
-            Does::Store(bytes) => {
-                let stores = self.doing.get_mut(&call.place.tid).and_then(|doing| doing.stores.take());
-                self.is_storing = self.doing.values().any(|doing| doing.stores.is_some());
-                if result == Some(0) {
-                    let start = stores.and_then(|storing| storing.stored).or_else(|| self.stored(call.args[0], place));
-                    self.allocated(start, (size(bytes), 0), family, outermost);
-                }
-            }
-            Does::Resize(number, bytes) => {
-                let (before, bytes) = (call.args[usize::from(number)].unwrap_or(0), size(bytes));
-                // What the block had stays; of one that nobody knows, all may have been defined.
-                let had = self.heap.block(before).map_or(u64::MAX, |block| block.size.unwrap_or(u64::MAX));
-                let keeps = if before == 0 { 0 } else { had };
-                match result {
-                    Some(0) if bytes == Some(0) => drop(self.heap.release(before, outermost)),
-                    Some(0) => {}
-                    _ => {
-                        if before != 0
-                            && result != Some(before)
-                            && self.heap.release(before, outermost).is_none()
-                            && !self.is_whole
-                        {
-                            self.heap.release_unknown(before, outermost);
-                        }
-                        self.allocated(result, (bytes, keeps), family, outermost);
-                    }
-                }
-            }
-            Does::Tell => {
-                if let (Some(start), Some(size)) = (call.args[0], result) {
-                    let is_more = self.heap.block(start).is_some_and(|block| block.size.is_some_and(|own| own < size));
-                    if is_more {
-                        self.heap.resize(start, size);
-                    }
-                }
-            }
-            Does::Release(_) => {}
+        }
+        let outcome = Outcome::of(does, &call.args, result, || stored, &self.heap);
+        if let Some(before) = outcome.taken
+            && self.heap.release(before, outermost).is_none()
+            && !self.is_whole
+        {
+            self.heap.release_unknown(before, outermost);
+        }
+        if let Some(given) = outcome.given {
+            let keeps = if is_defined { u64::MAX } else { given.keeps };
+            self.allocated(given.start, (given.size, keeps), family, outermost);
+        }
+        if let Some((start, size)) = outcome.told {
+            self.heap.resize(start, size);
         }
     }
 
@@ -487,26 +465,47 @@ impl<'c, 'a> Checker<'c, 'a> {
     /// A block has accessed something that is wrong.
     fn accessed(&mut self, place: Place, ran: &Ran<'_>, part: std::ops::Range<usize>) {
         for number in part.clone() {
-            let instruction = ran.block.instructions[number].instruction;
             for access in ran.accesses(number) {
-                let Some((at, why)) = self.heap.shadow.first_wrong(access.addr, access.len) else { continue };
-                if !access.whole && !self.heap.shadow.all_wrong(access.addr, access.len)
-                    || self.may_access(place.tid, ran, &instruction, &access)
-                    || !access.writes && self.was_told(place.tid, at, why)
-                {
-                    continue;
-                }
                 let mut here = place;
                 here.position.0 += (number - part.start) as u64;
-                let kind = if access.writes { Kind::Write } else { Kind::Read };
-                self.wrong(
-                    (kind, By::Instruction),
-                    (here, instruction.ip()),
-                    (access.addr, access.len),
-                    (at, why),
-                    Some(instruction),
-                );
+                self.accesses(here, ran.block, number, &access);
             }
+        }
+    }
+
+    /// An instruction of a block accesses something that may be wrong.
+    fn accesses(&mut self, here: Place, block: &Code, number: usize, access: &Access) {
+        let instruction = block.instructions[number].instruction;
+        let Some((at, why)) = self.heap.shadow.first_wrong(access.addr, access.len) else { return };
+        if !access.whole && !self.heap.shadow.all_wrong(access.addr, access.len)
+            || self.may_access(here.tid, block, &instruction, access)
+            || !access.writes && self.was_told(here.tid, at, why)
+        {
+            return;
+        }
+        let kind = if access.writes { Kind::Write } else { Kind::Read };
+        self.wrong(
+            (kind, By::Instruction),
+            (here, instruction.ip()),
+            (access.addr, access.len),
+            (at, why),
+            Some(instruction),
+        );
+    }
+
+    /// An instruction of a block accesses what a replay process takes for wrong.
+    pub fn suspect(&mut self, here: Place, suspect: &Suspect, block: &Code, number: usize) {
+        let Suspect { addr, len, reads, writes, whole, shaded, pc, .. } = *suspect;
+        let access = Access { addr, len, reads, writes, whole };
+        if shaded {
+            if !self.is_inside(here.tid) {
+                self.accesses(here, block, number, &access);
+            }
+        } else if block.instructions[number].instruction.memory_base() != Register::RSP
+            && let Some((gone, function)) = self.below.accessed(here.tid, pc, &access)
+        {
+            let instruction = block.instructions[number].instruction;
+            self.accessed_below(here, instruction, Found { number: 0, access, gone, function });
         }
     }
 
@@ -519,17 +518,14 @@ impl<'c, 'a> Checker<'c, 'a> {
 
     /// A block has accessed the frame of a function that has returned, unless another function does so than the one for which nothing lies there:
     /// one that it has jumped to.
-    fn accessed_below(&mut self, place: Place, ran: &Ran<'_>, start: usize, found: Found) {
-        let instruction = ran.block.instructions[found.number].instruction;
+    fn accessed_below(&mut self, here: Place, instruction: Instruction, found: Found) {
         let mut function = |at: u64| self.symbols.lookup(Addr(at)).symbol.map(|symbol| at.wrapping_sub(symbol.offset));
         let own = function(instruction.ip());
         if own.is_none() || own != function(found.function) {
             return;
         }
-        let mut here = place;
-        here.position.0 += (found.number - start) as u64;
         let kind = if found.access.writes { Kind::Write } else { Kind::Read };
-        let stack = self.frames.stack(place.tid);
+        let stack = self.frames.stack(here.tid);
         let mut error = Error::new(kind, By::Instruction, here, instruction.ip(), stack);
         (error.addr, error.len, error.wrong_at) = (found.access.addr, found.access.len, found.access.addr);
         (error.instruction, error.gone) = (Some(instruction), Some(found.gone));
@@ -564,7 +560,7 @@ impl<'c, 'a> Checker<'c, 'a> {
 
     /// Whether an access is legal, though it is not of a block: allocators' own, and loads of more than is needed, which never reach a page of
     /// which nothing is needed.
-    fn may_access(&mut self, tid: Tid, ran: &Ran<'_>, instruction: &Instruction, access: &Access) -> bool {
+    fn may_access(&mut self, tid: Tid, block: &Code, instruction: &Instruction, access: &Access) -> bool {
         if self.is_allocators(tid, instruction.ip()) {
             return true;
         }
@@ -577,7 +573,7 @@ impl<'c, 'a> Checker<'c, 'a> {
         if is_lane && is_vector && is_partly_right {
             return true;
         }
-        let may_look = is_vector && (is_lane || looks_through(ran.block)) || is_lane && is_partly_right;
+        let may_look = is_vector && (is_lane || looks_through(block)) || is_lane && is_partly_right;
         may_look && self.known.is_strings(instruction.ip(), &mut self.symbols)
     }
 
@@ -616,23 +612,8 @@ impl<'c, 'a> Checker<'c, 'a> {
     /// A system call.
     fn called_system(&mut self, place: Place, ip: u64, made: Made) {
         let is_inside = self.is_inside(place.tid);
-        let page = |len: u64| len.next_multiple_of(Addr::PAGE);
-        let (args, result) = (made.args, made.result);
-        let done = u64::try_from(result).ok().filter(|result| *result < (1 << 47));
-        match (made.number.cast_signed(), done) {
-            (libc::SYS_mmap, Some(start)) => {
-                let range = start..start + page(args[1]);
-                if is_inside { self.heap.own(range) } else { self.heap.mapped(range) }
-            }
-            (libc::SYS_munmap, Some(_)) => self.heap.forget(args[0]..args[0].saturating_add(page(args[1]))),
-            (libc::SYS_mremap, Some(start)) => {
-                self.heap.forget(args[0]..args[0].saturating_add(page(args[1])));
-                let range = start..start + page(args[2]);
-                if is_inside { self.heap.own(range) } else { self.heap.mapped(range) }
-            }
-            (libc::SYS_brk, Some(at)) => self.heap.moved_break(at, is_inside),
-            _ if !is_inside && !self.is_allocators(place.tid, ip) => self.accessed_by_kernel(place, ip, made),
-            _ => {}
+        if !maps(&mut self.heap, &made, is_inside) && !is_inside && !self.is_allocators(place.tid, ip) {
+            self.accessed_by_kernel(place, ip, made);
         }
     }
 

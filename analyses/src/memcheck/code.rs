@@ -181,6 +181,12 @@ impl Known {
         self.modules.iter().rev().find(|module| addr.wrapping_sub(module.base) < module.size)
     }
 
+    /// Code that is an allocator's, wherever it is called from.
+    #[must_use]
+    pub fn own(&self) -> &[Range<u64>] {
+        &self.own
+    }
+
     /// Whether code is an allocator's, wherever it is called from.
     #[must_use]
     pub fn is_allocators(&self, ip: u64) -> bool {
@@ -208,8 +214,8 @@ impl Known {
 /// Whether a block looks through vectors that it loads, and stores none: what it loads may be more than it needs.
 #[must_use]
 pub fn looks_through(block: &Block) -> bool {
-    const VECTOR: u8 = 16;
-    !block.traced.accesses.iter().any(|access| access.writes && access.bytes >= VECTOR.into())
+    const VECTOR: usize = 16;
+    !block.instructions.iter().any(|decoded| decoded.stores && decoded.instruction.memory_size().size() >= VECTOR)
 }
 
 fn is_one_of(module: &Module, names: &[&str]) -> bool {

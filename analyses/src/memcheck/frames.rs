@@ -99,6 +99,9 @@ impl Frames {
                     slot,
                     expected,
                 });
+                if let Some((_, target)) = ran.returned() {
+                    return thread.returned.take().filter(|it| it.expected != target);
+                }
             }
             _ => {}
         }

@@ -11,6 +11,7 @@
 //! What allocators do themselves is not checked, nor what functions of C libraries for strings load beyond the end of a block, as long as they
 //! need none of it (`code`).
 
+mod ahead;
 mod below;
 mod check;
 mod code;
@@ -21,6 +22,7 @@ mod frames;
 pub mod functions;
 mod heap;
 mod leaks;
+mod outcome;
 mod passing;
 mod report;
 mod returns;
@@ -38,6 +40,8 @@ pub use leaks::Loss;
 pub use report::{BlockReport, CallReport, ErrorReport, FrameReport, Leak, OriginReport, Report, Where};
 pub use undefined::UndefinedCounts;
 
+use ahead::Ahead;
+use bugnet_events::looking::{Looks, walk_looking};
 use bugnet_events::onward::walk_with;
 use bugnet_format::process::Origin;
 use bugnet_format::record::Record;
@@ -46,6 +50,7 @@ use bugnet_format::types::{Addr, IntervalNo, ProcessId, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::log::{IntervalId, Log};
+use bugnet_replay::looked::Looked;
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
@@ -75,6 +80,8 @@ pub struct Options {
     pub variables: usize,
     /// Look at about so many instructions from the beginning on, no more.
     pub most: u64,
+    /// Do not let replay processes look at accesses by themselves: it takes longer, and what is found is the same.
+    pub follow: bool,
 }
 
 /// Finds memory errors of a process. The cursor should have an index where there are several epochs: of memory that is not known, leaks
@@ -83,6 +90,27 @@ pub struct Options {
 /// # Errors
 /// The log cannot be read, replayed or traced.
 pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Options) -> Result<Report> {
+    let pid = cursor.pid();
+    let looked = if options.undefined || options.follow { None } else { look(tools, log, cursor, options)? };
+    let mut checker = match looked {
+        Some(checker) => checker,
+        None => follow(tools, log, cursor, options)?,
+    };
+    checker.check()?;
+    checker.undefined.as_mut().map_or(Ok(()), Undefined::check)?;
+    checker.judge_exit()?;
+    checker.judge_returns()?;
+    let end = processes(log)?.into_iter().find(|process| process.id == pid).map(|process| process.end);
+    if matches!(end, Some(ProcessEnd::Killed { signal }) if FAULTS.contains(&signal)) {
+        checker.judge_fault()?;
+    }
+    let has_exited = matches!(end, Some(ProcessEnd::Exited { .. }));
+    let lost = (options.leaks && has_exited).then(|| leaks::leaks(checker.cursor, &checker.heap)).transpose()?;
+    report::report(log, checker, lost, options, has_exited)
+}
+
+/// Before the first instruction.
+fn begin<'c, 'a>(log: &Log, cursor: &'c mut Cursor<'a>, options: &Options) -> Result<Checker<'c, 'a>> {
     let pid = cursor.pid();
     let mut symbols = Symbolizer::new(log, pid)?;
     let mut known = Known::new(log, pid, &mut symbols, &options.named)?;
@@ -101,29 +129,56 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
             }
         }
     }
-    let mut functions: Vec<u64> = known.meanings.keys().copied().collect();
-    functions.sort_unstable();
-    let wanted = Arc::new(Wanted { functions, ..Wanted::default() });
     cursor.seek(Seek::Start)?;
     let start = cursor.place();
     let is_whole = start.interval == IntervalNo(0) && start.tid.0 == pid.pid.0 && !is_forked(log, pid)?;
     let stacks = stacks(log, pid)?;
-    let mut checker = Checker::new(known, cursor, symbols, is_whole, stacks);
+    Ok(Checker::new(known, cursor, symbols, is_whole, stacks))
+}
+
+fn functions(known: &Known) -> Vec<u64> {
+    let mut functions: Vec<u64> = known.meanings.keys().copied().collect();
+    functions.sort_unstable();
+    functions
+}
+
+/// Goes through the outline of what was executed, while replay processes look at each access. `None`: they cannot.
+fn look<'c, 'a>(
+    tools: &Tools,
+    log: &Log,
+    cursor: &'c mut Cursor<'a>,
+    options: &Options,
+) -> Result<Option<Checker<'c, 'a>>> {
+    let checker = begin(log, cursor, options)?;
+    let (pid, start) = (checker.cursor.pid(), checker.cursor.place());
+    let wanted = Wanted {
+        functions: functions(&checker.known),
+        outline: true,
+        closely: ahead::closely(&checker.known),
+        ..Wanted::default()
+    };
+    let mut trusted: Vec<(u64, u64)> = checker.known.own().iter().map(|range| (range.start, range.end)).collect();
+    trusted.sort_unstable();
+    let ahead = Ahead::new(&checker.known, checker.is_whole);
+    let mut passing = Passing::new(checker, options.most);
+    let looks = walk_looking((tools, log, pid), start, &Arc::new(wanted), Looked { trusted }, ahead, &mut passing)?;
+    Ok((looks == Looks::All).then_some(passing.checker))
+}
+
+/// Goes through all that was executed, and looks at each access here.
+fn follow<'c, 'a>(
+    tools: &'c Tools,
+    log: &'c Log,
+    cursor: &'c mut Cursor<'a>,
+    options: &Options,
+) -> Result<Checker<'c, 'a>> {
+    let mut checker = begin(log, cursor, options)?;
+    let (pid, start) = (checker.cursor.pid(), checker.cursor.place());
+    let wanted = Arc::new(Wanted { functions: functions(&checker.known), ..Wanted::default() });
     checker.undefined = options.undefined.then(|| Undefined::new(tools, log, pid));
     let mut passing = Passing::new(checker, options.most);
     walk_with(tools, log, pid, start, &wanted, &mut passing)?;
-    let mut checker = passing.checker;
-    checker.check()?;
-    checker.undefined.as_mut().map_or(Ok(()), Undefined::check)?;
-    checker.judge_exit()?;
-    checker.judge_returns()?;
-    let end = processes(log)?.into_iter().find(|process| process.id == pid).map(|process| process.end);
-    if matches!(end, Some(ProcessEnd::Killed { signal }) if FAULTS.contains(&signal)) {
-        checker.judge_fault()?;
-    }
-    let has_exited = matches!(end, Some(ProcessEnd::Exited { .. }));
-    let lost = (options.leaks && has_exited).then(|| leaks::leaks(checker.cursor, &checker.heap)).transpose()?;
-    report::report(log, checker, lost, options, has_exited)
+    Ok(passing.checker)
 }
 
 fn is_forked(log: &Log, pid: ProcessId) -> Result<bool> {

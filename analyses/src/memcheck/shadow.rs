@@ -39,21 +39,49 @@ enum Leaf {
     Each(Box<[u8; GRANULES]>),
 }
 
+/// Bytes that must not be accessed from here on, or may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// The first one.
+    pub start: u64,
+    /// Behind the last one.
+    pub end: u64,
+    /// Whether they must not be.
+    pub wrong: bool,
+}
+
 /// What is known of all memory.
 pub struct Shadow {
     tables: Vec<Option<Box<[Leaf]>>>,
     /// Where anything is known.
     known: Range<u64>,
+    /// What was changed since somebody asked, if somebody does.
+    changes: Option<Vec<Set>>,
 }
 
 impl Default for Shadow {
     fn default() -> Self {
         let tables = (0..END / TABLE).map(|_| None).collect();
-        Self { tables, known: Range { start: END, end: 0 } }
+        Self { tables, known: Range { start: END, end: 0 }, changes: None }
     }
 }
 
 impl Shadow {
+    /// Notes what is changed from here on.
+    pub fn note_changes(&mut self) {
+        self.changes = Some(Vec::new());
+    }
+
+    /// Whether anything was changed that was noted.
+    pub fn has_changes(&self) -> bool {
+        self.changes.as_ref().is_some_and(|changes| !changes.is_empty())
+    }
+
+    /// What was changed, to be taken.
+    pub fn changes(&mut self) -> &mut Vec<Set> {
+        self.changes.get_or_insert_default()
+    }
+
     /// Outside of this, nothing is known.
     #[inline]
     pub fn known(&self) -> &Range<u64> {
@@ -172,6 +200,16 @@ impl Shadow {
             return;
         }
         self.known = self.known.start.min(start)..self.known.end.max(end);
+        if let Some(changes) = &mut self.changes {
+            match state {
+                FINE => changes.push(Set { start, end, wrong: false }),
+                NEVER | FREED => changes.push(Set { start, end, wrong: true }),
+                count => {
+                    let at = start + u64::from(count);
+                    changes.extend([Set { start, end: at, wrong: false }, Set { start: at, end, wrong: true }]);
+                }
+            }
+        }
         let mut at = start;
         while at < end {
             let next = (at / LEAF * LEAF + LEAF).min(end);

@@ -78,7 +78,7 @@ pub fn races(
         .collect::<BTreeSet<u64>>()
         .into_iter()
         .collect();
-    let wanted = Arc::new(Wanted { operands: false, functions });
+    let wanted = Arc::new(Wanted { functions, ..Wanted::default() });
     let code = Code::new(modules, Symbolizer::new(log, pid)?);
     let is_shared = !shared.lines.is_empty();
     let mut watch = Watch::new(times, shared, births, code, (heap, locks, joins));

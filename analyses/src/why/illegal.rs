@@ -43,8 +43,12 @@ pub fn find(
     };
     let undefined = most.map_or_else(|| instructions(log, cursor), Ok)? <= UNDEFINED;
     let most = most.unwrap_or(u64::MAX);
-    let memory =
-        memcheck(tools, log, cursor, &Memory { named: Vec::new(), leaks: false, undefined, variables: 1, most })?;
+    let memory = memcheck(
+        tools,
+        log,
+        cursor,
+        &Memory { named: Vec::new(), leaks: false, undefined, variables: 1, most, follow: false },
+    )?;
     if !undefined {
         let what = "The run is long, so undefined values were not looked for: bugnet memcheck --undefined does.";
         report.notes.push(what.to_owned());

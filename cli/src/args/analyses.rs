@@ -242,6 +242,9 @@ pub struct MemcheckArgs {
     /// Find uses of values that nothing has set, too: of fresh blocks and of the stack
     #[arg(long)]
     pub undefined: bool,
+    /// Follow each access here, and not in the replay processes: slower, and the same is found; for comparison
+    #[arg(long, hide = true)]
+    pub follow: bool,
     /// Show blocks, too, that were not given back, but at which something points at the end
     #[arg(long, conflicts_with = "no_leaks")]
     pub reachable: bool,

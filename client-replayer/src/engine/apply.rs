@@ -27,6 +27,7 @@ impl Engine {
                 if *step == SignalStep::Return {
                     self.trace_skipped();
                 }
+                self.leave_stack();
                 self.machine.load(regs);
                 self.unknown_flags = 0;
                 self.position += u64::from(*step == SignalStep::Return);

@@ -62,6 +62,7 @@ impl Engine {
         let touched = self.memory.touched.take();
         self.end_comparing();
         self.patches = None;
+        self.begin_shades();
         // SAFETY: nothing refers to the package any more: contexts and segments did.
         unsafe { self.package.replace(&mut self.control, len)? };
         self.open()?;
@@ -111,6 +112,9 @@ impl Engine {
             self.compare.as_ref().and_then(|compare| Some((compare.places()?, compare.pictures.marks_reads())));
         match (compares, self.memory.marks()) {
             _ if self.observes_accesses() => Style::Calls,
+            _ if self.shades.is_some() => {
+                self.shades.as_ref().map_or(Style::Plain, |shades| Style::Shades(shades.places()))
+            }
             (Some((places, marks)), _) => Style::Compares(places, marks),
             (None, Some(places)) => Style::Marks(places),
             (None, None) => Style::Plain,
@@ -118,13 +122,15 @@ impl Engine {
     }
 
     /// What FS is to be in the code cache, and how places are found from there.
-    pub(super) fn point_fs(&mut self) {
+    pub fn point_fs(&mut self) {
         let compared = self.compare.as_ref().map(|compare| compare.places());
         if compared == Some(None) {
             fs_base::end();
         }
         self.point_at_picture();
-        if let Some(places) = compared.flatten().or_else(|| self.memory.marks()) {
+        self.point_at_shades();
+        let shaded = self.shades.as_ref().map(|shades| shades.places());
+        if let Some(places) = compared.flatten().or_else(|| self.memory.marks()).or(shaded) {
             self.stub.shared().marked_by = places.mask();
         }
     }

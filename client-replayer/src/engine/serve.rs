@@ -142,6 +142,15 @@ impl Engine {
                 Response::Ready
             }
             Request::Traced { blocks, odd } => self.traced(blocks as usize, odd as usize).map_err(Refusal::Refused)?,
+            Request::Look(looked) => {
+                self.begin_looking(looked).map_err(Refusal::Refused)?;
+                Response::Ready
+            }
+            Request::Shade(shades) => {
+                self.take_shades(shades).map_err(Refusal::Refused)?;
+                Response::Ready
+            }
+            Request::Suspects { from, blocks } => self.suspects(from as usize, blocks as usize),
             Request::Writers => {
                 Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
             }
@@ -223,6 +232,7 @@ impl Engine {
         self.has_conflict();
         self.point_fs();
         self.empty_trace();
+        self.forget_suspects();
         let is_short = match target {
             Target::Time(asked) => asked.saturating_sub(time) <= FEW,
             Target::Place { thread, at } => thread as usize == running && at.saturating_sub(position) <= FEW,

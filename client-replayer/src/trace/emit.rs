@@ -3,7 +3,7 @@
 use super::plan::{Need, Reg};
 use crate::counter::{Borrowed, COUNTER};
 use crate::stub::Stub;
-use bugnet_dr::ir::{Block, Gpr, Instr};
+use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_format::trace::{CAPACITY, WordPlace};
 use std::ops::Range;
 
@@ -42,6 +42,78 @@ pub fn write_down(
     }
 }
 
+/// Writes an entry of an outline. Before R11 changes places at any instruction, as [`write_down`]. `live`: for each of the block's instructions, whether
+/// RCX is the program's there. How many words it has.
+pub fn outline(
+    block: &Block,
+    stub: &Stub,
+    instrs: &[Instr],
+    (counted, tag, needs): (&Counted, u32, &[Need]),
+    borrowed: &Borrowed,
+    live: impl Fn(usize) -> bool,
+) {
+    let start = counted.range.start;
+    let words = needs.len() as i32 + 1;
+    // `mov dword ptr [rcx], tag`; `mov [rcx + 4], r11d`
+    let mut code = [&[0xc7, 0x01][..], &tag.to_le_bytes(), &[0x44, 0x89, 0x59, 4]].concat();
+    let begins = |need: &&Need| need.before == 0 && need.reg != Reg::Top;
+    for need in needs.iter().filter(begins) {
+        code.extend(put_word(stub, -8 * i32::from(need.place.at), need.reg, borrowed.goes_on_at(start)));
+    }
+    // `lea rcx, [rcx - words]`
+    code.extend([0x48, 0x8d, 0x89]);
+    code.extend((-8 * words).to_le_bytes());
+    code.extend(stub.store_outline(Gpr::RCX));
+    let around = |code: Vec<u8>, keeps: bool| {
+        let load = stub.load_outline(Gpr::RCX);
+        if keeps { [stub.save_rcx(), load, code, stub.restore_rcx()].concat() } else { [load, code].concat() }
+    };
+    let keeps = live(start) || needs.iter().any(|need| begins(&need) && need.reg == Reg::Whole(Gpr::RCX));
+    block.meta(Some(instrs[start]), block.raw(&around(code, keeps)));
+    for need in needs.iter().filter(|need| !begins(need)) {
+        let index = start + need.before;
+        let instr = instrs[index];
+        let back = 8 * (words - i32::from(need.place.at));
+        if need.reg == Reg::Top {
+            // It may fault: then, all registers are the program's.
+            block.meta(Some(instr), block.raw(&stub.save_scratch(Gpr::RDX)));
+            block.app(Some(instr), block.load(Opnd::reg(Gpr::RDX, 8), Opnd::at(Gpr::RSP, 0, 8)), instr.pc());
+            let code = around(at_rcx(Gpr::RDX, back), true);
+            block.meta(Some(instr), block.raw(&[code, stub.restore_scratch(Gpr::RDX)].concat()));
+            continue;
+        }
+        let code = put_word(stub, back, need.reg, borrowed.goes_on_at(index));
+        block.meta(Some(instr), block.raw(&around(code, true)));
+    }
+}
+
+/// `mov [rcx + distance], register`
+fn at_rcx(reg: Gpr, distance: i32) -> Vec<u8> {
+    let mut code = vec![0x48 | reg.0 >> 3 << 2, 0x89, 0x81 | (reg.0 & 7) << 3];
+    code.extend(distance.to_le_bytes());
+    code
+}
+
+/// `mov [rcx + distance], register`, as the program has it, with RCX in its slot. `lent`: whether R11 is the program's.
+fn put_word(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
+    let by_way = |load: Vec<u8>| {
+        let (save, restore) = (stub.save_scratch(Gpr::RDX), stub.restore_scratch(Gpr::RDX));
+        [save, load, at_rcx(Gpr::RDX, distance), restore].concat()
+    };
+    match reg {
+        Reg::Whole(Gpr::RCX) => by_way(stub.load_rcx_into(Gpr::RDX)),
+        Reg::Whole(COUNTER) if !lent => by_way(stub.load_lent_into(Gpr::RDX)),
+        Reg::Whole(reg) => at_rcx(reg, distance),
+        Reg::Vector(reg) => {
+            // `movq [rcx + distance], vector register`
+            let mut code = vec![0x66, 0x40 | reg >> 3 << 2, 0x0f, 0xd6, 0x81 | (reg & 7) << 3];
+            code.extend(distance.to_le_bytes());
+            code
+        }
+        Reg::Top => Vec::new(),
+    }
+}
+
 /// `fs:[count*8 + distance]`, from the opcode on, with a register in ModRM.
 fn word(opcode: u8, wide: bool, reg: Gpr, count: Gpr, distance: i32) -> Vec<u8> {
     let rex = 0x40 | u8::from(wide) << 3 | reg.0 >> 3 << 2 | count.0 >> 3 << 1;
@@ -69,6 +141,7 @@ fn vector_word(reg: u8, count: Gpr, distance: i32) -> Vec<u8> {
 fn put(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
     let reg = match reg {
         Reg::Whole(reg) => reg,
+        Reg::Top => return Vec::new(),
         Reg::Vector(reg) if lent => {
             let (save, count) = (stub.save_scratch(Gpr::RAX), stub.load_count_into(Gpr::RAX));
             return [save, count, vector_word(reg, Gpr::RAX, distance), stub.restore_scratch(Gpr::RAX)].concat();

@@ -3,13 +3,15 @@
 //!
 //! R11 counts down to the next thing that is due, so it is the place to write to: `mov fs:[r11*8 + distance], register`, in which the
 //! FS base is chosen where the count is ([`Engine::place_trace`]). That takes neither a register nor a flag. Which registers a block has
-//! to write, [`plan`] finds out; [`emit`] makes the code. Accesses that no sum of registers tells call the client.
+//! to write, [`plan`] finds out; [`emit`] makes the code. Of an outline, few blocks write anything, one behind the other. Accesses that no sum of registers tells call the client.
 
 mod emit;
 mod plan;
 
-pub use emit::{Counted, write_down};
-pub use plan::{Plan, is_odd};
+use bugnet_dr::ir::Instr;
+pub use emit::{Counted, outline, write_down};
+use plan::is_odd;
+pub use plan::{Plan, is_in_outline};
 
 use crate::accesses::Accesses;
 use crate::engine::Engine;
@@ -22,12 +24,15 @@ use bugnet_dr::access::Action;
 use bugnet_dr::fs_base::can_be_set;
 use bugnet_format::control::Response;
 use bugnet_format::trace::{
-    BYTES, CAPACITY, MAX_BLOCKS, MAX_INSTRUCTIONS, MAX_TRACED, OddAccess, TRACE_FD, TracedBlock, Wanted, index, tag,
-    untag,
+    BYTES, CAPACITY, DUE, Entry, MAX_BLOCKS, MAX_INSTRUCTIONS, MAX_TRACED, OddAccess, TRACE_FD, TracedBlock,
+    WORDS_EACH, Wanted, index, tag, untag,
 };
 use hashbrown::HashMap;
 use rustix::fd::BorrowedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+/// Words of an outline that are left free: a few things may happen at once.
+const LEAST_ROOM: u64 = 1 << 12;
 
 /// The shared memory, and what goes with it.
 pub struct Tracing {
@@ -63,12 +68,17 @@ impl Tracing {
 
     /// What stands in the first word of a new block.
     pub fn add(&mut self, block: TracedBlock) -> u32 {
-        if self.blocks.len() == MAX_BLOCKS || usize::from(block.count) > MAX_INSTRUCTIONS {
+        if self.blocks.len() + 1 == MAX_BLOCKS || usize::from(block.count) > MAX_INSTRUCTIONS {
             state::die("there are more blocks than a trace has numbers for");
         }
         let tag = tag(self.blocks.len() as u32, block.count);
         self.blocks.push(block);
         tag
+    }
+
+    /// The last word of the memory, where an outline begins.
+    fn outline(&self) -> u64 {
+        self.buffer + BYTES as u64 - 8
     }
 
     /// Puts a block's first word where its first instruction's word is.
@@ -92,19 +102,26 @@ impl Engine {
     /// It cannot be, which the other side is to know.
     pub fn begin_tracing(&mut self, wanted: Wanted) -> Result<(), String> {
         let begin = self.time_at(self.position);
+        let wanted_outline = wanted.outline;
         let tracing = Tracing::new(&self.control, begin, wanted)?;
-        if !can_be_set() {
+        if !wanted_outline && !can_be_set() {
             return Err(
                 "this machine's processor or kernel keeps the FS base to itself, without which there is no trace"
                     .into(),
             );
         }
-        if self.contexts.len() > 1 || self.memory.touched.is_some() || self.memory.watch.is_some() {
+        let is_observed = self.memory.touched.is_some() || self.memory.watch.is_some() || self.shades.is_some();
+        if self.contexts.len() > 1 || is_observed {
             return Err("only a thread's own interval is traced, without anything else that observes it".into());
         }
         self.tracing = Some(Box::new(tracing));
         self.drop_all_blocks();
         Ok(())
+    }
+
+    /// Whether the client is called for an instruction of a block that begins at an address, to write down what it accesses.
+    pub fn traces_odd(&self, block: u64, instr: Instr) -> bool {
+        self.tracing.as_ref().is_some_and(|tracing| tracing.wanted.tells_accesses(block)) && is_odd(instr)
     }
 
     /// Whether the buffer has to be emptied before anything more is executed.
@@ -114,6 +131,12 @@ impl Engine {
 
     /// How many instructions there is room for.
     fn trace_room(&self) -> u64 {
+        if let Some(tracing) = self.tracing.as_ref().filter(|tracing| tracing.wanted.outline) {
+            let used = (tracing.outline() - self.stub.shared().outline) / 8;
+            let executed = self.time_at(self.position).wrapping_sub(tracing.begin);
+            let room = (BYTES as u64 / 8).saturating_sub(used + LEAST_ROOM) / WORDS_EACH as u64;
+            return room.min(u64::from(u32::MAX / 4).saturating_sub(executed));
+        }
         let word = |tracing: &Tracing| self.time_at(self.position).wrapping_sub(tracing.begin);
         self.tracing.as_ref().map_or(u64::MAX, |tracing| (CAPACITY as u64).saturating_sub(word(tracing)))
     }
@@ -123,9 +146,22 @@ impl Engine {
         let room = self.trace_room();
         let Some(tracing) = &self.tracing else { return };
         self.due = self.due.min(self.position.saturating_add(room));
+        if tracing.wanted.outline {
+            let due = self.time_at(self.due).wrapping_sub(tracing.begin);
+            self.put_outline(u64::from(tag(DUE, 0)) | due << 32);
+            return;
+        }
         let left_free = room - (self.due - self.position);
         // SAFETY: it can be set, or tracing would not have begun.
         unsafe { fs_base::begin(tracing.buffer + left_free * 8) };
+    }
+
+    /// Puts a word into an outline.
+    fn put_outline(&self, word: u64) {
+        let outline = &mut self.stub.shared().outline;
+        // SAFETY: a word of the buffer, which nobody refers to, and there is room for it.
+        unsafe { (*outline as *mut u64).write_volatile(word) };
+        *outline -= 8;
     }
 
     /// A run begins: what was written down has been looked at.
@@ -133,6 +169,9 @@ impl Engine {
         let begin = self.time_at(self.position);
         if let Some(tracing) = &mut self.tracing {
             tracing.empty(begin);
+            if tracing.wanted.outline {
+                self.stub.shared().outline = tracing.outline();
+            }
         }
     }
 
@@ -147,10 +186,16 @@ impl Engine {
         let known = tracing.skipped.get(&pc).copied().filter(fits);
         let tag = known.unwrap_or_else(|| {
             let (code, accesses, registers) = (bytes.to_vec(), Vec::new(), Vec::new());
-            tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: true, registers })
+            let entry = tracing.wanted.outline.then_some(Entry { words: 1, counted: 0, returned: None });
+            tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: true, registers, entry })
         });
         tracing.skipped.insert(pc, tag);
-        tracing.put((word - tracing.begin) as usize, tag);
+        if tracing.wanted.outline {
+            let left = self.due.wrapping_sub(self.position) as u32;
+            self.put_outline(u64::from(tag) | u64::from(left) << 32);
+        } else {
+            tracing.put((word - tracing.begin) as usize, tag);
+        }
     }
 
     /// Notes what the instruction is going to access, of which words cannot tell it.
@@ -183,6 +228,8 @@ impl Engine {
         let words = self.time_at(self.position).wrapping_sub(tracing.begin) as u32;
         let odd = tracing.odd.iter().skip(odd).take(MAX_TRACED).copied().collect();
         let blocks = tracing.blocks.iter().skip(blocks).take(MAX_TRACED).cloned().collect();
-        Ok(Response::Traced { words, blocks, odd })
+        let outline = Some(tracing.outline()).filter(|_| tracing.wanted.outline);
+        let used = outline.map_or(0, |start| ((start - self.stub.shared().outline) / 8) as u32);
+        Ok(Response::Traced { words, used, blocks, odd })
     }
 }

@@ -21,6 +21,8 @@ pub enum Reg {
     Whole(Gpr),
     /// The lowest 8 bytes of a vector register.
     Vector(u8),
+    /// What RSP points at.
+    Top,
 }
 
 /// A value of a register that is to be written.
@@ -43,6 +45,9 @@ pub struct Plan {
     pub accesses: Vec<TracedAccess>,
     /// Registers as they are at the start, by their numbers.
     pub registers: Vec<(u8, WordPlace)>,
+    /// In an outline, where RAX is before the last instruction, if that returns, and where it goes on.
+    pub returned: Option<(WordPlace, WordPlace)>,
+    is_outline: bool,
 }
 
 /// Whether the client is to be called, since the instruction accesses memory in a way that no sum of registers tells.
@@ -87,9 +92,15 @@ impl Value {
 impl Plan {
     /// For instructions that are executed one after the other, of which the first one lies at `pc`.
     pub fn of(instrs: &[Instr], pc: u64, wanted: &Wanted) -> Self {
-        let mut plan = Self::default();
+        let mut plan = Self { is_outline: wanted.outline, ..Self::default() };
         let mut values: [Value; 16] = std::array::from_fn(|number| Value::new(0, number));
+        let last = instrs.len() - 1;
+        let tells = |index: usize, instr: Instr| wanted.tells_accesses(pc) || index == last && uses_slot(instr);
         for (index, instr) in instrs.iter().enumerate() {
+            if !tells(index, *instr) {
+                step(*instr, index, &mut values);
+                continue;
+            }
             for sum in sums(&classify(*instr)).unwrap_or_default() {
                 let stored = stored(*instr, index, &values).filter(|_| wanted.operands && sum.writes && sum.bytes > 0);
                 plan.add(index, &sum, stored, &values, instrs.len());
@@ -98,10 +109,16 @@ impl Plan {
         }
         let is_entry = wanted.functions.binary_search(&pc).is_ok();
         let called_with = if is_entry { AT_ENTRY } else { &[] };
-        for register in called_with.iter().chain((!wanted.functions.is_empty()).then_some(&Gpr::RAX)) {
+        let tells_rax = !wanted.functions.is_empty() && wanted.tells_accesses(pc);
+        for register in called_with.iter().chain(tells_rax.then_some(&Gpr::RAX)) {
             let value = Value::new(0, register.0.into());
             let place = plan.place_if_room(value, instrs.len());
             plan.registers.extend(place.map(|place| (register.0, place)));
+        }
+        if wanted.outline && instrs.last().is_some_and(|last| last.opcode() == opcode::OP_ret) {
+            let rax = plan.place(Value::new(last, Gpr::RAX.0.into()), instrs.len());
+            let target = plan.place(Value { before: last, reg: Reg::Top, more: 0 }, instrs.len());
+            plan.returned = Some((rax, target));
         }
         plan.needs.sort_by_key(|need| need.before);
         plan
@@ -155,10 +172,44 @@ impl Plan {
         }
         // The first word has the block's number.
         let word = self.needs.len() + 1;
-        let place = WordPlace { lane: (word / count) as u8, at: (word % count) as u16 };
+        let place = if self.is_outline {
+            WordPlace { lane: 0, at: word as u16 }
+        } else {
+            WordPlace { lane: (word / count) as u8, at: (word % count) as u16 }
+        };
         (word < count * LANES).then(|| self.needs.push(Need { before, reg, place }))?;
         Some(place)
     }
+}
+
+/// Whether an outline has these instructions: they tell where a thread is, or a function begins with them, or more is told of them.
+pub fn is_in_outline(instrs: &[Instr], pc: u64, wanted: &Wanted) -> bool {
+    let moves_elsewhere = |instr: &Instr| written(*instr) & Gpr::RSP.bit() != 0 && !stays_on_stack(*instr);
+    wanted.tells_accesses(pc)
+        || wanted.functions.binary_search(&pc).is_ok()
+        || instrs.last().is_some_and(|last| uses_slot(*last))
+        || instrs.iter().any(moves_elsewhere)
+}
+
+/// Whether an instruction that writes RSP leaves it on the stack where it is, for sure.
+fn stays_on_stack(instr: Instr) -> bool {
+    let is_frames = |id| Gpr::from_id(id).is_some_and(|(reg, _)| reg == Gpr::RBP);
+    match instr.opcode() {
+        opcode::OP_push | opcode::OP_push_imm | opcode::OP_leave => true,
+        opcode::OP_pop => moves_stack(instr).is_some(),
+        opcode::OP_add | opcode::OP_sub | opcode::OP_lea => {
+            sum_of_one(instr).is_some_and(|(_, from, _)| from == Gpr::RSP || from == Gpr::RBP)
+        }
+        opcode::OP_mov_ld | opcode::OP_mov_st => {
+            instr.srcs().next().and_then(|opnd| opnd.get_reg()).is_some_and(is_frames)
+        }
+        _ => uses_slot(instr),
+    }
+}
+
+/// Whether the instruction puts a return address down, or takes it.
+fn uses_slot(instr: Instr) -> bool {
+    matches!(instr.opcode(), opcode::OP_call | opcode::OP_call_ind | opcode::OP_ret)
 }
 
 /// The register that an instruction stores, or with which it changes memory, as it is before, and its size in bytes.

@@ -2,7 +2,8 @@
 
 use super::{Bases, WORDS, Words};
 use bugnet_format::trace::{
-    CAPACITY, LANES, MAX_INSTRUCTIONS, OddAccess, TracedAccess, TracedBlock, TracedSegment, WordPlace, untag,
+    CAPACITY, DUE, Entry, LANES, MAX_INSTRUCTIONS, OddAccess, TracedAccess, TracedBlock, TracedSegment, WordPlace,
+    untag,
 };
 use bugnet_format::types::Position;
 use std::sync::Arc;
@@ -14,6 +15,43 @@ pub struct Runs<'a> {
     pub(super) counts: &'a [u16],
     pub(super) len: u32,
     pub(super) word: u32,
+    /// Of an outline.
+    pub(super) outline: Option<Outline<'a>>,
+}
+
+/// Where one is in an outline.
+pub(super) struct Outline<'a> {
+    pub(super) entries: &'a [Option<Entry>],
+    /// Words that were used, and those that have been read.
+    pub(super) used: u32,
+    pub(super) read: u32,
+    /// Where the next thing is due.
+    pub(super) due: u32,
+}
+
+impl Outline<'_> {
+    /// The next entry: the block, and its count of instructions. `None` at the end, or where it makes no sense: that is not the end.
+    fn next(&mut self, words: &Words, counts: &[u16], from: u32, len: u32) -> Option<(Run, u32)> {
+        while self.read < self.used {
+            let word = words[(WORDS - 1).wrapping_sub(self.read as usize) % WORDS].load(Ordering::Relaxed);
+            let ((block, count), upper) = (untag(word), (word >> 32) as u32);
+            if (block, count) == (DUE, 0) {
+                (self.due, self.read) = (upper, self.read + 1);
+                continue;
+            }
+            let entry = self.entries.get(block as usize).copied().flatten()?;
+            let is_it = counts.get(block as usize).is_some_and(|known| u32::from(*known) == count);
+            let start = self.due.wrapping_sub(upper).wrapping_sub(entry.counted.into());
+            let (read, end) = (self.read + u32::from(entry.words), start.checked_add(count)?);
+            if !is_it || start < from || end > len || read > self.used {
+                return None;
+            }
+            let at = (CAPACITY as u32).wrapping_sub(WORDS as u32).wrapping_add(self.read);
+            self.read = read;
+            return Some((Run { word: start, block, at }, end));
+        }
+        None
+    }
 }
 
 impl Iterator for Runs<'_> {
@@ -21,6 +59,11 @@ impl Iterator for Runs<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Run> {
+        if let Some(outline) = &mut self.outline {
+            let (run, end) = outline.next(self.words, self.counts, self.word, self.len)?;
+            self.word = end;
+            return Some(run);
+        }
         if self.word >= self.len {
             return None;
         }
@@ -33,23 +76,46 @@ impl Iterator for Runs<'_> {
             return None;
         }
         self.word = word + count;
-        Some(Run { word, block })
+        Some(Run { word, block, at: word })
     }
 }
 
 impl Runs<'_> {
-    /// Of those that have come to an end: whether they follow each other without a gap, up to the stretch's last instruction.
+    /// Of those that have come to an end: whether they follow each other without a gap, up to the stretch's last instruction; of an outline, whether all
+    /// of it was read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.word == self.len
+        match &self.outline {
+            Some(outline) => outline.read == outline.used,
+            None => self.word == self.len,
+        }
     }
+}
+
+/// Before the first block.
+pub(super) fn runs<'a>(
+    words: &'a Words,
+    counts: &'a [u16],
+    len: u32,
+    (entries, used): (&'a [Option<Entry>], Option<u32>),
+) -> Runs<'a> {
+    let outline = used.map(|used| Outline { entries, used, read: 0, due: 0 });
+    Runs { words, counts, len, word: 0, outline }
 }
 
 pub(super) fn is_sound(block: &TracedBlock) -> bool {
     let count = block.count;
-    let place = |place: WordPlace| usize::from(place.lane) < LANES && place.at < count;
+    let place = |place: WordPlace| match block.entry {
+        Some(Entry { words, .. }) => place.lane == 0 && (1..words).contains(&place.at),
+        None => usize::from(place.lane) < LANES && place.at < count,
+    };
+    let is_entry = |entry: &Entry| {
+        let returned = entry.returned.is_none_or(|(rax, target)| place(rax) && place(target));
+        (1..=LANES * usize::from(count)).contains(&usize::from(entry.words)) && entry.counted <= count && returned
+    };
     (1..=MAX_INSTRUCTIONS).contains(&usize::from(count))
         && block.code.len() <= usize::from(count) * 15
+        && block.entry.as_ref().is_none_or(is_entry)
         && block.registers.iter().all(|(number, at)| *number < 16 && place(*at))
         && block.accesses.is_sorted_by_key(|access| access.instruction)
         && block.accesses.iter().all(|access| {
@@ -74,6 +140,9 @@ pub struct Chunk<'a> {
     pub odd: Vec<OddAccess>,
     pub(super) words: &'a Words,
     pub(super) counts: &'a [u16],
+    pub(super) entries: &'a [Option<Entry>],
+    /// Words that were used, of an outline.
+    pub(super) used: Option<u32>,
     /// Segment bases from their positions on.
     pub(super) bases: &'a [(Position, Bases)],
 }
@@ -85,6 +154,8 @@ pub struct Run {
     pub word: u32,
     /// Its number.
     pub block: u32,
+    /// Where its words are: how many words before those of a block that begins with the stretch.
+    at: u32,
 }
 
 /// How an address, or a register's value, is computed from the words of a block that was executed: what a block says of it, in a form that
@@ -150,7 +221,7 @@ impl Chunk<'_> {
     #[must_use]
     #[inline]
     pub fn sum(&self, run: Run, sum: &Sum) -> u64 {
-        let word = |at: u32| self.word(at.wrapping_sub(run.word) as usize);
+        let word = |at: u32| self.word(at.wrapping_sub(run.at) as usize);
         let index = word(sum.index).wrapping_mul(sum.scale.into());
         let sums = (word(sum.base) & sum.mask).wrapping_add(index).wrapping_add(sum.disp);
         match sum.segment {
@@ -162,7 +233,7 @@ impl Chunk<'_> {
     /// The blocks that were executed, in their order.
     #[must_use]
     pub fn read_runs(&self) -> Runs<'_> {
-        Runs { words: self.words, counts: self.counts, len: self.len, word: 0 }
+        runs(self.words, self.counts, self.len, (self.entries, self.used))
     }
 
     #[inline]
@@ -175,7 +246,7 @@ impl Chunk<'_> {
     fn value(&self, run: Run, place: WordPlace) -> u64 {
         // As `index`, whose checks cost more than the rest: blocks are sound, and runs lie in the buffer.
         let lane = usize::from(place.lane) * CAPACITY + CAPACITY - 1;
-        self.word(lane.wrapping_sub(run.word as usize + usize::from(place.at)))
+        self.word(lane.wrapping_sub(run.at as usize).wrapping_sub(usize::from(place.at)))
     }
 
     /// Where an access of a block was that was executed.

@@ -14,7 +14,7 @@ use bugnet_format::control::{Request, Response};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, RegisterUpdates, register_number};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::trace::{BYTES, CAPACITY};
+use bugnet_format::trace::{BYTES, CAPACITY, Entry};
 use bugnet_format::types::Position;
 use memmap2::MmapRaw;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -91,8 +91,9 @@ pub struct Tracer {
     session: Session,
     buffer: Arc<Buffer>,
     blocks: Vec<Arc<TracedBlock>>,
-    /// How many instructions each has.
+    /// How many instructions each has, and what it is in an outline.
     counts: Vec<u16>,
+    entries: Vec<Option<Entry>>,
     bases: Arc<[(Position, Bases)]>,
     /// Of the present stretch.
     runs: Vec<Run>,
@@ -123,19 +124,21 @@ impl Tracer {
         wanted: &Arc<Wanted>,
     ) -> Result<Self> {
         let (last, traced) = match before.filter(|before| before.wanted == *wanted) {
-            Some(Self { session, buffer, blocks, counts, .. }) => (Some(session), Some((buffer, blocks, counts))),
+            Some(Self { session, buffer, blocks, counts, entries, .. }) => {
+                (Some(session), Some((buffer, blocks, counts, entries)))
+            }
             None => (None, None),
         };
         let process = last.as_ref().map(Session::number);
         let mut session = Session::start_behind(last, tools, log, id, interval)?;
         let (bases, wanted) = (bases(interval).into(), wanted.clone());
-        if let Some((buffer, blocks, counts)) = traced.filter(|_| process == Some(session.number())) {
-            return Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new(), wanted });
+        if let Some((buffer, blocks, counts, entries)) = traced.filter(|_| process == Some(session.number())) {
+            return Ok(Self { session, buffer, blocks, counts, entries, bases, runs: Vec::new(), wanted });
         }
         let buffer = Buffer::new().map_err(ReplayError::system("make memory for a trace"))?;
         session.process().trace(buffer.file.as_fd(), &wanted)?;
-        let (buffer, blocks, counts) = (Arc::new(buffer), Vec::new(), Vec::new());
-        Ok(Self { session, buffer, blocks, counts, bases, runs: Vec::new(), wanted })
+        let (buffer, blocks, counts, entries) = (Arc::new(buffer), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { session, buffer, blocks, counts, entries, bases, runs: Vec::new(), wanted })
     }
 
     /// Where it is.
@@ -162,8 +165,8 @@ impl Tracer {
     /// The replay process is lost, or cannot be copied.
     pub fn fork(&mut self) -> Result<Self> {
         let (buffer, blocks, counts) = (self.buffer.clone(), self.blocks.clone(), self.counts.clone());
-        let (bases, wanted) = (self.bases.clone(), self.wanted.clone());
-        Ok(Self { session: self.session.fork()?, buffer, blocks, counts, bases, runs: Vec::new(), wanted })
+        let (entries, bases, wanted) = (self.entries.clone(), self.bases.clone(), self.wanted.clone());
+        Ok(Self { session: self.session.fork()?, buffer, blocks, counts, entries, bases, runs: Vec::new(), wanted })
     }
 
     /// Goes on to `until`, if the interval does; what it executes is not looked at.
@@ -191,7 +194,7 @@ impl Tracer {
         let Some(executed) = self.execute(until)? else { return Ok(None) };
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
-        let mut all = self.runs(executed.words);
+        let mut all = self.runs(executed.words, executed.used);
         runs.extend(&mut all);
         let is_whole = all.is_whole();
         self.runs = runs;
@@ -217,20 +220,23 @@ impl Tracer {
         Ok(&self.blocks)
     }
 
-    /// Asks for blocks, and for odd accesses behind so many: how many instructions there were, how many new blocks, and these accesses.
-    fn take_blocks(&mut self, odd: u32) -> Result<(u32, usize, Vec<OddAccess>)> {
+    /// Asks for blocks, and for odd accesses behind so many: how many instructions there were and words of an outline, how many new blocks, and these
+    /// accesses.
+    fn take_blocks(&mut self, odd: u32) -> Result<([u32; 2], usize, Vec<OddAccess>)> {
         let blocks = self.blocks.len() as u32;
         let process = self.session.process();
         process.send(&Request::Traced { blocks, odd })?;
         let (words, new, odd) = match process.receive()? {
-            Response::Traced { words, blocks, odd } => (words, blocks, odd),
+            Response::Traced { words, used, blocks, odd } => ([words, used], blocks, odd),
             other => return Err(process.unexpected(&other)),
         };
-        if !new.iter().all(is_sound) {
+        let is_outline = self.wanted.outline;
+        if !new.iter().all(|block| is_sound(block) && block.entry.is_some() == is_outline) {
             return Err(process.makes_no_sense("a trace"));
         }
         let count = new.len();
         self.counts.extend(new.iter().map(|block| block.count));
+        self.entries.extend(new.iter().map(|block| block.entry));
         self.blocks.extend(new.into_iter().map(Arc::new));
         Ok((words, count, odd))
     }
@@ -250,16 +256,27 @@ impl Tracer {
         self.session.process().makes_no_sense("a trace")
     }
 
-    fn runs(&self, len: u32) -> Runs<'_> {
-        Runs { words: self.buffer.words(), counts: &self.counts, len, word: 0 }
+    fn runs(&self, len: u32, used: Option<u32>) -> Runs<'_> {
+        chunk::runs(self.buffer.words(), &self.counts, len, (&self.entries, used))
     }
 
     fn chunk(&self, executed: Executed) -> Chunk<'_> {
-        let Executed { first, words, odd } = executed;
+        let Executed { first, words, used, odd } = executed;
         // Those that are in force where the stretch begins, and what comes later.
         let from = self.bases.partition_point(|(position, _)| *position <= first).saturating_sub(1);
         let (blocks, runs, bases) = (&*self.blocks, &*self.runs, &self.bases[from..]);
-        Chunk { first, len: words, blocks, runs, odd, words: self.buffer.words(), counts: &self.counts, bases }
+        Chunk {
+            first,
+            len: words,
+            blocks,
+            runs,
+            odd,
+            words: self.buffer.words(),
+            counts: &self.counts,
+            entries: &self.entries,
+            used,
+            bases,
+        }
     }
 
     fn execute(&mut self, until: Position) -> Result<Option<Executed>> {
@@ -273,20 +290,22 @@ impl Tracer {
             return Ok(None);
         }
         let mut odd = Vec::new();
-        let words = loop {
-            let (words, new, more) = self.take_blocks(odd.len() as u32)?;
-            if u64::from(words) != executed || words as usize > CAPACITY {
+        let (words, used) = loop {
+            let ([words, used], new, more) = self.take_blocks(odd.len() as u32)?;
+            let used = Some(used).filter(|_| self.wanted.outline);
+            let fits = used.map_or(words as usize <= CAPACITY, |used| used as usize <= WORDS);
+            if u64::from(words) != executed || !fits {
                 return Err(self.makes_no_sense());
             }
             if new == 0 && more.is_empty() {
-                break words;
+                break (words, used);
             }
             odd.extend(more);
         };
         if !odd.is_sorted_by_key(|odd| odd.word) || odd.last().is_some_and(|odd| odd.word >= words) {
             return Err(self.makes_no_sense());
         }
-        Ok(Some(Executed { first, words, odd }))
+        Ok(Some(Executed { first, words, used, odd }))
     }
 }
 
@@ -294,6 +313,8 @@ impl Tracer {
 struct Executed {
     first: Position,
     words: u32,
+    /// Words that were used, of an outline.
+    used: Option<u32>,
     odd: Vec<OddAccess>,
 }
 

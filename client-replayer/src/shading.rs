@@ -1,0 +1,252 @@
+//! How the code cache looks by itself whether an access may be wrong ([`crate::shades`]).
+//!
+//! Before an instruction that accesses memory, without a flag being changed:
+//!
+//! ```text
+//!            save RCX, if somebody needs it
+//!            load into RCX what the plane has of the bytes       zero if all may be accessed
+//!            jrcxz right
+//!     wrong: go on outside, where the client is called
+//!     right: restore RCX
+//!            the instruction
+//! ```
+//!
+//! Between a return and the next time that the stack pointer moves, nothing lies below it: `ret` puts down where the frame ends that is left, and
+//! what moves the stack pointer takes that away. Accesses meanwhile, but by the stack pointer itself, are compared with it:
+//!
+//! ```text
+//!            load into RCX the end, with all bits the other way
+//!            lea rcx, [rcx + the operand]
+//!            not rcx                                             how far it lies before the end
+//!            rorx rcx, rcx, 20; mov ecx, ecx                     zero if that is less than 1 MiB
+//!            jrcxz wrong
+//! ```
+
+use crate::counter::{self, COUNTER};
+use crate::instruction::PlainAccess;
+use crate::marking::written;
+use crate::operand::Operand;
+use crate::place::{Place, parts};
+use crate::places::Places;
+use crate::shades::Shades;
+use crate::stub::Stub;
+use bugnet_dr::access::{Action, classify};
+use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
+use bugnet_dr::{liveness, opcode};
+use bugnet_format::shade::LEFT_REACH;
+
+/// Most bytes of an access that is looked at.
+const MOST: u64 = 64;
+/// Registers beside RCX.
+const SCRATCH: [Gpr; 5] = [Gpr::RDX, Gpr::RAX, Gpr::RSI, Gpr::RDI, Gpr::RBX];
+
+/// What is done about the accesses of an instruction.
+pub enum Shading {
+    /// Nothing: there are none, or none that may be wrong.
+    None,
+    /// The code cache looks at them.
+    Inside(Vec<Look>),
+    /// The client is called.
+    Call,
+}
+
+/// An access that is looked at.
+pub struct Look {
+    access: PlainAccess,
+    /// Whether it is compared with the end of a frame that was left.
+    by_left: bool,
+    /// A register that it does not use.
+    scratch: Gpr,
+}
+
+impl Shading {
+    /// Of a block's instructions. `trusted`: it may access anything; `comes`: whether memory at an address may come to be wrong.
+    pub fn of_all(instrs: &[Instr], trusted: bool, comes: impl Fn(u64) -> bool) -> Vec<Self> {
+        let mut moved = false;
+        let of = |instr: &Instr| {
+            moved |= written(*instr) & Gpr::RSP.bit() != 0;
+            if trusted { Self::None } else { Self::of(*instr, !moved, &comes) }
+        };
+        instrs.iter().map(of).collect()
+    }
+
+    fn of(instr: Instr, by_left: bool, comes: impl Fn(u64) -> bool) -> Self {
+        let action = classify(instr);
+        match &action {
+            Action::Repeat(_) => return Self::Call,
+            Action::Execute { reads, writes } if !(reads.is_empty() && writes.is_empty()) => {}
+            _ => return Self::None,
+        }
+        let Some(accesses) = PlainAccess::all(&action) else { return Self::Call };
+        let is_of_stack = |access: &PlainAccess| access.base == Some(Gpr::RSP) && access.index.is_none();
+        let is_constant = |access: &PlainAccess| {
+            access.base.is_none() && access.index.is_none() && access.segment.is_none() && !comes(access.disp)
+        };
+        let accesses: Vec<PlainAccess> =
+            accesses.into_iter().filter(|access| !is_of_stack(access) && !is_constant(access)).collect();
+        if accesses.is_empty() {
+            return Self::None;
+        }
+        // Where R11 is used by an instruction that leaves the block, it counts already before that. Places are found in RCX.
+        let is_apart = |access: &PlainAccess| access.segment.is_some() && access.registers() & Gpr::RCX.bit() != 0;
+        if instr.is_cti() && counter::used(instr) & COUNTER.bit() != 0
+            || accesses.iter().any(|access| is_apart(access) || !(1..=MOST).contains(&access.bytes))
+        {
+            return Self::Call;
+        }
+        let look = |access: PlainAccess| {
+            let scratch = SCRATCH.into_iter().find(|reg| access.registers() & reg.bit() == 0)?;
+            let is_by_stack = access.base == Some(Gpr::RSP) || access.index == Some(Gpr::RSP);
+            let by_left = by_left && !is_by_stack && access.segment.is_none() && access.registers() != 0;
+            Some(Look { access, by_left, scratch })
+        };
+        accesses.into_iter().map(look).collect::<Option<_>>().map_or(Self::Call, Self::Inside)
+    }
+
+    /// About how many bytes of machine code it takes; no fewer than it does.
+    pub fn bytes(&self) -> usize {
+        const AROUND: usize = 96;
+        const PART: usize = 48;
+        const LEFT: usize = 96;
+        let Self::Inside(looks) = self else { return 0 };
+        looks.iter().map(|look| AROUND + LEFT + PART * parts(look.access.bytes).count()).sum()
+    }
+
+    /// Whether the client is called.
+    pub fn is_called(&self) -> bool {
+        matches!(self, Self::Call)
+    }
+}
+
+/// `mov qword ptr fs:[slot], 0`
+fn forget_left(places: Places) -> Vec<u8> {
+    let slot = Shades::left_slot(places).to_le_bytes();
+    [&[0x64, 0x48, 0xc7, 0x04, 0x25][..], &slot, &[0; 4]].concat()
+}
+
+/// What comes before instructions that move the stack pointer: where a frame ends that a `ret` leaves, or that none does. In front of everything that
+/// [`look`] inserts.
+pub fn follow_stack(block: &Block, stub: &Stub, places: Places, instrs: &[Instr]) {
+    let live = liveness::analyse(instrs);
+    let mut forgotten = false;
+    for (index, instr) in instrs.iter().enumerate() {
+        if instr.opcode() == opcode::OP_ret {
+            // `lea rcx, [rsp + 8]`, `not rcx`, `mov fs:[slot], rcx`
+            let mut code = vec![0x48, 0x8d, 0x4c, 0x24, 8, 0x48, 0xf7, 0xd1, 0x64, 0x48, 0x89, 0x0c, 0x25];
+            code.extend(Shades::left_slot(places).to_le_bytes());
+            if live[index].gprs & Gpr::RCX.bit() != 0 {
+                code = [stub.save_rcx(), code, stub.restore_rcx()].concat();
+            }
+            block.meta(Some(*instr), block.raw(&code));
+        } else if written(*instr) & Gpr::RSP.bit() != 0 && !std::mem::replace(&mut forgotten, true) {
+            block.meta(Some(*instr), block.raw(&forget_left(places)));
+        }
+    }
+}
+
+/// Code before an instruction that looks at what it accesses; behind everything else that comes before it. `live`: whether RCX is the program's there;
+/// `lent` says that R11 is; `site`: what the client is called for.
+pub fn look(
+    block: &Block,
+    stub: &mut Stub,
+    places: Places,
+    instr: Instr,
+    looks: &[Look],
+    (site, live, lent): (u32, bool, bool),
+) {
+    // Those that are wrong are found by the client, which looks at all of them.
+    for look in looks {
+        let code = look.code(stub, places, live);
+        let restore = if live { stub.restore_rcx() } else { Vec::new() };
+        block.meta(Some(instr), block.raw(&code));
+        // `lea rcx, [rip + behind]`
+        let behind = (OUTSIDE as i32 - LEA as i32 + restore.len() as i32).to_le_bytes();
+        block.meta(Some(instr), block.raw(&[&[0x48, 0x8d, 0x0d][..], &behind].concat()));
+        let outside = Opnd::pc(stub.suspect(site, lent) as u64);
+        block.meta(Some(instr), block.make(opcode::OP_jmp, &[], &[outside]));
+        if live {
+            block.meta(Some(instr), block.raw(&restore));
+        }
+    }
+}
+
+/// Bytes of the `lea` that finds the place to go on at, and of that with the jump behind it.
+const LEA: usize = 7;
+const OUTSIDE: usize = LEA + 5;
+
+impl Look {
+    /// Machine code up to [`OUTSIDE`] bytes that are only executed if something may be wrong.
+    fn code(&self, stub: &Stub, places: Places, live: bool) -> Vec<u8> {
+        let uses_rcx = self.access.registers() & Gpr::RCX.bit() != 0;
+        let mut tests: Vec<Vec<u8>> = Vec::new();
+        for (index, (from, bytes)) in parts(self.access.bytes).enumerate() {
+            let mut code = if index > 0 && uses_rcx { stub.restore_rcx() } else { Vec::new() };
+            let place = Place::of(places, stub, Operand::of(&self.access, 0), Gpr::RCX);
+            code.extend(&place.find);
+            place.load(&mut code, Gpr::RCX, from, bytes);
+            tests.push(code);
+        }
+        let left = self.by_left.then(|| self.compare_left(stub, places, uses_rcx));
+        let mut code = Vec::new();
+        // From the last one on, so that it is known how far each is from the end.
+        let mut rest: Vec<u8> = Vec::new();
+        if let Some(left) = left {
+            // `jrcxz` over the jump to the right one.
+            rest = [left, vec![0xe3, 2, 0xeb, OUTSIDE as u8]].concat();
+        }
+        let is_last = rest.is_empty();
+        for (number, test) in tests.into_iter().rev().enumerate() {
+            let end = if number == 0 && is_last {
+                vec![0xe3, OUTSIDE as u8]
+            } else {
+                // `jrcxz` over the jump to the wrong one, which lies behind the rest.
+                [&[0xe3, 5, 0xe9][..], &(rest.len() as i32).to_le_bytes()].concat()
+            };
+            rest = [test, end, rest].concat();
+        }
+        if live {
+            code.extend(stub.save_rcx());
+        }
+        code.extend(rest);
+        code
+    }
+
+    /// RCX is zero behind it if the access is of a frame that was left.
+    fn compare_left(&self, stub: &Stub, places: Places, uses_rcx: bool) -> Vec<u8> {
+        let slot = Shades::left_slot(places).to_le_bytes();
+        let operand = Operand::of(&self.access, 0);
+        let mut code = Vec::new();
+        let add = |code: &mut Vec<u8>, base: Gpr, index: Option<Gpr>, scale: u64, disp: u64| {
+            Operand { segment: None, base: Some(base), index, scale, disp }.lea(code, Gpr::RCX);
+        };
+        if uses_rcx {
+            let scratch = self.scratch;
+            code.extend(stub.restore_rcx());
+            code.extend(stub.save_scratch(scratch));
+            // `mov scratch, fs:[slot]`
+            code.extend([0x64, 0x48, 0x8b, 4 | scratch.0 << 3, 0x25]);
+            code.extend(slot);
+            operand.lea(&mut code, Gpr::RCX);
+            add(&mut code, Gpr::RCX, Some(scratch), 1, 0);
+            code.extend(stub.restore_scratch(scratch));
+        } else {
+            // `mov rcx, fs:[slot]`
+            code.extend([0x64, 0x48, 0x8b, 0x0c, 0x25]);
+            code.extend(slot);
+            let disp = operand.disp;
+            match (operand.base, operand.index) {
+                (Some(base), index) => {
+                    add(&mut code, Gpr::RCX, Some(base), 1, disp);
+                    if index.is_some() {
+                        add(&mut code, Gpr::RCX, index, operand.scale, 0);
+                    }
+                }
+                (None, index) => add(&mut code, Gpr::RCX, index, operand.scale, disp),
+            }
+        }
+        const { assert!(LEFT_REACH == 1 << 20) };
+        // `not rcx`, `rorx rcx, rcx, 20`, `mov ecx, ecx`
+        code.extend([0x48, 0xf7, 0xd1, 0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 20, 0x89, 0xc9]);
+        code
+    }
+}
