@@ -5,6 +5,7 @@
 //! to one faults. Where something else lies already, the thread gets another shadow, and a new interval.
 
 mod layout;
+mod tables;
 
 use crate::base::die;
 use crate::base::fs_base;
@@ -19,6 +20,8 @@ use layout::{Layout, Room};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use tables::TABLES;
+pub use tables::{TABLE, map_table, unmap_table};
 
 pub const GRANULE: u64 = 1 << 30;
 /// What the code cache adds to each operand in a shadow at a distance, and what FS has less than that. AMD's processors guess that a load
@@ -85,6 +88,8 @@ struct Shadows {
     /// Units that hold other things of ours, and below which unit all do.
     tables: HashSet<u64>,
     tables_end: u64,
+    /// The units of those of threads that have ended, which wait for other threads.
+    free_tables: Vec<u64>,
     /// Those of threads that have ended, whose granules wait for other threads.
     free: Vec<Mapping>,
     /// Where shadows of further threads are to be.
@@ -141,11 +146,12 @@ impl Shadows {
     }
 }
 
-/// A range is about to become the program's: shadows that wait for other threads make room. Whether nothing of ours is
+/// A range is about to become the program's: shadows and tables that wait for other threads make room. Whether nothing of ours is
 /// left there.
 pub fn make_room(range: &Range<u64>) -> bool {
     let waiting = shadows(|all| {
         let there = all.overlapping(range);
+        all.unmap_free_tables(units(range));
         all.free.extract_if(.., |mapping| there.contains(mapping)).collect::<Vec<_>>()
     });
     waiting.into_iter().for_each(|mapping| Shadow { mapping }.unmap());
@@ -157,16 +163,10 @@ pub fn is_ours(address: u64) -> bool {
     shadows(|all| all.has(address))
 }
 
-/// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
-const TABLES: u64 = 1 << 44;
-
 /// Most bytes of a shadow that stay in memory from one interval to the next.
 const MOST_KEPT: usize = 128 << 20;
 /// The same where each of several threads has a shadow.
 const MOST_KEPT_EACH: usize = 8 << 20;
-
-/// Bytes of a table.
-pub const TABLE: usize = 1 << UNIT_SHIFT;
 
 /// This memory is much, and not the program's. A core that the kernel writes holds nothing of it. A forked child finds zeros here,
 /// with which it begins anyway: neither does the fork copy what the kernel knows of these pages, of which all threads may have many,
@@ -177,48 +177,6 @@ fn keep_to_itself(at: *mut libc::c_void, len: usize) {
         libc::madvise(at, len, libc::MADV_DONTDUMP);
         libc::madvise(at, len, libc::MADV_WIPEONFORK);
     }
-}
-
-/// Address space for a table of [`TABLE`] bytes, of which what is used takes up memory, zero at first.
-pub fn map_table() -> *mut u8 {
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    shadows(|all| {
-        for unit in all.tables_end.max(TABLES >> UNIT_SHIFT)..UNITS {
-            let mut granules = (unit << UNIT_SHIFT..(unit + 1) << UNIT_SHIFT).step_by(GRANULE as usize);
-            if all.tables.contains(&unit) || granules.any(|start| all.claims.contains_key(&start)) {
-                continue;
-            }
-            let at = (unit << UNIT_SHIFT) as *mut libc::c_void;
-            // SAFETY: a new mapping that replaces nothing.
-            let got = unsafe { libc::mmap(at, TABLE, protection, flags, -1, 0) };
-            if got == at {
-                keep_to_itself(at, TABLE);
-                all.tables.insert(unit);
-                all.tables_end = unit + 1;
-                return at.cast();
-            }
-            if got != libc::MAP_FAILED {
-                // SAFETY: the mapping that was just made, by a kernel that does not know the flag.
-                unsafe { libc::munmap(got, TABLE) };
-            }
-        }
-        die("there is no address space left for another thread")
-    })
-}
-
-/// Gives a table back.
-///
-/// # Safety
-/// From [`map_table`], and not used any more.
-pub unsafe fn unmap_table(table: *mut u8) {
-    shadows(|all| {
-        // SAFETY: the caller's promise.
-        unsafe { libc::munmap(table.cast(), TABLE) };
-        let unit = table as u64 >> UNIT_SHIFT;
-        all.tables.remove(&unit);
-        all.tables_end = all.tables_end.min(unit);
-    });
 }
 
 /// So many places are tried for a shadow whose place turns out to be taken.
@@ -364,12 +322,12 @@ impl Shadow {
         all
     }
 
-    /// A shadow that waits for another thread, or a new one.
+    /// A shadow that waits for another thread, with what the one before has left in it, or a new one.
     fn take(
         fits: impl Fn(&Shadows, Mapping) -> bool,
         new: impl FnOnce(&mut Shadows) -> Option<Mapping>,
     ) -> Option<Self> {
-        let (shadow, used) = shadows(|all| {
+        shadows(|all| {
             let waiting = all.free.iter().rposition(|mapping| fits(all, *mapping));
             let mapping = match waiting {
                 Some(at) => all.free.swap_remove(at),
@@ -377,13 +335,8 @@ impl Shadow {
             };
             all.all.entry(mapping).or_default();
             all.first.get_or_insert(mapping);
-            Some((Self { mapping }, waiting.is_some()))
-        })?;
-        if used {
-            // What the thread before left in it.
-            shadow.clear();
-        }
-        Some(shadow)
+            Some(Self { mapping })
+        })
     }
 
     /// Of a thread whose code has no instrumentation any more.
@@ -510,11 +463,30 @@ impl Shadow {
         }
     }
 
-    /// The same for an interval of the thread, which may use again much of what the one before has used.
-    pub fn clear_for(self, interval: IntervalNo, threaded: bool) {
+    /// Forgets everything but what there is in pages of the program's that are about to be written as a whole.
+    fn clear_but(self, pages: impl Iterator<Item = u64>) {
+        let mut kept: Vec<u64> = pages.map(|page| self.of(page)).filter(|at| at.is_multiple_of(Addr::PAGE)).collect();
+        kept.sort_unstable();
+        for granule in self.own_granules().into_iter().map(extent) {
+            let inside = kept.partition_point(|at| *at < granule.start)..kept.partition_point(|at| *at < granule.end);
+            let mut from = granule.start;
+            for to in kept[inside].iter().copied().chain([granule.end]) {
+                // SAFETY: as in `clear`.
+                if from < to && !unsafe { zeroing::free(from..to) } {
+                    cannot_clear();
+                }
+                from = to + Addr::PAGE;
+            }
+        }
+    }
+
+    /// The same for an interval of the thread, which may use again much of what the one before has used; `code`: the pages of code
+    /// that its picture is about to get.
+    pub fn clear_for(self, interval: IntervalNo, threaded: bool, code: impl Iterator<Item = u64>) {
         if interval.0 == 0 {
-            // Before its first one, the thread has used next to nothing, or, if it was forked, what its parent has, too.
-            return self.clear();
+            // Before its first one, the thread has used next to nothing, or, if it was forked, what its parent has, too. Where another
+            // thread had the shadow, the code is there.
+            return self.clear_but(code);
         }
         let most = if threaded { MOST_KEPT_EACH } else { MOST_KEPT };
         let granules = self.own_granules().into_iter().map(extent);

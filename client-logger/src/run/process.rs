@@ -7,6 +7,7 @@ use crate::kernel::limits;
 use crate::kernel::streams::{self, Streams};
 use crate::log::code::{self, Code};
 use crate::log::recording::{self, Recording};
+use crate::log::writer::spare;
 use crate::log::{ended, handover, origin};
 use crate::picture::{ending, epochs, protections, shared_code, stack_move};
 use crate::run::snapshot;
@@ -68,6 +69,7 @@ fn begin_alone() {
 
 /// A forked child goes on, with a log of its own. Returns whether it is recorded.
 pub fn forked() -> bool {
+    spare::forget();
     if !options::get().follow {
         code::of_process().abandon();
         recording::leave();
@@ -126,4 +128,5 @@ pub fn name_thread(context: *mut c_void) -> Tid {
 /// The process exits.
 pub fn finish() {
     code::of_process().close();
+    spare::remove_all();
 }
