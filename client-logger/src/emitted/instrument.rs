@@ -37,8 +37,8 @@ use crate::emitted::reclaim;
 use crate::emitted::site::{self, Kind, Site};
 use crate::log::recording;
 use crate::picture::placement;
-use crate::picture::protections;
-use crate::picture::shared_code;
+use crate::picture::protections::PROTECTIONS;
+use crate::picture::shared_code::SHARED;
 use crate::picture::writable_code::is_told;
 use bugnet_dr::access::{self, Access, Accesses, Action, Place};
 use bugnet_dr::events::{EMIT, EMIT_TRANSLATIONS, Emit};
@@ -81,7 +81,7 @@ pub unsafe fn rewrite(
         return EMIT;
     }
     reclaim::on_build();
-    if protections::get().of(instrs[0].pc()) & libc::PROT_EXEC == 0 {
+    if PROTECTIONS.get().of(instrs[0].pc()) & libc::PROT_EXEC == 0 {
         not_executable(&block, &instrs);
         // DynamoRIO cannot translate from code that it cannot read.
         return EMIT_TRANSLATIONS;
@@ -112,9 +112,9 @@ pub unsafe fn rewrite(
 /// Whether code at these addresses may change without a system call that DynamoRIO knows: the program can write to it, or
 /// others can.
 fn may_change(start: u64, len: u64) -> bool {
-    shared_code::get().overlap(start, len)
-        || protections::get().writable(start)
-        || protections::get().writable(start + len.max(1) - 1)
+    SHARED.get().overlap(start, len)
+        || PROTECTIONS.get().writable(start)
+        || PROTECTIONS.get().writable(start + len.max(1) - 1)
 }
 
 /// The bytes of code; `None` if they are gone.

@@ -5,6 +5,7 @@
 //! to one faults. Where something else lies already, the thread gets another shadow, and a new interval.
 
 mod layout;
+mod mapping;
 mod tables;
 
 use crate::base::die;
@@ -17,6 +18,7 @@ use bugnet_format::types::{Addr, IntervalNo};
 use hashbrown::{HashMap, HashSet};
 pub use layout::{Kind, mapping_of};
 use layout::{Layout, Room};
+pub use mapping::Mapping;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -41,15 +43,6 @@ const LOWEST: u64 = 0x1_0000;
 /// Memory and its shadow are used together. Some processors look for a line in their first cache by a few bits of its
 /// address, in which the two must therefore differ. (Not so with a key: an access may cross from page to page.)
 const COLOUR: u64 = 0x5000;
-
-/// How the address of memory becomes that of its shadow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mapping {
-    /// By adding, modulo 2^64: with the FS base as summand, any memory operand reaches its shadow.
-    Plus(u64),
-    /// By changing bits: finds room wherever the program's memory lies.
-    Xor(u64),
-}
 
 /// Which distances will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,48 +199,6 @@ fn units(range: &Range<u64>) -> Range<u64> {
 
 fn extent(start: u64) -> Range<u64> {
     start..start + GRANULE
-}
-
-impl Mapping {
-    /// A number below [`GRANULE`] that no other mapping has.
-    fn number(self) -> u64 {
-        match self {
-            // Of what is subtracted, the bits above those of an address are set.
-            Self::Plus(by) => 1 + 2 * (by >> UNIT_SHIFT & 0xffff),
-            Self::Xor(key) => 2 * (key >> UNIT_SHIFT),
-        }
-    }
-
-    fn of(self, address: u64) -> u64 {
-        match self {
-            Self::Plus(by) => address.wrapping_add(by),
-            Self::Xor(key) => address ^ key,
-        }
-    }
-
-    fn is_plus(self) -> bool {
-        matches!(self, Self::Plus(_))
-    }
-
-    /// Where the granules begin that the shadow of a range takes up; maybe not in the address space.
-    fn granules_of(self, range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
-        // The last byte may lie in one granule more than the steps meet.
-        let addresses = range.clone().step_by(GRANULE as usize).chain([range.end - 1]);
-        addresses.map(move |address| Shadow::granule(self.of(address)))
-    }
-
-    /// The units that the shadow of a range may take up; `None` if it has no place in the address space.
-    fn units_of(self, range: &Range<u64>) -> Option<Vec<u64>> {
-        match self {
-            Self::Plus(_) => {
-                // Programs grow.
-                let shadow = self.of(range.start)..self.of(range.end).wrapping_add(GRANULE);
-                let inside = shadow.start >= LOWEST && shadow.end >> ADDRESS_BITS == 0 && shadow.start < shadow.end;
-                inside.then(|| units(&shadow).collect())
-            }
-            Self::Xor(key) => Some(units(range).map(|unit| unit ^ key >> UNIT_SHIFT).collect()),
-        }
-    }
 }
 
 impl Shadow {

@@ -166,7 +166,7 @@ fn killed(thread: &mut Thread, info: &mut Signal, handler: u64) -> Action {
     }
     if is_fault(info.number()) && (handler != 0 || info.number() == libc::SIGTRAP) {
         // DynamoRIO would deliver it for ever, or fail.
-        crate::run::process::finish();
+        crate::run::lifetime::finish();
         signals::die_by(info.number());
     }
     DELIVER
@@ -354,7 +354,7 @@ pub fn die(thread: &mut Thread, sent: &Sent, position: u64, regs: RegisterFile) 
         thread.stop(position, EndReason::Signal { signo, code, addr }, regs);
     }
     if !thread.is_foreign() {
-        crate::run::process::finish();
+        crate::run::lifetime::finish();
     }
     signals::die_by(sent.signal)
 }
