@@ -97,15 +97,17 @@ impl Draft {
 impl Emitted for Draft {
     fn emitted(self: Box<Self>) {
         let _own = Guard::new();
+        // It goes before the guard does.
+        let draft = self;
         with(|maps| {
-            if let Some((place, site)) = self.site {
-                let changes = self.changes.iter().map(|(place, change)| (place.offset(), *change));
-                maps.current.add(self.tag, (place.offset(), site), changes);
+            if let Some((place, site)) = draft.site {
+                let changes = draft.changes.iter().map(|(place, change)| (place.offset(), *change));
+                maps.current.add(draft.tag, (place.offset(), site), changes);
             }
-            if let Some(coming) = maps.coming.get_mut(&self.tag) {
+            if let Some(coming) = maps.coming.get_mut(&draft.tag) {
                 *coming -= 1;
                 if *coming == 0 {
-                    maps.coming.remove(&self.tag);
+                    maps.coming.remove(&draft.tag);
                 }
             }
         });
