@@ -33,7 +33,7 @@ use emitted::reclaim;
 use kernel::lending;
 use log::modules;
 use picture::stack;
-use run::{blocks, chaos, fault, process, signals, thread};
+use run::{blocks, chaos, fault, lifetime, signals, thread};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The version of DynamoRIO's interface that this client was built against; DynamoRIO looks the symbol up.
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn dr_client_main(_id: u32, argc: c_int, argv: *const *con
     };
     maps::start();
     signals::start();
-    process::start(options);
+    lifetime::start(options);
     stack::protect();
     slots::start();
     let events = Events {
@@ -110,5 +110,5 @@ unsafe extern "C" fn on_module_load(_context: *mut c_void, found: *const Loaded,
 
 unsafe extern "C" fn on_exit() {
     let _own = Guard::new();
-    process::finish();
+    lifetime::finish();
 }

@@ -9,6 +9,7 @@ use crate::slots::{JUMP, LOAD_R11, LOAD_RCX, PLACE_IN_RCX, STORE_R11, STORE_RCX,
 use crate::state;
 use bugnet_dr::ir::{Block, Gpr, Opnd, Segment};
 use bugnet_dr::space::{self, Protection};
+use hashbrown::HashMap;
 use std::ffi::c_void;
 use std::mem::offset_of;
 
@@ -67,6 +68,8 @@ pub struct Stub {
     heavy: *mut u8,
     /// Room for [`Self::crossing`], and how much there is of it.
     room: (*mut u8, usize),
+    /// Where the numbers of [`Self::constant`] are: blocks are built again and again.
+    constants: HashMap<u64, *mut u8>,
     /// See [`Self::jump_target`].
     target: *mut c_void,
 }
@@ -75,7 +78,8 @@ impl Stub {
     /// Allocates the slots.
     pub fn new(handlers: Handlers) -> Result<Self, String> {
         let (heavy, room) = (std::ptr::null_mut(), (std::ptr::null_mut(), 0));
-        Ok(Self { slots: Slots::new()?, handlers, heavy, room, target: std::ptr::null_mut() })
+        let constants = HashMap::new();
+        Ok(Self { slots: Slots::new()?, handlers, heavy, room, constants, target: std::ptr::null_mut() })
     }
 
     /// The slots of the replayed thread; from the first block on.
@@ -279,7 +283,12 @@ impl Stub {
 
     /// Memory that holds a number, in reach of the code cache.
     pub fn constant(&mut self, number: u64) -> Opnd {
-        Opnd::near(self.place(&number.to_le_bytes()).cast(), 8)
+        let at = self.constants.get(&number).copied().unwrap_or_else(|| {
+            let at = self.place(&number.to_le_bytes());
+            self.constants.insert(number, at);
+            at
+        });
+        Opnd::near(at.cast(), 8)
     }
 
     /// Puts code or a number outside of blocks, in reach of them.

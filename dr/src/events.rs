@@ -41,6 +41,15 @@ impl Fragment {
     }
 }
 
+/// The registers that DynamoRIO tells if it says that they are valid.
+///
+/// # Safety
+/// An event's, as long as that.
+unsafe fn raw<'a>(machine: *mut sys::dr_mcontext_t, valid: Bool) -> Option<&'a View> {
+    // SAFETY: the caller's promise.
+    if valid != 0 { unsafe { Machine::of(machine) } } else { None }
+}
+
 /// A signal that has arrived.
 #[repr(transparent)]
 pub struct Signal(sys::dr_siginfo_t);
@@ -73,8 +82,8 @@ impl Signal {
     /// The registers as they were in the code cache, or in DynamoRIO's code, if DynamoRIO tells them: for signals that instructions cause.
     #[must_use]
     pub fn raw(&self) -> Option<&View> {
-        // SAFETY: valid as DynamoRIO says, as long as the event.
-        (self.0.raw_mcontext_valid != 0).then(|| unsafe { Machine::of(self.0.raw_mcontext) }).flatten()
+        // SAFETY: the event's.
+        unsafe { raw(self.0.raw_mcontext, self.0.raw_mcontext_valid) }
     }
 
     /// The program's registers.
@@ -145,8 +154,8 @@ impl Restored {
     /// The registers as they are in the code cache, if DynamoRIO knows them.
     #[must_use]
     pub fn raw(&self) -> Option<&View> {
-        // SAFETY: valid as DynamoRIO says, as long as the event.
-        (self.0.raw_mcontext_valid != 0).then(|| unsafe { Machine::of(self.0.raw_mcontext) }).flatten()
+        // SAFETY: the event's.
+        unsafe { raw(self.0.raw_mcontext, self.0.raw_mcontext_valid) }
     }
 
     /// The program's registers, as far as DynamoRIO has restored them, which are to be put right.

@@ -29,7 +29,7 @@ mod instr;
 mod operand;
 mod registers;
 
-pub use block::{Block, Copied, Instrs, segment_base_slot};
+pub use block::{Block, Copied, Emitted, Instrs, segment_base_slot};
 pub use instr::{ARITHMETIC, Instr};
 pub use operand::{MemoryParts, Opnd, Segment, opsz};
 pub use registers::{Gpr, vector_from_id};

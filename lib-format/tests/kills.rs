@@ -201,6 +201,13 @@ const KILLED: &[KilledState] = &[
         &[Invariant::HeaderWhole],
         &[2, 28, 9],
     ),
+    (
+        "tail-kept",
+        |log| log.threads[0].tail = Some((TailHeader { interval: IntervalNo(0), frame: 0 }, vec![])),
+        |_| {},
+        &[],
+        &[2, 28, 9],
+    ),
     ("next-interval-missing", |log| drop(log.threads[0].intervals.pop()), |_| {}, &[Invariant::EndReason], &[1, 28]),
     (
         "tail-of-interval-before",

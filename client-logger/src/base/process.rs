@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 /// Something that a process has one of, from its start on. A forked child replaces what it has of its parent; nothing is ever freed.
 pub struct OfProcess<T>(AtomicPtr<T>);
 
-impl<T: Sync> OfProcess<T> {
+impl<T: Sync + 'static> OfProcess<T> {
     /// None yet.
     pub const fn none() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
@@ -21,6 +21,11 @@ impl<T: Sync> OfProcess<T> {
     /// The process begins with this.
     pub fn set(&self, value: T) {
         self.0.store(Box::into_raw(Box::new(value)), Ordering::SeqCst);
+    }
+
+    /// A forked child goes on with what this makes of its parent's.
+    pub fn fork(&self, child: impl FnOnce(&T) -> T) {
+        self.set(child(self.get()));
     }
 }
 

@@ -1,9 +1,9 @@
 //! System calls: their records, what goes to standard output and error, and those that recording has to know.
 
 mod compat;
+mod kinds;
 
 use crate::base::fs_base::Guard;
-use crate::base::memory::read_word;
 use crate::base::process;
 use crate::base::slots::set_segment_base;
 use crate::calls::answers;
@@ -22,8 +22,8 @@ use crate::log::code;
 use crate::log::recording;
 use crate::log::writer;
 use crate::picture::placement;
-use crate::picture::protections;
-use crate::picture::shared_code;
+use crate::picture::protections::PROTECTIONS;
+use crate::picture::shared_code::SHARED;
 use crate::picture::writable_code;
 use crate::run::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::chaos::Point;
@@ -38,7 +38,7 @@ use bugnet_dr::ir::Segment;
 use bugnet_dr::thread::segment_base;
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
-use bugnet_system_calls::{Sent, SystemCall};
+use kinds::{borrows, child_stack, creates_thread, forks, known, mapped, output_buffers, shares_memory};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,50 +51,6 @@ static CLONE_FAILED: AtomicBool = AtomicBool::new(false);
 /// DynamoRIO's filter event.
 pub unsafe extern "C" fn on_filter(_context: *mut c_void, _number: c_int) -> Bool {
     1
-}
-
-/// What is known of a system call.
-fn known(number: i64) -> Option<&'static SystemCall> {
-    u64::try_from(number).ok().and_then(bugnet_system_calls::of)
-}
-
-/// The buffers that a system call writes out: `(address, length)`, and the structures that lead to them.
-fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
-    let vectors = |address: u64, count: u64| {
-        let count = count.min(1024);
-        let mut buffers = vec![(address, count * 16)];
-        for i in 0..count {
-            if let (Some(base), Some(len)) = (read_word(address + 16 * i), read_word(address + 16 * i + 8)) {
-                buffers.push((base, len));
-            }
-        }
-        buffers
-    };
-    match known(number).and_then(|call| call.sends) {
-        Some(Sent::Bytes(address, len)) => vec![(args[address], args[len])],
-        Some(Sent::Vector(address, count)) => vectors(args[address], args[count]),
-        Some(Sent::Message(address)) => {
-            let header = args[address];
-            let mut buffers = vec![(header, 56)];
-            if let (Some(base), Some(count)) = (read_word(header + 16), read_word(header + 24)) {
-                buffers.extend(vectors(base, count));
-            }
-            buffers
-        }
-        None => Vec::new(),
-    }
-}
-
-/// The stack pointer with which a new thread begins, if it is not its parent's.
-fn child_stack(number: i64, args: &[u64; 6]) -> Option<u64> {
-    /// Offsets of `stack` and `stack_size` in `struct clone_args`.
-    const STACK: u64 = 40;
-    const STACK_SIZE: u64 = 48;
-    let stack = match number {
-        libc::SYS_clone3 => read_word(args[0] + STACK)? + read_word(args[0] + STACK_SIZE)?,
-        _ => args[1],
-    };
-    (stack != 0).then_some(stack)
 }
 
 /// All registers, in an event of a system call.
@@ -143,7 +99,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         return compat::before(drcontext, thread, number, regs);
     }
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
-    protections::get().follow(number, &args);
+    PROTECTIONS.get().follow(number, &args);
     snapshot::follow(number);
     // SAFETY: in the event.
     unsafe { thread.signals.mask.before(drcontext, number, &args, &regs) };
@@ -305,31 +261,10 @@ fn end(thread: &mut Thread, number: i64, status: u64, position: u64, regs: Regis
 
 /// Ends the process, as `exit_group` does.
 fn end_process(status: u64) {
-    crate::run::process::finish();
+    crate::run::lifetime::finish();
     // SAFETY: ends the process. DynamoRIO would only take apart what goes with the process, and wait for a thread that could not be
     // created.
     unsafe { libc::syscall(libc::SYS_exit_group, status) };
-}
-
-/// Whether a system call makes a thread, or a process that has the same memory.
-fn shares_memory(number: i64, args: &[u64; 6]) -> bool {
-    number == libc::SYS_vfork || clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_VM as u64 != 0)
-}
-
-/// Whether a system call makes a thread.
-fn creates_thread(number: i64, args: &[u64; 6]) -> bool {
-    clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_THREAD as u64 != 0)
-}
-
-/// Whether a system call makes a process that has the same memory while its parent waits.
-fn borrows(number: i64, args: &[u64; 6]) -> bool {
-    const BORROWS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
-    number == libc::SYS_vfork || clone_flags(number, args).is_some_and(|flags| flags & BORROWS == BORROWS)
-}
-
-/// Whether a system call makes a process with memory of its own.
-fn forks(number: i64, args: &[u64; 6]) -> bool {
-    number == libc::SYS_fork || clone_flags(number, args).is_some_and(|flags| flags & libc::CLONE_VM as u64 == 0)
 }
 
 /// Before a system call that may be one of those that exclude each other: waits until it may be made.
@@ -554,12 +489,12 @@ fn changed(thread: &mut Thread, before: &RegisterFile, after: &RegisterFile) -> 
 /// Keeps track of the program's memory, as a system call has changed it.
 fn follow_memory(thread: &mut Thread, number: i64, args: &[u64; 6], result: i64) {
     if let Ok(result) = u64::try_from(result) {
-        shared_code::get().follow(number, args, result);
+        SHARED.get().follow(number, args, result);
         if std::mem::take(&mut thread.syscall.writable_code) {
             writable_code::after(number, args, result);
         }
     }
-    protections::get().follow(number, args);
+    PROTECTIONS.get().follow(number, args);
 }
 
 /// Whether the system call is made once more.
@@ -578,19 +513,6 @@ unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
         thread.signals.mask.reopen();
     }
     again
-}
-
-/// Memory that a system call has made accessible.
-fn mapped(number: i64, args: &[u64; 6], result: i64) -> Option<(u64, u64)> {
-    let result = u64::try_from(result).ok()?;
-    match number {
-        libc::SYS_mmap if args[2] as i32 != libc::PROT_NONE => Some((result, args[1])),
-        libc::SYS_mprotect | libc::SYS_pkey_mprotect if args[2] as i32 != libc::PROT_NONE => Some((args[0], args[1])),
-        libc::SYS_mremap => Some((result, args[2])),
-        libc::SYS_brk => Some(program_break::heap()).map(|heap| (heap.start, heap.end - heap.start)),
-        libc::SYS_shmat => Some((result, 1)),
-        _ => None,
-    }
 }
 
 /// Leaves the recorder's descriptors out of a list that the program has just read; in the post-syscall event.

@@ -43,12 +43,6 @@ pub fn slots(left: u64) -> u64 {
     left - u64::from(Slot::Left(0).offset() - Slot::FIRST.offset())
 }
 
-/// The offset from the segment's base of the slot that lies at `address`, if one does.
-pub fn slot_offset(address: u64) -> Option<u64> {
-    let start = START.load(Ordering::Relaxed);
-    (start..start + BYTES).contains(&address).then(|| address - start + u64::from(Slot::FIRST.offset()))
-}
-
 /// Lets code from `from` up to `to`, or to where it does not go on behind an instruction, address slots, of which the first lies
 /// at `slots`, relative to RIP.
 ///

@@ -32,13 +32,14 @@ use crate::base::process;
 use crate::base::slots::Slot;
 use crate::emitted::branches;
 use crate::emitted::callout;
+use crate::emitted::map::{Change, Draft, Place as MapPlace};
 use crate::emitted::out_of_line::{Home, Where};
 use crate::emitted::reclaim;
 use crate::emitted::site::{self, Kind, Site};
 use crate::log::recording;
 use crate::picture::placement;
-use crate::picture::protections;
-use crate::picture::shared_code;
+use crate::picture::protections::PROTECTIONS;
+use crate::picture::shared_code::SHARED;
 use crate::picture::writable_code::is_told;
 use bugnet_dr::access::{self, Access, Accesses, Action, Place};
 use bugnet_dr::events::{EMIT, EMIT_TRANSLATIONS, Emit};
@@ -52,7 +53,7 @@ use machine::Op;
 pub use machine::{BEFORE_LIMIT, over_limit};
 use slow::Slow;
 use smallvec::SmallVec;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -69,6 +70,7 @@ const LONGEST_INSTRUCTION: u64 = 15;
 /// In DynamoRIO's block event, whose context and list these are.
 pub unsafe fn rewrite(
     context: *mut c_void,
+    tag: u64,
     list: *mut List,
     translating: bool,
     observe: impl FnOnce(u64, u64) -> CodeSeq,
@@ -81,7 +83,7 @@ pub unsafe fn rewrite(
         return EMIT;
     }
     reclaim::on_build();
-    if protections::get().of(instrs[0].pc()) & libc::PROT_EXEC == 0 {
+    if PROTECTIONS.get().of(instrs[0].pc()) & libc::PROT_EXEC == 0 {
         not_executable(&block, &instrs);
         // DynamoRIO cannot translate from code that it cannot read.
         return EMIT_TRANSLATIONS;
@@ -95,8 +97,9 @@ pub unsafe fn rewrite(
     } else {
         (EMIT, None)
     };
+    let emitted_as = (!translating).then_some(tag);
     if recording::over() {
-        Rewriter::new(&block, instrs).run_unrecorded(code);
+        Rewriter::new(&block, instrs).run_unrecorded(code, emitted_as);
         return flags;
     }
     let mut needed = CodeSeq(0);
@@ -105,16 +108,16 @@ pub unsafe fn rewrite(
         let end = last.pc() + last.len(&block) + LONGEST_INSTRUCTION;
         needed = observe(first.pc(), end.wrapping_sub(first.pc()));
     }
-    Rewriter::new(&block, instrs).run(needed, code);
+    Rewriter::new(&block, instrs).run(needed, code, emitted_as);
     flags
 }
 
 /// Whether code at these addresses may change without a system call that DynamoRIO knows: the program can write to it, or
 /// others can.
 fn may_change(start: u64, len: u64) -> bool {
-    shared_code::get().overlap(start, len)
-        || protections::get().writable(start)
-        || protections::get().writable(start + len.max(1) - 1)
+    SHARED.get().overlap(start, len)
+        || PROTECTIONS.get().writable(start)
+        || PROTECTIONS.get().writable(start + len.max(1) - 1)
 }
 
 /// The bytes of code; `None` if they are gone.
@@ -177,6 +180,8 @@ struct Rewriter<'a> {
     flags_saved: bool,
     /// The last piece of machine code to which another can be [joined](Self::join).
     piece: Cell<Option<Instr>>,
+    /// Where the instrumentation holds what of the program's.
+    map: RefCell<Draft>,
 }
 
 /// Two registers that the instrumentation may use around one instruction.
@@ -209,10 +214,12 @@ impl<'a> Rewriter<'a> {
             lent: None,
             flags_saved: false,
             piece: Cell::new(None),
+            map: RefCell::default(),
         }
     }
 
-    fn run(mut self, needed: CodeSeq, code: Option<Box<[u8]>>) {
+    /// `tag`: what the block is called, if it is going to be emitted.
+    fn run(mut self, needed: CodeSeq, code: Option<Box<[u8]>>, tag: Option<u64>) {
         self.keep_bases();
         if let Some(code) = code {
             self.check_code(code);
@@ -228,12 +235,12 @@ impl<'a> Rewriter<'a> {
         self.program_flags(None, Live::ALL);
         self.give_back(self.instrs.last().copied().filter(|last| last.is_cti()));
         self.prepare_look_up();
-        self.place_slow_paths();
+        self.finish(tag);
     }
 
     /// Where nothing is recorded, or nothing more: what CPUID showed before stays hidden, and signals come, threads stop and system calls are
     /// made as in blocks that are recorded, where threads leave the code cache now and then. Nothing is checked, and no shadow is there.
-    fn run_unrecorded(mut self, code: Option<Box<[u8]>>) {
+    fn run_unrecorded(mut self, code: Option<Box<[u8]>>, tag: Option<u64>) {
         self.keep_bases();
         if let Some(code) = code {
             self.check_code(code);
@@ -253,7 +260,15 @@ impl<'a> Rewriter<'a> {
             }
         }
         self.prepare_look_up();
+        self.finish(tag);
+    }
+
+    fn finish(self, tag: Option<u64>) {
+        let (block, map) = (self.block, self.map.take());
         self.place_slow_paths();
+        if let Some(tag) = tag {
+            block.when_emitted(map.finish(tag));
+        }
     }
 
     /// Before the system call that the block ends with: where it is.
@@ -311,11 +326,13 @@ impl<'a> Rewriter<'a> {
         let next = instr.next();
         let selection = [Gpr::RAX, Gpr::RDX];
         for reg in selection {
-            self.insert(Some(instr), &machine::slot(Op::Store, reg, Slot::Spill(reg)));
+            let place = self.insert(Some(instr), &machine::slot(Op::Store, reg, Slot::Spill(reg)));
+            self.note(place, Change::Spilled(reg));
         }
         self.callout(Some(instr), i, Kind::HideComponents);
         for reg in selection {
-            self.insert(next, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
+            let place = self.insert(next, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
+            self.note(place, Change::Restored(reg));
         }
     }
 
@@ -347,13 +364,27 @@ impl<'a> Rewriter<'a> {
         self.instrs[i] = nop;
     }
 
-    /// Inserts machine code.
-    fn insert(&self, at: Option<Instr>, code: &machine::Code) {
-        if !code.bytes().is_empty() {
-            let piece = self.block.raw(code.bytes());
-            self.block.meta(at, piece);
-            self.piece.set(Some(piece));
+    /// Inserts machine code. Returns where it is, if it is any.
+    fn insert(&self, at: Option<Instr>, code: &machine::Code) -> Option<MapPlace> {
+        if code.bytes().is_empty() {
+            return None;
         }
+        let piece = self.block.raw(code.bytes());
+        self.block.meta(at, piece);
+        self.piece.set(Some(piece));
+        Some(MapPlace(piece, 0))
+    }
+
+    /// Notes what changes at a place.
+    fn note(&self, place: Option<MapPlace>, change: Change) {
+        self.map.borrow_mut().note(place, change);
+    }
+
+    /// The same for the place before `at`.
+    fn note_before(&self, at: Option<Instr>, change: Change) {
+        let label = self.block.label();
+        self.block.meta(at, label);
+        self.note(Some(MapPlace(label, 0)), change);
     }
 
     /// Inserts an instruction, or a piece of machine code to which another can be [joined](Self::join).
@@ -365,9 +396,16 @@ impl<'a> Rewriter<'a> {
     /// Inserts machine code that cannot fault and reads no flags, or only those that the code right before it has written: as
     /// a part of the piece before it, if there is one. DynamoRIO takes its time for each.
     fn join(&self, at: Option<Instr>, code: &machine::Code) {
-        if !self.piece.get().is_some_and(|piece| self.block.extend_raw(piece, at, code.bytes())) {
-            self.insert(at, code);
-        }
+        self.joined(at, code);
+    }
+
+    /// The same; returns where it is, if it is any.
+    fn joined(&self, at: Option<Instr>, code: &machine::Code) -> Option<MapPlace> {
+        let joined = self.piece.get().and_then(|piece| {
+            let end = piece.len(self.block);
+            self.block.extend_raw(piece, at, code.bytes()).then_some(MapPlace(piece, end))
+        });
+        joined.or_else(|| self.insert(at, code))
     }
 
     fn callout(&mut self, at: Option<Instr>, i: usize, kind: Kind) {
@@ -475,15 +513,25 @@ impl<'a> Rewriter<'a> {
     /// Spills a register, if its value is still wanted.
     fn spill(&self, at: Option<Instr>, reg: Gpr, live: Live) {
         if live.gprs & reg.bit() != 0 {
-            self.join(at, &machine::slot(Op::Store, reg, Slot::Spill(reg)));
+            self.spill_live(at, reg);
         }
+    }
+
+    fn spill_live(&self, at: Option<Instr>, reg: Gpr) {
+        let place = self.joined(at, &machine::slot(Op::Store, reg, Slot::Spill(reg)));
+        self.note(place, Change::Spilled(reg));
     }
 
     /// Undoes [`Self::spill`].
     fn restore(&self, at: Option<Instr>, reg: Gpr, live: Live) {
         if live.gprs & reg.bit() != 0 {
-            self.join(at, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
+            self.restore_live(at, reg);
         }
+    }
+
+    fn restore_live(&self, at: Option<Instr>, reg: Gpr) {
+        let place = self.joined(at, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
+        self.note(place, Change::Restored(reg));
     }
 
     /// For an instruction that [`stores_as_is`], the same store to the shadow.

@@ -8,6 +8,7 @@ pub mod counter;
 pub mod exchange;
 pub mod flush;
 pub mod instrument;
+pub mod map;
 pub mod out_of_line;
 pub mod reclaim;
 pub mod site;

@@ -7,6 +7,7 @@
 
 use crate::base::fs_base::Guard;
 use crate::base::process;
+use crate::emitted::map;
 use crate::emitted::out_of_line::Chunk;
 use crate::emitted::site::Site;
 use crate::log::recording;
@@ -97,6 +98,7 @@ pub fn on_build() {
     kept.old = std::mem::replace(&mut kept.current, Generation::new());
     DELETED.store(0, Ordering::Relaxed);
     drop(kept);
+    map::grow_old();
     fragments::flush_all_later(Some(on_thrown_away));
 }
 
@@ -104,6 +106,7 @@ pub fn on_build() {
 unsafe extern "C" fn on_thrown_away(_: c_int) {
     let _own = Guard::new();
     let mut kept = kept();
+    map::forget_old();
     kept.old = Generation::new();
     kept.asked = false;
     DELETED.store(0, Ordering::Relaxed);

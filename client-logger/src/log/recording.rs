@@ -3,6 +3,7 @@
 use crate::base::process::OfProcess;
 use crate::base::warn;
 use crate::log::origin;
+use crate::log::writer::spare;
 use bugnet_dr::fragments;
 use bugnet_format::process::ProcessInfo;
 use bugnet_format::types::ProcessId;
@@ -89,6 +90,7 @@ pub fn why_over() -> String {
 /// Nothing is recorded any more: blocks are built anew without checks, bit by bit.
 pub fn leave() {
     if !RECORDING.get().over.swap(true, Ordering::SeqCst) {
+        spare::remove_all();
         fragments::flush_all_later(None);
     }
 }

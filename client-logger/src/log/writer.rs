@@ -5,6 +5,7 @@
 
 mod file;
 mod frames;
+pub mod spare;
 mod tail;
 
 use crate::log::code::needed::is_kept;
@@ -19,7 +20,7 @@ use bugnet_handover::{Handover, Job, Settled, Ticket};
 use frames::Frames;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tail::Tail;
 
@@ -92,6 +93,7 @@ pub struct Ended {
 impl Ended {
     /// Takes it away.
     pub fn remove(self) {
+        spare::remove_in(&self.folder);
         for interval in self.intervals {
             let _ = std::fs::remove_file(self.folder.join(interval_file(interval)));
         }
@@ -108,6 +110,11 @@ struct Interrupted {
     used: Option<usize>,
 }
 
+/// One of the tails of the thread with this folder, without records.
+fn new_tail(folder: &Path, number: usize) -> Result<Tail, String> {
+    spare::take(folder, number).map_or_else(|| Tail::create(folder, number), Ok)
+}
+
 impl Writer {
     /// Creates the thread's folder and begins its first interval.
     ///
@@ -121,7 +128,7 @@ impl Writer {
         checkpoint: &Record<'_>,
     ) -> Result<Self, String> {
         files::create_folder(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        let tail = Tail::create(&folder, 0)?;
+        let tail = new_tail(&folder, 0)?;
         let mut writer = Self {
             process,
             tid: header.tid,
@@ -177,7 +184,7 @@ impl Writer {
         self.executed = 0;
         self.interrupted = None;
         if std::mem::take(&mut self.resting) {
-            self.tail = Tail::create(&self.folder, 0)?;
+            self.tail = new_tail(&self.folder, 0)?;
         }
         self.tail.reset(TailHeader { interval: header.interval, frame: 0 });
         self.scratch.clear();
@@ -272,7 +279,7 @@ impl Writer {
         let Some(handover) = handover::get().filter(|_| !self.alone) else { return false };
         if self.other.is_none() {
             // Where there is no room for it, there is little for the log.
-            self.other = Tail::create(&self.folder, 1 - self.tail.number()).ok();
+            self.other = new_tail(&self.folder, 1 - self.tail.number()).ok();
         }
         let Some(other) = &mut self.other else {
             self.alone = true;
@@ -418,8 +425,8 @@ impl Writer {
     }
 
     /// The thread has ended and all is in its interval files.
-    pub fn finish(mut self) -> Ended {
-        self.tails().for_each(Tail::remove);
+    pub fn finish(self) -> Ended {
+        std::iter::once(self.tail).chain(self.other).for_each(spare::keep);
         let intervals = self.kept.iter().map(|(interval, _)| *interval).collect();
         Ended { folder: self.folder, intervals, epoch: self.epoch }
     }

@@ -24,7 +24,8 @@ pub fn stack_moves() -> bool {
     STACK_MOVES.load(Ordering::Relaxed)
 }
 
-/// Finds room for the shadow of a thread that begins, or of a process that shares the program's memory.
+/// Finds room for the shadow of a thread that begins, or of a process that shares the program's memory. It may hold what another thread has
+/// left, up to the first interval.
 pub fn first_shadow(foreign: bool) -> Shadow {
     if recording::over() {
         return Shadow::none();
@@ -116,9 +117,13 @@ pub fn make_room_for_child(stack: Option<u64>) {
     }
 }
 
-/// Finds other room for a thread's shadow, also for when what is about to come is there, and for what the thread `needs`. None
+/// Finds other room for a thread's shadow, also for when what is about to come is there, and for what the thread `needs`. It is empty. None
 /// if there is no room. The thread is in a system call, or, if there are others, not going to return to its block of code.
 pub fn place_shadow(coming: Option<&Claim>, needs: &[Range<u64>]) -> Option<Shadow> {
+    find_place(coming, needs).inspect(|shadow| shadow.clear())
+}
+
+fn find_place(coming: Option<&Claim>, needs: &[Range<u64>]) -> Option<Shadow> {
     if threaded() && coming.is_none() {
         return lazy_shadow(needs);
     }

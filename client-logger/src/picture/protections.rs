@@ -14,22 +14,8 @@ const HEAP: u64 = 1 << 30;
 #[derive(Default)]
 pub struct Protections(Mutex<RangeMap<u64, i32>>);
 
-static PROTECTIONS: OfProcess<Protections> = OfProcess::none();
-
 /// What the program may do with its code.
-pub fn get() -> &'static Protections {
-    PROTECTIONS.get()
-}
-
-/// A process begins.
-pub fn begin() {
-    PROTECTIONS.set(Protections::default());
-}
-
-/// A forked child goes on, whose memory is the same.
-pub fn forked() {
-    PROTECTIONS.set(PROTECTIONS.get().fork());
-}
+pub static PROTECTIONS: OfProcess<Protections> = OfProcess::none();
 
 impl Protections {
     fn executable(&self) -> MutexGuard<'_, RangeMap<u64, i32>> {
@@ -37,7 +23,7 @@ impl Protections {
     }
 
     /// Those of a forked child, whose memory is the same.
-    fn fork(&self) -> Self {
+    pub fn fork(&self) -> Self {
         Self(Mutex::new(self.executable().clone()))
     }
 

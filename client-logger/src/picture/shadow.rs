@@ -5,6 +5,8 @@
 //! to one faults. Where something else lies already, the thread gets another shadow, and a new interval.
 
 mod layout;
+mod mapping;
+mod tables;
 
 use crate::base::die;
 use crate::base::fs_base;
@@ -16,9 +18,12 @@ use bugnet_format::types::{Addr, IntervalNo};
 use hashbrown::{HashMap, HashSet};
 pub use layout::{Kind, mapping_of};
 use layout::{Layout, Room};
+pub use mapping::Mapping;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use tables::TABLES;
+pub use tables::{TABLE, map_table, unmap_table};
 
 pub const GRANULE: u64 = 1 << 30;
 /// What the code cache adds to each operand in a shadow at a distance, and what FS has less than that. AMD's processors guess that a load
@@ -38,15 +43,6 @@ const LOWEST: u64 = 0x1_0000;
 /// Memory and its shadow are used together. Some processors look for a line in their first cache by a few bits of its
 /// address, in which the two must therefore differ. (Not so with a key: an access may cross from page to page.)
 const COLOUR: u64 = 0x5000;
-
-/// How the address of memory becomes that of its shadow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mapping {
-    /// By adding, modulo 2^64: with the FS base as summand, any memory operand reaches its shadow.
-    Plus(u64),
-    /// By changing bits: finds room wherever the program's memory lies.
-    Xor(u64),
-}
 
 /// Which distances will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +81,8 @@ struct Shadows {
     /// Units that hold other things of ours, and below which unit all do.
     tables: HashSet<u64>,
     tables_end: u64,
+    /// The units of those of threads that have ended, which wait for other threads.
+    free_tables: Vec<u64>,
     /// Those of threads that have ended, whose granules wait for other threads.
     free: Vec<Mapping>,
     /// Where shadows of further threads are to be.
@@ -141,11 +139,12 @@ impl Shadows {
     }
 }
 
-/// A range is about to become the program's: shadows that wait for other threads make room. Whether nothing of ours is
+/// A range is about to become the program's: shadows and tables that wait for other threads make room. Whether nothing of ours is
 /// left there.
 pub fn make_room(range: &Range<u64>) -> bool {
     let waiting = shadows(|all| {
         let there = all.overlapping(range);
+        all.unmap_free_tables(units(range));
         all.free.extract_if(.., |mapping| there.contains(mapping)).collect::<Vec<_>>()
     });
     waiting.into_iter().for_each(|mapping| Shadow { mapping }.unmap());
@@ -157,16 +156,10 @@ pub fn is_ours(address: u64) -> bool {
     shadows(|all| all.has(address))
 }
 
-/// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
-const TABLES: u64 = 1 << 44;
-
 /// Most bytes of a shadow that stay in memory from one interval to the next.
 const MOST_KEPT: usize = 128 << 20;
 /// The same where each of several threads has a shadow.
 const MOST_KEPT_EACH: usize = 8 << 20;
-
-/// Bytes of a table.
-pub const TABLE: usize = 1 << UNIT_SHIFT;
 
 /// This memory is much, and not the program's. A core that the kernel writes holds nothing of it. A forked child finds zeros here,
 /// with which it begins anyway: neither does the fork copy what the kernel knows of these pages, of which all threads may have many,
@@ -177,48 +170,6 @@ fn keep_to_itself(at: *mut libc::c_void, len: usize) {
         libc::madvise(at, len, libc::MADV_DONTDUMP);
         libc::madvise(at, len, libc::MADV_WIPEONFORK);
     }
-}
-
-/// Address space for a table of [`TABLE`] bytes, of which what is used takes up memory, zero at first.
-pub fn map_table() -> *mut u8 {
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    shadows(|all| {
-        for unit in all.tables_end.max(TABLES >> UNIT_SHIFT)..UNITS {
-            let mut granules = (unit << UNIT_SHIFT..(unit + 1) << UNIT_SHIFT).step_by(GRANULE as usize);
-            if all.tables.contains(&unit) || granules.any(|start| all.claims.contains_key(&start)) {
-                continue;
-            }
-            let at = (unit << UNIT_SHIFT) as *mut libc::c_void;
-            // SAFETY: a new mapping that replaces nothing.
-            let got = unsafe { libc::mmap(at, TABLE, protection, flags, -1, 0) };
-            if got == at {
-                keep_to_itself(at, TABLE);
-                all.tables.insert(unit);
-                all.tables_end = unit + 1;
-                return at.cast();
-            }
-            if got != libc::MAP_FAILED {
-                // SAFETY: the mapping that was just made, by a kernel that does not know the flag.
-                unsafe { libc::munmap(got, TABLE) };
-            }
-        }
-        die("there is no address space left for another thread")
-    })
-}
-
-/// Gives a table back.
-///
-/// # Safety
-/// From [`map_table`], and not used any more.
-pub unsafe fn unmap_table(table: *mut u8) {
-    shadows(|all| {
-        // SAFETY: the caller's promise.
-        unsafe { libc::munmap(table.cast(), TABLE) };
-        let unit = table as u64 >> UNIT_SHIFT;
-        all.tables.remove(&unit);
-        all.tables_end = all.tables_end.min(unit);
-    });
 }
 
 /// So many places are tried for a shadow whose place turns out to be taken.
@@ -248,48 +199,6 @@ fn units(range: &Range<u64>) -> Range<u64> {
 
 fn extent(start: u64) -> Range<u64> {
     start..start + GRANULE
-}
-
-impl Mapping {
-    /// A number below [`GRANULE`] that no other mapping has.
-    fn number(self) -> u64 {
-        match self {
-            // Of what is subtracted, the bits above those of an address are set.
-            Self::Plus(by) => 1 + 2 * (by >> UNIT_SHIFT & 0xffff),
-            Self::Xor(key) => 2 * (key >> UNIT_SHIFT),
-        }
-    }
-
-    fn of(self, address: u64) -> u64 {
-        match self {
-            Self::Plus(by) => address.wrapping_add(by),
-            Self::Xor(key) => address ^ key,
-        }
-    }
-
-    fn is_plus(self) -> bool {
-        matches!(self, Self::Plus(_))
-    }
-
-    /// Where the granules begin that the shadow of a range takes up; maybe not in the address space.
-    fn granules_of(self, range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
-        // The last byte may lie in one granule more than the steps meet.
-        let addresses = range.clone().step_by(GRANULE as usize).chain([range.end - 1]);
-        addresses.map(move |address| Shadow::granule(self.of(address)))
-    }
-
-    /// The units that the shadow of a range may take up; `None` if it has no place in the address space.
-    fn units_of(self, range: &Range<u64>) -> Option<Vec<u64>> {
-        match self {
-            Self::Plus(_) => {
-                // Programs grow.
-                let shadow = self.of(range.start)..self.of(range.end).wrapping_add(GRANULE);
-                let inside = shadow.start >= LOWEST && shadow.end >> ADDRESS_BITS == 0 && shadow.start < shadow.end;
-                inside.then(|| units(&shadow).collect())
-            }
-            Self::Xor(key) => Some(units(range).map(|unit| unit ^ key >> UNIT_SHIFT).collect()),
-        }
-    }
 }
 
 impl Shadow {
@@ -364,12 +273,12 @@ impl Shadow {
         all
     }
 
-    /// A shadow that waits for another thread, or a new one.
+    /// A shadow that waits for another thread, with what the one before has left in it, or a new one.
     fn take(
         fits: impl Fn(&Shadows, Mapping) -> bool,
         new: impl FnOnce(&mut Shadows) -> Option<Mapping>,
     ) -> Option<Self> {
-        let (shadow, used) = shadows(|all| {
+        shadows(|all| {
             let waiting = all.free.iter().rposition(|mapping| fits(all, *mapping));
             let mapping = match waiting {
                 Some(at) => all.free.swap_remove(at),
@@ -377,13 +286,8 @@ impl Shadow {
             };
             all.all.entry(mapping).or_default();
             all.first.get_or_insert(mapping);
-            Some((Self { mapping }, waiting.is_some()))
-        })?;
-        if used {
-            // What the thread before left in it.
-            shadow.clear();
-        }
-        Some(shadow)
+            Some(Self { mapping })
+        })
     }
 
     /// Of a thread whose code has no instrumentation any more.
@@ -510,11 +414,30 @@ impl Shadow {
         }
     }
 
-    /// The same for an interval of the thread, which may use again much of what the one before has used.
-    pub fn clear_for(self, interval: IntervalNo, threaded: bool) {
+    /// Forgets everything but what there is in pages of the program's that are about to be written as a whole.
+    fn clear_but(self, pages: impl Iterator<Item = u64>) {
+        let mut kept: Vec<u64> = pages.map(|page| self.of(page)).filter(|at| at.is_multiple_of(Addr::PAGE)).collect();
+        kept.sort_unstable();
+        for granule in self.own_granules().into_iter().map(extent) {
+            let inside = kept.partition_point(|at| *at < granule.start)..kept.partition_point(|at| *at < granule.end);
+            let mut from = granule.start;
+            for to in kept[inside].iter().copied().chain([granule.end]) {
+                // SAFETY: as in `clear`.
+                if from < to && !unsafe { zeroing::free(from..to) } {
+                    cannot_clear();
+                }
+                from = to + Addr::PAGE;
+            }
+        }
+    }
+
+    /// The same for an interval of the thread, which may use again much of what the one before has used; `code`: the pages of code
+    /// that its picture is about to get.
+    pub fn clear_for(self, interval: IntervalNo, threaded: bool, code: impl Iterator<Item = u64>) {
         if interval.0 == 0 {
-            // Before its first one, the thread has used next to nothing, or, if it was forked, what its parent has, too.
-            return self.clear();
+            // Before its first one, the thread has used next to nothing, or, if it was forked, what its parent has, too. Where another
+            // thread had the shadow, the code is there.
+            return self.clear_but(code);
         }
         let most = if threaded { MOST_KEPT_EACH } else { MOST_KEPT };
         let granules = self.own_granules().into_iter().map(extent);

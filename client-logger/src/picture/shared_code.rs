@@ -24,22 +24,8 @@ pub struct SharedMappings {
     writable: Mutex<RangeSet<u64>>,
 }
 
-static MAPPINGS: OfProcess<SharedMappings> = OfProcess::none();
-
 /// The mappings of the process in which code may change without a store to its address.
-pub fn get() -> &'static SharedMappings {
-    MAPPINGS.get()
-}
-
-/// A process begins.
-pub fn begin() {
-    MAPPINGS.set(SharedMappings::default());
-}
-
-/// A forked child goes on, whose memory is the same.
-pub fn forked() {
-    MAPPINGS.set(MAPPINGS.get().fork());
-}
+pub static SHARED: OfProcess<SharedMappings> = OfProcess::none();
 
 impl SharedMappings {
     fn ranges(&self) -> MutexGuard<'_, RangeSet<u64>> {
@@ -50,8 +36,8 @@ impl SharedMappings {
         self.writable.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Those of a forked child.
-    fn fork(&self) -> Self {
+    /// Those of a forked child, whose memory is the same.
+    pub fn fork(&self) -> Self {
         Self { ranges: Mutex::new(self.ranges().clone()), writable: Mutex::new(self.writable_ranges().clone()) }
     }
 

@@ -14,7 +14,7 @@ use std::ffi::c_void;
 /// DynamoRIO's block event.
 pub unsafe extern "C" fn on_block(
     context: *mut c_void,
-    _tag: *mut c_void,
+    tag: *mut c_void,
     list: *mut List,
     _for_trace: Bool,
     translating: Bool,
@@ -26,5 +26,5 @@ pub unsafe extern "C" fn on_block(
         thread.map_or(CodeSeq(0), |thread| thread.observe_code(start, len))
     };
     // SAFETY: in the event.
-    unsafe { instrument::rewrite(context, list, translating != 0, observe) }
+    unsafe { instrument::rewrite(context, tag as u64, list, translating != 0, observe) }
 }

@@ -3,13 +3,13 @@
 
 mod handlers;
 pub mod last_program;
-mod scan;
 mod si_code;
 
 use crate::base::fs_base::Guard;
 use crate::base::memory::read_memory;
 use crate::base::slots::Slot;
 use crate::emitted::branches;
+use crate::emitted::map::{self, Here};
 use crate::emitted::site::Site;
 use crate::log::recording;
 use crate::run::call;
@@ -17,6 +17,7 @@ use crate::run::signals::{self, Sent};
 use crate::run::snapshot::{self, How};
 use crate::run::thread::{self, Thread};
 use bugnet_dr::context::View;
+use bugnet_dr::decode::MAX_LEN;
 use bugnet_dr::events::{Action, Bool, DELIVER, REDIRECT, Restored, SUPPRESS, Signal};
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::thread::{self as dr_thread, segment_base};
@@ -27,7 +28,12 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpA
 use std::ffi::c_void;
 
 pub use handlers::on_kernel_transfer;
-use scan::{Scan, decoder, gpr, scan, site_at};
+
+/// The general purpose register of which this is one, or a part.
+fn gpr(register: Register) -> Option<Gpr> {
+    let full = register.full_register();
+    full.is_gpr64().then(|| Gpr((full as u32 - Register::RAX as u32) as u8))
+}
 
 /// How many of a block's instructions lie before `pc`.
 fn index_in_block(site: &Site, pc: u64) -> Option<u64> {
@@ -51,15 +57,11 @@ pub unsafe extern "C" fn on_restore_state(_drcontext: *mut c_void, _restore_memo
     if pc < fragment.start {
         return 1;
     }
-    let found = scan(fragment.start, pc);
+    let found = map::here(fragment, pc);
     let machine = info.machine_mut();
     for reg in (0..16).map(Gpr).filter(|reg| found.spilled & reg.bit() != 0) {
         // SAFETY: the faulting thread's own slot.
         *machine.gpr_mut(reg.0.into()) = unsafe { *Slot::Spill(reg).address() };
-    }
-    if found.rax_moved {
-        // SAFETY: as above.
-        *machine.gpr_mut(0) = unsafe { *Slot::Rax.address() };
     }
     if found.flags_saved {
         machine.set_flags(machine.flags() & !ARITHMETIC_FLAGS | Slot::read_flags());
@@ -83,9 +85,9 @@ fn kills(signo: i32) -> bool {
 }
 
 /// Whether a fault at `pc` was one of the shadow's, which gets its memory then.
-fn makes_shadow(thread: &mut Thread, raw: &View, scan: &Scan, accessed: u64) -> bool {
+fn makes_shadow(thread: &mut Thread, raw: &View, here: &Here, accessed: u64) -> bool {
     let pc = raw.pc();
-    let through = || scan.shadow.is_some_and(|reg| touches(pc, reg)).then_some(accessed);
+    let through = || here.shadow.is_some_and(|reg| touches(pc, reg)).then_some(accessed);
     let Some(shadow) = shadow_address(raw, thread).or_else(through) else { return false };
     let len = instruction_at(pc).memory_size().size() as u64;
     // The program's own access has succeeded, or is about to: there is memory that this is the shadow of. Where the shadow is there already,
@@ -124,11 +126,11 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut Signal) ->
     let code = thread.signals.codes.take(info.number());
     let mut found = None;
     if let (Some(fragment), Some(raw)) = (info.fragment(), info.raw()) {
-        let scan = scan(fragment.start, raw.pc());
-        if info.number() == libc::SIGSEGV && makes_shadow(thread, raw, &scan, info.access_address()) {
+        let here = map::here(fragment, raw.pc());
+        if info.number() == libc::SIGSEGV && makes_shadow(thread, raw, &here, info.access_address()) {
             return SUPPRESS;
         }
-        found = Some(scan);
+        found = Some(here);
     }
     name_limits(thread, info);
     let to_nowhere = info.number() == libc::SIGSEGV && found.is_none() && undo_branch_to_nowhere(thread, info);
@@ -166,7 +168,7 @@ fn killed(thread: &mut Thread, info: &mut Signal, handler: u64) -> Action {
     }
     if is_fault(info.number()) && (handler != 0 || info.number() == libc::SIGTRAP) {
         // DynamoRIO would deliver it for ever, or fail.
-        crate::run::process::finish();
+        crate::run::lifetime::finish();
         signals::die_by(info.number());
     }
     DELIVER
@@ -231,7 +233,8 @@ fn touches(pc: u64, reg: Gpr) -> bool {
 
 fn instruction_at(pc: u64) -> Instruction {
     // SAFETY: the longest instruction; the code cache does not end within its last fragment's stubs.
-    unsafe { decoder(pc, pc + 15) }.decode()
+    let code = unsafe { (pc as *const [u8; MAX_LEN]).read() };
+    Decoder::with_ip(64, &code, pc, DecoderOptions::NONE).decode()
 }
 
 /// What the instruction at `pc` in the code cache addresses, if that is the shadow at a distance. It is what has FS: of
@@ -251,7 +254,7 @@ fn shadow_address(raw: &View, thread: &Thread) -> Option<u64> {
 }
 
 /// Position and registers of the program where a signal interrupts it.
-fn interrupted(thread: &mut Thread, info: &Signal, found: Option<&Scan>) -> (u64, RegisterFile) {
+fn interrupted(thread: &mut Thread, info: &Signal, found: Option<&Here>) -> (u64, RegisterFile) {
     let mut regs = info.machine().register_file();
     let counted = thread.counted();
     if let Some(before) = thread.syscall.before.take() {
@@ -267,7 +270,7 @@ fn interrupted(thread: &mut Thread, info: &Signal, found: Option<&Scan>) -> (u64
         regs.rip = breakpoint(regs.rip);
     }
     let mut dead = 0;
-    let position = found.and_then(|f| f.limit).and_then(site_at).and_then(|site| {
+    let position = found.and_then(|here| here.limit).and_then(|site| {
         let index = index_in_block(site, regs.rip)?;
         dead = dead_gprs(regs.rip, site.back - index);
         Some(counted - site.back + index)
@@ -354,7 +357,7 @@ pub fn die(thread: &mut Thread, sent: &Sent, position: u64, regs: RegisterFile) 
         thread.stop(position, EndReason::Signal { signo, code, addr }, regs);
     }
     if !thread.is_foreign() {
-        crate::run::process::finish();
+        crate::run::lifetime::finish();
     }
     signals::die_by(sent.signal)
 }

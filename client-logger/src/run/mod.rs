@@ -6,7 +6,7 @@ pub mod chaos;
 pub mod exec;
 pub mod fault;
 mod leave;
-pub mod process;
+pub mod lifetime;
 pub mod retry;
 pub mod signals;
 pub mod snapshot;

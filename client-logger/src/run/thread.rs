@@ -169,7 +169,7 @@ impl Thread {
         if foreign {
             borrowers::begins(process::current_pid(), context);
         }
-        let tid = if foreign { Tid::default() } else { crate::run::process::name_thread(context) };
+        let tid = if foreign { Tid::default() } else { crate::run::lifetime::name_thread(context) };
         let own_streams = foreign.then(|| streams::of_process().clone());
         let own_limits = foreign.then(Limits::of_process);
         let shadow = placement::first_shadow(foreign);
@@ -253,10 +253,10 @@ impl Thread {
         // SAFETY: in the event.
         let Some(thread) = (unsafe { of(context) }) else { return };
         thread.signals.mask.forked();
-        let recorded = crate::run::process::forked();
+        let recorded = crate::run::lifetime::forked();
         thread.log.forked(!recorded);
         if recorded {
-            thread.tid = crate::run::process::name_thread(context);
+            thread.tid = crate::run::lifetime::name_thread(context);
         }
         thread.syscall.own_streams = None;
         thread.syscall.own_limits = None;

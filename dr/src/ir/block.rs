@@ -38,6 +38,23 @@ pub struct Copied {
     pub end: u64,
 }
 
+/// What is told that a block has been emitted.
+pub trait Emitted {
+    /// DynamoRIO has put the block into the code cache, or has given it up. All instructions of the instrumentation's are still there, with
+    /// [`Instr::offset`].
+    fn emitted(self: Box<Self>);
+}
+
+/// A label of [`Block::when_emitted`] is about to go.
+///
+/// # Safety
+/// DynamoRIO's event for that, of such a label.
+unsafe extern "C" fn emitted<T: Emitted>(_context: *mut c_void, label: *mut sys::instr_t) {
+    // SAFETY: the pointer was put there when the label was made, and this is called once.
+    let what = unsafe { Box::from_raw((*sys::instr_get_label_data_area(label)).data[0] as *mut T) };
+    what.emitted();
+}
+
 impl Block {
     /// # Safety
     /// The pointers are those of a block event, and neither the block nor anything taken from it is used after the
@@ -251,6 +268,18 @@ impl Block {
     #[must_use]
     pub fn label(&self) -> Instr {
         self.make(sys::OP_LABEL, &[], &[])
+    }
+
+    /// Lets `what` be told when the block has been emitted. The last thing that is done to a block: DynamoRIO takes its instructions apart
+    /// from the first one on, which is this one's label.
+    pub fn when_emitted<T: Emitted>(&self, what: Box<T>) {
+        let label = self.label();
+        // SAFETY: see the crate's "Safety of the whole"; a label has such an area, which nobody else uses.
+        unsafe {
+            (*sys::instr_get_label_data_area(label.0)).data[0] = Box::into_raw(what) as u64;
+            sys::instr_set_label_callback(label.0, Some(emitted::<T>));
+            sys::instrlist_meta_preinsert(self.list, sys::instrlist_first(self.list), label.0);
+        }
     }
 
     /// An instruction from its opcode, destinations and sources as DynamoRIO lists them, implicit ones included.

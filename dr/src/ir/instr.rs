@@ -93,6 +93,13 @@ impl Instr {
         unsafe { sys::instr_length(block.context, self.0) as u64 }
     }
 
+    /// How many bytes of the block's code come before it, in the code cache, once the block has been emitted.
+    #[must_use]
+    pub fn offset(self) -> u64 {
+        // SAFETY: see the crate's "Safety of the whole".
+        unsafe { sys::instr_get_offset(self.0) as u64 }
+    }
+
     /// Its machine code, if it has been decoded from there and is still the same.
     #[must_use]
     pub fn raw_bytes(&self) -> Option<&[u8]> {

@@ -1,9 +1,8 @@
 //! A register that none of a block's instructions touches serves the instrumentation from the block's start to its end:
 //! it is spilled once, and not for each check.
 
+use super::Rewriter;
 use super::grouping::checked_inline;
-use super::{Rewriter, machine, machine::Op};
-use crate::base::slots::Slot;
 use bugnet_dr::access::Action;
 use bugnet_dr::ir::{Gpr, Instr, Opnd};
 
@@ -22,7 +21,7 @@ impl Rewriter<'_> {
         let reserved = [Gpr::RAX, Gpr::RCX, Gpr::RSP].iter().fold(0, |mask, reg| mask | reg.bit());
         let used = operands.fold(reserved, |mask: u16, opnd: Opnd| mask | opnd.gprs());
         let Some(reg) = (0..16).map(Gpr).find(|reg| used & reg.bit() == 0) else { return };
-        self.join(Some(self.instrs[0]), &machine::slot(Op::Store, reg, Slot::Spill(reg)));
+        self.spill_live(Some(self.instrs[0]), reg);
         self.lent = Some(reg);
         self.live.iter_mut().for_each(|live| live.gprs &= !reg.bit());
     }
@@ -35,7 +34,7 @@ impl Rewriter<'_> {
     /// Gives the register back at `at`, behind which nothing is checked.
     pub(super) fn give_back(&mut self, at: Option<Instr>) {
         if let Some(reg) = self.lent.take() {
-            self.join(at, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
+            self.restore_live(at, reg);
         }
     }
 }

@@ -91,9 +91,7 @@ impl Rewriter<'_> {
         let block = self.block;
         let first = Some(self.instrs[0]);
         let pc = self.instrs[0].pc();
-        for reg in SCRATCH {
-            self.join(first, &machine::slot(Op::Store, reg, Slot::Spill(reg)));
-        }
+        SCRATCH.into_iter().for_each(|reg| self.spill_live(first, reg));
         let expected = |piece: Piece| {
             let (from, len) = piece.part(pc);
             let bytes = code[from..from + len].iter().rev();
@@ -117,9 +115,7 @@ impl Rewriter<'_> {
             block.meta(first, block.jump(changed));
             block.meta(first, same);
         }
-        for reg in SCRATCH {
-            self.join(first, &machine::slot(Op::Load, reg, Slot::Spill(reg)));
-        }
+        SCRATCH.into_iter().for_each(|reg| self.restore_live(first, reg));
         block.meta(first, back);
     }
 }

@@ -8,7 +8,7 @@
 //!     DONE:
 //! ```
 
-use super::{Rewriter, machine};
+use super::Rewriter;
 use crate::base::slots::Slot;
 use crate::emitted::site::Kind;
 use bugnet_dr::access::{Action, Emulated};
@@ -37,7 +37,7 @@ impl Rewriter<'_> {
         let [again, unread, unwritten, accessed, near, done] = std::array::from_fn(|_| block.label());
         block.meta(at, again);
         self.callout(at, i, Kind::Emulate { what, next });
-        self.insert(at, &machine::slot(machine::Op::Store, Gpr::RCX, Slot::Spill(Gpr::RCX)));
+        self.spill_live(at, Gpr::RCX);
         block.meta(at, block.load(rcx, Slot::ReadFault.opnd(8)));
         block.meta(at, block.jump_if_rcx_zero(unread));
         block.meta(at, block.raw(NOT));
@@ -55,10 +55,10 @@ impl Rewriter<'_> {
         block.meta_faulting(at, block.raw(WRITE), instr.pc());
         self.restore_flags(at);
         block.meta(at, accessed);
-        self.insert(at, &machine::slot(machine::Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
+        self.restore_live(at, Gpr::RCX);
         block.meta(at, block.jump(again));
         block.meta(at, done);
-        self.insert(at, &machine::slot(machine::Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
+        self.restore_live(at, Gpr::RCX);
         // Far transfers that do what cannot be recorded are left to DynamoRIO.
         if !matches!(what, Emulated::Far(_)) {
             self.replace(i);

@@ -3,8 +3,9 @@
 use super::Rewriter;
 use super::machine::{self, Condition, Op};
 use crate::base::slots::Slot;
-use crate::emitted::callout;
+use crate::emitted::callout::{self, CALLOUT};
 use crate::emitted::counter;
+use crate::emitted::map::{Change, Place};
 use crate::emitted::out_of_line::{CONDITIONAL, Way, Where};
 use crate::emitted::site::Kind;
 use bugnet_dr::ir::Gpr;
@@ -32,12 +33,26 @@ impl Rewriter<'_> {
             // This jumps in any case: the callout may as well lie here.
             site.lies = lies(Way::Over, machine::before_home(has_bmi2()));
             let callout = callout::inline(site);
-            self.insert(first, &machine::count_without_flags((counter, n as u32), has_bmi2(), &callout, first_run));
+            let code = machine::count_without_flags((counter, n as u32), has_bmi2(), &callout, first_run);
+            let place = self.insert(first, &code);
+            self.note(place, Change::Counted);
+            self.note_site(place.map(|place| place.behind(machine::before_home(has_bmi2()))), &callout);
         } else {
             let count = machine::count(counter, n as u32);
             site.lies = lies(Way::Jump, before + count.bytes().len() + CONDITIONAL as usize);
-            self.insert(first, &count);
-            self.slow_if(first, if first_run { Condition::Counted } else { Condition::Negative }, site);
+            let callout = callout::inline(site);
+            self.note(self.insert(first, &count), Change::Counted);
+            let condition = if first_run { Condition::Counted } else { Condition::Negative };
+            let end = self.slow_if(first, condition, &callout);
+            self.note_site(end, &callout);
+        }
+    }
+
+    /// Notes where a callout for thresholds ends, whose last bytes are the address of its site.
+    fn note_site(&self, end: Option<Place>, callout: &[u8; CALLOUT]) {
+        if let (Some(Place(piece, end)), Some(site)) = (end, callout.last_chunk()) {
+            let place = Place(piece, end - size_of_val(site) as u64);
+            self.map.borrow_mut().note_site(place, u64::from_le_bytes(*site));
         }
     }
 

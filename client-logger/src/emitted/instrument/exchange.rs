@@ -16,8 +16,7 @@ use crate::base::memory::read_memory;
 use crate::base::slots::Slot;
 use crate::emitted::exchange::{self, Routine};
 use crate::emitted::site::Kind;
-use crate::picture::shared_code;
-use crate::picture::shared_code::HULL;
+use crate::picture::shared_code::{HULL, SHARED};
 use bugnet_dr::access::{Access, Place};
 use bugnet_dr::ir::{Gpr, Instr, Opnd};
 use bugnet_dr::opcode;
@@ -30,7 +29,7 @@ impl Rewriter<'_> {
         let plain = matches!(read.place, Place::Direct(_) | Place::Segmented(..) | Place::Absolute(_));
         let size = matches!(read.bytes, 1 | 2 | 4 | 8 | 16) && read.bytes == write.bytes && !read.masked;
         // With threads, code is not built anew when memory is shared later.
-        let shares = self.threaded || shared_code::get().any_writable();
+        let shares = self.threaded || SHARED.get().any_writable();
         let instr = self.instrs[i];
         if !plain || !size || !shares || !instr.changes_memory() {
             return None;

@@ -4,6 +4,7 @@
 //! and come back before an instruction that reads them or changes some of them, and at the block's end.
 
 use super::{Rewriter, machine};
+use crate::emitted::map::Change;
 use bugnet_dr::access::Action;
 use bugnet_dr::ir::{Gpr, Instr};
 use bugnet_dr::liveness::{self, Live};
@@ -40,7 +41,7 @@ impl Rewriter<'_> {
         }
         let [before, save] = machine::save_flags((live.gprs | keep) & Gpr::RAX.bit() == 0);
         self.join(at, &before);
-        self.insert(at, &save);
+        self.note(self.insert(at, &save), Change::FlagsSaved);
         self.flags_saved = true;
         before.bytes().len() + save.bytes().len()
     }
@@ -48,7 +49,8 @@ impl Rewriter<'_> {
     /// At `at`, the arithmetic flags are the program's.
     pub(super) fn program_flags(&mut self, at: Option<Instr>, live: Live) {
         if std::mem::take(&mut self.flags_saved) {
-            self.join(at, &machine::restore_flags(live.gprs & Gpr::RAX.bit() == 0));
+            let place = self.joined(at, &machine::restore_flags(live.gprs & Gpr::RAX.bit() == 0));
+            self.note(place, Change::FlagsBack);
         }
     }
 
@@ -59,7 +61,11 @@ impl Rewriter<'_> {
         }
         match self.use_of(i) {
             Use::None => {}
-            Use::Overwrites => self.flags_saved = false,
+            Use::Overwrites => {
+                self.flags_saved = false;
+                // What changes them may fault.
+                self.note_before(self.instrs[i].next(), Change::FlagsBack);
+            }
             Use::Wants => self.program_flags(Some(self.instrs[i]), self.live[i]),
         }
     }

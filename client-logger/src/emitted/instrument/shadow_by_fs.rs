@@ -13,6 +13,7 @@
 use super::Rewriter;
 use super::forms::{pieces, plain_load, reads_once};
 use super::machine::{self, Condition, FS, Op};
+use crate::emitted::callout;
 use crate::emitted::site::{Kind, Target};
 use crate::picture::shadow::BIAS;
 use bugnet_dr::access::{Access, Place};
@@ -327,7 +328,7 @@ impl Rewriter<'_> {
         if let (1 | 2 | 4 | 8, true) = (bytes, self.compact) {
             block.meta_faulting(at, both.code(block, Op::Load, v, bytes, None, 0), instr.pc());
             self.put(at, both.code(block, Op::Compare, v, bytes, Some(FS), 0));
-            self.slow_if(at, Condition::Differs, self.site(i, kind));
+            self.slow_if(at, Condition::Differs, &callout::inline(self.site(i, kind)));
             self.restore(at, v, live);
             return;
         }

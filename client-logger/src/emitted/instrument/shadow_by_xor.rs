@@ -12,6 +12,7 @@
 use super::forms::{pieces, plain_load, reads_once};
 use super::{Rewriter, Scratch, machine};
 use crate::base::slots::Slot;
+use crate::emitted::map::Change;
 use crate::emitted::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};
 use bugnet_dr::ir::{Gpr, Instr, NO_SIZE, Opnd};
@@ -58,19 +59,22 @@ impl Rewriter<'_> {
         self.join(at, &machine::constant(scratch.value, return_address));
         let value = Opnd::reg(scratch.value, 8);
         block.meta(at, block.store(Opnd::at(scratch.address, 0, 8), value));
+        self.note_before(at, Change::NoShadow);
         self.release(at, scratch, self.live[i]);
     }
 
     /// From a program's address to its shadow. Changes the arithmetic flags.
     fn make_shadow(&self, at: Option<Instr>, reg: Gpr) {
-        let (block, reg) = (self.block, Opnd::reg(reg, 8));
-        block.meta(at, block.make(opcode::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
-        block.meta(at, block.make(opcode::OP_add, &[reg], &[Slot::Distance.opnd(8), reg]));
+        let (block, opnd) = (self.block, Opnd::reg(reg, 8));
+        block.meta(at, block.make(opcode::OP_xor, &[opnd], &[Slot::Key.opnd(8), opnd]));
+        block.meta(at, block.make(opcode::OP_add, &[opnd], &[Slot::Distance.opnd(8), opnd]));
+        self.note_before(at, Change::Shadow(reg));
     }
 
     /// The reverse of [`Self::make_shadow`].
     fn unmake_shadow(&self, at: Option<Instr>, reg: Gpr) {
         let (block, reg) = (self.block, Opnd::reg(reg, 8));
+        self.note_before(at, Change::NoShadow);
         block.meta(at, block.make(opcode::OP_sub, &[reg], &[Slot::Distance.opnd(8), reg]));
         block.meta(at, block.make(opcode::OP_xor, &[reg], &[Slot::Key.opnd(8), reg]));
     }
@@ -117,6 +121,7 @@ impl Rewriter<'_> {
         block.meta(behind, block.make(opcode::OP_cmp, &[], &[Opnd::reg(loaded, bytes), shadow]));
         let kind = Kind::Differs { ordinal: 0, bytes, target: Target::ShadowIn(s), loaded: Some(loaded) };
         self.call_out_if_different(behind, self.site(i, kind));
+        self.note_before(behind, Change::NoShadow);
         self.restore_flags(behind);
         self.restore(behind, s, live);
     }
@@ -133,8 +138,10 @@ impl Rewriter<'_> {
         self.restore_flags(at);
         self.restore(at, scratch.value, live);
         if instr.redirect_read(Opnd::at(scratch.address, 0, 8)) {
+            self.note_before(behind, Change::NoShadow);
             self.restore(behind, scratch.address, live);
         } else {
+            self.note_before(at, Change::NoShadow);
             self.restore(at, scratch.address, live);
         }
     }
@@ -146,6 +153,7 @@ impl Rewriter<'_> {
         let live = self.live[i];
         self.acquire(at, scratch, live);
         self.compare(i, ordinal, read, scratch);
+        self.note_before(at, Change::NoShadow);
         self.release(at, scratch, live);
     }
 
@@ -190,6 +198,7 @@ impl Rewriter<'_> {
             self.save_flags(behind, live);
             self.make_shadow(behind, s);
             block.meta(behind, copy);
+            self.note_before(behind, Change::NoShadow);
             self.restore_flags(behind);
         } else {
             let v = scratch.value;
@@ -204,6 +213,7 @@ impl Rewriter<'_> {
                 self.make_shadow(behind, s);
                 block.meta(behind, block.store(there, Opnd::reg(v, bytes)));
             }
+            self.note_before(behind, Change::NoShadow);
             self.restore_flags(behind);
             self.restore(behind, v, live);
         }

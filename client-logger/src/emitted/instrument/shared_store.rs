@@ -14,7 +14,7 @@ use super::Rewriter;
 use super::forms::stores_as_is;
 use crate::base::slots::Slot;
 use crate::emitted::site::Kind;
-use crate::picture::shared_code;
+use crate::picture::shared_code::SHARED;
 use bugnet_dr::access::Access;
 use bugnet_dr::ir::Opnd;
 
@@ -22,7 +22,7 @@ impl Rewriter<'_> {
     /// Whether the mirror of this store is what is read back from memory, in a process that may share memory with others.
     pub(super) fn reads_back(&self, i: usize, write: &Access) -> bool {
         // With threads, code is not built anew when memory is shared later.
-        let shares = self.threaded || shared_code::get().any_writable();
+        let shares = self.threaded || SHARED.get().any_writable();
         shares && !stores_as_is(self.instrs[i], write.bytes)
     }
 

@@ -6,6 +6,7 @@
 use super::Rewriter;
 use super::machine::{self, Condition};
 use crate::emitted::callout;
+use crate::emitted::map::Place;
 use crate::emitted::out_of_line;
 use crate::emitted::site::Site;
 use bugnet_dr::ir::{Block, Instr};
@@ -77,20 +78,21 @@ impl Rewriter<'_> {
     pub(super) fn call_out_if_different(&mut self, at: Option<Instr>, site: Site) {
         match &self.home {
             Some(home) => self.block.meta(at, self.block.jump_out_if(opcode::OP_jnz, out_of_line::make(home, 1, site))),
-            None => self.slow_if(at, Condition::Differs, site),
+            None => drop(self.slow_if(at, Condition::Differs, &callout::inline(site))),
         }
     }
 
-    /// Inserts a jump to a slow path, which returns to what comes behind it.
-    pub(super) fn slow_if(&mut self, at: Option<Instr>, condition: Condition, site: Site) {
+    /// Inserts a jump to a slow path, which returns to what comes behind it. Returns where the slow path ends.
+    pub(super) fn slow_if(&mut self, at: Option<Instr>, condition: Condition, callout: &[u8]) -> Option<Place> {
         if self.compact {
-            self.join(at, &machine::callout_if(condition, &callout::inline(site)));
-            return;
+            let code = machine::callout_if(condition, callout);
+            return self.joined(at, &code).map(|place| place.behind(code.bytes().len()));
         }
-        let entry = callout::make(self.block, &[], site);
+        let entry = self.block.raw(callout);
         let jump = self.block.jump_if(condition.opcode(), entry);
         self.block.meta(at, jump);
         self.slow.push(Slow { entry, back: Back::Behind(jump) });
+        Some(Place(entry, callout.len() as u64))
     }
 
     /// The place to which a slow path returns. All instructions are there.

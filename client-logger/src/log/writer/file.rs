@@ -1,5 +1,6 @@
 //! A file of the log.
 
+use super::spare;
 use crate::log::file_size_limit as limit;
 use crate::log::files;
 use bugnet_dr::file::File;
@@ -28,6 +29,11 @@ pub fn descriptors_are_used_up() -> bool {
         }
     }
     matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Whether there is no room left where the log is.
+fn is_full(why: &std::io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
 /// A file of the log, on a descriptor that DynamoRIO hides from the program.
@@ -85,6 +91,12 @@ impl LogFile {
         while !rest.is_empty() {
             let closed = || std::io::Error::from_raw_os_error(libc::EBADF);
             let written = self.file.ok_or_else(closed).and_then(|file| file.write(rest));
+            if let Err(why) = &written
+                && is_full(why)
+                && spare::remove_all()
+            {
+                continue;
+            }
             rest = &rest[written.map_err(|why| format!("{}: {why}", self.path.display()))?..];
         }
         self.written = len;

@@ -1,8 +1,31 @@
 //! An interval's file: its header, and frame after frame.
 
 use super::LogFile;
-use bugnet_format::frame::{HEADER_SIZE, IntervalHeader, LEVEL, encode_frame};
+use bugnet_format::frame::{HEADER_SIZE, IntervalHeader, LEVEL, Packer};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
+
+/// What compression needs, as long as no thread uses it: most threads compress little, and seldom at the same time.
+static PACKERS: Mutex<Vec<Packer>> = Mutex::new(Vec::new());
+
+/// Most of these that are kept.
+const MOST_PACKERS: usize = 2;
+
+fn packers() -> MutexGuard<'static, Vec<Packer>> {
+    PACKERS.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Appends a frame to a buffer.
+fn pack(frame: u32, records: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+    let kept = packers().pop();
+    let mut packer = kept.map_or_else(|| Packer::new(LEVEL), Ok)?;
+    packer.frame(frame, records, out)?;
+    let mut packers = packers();
+    if packers.len() < MOST_PACKERS {
+        packers.push(packer);
+    }
+    Ok(())
+}
 
 /// The file.
 pub struct Frames {
@@ -58,7 +81,7 @@ impl Frames {
     pub fn append(&mut self, frame: u32, records: &[u8]) -> Result<(), String> {
         self.go_on(|this| {
             this.buffer.clear();
-            encode_frame(frame, records, LEVEL, &mut this.buffer).map_err(|e| e.to_string())?;
+            pack(frame, records, &mut this.buffer).map_err(|e| e.to_string())?;
             this.file.write(&this.buffer)?;
             this.written += this.buffer.len() as u64;
             Ok(())

@@ -6,6 +6,7 @@ use crate::log::file_size_limit as limit;
 use crate::log::files;
 use bugnet_format::folder::TAIL_FILES;
 use bugnet_format::frame::{TAIL_HEADER_SIZE, TailHeader};
+use bugnet_format::types::IntervalNo;
 use std::path::{Path, PathBuf};
 
 /// One of a thread's tails, mapped: see [`bugnet_format::frame::read_tail`].
@@ -15,6 +16,9 @@ pub struct Tail {
     memory: *mut u8,
     used: usize,
 }
+
+// SAFETY: whoever has it is the only one who refers to its memory.
+unsafe impl Send for Tail {}
 
 impl Tail {
     /// Makes one of the tails of the thread with this folder, without a header.
@@ -82,6 +86,24 @@ impl Tail {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory, bytes.len());
         }
         self.used = 0;
+    }
+
+    /// Empties the tail, as one that has not been used yet.
+    pub fn empty(&mut self) {
+        self.reset(TailHeader { interval: IntervalNo(0), frame: 0 });
+    }
+
+    /// Moves it to another thread, of which it becomes the tail with this number.
+    pub fn move_to(&mut self, folder: &Path, number: usize) -> std::io::Result<()> {
+        let path = folder.join(TAIL_FILES[number]);
+        std::fs::rename(&self.path, &path)?;
+        (self.path, self.number) = (path, number);
+        Ok(())
+    }
+
+    /// Whether it is a thread's with this folder.
+    pub fn lies_in(&self, folder: &Path) -> bool {
+        self.path.parent() == Some(folder)
     }
 
     /// Unmaps: it is not used again here.

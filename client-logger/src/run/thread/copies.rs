@@ -4,7 +4,7 @@ use super::Thread;
 use crate::base::memory::{read_memory, write_memory};
 use crate::base::slots::Slot;
 use crate::log::writer::CHUNK;
-use crate::picture::shared_code;
+use crate::picture::shared_code::SHARED;
 use bugnet_dr::access::{Access, RepString};
 use bugnet_dr::ir::Gpr;
 use bugnet_format::picture::{Picture, check_load};
@@ -18,7 +18,7 @@ impl Thread {
     /// Before a store: [`Slot::Outcome`] says whether other processes may store there.
     pub(super) fn shared_address(&mut self, access: &Access) {
         let range = access.address(self).map(|address| (address, access.bytes));
-        let shared = range.filter(|(address, bytes)| shared_code::get().overlap(*address, (*bytes).into()));
+        let shared = range.filter(|(address, bytes)| SHARED.get().overlap(*address, (*bytes).into()));
         let logged = shared.is_some() && self.recording();
         self.begun.pending = shared.into_iter().collect();
         // SAFETY: the calling thread's own slot.
@@ -36,7 +36,7 @@ impl Thread {
     /// too, it may be what that has stored.
     pub(super) fn mirror_stored(&mut self, position: u64, address: u64, len: u64) {
         self.mirror(address, len);
-        if len > 0 && shared_code::get().overlap(address, len) {
+        if len > 0 && SHARED.get().overlap(address, len) {
             self.log_picture(position + 1, address, len);
         }
     }
@@ -65,7 +65,7 @@ impl Thread {
     /// read once is logged and copied, and nothing is left for the instruction to do. `false` if it is to do it itself.
     pub(super) fn copy_shared(&mut self, position: u64, op: RepString, from: u64, len: u64) -> bool {
         const MOST: u64 = 16 << 20;
-        if len == 0 || len > MOST || !shared_code::get().overlap(from, len) {
+        if len == 0 || len > MOST || !SHARED.get().overlap(from, len) {
             return false;
         }
         let (count, _, rdi, down) = self.begun.repeat;

@@ -4,7 +4,7 @@ use super::Thread;
 use crate::base::memory::read_memory;
 use crate::base::slots::Slot;
 use crate::emitted::exchange::{Operand, Routine, compare_exchange};
-use crate::picture::shared_code;
+use crate::picture::shared_code::SHARED;
 use bugnet_dr::access::Access;
 use bugnet_format::picture::Picture;
 use bugnet_format::types::Addr;
@@ -22,7 +22,7 @@ impl Thread {
         let bytes = access.bytes as usize;
         let (mut old, mut picture) = (Operand::default(), Operand::default());
         let aligned = bytes < old.0.len() || address.is_multiple_of(bytes as u64);
-        if !aligned || !shared_code::get().writable(address, bytes as u64) {
+        if !aligned || !SHARED.get().writable(address, bytes as u64) {
             return false;
         }
         self.picture.shadow.read(Addr(address), &mut picture.0[..bytes]);

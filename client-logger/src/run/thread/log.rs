@@ -6,7 +6,7 @@ use crate::base::process;
 use crate::log::code;
 use crate::log::ended;
 use crate::log::recording;
-use crate::log::writer::Writer;
+use crate::log::writer::{Writer, spare};
 use crate::picture::epochs;
 use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
@@ -158,6 +158,8 @@ impl Thread {
             return;
         }
         log.rest();
+        // Where the call succeeds, nobody else does.
+        spare::remove_all();
         self.log.paused = Some(Box::new(regs));
         self.log.instructions_before += position + 1;
         self.log.noted = 0;
@@ -189,7 +191,8 @@ impl Thread {
     }
 
     pub(super) fn checkpoint(&mut self, regs: RegisterFile) -> Result<(), String> {
-        self.picture.shadow.clear_for(self.log.interval, process::threaded());
+        let code_pages: Vec<u64> = code::of_process().pages().map(|(address, _)| address).collect();
+        self.picture.shadow.clear_for(self.log.interval, process::threaded(), code_pages.into_iter());
         self.loads.density.clear();
         self.loads.populated.clear();
         if !self.picture_code() {

@@ -6,7 +6,7 @@ use crate::emitted::site::{INLINE, Kind, Site, Target};
 use crate::log::writer::CHUNK;
 use crate::picture::density::Density;
 use crate::picture::populate::Populated;
-use crate::picture::shared_code;
+use crate::picture::shared_code::SHARED;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
 use bugnet_format::picture::{Picture, check_load};
@@ -339,7 +339,7 @@ impl Thread {
                 let (address, len) = self.repeat_range(op, rdi, done);
                 let (source, _) = self.repeat_range(op, rsi, done);
                 let copies = op.kind == StringKind::Move && source.abs_diff(address) >= len;
-                if copies && shared_code::get().overlap(address, len) {
+                if copies && SHARED.get().overlap(address, len) {
                     self.mirror_copy(source, address, len);
                 } else {
                     self.mirror_stored(position, address, len);

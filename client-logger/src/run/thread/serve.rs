@@ -5,7 +5,7 @@ use crate::base::memory::read_memory;
 use crate::base::options;
 use crate::base::slots::set_segment_base;
 use crate::emitted::site::{Kind, Site};
-use crate::picture::protections;
+use crate::picture::protections::PROTECTIONS;
 use crate::run::special;
 use bugnet_dr::access::RegisterValues;
 use bugnet_dr::fragments;
@@ -120,7 +120,7 @@ impl Thread {
     /// faults as the jump would.
     fn forbid(&mut self, pc: u64) {
         let page = Addr(pc).page().0;
-        let protection = protections::get().of(pc);
+        let protection = PROTECTIONS.get().of(pc);
         if protection & libc::PROT_EXEC != 0 {
             // It has become executable since the block was built.
             fragments::flush_later(page, Addr::PAGE as usize);

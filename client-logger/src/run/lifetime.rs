@@ -7,8 +7,11 @@ use crate::kernel::limits;
 use crate::kernel::streams::{self, Streams};
 use crate::log::code::{self, Code};
 use crate::log::recording::{self, Recording};
+use crate::log::writer::spare;
 use crate::log::{ended, handover, origin};
-use crate::picture::{ending, epochs, protections, shared_code, stack_move};
+use crate::picture::protections::{PROTECTIONS, Protections};
+use crate::picture::shared_code::{SHARED, SharedMappings};
+use crate::picture::{ending, epochs, stack_move};
 use crate::run::snapshot;
 use bugnet_dr::process::thread_id;
 use bugnet_format::process::{Origin, ProcessInfo};
@@ -52,8 +55,8 @@ pub fn start(mut given: Options) {
     code::begin(code);
     recording::begin(Recording::new(id, folder, info, over));
     streams::begin(Streams::begin(&beginning.streams));
-    protections::begin();
-    shared_code::begin();
+    PROTECTIONS.set(Protections::default());
+    SHARED.set(SharedMappings::default());
     begin_alone();
 }
 
@@ -68,6 +71,7 @@ fn begin_alone() {
 
 /// A forked child goes on, with a log of its own. Returns whether it is recorded.
 pub fn forked() -> bool {
+    spare::forget();
     if !options::get().follow {
         code::of_process().abandon();
         recording::leave();
@@ -102,8 +106,8 @@ pub fn forked() -> bool {
     recording::begin(Recording::new(id, folder, info, over));
     let streams = streams::of_process().clone();
     streams::begin(streams);
-    protections::forked();
-    shared_code::forked();
+    PROTECTIONS.fork(Protections::fork);
+    SHARED.fork(SharedMappings::fork);
     begin_alone();
     !is_over
 }
@@ -126,4 +130,5 @@ pub fn name_thread(context: *mut c_void) -> Tid {
 /// The process exits.
 pub fn finish() {
     code::of_process().close();
+    spare::remove_all();
 }
