@@ -22,13 +22,31 @@ const FUTEX: u64 = 202;
 /// Lines of 64 bytes.
 type Lines = Bits<6>;
 
-/// Words of 4 bytes that instructions access atomically, by their addresses divided by 4.
-#[derive(Debug, Default)]
+/// Words of 4 bytes that instructions access atomically.
+#[derive(Default)]
 pub struct Words {
     /// By instructions of the C library.
-    pub of_libc: HashSet<u64>,
+    pub of_libc: Bits<2>,
     /// By others; and those on which threads wait in the kernel, which are accessed atomically by what they are for, also by plain instructions.
-    pub of_others: HashSet<u64>,
+    pub of_others: Bits<2>,
+}
+
+/// The same, by their addresses divided by 4.
+#[derive(Debug, Default)]
+struct Found {
+    of_libc: HashSet<u64>,
+    of_others: HashSet<u64>,
+}
+
+impl Found {
+    fn words(&self) -> Words {
+        let bits = |words: &HashSet<u64>| {
+            let mut bits = Bits::default();
+            words.iter().for_each(|word| bits.touch(word << 2, 4));
+            bits
+        };
+        Words { of_libc: bits(&self.of_libc), of_others: bits(&self.of_others) }
+    }
 }
 
 /// What the first look has found.
@@ -82,7 +100,7 @@ impl Touched {
 struct Part {
     /// Of the thread, and of handlers in it.
     touched: [Touched; 2],
-    words: Words,
+    words: Found,
     /// Words with which the kernel was called for threads to wait or to wake.
     futexes: HashSet<u64>,
     /// Where handlers begin, or end.
@@ -103,7 +121,7 @@ impl Part {
 
 struct Looking<'a> {
     modules: &'a Modules,
-    words: Words,
+    words: Found,
     futexes: HashSet<u64>,
     /// By thread, and whether it is a handler.
     touched: BTreeMap<(Tid, usize), Touched>,
@@ -124,7 +142,7 @@ impl Analysis for Looking<'_> {
                 _ => {}
             }
         }
-        Part { touched: Default::default(), words: Words::default(), futexes, handlers }
+        Part { touched: Default::default(), words: Found::default(), futexes, handlers }
     }
 
     fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, blocks: &Blocks) {
@@ -195,7 +213,7 @@ pub fn look(
     if is_alone(log, intervals)? {
         return Ok(Shared::default());
     }
-    let mut looking = Looking { modules, words: Words::default(), futexes: HashSet::new(), touched: BTreeMap::new() };
+    let mut looking = Looking { modules, words: Found::default(), futexes: HashSet::new(), touched: BTreeMap::new() };
     run(tools, log, intervals, jobs, &mut looking, progress)?;
     // Of those that the C library accesses atomically, its functions are known.
     looking.words.of_others.extend(looking.futexes.difference(&looking.words.of_libc));
@@ -205,5 +223,5 @@ pub fn look(
         seen.add(&touched.all);
         written.add(&touched.written);
     }
-    Ok(Shared { lines: twice.common(&written), words: looking.words })
+    Ok(Shared { lines: twice.common(&written), words: looking.words.words() })
 }
