@@ -113,11 +113,12 @@ impl Collected {
     fn learn(&mut self, call: &Call, does: Does, memory: &mut impl Memory) -> Result<()> {
         let moment = &call.moment;
         match does {
-            Does::Pair { addr, pair } => match memory.pair(moment, addr)? {
-                Some(fds) => self.pair(fds, pair, moment),
+            Does::Pair { addr, pair } => {
                 // Nobody can have used what was never read.
-                None => {}
-            },
+                if let Some(fds) = memory.pair(moment, addr)? {
+                    self.pair(fds, pair, moment);
+                }
+            }
             Does::Opens { fd, kind } => {
                 let end = self.kind(fd, kind, call.path.as_ref());
                 self.descriptors.open(fd, end, moment);

@@ -259,8 +259,10 @@ mod tests {
         Moment { thread, count, before: before.into() }
     }
 
+    type Writes = Vec<(usize, u64)>;
+
     /// What a thread's reads came behind: counts of the other threads' writes, for sure and possibly.
-    fn found(object: &Object) -> Vec<(Vec<(usize, u64)>, Vec<(usize, u64)>)> {
+    fn found(object: &Object) -> Vec<(Writes, Writes)> {
         let mut all = Vec::new();
         object.found(|_, found| all.push((found.certain, found.possible)));
         all
