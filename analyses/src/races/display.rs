@@ -117,6 +117,12 @@ impl Display for Race {
                 "   Both may have been ordered by {by}: the recording does not tell. If so, there is no race."
             )?;
         }
+        if self.benign.contains(&Benign::Untold) {
+            writeln!(
+                f,
+                "   Debug information and source text would tell whether one of these is an atomic variable: if so, there may be no race."
+            )?;
+        }
         if self.benign.contains(&Benign::Atomic) {
             writeln!(f, "   Both lines speak of something atomic: if the variable is, there is no race.")?;
         }

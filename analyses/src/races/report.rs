@@ -44,6 +44,8 @@ pub enum Benign {
     Counter,
     /// They may have been ordered by what went through the kernel: see [`Race::channels`].
     MayBeOrdered,
+    /// Neither line's text is to be had, by debug information and the source. These would tell whether plain accesses are meant to be atomic.
+    Untold,
     /// The text of both lines speaks of something atomic, but the instructions are plain ones, which do not say whether they are meant to be.
     Atomic,
 }
@@ -176,6 +178,7 @@ fn race(
     benign.extend((matters == Some(false)).then_some(Benign::SameValue));
     benign.extend((first.counts && second.counts).then_some(Benign::Counter));
     benign.extend((first.names_atomic && second.names_atomic).then_some(Benign::Atomic));
+    benign.extend(may_be_atomic(pair, [&first, &second]).then_some(Benign::Untold));
     let channels = watch.channels.names(pair.via.unwrap_or(0));
     benign.extend(pair.via.map(|_| Benign::MayBeOrdered));
     let (address, bytes) = pair.bytes;
@@ -186,6 +189,12 @@ fn race(
     };
     let variable = variable(symbols, watch, address, [&first, &second]);
     Ok(Some(Race { kind, variable, address, bytes, first, second, times, matters, benign, channels }))
+}
+
+/// Whether both may be accesses of an atomic variable as far as anybody can tell: no text says what they are.
+fn may_be_atomic(pair: &Pair, sides: [&Side; 2]) -> bool {
+    let (address, bytes) = pair.bytes;
+    matches!(bytes, 1 | 2 | 4 | 8) && address % bytes == 0 && sides.iter().all(|side| side.text.is_none())
 }
 
 /// Whether the other order would give other values, if nothing else came in between.
