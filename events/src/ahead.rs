@@ -4,6 +4,7 @@
 //! Where threads take turns, each is traced further than its turn, and the stretch is handed out in parts: an interval is exact alone.
 
 use crate::code::{Block, Fresh, Learner};
+use crate::onward::Behind;
 use crate::stretch::Stretch;
 use crate::walk::{Happened, Run, epochs_of, runs_of};
 use bugnet_format::types::{Epoch, IntervalNo, Position, ProcessId, Tid};
@@ -67,6 +68,8 @@ pub(crate) struct Ahead<'a> {
     pub log: &'a Log,
     pub pid: ProcessId,
     pub wanted: &'a Arc<Wanted>,
+    /// What the order of the threads has to agree with beside the records.
+    pub behind: &'a [Behind],
     pub sender: SyncSender<Batch>,
     /// Stretches of which nobody needs anything any more.
     pub spare: Receiver<Stretch>,
@@ -95,11 +98,11 @@ impl From<ReplayError> for Over {
 impl<'a> Ahead<'a> {
     pub fn new(
         (tools, log, pid, wanted): (&'a Tools, &'a Log, ProcessId, &'a Arc<Wanted>),
-        sender: SyncSender<Batch>,
-        spare: Receiver<Stretch>,
+        behind: &'a [Behind],
+        (sender, spare): (SyncSender<Batch>, Receiver<Stretch>),
     ) -> Self {
         let (parts, lanes, threads, free) = (Vec::new(), Vec::new(), HashMap::new(), Vec::new());
-        Self { tools, log, pid, wanted, sender, spare, parts, instructions: 0, lanes, threads, free }
+        Self { tools, log, pid, wanted, behind, sender, spare, parts, instructions: 0, lanes, threads, free }
     }
 
     /// From a place on to the end of the log, as long as somebody wants it.
@@ -115,7 +118,7 @@ impl<'a> Ahead<'a> {
 
     fn all(&mut self, from: Place, first: Epoch) -> std::result::Result<(), Over> {
         for epoch in epochs_of(self.log, self.pid)?.into_iter().filter(|epoch| *epoch >= first) {
-            let (threads, mut runs) = runs_of(self.log, self.pid, epoch)?;
+            let (threads, mut runs) = runs_of(self.log, self.pid, epoch, self.behind)?;
             if epoch == first {
                 cut(&mut runs, &threads, from);
             }

@@ -33,7 +33,9 @@ pub struct Block {
     pub control: Control,
     /// How many bytes each of its accesses has, but for odd ones.
     pub(crate) lens: Vec<u32>,
-    /// The most of these.
+    /// Whether each of them writes.
+    pub(crate) writing: Vec<bool>,
+    /// The most bytes of one.
     pub(crate) longest: u64,
     /// Whether it neither calls nor returns, and no function begins with it that one wants to know of: where threads are stays as it is.
     pub is_plain: bool,
@@ -141,6 +143,7 @@ impl Block {
         });
         let slot = slot.and_then(|slot| u16::try_from(slot).ok());
         let lens: Vec<u32> = traced.accesses.iter().map(|access| access.bytes).collect();
+        let writing = traced.accesses.iter().map(|access| access.writes).collect();
         let longest = lens.iter().copied().max().unwrap_or(0).into();
         let is_plain = !matches!(control, Control::Call | Control::Return) && traced_counts[1] <= 1 && !is_skipped;
         let calls = usize::from(matches!(control, Control::Call | Control::Return));
@@ -156,6 +159,7 @@ impl Block {
             stores,
             control,
             lens,
+            writing,
             longest,
             is_plain,
             has_atomic,
@@ -300,6 +304,15 @@ impl Blocks {
         let plans = self.learner.plans.first(count);
         let learner = Learner { plans, decoding: Decoding::default(), last: traced.last().cloned(), known };
         Self { all: self.all[..count].to_vec(), learner }
+    }
+
+    /// What a block accessed of memory when it ran, as [`Self::accessed`], and whether it writes.
+    #[inline]
+    pub fn touched<'a>(&'a self, chunk: &'a Chunk<'_>, run: Run) -> impl Iterator<Item = (u64, u32, bool)> + 'a {
+        let (sums, _) = self.learner.plans.get(run.block);
+        let sums = sums.iter().flatten().map(move |sum| chunk.sum(run, sum));
+        let block = self.get(run.block);
+        sums.zip(block.lens.iter().zip(&block.writing)).map(|(addr, (len, writes))| (addr, *len, *writes))
     }
 
     /// What a block accessed of memory when it ran: first bytes, and how many; without what stands in [`Chunk::odd`].

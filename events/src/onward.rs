@@ -46,13 +46,41 @@ pub fn walk_with(
     wanted: &Arc<Wanted>,
     visitor: &mut impl Visitor,
 ) -> Result<()> {
+    walk_behind(tools, log, pid, (from, &[]), wanted, visitor)
+}
+
+/// What a thread does comes behind what another one does, though no record says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// The thread.
+    pub tid: Tid,
+    /// How many instructions it has executed, since the beginning of its recording, before the one that comes behind.
+    pub at: u64,
+    /// The other one.
+    pub other: Tid,
+    /// How many that one has executed then.
+    pub until: u64,
+}
+
+/// The same, in an order of the threads that agrees with more than the records say.
+///
+/// # Errors
+/// As [`walk_on`]; what is said contradicts the records.
+pub fn walk_behind(
+    tools: &Tools,
+    log: &Log,
+    pid: ProcessId,
+    (from, behind): (Place, &[Behind]),
+    wanted: &Arc<Wanted>,
+    visitor: &mut impl Visitor,
+) -> Result<()> {
     let start = IntervalId { thread: ThreadId { pid, tid: from.tid }, interval: from.interval };
     let first = log.header(start)?.epoch;
     // One is looked at, one waits, and one is made.
     let (sender, batches) = sync_channel(1);
     let (used, spare) = channel();
     std::thread::scope(|scope| {
-        let ahead = Ahead::new((tools, log, pid, wanted), sender, spare);
+        let ahead = Ahead::new((tools, log, pid, wanted), behind, (sender, spare));
         std::thread::Builder::new()
             .name("ahead".into())
             .spawn_scoped(scope, move || ahead.trace(from, first))

@@ -175,6 +175,16 @@ impl Ran<'_> {
         self.odd.iter().any(|odd| odd.writes && is_it(odd.addr, odd.len))
     }
 
+    /// What the block accesses, but for odd accesses: each with the index of its instruction.
+    #[inline]
+    pub fn plain_accesses(&self) -> impl Iterator<Item = (usize, Access)> {
+        let plain = self.block.traced.accesses.iter().zip(self.addresses());
+        plain.map(|(access, addr)| {
+            let (addr, len) = (*addr, access.bytes.into());
+            (access.instruction.into(), Access { addr, len, reads: access.reads, writes: access.writes, whole: true })
+        })
+    }
+
     /// What the block's instruction with this index accesses.
     pub fn accesses(&self, instruction: usize) -> impl Iterator<Item = Access> {
         let traced = &self.block.traced.accesses;

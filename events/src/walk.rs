@@ -3,15 +3,16 @@
 use crate::atoms::Atoms;
 use crate::backward::Backward;
 use crate::code::{Block, Known};
+use crate::onward::Behind;
 use crate::stretch::Ran;
 use bugnet_format::frame::Interval;
-use bugnet_format::record::{Record, RegisterUpdates, SignalStep, SpecialKind, register_number};
+use bugnet_format::record::{DependencyKind, Record, RegisterUpdates, SignalStep, SpecialKind, register_number};
 use bugnet_format::regs::RSP;
-use bugnet_format::types::{Epoch, IntervalNo, Position, ProcessId, Tid};
+use bugnet_format::types::{Addr, Epoch, IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::looked::Suspect;
-use bugnet_replay::order::{OrderedThread, Threads, Window, schedule};
+use bugnet_replay::order::{OrderedThread, Threads, Wait, Window, schedule};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::{ReplayError, Result};
 use std::cell::Cell;
@@ -216,9 +217,11 @@ pub fn walk_back_with(tools: &Tools, log: &Log, pid: ProcessId, from: Place, vis
     Ok(())
 }
 
-/// The threads of an epoch, and what they execute without another one in between, in order.
-pub(crate) fn runs_of(log: &Log, pid: ProcessId, epoch: Epoch) -> Result<(Threads, Vec<Run>)> {
-    let threads = Threads::read(log, pid, &Window::only(epoch))?;
+/// The threads of an epoch, and what they execute without another one in between, in an order that also agrees with what is said to be behind
+/// what.
+pub(crate) fn runs_of(log: &Log, pid: ProcessId, epoch: Epoch, behind: &[Behind]) -> Result<(Threads, Vec<Run>)> {
+    let mut threads = Threads::read(log, pid, &Window::only(epoch))?;
+    wait(&mut threads, behind);
     let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
     let mut at: Vec<u64> = threads.threads.iter().map(OrderedThread::first).collect();
     let mut runs = Vec::new();
@@ -229,6 +232,27 @@ pub(crate) fn runs_of(log: &Log, pid: ProcessId, epoch: Epoch) -> Result<(Thread
         at[thread] = until;
     }
     Ok((threads, runs))
+}
+
+/// Adds to what the threads of an epoch wait for. All of earlier epochs comes before.
+fn wait(threads: &mut Threads, behind: &[Behind]) {
+    if behind.is_empty() {
+        return;
+    }
+    let indexes: HashMap<Tid, usize> =
+        threads.threads.iter().zip(0..).map(|(thread, index)| (thread.id.tid, index)).collect();
+    for one in behind {
+        let (Some(own), Some(other)) = (indexes.get(&one.tid), indexes.get(&one.other)) else { continue };
+        let [waiting, awaited] = [*own, *other].map(|index| &threads.threads[index]);
+        let until = one.until.min(awaited.last());
+        if (waiting.first()..waiting.last()).contains(&one.at) && until > awaited.first() {
+            // The accesses of what kind it orders is nothing that the order depends on.
+            let (kind, block) = (DependencyKind::Raw, Addr(0));
+            let wait = Wait { at: one.at, other: *other, until, kind, block, cut_off: false };
+            threads.threads[*own].waits.push(wait);
+        }
+    }
+    threads.threads.iter_mut().for_each(|thread| thread.waits.sort_by_key(|wait| wait.at));
 }
 
 /// The epochs of a process of which the log has all, in order.
@@ -257,7 +281,7 @@ impl Walk<'_> {
         from: Option<Place>,
         visitor: &mut impl Visitor,
     ) -> Result<ControlFlow<()>> {
-        let (threads, mut runs) = runs_of(self.log, pid, epoch)?;
+        let (threads, mut runs) = runs_of(self.log, pid, epoch, &[])?;
         if let Some(from) = from {
             cut(&mut runs, &threads, from);
         }

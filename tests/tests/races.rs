@@ -264,6 +264,8 @@ fn main() -> Result<()> {
     trials.push(trial("real::pigz".into(), || real("pigz", &["/usr/bin/pigz", "-p", "2", "-k", "-c", "data"])));
     let xz = ["/usr/bin/xz", "-T2", "--block-size=500KiB", "-1", "-k", "-c", "data"];
     trials.push(trial("real::xz".into(), move || real("xz", &xz)));
+    // Its threads wake each other by an eventfd, which they find by poll.
+    trials.push(trial("real::gio".into(), || real("gio", &["/usr/bin/gio", "info", "data"])));
     trials.push(trial("real::alone".into(), alone));
     libtest_mimic::run(&arguments, trials).exit();
 }

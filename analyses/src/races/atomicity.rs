@@ -2,8 +2,8 @@
 //! next to each other gives the same (Lu, Tucek, Qin and Zhou, "AVIO", 2006, table 1). It does not matter whether they are races.
 
 use super::clock::Epoch;
+use super::paged::Paged;
 use super::shadow::{Made, granules};
-use hashbrown::HashMap;
 use serde::Serialize;
 
 /// Which accesses there were: the first one, the other thread's, the second one.
@@ -93,7 +93,7 @@ pub struct Torn {
 /// The accesses that each thread made last.
 #[derive(Default)]
 pub struct Pairs {
-    granules: HashMap<u64, Vec<Last>>,
+    granules: Paged<Vec<Last>>,
     /// What was passed over.
     pub passed: Passed,
 }
@@ -108,13 +108,21 @@ impl Pairs {
     ) -> Option<Torn> {
         let mut torn = None;
         for (start, mask) in granules(addr, len) {
-            let all = self.granules.entry(start).or_default();
-            let own = all.iter().position(|last| last.local.actor == local.actor && last.mask & mask != 0);
-            let before = own.map(|own| all.swap_remove(own));
-            if let Some(before) = before.filter(|before| before.local.call == local.call && torn.is_none()) {
+            let all = self.granules.at(start);
+            let is_own = |last: &Last| last.local.actor == local.actor && last.mask & mask != 0;
+            let own = match &**all {
+                [last] => is_own(last).then_some(0),
+                all => all.iter().position(is_own),
+            };
+            if let Some(before) = own.map(|own| &all[own])
+                && before.local.call == local.call
+                && torn.is_none()
+                // Nobody else was there since.
+                && (before.write.is_some() || before.read.is_some())
+            {
                 let at = addr.max(start);
                 let piece = (at, (addr + len).min(start + 8) - at);
-                torn = judge(&before, &local, piece, &mut self.passed, &mut is_wanted);
+                torn = judge(before, &local, piece, &mut self.passed, &mut is_wanted);
             }
             for other in all.iter_mut().filter(|last| last.local.actor != local.actor && last.mask & mask != 0) {
                 // A handler in the same thread comes when it likes.
@@ -122,20 +130,24 @@ impl Pairs {
                 let remote = Remote { made: local.made, is_behind };
                 *(if local.writes { &mut other.write } else { &mut other.read }) = Some(remote);
             }
-            all.push(Last { local, mask, write: None, read: None });
+            let new = Last { local, mask, write: None, read: None };
+            match own {
+                // The newest stands at the end.
+                Some(own) => {
+                    let end = all.len() - 1;
+                    all.swap(own, end);
+                    all[end] = new;
+                }
+                None => all.push(new),
+            }
         }
         torn
     }
 
     /// Memory is new.
     pub fn forget(&mut self, addr: u64, len: u64) {
-        let end = addr.saturating_add(len);
-        if len / 8 > self.granules.len() as u64 {
-            self.granules.retain(|start, _| *start + 8 <= addr || *start >= end);
-        } else {
-            for (start, _) in granules(addr, len) {
-                self.granules.remove(&start);
-            }
+        if len > 0 {
+            self.granules.forget(addr, len);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! others find out.
 
 use super::times::Times;
+use crate::touched::Touched;
 use bugnet_format::record::Record;
 use bugnet_format::types::Addr;
 use bugnet_replay::Result;
@@ -25,6 +26,8 @@ pub struct Births {
     order: Vec<usize>,
     /// The words that the kernel clears, and whose they are. One that is used again has several.
     words: HashMap<u64, Vec<usize>>,
+    /// The lines in which they are.
+    near: Touched<6>,
     /// Where each thread's own part of memory is, at its beginning.
     bases: Vec<Option<u64>>,
 }
@@ -82,6 +85,7 @@ impl Births {
     }
 
     fn clears(&mut self, word: u64, thread: usize) {
+        self.near.touch(word, 1);
         let all = self.words.entry(word).or_default();
         if !all.contains(&thread) {
             all.push(thread);
@@ -91,6 +95,12 @@ impl Births {
     /// The words.
     pub fn words(&self) -> impl Iterator<Item = u64> {
         self.words.keys().copied()
+    }
+
+    /// Whether the kernel may clear a word near this: a quick look.
+    #[inline]
+    pub fn may_clear(&mut self, addr: u64) -> bool {
+        self.near.has(addr, 1)
     }
 
     /// The threads at whose end the kernel clears a word.

@@ -110,6 +110,19 @@ impl Display for Race {
                 "   Both lines count or add: as a statistics counter, it may do no harm, but counts are lost."
             )?;
         }
+        if self.benign.contains(&Benign::MayBeOrdered) {
+            let by = self.channels.join("; ");
+            writeln!(
+                f,
+                "   Both may have been ordered by {by}: the recording does not tell. If so, there is no race."
+            )?;
+        }
+        if self.benign.contains(&Benign::Untold) {
+            writeln!(
+                f,
+                "   Debug information and source text would tell whether one of these is an atomic variable: if so, there may be no race."
+            )?;
+        }
         if self.benign.contains(&Benign::Atomic) {
             writeln!(f, "   Both lines speak of something atomic: if the variable is, there is no race.")?;
         }

@@ -7,7 +7,7 @@ use bugnet_events::code::{Blocks, is_atomic};
 use bugnet_events::stream::{Analysis, run};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, SignalStep};
-use bugnet_format::types::Tid;
+use bugnet_format::types::{IntervalNo, Position, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::tools::Tools;
@@ -18,23 +18,45 @@ use std::num::NonZeroUsize;
 
 /// The system call with which threads wait for a word of memory to change, and wake each other.
 const FUTEX: u64 = 202;
+/// Those that make threads.
+const CLONE: u64 = 56;
+const CLONE3: u64 = 435;
 
 /// Lines of 64 bytes.
 type Lines = Bits<6>;
 
-/// Words of 4 bytes that instructions access atomically, by their addresses divided by 4.
-#[derive(Debug, Default)]
+/// Words of 4 bytes that instructions access atomically.
+#[derive(Default)]
 pub struct Words {
     /// By instructions of the C library.
-    pub of_libc: HashSet<u64>,
+    pub of_libc: Bits<2>,
     /// By others; and those on which threads wait in the kernel, which are accessed atomically by what they are for, also by plain instructions.
-    pub of_others: HashSet<u64>,
+    pub of_others: Bits<2>,
+}
+
+/// The same, by their addresses divided by 4.
+#[derive(Debug, Default)]
+struct Found {
+    of_libc: HashSet<u64>,
+    of_others: HashSet<u64>,
+}
+
+impl Found {
+    fn words(&self) -> Words {
+        let bits = |words: &HashSet<u64>| {
+            let mut bits = Bits::default();
+            words.iter().for_each(|word| bits.touch(word << 2, 4));
+            bits
+        };
+        Words { of_libc: bits(&self.of_libc), of_others: bits(&self.of_others) }
+    }
 }
 
 /// What the first look has found.
 #[derive(Default)]
 pub struct Shared {
-    /// Lines that more than one thread accessed, or a thread and a signal's handler in it, and to which one wrote.
+    /// Lines that more than one thread accessed, or a thread and a signal's handler in it, and to which one wrote, since there is more than one:
+    /// all else comes before the making of the second thread.
     pub lines: Lines,
     /// What is accessed atomically.
     pub words: Words,
@@ -82,11 +104,13 @@ impl Touched {
 struct Part {
     /// Of the thread, and of handlers in it.
     touched: [Touched; 2],
-    words: Words,
+    words: Found,
     /// Words with which the kernel was called for threads to wait or to wake.
     futexes: HashSet<u64>,
     /// Where handlers begin, or end.
     handlers: Vec<(u64, bool)>,
+    /// What comes before this position of the interval comes before the making of the second thread.
+    alone_until: u64,
 }
 
 impl Part {
@@ -103,7 +127,9 @@ impl Part {
 
 struct Looking<'a> {
     modules: &'a Modules,
-    words: Words,
+    /// Where the first thread makes the second one.
+    second: Option<(IntervalId, Position)>,
+    words: Found,
     futexes: HashSet<u64>,
     /// By thread, and whether it is a handler.
     touched: BTreeMap<(Tid, usize), Touched>,
@@ -112,7 +138,7 @@ struct Looking<'a> {
 impl Analysis for Looking<'_> {
     type Part = Part;
 
-    fn begin(&self, _id: IntervalId, interval: &Interval) -> Part {
+    fn begin(&self, id: IntervalId, interval: &Interval) -> Part {
         let (mut handlers, mut futexes) = (Vec::new(), HashSet::new());
         for placed in interval.records().flatten() {
             match placed.record {
@@ -124,7 +150,12 @@ impl Analysis for Looking<'_> {
                 _ => {}
             }
         }
-        Part { touched: Default::default(), words: Words::default(), futexes, handlers }
+        let alone_until = match self.second {
+            Some((second, at)) if id == second => at.0,
+            Some((second, _)) if id.thread == second.thread && id.interval < second.interval => u64::MAX,
+            _ => 0,
+        };
+        Part { touched: Default::default(), words: Found::default(), futexes, handlers, alone_until }
     }
 
     fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, blocks: &Blocks) {
@@ -134,9 +165,11 @@ impl Analysis for Looking<'_> {
                 is_handler = part.in_handler(chunk.first.0 + u64::from(run.word));
             }
             let block = blocks.get(run.block);
-            let touched = &mut part.touched[is_handler];
-            for (access, (addr, len)) in block.traced.accesses.iter().zip(blocks.accessed(chunk, *run)) {
-                touched.touch(addr, len.into(), access.writes);
+            if chunk.first.0 + u64::from(run.word) >= part.alone_until {
+                let touched = &mut part.touched[is_handler];
+                for (addr, len, writes) in blocks.touched(chunk, *run) {
+                    touched.touch(addr, len.into(), writes);
+                }
             }
             if block.has_atomic {
                 let of_libc = self.modules.is_libc(block.traced.pc);
@@ -149,6 +182,9 @@ impl Analysis for Looking<'_> {
             }
         }
         for odd in &chunk.odd {
+            if chunk.first.0 + u64::from(odd.word) < part.alone_until {
+                continue;
+            }
             let at = part.in_handler(chunk.first.0 + u64::from(odd.word));
             part.touched[at].touch(odd.addr, odd.len, odd.writes);
         }
@@ -180,6 +216,21 @@ fn is_alone(log: &Log, intervals: &[IntervalId]) -> Result<bool> {
     Ok(true)
 }
 
+/// Where the first thread makes another one, or a process; none if that is not known, or a handler has interrupted it before.
+fn second(log: &Log, intervals: &[IntervalId]) -> Result<Option<(IntervalId, Position)>> {
+    let Some(first) = intervals.first().filter(|first| first.interval == IntervalNo(0)) else { return Ok(None) };
+    for id in intervals.iter().take_while(|id| id.thread == first.thread) {
+        for placed in log.interval(*id)?.records().flatten() {
+            match placed.record {
+                Record::Signal { .. } => return Ok(None),
+                Record::Syscall { number: CLONE | CLONE3, result: 0.., .. } => return Ok(Some((*id, placed.position))),
+                _ => {}
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Looks at all intervals of a process, `jobs` at a time. `progress` is called after each with how many are done.
 ///
 /// # Errors
@@ -195,7 +246,9 @@ pub fn look(
     if is_alone(log, intervals)? {
         return Ok(Shared::default());
     }
-    let mut looking = Looking { modules, words: Words::default(), futexes: HashSet::new(), touched: BTreeMap::new() };
+    let second = second(log, intervals)?;
+    let mut looking =
+        Looking { modules, second, words: Found::default(), futexes: HashSet::new(), touched: BTreeMap::new() };
     run(tools, log, intervals, jobs, &mut looking, progress)?;
     // Of those that the C library accesses atomically, its functions are known.
     looking.words.of_others.extend(looking.futexes.difference(&looking.words.of_libc));
@@ -205,5 +258,5 @@ pub fn look(
         seen.add(&touched.all);
         written.add(&touched.written);
     }
-    Ok(Shared { lines: twice.common(&written), words: looking.words })
+    Ok(Shared { lines: twice.common(&written), words: looking.words.words() })
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod atomicity;
 pub(crate) mod births;
+pub(crate) mod channels;
 pub(crate) mod clock;
 mod display;
 mod first;
@@ -15,6 +16,7 @@ pub(crate) mod joins;
 pub(crate) mod open;
 mod operations;
 pub(crate) mod order;
+pub(crate) mod paged;
 pub(crate) mod place;
 mod report;
 pub(crate) mod shadow;
@@ -30,13 +32,14 @@ pub use watch::Looked;
 
 use crate::locks::{self, Locks};
 use births::Births;
-use bugnet_events::onward::walk_with;
+use bugnet_events::onward::walk_behind;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
+use channels::Channels;
 use heap::Heap;
 use joins::Joins;
 use place::{Code, Modules};
@@ -67,7 +70,10 @@ pub fn races(
     }
     let all = intervals.len();
     let shared = first::look(tools, log, &intervals, &modules, jobs, |done| progress(done, all))?;
+    let is_shared = !shared.lines.is_empty();
     let births = Births::new(log, &times, cursor)?;
+    let channels = if is_shared { Channels::new(log, &times, cursor)? } else { Channels::default() };
+    let behind = channels.behind(&times);
     let heap = Heap::new(symbols.functions(&heap::names()));
     let locks = Locks::new(symbols.functions(&locks::names()));
     let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
@@ -80,11 +86,10 @@ pub fn races(
         .collect();
     let wanted = Arc::new(Wanted { functions, ..Wanted::default() });
     let code = Code::new(modules, Symbolizer::new(log, pid)?);
-    let is_shared = !shared.lines.is_empty();
-    let mut watch = Watch::new(times, shared, births, code, (heap, locks, joins));
+    let mut watch = Watch::new(times, shared, (births, channels), code, (heap, locks, joins));
     if is_shared {
         cursor.seek(Seek::Start)?;
-        walk_with(tools, log, pid, cursor.place(), &wanted, &mut watch)?;
+        walk_behind(tools, log, pid, (cursor.place(), &behind), &wanted, &mut watch)?;
     }
     report::report(log, cursor, &mut symbols, &watch, top)
 }

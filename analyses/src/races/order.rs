@@ -1,5 +1,6 @@
 //! What orders threads: who has given what, and who has taken it.
 
+use super::channels::At;
 use super::clock::{Clock, Epoch};
 use crate::locks::Lock;
 use hashbrown::HashMap;
@@ -37,11 +38,17 @@ pub struct Clocks {
     pub all: Clock,
     /// By what the program wants to come first alone, without what excludes each other.
     pub program: Clock,
+    /// What may have happened before beside that: by what is handed through the kernel, where it is not certain what goes where.
+    pub possible: Clock,
+    /// By what, as bits.
+    pub via: u64,
 }
 
 impl Clocks {
     fn join(&mut self, other: &Self, meaning: Meaning) {
         self.all.join(&other.all);
+        self.possible.join(&other.possible);
+        self.via |= other.via;
         if meaning == Meaning::Program {
             self.program.join(&other.program);
         }
@@ -62,12 +69,22 @@ pub struct Order {
     objects: HashMap<Object, Clocks>,
     /// The threads that go on behind the end of a thread.
     outlived: HashMap<usize, Vec<usize>>,
+    /// What came before calls behind which others come that read what the kernel hands over, and how many will.
+    sent: HashMap<At, (Clocks, u32)>,
+    /// The threads that may come behind more of a thread than one has come to, and by what.
+    followed: HashMap<usize, HashMap<usize, u64>>,
 }
 
 impl Order {
     /// What has happened before the next instruction of a thread.
     pub fn thread(&mut self, thread: usize) -> &Clocks {
         self.clocks(thread)
+    }
+
+    /// By what a place may come before what a thread does next, as bits, if it does not for sure; none if it does not.
+    pub fn may_be_behind(&mut self, place: Epoch, thread: usize) -> Option<u64> {
+        let own = self.clocks(thread);
+        own.possible.has(place).then_some(own.via)
     }
 
     /// Whether a place comes before what a thread does next, as the program wants it.
@@ -85,6 +102,71 @@ impl Order {
         let there = self.objects.entry(object).or_default();
         there.all.join(&own.all);
         there.program.join(&own.program);
+        there.possible.join(&own.possible);
+        there.via |= own.via;
+    }
+
+    /// A thread makes a call behind which so many others will come, and has executed so many instructions before.
+    pub fn send(&mut self, (thread, count): At, takers: u32) {
+        let mut own = self.clocks(thread).clone();
+        own.reach(thread, count, Meaning::Program);
+        self.sent.insert((thread, count), (own, takers));
+    }
+
+    /// A thread comes behind such a call for sure.
+    pub fn receive(&mut self, thread: usize, from: At) {
+        let (given, _) = self.given(from);
+        self.join(thread, &given);
+    }
+
+    /// A thread may come behind such a call, by what the bit says.
+    pub fn may_receive(&mut self, thread: usize, from: At, via: u64) {
+        let (given, is_open) = self.given(from);
+        let own = self.clocks(thread);
+        own.via |= via | given.via;
+        own.possible.join(&given.all);
+        own.possible.join(&given.possible);
+        if is_open && from.0 != thread {
+            self.followed.entry(from.0).or_default().insert(thread, via);
+        }
+    }
+
+    /// What came before a call; and whether one has not come there, so that there may be more.
+    fn given(&mut self, from: At) -> (Clocks, bool) {
+        if let Some((given, left)) = self.sent.get_mut(&from) {
+            *left -= 1;
+            let (given, left) = (given.clone(), *left);
+            if left == 0 {
+                self.sent.remove(&from);
+            }
+            return (given, false);
+        }
+        // The thread is in the call, and will be back in a later part of the log; or it may have been there earlier than in the order of the threads.
+        let mut own = self.clocks(from.0).clone();
+        own.reach(from.0, from.1, Meaning::Program);
+        (own, true)
+    }
+
+    fn join(&mut self, thread: usize, given: &Clocks) {
+        self.clocks(thread).join(given, Meaning::Program);
+        self.pass_on(thread);
+    }
+
+    /// What a thread has come behind, those have, too, who come behind more of it than one has come to.
+    fn pass_on(&mut self, thread: usize) {
+        if self.outlived.is_empty() && self.followed.is_empty() {
+            return;
+        }
+        let own = self.clocks(thread).clone();
+        for other in self.outlived.get(&thread).into_iter().flatten() {
+            self.threads[*other].join(&own, Meaning::Program);
+        }
+        for (other, via) in self.followed.get(&thread).into_iter().flatten() {
+            let other = &mut self.threads[*other];
+            other.possible.join(&own.all);
+            other.possible.join(&own.possible);
+            other.via |= own.via | via;
+        }
     }
 
     /// The same in place of what others gave.
@@ -98,10 +180,7 @@ impl Order {
         self.clocks(thread);
         if let Some(given) = self.objects.get(&object) {
             self.threads[thread].join(given, meaning);
-            for other in self.outlived.get(&thread).into_iter().flatten() {
-                let own = self.threads[thread].clone();
-                self.threads[*other].join(&own, Meaning::Program);
-            }
+            self.pass_on(thread);
         }
     }
 

@@ -42,6 +42,10 @@ pub enum Benign {
     SameValue,
     /// Both only count or add, by their instructions or the text of their lines: counts may be lost.
     Counter,
+    /// They may have been ordered by what went through the kernel: see [`Race::channels`].
+    MayBeOrdered,
+    /// Neither line's text is to be had, by debug information and the source. These would tell whether plain accesses are meant to be atomic.
+    Untold,
     /// The text of both lines speaks of something atomic, but the instructions are plain ones, which do not say whether they are meant to be.
     Atomic,
 }
@@ -66,8 +70,10 @@ pub struct Race {
     /// Whether the values would have been other ones if the two had come in the other order, right behind each other; none where they are not
     /// known.
     pub matters: Option<bool>,
-    /// Why it may do no harm.
+    /// Why it may do no harm, or be none.
     pub benign: Vec<Benign>,
+    /// What may have ordered the two accesses, of which the recording does not tell for sure whether it did.
+    pub channels: Vec<String>,
 }
 
 /// Two accesses of a call, with another thread's in between, that have no order in which they could be next to each other.
@@ -100,16 +106,19 @@ fn lines(watch: &Watch, symbols: &mut Symbolizer, made: &[Made]) -> Lines {
     made.iter().map(of).collect()
 }
 
-/// Those of the same lines together, the first of them first.
+/// Those of the same lines together, the first of them first: one that says more, if there is one.
 fn together<T: Copy, K: std::hash::Hash + Eq>(
     all: impl Iterator<Item = (T, u64)>,
     mut key: impl FnMut(&T) -> K,
+    says_more: impl Fn(&T, &T) -> bool,
 ) -> Vec<(T, u64)> {
     let (mut found, mut known): (Vec<(T, u64)>, HashMap<K, usize>) = (Vec::new(), HashMap::new());
     for (one, times) in all {
         let at = *known.entry(key(&one)).or_insert(found.len());
         if at == found.len() {
             found.push((one, 0));
+        } else if says_more(&one, &found[at].0) {
+            found[at].0 = one;
         }
         found[at].1 += times;
     }
@@ -128,10 +137,13 @@ pub(super) fn report(
     top: usize,
 ) -> Result<Report> {
     let found = &watch.found;
-    let pairs = together(found.pairs.iter().map(|pair| (*pair, pair.times)), |pair| {
-        (lines(watch, symbols, &pair.made), pair.writes)
-    });
-    let torn = together(found.torn.iter().copied(), |torn| (lines(watch, symbols, &torn.made), torn.pattern));
+    let pairs = together(
+        found.pairs.iter().map(|pair| (*pair, pair.times)),
+        |pair| (lines(watch, symbols, &pair.made), pair.writes),
+        |one, other| one.via.is_none() && other.via.is_some(),
+    );
+    let key = |torn: &Torn| (lines(watch, symbols, &torn.made), torn.pattern);
+    let torn = together(found.torn.iter().copied(), key, |_, _| false);
     let (mut races, mut violations) = (Vec::new(), Vec::new());
     for (pair, times) in pairs.iter().take(top) {
         races.extend(race(log, cursor, symbols, watch, pair, *times)?);
@@ -166,6 +178,9 @@ fn race(
     benign.extend((matters == Some(false)).then_some(Benign::SameValue));
     benign.extend((first.counts && second.counts).then_some(Benign::Counter));
     benign.extend((first.names_atomic && second.names_atomic).then_some(Benign::Atomic));
+    benign.extend(may_be_atomic(pair, [&first, &second]).then_some(Benign::Untold));
+    let channels = watch.channels.names(pair.via.unwrap_or(0));
+    benign.extend(pair.via.map(|_| Benign::MayBeOrdered));
     let (address, bytes) = pair.bytes;
     let kind = match pair.writes {
         [true, true] => "WW",
@@ -173,7 +188,13 @@ fn race(
         [false, _] => "RW",
     };
     let variable = variable(symbols, watch, address, [&first, &second]);
-    Ok(Some(Race { kind, variable, address, bytes, first, second, times, matters, benign }))
+    Ok(Some(Race { kind, variable, address, bytes, first, second, times, matters, benign, channels }))
+}
+
+/// Whether both may be accesses of an atomic variable as far as anybody can tell: no text says what they are.
+fn may_be_atomic(pair: &Pair, sides: [&Side; 2]) -> bool {
+    let (address, bytes) = pair.bytes;
+    matches!(bytes, 1 | 2 | 4 | 8) && address % bytes == 0 && sides.iter().all(|side| side.text.is_none())
 }
 
 /// Whether the other order would give other values, if nothing else came in between.

@@ -2,12 +2,7 @@
 //! of them, else of each byte.
 
 use super::clock::{Clock, Epoch};
-use hashbrown::HashMap;
-
-/// Bytes of a granule.
-const GRANULE: u64 = 8;
-/// Granules of a page, as a power of two.
-const PAGE: u32 = 9;
+use super::paged::{GRANULE, Paged};
 
 /// The number of an instruction of the program.
 pub type Site = u32;
@@ -75,7 +70,7 @@ pub struct Access<'a> {
 /// The memory of a process.
 #[derive(Default)]
 pub struct Shadow {
-    pages: HashMap<u64, Vec<Granule>>,
+    granules: Paged<Granule>,
 }
 
 impl Cell {
@@ -111,10 +106,13 @@ impl Cell {
     }
 }
 
-impl Granule {
-    const NEW: Self =
-        Self::One { cell: Cell { write: Made { epoch: Epoch::NONE, site: 0 }, reads: Reads::None }, mask: 0 };
+impl Default for Granule {
+    fn default() -> Self {
+        Self::One { cell: Cell::default(), mask: 0 }
+    }
+}
 
+impl Granule {
     /// An access of the bytes of a mask. Conflicts come with the first byte, and how many.
     fn access(&mut self, wanted: u8, access: &Access<'_>, conflict: &mut impl FnMut(Made, bool, u32, u32)) {
         if let Self::One { cell, mask } = self {
@@ -137,6 +135,7 @@ impl Granule {
 }
 
 /// The granules that an access touches: address, and a bit for each byte.
+#[inline]
 pub fn granules(addr: u64, len: u64) -> impl Iterator<Item = (u64, u8)> {
     let end = addr.saturating_add(len);
     let mut at = addr;
@@ -155,8 +154,7 @@ impl Shadow {
     /// Looks whether an access is ordered behind the earlier ones, and remembers it. Of each earlier access, one conflict is told.
     pub fn access(&mut self, access: &Access<'_>, found: &mut Vec<Unordered>) {
         for (start, mask) in granules(access.addr, access.len) {
-            let granule = self.granule(start);
-            granule.access(mask, access, &mut |earlier, wrote, first, count| {
+            self.granules.at(start).access(mask, access, &mut |earlier, wrote, first, count| {
                 let (first, count) = (start + u64::from(first), u64::from(count));
                 let same = |other: &&mut Unordered| other.earlier == earlier && other.bytes.0 + other.bytes.1 == first;
                 match found.iter_mut().find(same) {
@@ -169,30 +167,7 @@ impl Shadow {
 
     /// Memory is new: nothing is known of what it was before.
     pub fn forget(&mut self, addr: u64, len: u64) {
-        let (first, end) = (addr / GRANULE, addr.saturating_add(len).div_ceil(GRANULE));
-        let pages = first >> PAGE..(end >> PAGE) + 1;
-        let clear = |page: u64, granules: &mut Vec<Granule>| {
-            let from = first.max(page << PAGE) - (page << PAGE);
-            let until = end.min((page + 1) << PAGE).saturating_sub(page << PAGE);
-            for granule in granules.iter_mut().take(until as usize).skip(from as usize) {
-                *granule = Granule::NEW;
-            }
-        };
-        if pages.end - pages.start > self.pages.len() as u64 {
-            for (page, granules) in self.pages.iter_mut().filter(|(page, _)| pages.contains(page)) {
-                clear(*page, granules);
-            }
-        } else {
-            for page in pages {
-                self.pages.entry(page).and_modify(|granules| clear(page, granules));
-            }
-        }
-    }
-
-    fn granule(&mut self, addr: u64) -> &mut Granule {
-        let number = addr / GRANULE;
-        let page = self.pages.entry(number >> PAGE).or_insert_with(|| vec![Granule::NEW; 1 << PAGE]);
-        &mut page[(number & ((1 << PAGE) - 1)) as usize]
+        self.granules.forget(addr, len);
     }
 }
 

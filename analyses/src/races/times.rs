@@ -70,6 +70,12 @@ impl Times {
         self.threads[thread].id
     }
 
+    /// A thread's number.
+    #[must_use]
+    pub fn number(&self, tid: Tid) -> Option<usize> {
+        self.numbers.get(&tid).copied()
+    }
+
     /// A thread's number, and how many instructions it has executed at a place.
     #[must_use]
     #[inline]
@@ -109,6 +115,13 @@ impl Times {
     #[inline]
     pub fn advance(&mut self, thread: usize, count: u64) {
         self.threads[thread].reached += count;
+    }
+
+    /// How many instructions a thread has executed up to where one has come.
+    #[must_use]
+    #[inline]
+    pub fn reached(&self, thread: usize) -> u64 {
+        self.threads[thread].reached
     }
 
     /// Whether one has come to where a thread has executed all that it does, but for the call that ends it.

@@ -2,6 +2,7 @@
 
 use super::atomicity::{Local, Pairs, Torn};
 use super::births::Births;
+use super::channels::{At as Told, Channels};
 use super::clock::Epoch;
 use super::first::{Shared, words};
 use super::heap::{Change, Heap};
@@ -33,6 +34,7 @@ const MUNMAP: u64 = 11;
 const MREMAP: u64 = 25;
 const CLONE: u64 = 56;
 const KILL: u64 = 62;
+const RT_SIGTIMEDWAIT: u64 = 128;
 const RT_SIGQUEUEINFO: u64 = 129;
 const TKILL: u64 = 200;
 const FUTEX: u64 = 202;
@@ -56,6 +58,8 @@ pub struct Pair {
     pub bytes: (u64, u64),
     /// How often it happened.
     pub times: u64,
+    /// By what the two may have been ordered each time, as bits; none if they were not at least once, and those are the two.
+    pub via: Option<u64>,
 }
 
 /// What identifies a pair: the instructions, and whether they write.
@@ -72,6 +76,24 @@ pub struct Found {
     known_torn: HashMap<[u64; 3], usize>,
     /// How much was looked at.
     pub looked: Looked,
+}
+
+impl Found {
+    /// A pair races, or may.
+    fn race(&mut self, key: Between, pair: Pair) {
+        let known = *self.known.entry(key).or_insert(self.pairs.len());
+        if known == self.pairs.len() {
+            self.pairs.push(pair);
+        }
+        let there = &mut self.pairs[known];
+        there.times += 1;
+        match (there.via, pair.via) {
+            // One that nothing can have ordered says more.
+            (Some(_), None) => *there = Pair { times: there.times, ..pair },
+            (Some(one), Some(other)) => there.via = Some(one | other),
+            (None, _) => {}
+        }
+    }
 }
 
 /// How much was looked at, and what was not.
@@ -92,6 +114,8 @@ struct Thread {
     calls: OpenCalls,
     /// What it waited for in the kernel: it comes behind that with its next instruction.
     awaited: Option<Object>,
+    /// What it read through the kernel with the call at this count.
+    received: Option<u64>,
     is_born: bool,
     waits: u64,
 }
@@ -119,6 +143,8 @@ pub struct Watch {
     pub heap: Heap,
     shared: Shared,
     births: Births,
+    /// What goes through the kernel.
+    pub channels: Channels,
     order: Order,
     shadow: Shadow,
     threads: Vec<Thread>,
@@ -133,8 +159,18 @@ pub struct Watch {
     /// Memory that was mapped for stacks: first bytes, and lengths.
     stacks: BTreeMap<u64, u64>,
     unordered: Vec<Unordered>,
-    /// The thread that was visited last, and its number, where nothing is left to be told of its calls with its next block.
-    quiet: Option<(Tid, usize)>,
+    /// The thread that was visited last, where nothing is left to be told of its calls with its next block.
+    quiet: Option<Quiet>,
+}
+
+/// A thread of which the next block tells nothing of what came before.
+#[derive(Clone, Copy)]
+struct Quiet {
+    tid: Tid,
+    /// Its number.
+    thread: usize,
+    /// Whether it is in no call of a function that one wants to know of.
+    is_idle: bool,
 }
 
 /// An access, where it is made.
@@ -146,27 +182,36 @@ struct At {
 }
 
 impl Visitor for Watch {
-    /// Blocks that access nothing that is shared, and neither call nor return.
+    /// Blocks with which nothing begins or ends that is waited for, nor a call that one wants to know of.
     #[inline]
     fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool {
-        let Self { shared, quiet, .. } = self;
-        let Some((_, thread)) = quiet.filter(|(quiet, _)| *quiet == tid && ran.block.is_plain) else { return false };
-        if ran.block.has_atomic || ran.touches_any(|addr, len| shared.lines.has(addr, len)) {
+        let Some(Quiet { thread, is_idle, .. }) = self.quiet.filter(|quiet| quiet.tid == tid) else { return false };
+        if !(ran.block.is_plain || is_idle && ran.registers_told() <= 1) {
             return false;
         }
-        let count = ran.block.instructions.len() as u64;
-        self.threads[thread].enter(self.code.of(ran.block));
-        self.times.advance(thread, count);
-        self.found.looked.instructions += count;
+        let Self { shared, threads, code, .. } = self;
+        let known = code.of(ran.block);
+        threads[thread].enter(known);
+        let count = ran.block.instructions.len();
+        if ran.block.has_atomic || ran.touches_any(|addr, len| shared.lines.has(addr, len)) {
+            let (first_site, doing) = (known.first_site, known.doing(&threads[thread].whereabouts));
+            self.accesses(thread, (self.times.reached(thread), first_site), ran, 0..count, doing);
+        }
+        if !ran.block.is_plain {
+            self.threads[thread].calls.ended(ran, &mut self.calls);
+        }
+        self.times.advance(thread, count as u64);
+        self.found.looked.instructions += count as u64;
         true
     }
 
     fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
         self.look_at(&visit);
         self.quiet = match visit {
-            Visit::Ran { place, .. } if !self.open.has_returned(place.tid) => {
-                self.times.count(place).map(|(thread, _)| (place.tid, thread))
-            }
+            Visit::Ran { place: Place { tid, .. }, .. } if !self.open.has_returned(tid) => self
+                .times
+                .number(tid)
+                .map(|thread| Quiet { tid, thread, is_idle: self.open.open(tid).next().is_none() }),
             _ => None,
         };
         ControlFlow::Continue(())
@@ -179,7 +224,7 @@ impl Watch {
     pub fn new(
         times: Times,
         mut shared: Shared,
-        births: Births,
+        (births, channels): (Births, Channels),
         code: Code,
         (heap, locks, joins): (Heap, Locks, Joins),
     ) -> Self {
@@ -188,6 +233,7 @@ impl Watch {
             whereabouts: Whereabouts::new(number == 0),
             calls: OpenCalls::new(number as u64),
             awaited: None,
+            received: None,
             is_born: false,
             waits: 0,
         };
@@ -207,6 +253,7 @@ impl Watch {
             locks,
             shared,
             births,
+            channels,
             order: Order::default(),
             shadow: Shadow::default(),
             unordered: Vec::new(),
@@ -311,42 +358,75 @@ impl Watch {
         if let Some(object) = self.threads[thread].awaited.take() {
             self.order.take(thread, object, Meaning::Program);
         }
+        if let Some(call) = self.threads[thread].received.take() {
+            self.receive((thread, call));
+        }
         Some((thread, count))
+    }
+
+    /// A thread goes on behind a call that has read something, or found that it can.
+    fn receive(&mut self, at: Told) {
+        for from in self.channels.certain(at) {
+            self.order.receive(at.0, *from);
+        }
+        for (from, name) in self.channels.possible(at) {
+            self.order.may_receive(at.0, *from, 1 << name);
+        }
     }
 
     fn ran(&mut self, thread: usize, count: u64, ran: &Ran<'_>, instructions: Range<usize>) {
         let known = self.code.of(ran.block);
-        let (first_site, has_atomic) = (known.first_site, ran.block.has_atomic);
         let state = &mut self.threads[thread];
         if instructions.start == 0 {
             state.enter(known);
         }
-        let doing = known.doing(&state.whereabouts);
-        if has_atomic || ran.touched().any(|(addr, len)| self.shared.lines.has(addr, len)) {
-            for number in instructions.clone() {
-                let instruction = &ran.block.instructions[number].instruction;
-                let made = Made {
-                    epoch: Epoch::new(thread, count + (number - instructions.start) as u64),
-                    site: first_site + number as u32,
-                };
-                let at = At { thread, made, ip: instruction.ip() };
-                let is_atomic = has_atomic && is_atomic(instruction);
-                let accesses = ran.accesses(number).filter(|access| self.shared.lines.has(access.addr, access.len));
-                let accesses: smallvec::SmallVec<[Touched; 4]> = accesses.collect();
-                for access in &accesses {
-                    self.accessed(at, access, doing, is_atomic);
-                }
-            }
-        }
+        let (first_site, doing) = (known.first_site, known.doing(&state.whereabouts));
+        self.accesses(thread, (count, first_site), ran, instructions.clone(), doing);
         if instructions.end == ran.block.instructions.len() {
             self.threads[thread].calls.ended(ran, &mut self.calls);
         }
         self.times.reach(thread, count + instructions.len() as u64);
     }
 
+    /// What instructions of a block access of lines that threads share. The first of the instructions is at this count of its thread, and the
+    /// block's first site is this.
+    fn accesses(
+        &mut self,
+        thread: usize,
+        (count, first_site): (u64, u32),
+        ran: &Ran<'_>,
+        instructions: Range<usize>,
+        doing: Doing,
+    ) {
+        let has_atomic = ran.block.has_atomic;
+        let at = |number: usize| {
+            let instruction = &ran.block.instructions[number].instruction;
+            let (epoch, site) = (count + (number - instructions.start) as u64, first_site + number as u32);
+            let made = Made { epoch: Epoch::new(thread, epoch), site };
+            (At { thread, made, ip: instruction.ip() }, has_atomic && is_atomic(instruction))
+        };
+        if ran.is_odd() {
+            for number in instructions.clone() {
+                let (at, is_atomic) = at(number);
+                for access in ran.accesses(number) {
+                    if self.shared.lines.has(access.addr, access.len) {
+                        self.accessed(at, &access, doing, is_atomic);
+                    }
+                }
+            }
+        } else {
+            for (number, access) in ran.plain_accesses() {
+                if self.shared.lines.has(access.addr, access.len) && instructions.contains(&number) {
+                    let (at, is_atomic) = at(number);
+                    self.accessed(at, &access, doing, is_atomic);
+                }
+            }
+        }
+    }
+
     fn accessed(&mut self, at: At, access: &Touched, doing: Doing, is_atomic: bool) {
         self.found.looked.accesses += 1;
-        if access.reads && doing == Doing::Own {
+        if access.reads && doing == Doing::Own && self.births.may_clear(access.addr) {
             for ended in self.births.ended_by(access.addr, &self.times) {
                 self.order.outlive(at.thread, ended, self.times.end(ended));
             }
@@ -356,20 +436,22 @@ impl Watch {
             self.found.looked.internal += 1;
             return;
         }
-        let of_others = || words(access.addr, access.len).any(|word| self.shared.words.of_others.contains(&word));
-        let of_libc = || words(access.addr, access.len).any(|word| self.shared.words.of_libc.contains(&word));
-        if is_atomic || of_others() || !doing.is_looked_at() && of_libc() {
+        let words_of = &mut self.shared.words;
+        if is_atomic
+            || words_of.of_others.has(access.addr, access.len)
+            || !doing.is_looked_at() && words_of.of_libc.has(access.addr, access.len)
+        {
             self.found.looked.atomic += 1;
             self.synchronised(at, access, is_atomic);
         } else if doing == Doing::Own && self.code.atomic(at.made.site).is_in_function {
             self.found.looked.atomic += 1;
-            self.shared.words.of_others.extend(words(access.addr, access.len));
+            self.shared.words.of_others.touch(access.addr, access.len);
             self.synchronised(at, access, false);
         } else if let Some(operation) = self.operation(at, access, doing) {
             self.found.looked.atomic += 1;
             if operation == Operation::Store {
                 // In C, such a variable may be read without naming an operation.
-                self.shared.words.of_others.extend(words(access.addr, access.len));
+                self.shared.words.of_others.touch(access.addr, access.len);
             }
             self.synchronised(at, access, false);
         } else if doing.is_looked_at() {
@@ -407,12 +489,10 @@ impl Watch {
         self.shadow.access(&Access { addr, len, writes, made: at.made, clock }, &mut self.unordered);
         for one in self.unordered.drain(..) {
             let key = ([self.code.sites[one.earlier.site as usize], at.ip], [one.wrote, writes]);
-            let known = *self.found.known.entry(key).or_insert(self.found.pairs.len());
-            if known == self.found.pairs.len() {
-                let made = [one.earlier, at.made];
-                self.found.pairs.push(Pair { made, writes: [one.wrote, writes], bytes: one.bytes, times: 0 });
-            }
-            self.found.pairs[known].times += 1;
+            let via = self.order.may_be_behind(one.earlier.epoch, at.thread);
+            let pair =
+                Pair { made: [one.earlier, at.made], writes: [one.wrote, writes], bytes: one.bytes, times: 0, via };
+            self.found.race(key, pair);
         }
     }
 
@@ -443,6 +523,13 @@ impl Watch {
         if result < 0 {
             return;
         }
+        match self.channels.takers((thread, count)) {
+            0 => {}
+            takers => self.order.send((thread, count), takers),
+        }
+        if self.channels.takes((thread, count)) {
+            self.threads[thread].received = Some(count);
+        }
         let behind = count + 1;
         let length = |len: u64| len.next_multiple_of(PAGE);
         match number {
@@ -468,6 +555,7 @@ impl Watch {
             FUTEX if matches!(args[1] & 0x7f, FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_WAKE_OP) => {
                 self.gives(thread, behind, Object::Futex(args[0]));
             }
+            RT_SIGTIMEDWAIT => self.awaits(thread, Object::Signal(result.cast_unsigned())),
             KILL | TKILL | RT_SIGQUEUEINFO => self.gives(thread, behind, Object::Signal(args[1])),
             TGKILL | RT_TGSIGQUEUEINFO => self.gives(thread, behind, Object::Signal(args[2])),
             _ => {}

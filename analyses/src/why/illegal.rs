@@ -185,7 +185,8 @@ fn in_words(error: &ErrorReport, symbols: &mut Symbolizer) -> String {
 
 fn note_race(race: &Race, report: &mut Report, table: &mut Table) {
     let name = race.variable.clone().unwrap_or_else(|| format!("{:#x}", race.address));
-    let text = format!("nothing orders two accesses of {name} by two threads ({})", race.kind);
+    let nothing = if race.channels.is_empty() { "nothing" } else { "nothing that is certain" };
+    let text = format!("{nothing} orders two accesses of {name} by two threads ({})", race.kind);
     for side in [&race.first, &race.second] {
         note_side(side, Reason::Race { text: text.clone() }, table);
     }

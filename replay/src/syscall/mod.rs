@@ -1,6 +1,7 @@
 //! System calls for people: name, arguments, result.
 
 mod changes;
+mod left;
 mod list;
 mod names;
 mod pointed;
@@ -8,6 +9,7 @@ mod shapes;
 mod wrote;
 
 pub use changes::Made;
+pub use left::left;
 pub use list::{Listed, Wanted, list, list_recorded};
 pub use wrote::Inferred;
 pub(crate) use wrote::{Traces, who_wrote};

@@ -1,4 +1,5 @@
-// What the programs have in common: threads, and an order of what they do that nothing but a pipe makes, which counts as none.
+// What the programs have in common: threads, and an order of what they do that nothing makes but the size of a file, which counts as none.
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -6,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static inline void run_two(void *(*first)(void *), void *(*second)(void *), void *argument)
@@ -17,26 +19,25 @@ static inline void run_two(void *(*first)(void *), void *(*second)(void *), void
     pthread_join(threads[1], NULL);
 }
 
-static int turns[4][2];
+static int turns[4];
 
 // Before there are threads.
 static inline void make_turns(void)
 {
     for (int i = 0; i < 4; i++)
-        if (pipe(turns[i]))
+        if ((turns[i] = memfd_create("turn", 0)) < 0)
             exit(1);
 }
 
 // Lets whoever waits for this turn go on.
 static inline void turn(int number)
 {
-    if (write(turns[number][1], "", 1) != 1)
+    if (ftruncate(turns[number], 1))
         exit(1);
 }
 
 static inline void wait_for(int number)
 {
-    char byte;
-    if (read(turns[number][0], &byte, 1) != 1)
-        exit(1);
+    while (lseek(turns[number], 0, SEEK_END) == 0)
+        usleep(100);
 }
