@@ -8,7 +8,7 @@ use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Workshop, binary, printed, run};
 use bugnet_tests::programs::{PROGRAMS, Scale};
-use bugnet_what_if::{Change, Ended, Seed};
+use bugnet_what_if::{Change, Ended, Seed, Turn};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -169,5 +169,59 @@ fn changes() -> Result<()> {
     let change = Change { addr: main, bytes: vec![0x0f, 0x0b] };
     let outcome = seed.run(&change, LIMIT, &mut |_| true)?;
     ensure!(outcome.ended == Ended::Signal(libc::SIGILL), "{outcome:?}");
+    workshop.done()
+}
+
+/// Counts what is odd, three times.
+const COUNTS: &str = r#"
+#include <stdio.h>
+int main(void) {
+    for (int i = 0; i < 3; i++) {
+        if (i & 1)
+            putchar('a' + i);
+        else
+            putchar('A' + i);
+    }
+    putchar('\n');
+    return 0;
+}
+"#;
+
+#[test]
+fn turned_once() -> Result<()> {
+    let workshop = Workshop::new("what-if-turned")?;
+    let (source, program) = (workshop.path.join("counts.c"), workshop.path.join("counts"));
+    std::fs::write(&source, COUNTS)?;
+    let built = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(&source))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let path = workshop.path.join("log");
+    let job = bugnet_tests::bugnet::Job::new(&workshop.path, [program.to_string_lossy()]);
+    let recorded = run(&mut job.recorded(&path, &[])?)?;
+    ensure!(recorded.stdout == b"AbC\n", "{}", printed(&recorded));
+    let opened = Opened::new(&path)?;
+    let mut cursor = opened.cursor()?;
+    let addresses: Vec<u64> = Symbolizer::new(&opened.log, cursor.pid())?.functions(&["main"]).into_keys().collect();
+    let [main] = addresses[..] else { anyhow::bail!("{addresses:x?}") };
+    cursor.seek(Seek::Start)?;
+    cursor.run(Direction::Forward, &Conditions { addresses, ..Conditions::default() })?;
+    let seed = opened.seed(&mut cursor)?;
+    ensure!(seed.executions(main, LIMIT)?.is_none(), "where a function begins is no jump");
+    let (mut at, mut found) = (main, Vec::new());
+    while at < main + 120 {
+        if let Some(executions) = seed.executions(at, LIMIT)? {
+            for nth in 0..executions {
+                let outcome = seed.run_turned(&Turn { addr: at, nth }, LIMIT, &mut |_| true)?.context("no jump")?;
+                found.push((executions, nth, String::from_utf8(outcome.stdout)?));
+            }
+        }
+        at += seed.instruction(at).len().max(1) as u64;
+    }
+    // The condition of each round, and those of the loop: it ends before its last round, or goes round once more.
+    for (executions, nth, written) in
+        [(3, 0, "abC\n"), (3, 1, "ABC\n"), (3, 2, "Abc\n"), (4, 0, "\n"), (4, 2, "Ab\n"), (4, 3, "AbCd\n")]
+    {
+        let wanted = (executions, nth, written.to_owned());
+        ensure!(found.contains(&wanted), "no {wanted:?} in {found:?}");
+    }
     workshop.done()
 }

@@ -217,7 +217,7 @@ struct Kind {
 
 const C: &[&str] = &["gcc", "-O0", "-g", "-w", "-pthread", "-xc"];
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     Kind {
         name: "panic",
         compiler: &["rustc", "-g"],
@@ -303,6 +303,18 @@ const KINDS: [Kind; 10] = [
         record: &[],
         symptom: "hang",
         says: &["a thread waits for itself: a deadlock", "waits for lock\n", "Note: Races were not looked for"],
+        among: 2,
+    },
+    Kind {
+        name: "published",
+        compiler: C,
+        text: "#include <pthread.h>\n#include <stdatomic.h>\nstatic atomic_long ready, seen;\nstatic long value;\nstatic void fill(void) {\n    \
+               while (!seen)\n        ;\n    value = 7;\n}\nstatic void *other(void *none) {\n    ready = 1; // BUG\n    fill();\n    \
+               return none;\n}\nint main(void) {\n    pthread_t thread;\n    pthread_create(&thread, 0, other, 0);\n    while (!ready)\n        ;\n    \
+               int found = value;\n    seen = 1;\n    pthread_join(thread, 0);\n    return found == 7 ? 0 : 3;\n}\n",
+        record: &[],
+        symptom: "exit",
+        says: &["Symptom: exit status 3\n", "it told another thread, which then read at main at "],
         among: 1,
     },
     Kind {

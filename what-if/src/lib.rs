@@ -7,6 +7,7 @@
 //! | what the program found in memory that it had not put there | `loads` |
 //! | what system calls answer, as the log has it | `calls` |
 //! | one run, with a change, to its end | `run` |
+//! | a conditional jump that goes the other way, once | `switch` |
 //! | a process that does nothing but what it is told, by ptrace | `host` |
 //!
 //! Nothing that such a run asks of the kernel gets there, but for memory: it is answered as the recorded run was (`PTRACE_SYSEMU`), and what is written
@@ -19,6 +20,7 @@ mod image;
 mod loads;
 mod run;
 mod seed;
+mod switch;
 
-pub use run::{Change, Ended, Outcome};
+pub use run::{Change, Ended, Outcome, Turn};
 pub use seed::Seed;

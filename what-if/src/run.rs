@@ -2,7 +2,9 @@
 
 use crate::calls::Answers;
 use crate::host::Host;
+use crate::switch::Switch;
 use bugnet_replay::Result;
+use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,15 @@ pub struct Change {
     pub addr: u64,
     /// The bytes that are there; none for no change.
     pub bytes: Vec<u8>,
+}
+
+/// A conditional jump that goes the other way, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The jump.
+    pub addr: u64,
+    /// Which of its executions, from 0.
+    pub nth: u64,
 }
 
 /// How a run ended.
@@ -53,24 +64,26 @@ enum Does {
 
 struct Run<'a> {
     host: &'a Host,
+    switch: Option<&'a mut Switch>,
     answers: Answers,
     heap_end: Option<u64>,
     stdout: Vec<u8>,
 }
 
 pub(crate) fn run(
-    host: &Host,
+    (host, switch): (&Host, Option<&mut Switch>),
     answers: Answers,
     heap_end: Option<u64>,
     limit: Duration,
     goes_on: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<Outcome> {
-    let (start, mut run) = (Instant::now(), Run { host, answers, heap_end, stdout: Vec::new() });
+    let (start, mut run) = (Instant::now(), Run { host, switch, answers, heap_end, stdout: Vec::new() });
     let ended = loop {
         host.run_to_call()?;
         let Some(status) = stopped(host, start, limit)? else { break Ended::Late };
         match status {
             WaitStatus::PtraceSyscall(_) => {}
+            WaitStatus::Stopped(_, Signal::SIGTRAP) if run.jumps()? => continue,
             WaitStatus::Stopped(_, signal) => break Ended::Signal(signal as i32),
             WaitStatus::Signaled(_, signal, _) => break Ended::Signal(signal as i32),
             _ => break Ended::Stopped,
@@ -112,6 +125,14 @@ fn stopped(host: &Host, start: Instant, limit: Duration) -> Result<Option<WaitSt
 }
 
 impl Run<'_> {
+    /// Does what the jump does, if the process has stopped at one that is watched.
+    fn jumps(&mut self) -> Result<bool> {
+        match &mut self.switch {
+            Some(switch) => switch.jumps(self.host),
+            None => Ok(false),
+        }
+    }
+
     fn call(&mut self, number: u64, args: &[u64; 6]) -> Result<Does> {
         let returns = |result: i64| Ok(Does::Returns(result));
         match number.cast_signed() {

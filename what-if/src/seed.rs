@@ -4,7 +4,8 @@ use crate::calls::Answers;
 use crate::host::Host;
 use crate::image::Image;
 use crate::loads::found;
-use crate::run::{Change, Outcome, run};
+use crate::run::{Change, Ended, Outcome, Turn, run};
+use crate::switch::Switch;
 use bugnet_format::regs::RegisterFile;
 use bugnet_replay::cursor::Cursor;
 use bugnet_replay::log::Log;
@@ -75,6 +76,42 @@ impl Seed {
         let host = self.host.fork()?;
         host.become_thread(&self.registers)?;
         host.write(change.addr, &change.bytes)?;
-        run(&host, self.answers.clone(), self.heap_end, limit, goes_on)
+        run((&host, None), self.answers.clone(), self.heap_end, limit, goes_on)
+    }
+
+    /// Runs on as [`Self::run`], with a conditional jump that goes the other way, once; none if it is no such jump.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn run_turned(
+        &self,
+        turn: &Turn,
+        limit: Duration,
+        goes_on: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Option<Outcome>> {
+        Ok(self.watched((turn.addr, Some(turn.nth)), limit, goes_on)?.map(|(outcome, _)| outcome))
+    }
+
+    /// How often a run without any change executes a conditional jump; none if it is no such jump, or the time does not suffice.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn executions(&self, addr: u64, limit: Duration) -> Result<Option<u64>> {
+        let found = self.watched((addr, None), limit, &mut |_| true)?;
+        Ok(found.filter(|(outcome, _)| matches!(outcome.ended, Ended::Exited(_))).map(|(_, count)| count))
+    }
+
+    fn watched(
+        &self,
+        (addr, nth): (u64, Option<u64>),
+        limit: Duration,
+        goes_on: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Option<(Outcome, u64)>> {
+        let Some(mut switch) = Switch::new(addr, &self.instruction(addr), nth) else { return Ok(None) };
+        let host = self.host.fork()?;
+        host.become_thread(&self.registers)?;
+        switch.watch(&host)?;
+        let outcome = run((&host, Some(&mut switch)), self.answers.clone(), self.heap_end, limit, goes_on)?;
+        Ok(Some((outcome, switch.count)))
     }
 }

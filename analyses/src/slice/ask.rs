@@ -5,11 +5,11 @@ use crate::names::brief;
 use bugnet_events::atoms::Atoms;
 use bugnet_events::effects::{Control, Decoding, Effects};
 use bugnet_format::regs::RegisterFile;
-use bugnet_format::types::Addr;
+use bugnet_format::types::{Addr, Position};
 use bugnet_replay::backtrace::Frame;
 use bugnet_replay::code_text::CodeText;
 use bugnet_replay::crash::{self, Limits, is_system, moment};
-use bugnet_replay::cursor::{Cursor, Direction};
+use bugnet_replay::cursor::{Cursor, Direction, Place, Seek};
 use bugnet_replay::log::{Log, ThreadId};
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
@@ -187,7 +187,11 @@ fn value(regs: &RegisterFile, atoms: Atoms) -> String {
 
 /// The next instruction of the thread, and what it does.
 fn next(log: &Log, cursor: &Cursor<'_>) -> Result<Option<(Instruction, Effects)>> {
-    let rip = cursor.regs().rip;
+    instruction(log, cursor, cursor.regs().rip)
+}
+
+/// The instruction at an address, and what it does; none where there is none.
+fn instruction(log: &Log, cursor: &Cursor<'_>, rip: u64) -> Result<Option<(Instruction, Effects)>> {
     let bytes = CodeText::new(log, cursor.pid())?.read(rip, LONGEST);
     let instruction = Decoder::with_ip(64, &bytes, rip, DecoderOptions::NONE).decode();
     if instruction.is_invalid() {
@@ -256,14 +260,16 @@ fn instruction_names_stack(instruction: &Instruction) -> bool {
 fn failure(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
     let thread = ThreadId { pid: cursor.pid(), tid: cursor.place().tid };
     let Some(report) = crash::report(None, log, thread, Limits::default())? else {
+        if let Some(asked) = elsewhere(log, cursor)? {
+            return Ok(asked);
+        }
         return Err(ReplayError::OutOfRange(format!(
             "process {} did not fail: say which value it is about, with --at, --reg, --mem, --var or --output",
-            thread.pid
+            cursor.pid()
         )));
     };
     let signal = &report.signal;
-    let is_sent = signal.code <= 0 || signal.number == libc::SIGABRT;
-    if is_sent {
+    if is_sent(signal) {
         return ended(log, cursor, &signal.name);
     }
     let here = next(log, cursor)?.filter(|_| report.instruction.is_some());
@@ -296,6 +302,36 @@ fn failure(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
     }
     let asked = operands(log, cursor)?;
     Ok(Asked { what: format!("{} ({})", asked.what, signal.name), ..asked })
+}
+
+/// Whether somebody sent a signal, and no instruction was refused.
+fn is_sent(signal: &crash::Signal) -> bool {
+    signal.code <= 0 || signal.number == libc::SIGABRT
+}
+
+/// Which address an access went to that killed another thread than the one which executed the last instruction, or why that thread ended the program;
+/// none if it is not that.
+fn elsewhere(log: &Log, cursor: &mut Cursor<'_>) -> Result<Option<Asked>> {
+    let (pid, last) = (cursor.pid(), cursor.place().tid);
+    for thread in log.threads().filter(|thread| thread.pid == pid && thread.tid != last) {
+        let Some(report) = crash::report(None, log, thread, Limits::default())? else { continue };
+        if let Some(before) = report.position.0.checked_sub(1).filter(|_| is_sent(&report.signal)) {
+            // Where it is the next one to execute something, its last instruction, its calls are those of its end.
+            let place = Place { tid: thread.tid, interval: report.interval, position: Position(before) };
+            cursor.seek(Seek::Place(place))?;
+            return ended(log, cursor, &report.signal.name).map(Some);
+        }
+        let found = instruction(log, cursor, report.registers.rip)?;
+        let is_access = report.signal.code > 0 && matches!(report.signal.number, libc::SIGSEGV | libc::SIGBUS);
+        if let Some((instruction, effects)) = found.filter(|(_, effects)| is_access && !effects.address.is_empty()) {
+            let place = Place { tid: thread.tid, interval: report.interval, position: report.position };
+            let what =
+                format!("the address that {} accesses ({})", disassembly::text(&instruction), report.signal.name);
+            let criterion = Criterion { place, atoms: effects.address, memory: Vec::new(), call: None, here: None };
+            return Ok(Some(Asked { criterion, what }));
+        }
+    }
+    Ok(None)
 }
 
 /// Where an indirect call or jump would go, if that is no address at all: then the instruction fails by itself.

@@ -1,13 +1,14 @@
 //! What a run did that no right program does, by line: memory errors and races.
 
 use super::near::{self, Line};
-use super::rank::{Reason, Table};
+use super::published;
+use super::rank::{Given, Lock, Reason, Table};
 use super::report::{Illegal, Report};
 use super::{Options, Symptom, access, cut};
 use crate::deadlocks::{Step, Wait, Waited, deadlocks};
-use crate::memcheck::{CallReport, ErrorReport, Options as Memory, Where, memcheck, of_frame, relation};
+use crate::memcheck::{CallReport, ErrorReport, Kind, Options as Memory, Where, memcheck, of_frame, relation};
 use crate::names::brief;
-use crate::races::{Race, Side, races};
+use crate::races::{Pattern, Race, Side, races};
 use crate::runs::scene::Spot;
 use crate::slice::{Asked, Criterion};
 use bugnet_events::atoms::Atoms;
@@ -56,6 +57,7 @@ pub fn find(
     for (number, error) in memory.errors.iter().take(ERRORS).enumerate() {
         note_error(error, number, symbols, (report, table));
     }
+    table.is_memory = !memory.errors.is_empty();
     if let Some(first) = memory.errors.first() {
         access::follow((tools, log), cursor, symbols, first, table)?;
     }
@@ -88,11 +90,16 @@ pub fn find(
         );
         for (number, side) in torn.accesses.iter().enumerate() {
             // What follows is made of what was read before the other one came.
-            note_side(side, Reason::Torn { text: text.clone(), is_last: number == 2 }, table);
+            let is_lost = torn.pattern == Pattern::Rww;
+            note_side(
+                side,
+                Reason::Torn { text: text.clone(), is_last: number == 2, is_lost: is_lost && number != 1 },
+                table,
+            );
         }
         report.illegal.push(Illegal::new(text, torn.accesses[2].place, torn.accesses[2].spot.to_string()));
     }
-    Ok(())
+    published::find((tools, log), cursor, symbols, (report, table))
 }
 
 /// Instructions of the process from the beginning of the log to a place.
@@ -138,15 +145,22 @@ fn note_error(
         table.illegal(line, function, error.place, Reason::Memory { text: what, number });
     }
     let freed: Option<&CallReport> = error.block.as_ref().and_then(|block| block.freed.as_ref());
-    if let Some((freed, (line, function))) = freed.and_then(|freed| Some((freed, own(&freed.callers, symbols)?))) {
+    let Some(freed) = freed else { return };
+    let common = common(&error.stack, &freed.callers, symbols);
+    if let Some((line, function)) = own(&freed.callers, symbols) {
+        let is_direct = common.as_ref().is_some_and(|(common, _)| *common == line);
+        let how = match error.kind {
+            _ if freed.function.contains("realloc") => Given::Moved,
+            Kind::DoubleFree => Given::Early,
+            _ if is_direct => Given::Early,
+            _ => Given::Apart,
+        };
         let text = format!("it gave the block back that was used afterwards: {}", error.what);
-        table.illegal(line, function, freed.place, Reason::Freed { text, number });
+        table.illegal(line, function, freed.place, Reason::Freed { text, number, how });
     }
-    if let Some(freed) = freed
-        && let Some((line, function)) = common(&error.stack, &freed.callers, symbols)
-    {
+    if let Some((line, function)) = common {
         let text = format!("in a function that used the block afterwards, it called what gave it back: {}", error.what);
-        table.illegal(line, function, freed.place, Reason::Freed { text, number });
+        table.illegal(line, function, freed.place, Reason::Freed { text, number, how: Given::Apart });
     }
 }
 
@@ -235,11 +249,11 @@ fn waits(
         for wait in circle.iter().filter_map(|number| found.waits.get(*number)) {
             let name = wait.name.clone().unwrap_or_else(|| "a lock".to_owned());
             let wanted = format!("{text}; here, thread {} waits for {name}", wait.thread);
-            note_lock(&wait.since, (wanted, false), report, table);
+            note_lock(&wait.since, (wanted, Lock::Waits), report, table);
             for holder in &wait.holders {
                 let Some((_, since)) = &holder.since else { continue };
                 let held = format!("{text}; here, thread {} took {name}, which it holds", holder.thread);
-                note_lock(since, (held, true), report, table);
+                note_lock(since, (held, Lock::Takes), report, table);
                 if holder.thread == wait.thread {
                     note_calls(
                         &wait.since,
@@ -265,9 +279,11 @@ fn note_calls(wait: &Step, since: &Step, text: &str, table: &mut Table) {
     // A function that takes it may be called again.
     let mut outer = wait.own.iter().skip(1);
     let until = outer.position(|spot| spot.function.as_ref() == holds).map_or(0, |position| position + 1);
-    for spot in wait.own.iter().skip(1).take(until) {
+    for (number, spot) in wait.own.iter().enumerate().skip(1).take(until) {
         if let Some(line) = Line::of(spot) {
-            let reason = Reason::Deadlock { text: text.to_owned(), is_held: false };
+            // The last one is in the function that took the lock, which might have given it back before.
+            let by = if number == until { Lock::Holder } else { Lock::Waits };
+            let reason = Reason::Deadlock { text: text.to_owned(), by };
             table.illegal(line, spot.function.clone(), wait.place, reason);
         }
     }
@@ -316,10 +332,10 @@ fn come_to_wait(
 }
 
 /// Where a lock was taken, or is waited for.
-fn note_lock(step: &Step, (text, is_held): (String, bool), report: &mut Report, table: &mut Table) {
+fn note_lock(step: &Step, (text, by): (String, Lock), report: &mut Report, table: &mut Table) {
     let Some(spot) = &step.spot else { return };
     report.illegal.push(Illegal::new(text.clone(), step.place, spot.to_string()));
     if let Some(line) = Line::of(spot) {
-        table.illegal(line, spot.function.clone(), step.place, Reason::Deadlock { text, is_held });
+        table.illegal(line, spot.function.clone(), step.place, Reason::Deadlock { text, by });
     }
 }

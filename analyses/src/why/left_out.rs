@@ -23,7 +23,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// Lines that set what lies next to what is undefined.
-const LINES: usize = 3;
+const LINES: usize = 4;
 /// The longest function that is looked through for stores, in bytes.
 const LONGEST: u64 = 1 << 14;
 
@@ -65,8 +65,13 @@ pub fn left_out(
         }
         ControlFlow::Continue(())
     })?;
-    // Of those that are as near, the last one.
-    setting.found.sort_by_key(|set| (set.away, Reverse((set.place.interval, set.place.position))));
+    // Who asked for a block is to fill it, or who called that. Of those that are as near, the last one.
+    let makers: Vec<String> =
+        call.callers.iter().filter_map(|caller| Spot::of(symbols, caller.address.0.wrapping_sub(1)).function).collect();
+    let is_makers = |function: &Option<String>| function.as_ref().is_some_and(|function| makers.contains(function));
+    setting
+        .found
+        .sort_by_key(|set| (!is_makers(&set.function), set.away, Reverse((set.place.interval, set.place.position))));
     if let Some(nearest) = setting.found.first() {
         for (line, function) in would_set(cursor, symbols, nearest.ip, block.distance)? {
             let text = format!(
@@ -77,8 +82,10 @@ pub fn left_out(
         }
     }
     for (number, set) in setting.found.into_iter().take(LINES).enumerate() {
-        let text = format!("sets what lies {} bytes from the undefined bytes, which nothing has set", set.away);
-        table.illegal(set.line, set.function, set.place, Reason::Beside { text, number });
+        let by_maker = is_makers(&set.function);
+        let who = if by_maker { "in a function that asked for the block, " } else { "" };
+        let text = format!("{who}sets what lies {} bytes from the undefined bytes, which nothing has set", set.away);
+        table.illegal(set.line, set.function, set.place, Reason::Beside { text, number, by_maker });
     }
     Ok(())
 }

@@ -11,8 +11,13 @@
 //! | how far each source line is from the failing value | `near` |
 //! | memory errors and races, by line | `illegal` |
 //! | from where a memory error comes: its address, the block's size, what it lacks | `access` |
+//! | which checks have let a value pass that was just their bound | `boundary` |
+//! | which thread told others of what was not finished | `published` |
+//! | what another thread changed between two steps of a function | `between` |
 //! | what tells the run apart from right ones, by line | `spectra` |
 //! | what comes of small changes of the code, when they are tried | `tries`, and which ones `variants` |
+//! | what comes of a jump that goes the other way, once | `turns` |
+//! | which instructions were executed, in a slice or not | `ran` |
 //! | which lines come first, and why | `rank` |
 //!
 //! Lines are ranked by what is known of them; that a line is the faulty one is nowhere said. What is illegal whatever the value comes first.
@@ -23,12 +28,16 @@
 //! Localization*).
 
 mod access;
+mod between;
+mod boundary;
 mod display;
 mod hang;
 mod html;
 mod illegal;
 mod left_out;
 mod near;
+mod published;
+mod ran;
 mod rank;
 mod report;
 mod reported;
@@ -36,6 +45,7 @@ mod settled;
 mod spectra;
 mod symptom;
 mod tries;
+mod turns;
 mod variants;
 mod wrong;
 
@@ -115,6 +125,7 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
     if let (Symptom::None { is_compared }, false) = (&report.symptom, report.illegal.is_empty()) {
         report.symptom = Symptom::Silent { is_compared: *is_compared };
     }
+    table.is_shared = illegal::shares_memory(log, pid)?;
     let last = settled.map(|place| place.interval);
     spectra::find((tools, log), pid, (options, last), (&mut report, &mut table))?;
     table.shows = report.symptom.shows();
@@ -221,6 +232,7 @@ fn slices(
     near::code(&full.graph, symbols, &mut |line, ip| {
         table.clues(line).code.insert(ip);
     });
+    boundary::find(cursor, symbols, &full.graph, table)?;
     Ok(())
 }
 

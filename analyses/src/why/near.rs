@@ -161,6 +161,41 @@ fn deciding(graph: &Graph) -> HashMap<u32, bool> {
     deciding.filter(is_branch).map(|branch| (branch, is_guard(branch))).collect()
 }
 
+/// The checks that have let a wrong value pass by an order, with their lines, and where each was executed last for the slice, before it jumps.
+pub fn ordering(graph: &Graph, symbols: &mut Symbolizer) -> Vec<(Line, Place)> {
+    let guards = deciding(graph);
+    let compares = |branch: u32| {
+        let of = graph.edges.keys().filter(move |(wanting, by, _)| *wanting == branch && *by == Dependence::Data);
+        of.clone().next().is_some()
+            && of.map(|(.., node)| *node).all(|node| is_comparison(&graph.nodes[node as usize].what))
+    };
+    let mut all = Vec::new();
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let (What::Instruction(instruction), Some([place, _])) = (&node.what, node.places) else { continue };
+        let number = number as u32;
+        let is_guard = guards.get(&number).is_some_and(|is_guard| *is_guard) && is_ordering(instruction);
+        if is_guard && let Some(line) = Line::of(&Spot::of(symbols, instruction.ip())).filter(|_| compares(number)) {
+            all.push((line, place));
+        }
+    }
+    all
+}
+
+fn is_comparison(what: &What) -> bool {
+    matches!(what, What::Instruction(instruction) if matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Comisd | Mnemonic::Comiss))
+}
+
+/// Whether a jump goes by which of two is greater, and is not the one of a loop that ends where both are equal, as most do: one that goes back, and
+/// not then.
+fn is_ordering(jump: &Instruction) -> bool {
+    use Mnemonic::{Ja, Jae, Jb, Jbe, Jg, Jge, Jl, Jle};
+    match jump.mnemonic() {
+        Jae | Jbe | Jge | Jle => true,
+        Ja | Jb | Jg | Jl => jump.near_branch_target() > jump.ip(),
+        _ => false,
+    }
+}
+
 /// The lines that store a small part of what another line stores whole, where both parts are loaded as one value. Where the whole is a constant, one
 /// sets memory before its parts.
 fn tearing(graph: &Graph, lines: &[Option<usize>]) -> Vec<usize> {

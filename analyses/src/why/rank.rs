@@ -12,13 +12,27 @@ use std::collections::BTreeSet;
 /// What the first thing that was illegal counts for, more than all else together; and later ones, which may follow from it.
 const ILLEGAL: f64 = 10.0;
 const LATER: f64 = 0.3;
-/// What the line counts for that gave the block back, against the one that used it afterwards.
+/// What the line counts for that gave the block back, against the one that used it afterwards: less than that where the block was only moved to grow,
+/// which is meant, and more where it is given back too early for what its own function does next, or a first time of two.
 const FREED: f64 = 0.95;
+const MOVED: f64 = 0.5;
+const EARLY: f64 = 1.05;
+/// What the line counts for that made the size of a block which is written beyond: the program meant it to be larger.
+const TOO_SMALL: f64 = 1.05;
 /// What the line counts for that took a lock of a deadlock, against the one that waits for another one.
 const HELD: f64 = 0.9;
+/// The same for the call by which a function that holds a lock comes to wait for it.
+const CALLS: f64 = 1.05;
 /// What a race counts for on a line of a slice, and elsewhere: some races do no harm.
 const RACE: f64 = 1.0;
 const RACE_ELSEWHERE: f64 = 0.05;
+/// What a line counts for by which another thread's write was lost, in a slice, against a memory error that follows: it was the first thing that went
+/// wrong.
+const LOST: f64 = 1.02;
+/// What a line counts for that told other threads of what was not finished yet, where the wrong value follows from what they then read.
+const PUBLISHED: f64 = 2.5;
+/// And one between two steps of which another thread wrote what both used.
+const SPLIT: f64 = 1.5;
 /// What the line counts for at which a thread waits to the end.
 const WAITS: f64 = 2.0;
 /// What a conflict counts for that a right run does not have.
@@ -31,6 +45,8 @@ const MAKES_RIGHT: f64 = 0.3;
 const LAST: f64 = 0.2;
 /// What a check counts for that has let the wrong value pass, against a line of the thin slice.
 const GUARD: f64 = 0.9;
+/// What it counts for where the value that passed was just the bound, as one is that is off by one.
+const EDGE: f64 = 2.0;
 /// What a line counts for that stores a part of a value which is loaded whole, against others that copy.
 const TEARS: f64 = 2.5;
 /// What lines count for from which the address of the first memory error follows, or which decide that it happens, against those of the failure.
@@ -40,12 +56,14 @@ const ILLEGAL_THIN: f64 = 2.0;
 /// of the failure.
 const ALLOCATED: f64 = 1.2;
 const SIZE: f64 = 5.0;
-/// What the line counts for that sets what lies next to something undefined, which it may have left out.
+/// What the line counts for that sets what lies next to something undefined, which it may have left out; and that of another one which sets what lies
+/// farther away.
 const BESIDE: f64 = 1.5;
-/// And that of another one which sets what lies farther away.
 const BESIDE_NEXT: f64 = 0.6;
-/// What the line counts for that would have set what is undefined, it seems, but was not executed.
-const SKIPPED: f64 = 4.0;
+/// The same, where it is in the function that asked for the block and so is to fill it, and of the line that would have set what is undefined, it seems,
+/// but was not executed: against the line that used what is undefined, which is seldom wrong itself.
+const FILLS: f64 = 1.02;
+const SKIPPED: f64 = 1.05;
 /// What a line counts for where another operator or constant was tried that made the output right; where it made only more of it right; and against these,
 /// another variable, and a condition that was turned round, or something that was left out.
 const REPAIRED: f64 = 1.0;
@@ -54,6 +72,8 @@ const BESIDES: f64 = 0.6;
 /// What is left of that where the output of right runs becomes wrong.
 const HARMS: f64 = 0.2;
 const TURNED: f64 = 0.5;
+/// What a condition counts for that made the output right when it was turned at a single execution.
+const ONCE: f64 = 0.6;
 /// The exponent of the distance, by which what is farther away counts for less.
 const FARTHER: f64 = 0.7;
 /// What a line counts for that decides by what is computed elsewhere, one in which a constant enters, and one that only copies.
@@ -65,8 +85,32 @@ const PASSES: f64 = 0.8;
 /// What suspiciousness counts for, from 0 to 1, and the first difference from a right run, which may be the input alone.
 const SUSPICIOUS: f64 = 1.0;
 const DIFFERS: f64 = 0.2;
+/// What is left of these where threads share memory: there, an order is wrong, and what only the failing run executed is what follows from that.
+const SHARED: f64 = 0.2;
 /// Lines that only the failing run executed of which each is looked at with full attention.
 const FEW: f64 = 8.0;
+
+/// How a block was given back that was used afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// It was moved by what made it larger.
+    Moved,
+    /// The function that gave it back used it, or it was given back again.
+    Early,
+    /// Elsewhere.
+    Apart,
+}
+
+/// What a line does for a deadlock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// It took a lock that is held.
+    Takes,
+    /// It waits for one, or calls what does.
+    Waits,
+    /// It calls what waits for a lock, in the function that holds it.
+    Holder,
+}
 
 /// What was illegal at a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,23 +118,31 @@ pub enum Reason {
     /// A memory error: the number of those before.
     Memory { text: String, number: usize },
     /// The block was given back that a memory error used: the number of those before.
-    Freed { text: String, number: usize },
+    Freed { text: String, number: usize, how: Given },
+    /// It made the size of the block that the first memory error writes beyond.
+    TooSmall { text: String },
     /// The block was asked for beyond which a memory error goes.
     Allocated { text: String },
-    /// It sets bytes of the block next to those that are undefined: the number of lines that do so nearer.
-    Beside { text: String, number: usize },
+    /// It sets bytes of the block next to those that are undefined: the number of lines that do so nearer; whether it is in the function that asked for
+    /// the block.
+    Beside { text: String, number: usize, by_maker: bool },
     /// It would have set bytes that are undefined, as far as its displacement tells, but was not executed for that block.
     Skipped { text: String },
     /// A race.
     Race { text: String },
-    /// An atomicity violation; whether it is the access that follows from what was read too early.
-    Torn { text: String, is_last: bool },
+    /// An atomicity violation; whether it is the access that follows from what was read too early; whether that is a write, by which the other thread's
+    /// is lost.
+    Torn { text: String, is_last: bool, is_lost: bool },
+    /// It told other threads of what was not finished; whether what they then read is in a slice.
+    Published { text: String, is_in_slice: bool },
+    /// Another thread wrote between two steps of a function what both used; whether both are in a slice.
+    Split { text: String, is_in_slice: bool },
     /// A conflict of threads or handlers that a right run does not have; whether two accesses of one call are among it.
     OnlyHere { text: String, is_torn: bool },
     /// A thread waits there to the end, for what nobody holds.
     Waits { text: String },
-    /// A deadlock; whether the line is where a lock was taken that is held, and not where one is waited for.
-    Deadlock { text: String, is_held: bool },
+    /// A deadlock, and what the line does for it.
+    Deadlock { text: String, by: Lock },
 }
 
 impl Reason {
@@ -99,6 +151,9 @@ impl Reason {
             Self::Memory { text, .. }
             | Self::Freed { text, .. }
             | Self::Allocated { text }
+            | Self::TooSmall { text }
+            | Self::Published { text, .. }
+            | Self::Split { text, .. }
             | Self::Beside { text, .. }
             | Self::Skipped { text }
             | Self::OnlyHere { text, .. }
@@ -109,27 +164,36 @@ impl Reason {
         }
     }
 
-    fn counts(&self, is_in_slice: bool) -> f64 {
+    fn counts(&self, is_in_slice: bool, is_memory: bool) -> f64 {
         let memory = |number: usize| if number == 0 { ILLEGAL } else { LATER / number as f64 };
         match self {
             Self::Memory { number, .. } => memory(*number),
-            Self::Freed { number, .. } => FREED * memory(*number),
+            Self::Freed { number, how, .. } => {
+                let share = match how {
+                    Given::Moved => MOVED,
+                    Given::Early => EARLY,
+                    Given::Apart => FREED,
+                };
+                share * memory(*number)
+            }
+            Self::TooSmall { .. } => TOO_SMALL * ILLEGAL,
             Self::Allocated { .. } => ALLOCATED,
+            Self::Beside { number, by_maker: true, .. } => FILLS * ILLEGAL * BESIDE_NEXT.powi(*number as i32),
             Self::Beside { number, .. } => BESIDE * BESIDE_NEXT.powi(*number as i32),
-            Self::Skipped { .. } => SKIPPED,
+            Self::Skipped { .. } => SKIPPED * ILLEGAL,
             Self::Waits { .. } => WAITS,
+            Self::Published { is_in_slice: true, .. } => PUBLISHED,
+            Self::Split { is_in_slice: true, .. } => SPLIT,
+            Self::Published { .. } | Self::Split { .. } => RACE_ELSEWHERE,
             Self::OnlyHere { is_torn: true, .. } if is_in_slice => RACE,
             Self::OnlyHere { .. } => CONFLICT,
             Self::Race { .. } | Self::Torn { is_last: false, .. } if is_in_slice => RACE,
+            Self::Torn { is_lost: true, .. } if is_in_slice && is_memory => LOST * ILLEGAL,
             Self::Torn { is_last: true, .. } if is_in_slice => 2.0 * RACE,
             Self::Race { .. } | Self::Torn { .. } => RACE_ELSEWHERE,
-            Self::Deadlock { is_held, .. } => {
-                if *is_held {
-                    HELD * ILLEGAL
-                } else {
-                    ILLEGAL
-                }
-            }
+            Self::Deadlock { by: Lock::Takes, .. } => HELD * ILLEGAL,
+            Self::Deadlock { by: Lock::Waits, .. } => ILLEGAL,
+            Self::Deadlock { by: Lock::Holder, .. } => CALLS * ILLEGAL,
         }
     }
 }
@@ -156,6 +220,7 @@ impl Tried {
         match self.kind {
             Kind::Small => whole,
             Kind::Beside => BESIDES * whole,
+            Kind::Once => ONCE * whole,
             Kind::Turned | Kind::Always | Kind::Out => TURNED * whole,
         }
     }
@@ -191,6 +256,8 @@ pub struct Clues {
     pub differs: Option<String>,
     /// Where a right run goes another way.
     pub parts: Option<String>,
+    /// Whether it is a check of an order that has let a wrong value pass which was equal to what it was compared with.
+    pub is_edge: bool,
     /// Its instructions in the full slice.
     pub code: BTreeSet<u64>,
     /// The change that made most of the output right.
@@ -206,6 +273,10 @@ pub struct Table {
     lines: HashMap<Line, Clues>,
     /// Whether the failure shows where a check is missing.
     pub shows: bool,
+    /// Whether there is a memory error.
+    pub is_memory: bool,
+    /// Whether several threads share memory: what is wrong is then an order, which right runs mostly do not have, and not a line.
+    pub is_shared: bool,
     /// Right lines of the output of which the slices are known.
     pub right: u32,
 }
@@ -214,6 +285,11 @@ impl Table {
     /// What is known of a line.
     pub fn clues(&mut self, line: Line) -> &mut Clues {
         self.lines.entry(line).or_default()
+    }
+
+    /// Whether something of a line is in a slice.
+    pub fn is_in_slice(&self, line: &Line) -> bool {
+        self.lines.get(line).is_some_and(|clues| clues.near().is_some())
     }
 
     /// Whether nothing is known of any line.
@@ -249,7 +325,7 @@ impl Table {
             .lines
             .iter()
             .filter(|(_, clues)| !clues.code.is_empty())
-            .map(|(line, clues)| (clues.score(self.shows, self.right), clues.nth(), line))
+            .map(|(line, clues)| (clues.score(self), clues.nth(), line))
             .collect();
         all.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)).then(one.2.cmp(other.2)));
         all.into_iter().map(|(.., line)| line.clone()).collect()
@@ -259,7 +335,7 @@ impl Table {
     pub fn ranked(&self, symbols: &mut Symbolizer, top: usize) -> Vec<Suspect> {
         let mut all: Vec<(f64, usize, &Line, &Clues)> = Vec::new();
         for (line, clues) in &self.lines {
-            let score = clues.score(self.shows, self.right);
+            let score = clues.score(self);
             if clues.place().is_some() && score > 0.0 {
                 all.push((score, clues.nth(), line, clues));
             }
@@ -325,12 +401,18 @@ impl Clues {
         kind / 2.0 * (2.0 / (2.0 + f64::from(near.steps))).powf(FARTHER)
     }
 
-    fn score(&self, shows: bool, right: u32) -> f64 {
+    fn score(&self, table: &Table) -> f64 {
+        let (shows, right) = (table.shows, table.right);
+        let unusual = if table.is_shared { SHARED } else { 1.0 };
         let thin = self.thin.as_ref().map(|near| Self::of_slice(near, true, shows));
         let full = self.full.as_ref().filter(|near| thin.is_none() || near.is_guard);
-        let full = full.map(|near| Self::of_slice(near, false, shows));
-        let wrong = self.wrong_access.as_ref().map(|near| ILLEGAL_SLICE * Self::of_slice(near, false, false));
-        let address = self.wrong_address.as_ref().map(|near| ILLEGAL_THIN * Self::of_slice(near, true, false));
+        let full = full.map(|near| self.edge() * Self::of_slice(near, false, shows));
+        // That the wrong access is near to itself says nothing.
+        let is_access = self.illegal.iter().any(|reason| matches!(reason, Reason::Memory { .. }));
+        let [wrong, address] =
+            [&self.wrong_access, &self.wrong_address].map(|near| near.as_ref().filter(|_| !is_access));
+        let wrong = wrong.map(|near| self.edge() * ILLEGAL_SLICE * Self::of_slice(near, false, false));
+        let address = address.map(|near| ILLEGAL_THIN * Self::of_slice(near, true, false));
         let size = self.size.as_ref().map(|near| SIZE * Self::of_slice(near, true, true));
         let mut score = [thin, full, wrong, address, size].into_iter().flatten().fold(0.0, f64::max);
         let share = f64::from(self.in_right()) / f64::from(right.max(1));
@@ -338,12 +420,20 @@ impl Clues {
         if let Some(spectrum) = self.spectrum {
             // What each right run executed as well counts as without them, and what only this one did the less, the more of it there is.
             let least = Spectrum::new(spectrum.all, spectrum.all).ochiai;
-            score += SUSPICIOUS * (spectrum.ochiai - least) * (FEW / spectrum.others.max(1) as f64).min(1.0);
+            score += unusual * SUSPICIOUS * (spectrum.ochiai - least) * (FEW / spectrum.others.max(1) as f64).min(1.0);
         }
-        score += DIFFERS * (f64::from(u8::from(self.differs.is_some())) + f64::from(u8::from(self.parts.is_some())));
+        score += unusual
+            * DIFFERS
+            * (f64::from(u8::from(self.differs.is_some())) + f64::from(u8::from(self.parts.is_some())));
         let is_in_slice = self.near().is_some();
-        score += self.tried.as_ref().map_or(0.0, Tried::counts);
-        score + self.illegal.iter().map(|reason| reason.counts(is_in_slice)).fold(0.0, f64::max)
+        // What changes the wrong access itself only hides it.
+        score += self.tried.as_ref().filter(|_| !is_access).map_or(0.0, Tried::counts);
+        score + self.illegal.iter().map(|reason| reason.counts(is_in_slice, table.is_memory)).fold(0.0, f64::max)
+    }
+
+    /// What a check counts for against others.
+    fn edge(&self) -> f64 {
+        if self.is_edge && self.is_guard() { EDGE } else { 1.0 }
     }
 
     fn suspect(&self, line: &Line, score: f64, right: u32, symbols: &mut Symbolizer) -> Option<Suspect> {
@@ -387,7 +477,8 @@ impl Clues {
             };
             all.push(format!("{what}, {steps}"));
             if self.is_guard() {
-                all.push("is a check that has let the wrong value pass".to_owned());
+                let bound = if self.is_edge { ", which was just the bound" } else { "" };
+                all.push(format!("is a check that has let the wrong value pass{bound}"));
             }
             if near.tears {
                 all.push(

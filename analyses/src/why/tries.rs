@@ -4,24 +4,29 @@
 
 use super::Options;
 use super::near::Line;
+use super::ran;
 use super::rank::{Table, Tried};
 use super::variants::{Variant, variants};
 use super::wrong::Output;
+use crate::runs::scene::Spot;
 use bugnet_format::control::Conditions;
-use bugnet_format::types::Addr;
-use bugnet_replay::cursor::{Cursor, Direction, Seek, Stopped};
+use bugnet_format::types::{Addr, ProcessId};
+use bugnet_replay::cursor::{Cursor, Direction, Place, Seek, Stopped};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::name;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::{ReplayError, Result, signal};
 use bugnet_what_if::{Change, Ended, Outcome, Seed};
+use hashbrown::HashMap;
 use std::time::{Duration, Instant};
 
 /// Instructions behind `main` in a program that is run so often.
 const LONGEST: u64 = 300_000_000;
 /// For how long changes are tried.
 const TIME: Duration = Duration::from_secs(20);
+/// For how much longer those of lines that are in no slice are.
+const MORE: Duration = Duration::from_secs(10);
 /// Right runs that changes are tried on.
 const GOOD: usize = 3;
 /// What a run may take at least, and against the one without a change.
@@ -29,14 +34,14 @@ const LEAST: Duration = Duration::from_millis(100);
 const TIMES: u32 = 5;
 
 /// A run that can begin anew at `main`.
-struct Start {
-    seed: Seed,
+pub(super) struct Start {
+    pub(super) seed: Seed,
     /// Where `main` is, and the file that it is in: the first address, and how many.
     main: u64,
     file: (u64, u64),
     /// What it writes from there on.
     stdout: Vec<u8>,
-    limit: Duration,
+    pub(super) limit: Duration,
 }
 
 /// A change that was tried.
@@ -67,9 +72,18 @@ pub fn find(
     let line = right[wrong..].iter().position(|byte| *byte == b'\n');
     let known = line.map_or(right.len(), |line| wrong + line);
     let (begun, mut count, mut whole) = (Instant::now(), 0, Vec::new());
-    for Attempt { line, change, mut tried } in attempts(&start, table) {
-        if begun.elapsed() > TIME {
-            break;
+    let near = table.nearest();
+    let others = others((tools, log), cursor.pid(), symbols, (options, &start), table)?;
+    let lines: Vec<(Line, Vec<u64>)> = near
+        .iter()
+        .chain(&others)
+        .map(|line| (line.clone(), table.clues(line.clone()).code.iter().copied().collect()))
+        .collect();
+    let all = attempts(&start, &near, table).into_iter().map(|attempt| (attempt, TIME));
+    let more = attempts(&start, &others, table).into_iter().map(|attempt| (attempt, TIME + MORE));
+    for (Attempt { line, change, mut tried }, until) in all.chain(more) {
+        if begun.elapsed() > until {
+            continue;
         }
         count += 1;
         // What is wrong already does not become right.
@@ -82,14 +96,44 @@ pub fn find(
         }
     }
     harmless(tools, options, &start, &mut whole)?;
+    let turned = super::turns::find(&start, right, known, &lines, table)?;
     whole.into_iter().for_each(|Attempt { line, tried, .. }| table.clues(line).tried(tried));
-    Ok(count)
+    Ok(count + turned)
 }
 
-/// All changes of all lines. Every line's likely ones come before the first one's unlikely ones.
-fn attempts(start: &Start, table: &mut Table) -> Vec<Attempt> {
+/// Lines of the program that were executed and are in no slice: what is left out there is missed elsewhere. The last executed first.
+fn others(
+    (tools, log): (&Tools, &Log),
+    pid: ProcessId,
+    symbols: &mut Symbolizer,
+    (options, start): (&Options<'_>, &Start),
+    table: &mut Table,
+) -> Result<Vec<Line>> {
+    let mut all: HashMap<Line, Place> = HashMap::new();
+    for (ip, place) in ran::find(tools, log, pid, options.jobs)? {
+        if ip.wrapping_sub(start.file.0) >= start.file.1 {
+            continue;
+        }
+        let spot = Spot::of(symbols, ip);
+        let Some(line) = Line::of(&spot) else { continue };
+        let clues = table.clues(line.clone());
+        if !clues.code.is_empty() && !all.contains_key(&line) {
+            continue;
+        }
+        clues.code.insert(ip);
+        table.seen(line.clone(), spot.function, place);
+        let known = all.entry(line).or_insert(place);
+        *known = (*known).max(place);
+    }
+    let mut all: Vec<(Line, Place)> = all.into_iter().collect();
+    all.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(&other.0)));
+    Ok(all.into_iter().map(|(line, _)| line).collect())
+}
+
+/// All changes of these lines. Every line's likely ones come before the first one's unlikely ones.
+fn attempts(start: &Start, lines: &[Line], table: &mut Table) -> Vec<Attempt> {
     let mut all = Vec::new();
-    for line in table.nearest() {
+    for line in lines {
         for ip in &table.clues(line.clone()).code {
             all.extend(variants(&start.seed.instruction(*ip), *ip).into_iter().map(|Variant { bytes, what, kind }| {
                 let tried = Tried { what, kind, is_whole: false, right: [0, 0] };
@@ -167,6 +211,6 @@ impl Start {
 }
 
 /// How many bytes are the same.
-fn equal(one: &[u8], other: &[u8]) -> usize {
+pub(super) fn equal(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }

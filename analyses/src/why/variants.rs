@@ -82,6 +82,8 @@ pub enum Kind {
     Beside,
     /// The opposite condition.
     Turned,
+    /// The opposite way, at one execution alone.
+    Once,
     /// A jump whatever the condition.
     Always,
     /// Nothing.
@@ -105,7 +107,7 @@ impl Changes<'_> {
         }
         let was = text(&self.instruction);
         let what = match kind {
-            Kind::Small | Kind::Beside | Kind::Turned => format!("`{}` instead of `{was}`", text(&other)),
+            Kind::Small | Kind::Beside | Kind::Turned | Kind::Once => format!("`{}` instead of `{was}`", text(&other)),
             Kind::Always => format!("`{was}` always jumps"),
             Kind::Out if self.instruction.is_jcc_short_or_near() => format!("`{was}` never jumps"),
             Kind::Out => format!("`{was}` left out"),

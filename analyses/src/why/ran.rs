@@ -1,0 +1,72 @@
+//! Which instructions a process executed, and where each one last: an instruction behind one that faulted counts as executed, too.
+
+use bugnet_events::code::Blocks;
+use bugnet_events::stream::{Analysis, run};
+use bugnet_format::frame::Interval;
+use bugnet_format::types::{Position, ProcessId};
+use bugnet_replay::Result;
+use bugnet_replay::cursor::Place;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
+use bugnet_replay::tools::Tools;
+use bugnet_replay::trace::Chunk;
+use hashbrown::HashMap;
+use std::num::NonZeroUsize;
+
+/// The instructions that a process executed, by their addresses, and where each one last in one of its threads.
+///
+/// # Errors
+/// The log cannot be read, replayed or traced.
+pub fn find(tools: &Tools, log: &Log, pid: ProcessId, jobs: NonZeroUsize) -> Result<HashMap<u64, Place>> {
+    let mut ids: Vec<IntervalId> = Vec::new();
+    for thread in log.threads().filter(|thread: &ThreadId| thread.pid == pid) {
+        ids.extend(log.intervals(thread)?.iter().map(|interval| IntervalId { thread, interval: *interval }));
+    }
+    let mut ran = Ran::default();
+    run(tools, log, &ids, jobs, &mut ran, |_| {})?;
+    Ok(ran.last)
+}
+
+#[derive(Default)]
+struct Ran {
+    last: HashMap<u64, Place>,
+}
+
+/// What was executed in an interval: where each block was last, by its number, and then each instruction.
+#[derive(Default)]
+struct Part {
+    blocks: Vec<Option<u64>>,
+    instructions: Vec<(u64, u64)>,
+}
+
+impl Analysis for Ran {
+    type Part = Part;
+
+    fn begin(&self, _id: IntervalId, _interval: &Interval) -> Part {
+        Part::default()
+    }
+
+    fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, _blocks: &Blocks) {
+        part.blocks.resize(chunk.blocks.len(), None);
+        for run in chunk.runs {
+            part.blocks[run.block as usize] = Some(chunk.first.0 + u64::from(run.word));
+        }
+    }
+
+    fn end(&self, part: &mut Part, blocks: &Blocks) {
+        for (number, last) in part.blocks.iter().enumerate() {
+            let Some(last) = *last else { continue };
+            let all = (last..).zip(&blocks.get(number as u32).instructions);
+            part.instructions.extend(all.map(|(position, decoded)| (decoded.instruction.ip(), position)));
+        }
+    }
+
+    fn join(&mut self, id: IntervalId, part: Part) {
+        for (ip, position) in part.instructions {
+            let place = Place { tid: id.thread.tid, interval: id.interval, position: Position(position) };
+            let known = self.last.entry(ip).or_insert(place);
+            if (known.interval, known.position) < (place.interval, place.position) {
+                *known = place;
+            }
+        }
+    }
+}

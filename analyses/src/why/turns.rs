@@ -1,0 +1,56 @@
+//! What comes of conditional jumps that go the other way at a single execution: with which one is the output as it should be? Where a decision is wrong,
+//! or where what it decides by is, the run of the other way is the right one (predicate switching: Zhang, Gupta and Gupta, *Locating Faults Through
+//! Automated Predicate Switching*). What would have been executed is in no slice, so that jumps outside of them are turned, too.
+
+use super::near::Line;
+use super::rank::{Table, Tried};
+use super::tries::Start;
+use super::variants::Kind;
+use bugnet_replay::Result;
+use bugnet_what_if::{Ended, Turn};
+use std::time::{Duration, Instant};
+
+/// For how long jumps are turned.
+const TIME: Duration = Duration::from_secs(15);
+/// A jump that is executed more often is not turned, and of others, so many executions are, the last ones.
+const OFTEN: u64 = 5_000;
+const MOST: u64 = 24;
+
+/// A jump of a line, and how often it is executed.
+struct Jump {
+    line: Line,
+    addr: u64,
+    executions: u64,
+}
+
+/// Turns the jumps of these lines, one execution of each after the other, the last ones first, and notes what came of it; how many could be turned.
+///
+/// # Errors
+/// The operating system's.
+pub fn find(start: &Start, right: &[u8], known: usize, lines: &[(Line, Vec<u64>)], table: &mut Table) -> Result<u32> {
+    let (begun, mut count, mut jumps) = (Instant::now(), 0, Vec::new());
+    for (line, addr) in lines.iter().flat_map(|(line, code)| code.iter().map(move |addr| (line, *addr))) {
+        let executions = if begun.elapsed() > TIME / 3 { None } else { start.seed.executions(addr, start.limit)? };
+        if let Some(executions) = executions.filter(|executions| (1..=OFTEN).contains(executions)) {
+            jumps.push(Jump { line: line.clone(), addr, executions });
+        }
+    }
+    for before_last in 1..=MOST {
+        for jump in jumps.iter().filter(|jump| before_last <= jump.executions) {
+            if begun.elapsed() > TIME {
+                return Ok(count);
+            }
+            let turn = Turn { addr: jump.addr, nth: jump.executions - before_last };
+            let outcome = start.seed.run_turned(&turn, start.limit, &mut |stdout| right.starts_with(stdout))?;
+            let Some(outcome) = outcome else { continue };
+            count += 1;
+            let is_whole = outcome.stdout == right && matches!(outcome.ended, Ended::Exited(_));
+            if is_whole || super::tries::equal(right, &outcome.stdout) > known {
+                let what =
+                    format!("the jump at {:#x} turned at execution {} of {}", jump.addr, turn.nth + 1, jump.executions);
+                table.clues(jump.line.clone()).tried(Tried { what, kind: Kind::Once, is_whole, right: [0, 0] });
+            }
+        }
+    }
+    Ok(count)
+}
