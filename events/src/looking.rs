@@ -78,7 +78,7 @@ pub fn walk_looking(
     let refused = AtomicBool::new(false);
     let spawn = |what: &str| std::thread::Builder::new().name(what.into());
     std::thread::scope(|scope| {
-        let ahead = Ahead::new((tools, log, pid, wanted), sender, spare);
+        let ahead = Ahead::new((tools, log, pid, wanted), &[], (sender, spare));
         spawn("ahead")
             .spawn_scoped(scope, move || ahead.trace(from, first))
             .map_err(ReplayError::system("start a thread"))?;

@@ -4,7 +4,7 @@ use crate::ahead::{Ahead, Batch, Part};
 use crate::code::{Block, Blocks};
 use crate::stretch::{Ran, Stretch};
 use crate::walk::{Each, Happened, Visit, Visitor};
-use bugnet_format::types::{Position, ProcessId};
+use bugnet_format::types::{Position, ProcessId, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::looked::Suspect;
