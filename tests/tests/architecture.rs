@@ -18,7 +18,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-debuginfo", &[]),
     ("bugnet-system-calls", &[]),
     ("bugnet-replay", &["bugnet-debuginfo", "bugnet-format", "bugnet-system-calls"]),
-    ("bugnet-analyses", &["bugnet-events", "bugnet-format", "bugnet-replay", "bugnet-what-if"]),
+    ("bugnet-analyses", &["bugnet-events", "bugnet-format", "bugnet-replay", "bugnet-system-calls", "bugnet-what-if"]),
     ("bugnet-events", &["bugnet-format", "bugnet-replay"]),
     ("bugnet-what-if", &["bugnet-debuginfo", "bugnet-events", "bugnet-format", "bugnet-replay"]),
     ("bugnet-debugger", &["bugnet-analyses", "bugnet-format", "bugnet-replay"]),

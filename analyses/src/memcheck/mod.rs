@@ -136,7 +136,8 @@ fn begin<'c, 'a>(log: &Log, cursor: &'c mut Cursor<'a>, options: &Options) -> Re
     Ok(Checker::new(known, cursor, symbols, is_whole, stacks))
 }
 
-fn functions(known: &Known) -> Vec<u64> {
+/// Where functions begin of which one wants to be told.
+fn beginnings(known: &Known) -> Vec<u64> {
     let mut functions: Vec<u64> = known.meanings.keys().copied().collect();
     functions.sort_unstable();
     functions
@@ -152,7 +153,7 @@ fn look<'c, 'a>(
     let checker = begin(log, cursor, options)?;
     let (pid, start) = (checker.cursor.pid(), checker.cursor.place());
     let wanted = Wanted {
-        functions: functions(&checker.known),
+        functions: beginnings(&checker.known),
         outline: true,
         closely: ahead::closely(&checker.known),
         ..Wanted::default()
@@ -174,7 +175,7 @@ fn follow<'c, 'a>(
 ) -> Result<Checker<'c, 'a>> {
     let mut checker = begin(log, cursor, options)?;
     let (pid, start) = (checker.cursor.pid(), checker.cursor.place());
-    let wanted = Arc::new(Wanted { functions: functions(&checker.known), ..Wanted::default() });
+    let wanted = Arc::new(Wanted { functions: beginnings(&checker.known), ..Wanted::default() });
     checker.undefined = options.undefined.then(|| Undefined::new(tools, log, pid));
     let mut passing = Passing::new(checker, options.most);
     walk_with(tools, log, pid, start, &wanted, &mut passing)?;
