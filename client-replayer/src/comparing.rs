@@ -20,13 +20,13 @@
 //! compare, before instructions whose operands are of another kind, or are not there any more behind them.
 
 use crate::counter::{self, COUNTER};
-use crate::instruction::PlainAccess;
+use crate::instruction::{Accessing, PlainAccess};
 use crate::marking::{moves_stack, operand, written};
 use crate::operand::{Operand, Segmented};
 use crate::place::{Place, parts, shifted};
 use crate::places::{Places, Plane};
 use crate::stub::Stub;
-use bugnet_dr::access::{Action, classify};
+use bugnet_dr::access::classify;
 use bugnet_dr::displaced::displaced;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::opcode;
@@ -61,13 +61,11 @@ pub struct Inside {
 impl Comparing {
     /// Of an instruction; `end` says where the next one is.
     pub fn of(instr: Instr, end: impl Fn(Instr) -> u64) -> Self {
-        let action = classify(instr);
-        match &action {
-            Action::Repeat(_) => return Self::Call,
-            Action::Execute { reads, writes } if !(reads.is_empty() && writes.is_empty()) => {}
-            _ => return Self::None,
+        match Accessing::of(&classify(instr)) {
+            Accessing::None => Self::None,
+            Accessing::Plain(accesses) => Inside::of(instr, accesses, end).map_or(Self::Call, Self::Inside),
+            Accessing::Other => Self::Call,
         }
-        Inside::of(instr, &action, end).map_or(Self::Call, Self::Inside)
     }
 
     /// About how many bytes of machine code it takes; no fewer than it does.
@@ -89,8 +87,7 @@ impl Comparing {
 }
 
 impl Inside {
-    fn of(instr: Instr, action: &Action, end: impl Fn(Instr) -> u64) -> Option<Self> {
-        let accesses = PlainAccess::all(action)?;
+    fn of(instr: Instr, accesses: Vec<PlainAccess>, end: impl Fn(Instr) -> u64) -> Option<Self> {
         if !accesses.iter().all(|access| (1..=MOST).contains(&access.bytes)) {
             return None;
         }

@@ -236,6 +236,29 @@ impl PlainAccess {
     }
 }
 
+/// How an instruction accesses memory.
+pub enum Accessing {
+    /// Not at all.
+    None,
+    /// At these places.
+    Plain(Vec<PlainAccess>),
+    /// Otherwise: at places that no sum of registers tells.
+    Other,
+}
+
+impl Accessing {
+    /// Of an instruction with which this is to be done.
+    pub fn of(action: &Action) -> Self {
+        match action {
+            Action::Repeat(_) => Self::Other,
+            Action::Execute { reads, writes } if !(reads.is_empty() && writes.is_empty()) => {
+                PlainAccess::all(action).map_or(Self::Other, Self::Plain)
+            }
+            _ => Self::None,
+        }
+    }
+}
+
 /// Whether replay executes an instruction with which this is to be done.
 pub fn runs(action: &Action) -> bool {
     matches!(action, Action::Execute { .. } | Action::Repeat(_))

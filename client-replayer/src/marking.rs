@@ -4,13 +4,13 @@
 //! behind the mark then: if it has the same place as other memory, what that place says is not certain any more ([`crate::touched`]).
 
 use crate::counter::{self, COUNTER};
-use crate::instruction::PlainAccess;
+use crate::instruction::{Accessing, PlainAccess};
 use crate::marks::MOST;
 use crate::operand::Operand;
 use crate::place::{Place, parts};
 use crate::places::{Places, Plane};
 use crate::stub::Stub;
-use bugnet_dr::access::{Action, classify};
+use bugnet_dr::access::classify;
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, NO_REGISTER, Opnd};
 use bugnet_dr::opcode;
 
@@ -30,13 +30,11 @@ pub enum Marking {
 impl Marking {
     /// Of an instruction.
     pub fn of(instr: Instr) -> Self {
-        let action = classify(instr);
-        match &action {
-            Action::Repeat(_) => return Self::Call,
-            Action::Execute { reads, writes } if !(reads.is_empty() && writes.is_empty()) => {}
-            _ => return Self::None,
-        }
-        let Some(accesses) = PlainAccess::all(&action) else { return Self::Call };
+        let accesses = match Accessing::of(&classify(instr)) {
+            Accessing::None => return Self::None,
+            Accessing::Plain(accesses) => accesses,
+            Accessing::Other => return Self::Call,
+        };
         let used = accesses.iter().fold(0, |all, access| all | access.registers());
         // Where R11 is used by an instruction that leaves the block, it counts already before that.
         let counts = instr.is_cti() && counter::used(instr) & COUNTER.bit() != 0;

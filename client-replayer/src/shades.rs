@@ -139,11 +139,19 @@ impl Shades {
         if places == Places::Narrow { -8 } else { 8 }
     }
 
-    #[allow(clippy::mut_from_ref, reason = "the word is the code cache's, which does not run while the client does")]
-    fn left(&self) -> &mut u64 {
-        let at = self.base().wrapping_add_signed(Self::left_slot(self.places()).into());
+    fn left(&self) -> *mut u64 {
+        self.base().wrapping_add_signed(Self::left_slot(self.places()).into()) as *mut u64
+    }
+
+    /// What is kept there.
+    fn left_end(&self) -> u64 {
         // SAFETY: a word of the region's memory that is nobody's place; the code cache does not run.
-        unsafe { &mut *(at as *mut u64) }
+        unsafe { self.left().read() }
+    }
+
+    fn set_left_end(&mut self, end: u64) {
+        // SAFETY: as above.
+        unsafe { self.left().write(end) };
     }
 
     /// Whether the code at an address may access anything.
@@ -177,9 +185,9 @@ impl Shades {
             for known in self.pieces.iter().filter(|known| **known != piece) {
                 region.plane(*known, PIECE).copy_from_slice(self.region.plane(*known, PIECE));
             }
-            let left = *self.left();
+            let left = self.left_end();
             self.region = region;
-            *self.left() = left;
+            self.set_left_end(left);
             moved = true;
         }
         Ok(moved)
@@ -203,7 +211,7 @@ impl Shades {
 
     /// Whether an access is of a frame that was left.
     fn is_left(&self, addr: u64) -> bool {
-        let end = !*self.left();
+        let end = !self.left_end();
         end != u64::MAX && addr < end && end - addr < LEFT_REACH
     }
 }
@@ -275,7 +283,7 @@ impl Engine {
     pub fn begin_shades(&mut self) {
         if let Some(shades) = &mut self.shades {
             shades.apply(u64::MAX);
-            *shades.left() = 0;
+            shades.set_left_end(0);
         }
     }
 
@@ -312,8 +320,8 @@ impl Engine {
 
     /// The thread goes elsewhere than instructions tell: it may be on another stack.
     pub fn leave_stack(&mut self) {
-        if let Some(shades) = &self.shades {
-            *shades.left() = 0;
+        if let Some(shades) = &mut self.shades {
+            shades.set_left_end(0);
         }
     }
 

@@ -23,14 +23,14 @@
 //! ```
 
 use crate::counter::{self, COUNTER};
-use crate::instruction::PlainAccess;
+use crate::instruction::{Accessing, PlainAccess};
 use crate::marking::written;
 use crate::operand::Operand;
 use crate::place::{Place, parts};
 use crate::places::Places;
 use crate::shades::Shades;
 use crate::stub::Stub;
-use bugnet_dr::access::{Action, classify};
+use bugnet_dr::access::classify;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::{liveness, opcode};
 use bugnet_format::shade::LEFT_REACH;
@@ -71,13 +71,11 @@ impl Shading {
     }
 
     fn of(instr: Instr, by_left: bool, comes: impl Fn(u64) -> bool) -> Self {
-        let action = classify(instr);
-        match &action {
-            Action::Repeat(_) => return Self::Call,
-            Action::Execute { reads, writes } if !(reads.is_empty() && writes.is_empty()) => {}
-            _ => return Self::None,
-        }
-        let Some(accesses) = PlainAccess::all(&action) else { return Self::Call };
+        let accesses = match Accessing::of(&classify(instr)) {
+            Accessing::None => return Self::None,
+            Accessing::Plain(accesses) => accesses,
+            Accessing::Other => return Self::Call,
+        };
         let is_of_stack = |access: &PlainAccess| access.base == Some(Gpr::RSP) && access.index.is_none();
         let is_constant = |access: &PlainAccess| {
             access.base.is_none() && access.index.is_none() && access.segment.is_none() && !comes(access.disp)

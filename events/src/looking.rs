@@ -38,13 +38,10 @@ pub struct Change {
     pub wrong: bool,
 }
 
-/// Who says what must not be accessed.
+/// Who says what must not be accessed. It breaks off where the program does what makes a look at its accesses tell too little.
 pub trait Shader: Visitor {
     /// What has changed by what the thread executed that was visited last.
     fn take(&mut self) -> Vec<Change>;
-
-    /// Whether the program does what makes a look at its accesses tell too little.
-    fn refuses(&self) -> bool;
 }
 
 /// Whether everything was looked at.
@@ -166,9 +163,7 @@ struct Looking<'a, S> {
 /// Why nothing more is looked at.
 enum Over {
     Failed(ReplayError),
-    /// The shader wants no more.
-    Ended,
-    /// A process cannot.
+    /// A process cannot, or the shader has broken off.
     Refused,
 }
 
@@ -184,7 +179,6 @@ impl<S: Shader> Looking<'_, S> {
             let error = match self.batch(&mut parts) {
                 Ok(()) => error,
                 Err(Over::Failed(failed)) => Some(failed),
-                Err(Over::Ended) => None,
                 Err(Over::Refused) => {
                     self.refused.store(true, Ordering::Relaxed);
                     return;
@@ -198,11 +192,10 @@ impl<S: Shader> Looking<'_, S> {
     }
 
     fn batch(&mut self, parts: &mut [Part]) -> std::result::Result<(), Over> {
-        let mut is_over = false;
         for index in 0..parts.len() {
             self.part(parts, index)?;
-            is_over |= Present::of(&mut self.presents, &parts[index]).visit(&parts[index], &mut self.shader).is_break();
-            if self.shader.refuses() {
+            let present = Present::of(&mut self.presents, &parts[index]);
+            if present.visit(&parts[index], &mut self.shader).is_break() {
                 return Err(Over::Refused);
             }
             let start = parts[index].positions.start;
@@ -223,7 +216,7 @@ impl<S: Shader> Looking<'_, S> {
             self.flush(lane, parts)?;
         }
         self.forget();
-        if is_over { Err(Over::Ended) } else { Ok(()) }
+        Ok(())
     }
 
     /// A part begins: its lane's process is to go to its end.

@@ -60,12 +60,6 @@ impl Looker {
         &self.blocks
     }
 
-    /// Where it is.
-    #[must_use]
-    pub fn position(&self) -> Position {
-        self.session.position()
-    }
-
     /// Says what is wrong, and what is not any more, from which instructions on, in that order; none of them has been executed. `false`: the process cannot
     /// tell all of that memory apart, and is of no use any more.
     ///

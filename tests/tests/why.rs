@@ -303,7 +303,7 @@ const KINDS: [Kind; 11] = [
         record: &[],
         symptom: "hang",
         says: &["a thread waits for itself: a deadlock", "waits for lock\n", "Note: Races were not looked for"],
-        among: 2,
+        among: 1,
     },
     Kind {
         name: "published",

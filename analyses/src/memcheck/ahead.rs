@@ -239,16 +239,12 @@ impl Visitor for Ahead {
         if let Some(doing) = self.doing.get_mut(&place.tid) {
             doing.over = None;
         }
-        ControlFlow::Continue(())
+        if self.is_in_block { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
 impl Shader for Ahead {
     fn take(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
-    }
-
-    fn refuses(&self) -> bool {
-        self.is_in_block
     }
 }

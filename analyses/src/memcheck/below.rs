@@ -74,9 +74,6 @@ pub struct Below {
 /// An access of what lies there.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Which instruction of the block.
-    pub number: usize,
-    /// The access.
     pub access: Access,
     /// Of which function's frame.
     pub gone: Gone,
@@ -113,7 +110,7 @@ impl Below {
     }
 
     /// A thread executes a part of a block: the first access of what is nobody's.
-    pub fn ran(&mut self, place: Place, ran: &Ran<'_>, part: &Range<usize>) -> Option<Found> {
+    pub fn ran(&mut self, place: Place, ran: &Ran<'_>, part: &Range<usize>) -> Option<(usize, Found)> {
         let thread = self.thread(place.tid);
         let mut found = None;
         if !thread.dead.below.is_empty() {
@@ -144,14 +141,15 @@ impl Below {
         found
     }
 
-    /// An instruction of a thread accesses what may be nobody's, between a return and the next time that the stack pointer moves: of which function's
-    /// frame it is, and an instruction of the function for which nothing lies there.
-    pub fn accessed(&mut self, tid: Tid, ip: u64, access: &Access) -> Option<(Gone, u64)> {
+    /// An instruction of a thread accesses what may be nobody's, between a return and the next time that the stack pointer moves: whether it is
+    /// of a frame.
+    pub fn accessed(&mut self, tid: Tid, ip: u64, access: Access) -> Option<Found> {
         let thread = self.thread(tid);
         let function = if thread.returns_to == 0 { ip } else { thread.returns_to };
         let below = &thread.dead.below;
         let is_below = below.contains(&access.addr) && access.addr.saturating_add(access.len) <= below.end;
-        Some((thread.dead.gone(access.addr).filter(|_| is_below)?, function))
+        let gone = thread.dead.gone(access.addr).filter(|_| is_below)?;
+        Some(Found { access, gone, function })
     }
 
     /// Of which function's frame an address is that a function gets whose return address is in a slot: of one that had returned when it was
@@ -206,7 +204,7 @@ impl Thread {
     }
 
     /// The first access of what is nobody's, by an instruction before the stack pointer moves.
-    fn first(&self, ran: &Ran<'_>, part: &Range<usize>) -> Option<Found> {
+    fn first(&self, ran: &Ran<'_>, part: &Range<usize>) -> Option<(usize, Found)> {
         let below = &self.dead.below;
         if !ran.may_touch(below) {
             return None;
@@ -224,7 +222,7 @@ impl Thread {
                 |access: &Access| below.contains(&access.addr) && access.addr.saturating_add(access.len) <= below.end;
             if let Some(access) = ran.accesses(number).find(is_below) {
                 let gone = self.dead.gone(access.addr)?;
-                return Some(Found { number, access, gone, function: self.returns_to });
+                return Some((number, Found { access, gone, function: self.returns_to }));
             }
         }
         None

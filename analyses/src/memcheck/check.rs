@@ -1,31 +1,24 @@
 //! What each call, access and system call means for the heap, and whether it is an error.
 
-use super::below::{Below, Found};
-use super::code::{Known, Meaning, Reads, looks_through};
+use super::below::Below;
+use super::code::{Known, Meaning, Reads};
 use super::found::{By, Error, Errors, Kind};
 use super::frames::{Astray, Frames, StackId};
 use super::functions::{Does, Family};
 use super::heap::{Block, Call, Heap, Relation};
 use super::outcome::{Outcome, maps, may_be_older};
-use super::shadow::Wrong;
 use super::storing::Storing;
 use super::undefined::{Undefined, Used};
 use bugnet_events::calls::{Called, Entered};
-use bugnet_events::code::Block as Code;
-use bugnet_events::stretch::{Access, Ran};
+use bugnet_events::stretch::Ran;
 use bugnet_events::walk::{Did, Visit};
 use bugnet_format::types::{Addr, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
-use bugnet_replay::looked::Suspect;
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::Made;
 use hashbrown::HashMap;
-use iced_x86::{Instruction, Register};
-
-/// Bytes of the smallest vector.
-const VECTOR: u64 = 16;
 
 /// What a thread is doing.
 #[derive(Default)]
@@ -44,7 +37,7 @@ pub struct Doing {
     pub texts: Vec<(u64, Option<(Used, StackId)>)>,
     /// Blocks of which it was told that a function of a library accesses them wrongly as it begins: by the slot of its call, and where
     /// they start. What it then does itself is the same error.
-    told: Vec<(u64, u64)>,
+    pub told: Vec<(u64, u64)>,
     /// Where the return address of libc's function is that found a canary changed.
     given_up: Option<u64>,
 }
@@ -149,10 +142,10 @@ impl<'c, 'a> Checker<'c, 'a> {
                         self.used_undefined();
                     }
                 }
-                if let Some(found) = self.below.ran(*place, ran, instructions) {
+                if let Some((number, found)) = self.below.ran(*place, ran, instructions) {
                     let mut here = *place;
-                    here.position.0 += (found.number - instructions.start) as u64;
-                    self.accessed_below(here, ran.block.instructions[found.number].instruction, found);
+                    here.position.0 += (number - instructions.start) as u64;
+                    self.accessed_below(here, ran.block.instructions[number].instruction, found);
                 }
                 if let Some(astray) = self.frames.ran(*place, ran, instructions) {
                     self.astray.push(astray);
@@ -462,121 +455,6 @@ impl<'c, 'a> Checker<'c, 'a> {
         }
     }
 
-    /// A block has accessed something that is wrong.
-    fn accessed(&mut self, place: Place, ran: &Ran<'_>, part: std::ops::Range<usize>) {
-        for number in part.clone() {
-            for access in ran.accesses(number) {
-                let mut here = place;
-                here.position.0 += (number - part.start) as u64;
-                self.accesses(here, ran.block, number, &access);
-            }
-        }
-    }
-
-    /// An instruction of a block accesses something that may be wrong.
-    fn accesses(&mut self, here: Place, block: &Code, number: usize, access: &Access) {
-        let instruction = block.instructions[number].instruction;
-        let Some((at, why)) = self.heap.shadow.first_wrong(access.addr, access.len) else { return };
-        if !access.whole && !self.heap.shadow.all_wrong(access.addr, access.len)
-            || self.may_access(here.tid, block, &instruction, access)
-            || !access.writes && self.was_told(here.tid, at, why)
-        {
-            return;
-        }
-        let kind = if access.writes { Kind::Write } else { Kind::Read };
-        self.wrong(
-            (kind, By::Instruction),
-            (here, instruction.ip()),
-            (access.addr, access.len),
-            (at, why),
-            Some(instruction),
-        );
-    }
-
-    /// An instruction of a block accesses what a replay process takes for wrong.
-    pub fn suspect(&mut self, here: Place, suspect: &Suspect, block: &Code, number: usize) {
-        let Suspect { addr, len, reads, writes, whole, shaded, pc, .. } = *suspect;
-        let access = Access { addr, len, reads, writes, whole };
-        if shaded {
-            if !self.is_inside(here.tid) {
-                self.accesses(here, block, number, &access);
-            }
-        } else if block.instructions[number].instruction.memory_base() != Register::RSP
-            && let Some((gone, function)) = self.below.accessed(here.tid, pc, &access)
-        {
-            let instruction = block.instructions[number].instruction;
-            self.accessed_below(here, instruction, Found { number: 0, access, gone, function });
-        }
-    }
-
-    /// Whether it was told already that the function in which a thread is accesses the block wrongly that is at an address.
-    fn was_told(&self, tid: Tid, at: u64, why: Wrong) -> bool {
-        let Some(doing) = self.doing.get(&tid).filter(|doing| !doing.told.is_empty()) else { return false };
-        let block = self.heap.near(at, why).map(|(block, _)| block.start);
-        block.is_some_and(|block| doing.told.iter().any(|(_, start)| *start == block))
-    }
-
-    /// A block has accessed the frame of a function that has returned, unless another function does so than the one for which nothing lies there:
-    /// one that it has jumped to.
-    fn accessed_below(&mut self, here: Place, instruction: Instruction, found: Found) {
-        let mut function = |at: u64| self.symbols.lookup(Addr(at)).symbol.map(|symbol| at.wrapping_sub(symbol.offset));
-        let own = function(instruction.ip());
-        if own.is_none() || own != function(found.function) {
-            return;
-        }
-        let kind = if found.access.writes { Kind::Write } else { Kind::Read };
-        let stack = self.frames.stack(here.tid);
-        let mut error = Error::new(kind, By::Instruction, here, instruction.ip(), stack);
-        (error.addr, error.len, error.wrong_at) = (found.access.addr, found.access.len, found.access.addr);
-        (error.instruction, error.gone) = (Some(instruction), Some(found.gone));
-        self.errors.add(error, &self.frames);
-    }
-
-    fn wrong(
-        &mut self,
-        (kind, by): (Kind, By),
-        (place, ip): (Place, u64),
-        (addr, len): (u64, u64),
-        (at, why): (u64, Wrong),
-        instruction: Option<Instruction>,
-    ) {
-        let stack = self.frames.stack(place.tid);
-        let mut error = Error::new(kind, by, place, ip, stack);
-        (error.addr, error.len, error.wrong_at, error.instruction) = (addr, len, at, instruction);
-        error.block = self.heap.near(at, why).map(|(block, relation)| (block.clone(), relation));
-        self.errors.add(error, &self.frames);
-    }
-
-    /// Whether code that a thread executes is an allocator's, or a C library's that an allocator has called: jemalloc's locks lie in memory
-    /// that it has for itself.
-    pub(super) fn is_allocators(&mut self, tid: Tid, ip: u64) -> bool {
-        let Self { known, frames, .. } = self;
-        if known.is_allocators(ip) {
-            return true;
-        }
-        let mut outwards = std::iter::once(ip).chain(frames.callers(tid));
-        outwards.find(|at| !known.is_c_library(*at)).is_some_and(|at| known.is_allocators(at))
-    }
-
-    /// Whether an access is legal, though it is not of a block: allocators' own, and loads of more than is needed, which never reach a page of
-    /// which nothing is needed.
-    fn may_access(&mut self, tid: Tid, block: &Code, instruction: &Instruction, access: &Access) -> bool {
-        if self.is_allocators(tid, instruction.ip()) {
-            return true;
-        }
-        if access.writes {
-            return false;
-        }
-        let is_vector = access.len >= VECTOR || instruction.op0_register().is_vector_register();
-        let is_lane = access.len.is_power_of_two() && access.addr.is_multiple_of(access.len) && access.len >= 4;
-        let is_partly_right = !self.heap.shadow.all_wrong(access.addr, access.len);
-        if is_lane && is_vector && is_partly_right {
-            return true;
-        }
-        let may_look = is_vector && (is_lane || looks_through(block)) || is_lane && is_partly_right;
-        may_look && self.known.is_strings(instruction.ip(), &mut self.symbols)
-    }
-
     /// A function of a library reads these bytes. Returns the start of the block of which that was told as an error, if it was.
     fn library_reads(&mut self, call: &Entered, stack: StackId, index: usize, (addr, len): (u64, u64)) -> Option<u64> {
         if let Some(gone) = self.below.passed(call.place.tid, call.slot, addr) {
@@ -614,41 +492,6 @@ impl<'c, 'a> Checker<'c, 'a> {
         let is_inside = self.is_inside(place.tid);
         if !maps(&mut self.heap, &made, is_inside) && !is_inside && !self.is_allocators(place.tid, ip) {
             self.accessed_by_kernel(place, ip, made);
-        }
-    }
-
-    /// A system call has read or written memory, as far as its arguments and its result tell.
-    fn accessed_by_kernel(&mut self, place: Place, ip: u64, made: Made) {
-        const EXACT: [i64; 12] = [
-            libc::SYS_read,
-            libc::SYS_pread64,
-            libc::SYS_recvfrom,
-            libc::SYS_getrandom,
-            libc::SYS_readlink,
-            libc::SYS_getcwd,
-            libc::SYS_stat,
-            libc::SYS_fstat,
-            libc::SYS_lstat,
-            libc::SYS_newfstatat,
-            libc::SYS_uname,
-            libc::SYS_pipe2,
-        ];
-        let wrong = |checker: &Self, (addr, len): (u64, u64)| {
-            let shadow = &checker.heap.shadow;
-            shadow.may_know(addr, len).then(|| shadow.first_wrong(addr, len)).flatten()
-        };
-        if let Some(range) = made.read()
-            && let Some(found) = wrong(self, range)
-        {
-            self.wrong((Kind::Read, By::System(made.number)), (place, ip), range, found, None);
-        }
-        if made.result < 0 || !EXACT.contains(&made.number.cast_signed()) || made.needs_memory() {
-            return;
-        }
-        for range in made.written(None, &mut self.symbols).unwrap_or_default() {
-            if let Some(found) = wrong(self, range) {
-                self.wrong((Kind::Write, By::System(made.number)), (place, ip), range, found, None);
-            }
         }
     }
 }

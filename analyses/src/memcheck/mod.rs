@@ -11,6 +11,7 @@
 //! What allocators do themselves is not checked, nor what functions of C libraries for strings load beyond the end of a block, as long as they
 //! need none of it (`code`).
 
+mod accesses;
 mod ahead;
 mod below;
 mod check;

@@ -52,7 +52,7 @@ struct Thread {
     heard: Vec<Store>,
 }
 
-/// What memory holds, by eight bytes.
+/// What memory holds, by eight bytes: variables that share these are taken for one.
 #[derive(Default)]
 struct Cell {
     store: Option<Store>,
@@ -155,11 +155,16 @@ impl Told<'_> {
                 for access in ran.accesses(number).filter(|access| access.len <= 8) {
                     let calls = &self.threads.entry(here.tid).or_default().calls;
                     self.between.access(here, (decoded.instruction.ip(), access.addr, access.writes), calls);
+                    let ip = decoded.instruction.ip();
                     if access.reads {
-                        self.reads(here, decoded.instruction.ip(), access.addr);
+                        let read = self.reads(here, ip, access.addr);
+                        // What writes, too, comes behind the read before it.
+                        if !access.writes {
+                            self.cells.entry(access.addr & !7).or_default().read = Some(read);
+                        }
                     }
                     if access.writes {
-                        self.writes(here, decoded.instruction.ip(), access.addr);
+                        self.writes(here, ip, access.addr);
                     }
                 }
             }
@@ -181,19 +186,20 @@ impl Told<'_> {
         }
     }
 
-    fn reads(&mut self, place: Place, ip: u64, addr: u64) {
+    /// A thread reads, and hears of a store of another one by that.
+    fn reads(&mut self, place: Place, ip: u64, addr: u64) -> Read {
         let thread = self.threads.entry(place.tid).or_default();
-        let cell = self.cells.entry(addr & !7).or_default();
+        let stored = self.cells.get(&(addr & !7)).and_then(|cell| cell.store);
         // The stores that it had read before this.
         let heard = thread.heard.clone();
-        if let Some(store) = cell.store.filter(|store| store.tid != place.tid) {
+        if let Some(store) = stored.filter(|store| store.tid != place.tid) {
             thread.heard.retain(|known| known.addr != store.addr);
             if thread.heard.len() == HEARD {
                 thread.heard.remove(0);
             }
             thread.heard.push(store);
         }
-        cell.read = Some(Read { tid: place.tid, ip, heard });
+        Read { tid: place.tid, ip, heard }
     }
 
     fn writes(&mut self, place: Place, ip: u64, addr: u64) {

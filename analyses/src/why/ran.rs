@@ -1,6 +1,6 @@
 //! Which instructions a process executed, and where each one last: an instruction behind one that faulted counts as executed, too.
 
-use bugnet_events::code::Blocks;
+use bugnet_events::code::{Block, Blocks};
 use bugnet_events::stream::{Analysis, run};
 use bugnet_format::frame::Interval;
 use bugnet_format::types::{Position, ProcessId};
@@ -31,10 +31,30 @@ struct Ran {
     last: HashMap<u64, Place>,
 }
 
-/// What was executed in an interval: where each block was last, by its number, and then each instruction.
+/// Where each block was last in an interval, by its number.
+#[derive(Default)]
+pub struct LastRuns(Vec<Option<u64>>);
+
+impl LastRuns {
+    /// More of the interval.
+    pub fn chunk(&mut self, chunk: &Chunk<'_>) {
+        self.0.resize(chunk.blocks.len(), None);
+        for run in chunk.runs {
+            self.0[run.block as usize] = Some(chunk.first.0 + u64::from(run.word));
+        }
+    }
+
+    /// Those that were executed, and the position of the first instruction the last time.
+    pub fn all<'a>(&'a self, blocks: &'a Blocks) -> impl Iterator<Item = (&'a Block, u64)> {
+        let last = self.0.iter().zip(0..);
+        last.filter_map(|(last, number)| Some((blocks.get(number), (*last)?)))
+    }
+}
+
+/// What was executed in an interval: blocks, and then where each of their instructions was last.
 #[derive(Default)]
 struct Part {
-    blocks: Vec<Option<u64>>,
+    blocks: LastRuns,
     instructions: Vec<(u64, u64)>,
 }
 
@@ -46,16 +66,12 @@ impl Analysis for Ran {
     }
 
     fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, _blocks: &Blocks) {
-        part.blocks.resize(chunk.blocks.len(), None);
-        for run in chunk.runs {
-            part.blocks[run.block as usize] = Some(chunk.first.0 + u64::from(run.word));
-        }
+        part.blocks.chunk(chunk);
     }
 
     fn end(&self, part: &mut Part, blocks: &Blocks) {
-        for (number, last) in part.blocks.iter().enumerate() {
-            let Some(last) = *last else { continue };
-            let all = (last..).zip(&blocks.get(number as u32).instructions);
+        for (block, last) in part.blocks.all(blocks) {
+            let all = (last..).zip(&block.instructions);
             part.instructions.extend(all.map(|(position, decoded)| (decoded.instruction.ip(), position)));
         }
     }

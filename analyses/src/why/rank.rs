@@ -22,7 +22,7 @@ const TOO_SMALL: f64 = 1.05;
 /// What the line counts for that took a lock of a deadlock, against the one that waits for another one.
 const HELD: f64 = 0.9;
 /// The same for the call by which a function that holds a lock comes to wait for it.
-const CALLS: f64 = 1.05;
+const CALLS: f64 = 0.95;
 /// What a race counts for on a line of a slice, and elsewhere: some races do no harm.
 const RACE: f64 = 1.0;
 const RACE_ELSEWHERE: f64 = 0.05;

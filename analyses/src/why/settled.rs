@@ -1,6 +1,7 @@
 //! Since when a thread that did not end executed nothing but what it executes at the end: what comes later tells nothing new, and may be
 //! billions of instructions.
 
+use super::ran::LastRuns;
 use bugnet_events::code::Blocks;
 use bugnet_events::stream::{Analysis, run};
 use bugnet_format::frame::Interval;
@@ -65,8 +66,7 @@ struct Executed {
 /// What was executed in an interval.
 #[derive(Default)]
 struct Part {
-    /// Where each block was executed last, by its number.
-    blocks: Vec<Option<u64>>,
+    blocks: LastRuns,
     last_other: Option<u64>,
     instructions: Vec<u64>,
 }
@@ -79,18 +79,14 @@ impl Analysis for Executed {
     }
 
     fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, _blocks: &Blocks) {
-        part.blocks.resize(chunk.blocks.len(), None);
-        for run in chunk.runs {
-            part.blocks[run.block as usize] = Some(chunk.first.0 + u64::from(run.word));
-        }
+        part.blocks.chunk(chunk);
     }
 
     fn end(&self, part: &mut Part, blocks: &Blocks) {
-        for (number, last) in part.blocks.iter().enumerate() {
-            let Some(last) = last else { continue };
-            let instructions = blocks.get(number as u32).instructions.iter().map(|decoded| decoded.instruction.ip());
+        for (block, last) in part.blocks.all(blocks) {
+            let instructions = block.instructions.iter().map(|decoded| decoded.instruction.ip());
             if instructions.clone().any(|at| !self.known.contains(&at)) {
-                part.last_other = part.last_other.max(Some(*last));
+                part.last_other = part.last_other.max(Some(last));
             }
             part.instructions.extend(instructions);
         }
