@@ -8,7 +8,7 @@ use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Workshop, binary, printed, run};
 use bugnet_tests::programs::{PROGRAMS, Scale};
-use bugnet_what_if::{Change, Ended, Seed, Turn};
+use bugnet_what_if::{Change, Ended, Seed, Set, Spot, Turn};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -187,41 +187,121 @@ int main(void) {
 }
 "#;
 
-#[test]
-fn turned_once() -> Result<()> {
-    let workshop = Workshop::new("what-if-turned")?;
-    let (source, program) = (workshop.path.join("counts.c"), workshop.path.join("counts"));
-    std::fs::write(&source, COUNTS)?;
-    let built = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(&source))?;
+/// Records a program without arguments, of this source, and hands over what it is where `main` begins, and where that is.
+fn at_main(
+    workshop: &Workshop,
+    (name, source): (&str, &str),
+    written: &[u8],
+    look: impl FnOnce(&Seed, u64) -> Result<()>,
+) -> Result<()> {
+    let (file, program) = (workshop.path.join(name).with_extension("c"), workshop.path.join(name));
+    std::fs::write(&file, source)?;
+    let built = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(&file))?;
     ensure!(built.status.success(), "{}", printed(&built));
     let path = workshop.path.join("log");
     let job = bugnet_tests::bugnet::Job::new(&workshop.path, [program.to_string_lossy()]);
     let recorded = run(&mut job.recorded(&path, &[])?)?;
-    ensure!(recorded.stdout == b"AbC\n", "{}", printed(&recorded));
+    ensure!(recorded.stdout == written, "{}", printed(&recorded));
     let opened = Opened::new(&path)?;
     let mut cursor = opened.cursor()?;
     let addresses: Vec<u64> = Symbolizer::new(&opened.log, cursor.pid())?.functions(&["main"]).into_keys().collect();
     let [main] = addresses[..] else { anyhow::bail!("{addresses:x?}") };
     cursor.seek(Seek::Start)?;
     cursor.run(Direction::Forward, &Conditions { addresses, ..Conditions::default() })?;
-    let seed = opened.seed(&mut cursor)?;
-    ensure!(seed.executions(main, LIMIT)?.is_none(), "where a function begins is no jump");
-    let (mut at, mut found) = (main, Vec::new());
-    while at < main + 120 {
-        if let Some(executions) = seed.executions(at, LIMIT)? {
+    look(&opened.seed(&mut cursor)?, main)
+}
+
+/// The instructions of `main`, by their addresses.
+fn code(seed: &Seed, main: u64, len: u64) -> Vec<(u64, Vec<u8>)> {
+    let (mut at, mut all) = (main, Vec::new());
+    while at < main + len {
+        let instruction = seed.instruction(at);
+        let next = at + instruction.len().max(1) as u64;
+        all.push((at, instruction));
+        at = next;
+    }
+    all
+}
+
+#[test]
+fn turned_once() -> Result<()> {
+    let workshop = Workshop::new("what-if-turned")?;
+    at_main(&workshop, ("counts", COUNTS), b"AbC\n", |seed, main| {
+        let turned = |addr: u64, nth: u64| seed.run_turned(&Turn { addr, nth }, LIMIT, &mut |_| true);
+        ensure!(turned(main, 0)?.is_none(), "where a function begins is no jump");
+        let mut found = Vec::new();
+        for (at, _) in code(seed, main, 120) {
+            let Some((same, executions)) = turned(at, u64::MAX)? else { continue };
+            ensure!(same.stdout == b"AbC\n", "without a turn, it is {same:?}");
             for nth in 0..executions {
-                let outcome = seed.run_turned(&Turn { addr: at, nth }, LIMIT, &mut |_| true)?.context("no jump")?;
+                let (outcome, _) = turned(at, nth)?.context("no jump")?;
                 found.push((executions, nth, String::from_utf8(outcome.stdout)?));
             }
         }
-        at += seed.instruction(at).len().max(1) as u64;
+        // The condition of each round, and those of the loop: it ends before its last round, or goes round once more.
+        for (executions, nth, written) in
+            [(3, 0, "abC\n"), (3, 1, "ABC\n"), (3, 2, "Abc\n"), (4, 0, "\n"), (4, 2, "Ab\n"), (4, 3, "AbCd\n")]
+        {
+            let wanted = (executions, nth, written.to_owned());
+            ensure!(found.contains(&wanted), "no {wanted:?} in {found:?}");
+        }
+        Ok(())
+    })?;
+    workshop.done()
+}
+
+/// Counts up a variable of its own, by its name and by a pointer.
+const SUMS: &str = r#"
+#include <stdio.h>
+struct sum { int before, value; };
+int main(void) {
+    struct sum sum = {7, 1};
+    struct sum *all = &sum;
+    for (int i = 0; i < 3; i++) {
+        all->value += 1;
+        putchar('0' + sum.value);
     }
-    // The condition of each round, and those of the loop: it ends before its last round, or goes round once more.
-    for (executions, nth, written) in
-        [(3, 0, "abC\n"), (3, 1, "ABC\n"), (3, 2, "Abc\n"), (4, 0, "\n"), (4, 2, "Ab\n"), (4, 3, "AbCd\n")]
-    {
-        let wanted = (executions, nth, written.to_owned());
-        ensure!(found.contains(&wanted), "no {wanted:?} in {found:?}");
-    }
+    putchar('\n');
+    return 0;
+}
+"#;
+
+/// Before `add dword ptr [..], 1`, or what the compiler has for it, the variable is set to something else: by where it is in the frame, and by the
+/// pointer to it; each time, or once.
+#[test]
+fn set_before() -> Result<()> {
+    let workshop = Workshop::new("what-if-set")?;
+    at_main(&workshop, ("sums", SUMS), b"234\n", |seed, main| {
+        let all = code(seed, main, 150);
+        // `mov dword ptr [rbp-..], 1` and `lea rax, [rbp-..]`, `mov [rbp-..], rax`; and what loads the pointer, at the beginning of each round.
+        let value = all.iter().find(|(_, code)| matches!(code[..], [0xc7, 0x45, _, 1, 0, 0, 0])).context("no 1")?;
+        let slot = all
+            .iter()
+            .find(|(_, code)| matches!(code[..], [0x48, 0x89, 0x45, at] if at != value.1[2]))
+            .context("no pointer")?;
+        let [value, slot] = [value.1[2], slot.1[3]].map(|byte| i64::from(byte.cast_signed()));
+        let load = [0x48, 0x8b, 0x45, slot as u8];
+        let (at, _) = all.iter().find(|(_, code)| *code == load).context("no load")?;
+        for spot in [Spot::ByRbp(value), Spot::Through(slot, 4)] {
+            let with = |nth: Option<u64>, value: u32| {
+                let set = Set { at: *at, nth, spot, bytes: value.to_le_bytes().to_vec() };
+                seed.run_set(&set, LIMIT, &mut |_| true)?.context("no instruction")
+            };
+            let (outcome, times) = with(None, 4)?;
+            ensure!(
+                outcome.stdout == b"555\n" && times == 3 && outcome.ended == Ended::Exited(0),
+                "{outcome:?} {times}"
+            );
+            let (outcome, _) = with(Some(1), 5)?;
+            ensure!(outcome.stdout == b"267\n" && outcome.ended == Ended::Exited(0), "{outcome:?}");
+            // It has this value by then: nothing would come of it.
+            let (outcome, _) = with(Some(2), 3)?;
+            ensure!(outcome.ended == Ended::Same, "{outcome:?}");
+        }
+        let nowhere = Set { at: *at, nth: None, spot: Spot::At(64), bytes: vec![1] };
+        let (outcome, _) = seed.run_set(&nowhere, LIMIT, &mut |_| true)?.context("no instruction")?;
+        ensure!(outcome.stdout == b"234\n" && outcome.ended == Ended::Exited(0), "{outcome:?}");
+        Ok(())
+    })?;
     workshop.done()
 }

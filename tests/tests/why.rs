@@ -389,6 +389,8 @@ const FAULTY: [(&str, &str); 9] = [
     ("print_queue", "a member is not set"),
     ("word_index", "a line that would have set a member is not executed"),
     ("split_pairs", "what is given back is no block"),
+    ("digits", "a variable of a function's own is not set back"),
+    ("ledger", "a member of a global variable is not set back"),
     ("journal", "a function that is called takes the same lock"),
 ];
 

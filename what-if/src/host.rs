@@ -6,12 +6,14 @@ use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options, regset};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// `syscall; int3`
 const TRAMPOLINE: [u8; 3] = [0x0f, 0x05, 0xcc];
@@ -115,9 +117,21 @@ impl Host {
         ptrace::sysemu(self.pid, None).map_err(refused("let a process run on"))
     }
 
+    /// Has it execute one instruction; whether it has, and nothing else came of that.
+    pub fn step(&self) -> Result<bool> {
+        ptrace::step(self.pid, None).map_err(refused("have a process execute an instruction"))?;
+        Ok(matches!(self.wait()?, WaitStatus::Stopped(_, Signal::SIGTRAP)))
+    }
+
     /// Waits until it stops.
     fn wait(&self) -> Result<WaitStatus> {
         waitpid(self.pid, Some(WaitPidFlag::__WALL)).map_err(refused("wait for a process"))
+    }
+
+    /// The processor time that it has used; nothing is known of one that is gone.
+    pub fn used(&self) -> Duration {
+        let now = clock_getcpuclockid(self.pid).and_then(ClockId::now);
+        now.map_or(Duration::ZERO, Duration::from)
     }
 
     /// How it has stopped, if it has.

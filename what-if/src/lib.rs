@@ -8,6 +8,8 @@
 //! | what system calls answer, as the log has it | `calls` |
 //! | one run, with a change, to its end | `run` |
 //! | a conditional jump that goes the other way, once | `switch` |
+//! | memory that is set to something else before an instruction | `set` |
+//! | where a run stops for that | `watch` |
 //! | a process that does nothing but what it is told, by ptrace | `host` |
 //!
 //! Nothing that such a run asks of the kernel gets there, but for memory: it is answered as the recorded run was (`PTRACE_SYSEMU`), and what is written
@@ -20,7 +22,10 @@ mod image;
 mod loads;
 mod run;
 mod seed;
+mod set;
 mod switch;
+mod watch;
 
 pub use run::{Change, Ended, Outcome, Turn};
 pub use seed::Seed;
+pub use set::{Set, Spot};

@@ -2,11 +2,11 @@
 
 use crate::calls::Answers;
 use crate::host::Host;
-use crate::switch::Switch;
+use crate::watch::{Then, Watch};
 use bugnet_replay::Result;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most bytes of one call to write.
 const MOST_WRITTEN: u64 = 16 << 20;
@@ -45,6 +45,8 @@ pub enum Ended {
     Late,
     /// Nobody wanted to know more.
     Stopped,
+    /// What was to be changed made no difference.
+    Same,
 }
 
 /// What a run did.
@@ -54,6 +56,8 @@ pub struct Outcome {
     pub stdout: Vec<u8>,
     /// How it ended.
     pub ended: Ended,
+    /// The processor time that it took.
+    pub took: Duration,
 }
 
 /// What a system call does here.
@@ -64,27 +68,30 @@ enum Does {
 
 struct Run<'a> {
     host: &'a Host,
-    switch: Option<&'a mut Switch>,
+    watch: Option<&'a mut Watch>,
     answers: Answers,
     heap_end: Option<u64>,
     stdout: Vec<u8>,
 }
 
 pub(crate) fn run(
-    (host, switch): (&Host, Option<&mut Switch>),
+    (host, watch): (&Host, Option<&mut Watch>),
     answers: Answers,
     heap_end: Option<u64>,
     limit: Duration,
     goes_on: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<Outcome> {
-    let (start, mut run) = (Instant::now(), Run { host, switch, answers, heap_end, stdout: Vec::new() });
+    let mut run = Run { host, watch, answers, heap_end, stdout: Vec::new() };
     let ended = loop {
         host.run_to_call()?;
-        let Some(status) = stopped(host, start, limit)? else { break Ended::Late };
+        let Some(status) = stopped(host, limit)? else { break Ended::Late };
         match status {
             WaitStatus::PtraceSyscall(_) => {}
-            WaitStatus::Stopped(_, Signal::SIGTRAP) if run.jumps()? => continue,
-            WaitStatus::Stopped(_, signal) => break Ended::Signal(signal as i32),
+            WaitStatus::Stopped(_, signal) => match run.stopped(signal)? {
+                Then::GoesOn => continue,
+                Then::IsSame => break Ended::Same,
+                Then::IsOther => break Ended::Signal(signal as i32),
+            },
             WaitStatus::Signaled(_, signal, _) => break Ended::Signal(signal as i32),
             _ => break Ended::Stopped,
         }
@@ -104,20 +111,18 @@ pub(crate) fn run(
             break Ended::Stopped;
         }
     };
-    Ok(Outcome { stdout: run.stdout, ended })
+    Ok(Outcome { stdout: run.stdout, ended, took: host.used() })
 }
 
-/// How it has stopped; none if it does not in time.
-fn stopped(host: &Host, start: Instant, limit: Duration) -> Result<Option<WaitStatus>> {
+/// How it has stopped; none if it does not in so much processor time: what else the machine does makes no difference.
+fn stopped(host: &Host, limit: Duration) -> Result<Option<WaitStatus>> {
     for looked in 0.. {
         if let Some(status) = host.has_stopped()? {
             return Ok(Some(status));
         }
-        if start.elapsed() > limit {
-            break;
-        }
         match looked {
             0..BUSY => std::thread::yield_now(),
+            _ if host.used() > limit => break,
             _ => std::thread::sleep(Duration::from_micros(100)),
         }
     }
@@ -125,11 +130,11 @@ fn stopped(host: &Host, start: Instant, limit: Duration) -> Result<Option<WaitSt
 }
 
 impl Run<'_> {
-    /// Does what the jump does, if the process has stopped at one that is watched.
-    fn jumps(&mut self) -> Result<bool> {
-        match &mut self.switch {
-            Some(switch) => switch.jumps(self.host),
-            None => Ok(false),
+    /// Does what is to be done where the process has stopped, if that is what stopped it.
+    fn stopped(&mut self, signal: Signal) -> Result<Then> {
+        match &mut self.watch {
+            Some(watch) if signal == Signal::SIGTRAP => watch.stopped(self.host),
+            _ => Ok(Then::IsOther),
         }
     }
 

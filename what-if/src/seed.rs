@@ -4,8 +4,10 @@ use crate::calls::Answers;
 use crate::host::Host;
 use crate::image::Image;
 use crate::loads::found;
-use crate::run::{Change, Ended, Outcome, Turn, run};
+use crate::run::{Change, Outcome, Turn, run};
+use crate::set::{Set, Setting};
 use crate::switch::Switch;
+use crate::watch::Watch;
 use bugnet_format::regs::RegisterFile;
 use bugnet_replay::cursor::Cursor;
 use bugnet_replay::log::Log;
@@ -68,7 +70,7 @@ impl Seed {
         longest[..decoder.decode().len().min(longest.len())].to_vec()
     }
 
-    /// Runs on from the place with a change, until the run ends, `goes_on` says no to what it has written, or the time is over.
+    /// Runs on from the place with a change, until the run ends, `goes_on` says no to what it has written, or the processor time is over.
     ///
     /// # Errors
     /// The operating system's.
@@ -79,7 +81,7 @@ impl Seed {
         run((&host, None), self.answers.clone(), self.heap_end, limit, goes_on)
     }
 
-    /// Runs on as [`Self::run`], with a conditional jump that goes the other way, once; none if it is no such jump.
+    /// Runs on as [`Self::run`], with a conditional jump that goes the other way, once, and how often it was executed; none if it is no such jump.
     ///
     /// # Errors
     /// The operating system's.
@@ -88,30 +90,41 @@ impl Seed {
         turn: &Turn,
         limit: Duration,
         goes_on: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<Option<Outcome>> {
-        Ok(self.watched((turn.addr, Some(turn.nth)), limit, goes_on)?.map(|(outcome, _)| outcome))
+    ) -> Result<Option<(Outcome, u64)>> {
+        let Some(switch) = Switch::new(turn, &self.instruction(turn.addr)) else { return Ok(None) };
+        self.watched(Watch::Jump(switch), limit, goes_on).map(Some)
     }
 
-    /// How often a run without any change executes a conditional jump; none if it is no such jump, or the time does not suffice.
+    /// Runs on as [`Self::run`], with memory that is set before an instruction, and how often it came there; none if there is no instruction.
     ///
     /// # Errors
     /// The operating system's.
-    pub fn executions(&self, addr: u64, limit: Duration) -> Result<Option<u64>> {
-        let found = self.watched((addr, None), limit, &mut |_| true)?;
-        Ok(found.filter(|(outcome, _)| matches!(outcome.ended, Ended::Exited(_))).map(|(_, count)| count))
+    pub fn run_set(
+        &self,
+        set: &Set,
+        limit: Duration,
+        goes_on: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Option<(Outcome, u64)>> {
+        let Some(setting) = Setting::new(set, &self.instruction(set.at)) else { return Ok(None) };
+        self.watched(Watch::Set(setting), limit, goes_on).map(Some)
+    }
+
+    /// What memory holds at the place; none where there is none.
+    #[must_use]
+    pub fn memory(&self, addr: u64, len: usize) -> Option<Vec<u8>> {
+        self.host.read(addr, len).ok()
     }
 
     fn watched(
         &self,
-        (addr, nth): (u64, Option<u64>),
+        mut watch: Watch,
         limit: Duration,
         goes_on: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<Option<(Outcome, u64)>> {
-        let Some(mut switch) = Switch::new(addr, &self.instruction(addr), nth) else { return Ok(None) };
+    ) -> Result<(Outcome, u64)> {
         let host = self.host.fork()?;
         host.become_thread(&self.registers)?;
-        switch.watch(&host)?;
-        let outcome = run((&host, Some(&mut switch)), self.answers.clone(), self.heap_end, limit, goes_on)?;
-        Ok(Some((outcome, switch.count)))
+        watch.begin(&host)?;
+        let outcome = run((&host, Some(&mut watch)), self.answers.clone(), self.heap_end, limit, goes_on)?;
+        Ok((outcome, watch.count()))
     }
 }

@@ -1,11 +1,11 @@
 //! A conditional jump that is watched, and goes the other way at one of its executions.
 
 use crate::host::Host;
+use crate::run::Turn;
+use crate::watch::Then;
 use bugnet_replay::Result;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
-/// What stops a process.
-const STOP: u8 = 0xcc;
 /// The flags.
 const CARRY: u64 = 1;
 const PARITY: u64 = 1 << 2;
@@ -16,19 +16,20 @@ const OVERFLOW: u64 = 1 << 11;
 /// A jump that is watched.
 #[derive(Debug)]
 pub(crate) struct Switch {
-    addr: u64,
+    pub(crate) addr: u64,
     bytes: Vec<u8>,
     /// The condition's number, as the processor has it; where it goes if that holds, and if not.
     condition: u8,
     ways: [u64; 2],
     /// The execution that is turned, and how many there were.
-    nth: Option<u64>,
+    nth: u64,
     pub(crate) count: u64,
 }
 
 impl Switch {
     /// The jump that these bytes are; none if they are no conditional one that goes by flags.
-    pub(crate) fn new(addr: u64, bytes: &[u8], nth: Option<u64>) -> Option<Self> {
+    pub(crate) fn new(turn: &Turn, bytes: &[u8]) -> Option<Self> {
+        let Turn { addr, nth } = *turn;
         let instruction = Decoder::with_ip(64, bytes, addr, DecoderOptions::NONE).decode();
         let is_one = instruction.flow_control() == FlowControl::ConditionalBranch && instruction.is_jcc_short_or_near();
         let condition = match *bytes {
@@ -39,25 +40,20 @@ impl Switch {
         Some(Self { addr, bytes: bytes.to_vec(), condition, ways, nth, count: 0 })
     }
 
-    /// Has a process stop there.
-    pub(crate) fn watch(&self, host: &Host) -> Result<()> {
-        host.write(self.addr, &[STOP])
-    }
-
     /// Does what the jump does, or the opposite, if it is there that the process has stopped.
-    pub(crate) fn jumps(&mut self, host: &Host) -> Result<bool> {
+    pub(crate) fn jumps(&mut self, host: &Host) -> Result<Then> {
         let mut registers = host.registers()?;
         if registers.rip != self.addr + 1 {
-            return Ok(false);
+            return Ok(Then::IsOther);
         }
-        let is_turned = self.nth == Some(self.count);
+        let is_turned = self.nth == self.count;
         if is_turned {
             host.write(self.addr, &self.bytes)?;
         }
         registers.rip = self.ways[usize::from(holds(self.condition, registers.eflags) == is_turned)];
         self.count += 1;
         host.set_registers(registers)?;
-        Ok(true)
+        Ok(Then::GoesOn)
     }
 }
 
@@ -93,11 +89,12 @@ mod tests {
 
     #[test]
     fn what_is_a_jump() {
-        let short = Switch::new(0x1000, &[0x7e, 0x10], None).expect("it is one");
+        let new = |bytes: &[u8]| Switch::new(&Turn { addr: 0x1000, nth: 3 }, bytes);
+        let short = new(&[0x7e, 0x10]).expect("it is one");
         assert_eq!((short.condition, short.ways), (14, [0x1012, 0x1002]));
-        let near = Switch::new(0x1000, &[0x0f, 0x84, 0, 1, 0, 0], Some(3)).expect("it is one");
+        let near = new(&[0x0f, 0x84, 0, 1, 0, 0]).expect("it is one");
         assert_eq!((near.condition, near.ways), (4, [0x1106, 0x1006]));
-        assert!(Switch::new(0x1000, &[0xe3, 0x10], None).is_none());
-        assert!(Switch::new(0x1000, &[0xeb, 0x10], None).is_none());
+        assert!(new(&[0xe3, 0x10]).is_none());
+        assert!(new(&[0xeb, 0x10]).is_none());
     }
 }

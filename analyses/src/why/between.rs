@@ -26,6 +26,20 @@ struct Access {
     writes: bool,
     /// Whether another thread has written since then.
     is_stale: bool,
+    /// The step before, in a function in which this access was, too.
+    earlier: Option<Step>,
+}
+
+/// An access by a function, or by what it calls.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// The function's call.
+    call: u64,
+    /// The instruction in it.
+    ip: u64,
+    place: Place,
+    writes: bool,
+    is_stale: bool,
 }
 
 /// Two steps of a function: the instructions in it, and where the memory was accessed.
@@ -48,34 +62,44 @@ impl Between {
         let mut near = [None; NEAR];
         let innermost = calls.iter().rev().zip(&mut near);
         innermost.for_each(|(call, known)| *known = Some(*call));
-        let now = Access { tid: place.tid, calls: near, ip, place, writes, is_stale: false };
+        let mut now = Access { tid: place.tid, calls: near, ip, place, writes, is_stale: false, earlier: None };
         let all = self.cells.entry(addr & !7).or_default();
         let own = all.iter().position(|access| access.tid == now.tid);
         let before = own.map(|own| all.swap_remove(own));
-        all.iter_mut().for_each(|other| other.is_stale |= writes);
-        all.push(now);
-        if let Some(split) = before.filter(|before| before.is_stale && !before.writes).and_then(|one| split(&one, &now))
-        {
-            self.found.insert(split.steps, split);
+        if let Some((step, ip)) = before.and_then(|before| steps(&before, &now)) {
+            now.earlier = Some(step);
+            if step.is_stale && !step.writes {
+                let split = Split { steps: [step.ip, ip], places: [step.place, place] };
+                self.found.insert(split.steps, split);
+            }
         }
+        for other in all.iter_mut().filter(|_| writes) {
+            other.is_stale = true;
+            other.earlier.iter_mut().for_each(|step| step.is_stale = true);
+        }
+        all.push(now);
     }
 }
 
-/// The steps of the innermost function in which both accesses were, if there are two, and the second one is further down: else it is another round of
-/// a loop.
-fn split(one: &Access, other: &Access) -> Option<Split> {
+/// The steps of the innermost function in which both accesses were: the first one, and the instruction of the second one, which is further down. Where the
+/// first one is a round of a loop in which the second one is, too, it is the step before that.
+fn steps(one: &Access, other: &Access) -> Option<(Step, u64)> {
     let number = |call: &Option<Call>| call.map(|call| call.number);
-    let (at, with) = one.calls.iter().enumerate().find_map(|(at, call)| {
+    let (at, with, call) = one.calls.iter().enumerate().find_map(|(at, call)| {
         let wanted = number(call)?;
-        Some((at, other.calls.iter().position(|call| number(call) == Some(wanted))?))
+        Some((at, other.calls.iter().position(|call| number(call) == Some(wanted))?, wanted))
     })?;
     let step = |access: &Access, at: usize| match at.checked_sub(1) {
         Some(inner) => access.calls[inner].map_or(access.ip, |call| call.from),
         None => access.ip,
     };
-    let steps = [step(one, at), step(other, with)];
+    let [first, second] = [step(one, at), step(other, with)];
     // Both accesses in the function itself are an atomicity violation of the usual kind.
-    (at + with > 0 && steps[0] < steps[1]).then_some(Split { steps, places: [one.place, other.place] })
+    let is_split = at + with > 0 && first < second;
+    let step = Step { call, ip: first, place: one.place, writes: one.writes, is_stale: one.is_stale };
+    let before = one.earlier.filter(|step| first == second && step.call == call && step.ip < second);
+    let before = before.map(|step| Step { is_stale: step.is_stale || one.is_stale, ..step });
+    Some((Some(step).filter(|_| is_split).or(before)?, second))
 }
 
 #[cfg(test)]
@@ -100,6 +124,19 @@ mod tests {
         between.access(place(1, 5), reads, &[call(1, 0x100), call(3, 0x208)]);
         let found: Vec<&Split> = between.found.values().collect();
         assert_eq!(found, [&Split { steps: [0x204, 0x208], places: [place(1, 0), place(1, 5)] }]);
+    }
+
+    #[test]
+    fn the_second_step_in_a_loop() {
+        let mut between = Between::default();
+        let (reads, writes) = ((0x10, 0x8000, false), (0x20, 0x8000, true));
+        between.access(place(1, 0), reads, &[call(1, 0x100), call(2, 0x204)]);
+        between.access(place(1, 5), reads, &[call(1, 0x100), call(3, 0x208)]);
+        assert!(between.found.is_empty());
+        between.access(place(2, 0), writes, &[call(9, 0x300)]);
+        between.access(place(1, 8), reads, &[call(1, 0x100), call(4, 0x208)]);
+        let found: Vec<&Split> = between.found.values().collect();
+        assert_eq!(found, [&Split { steps: [0x204, 0x208], places: [place(1, 0), place(1, 8)] }]);
     }
 
     #[test]

@@ -16,7 +16,9 @@
 //! | what another thread changed between two steps of a function | `between` |
 //! | what tells the run apart from right ones, by line | `spectra` |
 //! | what comes of small changes of the code, when they are tried | `tries`, and which ones `variants` |
+//! | for how long they are tried | `budget` |
 //! | what comes of a jump that goes the other way, once | `turns` |
+//! | what comes of variables that are set back | `set_back`, and when they are used `uses` |
 //! | which instructions were executed, in a slice or not | `ran` |
 //! | which lines come first, and why | `rank` |
 //!
@@ -30,6 +32,7 @@
 mod access;
 mod between;
 mod boundary;
+mod budget;
 mod display;
 mod hang;
 mod html;
@@ -41,11 +44,13 @@ mod ran;
 mod rank;
 mod report;
 mod reported;
+mod set_back;
 mod settled;
 mod spectra;
 mod symptom;
 mod tries;
 mod turns;
+mod uses;
 mod variants;
 mod wrong;
 
@@ -130,7 +135,7 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
     spectra::find((tools, log), pid, (options, last), (&mut report, &mut table))?;
     table.shows = report.symptom.shows();
     if let Some(output) = output.filter(|_| options.tries && !table.is_empty()) {
-        match tries::find((tools, log), cursor, &mut symbols, &output, options, &mut table) {
+        match tries::find((tools, log), cursor, &mut symbols, (&output, report.place), options, &mut table) {
             Ok(count) => report.tried = Some(count),
             Err(error) => report.notes.push(format!("No change of the program was tried: {error}.")),
         }

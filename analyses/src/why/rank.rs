@@ -74,6 +74,8 @@ const HARMS: f64 = 0.2;
 const TURNED: f64 = 0.5;
 /// What a condition counts for that made the output right when it was turned at a single execution.
 const ONCE: f64 = 0.6;
+/// What a line counts for before which a variable was set back, and the output became right.
+const SET_BACK: f64 = 0.9;
 /// The exponent of the distance, by which what is farther away counts for less.
 const FARTHER: f64 = 0.7;
 /// What a line counts for that decides by what is computed elsewhere, one in which a constant enters, and one that only copies.
@@ -209,6 +211,8 @@ pub struct Tried {
     pub is_whole: bool,
     /// Of how many right runs the output stays as it is then, of how many.
     pub right: [u32; 2],
+    /// What is left of it where the same comes of a change of other lines: from 0 to 1.
+    pub share: f64,
 }
 
 impl Tried {
@@ -221,6 +225,7 @@ impl Tried {
             Kind::Small => whole,
             Kind::Beside => BESIDES * whole,
             Kind::Once => ONCE * whole,
+            Kind::SetBack => SET_BACK * whole * self.share,
             Kind::Turned | Kind::Always | Kind::Out => TURNED * whole,
         }
     }

@@ -3,6 +3,7 @@
 //! (mutation-based fault localization: Papadakis and Le Traon, *Metallaxis-FL*; Moon et al., *Ask the Mutants*).
 
 use super::Options;
+use super::budget::Budget;
 use super::near::Line;
 use super::ran;
 use super::rank::{Table, Tried};
@@ -19,18 +20,19 @@ use bugnet_replay::tools::Tools;
 use bugnet_replay::{ReplayError, Result, signal};
 use bugnet_what_if::{Change, Ended, Outcome, Seed};
 use hashbrown::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Instructions behind `main` in a program that is run so often.
 const LONGEST: u64 = 300_000_000;
-/// For how long changes are tried.
-const TIME: Duration = Duration::from_secs(20);
-/// For how much longer those of lines that are in no slice are.
-const MORE: Duration = Duration::from_secs(10);
+/// For how long a run without a change is waited for.
+const LONG: Duration = Duration::from_secs(20);
+/// How many changes are tried of lines that are in a slice, and of those that are in none.
+const NEAR: u64 = 3000;
+const OTHERS: u64 = 1000;
 /// Right runs that changes are tried on.
 const GOOD: usize = 3;
-/// What a run may take at least, and against the one without a change.
-const LEAST: Duration = Duration::from_millis(100);
+/// What a run may take at least, and against the one without a change, of processor time.
+const LEAST: Duration = Duration::from_millis(50);
 const TIMES: u32 = 5;
 
 /// A run that can begin anew at `main`.
@@ -39,6 +41,9 @@ pub(super) struct Start {
     /// Where `main` is, and the file that it is in: the first address, and how many.
     main: u64,
     file: (u64, u64),
+    pub(super) place: Place,
+    /// Instructions from there on.
+    length: u64,
     /// What it writes from there on.
     stdout: Vec<u8>,
     pub(super) limit: Duration,
@@ -52,6 +57,7 @@ struct Attempt {
 }
 
 /// Tries changes of the lines that are in a slice of the wrong output, likely ones first, and notes what came of it; how many could be tried.
+/// At the place, if it is known, the wrong output was made.
 ///
 /// # Errors
 /// Nothing can be tried, or the log cannot be replayed.
@@ -59,7 +65,7 @@ pub fn find(
     (tools, log): (&Tools, &Log),
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
-    output: &Output,
+    (output, shows): (&Output, Option<Place>),
     options: &Options<'_>,
     table: &mut Table,
 ) -> Result<u32> {
@@ -71,7 +77,7 @@ pub fn find(
     // More is right if it is so beyond the first wrong line.
     let line = right[wrong..].iter().position(|byte| *byte == b'\n');
     let known = line.map_or(right.len(), |line| wrong + line);
-    let (begun, mut count, mut whole) = (Instant::now(), 0, Vec::new());
+    let (mut count, mut whole) = (0, Vec::new());
     let near = table.nearest();
     let others = others((tools, log), cursor.pid(), symbols, (options, &start), table)?;
     let lines: Vec<(Line, Vec<u64>)> = near
@@ -79,26 +85,31 @@ pub fn find(
         .chain(&others)
         .map(|line| (line.clone(), table.clues(line.clone()).code.iter().copied().collect()))
         .collect();
-    let all = attempts(&start, &near, table).into_iter().map(|attempt| (attempt, TIME));
-    let more = attempts(&start, &others, table).into_iter().map(|attempt| (attempt, TIME + MORE));
-    for (Attempt { line, change, mut tried }, until) in all.chain(more) {
-        if begun.elapsed() > until {
-            continue;
-        }
-        count += 1;
-        // What is wrong already does not become right.
-        let outcome = start.seed.run(&change, start.limit, &mut |stdout| right.starts_with(stdout))?;
-        tried.is_whole = outcome.stdout == right && matches!(outcome.ended, Ended::Exited(_));
-        if tried.is_whole {
-            whole.push(Attempt { line, change, tried });
-        } else if equal(right, &outcome.stdout) > known {
-            table.clues(line).tried(tried);
+    for (lines, runs) in [(&near, NEAR), (&others, OTHERS)] {
+        let mut budget = start.budget(runs);
+        for Attempt { line, change, mut tried } in attempts(&start, lines, table) {
+            if budget.is_spent() {
+                break;
+            }
+            count += 1;
+            // What is wrong already does not become right.
+            let outcome = start.seed.run(&change, start.limit, &mut |stdout| right.starts_with(stdout))?;
+            budget.spend(outcome.took);
+            tried.is_whole = outcome.stdout == right && matches!(outcome.ended, Ended::Exited(_));
+            if tried.is_whole {
+                whole.push(Attempt { line, change, tried });
+            } else if equal(right, &outcome.stdout) > known {
+                table.clues(line).tried(tried);
+            }
         }
     }
     harmless(tools, options, &start, &mut whole)?;
-    let turned = super::turns::find(&start, right, known, &lines, table)?;
+    let pid = cursor.pid();
+    let executions = super::uses::jumps((tools, log), (pid, shows), &start)?;
+    let turned = super::turns::find(&start, (right, known), (&lines, &executions), table)?;
+    let set_back = super::set_back::find((tools, log), cursor, symbols, &start, (right, known), table)?;
     whole.into_iter().for_each(|Attempt { line, tried, .. }| table.clues(line).tried(tried));
-    Ok(count + turned)
+    Ok(count + turned + set_back)
 }
 
 /// Lines of the program that were executed and are in no slice: what is left out there is missed elsewhere. The last executed first.
@@ -111,7 +122,7 @@ fn others(
 ) -> Result<Vec<Line>> {
     let mut all: HashMap<Line, Place> = HashMap::new();
     for (ip, place) in ran::find(tools, log, pid, options.jobs)? {
-        if ip.wrapping_sub(start.file.0) >= start.file.1 {
+        if !start.is_own(ip) {
             continue;
         }
         let spot = Spot::of(symbols, ip);
@@ -136,7 +147,7 @@ fn attempts(start: &Start, lines: &[Line], table: &mut Table) -> Vec<Attempt> {
     for line in lines {
         for ip in &table.clues(line.clone()).code {
             all.extend(variants(&start.seed.instruction(*ip), *ip).into_iter().map(|Variant { bytes, what, kind }| {
-                let tried = Tried { what, kind, is_whole: false, right: [0, 0] };
+                let tried = Tried { what, kind, is_whole: false, right: [0, 0], share: 1.0 };
                 Attempt { line: line.clone(), change: Change { addr: *ip, bytes }, tried }
             }));
         }
@@ -158,7 +169,7 @@ fn harmless(tools: &Tools, options: &Options<'_>, bad: &Start, attempts: &mut [A
         let Ok(start) = Start::new((tools, good), &mut cursor, &mut symbols, &stdout) else { continue };
         for Attempt { change, tried, .. } in &mut *attempts {
             // Other files may be elsewhere than beside this one.
-            if change.addr.wrapping_sub(bad.file.0) >= bad.file.1 {
+            if !bad.is_own(change.addr) {
                 continue;
             }
             let addr = change.addr.wrapping_sub(bad.main).wrapping_add(start.main);
@@ -177,6 +188,16 @@ fn impossible(why: &str) -> ReplayError {
 }
 
 impl Start {
+    /// Whether an address is within the file of `main`.
+    pub(super) fn is_own(&self, addr: u64) -> bool {
+        addr.wrapping_sub(self.file.0) < self.file.1
+    }
+
+    /// For so many runs, or fewer if they take long.
+    pub(super) fn budget(&self, runs: u64) -> Budget {
+        Budget::new(runs, self.length)
+    }
+
     /// Of a process that wrote this to its standard output.
     fn new(
         (tools, log): (&Tools, &Log),
@@ -190,18 +211,20 @@ impl Start {
         if !matches!(stopped, Stopped::Condition(_)) {
             return Err(impossible("the log does not have the beginning of a function `main`"));
         }
-        if cursor.end() - cursor.time() > LONGEST {
+        let length = cursor.end() - cursor.time();
+        if length > LONGEST {
             return Err(impossible("the program runs for too long"));
         }
-        let main = cursor.regs().rip;
+        let (main, place) = (cursor.regs().rip, cursor.place());
         let file = symbols.module_at(Addr(main)).map_or((main, 0), |module| (module.base, module.size));
         let seed = Seed::new((tools, log), cursor)?;
-        let begun = Instant::now();
-        let Outcome { stdout, ended } = seed.run(&Change::default(), TIME, &mut |_| true)?;
-        let limit = LEAST.max(TIMES * begun.elapsed());
+        let Outcome { stdout, ended, took } = seed.run(&Change::default(), LONG, &mut |_| true)?;
+        let limit = LEAST.max(TIMES * took);
         let other = match ended {
-            Ended::Exited(_) if whole.ends_with(&stdout) => return Ok(Self { seed, main, file, stdout, limit }),
-            Ended::Exited(_) | Ended::Stopped => "it writes something else".to_owned(),
+            Ended::Exited(_) if whole.ends_with(&stdout) => {
+                return Ok(Self { seed, main, file, place, length, stdout, limit });
+            }
+            Ended::Exited(_) | Ended::Stopped | Ended::Same => "it writes something else".to_owned(),
             Ended::Asked(number) => format!("it makes a system call `{}` that the log does not have", name(number)),
             Ended::Signal(number) => format!("{} arrives", signal::name(number)),
             Ended::Late => "it does not come to an end".to_owned(),

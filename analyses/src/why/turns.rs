@@ -8,13 +8,13 @@ use super::tries::Start;
 use super::variants::Kind;
 use bugnet_replay::Result;
 use bugnet_what_if::{Ended, Turn};
-use std::time::{Duration, Instant};
+use hashbrown::HashMap;
 
-/// For how long jumps are turned.
-const TIME: Duration = Duration::from_secs(15);
+/// How many executions of jumps are turned.
+const TURN: u64 = 2000;
 /// A jump that is executed more often is not turned, and of others, so many executions are, the last ones.
 const OFTEN: u64 = 5_000;
-const MOST: u64 = 24;
+const MOST: u64 = 48;
 
 /// A jump of a line, and how often it is executed.
 struct Jump {
@@ -23,32 +23,44 @@ struct Jump {
     executions: u64,
 }
 
-/// Turns the jumps of these lines, one execution of each after the other, the last ones first, and notes what came of it; how many could be turned.
+/// Turns the jumps of these lines, one execution of each after the other, the last ones first before what is wrong was made, and notes what came of it;
+/// how many could be turned.
 ///
 /// # Errors
 /// The operating system's.
-pub fn find(start: &Start, right: &[u8], known: usize, lines: &[(Line, Vec<u64>)], table: &mut Table) -> Result<u32> {
-    let (begun, mut count, mut jumps) = (Instant::now(), 0, Vec::new());
+pub fn find(
+    start: &Start,
+    (right, known): (&[u8], usize),
+    (lines, executions): (&[(Line, Vec<u64>)], &HashMap<u64, u64>),
+    table: &mut Table,
+) -> Result<u32> {
+    let (mut count, mut jumps, mut turning) = (0, Vec::new(), start.budget(TURN));
     for (line, addr) in lines.iter().flat_map(|(line, code)| code.iter().map(move |addr| (line, *addr))) {
-        let executions = if begun.elapsed() > TIME / 3 { None } else { start.seed.executions(addr, start.limit)? };
-        if let Some(executions) = executions.filter(|executions| (1..=OFTEN).contains(executions)) {
+        if let Some(executions) = executions.get(&addr).copied().filter(|executions| *executions <= OFTEN) {
             jumps.push(Jump { line: line.clone(), addr, executions });
         }
     }
     for before_last in 1..=MOST {
         for jump in jumps.iter().filter(|jump| before_last <= jump.executions) {
-            if begun.elapsed() > TIME {
+            if turning.is_spent() {
                 return Ok(count);
             }
             let turn = Turn { addr: jump.addr, nth: jump.executions - before_last };
             let outcome = start.seed.run_turned(&turn, start.limit, &mut |stdout| right.starts_with(stdout))?;
-            let Some(outcome) = outcome else { continue };
+            let Some((outcome, _)) = outcome else { continue };
+            turning.spend(outcome.took);
             count += 1;
             let is_whole = outcome.stdout == right && matches!(outcome.ended, Ended::Exited(_));
             if is_whole || super::tries::equal(right, &outcome.stdout) > known {
                 let what =
                     format!("the jump at {:#x} turned at execution {} of {}", jump.addr, turn.nth + 1, jump.executions);
-                table.clues(jump.line.clone()).tried(Tried { what, kind: Kind::Once, is_whole, right: [0, 0] });
+                table.clues(jump.line.clone()).tried(Tried {
+                    what,
+                    kind: Kind::Once,
+                    is_whole,
+                    right: [0, 0],
+                    share: 1.0,
+                });
             }
         }
     }

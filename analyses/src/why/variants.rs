@@ -88,6 +88,8 @@ pub enum Kind {
     Always,
     /// Nothing.
     Out,
+    /// A variable that is set back before it.
+    SetBack,
 }
 
 struct Changes<'a> {
@@ -110,7 +112,7 @@ impl Changes<'_> {
             Kind::Small | Kind::Beside | Kind::Turned | Kind::Once => format!("`{}` instead of `{was}`", text(&other)),
             Kind::Always => format!("`{was}` always jumps"),
             Kind::Out if self.instruction.is_jcc_short_or_near() => format!("`{was}` never jumps"),
-            Kind::Out => format!("`{was}` left out"),
+            Kind::Out | Kind::SetBack => format!("`{was}` left out"),
         };
         self.all.push(Variant { bytes, what, kind });
     }
