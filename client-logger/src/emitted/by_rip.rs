@@ -96,7 +96,7 @@ fn by_rip(instruction: &mut [u8], next: u64, slots: u64) {
 mod tests {
     use super::*;
     use crate::base::slots::pretend_slots;
-    use crate::emitted::instrument::machine;
+    use crate::emitted::machine;
     use iced_x86::Instruction;
 
     fn decoded(code: &[u8]) -> Vec<Instruction> {

@@ -10,7 +10,7 @@ use crate::base::fs_base::{self, Bases};
 use crate::base::pages::Pages;
 use crate::base::slots::Slot;
 use crate::emitted::reclaim;
-use crate::emitted::site::Site;
+use crate::emitted::site::{CALLOUT, INLINE_PART, Site};
 use bugnet_dr::ir::{Block, Gpr, Instr};
 use bugnet_dr::space::{self, Protection};
 use bugnet_format::regs::ALIGNMENT_CHECK;
@@ -139,10 +139,6 @@ impl Code {
 
 /// Most bytes of machine code that [`make`] takes.
 const MOST_BEFORE: usize = 18;
-/// Bytes of the inline part, without the address of its site.
-const INLINE: usize = 26;
-/// Bytes of all of it.
-pub const CALLOUT: usize = INLINE + size_of::<u64>();
 
 /// Inserts a callout about `site` before `at`. All registers and flags are the same behind it, unless the site is one
 /// that changes them.
@@ -161,7 +157,7 @@ pub fn make(block: &Block, before: &[u8], site: Site) -> Instr {
 
 /// The machine code of a callout.
 pub fn inline(site: Site) -> [u8; CALLOUT] {
-    static ALL_ALIKE: OnceLock<[u8; INLINE]> = OnceLock::new();
+    static ALL_ALIKE: OnceLock<[u8; INLINE_PART]> = OnceLock::new();
     let inline = ALL_ALIKE.get_or_init(|| {
         let code = Code::default()
             .slot(STORE_RAX, Slot::Rax)
@@ -173,8 +169,8 @@ pub fn inline(site: Site) -> [u8; CALLOUT] {
     });
     let site = reclaim::keep(site) as u64;
     let mut code = [0; CALLOUT];
-    code[..INLINE].copy_from_slice(inline);
-    code[INLINE..].copy_from_slice(&site.to_le_bytes());
+    code[..INLINE_PART].copy_from_slice(inline);
+    code[INLINE_PART..].copy_from_slice(&site.to_le_bytes());
     code
 }
 

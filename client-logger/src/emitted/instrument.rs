@@ -20,8 +20,8 @@ mod flags;
 mod forms;
 mod grouping;
 mod loader;
-pub mod machine;
 mod ownership;
+mod paths;
 mod shadow_by_fs;
 mod shadow_by_xor;
 mod shared_store;
@@ -32,8 +32,9 @@ use crate::base::process;
 use crate::base::slots::Slot;
 use crate::emitted::branches;
 use crate::emitted::callout;
+use crate::emitted::lies::{Home, Where};
+use crate::emitted::machine::{self, Op};
 use crate::emitted::map::{Change, Draft, Place as MapPlace};
-use crate::emitted::out_of_line::{Home, Where};
 use crate::emitted::reclaim;
 use crate::emitted::site::{self, Kind, Site};
 use crate::log::recording;
@@ -49,9 +50,7 @@ use bugnet_dr::opcode;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::types::CodeSeq;
 use forms::{stores_as_is, written};
-use machine::Op;
-pub use machine::{BEFORE_LIMIT, over_limit};
-use slow::Slow;
+use paths::{Precisely, Slow};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -164,7 +163,7 @@ struct Rewriter<'a> {
     actions: SmallVec<[Action; 8]>,
     live: SmallVec<[Live; 16]>,
     slow: Vec<Slow>,
-    precisely: Vec<ownership::Precisely>,
+    precisely: Vec<Precisely>,
     /// Where the block is, for its slow paths apart from it; none if there will be no such.
     home: Option<Arc<Home>>,
     threaded: bool,
@@ -471,7 +470,7 @@ impl<'a> Rewriter<'a> {
     fn is_inline(&self, i: usize, reads: &[Access], writes: &[Access]) -> bool {
         let inline = |a: &Access| {
             let plain = matches!(a.place, Place::Direct(_) | Place::Segmented(..) | Place::Absolute(_));
-            plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE && (!self.by_fs || shadow_by_fs::reachable(a))
+            plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE && (!self.by_fs || forms::reachable(a))
         };
         reads.iter().chain(writes).all(inline)
             && reads.len() <= 2

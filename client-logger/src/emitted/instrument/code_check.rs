@@ -12,10 +12,10 @@
 //! may end there, and other code may read what this code does not.
 
 use super::Rewriter;
-use super::machine::{self, Op};
-use super::slow::{Back, Slow};
+use super::paths::{Back, Slow};
 use crate::base::slots::Slot;
 use crate::emitted::callout;
+use crate::emitted::machine::{self, Op};
 use crate::emitted::site::Kind;
 use bugnet_dr::ir::Gpr;
 

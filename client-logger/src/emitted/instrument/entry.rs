@@ -1,12 +1,14 @@
 //! What a block begins with: it counts its instructions, and asks for the code picture that it belongs to.
 
 use super::Rewriter;
-use super::machine::{self, Condition, Op};
 use crate::base::slots::Slot;
-use crate::emitted::callout::{self, CALLOUT};
+use crate::emitted::callout;
 use crate::emitted::counter;
+use crate::emitted::lies::{Way, Where};
+use crate::emitted::machine::{self, Condition, Op};
 use crate::emitted::map::{Change, Place};
-use crate::emitted::out_of_line::{CONDITIONAL, Way, Where};
+use crate::emitted::out_of_line::CONDITIONAL;
+use crate::emitted::site::CALLOUT;
 use crate::emitted::site::Kind;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::liveness;

@@ -5,7 +5,6 @@
 //! a last program, which does nothing but let the signal in that then waits for it.
 
 use crate::run::signals;
-use crate::run::thread::Thread;
 use bugnet_dr::events::Signal;
 use bugnet_format::regs::RAX;
 use std::ffi::CString;
@@ -67,10 +66,10 @@ fn make() -> Option<CString> {
 }
 
 /// In the signal event of a child of `vfork` that the signal kills: changes its registers, so that it executes the last program.
-/// `false` if that is not possible.
-pub fn go(thread: &mut Thread, info: &mut Signal) -> bool {
+/// `false` if that is not possible, as where it is the `last` one that is killed.
+pub fn go(last: &mut Option<LastProgram>, info: &mut Signal) -> bool {
     let syscall = SYSCALL.load(Ordering::Relaxed);
-    if syscall == 0 || thread.syscall.last_program.is_some() {
+    if syscall == 0 || last.is_some() {
         return false;
     }
     let Some(path) = make() else { return false };
@@ -83,7 +82,7 @@ pub fn go(thread: &mut Thread, info: &mut Signal) -> bool {
         *machine.gpr_mut(register) = value;
     }
     machine.set_pc(syscall);
-    thread.syscall.last_program = Some(LastProgram { signal, _path: path, _arguments: arguments });
+    *last = Some(LastProgram { signal, _path: path, _arguments: arguments });
     true
 }
 

@@ -6,7 +6,7 @@
 //! only writes flags may be anywhere: where DynamoRIO does not see it, it takes them for wanted.
 
 use crate::base::slots::Slot;
-use crate::emitted::callout::CALLOUT;
+use crate::emitted::site::CALLOUT;
 use bugnet_dr::displaced::displaced;
 use bugnet_dr::ir::{Gpr, MemoryParts};
 use bugnet_dr::opcode;
