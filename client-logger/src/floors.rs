@@ -179,7 +179,9 @@ fn imports_go_down() {
 #[test]
 fn no_modules_import_each_other() {
     let imports = imports();
-    let circles = in_circles(&imports);
+    let name = |module: &Module| module.join("::");
+    let names = imports.iter().map(|(own, others)| (name(own), others.iter().map(name).collect()));
+    let circles = in_circles(&names.collect());
     assert!(circles.is_empty(), "modules in circles: {circles:#?}");
     let folders: BTreeSet<&[String]> = imports.keys().map(|module| &module[..module.len() - 1]).collect();
     for folder in folders {

@@ -43,6 +43,8 @@ use crate::picture::protections::PROTECTIONS;
 use crate::picture::shared_code::SHARED;
 use crate::picture::writable_code::is_told;
 use bugnet_dr::access::{self, Access, Accesses, Action, Place};
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::events::{EMIT, EMIT_TRANSLATIONS, Emit};
 use bugnet_dr::ir::{Block, Gpr, Instr, Instrs, List, Opnd, Segment};
 use bugnet_dr::liveness::{self, Live};
@@ -125,15 +127,16 @@ fn code_of(start: u64, len: u64) -> Option<Box<[u8]>> {
     read_memory(start, &mut code).then_some(code)
 }
 
+/// Up to the address.
+const LOAD: Assembled = assembled!("movabs al, [{u64}]"; 8);
+
 /// DynamoRIO executes whatever can be read. Where the processor would not, the block faults as a jump to it does: it reads
 /// at its own address, which is not accessible at that moment.
 fn not_executable(block: &Block, instrs: &[Instr]) {
     let pc = instrs[0].pc();
     instrs.iter().for_each(|instr| block.remove(*instr));
     callout::insert(block, None, Site { pc, back: 0, kind: Kind::NotExecutable, lies: Where::InBlock });
-    let mut load = vec![0xa0]; // mov al, [pc]
-    load.extend_from_slice(&pc.to_le_bytes());
-    block.app(None, block.raw(&load), pc);
+    block.app(None, block.raw(&[&LOAD, &pc.to_le_bytes()[..]].concat()), pc);
 }
 
 /// Code in writable memory may change itself, and is checked at a block's start only: such a block ends with its first store.
@@ -568,4 +571,14 @@ impl<'a> Rewriter<'a> {
 /// Whether an instruction loads something that is checked inline.
 fn loads(action: &Action) -> bool {
     matches!(action, Action::Execute { reads, .. } if !reads.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(LOAD.bytes(), [0xa0]);
+    }
 }

@@ -152,24 +152,28 @@ pub fn make(home: &Arc<Home>, jumps: u32, site: Site) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::slots::{Slot, pretend_slots};
+    use crate::emitted::machine;
     use crate::emitted::site::Kind;
+    use bugnet_dr::assembled;
 
     /// A block: count, a jump to its end, two jumps to a callout apart, and at the end one for thresholds. Returns the code,
     /// the address of the callout apart, the offset of the second byte of the first jump, and that behind the callout at the
     /// end.
     fn block() -> (Vec<u8>, u64, usize, usize) {
-        let mut code = vec![0x65, 0x48, 0x81, 0x2c, 0x25, 0, 1, 0, 0, 3, 0, 0, 0]; // sub gs:[0x100], 3
+        pretend_slots();
+        let mut code = machine::count(Slot::Left(0), 3).bytes().to_vec();
         let jump = code.len();
         code.extend([0x0f, JNO, 0, 0, 0, 0]);
         code.reserve(200);
         let start = code.as_ptr() as u64;
         let entry = start - 1000;
         for _ in 0..2 {
-            code.extend([0x64, 0x48, 0x3b, 0x03, 0x0f, 0x85]); // cmp rax, fs:[rbx] ; jne
+            code.extend(&*assembled!("cmp rax, fs:[rbx]", "jne 2f", ".skip 200", "2:"; 204));
             let next = start + code.len() as u64 + 4;
             code.extend((entry.wrapping_sub(next) as i32).to_le_bytes());
         }
-        code.extend([0x48, 0x89, 0xc1]); // mov rcx, rax
+        code.extend(&*assembled!("mov rcx, rax"));
         let limit = code.len();
         code[jump + 2..jump + 6].copy_from_slice(&((limit - jump - 6) as i32).to_le_bytes());
         code.extend([0x90; CALLOUT]);

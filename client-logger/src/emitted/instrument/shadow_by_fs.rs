@@ -17,6 +17,8 @@ use crate::emitted::machine::{self, Condition, FS, Op};
 use crate::emitted::site::{Kind, Target};
 use crate::picture::shadow::sizes::BIAS;
 use bugnet_dr::access::{Access, Place};
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, NO_REGISTER, Opnd, Segment, vector_from_id};
 use bugnet_dr::liveness::Live;
 use bugnet_dr::opcode;
@@ -63,6 +65,9 @@ impl Both {
         Target::Parts(self.parts)
     }
 }
+
+/// Up to where that is, and the value.
+const MIRROR_PUSH: Assembled = assembled!("mov qword ptr fs:[rsp + {u32}], {u32}"; 8);
 
 impl Rewriter<'_> {
     /// Instruments an instruction whose accesses are all [reachable](super::forms::reachable).
@@ -111,10 +116,7 @@ impl Rewriter<'_> {
         let return_address = instr.pc() + instr.len(block);
         let top = Both::at(Gpr::RSP, -8);
         if let Ok(short) = i32::try_from(return_address) {
-            // mov qword fs:[rsp - 8 + BIAS], short
-            let mut code = [0x64, 0x48, 0xc7, 0x84, 0x24, 0, 0, 0, 0, 0, 0, 0, 0];
-            code[5..9].copy_from_slice(&(BIAS - 8).to_le_bytes());
-            code[9..].copy_from_slice(&short.to_le_bytes());
+            let code = [&MIRROR_PUSH, &(BIAS - 8).to_le_bytes()[..], &short.to_le_bytes()].concat();
             block.meta(at, block.raw(&code));
             return;
         }
@@ -422,4 +424,14 @@ fn plain_vector_load(instr: Instr, read: &Access) -> bool {
         aligned && std::arch::is_x86_feature_detected!("sse4.1")
     };
     features && whole.is_some_and(|(_, bytes)| bytes == read.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(MIRROR_PUSH.bytes(), [0x64, 0x48, 0xc7, 0x84, 0x24]);
+    }
 }
