@@ -33,7 +33,8 @@ use emitted::reclaim;
 use kernel::lending;
 use log::modules;
 use picture::stack;
-use run::{blocks, chaos, fault, lifetime, signals, thread};
+use run::parts::chaos;
+use run::{blocks, fault, lifetime, signals, thread};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The version of DynamoRIO's interface that this client was built against; DynamoRIO looks the symbol up.
@@ -75,7 +76,7 @@ pub unsafe extern "C" fn dr_client_main(_id: u32, argc: c_int, argv: *const *con
         before_call: Some(syscall::on_before),
         after_call: Some(syscall::on_after),
         module: Some(on_module_load),
-        transfer: Some(fault::on_kernel_transfer),
+        transfer: Some(fault::handlers::on_kernel_transfer),
     };
     // SAFETY: in the client's entry.
     unsafe { events.register() };

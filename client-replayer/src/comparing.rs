@@ -25,6 +25,7 @@ use crate::marking::{moves_stack, operand, written};
 use crate::operand::{Operand, Segmented};
 use crate::place::{Place, parts, shifted};
 use crate::places::{Places, Plane};
+use crate::slots::PLACE_IN_RCX;
 use crate::stub::Stub;
 use bugnet_dr::access::classify;
 use bugnet_dr::displaced::displaced;
@@ -330,7 +331,7 @@ fn compare(
         code.extend([0xe3, 7 + 5]);
         block.meta(at, block.raw(&code));
         block.meta(at, differs);
-        block.meta(at, block.raw(&[&[0x48, 0x8d, 0x0d][..], &(5 + restore.len() as i32).to_le_bytes()].concat()));
+        block.meta(at, block.raw(&[PLACE_IN_RCX.bytes(), &(5 + restore.len() as i32).to_le_bytes()].concat()));
         let outside = stub.differing(site, scratch, lent);
         let outside = Opnd::pc(outside as u64);
         block.meta(at, block.make(opcode::OP_jmp, &[], &[outside]));

@@ -1,23 +1,25 @@
 //! Thread-local slots that the code cache and the client share, at fixed distances from GS.
 
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Opnd, Segment};
 use bugnet_dr::thread as dr_thread;
 use std::marker::PhantomData;
 
 use crate::state;
 
-/// `mov gs:[slot], rcx`, up to the slot.
-pub const STORE_RCX: &[u8] = &[0x65, 0x48, 0x89, 0x0c, 0x25];
-/// `mov rcx, gs:[slot]`, up to the slot.
-pub const LOAD_RCX: &[u8] = &[0x65, 0x48, 0x8b, 0x0c, 0x25];
-/// `mov gs:[slot], r11`, up to the slot.
-pub const STORE_R11: &[u8] = &[0x65, 0x4c, 0x89, 0x1c, 0x25];
-/// `mov r11, gs:[slot]`, up to the slot.
-pub const LOAD_R11: &[u8] = &[0x65, 0x4c, 0x8b, 0x1c, 0x25];
-/// `jmp gs:[slot]`, up to the slot.
-pub const JUMP: &[u8] = &[0x65, 0xff, 0x24, 0x25];
-/// `lea rcx, [rip + distance]`, up to the distance, which counts from its end.
-pub const PLACE_IN_RCX: &[u8] = &[0x48, 0x8d, 0x0d];
+/// Up to the slot; so are the others.
+pub const STORE_RCX: Assembled = assembled!("mov gs:[{u32}], rcx"; 4);
+/// See [`STORE_RCX`].
+pub const LOAD_RCX: Assembled = assembled!("mov rcx, gs:[{u32}]"; 4);
+/// See [`STORE_RCX`].
+pub const STORE_R11: Assembled = assembled!("mov gs:[{u32}], r11"; 4);
+/// See [`STORE_RCX`].
+pub const LOAD_R11: Assembled = assembled!("mov r11, gs:[{u32}]"; 4);
+/// See [`STORE_RCX`].
+pub const JUMP: Assembled = assembled!("jmp qword ptr gs:[{u32}]"; 4);
+/// Up to the distance, which counts from its end.
+pub const PLACE_IN_RCX: Assembled = assembled!("lea rcx, [rip + {u32}]"; 4);
 
 /// The slots of the replayed thread: a `T` of 8-byte fields, and the bases of FS and GS as the program sees them, which
 /// DynamoRIO keeps in slots of its own.
@@ -78,5 +80,20 @@ impl<T> Slots<T> {
     pub fn set_segment_base(&self, segment: Segment, base: u64) {
         // SAFETY: see `find`; the value is only ever added to the program's own addresses.
         unsafe { self.bases[segment as usize].write(base) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(STORE_RCX.bytes(), [0x65, 0x48, 0x89, 0x0c, 0x25]);
+        assert_eq!(LOAD_RCX.bytes(), [0x65, 0x48, 0x8b, 0x0c, 0x25]);
+        assert_eq!(STORE_R11.bytes(), [0x65, 0x4c, 0x89, 0x1c, 0x25]);
+        assert_eq!(LOAD_R11.bytes(), [0x65, 0x4c, 0x8b, 0x1c, 0x25]);
+        assert_eq!(JUMP.bytes(), [0x65, 0xff, 0x24, 0x25]);
+        assert_eq!(PLACE_IN_RCX.bytes(), [0x48, 0x8d, 0x0d]);
     }
 }

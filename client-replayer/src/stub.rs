@@ -7,6 +7,8 @@ use crate::counter::COUNTER;
 use crate::light::{self, Handler};
 use crate::slots::{JUMP, LOAD_R11, LOAD_RCX, PLACE_IN_RCX, STORE_R11, STORE_RCX, Slots};
 use crate::state;
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Opnd, Segment};
 use bugnet_dr::space::{self, Protection};
 use hashbrown::HashMap;
@@ -48,8 +50,16 @@ const HEAVY_BYTES: usize = 4096;
 /// Bytes for which memory for [`Stub::crossing`] is taken at a time.
 const PIECE: usize = 64 << 10;
 
-/// `mov qword ptr gs:[slot], imm32`, up to the slot.
-const STORE_NUMBER: &[u8] = &[0x65, 0x48, 0xc7, 0x04, 0x25];
+/// Up to the slot and the number.
+const STORE_NUMBER: Assembled = assembled!("mov qword ptr gs:[{u32}], {u32}"; 8);
+/// Up to what is subtracted: a byte, or 4.
+const COUNT: [Assembled; 2] = [assembled!("sub r11, {u8}"; 1), assembled!("sub r11, {u32}"; 4)];
+/// The same for what is added, without a change of flags.
+const COUNT_QUIETLY: [Assembled; 2] = [assembled!("lea r11, [r11 + {u8}]"; 1), assembled!("lea r11, [r11 + {u32}]"; 4)];
+/// Jumps over five bytes unless the number in R11 is negative: its upper half, in the lower one of RCX by `bswap`, then is zero.
+const UNLESS_NEGATIVE: Assembled = assembled!("mov rcx, r11", "bswap rcx", "jecxz 2f", ".skip 5", "2:"; 5);
+/// Up to the slot.
+const STORE_X87_STATUS: Assembled = assembled!("fnstsw gs:[{u32}]"; 4);
 
 /// What the client does when it is called.
 #[derive(Clone, Copy)]
@@ -99,10 +109,10 @@ impl Stub {
     ///
     /// Code is made here, since DynamoRIO's encoder takes most of a replay's time where much code runs only a few times.
     pub fn count_down(instrs: u32) -> Vec<u8> {
-        // `sub r11, instrs`, in its short form if that will do.
+        let [short, long] = COUNT;
         match i8::try_from(instrs) {
-            Ok(instrs) => vec![0x49, 0x83, 0xeb, instrs.cast_unsigned()],
-            Err(_) => [&[0x49, 0x81, 0xeb][..], &instrs.to_le_bytes()].concat(),
+            Ok(instrs) => [short.bytes(), &instrs.to_le_bytes()].concat(),
+            Err(_) => [long.bytes(), &instrs.to_le_bytes()].concat(),
         }
     }
 
@@ -111,38 +121,34 @@ impl Stub {
     pub fn count_down_quietly(&self, instrs: u32) -> Vec<u8> {
         let rcx = self.slots.at(offset_of!(Shared, rcx));
         let minus = (instrs as i32).wrapping_neg().to_le_bytes();
-        // `lea r11, [r11 + minus]`, in its short form if that will do.
-        let lea: &[u8] =
-            if instrs <= 128 { &[0x4d, 0x8d, 0x5b, minus[0]] } else { &[&[0x4d, 0x8d, 0x9b][..], &minus].concat() };
-        // `mov rcx, r11`. The upper half, in the lower one by `bswap rcx`, is zero if the number is not negative.
-        let test: &[u8] = &[0x4c, 0x89, 0xd9, 0x48, 0x0f, 0xc9, 0x67, 0xe3, 5];
-        [STORE_RCX, &rcx, lea, test].concat()
+        let [short, long] = COUNT_QUIETLY;
+        let (count, minus) = if instrs <= 128 { (short, &minus[..1]) } else { (long, &minus[..]) };
+        [STORE_RCX.bytes(), &rcx, count.bytes(), minus, UNLESS_NEGATIVE.bytes()].concat()
     }
 
     /// Machine code that puts the x87 status word into its slot.
     pub fn save_x87_status(&self) -> Vec<u8> {
-        // `fnstsw gs:[slot]`
-        [&[0x65, 0xdd, 0x3c, 0x25][..], &self.slots.at(offset_of!(Shared, x87_status))].concat()
+        [STORE_X87_STATUS.bytes(), &self.slots.at(offset_of!(Shared, x87_status))].concat()
     }
 
     /// Machine code that puts the count into its slot.
     pub fn save_count(&self) -> Vec<u8> {
-        [STORE_R11, &self.slots.at(offset_of!(Shared, left))].concat()
+        [STORE_R11.bytes(), &self.slots.at(offset_of!(Shared, left))].concat()
     }
 
     /// Machine code that takes the count from its slot to [`COUNTER`].
     pub fn load_count(&self) -> Vec<u8> {
-        [LOAD_R11, &self.slots.at(offset_of!(Shared, left))].concat()
+        [LOAD_R11.bytes(), &self.slots.at(offset_of!(Shared, left))].concat()
     }
 
     /// Machine code that puts [`COUNTER`], as the program sees it, into its slot.
     pub fn save_lent(&self) -> Vec<u8> {
-        [STORE_R11, &self.slots.at(offset_of!(Shared, lent))].concat()
+        [STORE_R11.bytes(), &self.slots.at(offset_of!(Shared, lent))].concat()
     }
 
     /// Machine code that gives [`COUNTER`] to the program.
     pub fn lend(&self) -> Vec<u8> {
-        [&self.save_count()[..], LOAD_R11, &self.slots.at(offset_of!(Shared, lent))].concat()
+        [&self.save_count()[..], LOAD_R11.bytes(), &self.slots.at(offset_of!(Shared, lent))].concat()
     }
 
     /// Machine code that makes [`COUNTER`] the count again.
@@ -157,7 +163,7 @@ impl Stub {
 
     /// Machine code that puts RCX back.
     pub fn restore_rcx(&self) -> Vec<u8> {
-        [LOAD_RCX, &self.slots.at(offset_of!(Shared, rcx))].concat()
+        [LOAD_RCX.bytes(), &self.slots.at(offset_of!(Shared, rcx))].concat()
     }
 
     /// Machine code that puts a register into its slot, of which there is one.
@@ -221,13 +227,13 @@ impl Stub {
         let jump = self.jump(site);
         // Behind all of this, execution goes on.
         let behind = ((STORE_RCX.len() + resume.len() + jump.len()) as i32).to_le_bytes();
-        [STORE_RCX, &rcx, PLACE_IN_RCX, &behind, STORE_RCX, &resume, &jump].concat()
+        [STORE_RCX.bytes(), &rcx, PLACE_IN_RCX.bytes(), &behind, STORE_RCX.bytes(), &resume, &jump].concat()
     }
 
     /// Machine code that calls the client for `site`, RCX and perhaps the place to go on being in their slots.
     fn jump(&self, site: u32) -> Vec<u8> {
         let [number, call] = [self.slots.at(offset_of!(Shared, site)), self.slots.at(offset_of!(Shared, call))];
-        [STORE_NUMBER, &number, &site.to_le_bytes(), JUMP, &call].concat()
+        [STORE_NUMBER.bytes(), &number, &site.to_le_bytes(), JUMP.bytes(), &call].concat()
     }
 
     /// Code outside of blocks that calls the client for `site`, with RCX in its slot if it is `saved`.
@@ -235,14 +241,14 @@ impl Stub {
         let mut code = self.jump(site);
         if !saved {
             let rcx = self.slots.at(offset_of!(Shared, rcx));
-            code.splice(..0, [STORE_RCX, &rcx].concat());
+            code.splice(..0, [STORE_RCX.bytes(), &rcx].concat());
         }
         self.place(&code)
     }
 
     /// Machine code that puts RCX into its slot.
     pub fn save_rcx(&self) -> Vec<u8> {
-        [STORE_RCX, &self.slots.at(offset_of!(Shared, rcx))].concat()
+        [STORE_RCX.bytes(), &self.slots.at(offset_of!(Shared, rcx))].concat()
     }
 
     /// Code outside of blocks that calls the client for `site`, with RCX and `scratch` in their slots, and in RCX the place in the block to go
@@ -252,13 +258,15 @@ impl Stub {
         let mut code = Vec::new();
         if lent {
             let (call, lend) = ([self.take_back(), self.jump(site)].concat(), self.lend());
-            let resume = [STORE_RCX, &slot(offset_of!(Shared, resume))].concat();
+            let resume = [STORE_RCX.bytes(), &slot(offset_of!(Shared, resume))].concat();
             let restore = self.restore_scratch(scratch);
-            code.extend([STORE_RCX, &slot(offset_of!(Shared, back)), PLACE_IN_RCX].concat());
+            code.extend([STORE_RCX.bytes(), &slot(offset_of!(Shared, back)), PLACE_IN_RCX.bytes()].concat());
             code.extend(((resume.len() + restore.len() + call.len()) as i32).to_le_bytes());
-            code.extend([resume, restore, call, lend, [JUMP, &slot(offset_of!(Shared, back))].concat()].concat());
+            code.extend(
+                [resume, restore, call, lend, [JUMP.bytes(), &slot(offset_of!(Shared, back))].concat()].concat(),
+            );
         } else {
-            code.extend([STORE_RCX, &slot(offset_of!(Shared, resume))].concat());
+            code.extend([STORE_RCX.bytes(), &slot(offset_of!(Shared, resume))].concat());
             code.extend([self.restore_scratch(scratch), self.jump(site)].concat());
         }
         self.place(&code)
@@ -268,12 +276,12 @@ impl Stub {
     /// on at; `lent` as for [`Self::differing`].
     pub fn suspect(&mut self, site: u32, lent: bool) -> *mut u8 {
         let slot = |field| self.slots.at(field);
-        let resume = [STORE_RCX, &slot(offset_of!(Shared, resume))].concat();
+        let resume = [STORE_RCX.bytes(), &slot(offset_of!(Shared, resume))].concat();
         let code = if lent {
             let (call, lend) = ([self.take_back(), self.jump(site)].concat(), self.lend());
-            let mut code = [STORE_RCX, &slot(offset_of!(Shared, back)), PLACE_IN_RCX].concat();
+            let mut code = [STORE_RCX.bytes(), &slot(offset_of!(Shared, back)), PLACE_IN_RCX.bytes()].concat();
             code.extend(((resume.len() + call.len()) as i32).to_le_bytes());
-            code.extend([resume, call, lend, [JUMP, &slot(offset_of!(Shared, back))].concat()].concat());
+            code.extend([resume, call, lend, [JUMP.bytes(), &slot(offset_of!(Shared, back))].concat()].concat());
             code
         } else {
             [resume, self.jump(site)].concat()
@@ -358,4 +366,18 @@ impl Stub {
 fn mov(opcode: u8, reg: Gpr, slot: [u8; 4]) -> Vec<u8> {
     let start = [0x65, 0x48 | reg.0 >> 3 << 2, opcode, 4 | (reg.0 & 7) << 3, 0x25];
     [&start[..], &slot].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(STORE_NUMBER.bytes(), [0x65, 0x48, 0xc7, 0x04, 0x25]);
+        assert_eq!(COUNT.map(Assembled::bytes), [[0x49, 0x83, 0xeb], [0x49, 0x81, 0xeb]]);
+        assert_eq!(COUNT_QUIETLY.map(Assembled::bytes), [[0x4d, 0x8d, 0x5b], [0x4d, 0x8d, 0x9b]]);
+        assert_eq!(UNLESS_NEGATIVE.bytes(), [0x4c, 0x89, 0xd9, 0x48, 0x0f, 0xc9, 0x67, 0xe3, 5]);
+        assert_eq!(STORE_X87_STATUS.bytes(), [0x65, 0xdd, 0x3c, 0x25]);
+    }
 }

@@ -16,7 +16,7 @@
 
 use crate::code::CodeStore;
 use crate::error::{FormatError, Result};
-use crate::files::{self, MAX_BINARY_FILE, MAX_JSON_FILE, names};
+use crate::files::{self, Folder, MAX_BINARY_FILE, MAX_JSON_FILE, names};
 use crate::frame::Interval;
 use crate::process::{Origin, ProcessInfo};
 use crate::source::Source;
@@ -284,18 +284,24 @@ impl Recording {
     pub fn threads(&self) -> Result<Vec<ThreadFiles>> {
         let mut threads = self.thread_folders()?;
         for thread in &mut threads {
-            if let Some(missing) = thread.missing_interval() {
-                let folder = thread.folder.display();
-                return Err(FormatError::Missing(format!("{folder}: interval {missing} is missing")));
-            }
-            if let Some(last) = thread.intervals.last() {
-                let (path, file) = thread.read_file(*last)?;
-                if !Interval::has_begun(&file, &thread.tails()?, &path) {
-                    thread.intervals.pop();
-                }
-            }
+            thread.leave_out_not_begun()?;
         }
         Ok(threads)
+    }
+
+    /// As [`Self::threads`], each with its last interval, if it has any.
+    ///
+    /// # Errors
+    /// As for that, or an interval is damaged from its start.
+    pub fn last_intervals(&self) -> Result<impl Iterator<Item = Result<(ThreadFiles, Option<Interval>)>>> {
+        Ok(self.thread_folders()?.into_iter().map(|mut thread| {
+            let interval = match (thread.leave_out_not_begun()?, thread.intervals.last()) {
+                (_, None) => None,
+                (Some(read), Some(last)) => Some(thread.decode(*last, &read)?),
+                (None, Some(last)) => Some(thread.interval(*last)?),
+            };
+            Ok((thread, interval))
+        }))
     }
 
     /// The processes for which there is a folder, by process id and program.
@@ -432,12 +438,30 @@ impl ThreadFiles {
     /// # Errors
     /// It is not there, cannot be read, or is damaged from its start.
     pub fn interval(&self, interval: IntervalNo) -> Result<Interval> {
-        let (path, file) = self.read_file(interval)?;
-        let read = Interval::decode(&file, &self.tails()?, &path)?;
+        self.decode(interval, &self.read_bytes(interval)?)
+    }
+
+    fn decode(&self, interval: IntervalNo, bytes: &IntervalBytes) -> Result<Interval> {
+        let read = Interval::decode(&bytes.file, &bytes.tails, &bytes.path)?;
         if (read.header.interval, read.header.tid, read.header.pid) != (interval, self.tid, self.pid.pid) {
-            return Err(FormatError::damaged(&path, 16, "the header names another interval or thread"));
+            return Err(FormatError::damaged(&bytes.path, 16, "the header names another interval or thread"));
         }
         Ok(read)
+    }
+
+    /// Leaves a last interval out of which the log has no record. Returns what was read of it if it stays.
+    fn leave_out_not_begun(&mut self) -> Result<Option<IntervalBytes>> {
+        if let Some(missing) = self.missing_interval() {
+            let folder = self.folder.display();
+            return Err(FormatError::Missing(format!("{folder}: interval {missing} is missing")));
+        }
+        let Some(last) = self.intervals.last() else { return Ok(None) };
+        let read = self.read_bytes(*last)?;
+        if Interval::has_begun(&read.file, &read.tails, &read.path) {
+            return Ok(Some(read));
+        }
+        self.intervals.pop();
+        Ok(None)
     }
 
     /// The first number that is missing between the intervals.
@@ -453,9 +477,18 @@ impl ThreadFiles {
         Ok((path, file))
     }
 
-    /// The bytes of the thread's tails, of those that there are.
-    fn tails(&self) -> Result<Vec<Vec<u8>>> {
-        let read = |name: &&str| files::read_if_there(&self.log, &self.folder.join(name), MAX_BINARY_FILE);
-        TAIL_FILES.iter().filter_map(|name| read(name).transpose()).collect()
+    /// The bytes of an interval's file, and of the thread's tails, of those that there are.
+    fn read_bytes(&self, interval: IntervalNo) -> Result<IntervalBytes> {
+        let (folder, name) = (Folder::open(&self.log, &self.folder)?, interval_file(interval));
+        let file = folder.read(&name, MAX_BINARY_FILE)?;
+        let tails = TAIL_FILES.iter().filter_map(|name| folder.read_if_there(name, MAX_BINARY_FILE).transpose());
+        Ok(IntervalBytes { path: self.folder.join(name), file, tails: tails.collect::<Result<_>>()? })
     }
+}
+
+/// What is to be read of an interval.
+struct IntervalBytes {
+    path: PathBuf,
+    file: Vec<u8>,
+    tails: Vec<Vec<u8>>,
 }

@@ -53,11 +53,11 @@ impl Totals {
         let exited = matches!(ending, Ending::Exited { .. });
         let mut unexplained = recording.last_of_first_process()?.filter(|_| exited);
         let mut lacks_end = None;
-        for thread in recording.threads()? {
+        for thread in recording.last_intervals()? {
+            let (thread, last) = thread?;
             totals.threads += 1;
             totals.intervals += thread.intervals.len() as u64;
-            let Some(last) = thread.intervals.last() else { continue };
-            let interval = thread.interval(*last)?;
+            let Some(interval) = last else { continue };
             let Some(end) = interval.records().flatten().last() else { continue };
             let mut memory = Amount::default();
             interval.ending().flatten().for_each(|placed| memory.add(&placed.record));

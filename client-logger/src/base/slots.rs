@@ -42,6 +42,8 @@ pub enum Slot {
     ReadFault,
     /// The same of one that could not be written.
     WriteFault,
+    /// What signal handlers need of the calling thread.
+    Signals,
 }
 
 /// Sets the base of the program's FS or GS in the calling thread, in the word from which instrumented code, DynamoRIO's own and ours, takes it.
@@ -56,9 +58,10 @@ pub fn set_segment_base(segment: Segment, base: u64) -> bool {
 /// How many counters there are.
 pub const COUNTERS: usize = 8;
 /// How many there are.
-pub const SLOTS: u32 = FIRST_COUNTER + COUNTERS as u32;
-/// The counters come behind all others.
+pub const SLOTS: u32 = SIGNALS + 1;
+/// The counters come behind what blocks use.
 const FIRST_COUNTER: u32 = 31;
+const SIGNALS: u32 = FIRST_COUNTER + COUNTERS as u32;
 
 impl Slot {
     /// The first of all.
@@ -82,6 +85,7 @@ impl Slot {
             Self::ReadFault => 28,
             Self::WriteFault => 29,
             Self::Distance => 30,
+            Self::Signals => SIGNALS,
             Self::Left(number) => FIRST_COUNTER + u32::from(number),
         }
     }

@@ -1,4 +1,5 @@
 //! The system calls that the program makes: what is recorded of each, and which are answered in the kernel's place.
 
 mod answers;
+mod exit;
 pub mod syscall;

@@ -4,9 +4,9 @@ mod compat;
 mod kinds;
 
 use crate::base::fs_base::Guard;
-use crate::base::process;
 use crate::base::slots::set_segment_base;
 use crate::calls::answers;
+use crate::calls::exit::{self, alone, end, end_process};
 use crate::emitted::flush;
 use crate::kernel::arguments::{ARGUMENTS, clone_flags, string};
 use crate::kernel::borrowers;
@@ -19,17 +19,18 @@ use crate::kernel::streams;
 use crate::kernel::substitute::{Substitution, highest_descriptor};
 use crate::kernel::timers;
 use crate::log::code;
+use crate::log::file;
 use crate::log::recording;
-use crate::log::writer;
 use crate::picture::placement;
 use crate::picture::protections::PROTECTIONS;
 use crate::picture::shared_code::SHARED;
 use crate::picture::writable_code;
-use crate::run::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
-use crate::run::chaos::Point;
-use crate::run::exec::Exec;
-use crate::run::fault::{self, last_program};
-use crate::run::snapshot::{self, How};
+use crate::run::dying::die;
+use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
+use crate::run::parts::chaos::Point;
+use crate::run::parts::exec::Exec;
+use crate::run::parts::last_program;
+use crate::run::snapshot;
 use crate::run::thread::{self, Thread};
 use bugnet_dr::call as call_event;
 use bugnet_dr::context::Machine;
@@ -40,10 +41,6 @@ use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, re
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
 use kinds::{borrows, child_stack, creates_thread, forks, known, mapped, output_buffers, shares_memory};
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether a thread could not be created.
-static CLONE_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the client sees a system call: it sees all.
 ///
@@ -70,7 +67,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> Boo
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return 1 };
     // SAFETY: in the event.
     let make = unsafe { before(drcontext, thread, number) };
-    thread.syscall.made = make != 0;
+    thread.signals.in_call = make != 0;
     make
 }
 
@@ -82,7 +79,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         last.before();
         return 1;
     }
-    if thread.syscall.retry.repeats() && syscall_pc.is_none() {
+    if thread.signals.retry.repeats() && syscall_pc.is_none() {
         thread.signals.mask.reopen();
         return 1;
     }
@@ -108,7 +105,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
     if let Some(sent) = killed {
         // The call is counted.
         let position = thread.counted().wrapping_sub(1);
-        fault::die(thread, &sent, position, *regs);
+        die(thread, &sent, position, *regs);
     }
     // SAFETY: in the event.
     let instead = unsafe { instead(drcontext, thread, number, &args) };
@@ -197,7 +194,7 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
     keep_out_of_the_way(thread, drcontext, number, &args);
     if forks(number, &args) {
         if clone_flags(number, &args).is_some_and(|flags| flags & libc::CLONE_FILES as u64 != 0) {
-            writer::share_descriptors();
+            file::share_descriptors();
         }
         code::of_process().before_fork();
     }
@@ -215,7 +212,7 @@ fn create_thread(thread: &mut Thread, call: &Call, stack: u64, position: u64) {
 
 /// Remembers what has to be known behind the call; 0 if it is not to be made.
 fn remember(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> Bool {
-    thread.syscall.retry.before(call.number, &call.args, regs.gpr[RSP]);
+    thread.signals.retry.before(call.number, &call.args, regs.gpr[RSP]);
     thread.syscall.writable_code = writable_code::before(call.number, &call.args);
     thread.syscall.before = Some(regs);
     substitute(thread, call.drcontext, call.number)
@@ -237,34 +234,6 @@ fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], written: u64) {
             thread.supply(position, address, len);
         }
     }
-}
-
-/// Whether the process has one thread only, or cannot have another.
-fn alone() -> bool {
-    !process::threaded() || CLONE_FAILED.load(Ordering::Relaxed)
-}
-
-/// Before a call of `exit` or `exit_group`, which is its `number`, by a thread that is recorded.
-fn end(thread: &mut Thread, number: i64, status: u64, position: u64, regs: RegisterFile) {
-    if number == libc::SYS_exit_group {
-        thread.end_others();
-    }
-    thread.leave(position);
-    if number == libc::SYS_exit_group || alone() || thread.is_last() {
-        snapshot::keep(thread, position, regs.gpr[RSP], How::Exited);
-    }
-    thread.stop(position, EndReason::Exit { status: status as i32 }, regs);
-    if number == libc::SYS_exit_group && alone() {
-        end_process(status);
-    }
-}
-
-/// Ends the process, as `exit_group` does.
-fn end_process(status: u64) {
-    crate::run::lifetime::finish();
-    // SAFETY: ends the process. DynamoRIO would only take apart what goes with the process, and wait for a thread that could not be
-    // created.
-    unsafe { libc::syscall(libc::SYS_exit_group, status) };
 }
 
 /// Before a system call that may be one of those that exclude each other: waits until it may be made.
@@ -298,7 +267,8 @@ fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> Bool 
         thread.syscall.substitution = program_break::substitute(drcontext, &step);
         thread.syscall.program_break = Some(step);
     } else if number != libc::SYS_close_range {
-        match Exec::prepare(drcontext, number, &args, thread) {
+        let own = (thread.syscall.own_limits, thread.syscall.own_streams.as_ref());
+        match Exec::prepare(drcontext, number, &args, own) {
             Ok(exec) => thread.syscall.exec = exec,
             Err(result) => {
                 thread.syscall.before = None;
@@ -432,7 +402,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
 
 /// Undoes, behind a system call, what was done for it before, whoever made it.
 fn clean_up(thread: &mut Thread, drcontext: *mut c_void, number: i64) {
-    thread.syscall.retry.after();
+    thread.signals.retry.after();
     if let Some(call) = thread.syscall.lending.take() {
         call.over();
     }
@@ -462,7 +432,7 @@ fn follow_processes(number: i64, args: &[u64; 6], result: i64) {
         code::of_process().after_fork();
     }
     if result < 0 && matches!(number, libc::SYS_clone | libc::SYS_clone3) {
-        CLONE_FAILED.store(true, Ordering::Relaxed);
+        exit::note_clone_failed();
     }
 }
 
@@ -508,7 +478,7 @@ unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
         return false;
     }
     // SAFETY: the caller's promise; signals are blocked.
-    let again = unsafe { thread.syscall.retry.again(drcontext, before.gpr[ARGUMENTS[0]]) };
+    let again = unsafe { thread.signals.retry.again(drcontext, before.gpr[ARGUMENTS[0]]) };
     if !again {
         thread.signals.mask.reopen();
     }

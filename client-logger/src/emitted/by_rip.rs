@@ -96,7 +96,8 @@ fn by_rip(instruction: &mut [u8], next: u64, slots: u64) {
 mod tests {
     use super::*;
     use crate::base::slots::pretend_slots;
-    use crate::emitted::instrument::machine;
+    use crate::emitted::machine;
+    use bugnet_dr::assembled;
     use iced_x86::Instruction;
 
     fn decoded(code: &[u8]) -> Vec<Instruction> {
@@ -111,9 +112,7 @@ mod tests {
         let restore = machine::restore_flags(false);
         let mut code =
             [before.bytes(), save.bytes(), machine::count(Slot::Left(3), 7).bytes(), restore.bytes()].concat();
-        code.extend([0x65, 0x48, 0x8b, 0x0c, 0x25, 0x10, 0, 0, 0]); // mov rcx, gs:[0x10]
-        code.extend([0x65, 0x48, 0x8b, 0x88, 0, 1, 0, 0]); // mov rcx, gs:[rax + 0x100]
-        code.extend([0xeb, 0]); // jmp
+        code.extend(&*assembled!("mov rcx, gs:[0x10]", "mov rcx, gs:[rax + 0x100]", "jmp 2f", "2:"));
         let end = code.len();
         code.extend(restore.bytes());
         let old = code.clone();

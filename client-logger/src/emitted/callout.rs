@@ -10,7 +10,9 @@ use crate::base::fs_base::{self, Bases};
 use crate::base::pages::Pages;
 use crate::base::slots::Slot;
 use crate::emitted::reclaim;
-use crate::emitted::site::Site;
+use crate::emitted::site::{CALLOUT, INLINE_PART, Site};
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Instr};
 use bugnet_dr::space::{self, Protection};
 use bugnet_format::regs::ALIGNMENT_CHECK;
@@ -111,14 +113,23 @@ unsafe extern "C" {
 #[derive(Default)]
 struct Code(Vec<u8>);
 
-/// `mov gs:[slot], rax`, up to the slot; so are the others.
-const STORE_RAX: &[u8] = &[0x65, 0x48, 0x89, 0x04, 0x25];
-/// `mov rax, gs:[slot]`
-const LOAD_RAX: &[u8] = &[0x65, 0x48, 0x8b, 0x04, 0x25];
-/// `mov rcx, gs:[slot]`
-const LOAD_RCX: &[u8] = &[0x65, 0x48, 0x8b, 0x0c, 0x25];
-/// `jmp gs:[slot]`
-const JUMP: &[u8] = &[0x65, 0xff, 0x24, 0x25];
+/// Up to the slot; so are the others.
+const STORE_RAX: Assembled = assembled!("mov gs:[{u32}], rax"; 4);
+const LOAD_RAX: Assembled = assembled!("mov rax, gs:[{u32}]"; 4);
+const LOAD_RCX: Assembled = assembled!("mov rcx, gs:[{u32}]"; 4);
+const JUMP: Assembled = assembled!("jmp qword ptr gs:[{u32}]"; 4);
+
+/// Up to the offset of one of the fields of [`Callouts`], at which RAX points; so are the others.
+const FIELD_FROM_RCX: Assembled = assembled!("mov [rax + {u32}], rcx"; 4);
+const FIELD_FROM_RSP: Assembled = assembled!("mov [rax + {u32}], rsp"; 4);
+const FIELD_TO_RSP: Assembled = assembled!("mov rsp, [rax + {u32}]"; 4);
+const FIELD_TO_RAX: Assembled = assembled!("mov rax, [rax + {u32}]"; 4);
+const CALL_FIELD: Assembled = assembled!("call [rax + {u32}]"; 4);
+
+/// Where the inline part ends: behind a jump to a slot, and an instruction with the address of the site, of 8 and 10 bytes.
+const END_TO_RAX: Assembled = assembled!("lea rax, [rip + 2f]", ".skip 8 + 10", "2:"; 18);
+/// That instruction up to the address. It is never executed, but what follows the instructions of a block can decode it.
+const SITE: Assembled = assembled!("movabs rax, {u64}"; 8);
 
 impl Code {
     fn with(mut self, bytes: &[u8]) -> Self {
@@ -127,22 +138,18 @@ impl Code {
     }
 
     /// An instruction that ends with a slot.
-    fn slot(self, opcode: &[u8], slot: Slot) -> Self {
-        self.with(opcode).with(&slot.offset().to_le_bytes())
+    fn slot(self, opcode: Assembled, slot: Slot) -> Self {
+        self.with(&opcode).with(&slot.offset().to_le_bytes())
     }
 
     /// An instruction that ends with the offset of one of the fields of [`Callouts`].
-    fn field(self, opcode: &[u8], offset: usize) -> Self {
-        self.with(opcode).with(&(offset as u32).to_le_bytes())
+    fn field(self, opcode: Assembled, offset: usize) -> Self {
+        self.with(&opcode).with(&(offset as u32).to_le_bytes())
     }
 }
 
 /// Most bytes of machine code that [`make`] takes.
 const MOST_BEFORE: usize = 18;
-/// Bytes of the inline part, without the address of its site.
-const INLINE: usize = 26;
-/// Bytes of all of it.
-pub const CALLOUT: usize = INLINE + size_of::<u64>();
 
 /// Inserts a callout about `site` before `at`. All registers and flags are the same behind it, unless the site is one
 /// that changes them.
@@ -161,20 +168,15 @@ pub fn make(block: &Block, before: &[u8], site: Site) -> Instr {
 
 /// The machine code of a callout.
 pub fn inline(site: Site) -> [u8; CALLOUT] {
-    static ALL_ALIKE: OnceLock<[u8; INLINE]> = OnceLock::new();
+    static ALL_ALIKE: OnceLock<[u8; INLINE_PART]> = OnceLock::new();
     let inline = ALL_ALIKE.get_or_init(|| {
-        let code = Code::default()
-            .slot(STORE_RAX, Slot::Rax)
-            .with(&[0x48, 0x8d, 0x05, 18, 0, 0, 0]) // lea rax, [rip + 18]: behind all of this
-            .slot(JUMP, Slot::Entry)
-            // mov rax, site: never executed, but what follows the instructions of a block can decode it.
-            .with(&[0x48, 0xb8]);
+        let code = Code::default().slot(STORE_RAX, Slot::Rax).with(&END_TO_RAX).slot(JUMP, Slot::Entry).with(&SITE);
         code.0.try_into().unwrap_or_else(|_| unreachable!("the inline part has another length"))
     });
     let site = reclaim::keep(site) as u64;
     let mut code = [0; CALLOUT];
-    code[..INLINE].copy_from_slice(inline);
-    code[INLINE..].copy_from_slice(&site.to_le_bytes());
+    code[..INLINE_PART].copy_from_slice(inline);
+    code[INLINE_PART..].copy_from_slice(&site.to_le_bytes());
     code
 }
 
@@ -187,15 +189,15 @@ fn entry() -> u64 {
         let code = Code::default()
             .slot(STORE_RAX, Slot::Return)
             .slot(LOAD_RAX, Slot::Thread)
-            .field(&[0x48, 0x89, 0x88], gpr(Gpr::RCX)) // mov [rax + offset], rcx
+            .field(FIELD_FROM_RCX, gpr(Gpr::RCX))
             .slot(LOAD_RCX, Slot::Rax)
-            .field(&[0x48, 0x89, 0x88], gpr(Gpr::RAX)) // mov [rax + offset], rcx
-            .field(&[0x48, 0x89, 0xa0], gpr(Gpr::RSP)) // mov [rax + offset], rsp
+            .field(FIELD_FROM_RCX, gpr(Gpr::RAX))
+            .field(FIELD_FROM_RSP, gpr(Gpr::RSP))
             .slot(LOAD_RCX, Slot::Return)
-            .field(&[0x48, 0x8b, 0xa0], offset_of!(Callouts, stack_top)) // mov rsp, [rax + offset]
-            .field(&[0xff, 0x90], offset_of!(Callouts, stub)) // call [rax + offset]
-            .field(&[0x48, 0x8b, 0xa0], gpr(Gpr::RSP)) // mov rsp, [rax + offset]
-            .field(&[0x48, 0x8b, 0x80], gpr(Gpr::RAX)) // mov rax, [rax + offset]
+            .field(FIELD_TO_RSP, offset_of!(Callouts, stack_top))
+            .field(CALL_FIELD, offset_of!(Callouts, stub))
+            .field(FIELD_TO_RSP, gpr(Gpr::RSP))
+            .field(FIELD_TO_RAX, gpr(Gpr::RAX))
             .slot(JUMP, Slot::Return)
             .0;
         let Some(memory) = space::allocate_near(Addr::PAGE as usize, Protection::ALL) else {
@@ -300,3 +302,23 @@ macro_rules! stubs {
 
 stubs!("bugnet_stub_avx", "vmovdqu [rax + {ymm} + \\n*32], ymm\\n", "vmovdqu ymm\\n, [rax + {ymm} + \\n*32]");
 stubs!("bugnet_stub_sse", "movdqu [rax + {ymm} + \\n*32], xmm\\n", "movdqu xmm\\n, [rax + {ymm} + \\n*32]");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(STORE_RAX.bytes(), [0x65, 0x48, 0x89, 0x04, 0x25]);
+        assert_eq!(LOAD_RAX.bytes(), [0x65, 0x48, 0x8b, 0x04, 0x25]);
+        assert_eq!(LOAD_RCX.bytes(), [0x65, 0x48, 0x8b, 0x0c, 0x25]);
+        assert_eq!(JUMP.bytes(), [0x65, 0xff, 0x24, 0x25]);
+        assert_eq!(FIELD_FROM_RCX.bytes(), [0x48, 0x89, 0x88]);
+        assert_eq!(FIELD_FROM_RSP.bytes(), [0x48, 0x89, 0xa0]);
+        assert_eq!(FIELD_TO_RSP.bytes(), [0x48, 0x8b, 0xa0]);
+        assert_eq!(FIELD_TO_RAX.bytes(), [0x48, 0x8b, 0x80]);
+        assert_eq!(CALL_FIELD.bytes(), [0xff, 0x90]);
+        assert_eq!(END_TO_RAX.bytes(), [0x48, 0x8d, 0x05, 18, 0, 0, 0]);
+        assert_eq!(SITE.bytes(), [0x48, 0xb8]);
+    }
+}

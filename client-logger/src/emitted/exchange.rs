@@ -195,6 +195,7 @@ pub unsafe fn compare_exchange(address: u64, bytes: usize, old: &Operand, new: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bugnet_dr::assembled;
 
     fn operand(value: u64) -> Operand {
         let mut operand = Operand::default();
@@ -204,22 +205,20 @@ mod tests {
 
     #[test]
     fn an_instruction_is_executed_on_registers_and_an_operand() {
-        // lock xadd [rax + 4*rcx + 8], r14
-        let xadd = routine(&[0xf0, 0x4c, 0x0f, 0xc1, 0x74, 0x88, 0x08]).unwrap();
+        let xadd = routine(&assembled!("lock xadd [rax + 4*rcx + 8], r14")).unwrap();
         let (mut gpr, mut rflags, mut memory) = ([7; 16], 0x8d5, operand(40));
         gpr[14] = 2;
         xadd.run(&mut gpr, &mut rflags, &mut memory);
         assert!(memory == operand(42));
         assert_eq!((gpr[14], gpr[13], gpr[7], rflags & 0x8d5), (40, 7, 7, 0));
-        // adc byte ptr [rip + 0x100], ah
-        let adc = routine(&[0x10, 0x25, 0x00, 0x01, 0x00, 0x00]).unwrap();
+        let adc = routine(&assembled!("adc byte ptr [rip + 0x100], ah")).unwrap();
         let (mut gpr, mut rflags, mut memory) = ([0; 16], 1, operand(0xff));
         adc.run(&mut gpr, &mut rflags, &mut memory);
         assert!(memory == operand(0));
         assert_eq!(rflags & 0x8d5, 0x55);
-        // lock shl [rax], 1 is no instruction; add [rax], rsp uses a register that is not there.
-        assert!(routine(&[0xf0, 0x48, 0xd1, 0x20]).is_none());
-        assert!(routine(&[0x48, 0x01, 0x20]).is_none());
+        // That is no instruction; the other one uses a register that is not there.
+        assert!(routine(&assembled!("lock", "shl qword ptr [rax], 1")).is_none());
+        assert!(routine(&assembled!("add [rax], rsp")).is_none());
     }
 
     #[test]

@@ -20,8 +20,8 @@ mod flags;
 mod forms;
 mod grouping;
 mod loader;
-pub mod machine;
 mod ownership;
+mod paths;
 mod shadow_by_fs;
 mod shadow_by_xor;
 mod shared_store;
@@ -32,8 +32,9 @@ use crate::base::process;
 use crate::base::slots::Slot;
 use crate::emitted::branches;
 use crate::emitted::callout;
+use crate::emitted::lies::{Home, Where};
+use crate::emitted::machine::{self, Op};
 use crate::emitted::map::{Change, Draft, Place as MapPlace};
-use crate::emitted::out_of_line::{Home, Where};
 use crate::emitted::reclaim;
 use crate::emitted::site::{self, Kind, Site};
 use crate::log::recording;
@@ -42,6 +43,8 @@ use crate::picture::protections::PROTECTIONS;
 use crate::picture::shared_code::SHARED;
 use crate::picture::writable_code::is_told;
 use bugnet_dr::access::{self, Access, Accesses, Action, Place};
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::events::{EMIT, EMIT_TRANSLATIONS, Emit};
 use bugnet_dr::ir::{Block, Gpr, Instr, Instrs, List, Opnd, Segment};
 use bugnet_dr::liveness::{self, Live};
@@ -49,9 +52,7 @@ use bugnet_dr::opcode;
 use bugnet_format::record::SpecialKind;
 use bugnet_format::types::CodeSeq;
 use forms::{stores_as_is, written};
-use machine::Op;
-pub use machine::{BEFORE_LIMIT, over_limit};
-use slow::Slow;
+use paths::{Precisely, Slow};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -126,15 +127,16 @@ fn code_of(start: u64, len: u64) -> Option<Box<[u8]>> {
     read_memory(start, &mut code).then_some(code)
 }
 
+/// Up to the address.
+const LOAD: Assembled = assembled!("movabs al, [{u64}]"; 8);
+
 /// DynamoRIO executes whatever can be read. Where the processor would not, the block faults as a jump to it does: it reads
 /// at its own address, which is not accessible at that moment.
 fn not_executable(block: &Block, instrs: &[Instr]) {
     let pc = instrs[0].pc();
     instrs.iter().for_each(|instr| block.remove(*instr));
     callout::insert(block, None, Site { pc, back: 0, kind: Kind::NotExecutable, lies: Where::InBlock });
-    let mut load = vec![0xa0]; // mov al, [pc]
-    load.extend_from_slice(&pc.to_le_bytes());
-    block.app(None, block.raw(&load), pc);
+    block.app(None, block.raw(&[&LOAD, &pc.to_le_bytes()[..]].concat()), pc);
 }
 
 /// Code in writable memory may change itself, and is checked at a block's start only: such a block ends with its first store.
@@ -164,7 +166,7 @@ struct Rewriter<'a> {
     actions: SmallVec<[Action; 8]>,
     live: SmallVec<[Live; 16]>,
     slow: Vec<Slow>,
-    precisely: Vec<ownership::Precisely>,
+    precisely: Vec<Precisely>,
     /// Where the block is, for its slow paths apart from it; none if there will be no such.
     home: Option<Arc<Home>>,
     threaded: bool,
@@ -471,7 +473,7 @@ impl<'a> Rewriter<'a> {
     fn is_inline(&self, i: usize, reads: &[Access], writes: &[Access]) -> bool {
         let inline = |a: &Access| {
             let plain = matches!(a.place, Place::Direct(_) | Place::Segmented(..) | Place::Absolute(_));
-            plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE && (!self.by_fs || shadow_by_fs::reachable(a))
+            plain && !a.masked && a.bytes > 0 && a.bytes <= INLINE && (!self.by_fs || forms::reachable(a))
         };
         reads.iter().chain(writes).all(inline)
             && reads.len() <= 2
@@ -569,4 +571,14 @@ impl<'a> Rewriter<'a> {
 /// Whether an instruction loads something that is checked inline.
 fn loads(action: &Action) -> bool {
     matches!(action, Action::Execute { reads, .. } if !reads.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(LOAD.bytes(), [0xa0]);
+    }
 }

@@ -234,7 +234,7 @@ pub fn here(fragment: Fragment, pc: u64) -> Here {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::emitted::out_of_line::Where;
+    use crate::emitted::lies::Where;
     use crate::emitted::site::Kind;
 
     /// What a map says at each of 10 offsets: registers, flags, the shadow's register, and whether the block has been counted.

@@ -4,10 +4,13 @@
 pub mod branches;
 pub mod by_rip;
 pub mod callout;
+pub mod chunk;
 pub mod counter;
 pub mod exchange;
 pub mod flush;
 pub mod instrument;
+pub mod lies;
+pub mod machine;
 pub mod map;
 pub mod out_of_line;
 pub mod reclaim;

@@ -17,60 +17,15 @@
 
 use crate::base::die;
 use crate::emitted::by_rip;
-use crate::emitted::callout::{self, CALLOUT};
-use crate::emitted::instrument::{BEFORE_LIMIT, over_limit};
+use crate::emitted::callout;
+use crate::emitted::lies::{Home, Way, Where};
+use crate::emitted::machine::{BEFORE_LIMIT, over_limit};
 use crate::emitted::reclaim;
-use crate::emitted::site::Site;
+use crate::emitted::site::{CALLOUT, Site};
 use bugnet_dr::decode::{self, MAX_LEN};
-use bugnet_dr::space::{self, Protection};
 use iced_x86::{Decoder, DecoderOptions};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-
-/// Where a block is in the code cache.
-#[derive(Default)]
-pub struct Home {
-    /// Where its checks begin; 0 before it has first run.
-    start: AtomicU64,
-    /// How many thresholds have met it, up to [`OFTEN`].
-    met: AtomicU8,
-}
-
-/// How a block comes to its callout for thresholds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// By a conditional jump; behind the callout is the jump back to what follows that.
-    Jump,
-    /// It jumps over it by `jrcxz`.
-    Over,
-}
-
-/// Where a callout lies, and where it returns to.
-pub enum Where {
-    /// In its block, which goes on behind it.
-    InBlock,
-    /// The same, at the start of a block with callouts apart, which makes it when it first runs.
-    AtStart {
-        /// The block.
-        home: Arc<Home>,
-        /// How it comes there.
-        way: Way,
-        /// Bytes of the instrumentation's code before its home.
-        before: usize,
-    },
-    /// Apart from its block.
-    Apart {
-        /// Its block.
-        home: Arc<Home>,
-        /// Its own address.
-        entry: u64,
-        /// How many jumps lead to it; it returns behind the last of them.
-        jumps: u32,
-        /// Where that is; 0 before it is first used.
-        back: AtomicU64,
-    },
-}
 
 /// `jno`, the second byte: always taken behind the subtraction from the counter, which never overflows.
 const JNO: u8 = 0x81;
@@ -184,42 +139,6 @@ unsafe fn length_at(at: u64) -> u64 {
     known.unwrap_or_else(|| Decoder::new(64, &code, DecoderOptions::NONE).decode().len()) as u64
 }
 
-/// Bytes of a chunk of callouts.
-const CHUNK: usize = 64 << 10;
-
-/// Memory for callouts, so near to the code cache that its jumps reach it.
-pub struct Chunk {
-    start: NonNull<u8>,
-    used: usize,
-}
-
-impl Chunk {
-    /// An empty one.
-    pub fn new() -> Self {
-        let Some(start) = space::allocate_near(CHUNK, Protection::ALL) else {
-            die("there is no memory left near the code cache")
-        };
-        Self { start, used: 0 }
-    }
-
-    /// Room for a callout, if there is any left.
-    pub fn take(&mut self) -> Option<u64> {
-        let room = self.start.as_ptr() as u64 + self.used as u64;
-        self.used += CALLOUT;
-        (self.used <= CHUNK).then_some(room)
-    }
-}
-
-// SAFETY: memory that nobody else has.
-unsafe impl Send for Chunk {}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this size, and dropped when no block is left that jumps there.
-        unsafe { space::free_near(self.start, CHUNK) };
-    }
-}
-
 /// Makes a callout apart from its block, to which `jumps` conditional jumps will lead, and returns its address.
 pub fn make(home: &Arc<Home>, jumps: u32, site: Site) -> u64 {
     let entry = reclaim::room_apart();
@@ -233,24 +152,28 @@ pub fn make(home: &Arc<Home>, jumps: u32, site: Site) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::slots::{Slot, pretend_slots};
+    use crate::emitted::machine;
     use crate::emitted::site::Kind;
+    use bugnet_dr::assembled;
 
     /// A block: count, a jump to its end, two jumps to a callout apart, and at the end one for thresholds. Returns the code,
     /// the address of the callout apart, the offset of the second byte of the first jump, and that behind the callout at the
     /// end.
     fn block() -> (Vec<u8>, u64, usize, usize) {
-        let mut code = vec![0x65, 0x48, 0x81, 0x2c, 0x25, 0, 1, 0, 0, 3, 0, 0, 0]; // sub gs:[0x100], 3
+        pretend_slots();
+        let mut code = machine::count(Slot::Left(0), 3).bytes().to_vec();
         let jump = code.len();
         code.extend([0x0f, JNO, 0, 0, 0, 0]);
         code.reserve(200);
         let start = code.as_ptr() as u64;
         let entry = start - 1000;
         for _ in 0..2 {
-            code.extend([0x64, 0x48, 0x3b, 0x03, 0x0f, 0x85]); // cmp rax, fs:[rbx] ; jne
+            code.extend(&*assembled!("cmp rax, fs:[rbx]", "jne 2f", ".skip 200", "2:"; 204));
             let next = start + code.len() as u64 + 4;
             code.extend((entry.wrapping_sub(next) as i32).to_le_bytes());
         }
-        code.extend([0x48, 0x89, 0xc1]); // mov rcx, rax
+        code.extend(&*assembled!("mov rcx, rax"));
         let limit = code.len();
         code[jump + 2..jump + 6].copy_from_slice(&((limit - jump - 6) as i32).to_le_bytes());
         code.extend([0x90; CALLOUT]);

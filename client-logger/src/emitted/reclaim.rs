@@ -7,8 +7,8 @@
 
 use crate::base::fs_base::Guard;
 use crate::base::process;
+use crate::emitted::chunk::Chunk;
 use crate::emitted::map;
-use crate::emitted::out_of_line::Chunk;
 use crate::emitted::site::Site;
 use crate::log::recording;
 use bugnet_dr::fragments;

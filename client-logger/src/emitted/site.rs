@@ -1,13 +1,18 @@
 //! What a callout is about. A site is made when its block is instrumented, and is [kept](crate::emitted::reclaim) as long as that.
 
 use crate::emitted::exchange::Routine;
-use crate::emitted::out_of_line::Where;
+use crate::emitted::lies::Where;
 use bugnet_dr::access::{Access, Emulated, RepString};
 use bugnet_dr::ir::{Gpr, MemoryParts, Segment};
 use bugnet_format::record::SpecialKind;
 
 /// Largest read that is checked inline, in bytes.
 pub const INLINE: usize = 32;
+
+/// Bytes of the inline part of a callout, without the address of its site.
+pub const INLINE_PART: usize = 26;
+/// Bytes of all of it.
+pub const CALLOUT: usize = INLINE_PART + size_of::<u64>();
 
 /// A place in a block from which the code cache calls out.
 pub struct Site {

@@ -4,7 +4,7 @@
 //! DynamoRIO raises the limit as far as it goes. Calls that would give the program a descriptor beyond its limit fail as they
 //! would natively.
 
-use crate::kernel::limits::error;
+use crate::kernel::results::error;
 
 /// How many descriptors a system call makes.
 fn makes(number: i64, args: &[u64; 6]) -> usize {

@@ -8,6 +8,7 @@ use crate::base::memory::{read_memory, write_memory};
 use crate::base::process;
 use crate::kernel::descriptor_limit;
 use crate::kernel::memory_limit;
+use crate::kernel::results::error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is limited, in the order in which [`Limits`] are passed on.
@@ -159,11 +160,6 @@ pub fn take_back() {
             Limit { soft: hard, hard }.set_kernels(resource);
         }
     }
-}
-
-/// A system call's result that stands for an error.
-pub const fn error(number: i32) -> i64 {
-    -(number as i64)
 }
 
 /// The answer to a system call that asks for a limit, sets it, or meets it; none if the kernel is to make the call. `limits`: those of a child of

@@ -2,7 +2,7 @@
 //! program meets the limit earlier, and some are left.
 
 use crate::base::maps;
-use crate::kernel::limits::error;
+use crate::kernel::results::error;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 

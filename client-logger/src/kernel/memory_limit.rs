@@ -5,8 +5,8 @@
 
 use crate::base::maps::{self, Region};
 use crate::base::own_memory;
-use crate::kernel::limits::error;
 use crate::kernel::program_break::{self, Step};
+use crate::kernel::results::error;
 use crate::picture::shadow;
 use bugnet_dr::space::is_tool;
 use bugnet_format::types::Addr;

@@ -4,7 +4,7 @@ pub mod needed;
 
 use crate::base::memory::read_memory;
 use crate::base::process::OfProcess;
-use crate::log::writer::LogFile;
+use crate::log::file::LogFile;
 use bugnet_format::code::{self, CodePage, CodeStore, PAGE};
 use bugnet_format::folder::CODE_FILE;
 use bugnet_format::frame::{Packer, stored_frame};

@@ -2,10 +2,13 @@
 
 pub mod code;
 pub mod ended;
+pub mod file;
 pub mod file_size_limit;
 pub mod files;
 pub mod handover;
 pub mod modules;
 pub mod origin;
 pub mod recording;
+pub mod spare;
+pub mod tail;
 pub mod writer;

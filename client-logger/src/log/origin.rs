@@ -1,9 +1,7 @@
 //! How a process came to be, as far as its log says: its folder and `process.json`, and the variables that it was
 //! started with, which programs that it executes get in turn.
 
-use crate::base::process;
 use crate::log::files;
-use crate::log::recording;
 use bugnet_format::folder::{CODE_FILE, MODULES_FILE, PROCESS_FILE, process_folder};
 use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::types::{Pid, ProcessId};
@@ -137,11 +135,4 @@ pub fn mark_unrecorded(folder: &Path, info: &ProcessInfo, why: &str) {
     // On a full disk there is no room for another file, but what the present one has may do. If not, the message has to.
     let Ok(json) = info.json() else { return };
     let _ = files::replace(&path, &json).or_else(|_| files::overwrite(&path, &json));
-}
-
-/// How a program begins that the calling process is about to execute.
-pub fn origin_of_executed() -> Origin {
-    let from = recording::id();
-    // A child of vfork runs in its parent's memory, where the process is the parent's.
-    if from.pid.0 == process::current_pid() { Origin::Exec { from } } else { Origin::Spawn { from } }
 }

@@ -1,11 +1,11 @@
 //! What is recorded of the process, where that is, and whether it still is.
 
-use crate::base::process::OfProcess;
+use crate::base::process::{OfProcess, current_pid};
 use crate::base::warn;
 use crate::log::origin;
-use crate::log::writer::spare;
+use crate::log::spare;
 use bugnet_dr::fragments;
-use bugnet_format::process::ProcessInfo;
+use bugnet_format::process::{Origin, ProcessInfo};
 use bugnet_format::types::ProcessId;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -98,4 +98,11 @@ pub fn leave() {
 /// Whether nothing is recorded any more.
 pub fn over() -> bool {
     RECORDING.get().over.load(Ordering::Relaxed)
+}
+
+/// How a program begins that the calling process is about to execute.
+pub fn origin_of_executed() -> Origin {
+    let from = id();
+    // A child of vfork runs in its parent's memory, where the process is the parent's.
+    if from.pid.0 == current_pid() { Origin::Exec { from } } else { Origin::Spawn { from } }
 }

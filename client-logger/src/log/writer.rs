@@ -3,14 +3,15 @@
 //! A tail that is full is handed over to `bugnet record`, which compresses it while the thread goes on in the other one. When the
 //! thread needs it again, its frame is in the file, or the thread writes it itself: see [`bugnet_handover`].
 
-mod file;
 mod frames;
-pub mod spare;
-mod tail;
 
 use crate::log::code::needed::is_kept;
+use crate::log::file::{self, LogFile};
 use crate::log::files;
 use crate::log::handover;
+use crate::log::recording;
+use crate::log::spare;
+use crate::log::tail::Tail;
 use bugnet_format::folder::interval_file;
 use bugnet_format::frame::{IntervalHeader, TailHeader};
 use bugnet_format::record::{EndReason, Record, SignalStep, encode_load};
@@ -22,12 +23,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tail::Tail;
 
-pub use file::{LogFile, share_descriptors};
-
-/// Bytes of records that a tail holds.
-const TAIL_SIZE: usize = 1 << 20;
 /// What is kept free in a tail, for the records that end an interval.
 const TAIL_RESERVE: usize = 64 << 10;
 /// Most `REACH` records of an interval; where there would be more, there are none.
@@ -426,7 +422,7 @@ impl Writer {
 
     /// The thread has ended and all is in its interval files.
     pub fn finish(self) -> Ended {
-        std::iter::once(self.tail).chain(self.other).for_each(spare::keep);
+        std::iter::once(self.tail).chain(self.other).for_each(|tail| spare::keep(tail, recording::over));
         let intervals = self.kept.iter().map(|(interval, _)| *interval).collect();
         Ended { folder: self.folder, intervals, epoch: self.epoch }
     }

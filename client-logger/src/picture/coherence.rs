@@ -1,7 +1,7 @@
 //! Which thread may access what: the directory of a simulated MSI protocol over the threads, which in the paper UserMemHash is.
 //!
 //! Memory is divided into coherence blocks of 64 bytes. Each thread holds a block as Modified, Shared or Invalid: a byte
-//! of its own ([`table`]), which instrumented code compares before it accesses the block, in the same block of code. A thread that
+//! of its own ([`crate::picture::table`]), which instrumented code compares before it accesses the block, in the same block of code. A thread that
 //! lacks a permission takes it here: it locks the block's entry in the directory, lowers the permission of those that
 //! hold it, and calls them. What is left are accesses whose check was before that; it waits until their threads have left
 //! the block of code that they were in ([`crate::picture::peer`]). Hence no two threads access a block at the same time if one of
@@ -19,74 +19,30 @@
 //! what is used takes up memory, have a thread's permissions.
 
 mod directory;
-pub mod table;
-mod wants;
+pub mod wants;
 
 use crate::base::stuck::Patience;
 use crate::base::waiting::{SLEEP, until};
 use crate::log::recording;
-use crate::picture::peer::{self, Awaited, Index, Moment, Peer};
-use crate::picture::shadow;
+use crate::picture::blocks::{BLOCK_SHIFT, Blocks, INVALID, MODIFIED, SHARED};
+use crate::picture::moment::{Index, Moment};
+use crate::picture::peer::{self, Awaited, Peer};
+use crate::picture::shadow::sizes::TABLE;
+use crate::picture::shadow::tables;
+use crate::picture::table::Table;
 use bugnet_format::record::DependencyKind;
 use directory::{Entry, Group, Stripe, Taking, Visits};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use table::Table;
-use wants::Want;
-pub use wants::Wants;
-
-/// Bytes of a coherence block, as a power of two.
-pub const BLOCK_SHIFT: u32 = 6;
-
-/// Values of a permission byte: nothing, reading, reading and writing.
-pub const INVALID: u8 = 0;
-/// See [`INVALID`].
-pub const SHARED: u8 = 1;
-/// See [`INVALID`].
-pub const MODIFIED: u8 = 3;
+use wants::{Want, Wants};
 
 // There is a permission for each number of a block.
-const _: () = assert!(shadow::TABLE == 1 << u32::BITS);
-
-/// Blocks whose entries stand together: those of a page. The thread that is the first to access any of them gets them all,
-/// since most pages are used by one thread only.
-const GROUP_SHIFT: u32 = 6;
+const _: () = assert!(TABLE == 1 << u32::BITS);
 
 /// Locks of the directory.
 const STRIPES: usize = 1024;
-
-/// Number of the block of an address.
-pub fn block_of(address: u64) -> u32 {
-    (address >> BLOCK_SHIFT) as u32
-}
-
-/// Blocks of one group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
-    /// Number of the group.
-    pub group: u32,
-    /// A bit for each block.
-    pub bits: u64,
-}
-
-impl Blocks {
-    /// Their numbers.
-    pub fn numbers(self) -> impl Iterator<Item = u32> {
-        let mut rest = self.bits;
-        std::iter::from_fn(move || {
-            let first = rest.trailing_zeros();
-            rest &= rest.wrapping_sub(1);
-            (first < u64::BITS).then_some(self.group << GROUP_SHIFT | first)
-        })
-    }
-
-    /// Those of some bits.
-    fn only(self, bits: u64) -> Self {
-        Self { bits: self.bits & bits, ..self }
-    }
-}
 
 /// A thread's permissions.
 pub struct Permissions {
@@ -102,7 +58,7 @@ impl Permissions {
     pub fn new() -> Self {
         let (missing, lowered, found) = (Vec::new(), Vec::new(), Vec::new());
         // SAFETY: there until this is dropped.
-        let table = unsafe { Table::new(shadow::map_table()) };
+        let table = unsafe { Table::new(tables::map_table()) };
         Self { table, visits: Visits::new(), missing, lowered, found }
     }
 
@@ -145,18 +101,12 @@ impl Permissions {
     pub fn get(&self, block: u32) -> u8 {
         self.table.get(block)
     }
-
-    /// Those of the blocks for which the thread does not have a permission.
-    fn lacking(&self, blocks: Blocks, permission: u8) -> u64 {
-        let lacks = blocks.numbers().filter(|block| self.get(*block) < permission);
-        lacks.fold(0, |bits, block| bits | 1 << (block % GROUP))
-    }
 }
 
 impl Drop for Permissions {
     fn drop(&mut self) {
         // SAFETY: from there, and nobody uses it any more.
-        unsafe { shadow::unmap_table(self.table.address()) };
+        unsafe { tables::unmap_table(self.table.address()) };
     }
 }
 
@@ -199,12 +149,6 @@ impl Dependency {
         self.blocks.bits.count_ones().into()
     }
 }
-
-/// Blocks of a group.
-const GROUP: u32 = 1 << GROUP_SHIFT;
-
-// Each has a bit.
-const _: () = assert!(GROUP == u64::BITS);
 
 type Directory = [Mutex<Stripe>; STRIPES];
 
@@ -376,7 +320,7 @@ pub fn acquire(
     let mut locked = Locked::new(wants.all(), context);
     let mut missing = std::mem::take(&mut permissions.missing);
     // Others have taken away what they wanted by now, and nobody can take more.
-    let lacked = wants.all().iter().filter_map(|want| want.lacked(permissions));
+    let lacked = wants.all().iter().filter_map(|want| want.lacked(permissions.table()));
     missing.extend(lacked.map(|want| Task { want, near: [0; 2] }));
     let lowered = std::mem::take(&mut permissions.lowered);
     let mut revoked = Revoked { peers: SmallVec::new(), lowered, moments: SmallVec::new() };
@@ -393,7 +337,7 @@ pub fn acquire(
         let streak = group.come(want.group, me.index, &mut permissions.visits);
         for (blocks, writes, permission) in [(want.written(), true, MODIFIED), (want.only_read(), false, SHARED)] {
             let around = Blocks { bits: directory::around(blocks.bits, streak) & open, ..blocks };
-            let lacking = around.only(permissions.lacking(around, permission));
+            let lacking = around.only(permissions.table.lacking(around, permission));
             let along = revoked.lower_along(group, lacking, writes, me.index);
             near[usize::from(writes)] = along;
             open &= !along;

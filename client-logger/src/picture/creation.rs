@@ -1,6 +1,6 @@
 //! Threads that are being created: what their parents had done by then.
 
-use crate::picture::peer::{Index, Moment};
+use crate::picture::moment::{Index, Moment};
 use hashbrown::HashMap;
 use std::sync::{Mutex, MutexGuard};
 

@@ -1,5 +1,6 @@
 //! A thread ends the process.
 
+use crate::picture::moment::Index;
 use crate::picture::peer;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +10,7 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 /// The calling thread, whose number this is, ends the process. DynamoRIO then waits until the other threads are where
 /// it can end them, which in instrumented code is rarely the case: they are led out of it at their next access to
 /// memory.
-pub fn begin(me: peer::Index) {
+pub fn begin(me: Index) {
     EXITING.store(true, Ordering::SeqCst);
     peer::all().iter().filter(|peer| peer.index != me).for_each(|peer| peer.revoke());
 }

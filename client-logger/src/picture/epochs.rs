@@ -156,16 +156,10 @@ fn all_stand(me: &Arc<Peer>, context: *mut c_void) -> bool {
         sleeps = if at.get() == seen { sleeps + 1 } else { 0 };
         seen = at.get();
         let patience =
-            if sleeps >= PATIENCE && first().is_some_and(|other| runs(other)) { LONG_PATIENCE } else { PATIENCE };
+            if sleeps >= PATIENCE && first().is_some_and(|other| peer::runs(other)) { LONG_PATIENCE } else { PATIENCE };
         (recording::over() || ending::has_begun() || sleeps >= patience).then_some(false)
     };
     waiting::until(context, all, sleep, rarely)
-}
-
-/// Whether a thread runs, or would if there were a processor for it.
-pub fn runs(peer: &Peer) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", peer.tid.id()));
-    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
 }
 
 #[cfg(test)]

@@ -16,10 +16,10 @@ mod known;
 
 use crate::base::waiting::SLEEP;
 use crate::log::recording;
-use crate::picture::coherence::Blocks;
-use crate::picture::coherence::table::Table;
-use crate::picture::epochs;
-use crate::picture::shadow;
+use crate::picture::blocks::Blocks;
+use crate::picture::moment::{Index, Moment};
+use crate::picture::shadow::sizes::TABLE;
+use crate::picture::table::Table;
 use bugnet_format::types::{Epoch, Tid};
 use bugnet_handover::futex;
 use known::Known;
@@ -28,18 +28,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
-
-/// A number for each thread that the process ever had; never used twice.
-pub type Index = u32;
-
-/// A place in a thread's execution: what comes before it has been executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
-    /// Number of an interval.
-    pub interval: u64,
-    /// Instructions executed in it.
-    pub position: u64,
-}
 
 /// Words that blocks compare at their start with what they need: one for each kind of blocks. 4 bytes each.
 #[derive(Clone, Copy)]
@@ -153,6 +141,12 @@ pub fn all() -> Vec<Arc<Peer>> {
     PEERS.read().unwrap_or_else(|e| e.into_inner()).clone()
 }
 
+/// Whether a thread runs, or would if there were a processor for it.
+pub fn runs(peer: &Peer) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", peer.tid.id()));
+    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
+}
+
 /// A thread that another one waits for.
 pub struct Awaited {
     peer: Arc<Peer>,
@@ -201,12 +195,13 @@ impl Peer {
     }
 
     /// The thread itself is at the start of a block, or goes on elsewhere than in the block in which it was.
-    pub fn pass(&self, now: Moment) -> Passed {
+    /// `admits`: whether it may go on in an interval of this epoch.
+    pub fn pass(&self, now: Moment, admits: impl FnOnce(Epoch) -> bool) -> Passed {
         let mut state = self.state();
         let (called, outside) = (state.called, state.outside);
         // Before the look at who starts an epoch: that one looks at this, then.
         self.standing.store(false, Ordering::SeqCst);
-        let admitted = state.epoch.is_none_or(|epoch| epochs::get().admits(epoch)) || recording::over();
+        let admitted = state.epoch.is_none_or(admits) || recording::over();
         state.outside = !admitted;
         self.standing.store(!admitted, Ordering::SeqCst);
         self.depart(&mut state, now);
@@ -322,7 +317,7 @@ impl Peer {
         let state = self.state();
         if let Some(permissions) = state.permissions {
             // SAFETY: a table of permissions, in memory that then is zero.
-            unsafe { libc::madvise(permissions.address().cast(), shadow::TABLE, libc::MADV_DONTNEED) };
+            unsafe { libc::madvise(permissions.address().cast(), TABLE, libc::MADV_DONTNEED) };
         }
     }
 
@@ -371,7 +366,7 @@ pub fn await_departures(me: Index, most: Duration, most_running: Duration) -> bo
     let start = Instant::now();
     let may_come = |awaited: &Awaited| {
         let waited = start.elapsed();
-        waited < most || waited < most_running && epochs::runs(&awaited.peer)
+        waited < most || waited < most_running && runs(&awaited.peer)
     };
     called.iter().all(|awaited| {
         while !awaited.has_departed() && may_come(awaited) {

@@ -3,7 +3,9 @@
 use crate::base::process::{has_begun, threaded};
 use crate::log::recording;
 use crate::picture::claims::Claim;
-use crate::picture::shadow::{Kind, Shadow, Steps};
+use crate::picture::shadow::Shadow;
+use crate::picture::shadow::layout::Steps;
+use crate::picture::shadow::mapping::Kind;
 use bugnet_dr::fragments;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

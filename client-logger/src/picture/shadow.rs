@@ -4,139 +4,31 @@
 //! the picture wants it. Granules of address space are reserved when the program maps memory, or when the first access
 //! to one faults. Where something else lies already, the thread gets another shadow, and a new interval.
 
-mod layout;
-mod mapping;
-mod tables;
+mod all;
+pub mod layout;
+pub mod mapping;
+pub mod sizes;
+pub mod tables;
 
 use crate::base::die;
 use crate::base::fs_base;
 use crate::log::recording;
 use crate::picture::claims::Claim;
+use all::{MOST_FREE, Own, Shadows, keep_to_itself, shadows};
 use bugnet_dr::zeroing;
 use bugnet_format::picture::Picture;
 use bugnet_format::types::{Addr, IntervalNo};
-use hashbrown::{HashMap, HashSet};
-pub use layout::{Kind, mapping_of};
-use layout::{Layout, Room};
-pub use mapping::Mapping;
+use layout::{Layout, Room, Steps};
+use mapping::{Kind, Mapping};
+use sizes::{ADDRESS_BITS, GRANULE, extent, units};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
-use tables::TABLES;
-pub use tables::{TABLE, map_table, unmap_table};
-
-pub const GRANULE: u64 = 1 << 30;
-/// What the code cache adds to each operand in a shadow at a distance, and what FS has less than that. AMD's processors guess that a load
-/// finds what was stored last by the same registers and the same lowest 10 bits of a constant, and take long to find out that it does
-/// not: a program's load would mostly follow a store to the shadow.
-pub const BIAS: i32 = 0x140;
-
-/// Shadows are moved by multiples of 2 to the power of this: the program's memory is assumed to lie in few parts of this size.
-const UNIT_SHIFT: u32 = 32;
-/// Distances are multiples of 2 to the power of this, but for [`COLOUR`], as long as there is room between them: so that
-/// mappings that grow into the next unit do not take the room of another thread's shadow.
-const STEP_SHIFT: u32 = 36;
-const ADDRESS_BITS: u32 = 47;
-const UNITS: u64 = 1 << (ADDRESS_BITS - UNIT_SHIFT);
-/// The lowest page cannot be mapped by unprivileged programs; nor can a program have memory there.
-const LOWEST: u64 = 0x1_0000;
-/// Memory and its shadow are used together. Some processors look for a line in their first cache by a few bits of its
-/// address, in which the two must therefore differ. (Not so with a key: an access may cross from page to page.)
-const COLOUR: u64 = 0x5000;
-
-/// Which distances will do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steps {
-    /// Multiples of 64 GiB.
-    Wide,
-    /// Smaller ones, too: the program may soon map memory where the shadow is.
-    Any,
-}
 
 /// A thread's shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow {
     /// Where it is.
     pub mapping: Mapping,
-}
-
-/// Granules of a shadow.
-#[derive(Default)]
-struct Own {
-    reserved: Vec<u64>,
-    claimed: Vec<u64>,
-}
-
-/// The shadows of all threads.
-#[derive(Default)]
-struct Shadows {
-    /// The granules that are reserved: start, and whose they are.
-    granules: HashMap<u64, Mapping>,
-    /// Those that are kept free for a shadow, to be reserved by it only.
-    claims: HashMap<u64, Mapping>,
-    /// All shadows, with what they have of both.
-    all: HashMap<Mapping, Own>,
-    /// The shadow that was there first.
-    first: Option<Mapping>,
-    /// Units that hold other things of ours, and below which unit all do.
-    tables: HashSet<u64>,
-    tables_end: u64,
-    /// The units of those of threads that have ended, which wait for other threads.
-    free_tables: Vec<u64>,
-    /// Those of threads that have ended, whose granules wait for other threads.
-    free: Vec<Mapping>,
-    /// Where shadows of further threads are to be.
-    room: Option<Room>,
-}
-
-impl Shadows {
-    /// Whose granules overlap a range.
-    fn overlapping(&self, range: &Range<u64>) -> HashSet<Mapping> {
-        let starts = Shadow::granule(range.start)..range.end;
-        if starts.end.saturating_sub(starts.start) / GRANULE < self.granules.len() as u64 {
-            starts.step_by(GRANULE as usize).filter_map(|start| self.granules.get(&start).copied()).collect()
-        } else {
-            self.granules.iter().filter(|(start, _)| starts.contains(*start)).map(|(_, owner)| *owner).collect()
-        }
-    }
-
-    /// Whether an address lies in what is reserved for shadows and tables.
-    fn has(&self, address: u64) -> bool {
-        self.granules.contains_key(&Shadow::granule(address)) || self.tables.contains(&(address >> UNIT_SHIFT))
-    }
-
-    /// Units in which further tables are going to be: as many as there are, and some.
-    fn coming_tables(&self) -> Range<u64> {
-        let end = self.tables_end.max(TABLES >> UNIT_SHIFT);
-        end..end + self.tables.len().max(64) as u64
-    }
-
-    /// Whether the granule of an address is a shadow's, or can be.
-    fn can_have(&self, mapping: Mapping, address: u64) -> bool {
-        let start = Shadow::granule(address);
-        match self.granules.get(&start).or_else(|| self.claims.get(&start)) {
-            Some(owner) => *owner == mapping,
-            // Nothing can be mapped at the very bottom.
-            None => start != 0 && start >> ADDRESS_BITS == 0 && !self.has(start),
-        }
-    }
-
-    /// Keeps the granules free that the shadow of these ranges takes up, as far as they are.
-    fn claim<'a>(&mut self, mapping: Mapping, ranges: impl IntoIterator<Item = &'a Range<u64>>) {
-        for start in ranges.into_iter().flat_map(|range| mapping.granules_of(range)) {
-            let is_new = !self.granules.contains_key(&start) && !self.claims.contains_key(&start);
-            if is_new && self.can_have(mapping, start) {
-                self.claims.insert(start, mapping);
-                self.all.entry(mapping).or_default().claimed.push(start);
-            }
-        }
-    }
-
-    /// Whether a mapping that waits for a thread will do.
-    fn waits(&self, mapping: Mapping, kind: Kind, needs: &[Range<u64>]) -> bool {
-        let mut granules = needs.iter().flat_map(|range| mapping.granules_of(range));
-        mapping.is_plus() == (kind != Kind::Key) && granules.all(|start| self.can_have(mapping, start))
-    }
 }
 
 /// A range is about to become the program's: shadows and tables that wait for other threads make room. Whether nothing of ours is
@@ -161,24 +53,8 @@ const MOST_KEPT: usize = 128 << 20;
 /// The same where each of several threads has a shadow.
 const MOST_KEPT_EACH: usize = 8 << 20;
 
-/// This memory is much, and not the program's. A core that the kernel writes holds nothing of it. A forked child finds zeros here,
-/// with which it begins anyway: neither does the fork copy what the kernel knows of these pages, of which all threads may have many,
-/// nor do the parent's next stores copy the pages. Where the kernel does not know one of these, it does.
-fn keep_to_itself(at: *mut libc::c_void, len: usize) {
-    // SAFETY: a private, anonymous mapping that was just made; nothing in it changes, nor who may access it.
-    unsafe {
-        libc::madvise(at, len, libc::MADV_DONTDUMP);
-        libc::madvise(at, len, libc::MADV_WIPEONFORK);
-    }
-}
-
 /// So many places are tried for a shadow whose place turns out to be taken.
 const MOST_TRIED: usize = 100;
-
-/// Most shadows that wait for other threads.
-const MOST_FREE: usize = 16;
-
-static SHADOWS: Mutex<Option<Shadows>> = Mutex::new(None);
 
 /// Granules that are known to be reserved: start, with a number of the mapping whose they are below. To ask without a lock.
 static KNOWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
@@ -186,19 +62,6 @@ static KNOWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 /// Granules are taken away.
 fn forget_known() {
     KNOWN.iter().for_each(|known| known.store(0, Ordering::Release));
-}
-
-fn shadows<R>(f: impl FnOnce(&mut Shadows) -> R) -> R {
-    let mut lock: MutexGuard<'_, _> = SHADOWS.lock().unwrap_or_else(|e| e.into_inner());
-    f(lock.get_or_insert_default())
-}
-
-fn units(range: &Range<u64>) -> Range<u64> {
-    range.start >> UNIT_SHIFT..((range.end - 1) >> UNIT_SHIFT) + 1
-}
-
-fn extent(start: u64) -> Range<u64> {
-    start..start + GRANULE
 }
 
 impl Shadow {
@@ -307,11 +170,6 @@ impl Shadow {
     /// The shadow address of a program's address.
     pub fn of(self, address: u64) -> u64 {
         self.mapping.of(address)
-    }
-
-    /// The start of the granule of a shadow address: what is reserved at once.
-    pub fn granule(shadow: u64) -> u64 {
-        shadow & !(GRANULE - 1)
     }
 
     /// The reverse of [`Self::of`].

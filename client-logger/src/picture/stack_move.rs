@@ -1,8 +1,8 @@
 //! Moves the initial stack, and sets its limit, where the kernel's place for it is in the way of a shadow.
 
 use crate::base::die;
+use crate::base::maps;
 use crate::base::memory::read_memory;
-use crate::picture::shadow::Shadow;
 use crate::picture::stack;
 use bugnet_dr::space::{self, Protection};
 use bugnet_format::types::Addr;
@@ -71,10 +71,12 @@ impl Words {
 }
 
 /// Moves the stack of a program that is about to execute its first instruction with this stack pointer, which points at
-/// argc, argv, a null, envp, a null, the auxiliary vector. Returns the new stack pointer.
-pub fn relocate(rsp: u64, shadow: Shadow) -> u64 {
+/// argc, argv, a null, envp, a null, the auxiliary vector. `reaches`: whether an address can have a shadow. Returns the new stack pointer.
+pub fn relocate(rsp: u64, reaches: impl Fn(u64) -> bool) -> u64 {
     let failed = || -> ! { die("the initial stack cannot be moved") };
-    let Some(old) = crate::picture::shadow::mapping_of(rsp) else { failed() };
+    let Some(old) = maps::all().into_iter().map(|region| region.range).find(|range| range.contains(&rsp)) else {
+        failed()
+    };
     let content = rsp..old.end;
     let Some(mut words) = Words::read(&content) else { failed() };
     let by = place(&old).end.wrapping_sub(old.end);
@@ -92,7 +94,7 @@ pub fn relocate(rsp: u64, shadow: Shadow) -> u64 {
                 words.shift(at + 1, &content, by);
             }
             // Out of the shadow's reach: the program does without.
-            AT_SYSINFO_EHDR if !shadow.reaches(words.words[at + 1]) => words.words[at] = AT_IGNORE,
+            AT_SYSINFO_EHDR if !reaches(words.words[at + 1]) => words.words[at] = AT_IGNORE,
             _ => {}
         }
         at += 2;

@@ -1,8 +1,7 @@
 //! Faults: those of the shadow, which get their memory; those of the program, whose registers the instrumentation
 //! holds; and death by a signal.
 
-mod handlers;
-pub mod last_program;
+pub mod handlers;
 mod si_code;
 
 use crate::base::fs_base::Guard;
@@ -12,8 +11,10 @@ use crate::emitted::branches;
 use crate::emitted::map::{self, Here};
 use crate::emitted::site::Site;
 use crate::log::recording;
-use crate::run::call;
-use crate::run::signals::{self, Sent};
+use crate::run::lifetime;
+use crate::run::parts::call::{self, SYSCALL_BYTES, left_in_r11};
+use crate::run::parts::last_program;
+use crate::run::signals;
 use crate::run::snapshot::{self, How};
 use crate::run::thread::{self, Thread};
 use bugnet_dr::context::View;
@@ -22,12 +23,10 @@ use bugnet_dr::events::{Action, Bool, DELIVER, REDIRECT, Restored, SUPPRESS, Sig
 use bugnet_dr::ir::{Gpr, Segment};
 use bugnet_dr::thread::{self as dr_thread, segment_base};
 use bugnet_format::record::EndReason;
-use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, GPR_UNKNOWN, RSP, RegisterFile};
+use bugnet_format::regs::{ARITHMETIC_FLAGS, FPU_UNKNOWN, GPR_UNKNOWN, R11, RAX, RCX, RSP, RegisterFile};
 use bugnet_format::types::Addr;
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 use std::ffi::c_void;
-
-pub use handlers::on_kernel_transfer;
 
 /// The general purpose register of which this is one, or a part.
 fn gpr(register: Register) -> Option<Gpr> {
@@ -161,14 +160,14 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut Signal) ->
 fn killed(thread: &mut Thread, info: &mut Signal, handler: u64) -> Action {
     if thread.is_foreign() {
         // DynamoRIO would take apart what is the parent's, and wait for that, which waits for this process.
-        if last_program::go(thread, info) {
+        if last_program::go(&mut thread.syscall.last_program, info) {
             return REDIRECT;
         }
         signals::die_by(info.number());
     }
     if is_fault(info.number()) && (handler != 0 || info.number() == libc::SIGTRAP) {
         // DynamoRIO would deliver it for ever, or fail.
-        crate::run::lifetime::finish();
+        lifetime::finish();
         signals::die_by(info.number());
     }
     DELIVER
@@ -262,7 +261,7 @@ fn interrupted(thread: &mut Thread, info: &Signal, found: Option<&Here>) -> (u64
         return (counted - 1, *before);
     }
     if found.is_none()
-        && let Some(ended) = call::killed_within(thread)
+        && let Some(ended) = killed_within(thread)
     {
         return ended;
     }
@@ -283,6 +282,22 @@ fn interrupted(thread: &mut Thread, info: &Signal, found: Option<&Here>) -> (u64
     // Just before a system call, which its block has counted.
     let pending = Some(regs.rip) == call::pending_pc();
     (position.unwrap_or(counted - u64::from(pending)), regs)
+}
+
+/// Where a signal kills a thread, and with which registers, if it has interrupted the system call that was the last thing that the
+/// thread did: in the call, which then has not returned.
+fn killed_within(thread: &mut Thread) -> Option<(u64, RegisterFile)> {
+    let mut regs = thread.syscall.interrupted.take()?;
+    let position = thread.counted() - 1;
+    if thread.take_back_call(position)? {
+        return Some((position, *regs));
+    }
+    // DynamoRIO may be about to make it again: as the record says that it returned.
+    regs.gpr[RAX] = -i64::from(libc::EINTR) as u64;
+    regs.rip += SYSCALL_BYTES;
+    regs.gpr[RCX] = regs.rip;
+    regs.gpr[R11] = left_in_r11(&regs);
+    Some((position + 1, *regs))
 }
 
 /// The address of the breakpoint instruction that leads a trap to `pc`, behind it; `pc` if there is none.
@@ -346,18 +361,4 @@ fn end(thread: &mut Thread, info: &Signal, (code, to_nowhere): (Option<i32>, boo
         _ => code.unwrap_or_else(|| si_code::without_kernel(info.number())),
     };
     thread.stop(position, EndReason::Signal { signo: info.number() as u32, code, addr }, regs);
-}
-
-/// The thread dies, at this position, of a signal that somebody has sent.
-pub fn die(thread: &mut Thread, sent: &Sent, position: u64, regs: RegisterFile) -> ! {
-    if thread.recording() {
-        thread.end_others();
-        snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
-        let (signo, code, addr) = (sent.signal as u32, sent.code, Addr(0));
-        thread.stop(position, EndReason::Signal { signo, code, addr }, regs);
-    }
-    if !thread.is_foreign() {
-        crate::run::lifetime::finish();
-    }
-    signals::die_by(sent.signal)
 }

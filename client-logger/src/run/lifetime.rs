@@ -7,7 +7,7 @@ use crate::kernel::limits;
 use crate::kernel::streams::{self, Streams};
 use crate::log::code::{self, Code};
 use crate::log::recording::{self, Recording};
-use crate::log::writer::spare;
+use crate::log::spare;
 use crate::log::{ended, handover, origin};
 use crate::picture::protections::{PROTECTIONS, Protections};
 use crate::picture::shared_code::{SHARED, SharedMappings};

@@ -1,13 +1,12 @@
 //! What runs: a thread's position, interval and log, what it does in callouts, its signals and faults, and how processes begin and end.
 
 pub mod blocks;
-pub mod call;
-pub mod chaos;
-pub mod exec;
+mod callouts;
+pub mod dying;
 pub mod fault;
-mod leave;
+mod life;
 pub mod lifetime;
-pub mod retry;
+pub mod parts;
 pub mod signals;
 pub mod snapshot;
 mod special;

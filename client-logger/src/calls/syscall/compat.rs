@@ -3,8 +3,8 @@
 //! DynamoRIO takes their numbers for those of 64-bit calls, and so would everything here. The end of a thread or process is
 //! recorded, and so are calls that ask for a number and change nothing. With any other the log ends.
 
-use super::end;
 use crate::base::memory::read_memory;
+use crate::calls::exit::end;
 use crate::run::thread::Thread;
 use bugnet_dr::call as call_event;
 use bugnet_dr::context::Machine;

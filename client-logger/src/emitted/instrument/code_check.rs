@@ -12,11 +12,13 @@
 //! may end there, and other code may read what this code does not.
 
 use super::Rewriter;
-use super::machine::{self, Op};
-use super::slow::{Back, Slow};
+use super::paths::{Back, Slow};
 use crate::base::slots::Slot;
 use crate::emitted::callout;
+use crate::emitted::machine::{self, Op};
 use crate::emitted::site::Kind;
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::Gpr;
 
 /// What the check works with.
@@ -58,6 +60,19 @@ fn pieces(start: u64, len: u64, can_shift: bool) -> Vec<Piece> {
     out
 }
 
+/// Load to RAX from an address, up to that. Where it leaves the rest of the register as it is, that is zero.
+const LOAD_8: Assembled = assembled!("movabs rax, [{u64}]"; 8);
+const LOAD_4: Assembled = assembled!("movabs eax, [{u64}]"; 8);
+const LOAD_2: Assembled = assembled!("mov eax, 0", "movabs ax, [{u64}]"; 8);
+const LOAD_1: Assembled = assembled!("mov eax, 0", "movabs al, [{u64}]"; 8);
+/// By how many bits RAX is shifted, up to that, and the shift.
+const BITS: Assembled = assembled!("mov ecx, {u32}"; 4);
+const SHIFT_LEFT: Assembled = assembled!("shlx rax, rax, rcx");
+const SHIFT_RIGHT: Assembled = assembled!("shrx rax, rax, rcx");
+/// What is added to find a difference, up to that, and the sum.
+const MINUS_EXPECTED: Assembled = assembled!("movabs rcx, {u64}"; 8);
+const DIFFERENCE: Assembled = assembled!("lea rcx, [rcx + rax]");
+
 impl Piece {
     /// The part of the code that it compares: offset and length.
     fn part(&self, start: u64) -> (usize, usize) {
@@ -67,18 +82,19 @@ impl Piece {
 
     /// Loads it into RAX. Changes RCX if it shifts.
     fn load(&self) -> Vec<u8> {
-        let mut code = match self.size {
-            8 => vec![0x48, 0xa1],
-            4 => vec![0xa1],
-            // mov eax, 0: what follows leaves the rest of the register as it is.
-            2 => vec![0xb8, 0, 0, 0, 0, 0x66, 0xa1],
-            _ => vec![0xb8, 0, 0, 0, 0, 0xa0],
+        let code = match self.size {
+            8 => LOAD_8,
+            4 => LOAD_4,
+            2 => LOAD_2,
+            _ => LOAD_1,
         };
+        let mut code = code.to_vec();
         code.extend_from_slice(&self.address.to_le_bytes());
-        // mov ecx, bits ; shlx rax, rax, rcx or shrx rax, rax, rcx
-        for (bits, opcode) in [(self.left, 0xf1), (self.right, 0xf3)] {
+        for (bits, shift) in [(self.left, SHIFT_LEFT), (self.right, SHIFT_RIGHT)] {
             if bits != 0 {
-                code.extend_from_slice(&[0xb9, bits as u8, 0, 0, 0, 0xc4, 0xe2, opcode, 0xf7, 0xc0]);
+                code.extend_from_slice(&BITS);
+                code.extend_from_slice(&(bits as u32).to_le_bytes());
+                code.extend_from_slice(&shift);
             }
         }
         code
@@ -106,9 +122,7 @@ impl Rewriter<'_> {
         self.slow.push(Slow { entry: changed, back: Back::To(back) });
         for (piece, expected) in pieces {
             block.meta(first, block.raw(&piece.load()));
-            let mut difference = vec![0x48, 0xb9]; // mov rcx, -expected
-            difference.extend_from_slice(&expected.wrapping_neg().to_le_bytes());
-            difference.extend_from_slice(&[0x48, 0x8d, 0x0c, 0x01]); // lea rcx, [rcx + rax]
+            let difference = [&MINUS_EXPECTED, &expected.wrapping_neg().to_le_bytes()[..], &DIFFERENCE].concat();
             block.meta(first, block.raw(&difference));
             let same = block.label();
             block.meta(first, block.jump_if_rcx_zero(same));
@@ -123,6 +137,20 @@ impl Rewriter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(LOAD_8.bytes(), [0x48, 0xa1]);
+        assert_eq!(LOAD_4.bytes(), [0xa1]);
+        assert_eq!(LOAD_2.bytes(), [0xb8, 0, 0, 0, 0, 0x66, 0xa1]);
+        assert_eq!(LOAD_1.bytes(), [0xb8, 0, 0, 0, 0, 0xa0]);
+        assert_eq!(BITS.bytes(), [0xb9]);
+        assert_eq!(SHIFT_LEFT.bytes(), [0xc4, 0xe2, 0xf1, 0xf7, 0xc0]);
+        assert_eq!(SHIFT_RIGHT.bytes(), [0xc4, 0xe2, 0xf3, 0xf7, 0xc0]);
+        assert_eq!(MINUS_EXPECTED.bytes(), [0x48, 0xb9]);
+        assert_eq!(DIFFERENCE.bytes(), [0x48, 0x8d, 0x0c, 0x01]);
+    }
+
     use iced_x86::{Decoder, DecoderOptions, Mnemonic, Register};
 
     /// What a piece leaves in RAX, of memory that holds at each address its lowest byte.

@@ -1,17 +1,24 @@
 //! What a block begins with: it counts its instructions, and asks for the code picture that it belongs to.
 
 use super::Rewriter;
-use super::machine::{self, Condition, Op};
 use crate::base::slots::Slot;
-use crate::emitted::callout::{self, CALLOUT};
+use crate::emitted::callout;
 use crate::emitted::counter;
+use crate::emitted::lies::{Way, Where};
+use crate::emitted::machine::{self, Condition, Op};
 use crate::emitted::map::{Change, Place};
-use crate::emitted::out_of_line::{CONDITIONAL, Way, Where};
+use crate::emitted::out_of_line::CONDITIONAL;
+use crate::emitted::site::CALLOUT;
 use crate::emitted::site::Kind;
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::liveness;
 use bugnet_dr::opcode;
 use bugnet_format::types::CodeSeq;
+
+/// Up to the slot and what is needed there.
+const COMPARE: Assembled = assembled!("cmp dword ptr gs:[{u32}], {u32}"; 8);
 
 impl Rewriter<'_> {
     /// Counts the block's instructions, and calls out where a threshold lies among them. The program's flags are put into their slot first if they
@@ -77,9 +84,7 @@ impl Rewriter<'_> {
             block.meta(first, near);
             self.insert(first, &machine::slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX)));
         } else {
-            // cmp dword gs:[slot], needed
-            let code =
-                [&[0x65, 0x81, 0x3c, 0x25][..], &code_seq.offset().to_le_bytes(), &needed.to_le_bytes()].concat();
+            let code = [&COMPARE, &code_seq.offset().to_le_bytes()[..], &needed.to_le_bytes()].concat();
             block.meta(first, block.raw(&code));
             block.meta(first, block.jump_if(opcode::OP_jb, entry));
         }
@@ -89,4 +94,14 @@ impl Rewriter<'_> {
 /// Whether the processor has RORX.
 fn has_bmi2() -> bool {
     std::arch::is_x86_feature_detected!("bmi2")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(COMPARE.bytes(), [0x65, 0x81, 0x3c, 0x25]);
+    }
 }

@@ -3,7 +3,8 @@
 //! They go to a slot before the first check that finds them live, stay there as long as the program does not touch them,
 //! and come back before an instruction that reads them or changes some of them, and at the block's end.
 
-use super::{Rewriter, machine};
+use super::Rewriter;
+use crate::emitted::machine;
 use crate::emitted::map::Change;
 use bugnet_dr::access::Action;
 use bugnet_dr::ir::{Gpr, Instr};

@@ -1,6 +1,7 @@
 //! What the form of an instruction says about it: which registers it writes, and whether it loads or stores plainly.
 
-use bugnet_dr::access::Access;
+use crate::picture::shadow::sizes::BIAS;
+use bugnet_dr::access::{Access, Place};
 use bugnet_dr::ir::{Gpr, Instr};
 use bugnet_dr::opcode;
 
@@ -105,4 +106,24 @@ pub(super) fn pieces(bytes: u32) -> impl Iterator<Item = (i32, u32)> {
         at += size;
         Some(piece)
     })
+}
+
+/// Largest displacement that leaves room for offsets within an access.
+pub(super) const MAX_DISP: i32 = i32::MAX - 64 - BIAS;
+
+/// Whether the shadow can be reached with at most one scratch register.
+pub(super) fn reachable(access: &Access) -> bool {
+    let whole = |id| id == 0 || Gpr::from_id(id).is_some_and(|(_, bytes)| bytes == 8);
+    match access.place {
+        Place::Direct(opnd) => {
+            opnd.parts().is_some_and(|parts| parts.disp <= MAX_DISP && whole(parts.base) && whole(parts.index))
+        }
+        Place::Absolute(_) => true,
+        Place::Segmented(parts, _) => {
+            // The segment's base takes the place of base or index.
+            let room = parts.base == 0 && parts.scale <= 1 || parts.index == 0;
+            room && whole(parts.base) && whole(parts.index) && parts.disp <= MAX_DISP
+        }
+        _ => false,
+    }
 }

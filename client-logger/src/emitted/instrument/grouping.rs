@@ -5,7 +5,7 @@
 //! before the first of them. That they are neighbours has to follow from the instructions: the registers of their addresses
 //! change in between by constants at most. The callout gets all again that was checked before and is still to be accessed.
 
-use crate::picture::coherence::BLOCK_SHIFT;
+use crate::picture::blocks::BLOCK_SHIFT;
 use bugnet_dr::access::{Access, Action, Place};
 use bugnet_dr::ir::{Gpr, Instr, MemoryParts, NO_REGISTER, Opnd, RegId, Segment};
 use bugnet_dr::opcode;

@@ -18,24 +18,14 @@
 //! goes on behind the last check.
 
 use super::grouping::{BLOCK, Group, checked_inline};
+use super::paths::Precisely;
 use super::{Rewriter, Slot};
 use crate::emitted::site::{Held, Kind};
-use crate::picture::coherence::table::{bit_of_one, of_both};
-use crate::picture::coherence::{BLOCK_SHIFT, MODIFIED, SHARED};
+use crate::picture::blocks::{BLOCK_SHIFT, MODIFIED, SHARED};
+use crate::picture::table::{bit_of_one, of_both};
 use bugnet_dr::access::{Access, Action};
 use bugnet_dr::ir::{Gpr, Instr, Opnd};
 use bugnet_dr::opcode;
-
-/// A range whose permissions are looked at precisely, out of the way.
-pub(super) struct Precisely {
-    entry: Instr,
-    back: Instr,
-    access: Access,
-    writes: bool,
-    scratch: Gpr,
-    /// Where the callout is.
-    own: Instr,
-}
 
 impl Rewriter<'_> {
     /// Checks the permissions that an instruction needs.

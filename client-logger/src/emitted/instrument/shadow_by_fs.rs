@@ -1,5 +1,5 @@
 //! Checks and mirroring with a shadow at a distance from memory: the shadow of a memory operand is the same operand with FS, and a constant
-//! ([`crate::picture::shadow::BIAS`]) by which the FS base is less than the distance.
+//! ([`crate::picture::shadow::sizes::BIAS`]) by which the FS base is less than the distance.
 //!
 //! ```text
 //!     mov  rax, [rbx+8]                 the program's load
@@ -11,12 +11,14 @@
 //! The shadow has its bytes at the same alignment as memory has them.
 
 use super::Rewriter;
-use super::forms::{pieces, plain_load, reads_once};
-use super::machine::{self, Condition, FS, Op};
+use super::forms::{MAX_DISP, pieces, plain_load, reads_once};
 use crate::emitted::callout;
+use crate::emitted::machine::{self, Condition, FS, Op};
 use crate::emitted::site::{Kind, Target};
-use crate::picture::shadow::BIAS;
+use crate::picture::shadow::sizes::BIAS;
 use bugnet_dr::access::{Access, Place};
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, NO_REGISTER, Opnd, Segment, vector_from_id};
 use bugnet_dr::liveness::Live;
 use bugnet_dr::opcode;
@@ -64,28 +66,11 @@ impl Both {
     }
 }
 
-/// Largest displacement that leaves room for offsets within an access.
-const MAX_DISP: i32 = i32::MAX - 64 - BIAS;
-
-/// Whether the shadow can be reached with at most one scratch register.
-pub(super) fn reachable(access: &Access) -> bool {
-    let whole = |id| id == 0 || Gpr::from_id(id).is_some_and(|(_, bytes)| bytes == 8);
-    match access.place {
-        Place::Direct(opnd) => {
-            opnd.parts().is_some_and(|parts| parts.disp <= MAX_DISP && whole(parts.base) && whole(parts.index))
-        }
-        Place::Absolute(_) => true,
-        Place::Segmented(parts, _) => {
-            // The segment's base takes the place of base or index.
-            let room = parts.base == 0 && parts.scale <= 1 || parts.index == 0;
-            room && whole(parts.base) && whole(parts.index) && parts.disp <= MAX_DISP
-        }
-        _ => false,
-    }
-}
+/// Up to where that is, and the value.
+const MIRROR_PUSH: Assembled = assembled!("mov qword ptr fs:[rsp + {u32}], {u32}"; 8);
 
 impl Rewriter<'_> {
-    /// Instruments an instruction whose accesses are all [`reachable`].
+    /// Instruments an instruction whose accesses are all [reachable](super::forms::reachable).
     pub(super) fn execute_by_fs(&mut self, i: usize, reads: &[Access], writes: &[Access]) {
         let instr = self.instrs[i];
         // Where the instruction itself changes it, the address of a write is taken before.
@@ -131,10 +116,7 @@ impl Rewriter<'_> {
         let return_address = instr.pc() + instr.len(block);
         let top = Both::at(Gpr::RSP, -8);
         if let Ok(short) = i32::try_from(return_address) {
-            // mov qword fs:[rsp - 8 + BIAS], short
-            let mut code = [0x64, 0x48, 0xc7, 0x84, 0x24, 0, 0, 0, 0, 0, 0, 0, 0];
-            code[5..9].copy_from_slice(&(BIAS - 8).to_le_bytes());
-            code[9..].copy_from_slice(&short.to_le_bytes());
+            let code = [&MIRROR_PUSH, &(BIAS - 8).to_le_bytes()[..], &short.to_le_bytes()].concat();
             block.meta(at, block.raw(&code));
             return;
         }
@@ -442,4 +424,14 @@ fn plain_vector_load(instr: Instr, read: &Access) -> bool {
         aligned && std::arch::is_x86_feature_detected!("sse4.1")
     };
     features && whole.is_some_and(|(_, bytes)| bytes == read.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(MIRROR_PUSH.bytes(), [0x64, 0x48, 0xc7, 0x84, 0x24]);
+    }
 }

@@ -10,8 +10,9 @@
 //! ```
 
 use super::forms::{pieces, plain_load, reads_once};
-use super::{Rewriter, Scratch, machine};
+use super::{Rewriter, Scratch};
 use crate::base::slots::Slot;
+use crate::emitted::machine;
 use crate::emitted::map::Change;
 use crate::emitted::site::{Kind, Target};
 use bugnet_dr::access::{Access, Place};

@@ -4,29 +4,14 @@
 //! way; in [compact](super::loader) code, where they are jumped over.
 
 use super::Rewriter;
-use super::machine::{self, Condition};
+use super::paths::{Back, Slow};
 use crate::emitted::callout;
+use crate::emitted::machine::{self, Condition};
 use crate::emitted::map::Place;
 use crate::emitted::out_of_line;
 use crate::emitted::site::Site;
 use bugnet_dr::ir::{Block, Instr};
 use bugnet_dr::opcode;
-
-/// A slow path that still has to be placed.
-pub(super) struct Slow {
-    /// The callout.
-    pub(super) entry: Instr,
-    /// Where it returns to.
-    pub(super) back: Back,
-}
-
-/// Where a slow path returns to.
-#[derive(Clone, Copy)]
-pub(super) enum Back {
-    To(Instr),
-    /// To what comes behind this jump.
-    Behind(Instr),
-}
 
 /// How checks lead to a slow path.
 pub(super) enum Leads {

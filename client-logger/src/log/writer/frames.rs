@@ -1,6 +1,6 @@
 //! An interval's file: its header, and frame after frame.
 
-use super::LogFile;
+use crate::log::file::LogFile;
 use bugnet_format::frame::{HEADER_SIZE, IntervalHeader, LEVEL, Packer};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};

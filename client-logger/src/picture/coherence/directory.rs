@@ -2,7 +2,7 @@
 //!
 //! Blocks of a page that were always taken together have one entry together: most pages have a single one.
 
-use crate::picture::peer::{Index, Moment};
+use crate::picture::moment::{Index, Moment};
 use bugnet_format::record::DependencyKind;
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};

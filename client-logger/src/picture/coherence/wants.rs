@@ -1,6 +1,7 @@
 //! What an instruction wants to access, as blocks of groups.
 
-use super::{BLOCK_SHIFT, Blocks, GROUP, GROUP_SHIFT, MODIFIED, Permissions, SHARED};
+use crate::picture::blocks::{BLOCK_SHIFT, Blocks, GROUP, GROUP_SHIFT, MODIFIED, SHARED};
+use crate::picture::table::Table;
 use smallvec::SmallVec;
 
 /// What an instruction wants of the blocks of a group.
@@ -51,12 +52,12 @@ impl Wants {
     }
 
     /// Whether a thread has it all.
-    pub fn are_held(&self, permissions: &Permissions) -> bool {
+    pub fn are_held(&self, permissions: Table) -> bool {
         self.each().all(|(blocks, permission)| permissions.lacking(blocks, permission) == 0)
     }
 
     /// The thread itself gets it all, and nobody is asked.
-    pub fn grant(&self, permissions: &mut Permissions) {
+    pub fn grant(&self, permissions: Table) {
         self.each().for_each(|(blocks, _)| permissions.grant(blocks, MODIFIED));
     }
 }
@@ -73,7 +74,7 @@ impl Want {
     }
 
     /// What of it a thread lacks.
-    pub fn lacked(&self, permissions: &Permissions) -> Option<Self> {
+    pub fn lacked(&self, permissions: Table) -> Option<Self> {
         let lacked = permissions.lacking(self.written(), MODIFIED) | permissions.lacking(self.only_read(), SHARED);
         let (reads, writes) = (self.reads & lacked, self.writes & lacked);
         (lacked != 0).then_some(Self { reads, writes, ..*self })
@@ -82,8 +83,8 @@ impl Want {
 
 #[cfg(test)]
 mod tests {
-    use super::super::block_of;
     use super::*;
+    use crate::picture::blocks::block_of;
 
     #[test]
     fn what_is_wanted_is_put_together_by_groups() {

@@ -1,6 +1,6 @@
 //! Up to where a thread is ordered behind others.
 
-use super::{Index, Moment};
+use crate::picture::moment::{Index, Moment};
 use hashbrown::HashMap;
 
 /// Of so many other threads it is remembered, and then half of them are forgotten: with thousands of threads, each would know, and

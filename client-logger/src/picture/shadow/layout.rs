@@ -5,13 +5,16 @@
 //! thread accesses, and for what is known that this one will access. What else it accesses may turn out to have its shadow where
 //! another one lies: it then moves.
 
-use super::{ADDRESS_BITS, COLOUR, GRANULE, LOWEST, Mapping, STEP_SHIFT, Shadows, Steps, UNIT_SHIFT, UNITS, units};
+use super::all::Shadows;
+use super::mapping::{Kind, Mapping};
+use super::sizes::{ADDRESS_BITS, COLOUR, GRANULE, LOWEST, STEP_SHIFT, UNIT_SHIFT, UNITS, units};
 use crate::base::fs_base;
 use crate::base::maps;
 use crate::picture::claims::Claim;
 use crate::picture::stack_move;
 use hashbrown::HashSet;
 use std::ops::Range;
+use std::sync::Mutex;
 
 /// Distances from 2 to the power of this on are far.
 const FAR: u32 = 45;
@@ -45,11 +48,6 @@ fn mapped() -> Vec<Mapped> {
         .collect()
 }
 
-/// The mapping that an address is in.
-pub fn mapping_of(address: u64) -> Option<Range<u64>> {
-    mapped().into_iter().map(|m| m.range).find(|range| range.contains(&address))
-}
-
 /// Those of the ranges joined that come one after the other and lie in the same part of this size, a power of two.
 fn join(ranges: &[Range<u64>], shift: u32) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::new();
@@ -62,6 +60,15 @@ fn join(ranges: &[Range<u64>], shift: u32) -> Vec<Range<u64>> {
         }
     }
     joined
+}
+
+/// Which distances will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// Multiples of 64 GiB.
+    Wide,
+    /// Smaller ones, too: the program may soon map memory where the shadow is.
+    Any,
 }
 
 /// The address space as it is when a shadow is to be placed.
@@ -167,18 +174,6 @@ impl Layout {
     }
 }
 
-/// Which mappings are looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// At a distance; whether the initial stack is going to be moved.
-    Distance {
-        /// See [`Shadow::at_distance`](super::Shadow::at_distance).
-        stack_moves: bool,
-    },
-    /// With a key.
-    Key,
-}
-
 type Candidates = Box<dyn Iterator<Item = Mapping> + Send>;
 
 /// Room for the shadows of threads that are still to come. To look at the address space takes the longer the more threads there
@@ -192,6 +187,9 @@ pub(super) struct Room {
     whole: Candidates,
     part: Candidates,
 }
+
+/// Where shadows of further threads are to be. Locked behind [`Shadows`].
+static COMING: Mutex<Option<Room>> = Mutex::new(None);
 
 impl Room {
     fn now(all: &Shadows, kind: Kind) -> Self {
@@ -212,7 +210,8 @@ impl Room {
         if kind != Kind::Key && !fs_base::can_be_set() {
             return None;
         }
-        let known = all.room.take().filter(|room| room.kind == kind && room.left > 0);
+        let mut coming = COMING.lock().unwrap_or_else(|e| e.into_inner());
+        let known = coming.take().filter(|room| room.kind == kind && room.left > 0);
         let is_new = known.is_none();
         let mut room = known.unwrap_or_else(|| Self::now(all, kind));
         let found = room.next(all, needs);
@@ -220,11 +219,11 @@ impl Room {
             all.all.entry(mapping).or_default();
             all.claim(mapping, room.layout.common.iter().chain(needs));
         }
-        all.room = Some(room);
         if found.is_some() || is_new {
+            *coming = Some(room);
             return found;
         }
-        all.room = None;
+        drop(coming);
         Self::place(all, kind, needs)
     }
 

@@ -1,6 +1,6 @@
 //! Where a shadow lies: how the address of memory becomes that of its shadow.
 
-use super::{ADDRESS_BITS, GRANULE, LOWEST, Shadow, UNIT_SHIFT, units};
+use super::sizes::{ADDRESS_BITS, GRANULE, LOWEST, UNIT_SHIFT, granule, units};
 use std::ops::Range;
 
 /// How the address of memory becomes that of its shadow.
@@ -37,7 +37,7 @@ impl Mapping {
     pub(super) fn granules_of(self, range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
         // The last byte may lie in one granule more than the steps meet.
         let addresses = range.clone().step_by(GRANULE as usize).chain([range.end - 1]);
-        addresses.map(move |address| Shadow::granule(self.of(address)))
+        addresses.map(move |address| granule(self.of(address)))
     }
 
     /// The units that the shadow of a range may take up; `None` if it has no place in the address space.
@@ -52,4 +52,16 @@ impl Mapping {
             Self::Xor(key) => Some(units(range).map(|unit| unit ^ key >> UNIT_SHIFT).collect()),
         }
     }
+}
+
+/// Which mappings are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// At a distance; whether the initial stack is going to be moved.
+    Distance {
+        /// See [`super::Shadow::at_distance`].
+        stack_moves: bool,
+    },
+    /// With a key.
+    Key,
 }

@@ -1,15 +1,10 @@
 //! Tables of permissions, a thread's each: where they lie, and those that wait for other threads.
 
-use super::{GRANULE, MOST_FREE, Shadows, UNIT_SHIFT, UNITS, keep_to_itself, shadows};
+use super::all::{MOST_FREE, Shadows, keep_to_itself, shadows};
+use super::sizes::{GRANULE, TABLE, TABLES, UNIT_SHIFT, UNITS};
 use crate::base::die;
 use bugnet_dr::zeroing;
 use std::ops::Range;
-
-/// Where tables are put, from here on upwards: the usual layout of a process has nothing there.
-pub const TABLES: u64 = 1 << 44;
-
-/// Bytes of a table.
-pub const TABLE: usize = 1 << UNIT_SHIFT;
 
 /// The memory of the table in a unit.
 fn extent(unit: u64) -> Range<u64> {

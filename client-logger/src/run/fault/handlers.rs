@@ -6,8 +6,8 @@ use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::emitted::branches;
 use crate::kernel::program_break;
 use crate::log::recording;
-use crate::run::call;
-use crate::run::signals;
+use crate::run::parts::call;
+use crate::run::signals::in_front::describe;
 use crate::run::thread::{self, Thread};
 use bugnet_dr::context::{Machine, View};
 use bugnet_dr::events::{Transfer, TransferKind};
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
         thread.signals.mask.delivered(info.signal());
     }
     // A return from a handler has no second half.
-    thread.syscall.made = false;
+    thread.signals.in_call = false;
     if recording::over() {
         thread.follow_end();
     }
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const
         name_missing_memory(&regs);
     }
     if step == SignalStep::Delivery {
-        signals::describe(info.signal(), regs.gpr[RSI]);
+        describe(info.signal(), regs.gpr[RSI]);
     }
     let (position, number) = match step {
         SignalStep::Delivery => {

@@ -1,10 +1,11 @@
 //! What a signal handler finds of whom it has interrupted.
 
-use super::FRAME_MASK;
-
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// Length of a `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
+
+/// Where a signal frame, at whose `ucontext` the stack pointer points, has the mask that the return restores.
+pub const FRAME_MASK: u64 = 296;
 
 /// Registers, by where the kernel's `ucontext` has them.
 pub const RDI: usize = 104;

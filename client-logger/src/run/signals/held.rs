@@ -5,16 +5,11 @@
 //! SIGSEGV and SIGBUS DynamoRIO does not take from there either. If they kill, the thread dies of them by itself; those for which
 //! there is a handler are left to DynamoRIO where they arrive.
 
-use super::frame::Frame;
-use super::{Mask, TAKEN, bit, codes, is_in_call, send_to_this_thread, stopped, this_thread};
-use crate::run::thread;
+use super::actions::NOT_TAKEN;
+use super::send::{send_to_this_thread, this_thread};
+use super::sets::bit;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-/// Signals that DynamoRIO does not take where it finds code of a client.
-const NOT_TAKEN: u64 = bit(libc::SIGSEGV) | bit(libc::SIGBUS);
-/// Those of them that kill: for the handler, which must not wait for a lock.
-static KILLS: AtomicU64 = AtomicU64::new(NOT_TAKEN);
 
 /// A signal that kills where it is let in.
 pub struct Sent {
@@ -22,15 +17,6 @@ pub struct Sent {
     pub signal: i32,
     /// Its `si_code`.
     pub code: i32,
-}
-
-/// The program has set what a signal does.
-pub(super) fn follow(signal: i32, handler: u64) {
-    if handler == 0 {
-        KILLS.fetch_or(bit(signal), Ordering::Relaxed);
-    } else {
-        KILLS.fetch_and(!bit(signal), Ordering::Relaxed);
-    }
 }
 
 /// Bytes of a signal's description.
@@ -55,41 +41,11 @@ static PLACES: [Place; 32] =
 /// How many are held.
 static HELD: AtomicU64 = AtomicU64::new(0);
 
-/// Whether it is a signal by which DynamoRIO stops a thread: one with an error number, which no libc sends.
+/// A signal that looks like a fault has come, and is to be held. Returns whether it is: there may be no place.
 ///
 /// # Safety
-/// The kernel's description.
-unsafe fn is_dynamorios(signal: i32, info: *const u8) -> bool {
-    // SAFETY: the caller's promise.
-    let [_, errno, code] = unsafe { info.cast::<[i32; 3]>().read() };
-    signal == libc::SIGILL && code == libc::SI_QUEUE && errno != 0
-}
-
-/// A signal that looks like a fault, but was sent, has come. Unless it has interrupted a system call of the program's, it is held.
-/// Returns whether it is. That by which DynamoRIO stops the thread is not.
-///
-/// # Safety
-/// In the signal's handler, with the kernel's pointers.
-pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *mut u8) -> bool {
-    // SAFETY: the caller's promise.
-    if unsafe { is_dynamorios(signal, info) } {
-        // SAFETY: as above.
-        unsafe { stopped::begin(context) };
-        return false;
-    }
-    TAKEN.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: as above.
-    unsafe { codes::note(signal, info.cast()) };
-    // SAFETY: as above.
-    let in_call = is_in_call(unsafe { Frame::new(context) });
-    let not_taken = bit(signal) & NOT_TAKEN != 0;
-    // What DynamoRIO does not take in a client's code it does not take in a client's system call either.
-    if in_call && !(not_taken && thread::is_in_own_call()) {
-        return false;
-    }
-    if not_taken && !KILLS.load(Ordering::Relaxed) & bit(signal) != 0 {
-        return false;
-    }
+/// In the signal's handler, with the kernel's description.
+pub(super) unsafe fn keep(signal: i32, info: *const u8) -> bool {
     let take = |place: &&Place| place.tid.compare_exchange(0, FILLING, Ordering::Acquire, Ordering::Relaxed).is_ok();
     let Some(place) = PLACES.iter().find(take) else { return false };
     // SAFETY: the place is this thread's, and the description is as long.
@@ -100,9 +56,9 @@ pub(super) unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *mut
     true
 }
 
-/// The calling thread, whose mask this is, is where it can take signals: it gets those that are held for it. Returns the signal
-/// that kills it right there, if one does, and its code.
-pub(super) fn let_in(mask: &Mask) -> Option<Sent> {
+/// The calling thread is where it can take signals: it gets those that are held for it. `handler` says what is set for a signal, as
+/// [`super::mask::Mask::handler`] does. Returns the signal that kills the thread right there, if one does, and its code.
+pub(super) fn let_in(handler: impl Fn(i32) -> u64) -> Option<Sent> {
     if HELD.load(Ordering::Acquire) == 0 {
         return None;
     }
@@ -115,7 +71,7 @@ pub(super) fn let_in(mask: &Mask) -> Option<Sent> {
         HELD.fetch_sub(1, Ordering::Release);
         if bit(signal) & NOT_TAKEN != 0 {
             let code = i32::from_ne_bytes([info[8], info[9], info[10], info[11]]);
-            match mask.handler(signal) {
+            match handler(signal) {
                 0 => return Some(Sent { signal, code }),
                 // It has been ignored since.
                 _ => continue,

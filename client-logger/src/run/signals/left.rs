@@ -2,7 +2,9 @@
 //! it starts, and keeps them to itself, where neither `sigpending` nor `sigwait` finds them. So they are taken out of the kernel before
 //! that, and sent again.
 
-use super::{SET_BYTES, lock, send_to_this_process};
+use super::actions::lock;
+use super::send::send_to_this_process;
+use super::sets::SET_BYTES;
 use std::sync::Mutex;
 
 /// Bytes of a signal's description.

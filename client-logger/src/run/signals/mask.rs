@@ -1,10 +1,11 @@
 //! A thread's signal mask: the program's, and what the kernel's is meanwhile.
 
+use super::actions::{Action, Actions, BLOCKED, INHERITED, PROGRAMS, follow, handler, lock, place};
+use super::frame::FRAME_MASK;
 use super::held::{self, Sent};
-use super::{
-    Action, Actions, BLOCKED, FRAME_MASK, INHERITED, NEVER_BLOCKED, PROGRAMS, Pending, SET_BYTES, UNBLOCKABLE, bit,
-    follow, handler, lock, place, suspended, unborn,
-};
+use super::pending::Pending;
+use super::sets::{NEVER_BLOCKED, SET_BYTES, UNBLOCKABLE, bit};
+use super::{suspended, unborn};
 use crate::base::memory::{read_word, write_memory};
 use bugnet_dr::call as call_event;
 use bugnet_format::regs::{RSP, RegisterFile};
@@ -162,7 +163,7 @@ impl Mask {
     pub fn open(&mut self) -> Option<Sent> {
         self.to_open = false;
         self.apply();
-        held::let_in(self)
+        held::let_in(|signal| self.handler(signal))
     }
 
     /// Before a system call with these registers. DynamoRIO takes bits out of the sets that it is given, and shows those

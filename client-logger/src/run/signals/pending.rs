@@ -3,7 +3,7 @@
 //! DynamoRIO drops what comes while it looks through them (`receive_pending_signal`), and delivers two of one number in the wrong order. So
 //! the kernel's mask stays closed as long as there is one; and as DynamoRIO looks once more behind each, until it has done that too.
 
-use super::bit;
+use super::sets::bit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A set of signals, which a signal handler adds to.

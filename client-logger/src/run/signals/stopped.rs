@@ -4,11 +4,12 @@
 //! again; but behind the handler, the kernel makes the system call once more that was interrupted, which may wait for ever. So they are
 //! blocked until that handler returns: they come then, in their order, and interrupt the call.
 //!
-//! A call that the kernel does not make once more by itself is made so here: see [`crate::run::retry`].
+//! A call that the kernel does not make once more by itself is made so here: see [`super::retry`].
 
+use super::actions::BLOCKED;
 use super::frame::Frame;
-use super::{BLOCKED, FAULTS, UNBLOCKABLE, bit};
-use crate::run::thread;
+use super::own;
+use super::sets::{FAULTS, UNBLOCKABLE, bit};
 use std::sync::atomic::Ordering;
 
 /// Where a signal frame has `uc_link`, of which nobody makes any use.
@@ -58,7 +59,7 @@ unsafe extern "C" fn resume(context: *mut u8) {
     let frame = unsafe { Frame::new(context) };
     frame.set_mask(frame.word(FRAME_LINK));
     // SAFETY: the thread is in no event that refers to it, if it is where this changes anything.
-    if let Some(retry) = unsafe { thread::retry().as_mut() } {
+    if let Some(retry) = unsafe { own::retry().as_mut() } {
         retry.repeat(frame);
     }
 }

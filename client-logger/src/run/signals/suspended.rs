@@ -2,8 +2,10 @@
 //! also one that the program keeps blocked meanwhile: without a handler, with the mask of the wait left in place. Such a signal is
 //! sent again here, and the wait goes on in the kernel with the whole set, which keeps it pending.
 
+use super::actions::BLOCKED;
 use super::frame::{Frame, RDI};
-use super::{BLOCKED, NEVER_BLOCKED, SI_TKILL, UNBLOCKABLE, bit, send_to_this_process, send_to_this_thread};
+use super::send::{SI_TKILL, send_to_this_process, send_to_this_thread};
+use super::sets::{NEVER_BLOCKED, UNBLOCKABLE, bit};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a thread waits with. The kernel and DynamoRIO are given the address of the first field.

@@ -2,7 +2,7 @@
 //! signal that comes before the thread's first block would wait in DynamoRIO if the program blocks it, where neither `sigwait` nor
 //! another thread finds it. Such a signal is sent again: the thread has all blocked by then, until it begins.
 
-use super::{SI_TKILL, send_to_this_process, send_to_this_thread, this_thread};
+use super::send::{SI_TKILL, send_to_this_process, send_to_this_thread, this_thread};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Threads that begin: more than ever do at a time. Those for which there is no place are not looked after.

@@ -2,24 +2,15 @@
 //! where another thread makes this one come out of the code cache: see [`crate::picture::peer`].
 
 use super::Thread;
-use super::room::TOO_FAR_APART;
 use crate::base::process;
-use crate::base::slots::Slot;
 use crate::emitted::site::Site;
 use crate::log::code;
 use crate::log::recording;
-use crate::picture::peer::Bells;
+use crate::run::parts::code_seq::{ANY, bells};
+use crate::run::parts::picture::TOO_FAR_APART;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::CodeSeq;
-
-/// No block asks for a later one.
-pub(super) const ANY: CodeSeq = CodeSeq(u32::MAX as u64);
-
-/// What blocks compare at their start: [`Slot::CodeSeq`] and [`Slot::CodeSeqByFs`].
-pub(super) fn bells() -> Bells {
-    Bells([Slot::CodeSeq, Slot::CodeSeqByFs].map(|slot| slot.address().cast()))
-}
 
 impl Thread {
     /// Code at these addresses is about to run. Returns the oldest code picture that has it.
@@ -69,13 +60,13 @@ impl Thread {
         self.record(position, |delta| Record::Code { delta, seq });
     }
 
-    pub(super) fn set_code_seq(&mut self, seq: CodeSeq) {
+    pub(in crate::run) fn set_code_seq(&mut self, seq: CodeSeq) {
         self.code_seq = seq;
         self.show_code_seq();
     }
 
     /// Puts it where blocks compare it, unless another thread wants them to stop.
-    pub(super) fn show_code_seq(&self) {
+    pub(in crate::run) fn show_code_seq(&self) {
         let seq = self.code_seq.0 as u32;
         let values = [seq, if self.picture.shadow.is_at_distance() { seq } else { 0 }];
         match self.peer() {
@@ -86,7 +77,7 @@ impl Thread {
 
     /// A block has begun that needs another code picture or another kind of shadow, or another thread wants something. The
     /// block compares again behind this.
-    pub(super) fn stopped_at_start(&mut self, site: &Site, by_fs: bool, saved: bool) {
+    pub(in crate::run) fn stopped_at_start(&mut self, site: &Site, by_fs: bool, saved: bool) {
         let position = self.counted().wrapping_sub(site.back);
         let called = self.pass_at_start(site, saved);
         if by_fs && !self.picture.shadow.is_at_distance() {

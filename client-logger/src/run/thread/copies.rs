@@ -16,7 +16,7 @@ const PIECE: usize = 512;
 
 impl Thread {
     /// Before a store: [`Slot::Outcome`] says whether other processes may store there.
-    pub(super) fn shared_address(&mut self, access: &Access) {
+    pub(in crate::run) fn shared_address(&mut self, access: &Access) {
         let range = access.address(self).map(|address| (address, access.bytes));
         let shared = range.filter(|(address, bytes)| SHARED.get().overlap(*address, (*bytes).into()));
         let logged = shared.is_some() && self.recording();
@@ -26,7 +26,7 @@ impl Thread {
     }
 
     /// Behind it: the picture has what was found there.
-    pub(super) fn shared_stored(&mut self, position: u64) {
+    pub(in crate::run) fn shared_stored(&mut self, position: u64) {
         for (address, len) in std::mem::take(&mut self.begun.pending) {
             self.log_picture(position + 1, address, len.into());
         }
@@ -34,7 +34,7 @@ impl Thread {
 
     /// The picture takes what is in memory, where the instruction at `position` has stored. If another process may store there,
     /// too, it may be what that has stored.
-    pub(super) fn mirror_stored(&mut self, position: u64, address: u64, len: u64) {
+    pub(in crate::run) fn mirror_stored(&mut self, position: u64, address: u64, len: u64) {
         self.mirror(address, len);
         if len > 0 && SHARED.get().overlap(address, len) {
             self.log_picture(position + 1, address, len);
@@ -42,7 +42,7 @@ impl Thread {
     }
 
     /// The picture of a range becomes that of another one, from which it was copied.
-    pub(super) fn mirror_copy(&mut self, from: u64, to: u64, len: u64) {
+    pub(in crate::run) fn mirror_copy(&mut self, from: u64, to: u64, len: u64) {
         let (mut shadow, mut bytes) = (self.picture.shadow, [0; PIECE]);
         for at in (0..len).step_by(PIECE) {
             let piece = &mut bytes[..(len - at).min(PIECE as u64) as usize];
@@ -63,7 +63,7 @@ impl Thread {
 
     /// In place of a `rep movs` from memory that another process may change meanwhile, `len` bytes from `from` on: what is
     /// read once is logged and copied, and nothing is left for the instruction to do. `false` if it is to do it itself.
-    pub(super) fn copy_shared(&mut self, position: u64, op: RepString, from: u64, len: u64) -> bool {
+    pub(in crate::run) fn copy_shared(&mut self, position: u64, op: RepString, from: u64, len: u64) -> bool {
         const MOST: u64 = 16 << 20;
         if len == 0 || len > MOST || !SHARED.get().overlap(from, len) {
             return false;

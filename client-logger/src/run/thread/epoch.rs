@@ -7,7 +7,7 @@ use crate::emitted::site::Site;
 use crate::log::recording;
 use crate::picture::epochs;
 use crate::picture::peer::Passed;
-use crate::run::chaos::Point;
+use crate::run::parts::chaos::Point;
 use bugnet_format::record::EndReason;
 use bugnet_format::regs::{ARITHMETIC_FLAGS, RegisterFile};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 impl Thread {
     /// At the start of a block, at this position: waits while another thread starts an epoch. Returns whether the epoch of the thread's
     /// interval is over.
-    pub(super) fn epoch_is_over(&mut self, position: u64) -> bool {
+    pub(in crate::run) fn epoch_is_over(&mut self, position: u64) -> bool {
         let epochs = epochs::get();
         let Some(peer) = self.peer() else { return false };
         if self.recording() && epochs.admits(self.log.epoch) {
@@ -27,7 +27,7 @@ impl Thread {
     }
 
     /// The thread has come to this position.
-    pub(super) fn note_executed(&mut self, position: u64) {
+    pub(in crate::run) fn note_executed(&mut self, position: u64) {
         if self.peer().is_some() {
             epochs::get().note(position.saturating_sub(self.log.noted));
             self.log.noted = position;
@@ -36,7 +36,7 @@ impl Thread {
 
     /// At the start of a block, at this position, where the thread's interval is full: starts the next epoch. If that is not possible,
     /// the interval ends within this one.
-    pub(super) fn start_epoch(&mut self, position: u64) {
+    pub(in crate::run) fn start_epoch(&mut self, position: u64) {
         if let Some(peer) = self.peer() {
             peer.leave(self.moment(position));
             epochs::get().start(peer, self.context);
@@ -56,7 +56,7 @@ impl Thread {
     }
 
     /// As [`Self::pass`], where a block has begun; does not return where the thread is held.
-    pub(super) fn pass_at_start(&mut self, site: &Site, flags: bool) -> bool {
+    pub(in crate::run) fn pass_at_start(&mut self, site: &Site, flags: bool) -> bool {
         let position = self.counted().wrapping_sub(site.back);
         let passed = self.pass(position);
         if passed == Passed::Held {
@@ -100,7 +100,7 @@ impl Thread {
     }
 
     /// Ends the interval, which another one is to follow. `false` if none can: recording has ended.
-    pub(super) fn end_interval(&mut self, position: u64, regs: RegisterFile) -> bool {
+    pub(in crate::run) fn end_interval(&mut self, position: u64, regs: RegisterFile) -> bool {
         let reach = self.reach();
         let next = self.next_epoch();
         let Some(log) = &mut self.log.writer else { return true };

@@ -1,13 +1,15 @@
 //! A thread's log: its records, and where its intervals begin and end.
 
-use super::{Thread, room};
+use super::Thread;
 use crate::base::options;
 use crate::base::process;
 use crate::log::code;
 use crate::log::ended;
 use crate::log::recording;
-use crate::log::writer::{Writer, spare};
+use crate::log::spare;
+use crate::log::writer::Writer;
 use crate::picture::epochs;
+use crate::run::parts::picture::TOO_FAR_APART;
 use bugnet_format::folder;
 use bugnet_format::frame::IntervalHeader;
 use bugnet_format::record::{EndReason, Record};
@@ -17,40 +19,6 @@ use bugnet_format::types::{Epoch, IntervalNo};
 /// More instructions than a block of code has: see DynamoRIO's option `-max_bb_instrs`.
 const MAX_BLOCK: u64 = 256;
 
-/// What a thread writes, and where it is in that.
-pub(super) struct Log {
-    /// None before the first checkpoint, and none any more once recording has ended.
-    pub(super) writer: Option<Writer>,
-    pub(super) interval: IntervalNo,
-    /// The epoch of its interval, or of the last one.
-    pub(super) epoch: Epoch,
-    pub(super) instructions_before: u64,
-    /// Position up to which [`crate::picture::epochs`] has been told what the thread executes.
-    pub(super) noted: u64,
-    /// Position at which recording ended.
-    pub(super) end: u64,
-    /// The registers with which the last interval ended, if the log is between two.
-    pub(super) paused: Option<Box<RegisterFile>>,
-    /// Whether recording has ended, and must not begin again.
-    pub(super) ended: bool,
-}
-
-impl Log {
-    /// None yet.
-    pub(super) fn new(ended: bool) -> Self {
-        let (interval, epoch, paused) = (IntervalNo(0), Epoch(0), None);
-        Self { writer: None, interval, epoch, instructions_before: 0, noted: 0, end: 0, paused, ended }
-    }
-
-    /// In a forked child: there is none yet. The one so far is the parent's.
-    pub(super) fn forked(&mut self, ended: bool) {
-        if let Some(writer) = self.writer.take() {
-            writer.abandon();
-        }
-        *self = Self { end: self.end, ..Self::new(ended) };
-    }
-}
-
 impl Thread {
     /// Whether the thread's execution goes into a log.
     pub fn recording(&self) -> bool {
@@ -59,7 +27,7 @@ impl Thread {
 
     /// The thread was ended by another one, or by a signal that another one got: its log ends at the system call in which
     /// it was; else as far as it is known to have come, which is before the block of code in which it was at the latest.
-    pub(super) fn cut_off(&mut self) {
+    pub(in crate::run) fn cut_off(&mut self) {
         if self.log.paused.is_some() {
             return;
         }
@@ -110,7 +78,7 @@ impl Thread {
         self.log.writer.as_mut()?.take_back_call(position)
     }
 
-    pub(super) fn load(&mut self, position: u64, ordinal: u8, offset: u64, value: &[u8]) {
+    pub(in crate::run) fn load(&mut self, position: u64, ordinal: u8, offset: u64, value: &[u8]) {
         if let Some(log) = &mut self.log.writer
             && let Err(why) = log.load(position, ordinal, offset, value)
         {
@@ -133,7 +101,7 @@ impl Thread {
     }
 
     /// The log cannot be written between two intervals: what it holds is complete, and nothing is added.
-    pub(super) fn give_up(&mut self, why: &str) {
+    pub(in crate::run) fn give_up(&mut self, why: &str) {
         self.log.ended = true;
         self.log.writer = None;
         recording::end(why);
@@ -190,13 +158,13 @@ impl Thread {
         }
     }
 
-    pub(super) fn checkpoint(&mut self, regs: RegisterFile) -> Result<(), String> {
+    pub(in crate::run) fn checkpoint(&mut self, regs: RegisterFile) -> Result<(), String> {
         let code_pages: Vec<u64> = code::of_process().pages().map(|(address, _)| address).collect();
         self.picture.shadow.clear_for(self.log.interval, process::threaded(), code_pages.into_iter());
         self.loads.density.clear();
         self.loads.populated.clear();
         if !self.picture_code() {
-            return Err(room::TOO_FAR_APART.to_owned());
+            return Err(TOO_FAR_APART.to_owned());
         }
         let epoch = self.next_epoch();
         if self.peer().is_none() && epoch != self.log.epoch {
@@ -238,7 +206,7 @@ impl Thread {
     }
 
     /// The epoch of an interval that would begin now. As long as there is one thread, each begins another one.
-    pub(super) fn next_epoch(&self) -> Epoch {
+    pub(in crate::run) fn next_epoch(&self) -> Epoch {
         match self.peer() {
             None if self.log.writer.is_some() => Epoch(self.log.epoch.0 + 1),
             _ => epochs::get().now(),

@@ -3,10 +3,8 @@
 use super::Thread;
 use crate::base::memory::read_memory;
 use crate::emitted::site::{INLINE, Kind, Site, Target};
-use crate::log::writer::CHUNK;
-use crate::picture::density::Density;
-use crate::picture::populate::Populated;
 use crate::picture::shared_code::SHARED;
+use crate::run::parts::readable::for_readable;
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
 use bugnet_format::picture::{Picture, check_load};
@@ -52,26 +50,6 @@ impl Piece {
     }
 }
 
-/// Reads the program's memory from `address` on, up to the first page that is not readable or to `len`, and calls
-/// `f(offset, bytes)` on one piece after the other.
-pub(super) fn for_readable(buffer: &mut Vec<u8>, address: u64, len: u64, mut f: impl FnMut(u64, &[u8])) {
-    let mut at = 0;
-    let mut limit = CHUNK as u64;
-    while at < len {
-        let here = address + at;
-        let piece = (limit - here % limit).min(len - at);
-        buffer.resize(piece as usize, 0);
-        if read_memory(here, buffer) {
-            f(at, buffer);
-            at += piece;
-        } else if limit > Addr::PAGE {
-            limit = Addr::PAGE;
-        } else {
-            break;
-        }
-    }
-}
-
 /// Copies up to [`INLINE`] bytes; the usual sizes without a call.
 ///
 /// # Safety
@@ -89,27 +67,9 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// What is known of a thread's first loads in its interval.
-pub(super) struct FirstLoads {
-    /// Where the last one ended, and how many before it each began where the one before ended.
-    pub(super) expected: u64,
-    pub(super) streak: u32,
-    pub(super) density: Density,
-    pub(super) populated: Populated,
-    /// What is read to be compared.
-    pub(super) buffer: Vec<u8>,
-}
-
-impl FirstLoads {
-    pub(super) fn new() -> Self {
-        let (density, populated) = (Density::new(), Populated::new());
-        Self { expected: 0, streak: 0, density, populated, buffer: Vec::new() }
-    }
-}
-
 impl Thread {
     /// Compares memory with the picture and logs what differs, as the read `ordinal` of the instruction at `position`.
-    pub(super) fn check_range(&mut self, position: u64, ordinal: u8, address: u64, len: u64) {
+    pub(in crate::run) fn check_range(&mut self, position: u64, ordinal: u8, address: u64, len: u64) {
         let mut shadow = self.picture.shadow;
         let mut buffer = std::mem::take(&mut self.loads.buffer);
         for_readable(&mut buffer, address, len, |at, now| {
@@ -121,7 +81,7 @@ impl Thread {
     }
 
     /// The picture takes what is in memory, which the instruction has just stored.
-    pub(super) fn mirror(&mut self, address: u64, len: u64) {
+    pub(in crate::run) fn mirror(&mut self, address: u64, len: u64) {
         let mut shadow = self.picture.shadow;
         for_readable(&mut self.loads.buffer, address, len, |at, now| shadow.write(Addr(address + at), now));
     }
@@ -188,14 +148,14 @@ impl Thread {
     }
 
     /// The address of a read that an inline check has found to differ.
-    pub(super) fn address(&self, target: Target) -> u64 {
+    pub(in crate::run) fn address(&self, target: Target) -> u64 {
         match target {
             Target::Parts(parts) => parts.address(self),
             Target::ShadowIn(reg) => self.picture.shadow.address(self.gpr(reg)),
         }
     }
 
-    pub(super) fn differs(&mut self, position: u64, site: &Site) {
+    pub(in crate::run) fn differs(&mut self, position: u64, site: &Site) {
         let Kind::Differs { ordinal, bytes, target, loaded } = site.kind else { return };
         let address = self.address(target);
         let shadow = self.picture.shadow.of(address);
@@ -233,7 +193,7 @@ impl Thread {
 
     /// After a number of first loads that each began where the one before ended, what follows in the page is probably
     /// going to be loaded, too: it is logged at once.
-    pub(super) fn look_ahead(&mut self, position: u64, address: u64, len: u64) {
+    pub(in crate::run) fn look_ahead(&mut self, position: u64, address: u64, len: u64) {
         self.loads.streak = if address == self.loads.expected { self.loads.streak + 1 } else { 0 };
         self.loads.expected = address + len;
         if self.loads.streak < STREAK {
@@ -254,7 +214,7 @@ impl Thread {
         }
     }
 
-    pub(super) fn reads(&mut self, position: u64, accesses: &[Access]) {
+    pub(in crate::run) fn reads(&mut self, position: u64, accesses: &[Access]) {
         for (ordinal, access) in accesses.iter().enumerate() {
             let Some(address) = access.address(self) else { continue };
             if access.masked {
@@ -274,12 +234,12 @@ impl Thread {
         }
     }
 
-    pub(super) fn write_addresses(&mut self, accesses: &[Access]) {
+    pub(in crate::run) fn write_addresses(&mut self, accesses: &[Access]) {
         let addresses = accesses.iter().filter_map(|a| Some((a.address(self)?, a.bytes))).collect();
         self.begun.pending = addresses;
     }
 
-    pub(super) fn writes(&mut self, position: u64, accesses: &[Access]) {
+    pub(in crate::run) fn writes(&mut self, position: u64, accesses: &[Access]) {
         let masked = accesses.iter().any(|a| a.masked);
         for (address, len) in std::mem::take(&mut self.begun.pending) {
             let step = if masked { 4 } else { len };
@@ -290,24 +250,24 @@ impl Thread {
     }
 
     /// The range that a `rep` string instruction touches from `start` on, with `count` elements: lowest address, bytes.
-    pub(super) fn repeat_range(&self, op: RepString, start: u64, count: u64) -> (u64, u64) {
+    pub(in crate::run) fn repeat_range(&self, op: RepString, start: u64, count: u64) -> (u64, u64) {
         let bytes = count.saturating_mul(op.element.into());
         let lowest = if self.begun.repeat.3 && count > 0 { start - (bytes - u64::from(op.element)) } else { start };
         (lowest, bytes)
     }
 
     /// Takes the registers that say what a `rep` string instruction accesses.
-    pub(super) fn begin_repeat(&mut self) {
+    pub(in crate::run) fn begin_repeat(&mut self) {
         let down = self.callouts.saved.rflags & 0x400 != 0;
         self.begun.repeat = (self.gpr(Gpr::RCX), self.gpr(Gpr::RSI), self.gpr(Gpr::RDI), down);
     }
 
     /// Whether it goes from higher to lower addresses.
-    pub(super) fn repeats_down(&self) -> bool {
+    pub(in crate::run) fn repeats_down(&self) -> bool {
         self.begun.repeat.3
     }
 
-    pub(super) fn repeat_before(&mut self, position: u64, op: RepString) {
+    pub(in crate::run) fn repeat_before(&mut self, position: u64, op: RepString) {
         self.begin_repeat();
         self.begun.repeat_position = position;
         // How far cmps and scas get is known afterwards only; they change no memory, so that can wait.
@@ -330,7 +290,7 @@ impl Thread {
         }
     }
 
-    pub(super) fn repeat_after(&mut self, position: u64, op: RepString) {
+    pub(in crate::run) fn repeat_after(&mut self, position: u64, op: RepString) {
         self.begun.repeat_position = u64::MAX;
         let (count, rsi, rdi, _) = self.begun.repeat;
         let done = count.wrapping_sub(self.gpr(Gpr::RCX));

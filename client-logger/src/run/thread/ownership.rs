@@ -1,18 +1,22 @@
 //! What a thread does to get hold of memory that other threads may access, and to be ordered behind them.
 
 use super::Thread;
-use super::code_seq::bells;
 use crate::base::maps;
 use crate::base::memory::read_memory;
 use crate::base::process;
 use crate::base::slots::Slot;
 use crate::emitted::site::{Held, Site};
 use crate::log::recording;
-use crate::picture::coherence::{self, BLOCK_SHIFT, Dependency, Permissions, SHARED, Wants};
+use crate::picture::blocks::{BLOCK_SHIFT, SHARED, block_of};
+use crate::picture::coherence::wants::Wants;
+use crate::picture::coherence::{self, Dependency, Permissions};
 use crate::picture::creation;
 use crate::picture::ending;
-use crate::picture::peer::{self, Moment, Passed, Peer};
-use crate::run::chaos::Point;
+use crate::picture::moment::{Index, Moment};
+use crate::picture::peer::{self, Peer};
+use crate::run::parts::chaos::Point;
+use crate::run::parts::code_seq::bells;
+use crate::run::parts::ownership::{Ownership, Span};
 use bugnet_dr::access::{Access, RegisterValues, RepString, StringKind};
 use bugnet_dr::ir::Gpr;
 use bugnet_dr::thread as dr_thread;
@@ -21,27 +25,7 @@ use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{Addr, IntervalNo, Position};
 use smallvec::SmallVec;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
-
-/// What a thread needs once there are others.
-pub(super) struct Ownership {
-    permissions: Permissions,
-    /// How the others see the thread; none of a process that is not recorded but shares the memory.
-    peer: Option<Arc<Peer>>,
-    /// Dependencies since the last record of one that follow from others.
-    implied: u64,
-}
-
-/// A range of memory that an instruction accesses.
-pub(super) struct Span {
-    /// The first byte.
-    pub address: u64,
-    /// Bytes.
-    pub len: u64,
-    /// Whether it is written.
-    pub writes: bool,
-}
 
 impl Thread {
     /// There are other threads, or soon will be.
@@ -59,7 +43,7 @@ impl Thread {
     }
 
     /// In a forked child, there are no other threads. What they had is anyone's, and instrumentation for threads stays.
-    pub(super) fn share_anew(&mut self) {
+    pub(in crate::run) fn share_anew(&mut self) {
         self.ownership = None;
         coherence::forget();
         peer::forget();
@@ -67,27 +51,6 @@ impl Thread {
         if process::threaded() {
             self.share();
         }
-    }
-
-    /// The thread as the others see it, if there are others.
-    pub(super) fn peer(&self) -> Option<&Arc<Peer>> {
-        self.ownership.as_ref()?.peer.as_ref()
-    }
-
-    pub(super) fn moment(&self, position: u64) -> Moment {
-        Moment { interval: self.log.interval.0, position }
-    }
-
-    /// The thread accesses no memory until it executes another block, as in a system call at this position.
-    pub fn leave(&self, position: u64) {
-        if let Some(peer) = self.peer() {
-            peer.leave(self.moment(position));
-        }
-    }
-
-    /// The thread is at the start of a block, or not going to return to its block, at this position.
-    pub(super) fn pass(&self, position: u64) -> Passed {
-        self.peer().map_or(Passed::Uncalled, |peer| peer.pass(self.moment(position)))
     }
 
     /// The thread is about to create another one, which begins with this stack pointer, in a system call at this position. As the other
@@ -100,7 +63,7 @@ impl Thread {
     }
 
     /// The thread begins: behind what its parent had done.
-    pub(super) fn be_born(&mut self, stack: u64) {
+    pub(in crate::run) fn be_born(&mut self, stack: u64) {
         if let Some((other, moment)) = creation::parent(stack) {
             self.depend(0, &[Dependency::of_birth(other, moment)]);
         }
@@ -110,7 +73,7 @@ impl Thread {
     fn depend(&mut self, position: u64, found: &[Dependency]) {
         let now = self.moment(position);
         // Most of what is taken together was taken from one thread.
-        let mut last = (peer::Index::MAX, Moment::default());
+        let mut last = (Index::MAX, Moment::default());
         for dependency @ &Dependency { kind, other, moment, .. } in found {
             // Nothing had happened before the very beginning.
             if moment == Moment::default() {
@@ -146,7 +109,7 @@ impl Thread {
     }
 
     /// Before an instruction: gets hold of all that it accesses.
-    pub(super) fn own(&mut self, position: u64, accesses: &[(Access, bool)]) {
+    pub(in crate::run) fn own(&mut self, position: u64, accesses: &[(Access, bool)]) {
         let span = |(access, writes): &(Access, bool)| {
             Some(Span { address: access.address(self)?, len: access.bytes.into(), writes: *writes })
         };
@@ -207,7 +170,7 @@ impl Thread {
     }
 
     /// Gets hold of these ranges.
-    pub(super) fn own_spans(&mut self, position: u64, spans: &[Span]) {
+    pub(in crate::run) fn own_spans(&mut self, position: u64, spans: &[Span]) {
         if self.recording() && ending::has_begun() {
             self.end_here(position);
         }
@@ -217,7 +180,7 @@ impl Thread {
         }
         let (now, context, recording) = (self.moment(position), self.context, self.recording());
         let stack = self.callouts.saved.gpr[usize::from(Gpr::RSP.0)];
-        let held = self.ownership.as_ref().is_none_or(|ownership| wants.are_held(&ownership.permissions));
+        let held = self.ownership.as_ref().is_none_or(|ownership| wants.are_held(ownership.permissions.table()));
         if held {
             return;
         }
@@ -245,14 +208,14 @@ impl Thread {
                 }
             }
             // Nobody asks any more who did what.
-            _ => wants.grant(permissions),
+            _ => wants.grant(permissions.table()),
         }
     }
 
     /// The part of a range around an address that the thread has hold of.
-    pub(super) fn held_around(&self, address: u64, range: Range<u64>) -> Range<u64> {
+    pub(in crate::run) fn held_around(&self, address: u64, range: Range<u64>) -> Range<u64> {
         let Some(Ownership { permissions, peer: Some(_), .. }) = &self.ownership else { return range };
-        let held = |start: u64| permissions.get(coherence::block_of(start)) >= SHARED;
+        let held = |start: u64| permissions.get(block_of(start)) >= SHARED;
         let size = 1 << BLOCK_SHIFT;
         let here = address & !(size - 1);
         let (mut start, mut end) = (here, here);
@@ -266,7 +229,13 @@ impl Thread {
     }
 
     /// Before a `rep` string instruction: sees to it that there is room for the shadow of the ranges that it accesses.
-    pub(super) fn make_room_for_repeat(&mut self, site: &Site, held: Held, op: RepString, while_different: bool) {
+    pub(in crate::run) fn make_room_for_repeat(
+        &mut self,
+        site: &Site,
+        held: Held,
+        op: RepString,
+        while_different: bool,
+    ) {
         self.begin_repeat();
         let count = self.repeat_extent(op, while_different);
         for span in self.repeat_spans(op, count).into_iter().filter(|span| span.len > 0) {
@@ -287,7 +256,7 @@ impl Thread {
     }
 
     /// Before a `rep` string instruction: gets hold of the ranges that it accesses.
-    pub(super) fn own_repeat(&mut self, position: u64, op: RepString, while_different: bool) {
+    pub(in crate::run) fn own_repeat(&mut self, position: u64, op: RepString, while_different: bool) {
         self.begin_repeat();
         let mut count = self.repeat_extent(op, while_different);
         loop {

@@ -1,7 +1,6 @@
 //! The thread's shadow: where it is, and what it does when it has to make way.
 
 use super::Thread;
-use super::memory::for_readable;
 use crate::base::memory::read_memory;
 use crate::base::process;
 use crate::base::slots::Slot;
@@ -9,7 +8,11 @@ use crate::emitted::site::{Held, Site};
 use crate::log::code;
 use crate::picture::claims::{self, Claim};
 use crate::picture::placement;
-use crate::picture::shadow::{self, BIAS, Mapping, Shadow};
+use crate::picture::shadow::mapping::Mapping;
+use crate::picture::shadow::sizes::{BIAS, GRANULE, granule};
+use crate::picture::shadow::{self, Shadow};
+use crate::run::parts::picture::TOO_FAR_APART;
+use crate::run::parts::readable::for_readable;
 use bugnet_dr::access::Access;
 use bugnet_dr::fragments;
 use bugnet_dr::ir::Gpr;
@@ -18,36 +21,14 @@ use bugnet_format::regs::{ARITHMETIC_FLAGS, RegisterFile};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Why recording ends where there is no room for a shadow.
-pub(super) const TOO_FAR_APART: &str = "the program's memory lies too far apart for the shadow of this thread";
-
 /// The pages of code of the process.
 fn all_code() -> Vec<Range<u64>> {
     code::of_process().pages().map(|(address, bytes)| address..address + bytes.len() as u64).collect()
 }
 
-/// A thread's picture of the replayer's memory.
-pub struct OwnPicture {
-    /// The picture.
-    pub shadow: Shadow,
-    /// Granules of the shadow that are known to be reserved.
-    pub(super) room: Vec<u64>,
-    /// Whether the shadow has moved, so that the picture is empty and another interval has to begin.
-    pub(super) moved: bool,
-    /// What shadows reached that the thread had earlier in the interval.
-    pub(super) reached: Vec<Range<u64>>,
-}
-
-impl OwnPicture {
-    /// An empty one.
-    pub(super) fn new(shadow: Shadow) -> Self {
-        Self { shadow, room: Vec::new(), moved: false, reached: Vec::new() }
-    }
-}
-
 impl Thread {
     /// The parts of the address space in which the interval may have accessed memory.
-    pub(super) fn reach(&mut self) -> Vec<Range<u64>> {
+    pub(in crate::run) fn reach(&mut self) -> Vec<Range<u64>> {
         let mut reach = std::mem::take(&mut self.picture.reached);
         reach.extend(self.picture.shadow.reach());
         reach
@@ -109,12 +90,12 @@ impl Thread {
 
     /// The picture has no room for code that has come: the thread gets another shadow, and an interval begins before it executes
     /// anything. Only where there are other threads, whose shadows may be in the way.
-    pub(super) fn make_room_for_code(&mut self, position: u64) {
+    pub(in crate::run) fn make_room_for_code(&mut self, position: u64) {
         self.move_shadow(position, position, None, all_code());
     }
 
     /// An interval begins, with the code in its picture. `false` if there is no room for it, also at another place.
-    pub(super) fn picture_code(&mut self) -> bool {
+    pub(in crate::run) fn picture_code(&mut self) -> bool {
         let written = |shadow: &mut Shadow| code::of_process().pages().all(|(at, bytes)| shadow.try_write(at, bytes));
         written(&mut self.picture.shadow)
             || process::threaded() && self.replace_shadow(None, &all_code()) && written(&mut self.picture.shadow)
@@ -138,7 +119,7 @@ impl Thread {
 
     /// Sees to it that there is room for the shadow of accesses: another thread may have mapped their memory. The caller's frame
     /// is not returned to if the thread has to get another shadow for that.
-    pub(super) fn make_room_for(&mut self, site: &Site, held: Held, accesses: &[(Access, bool)]) {
+    pub(in crate::run) fn make_room_for(&mut self, site: &Site, held: Held, accesses: &[(Access, bool)]) {
         let addresses: SmallVec<[u64; 4]> = accesses.iter().filter_map(|(access, _)| access.address(self)).collect();
         for address in addresses {
             self.make_room(site, held, address..address + 1);
@@ -146,12 +127,12 @@ impl Thread {
     }
 
     /// The same for a range.
-    pub(super) fn make_room(&mut self, site: &Site, held: Held, range: Range<u64>) {
+    pub(in crate::run) fn make_room(&mut self, site: &Site, held: Held, range: Range<u64>) {
         if !self.recording() {
             return;
         }
-        for address in range.clone().step_by(shadow::GRANULE as usize).chain([range.end - 1]) {
-            let granule = Shadow::granule(self.picture.shadow.of(address));
+        for address in range.clone().step_by(GRANULE as usize).chain([range.end - 1]) {
+            let granule = granule(self.picture.shadow.of(address));
             if self.picture.room.contains(&granule) {
                 continue;
             }
@@ -189,7 +170,7 @@ impl Thread {
 
     /// Built for a shadow at a distance, which the thread does not have, the block that it has just begun is built anew.
     /// `flags`: whether the program's arithmetic flags are in their slot. The caller's frame is never returned to.
-    pub(super) fn begin_by_key(&mut self, site: &Site, flags: bool) -> ! {
+    pub(in crate::run) fn begin_by_key(&mut self, site: &Site, flags: bool) -> ! {
         if flags {
             self.callouts.saved.rflags = self.callouts.saved.rflags & !ARITHMETIC_FLAGS | Slot::read_flags();
         }
@@ -203,7 +184,7 @@ impl Thread {
     }
 
     /// The thread's shadow is this from now on.
-    pub(super) fn use_shadow(&mut self, shadow: Shadow) {
+    pub(in crate::run) fn use_shadow(&mut self, shadow: Shadow) {
         self.picture.shadow = shadow;
         let (key, distance) = match shadow.mapping {
             Mapping::Plus(by) => (0, by),

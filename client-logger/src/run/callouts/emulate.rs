@@ -9,11 +9,11 @@ mod far;
 mod selectors;
 mod strings;
 
-use super::Thread;
 use crate::base::memory::{read_memory, write_memory};
 use crate::base::slots::Slot;
 use crate::emitted::site::Site;
-use crate::run::fault;
+use crate::run::dying::die;
+use crate::run::thread::Thread;
 use bugnet_dr::access::Emulated;
 use bugnet_dr::ir::Gpr;
 use bugnet_format::record::{EndReason, Record, RegisterUpdates, SpecialKind, register_number};
@@ -183,7 +183,7 @@ impl Thread {
     fn go_on_at(&mut self, pc: u64) -> ! {
         if let Some(sent) = self.signals.mask.open() {
             let regs = self.registers(pc, ARITHMETIC_FLAGS);
-            fault::die(self, &sent, self.counted(), regs);
+            die(self, &sent, self.counted(), regs);
         }
         self.signals.leave.go(&self.callouts.saved, pc)
     }

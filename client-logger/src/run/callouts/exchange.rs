@@ -1,10 +1,10 @@
 //! What a thread does about an instruction that reads and changes memory which another process may change, too.
 
-use super::Thread;
 use crate::base::memory::read_memory;
 use crate::base::slots::Slot;
 use crate::emitted::exchange::{Operand, Routine, compare_exchange};
 use crate::picture::shared_code::SHARED;
+use crate::run::thread::Thread;
 use bugnet_dr::access::Access;
 use bugnet_format::picture::Picture;
 use bugnet_format::types::Addr;

@@ -4,8 +4,7 @@
 //! A tail that is kept is empty. It stays in the folder of the thread that had it until it is moved to that of another one, and is gone
 //! when the process ends. What kills the process before leaves an empty tail there, in which nothing is to be read.
 
-use super::tail::Tail;
-use crate::log::recording;
+use crate::log::tail::Tail;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
@@ -18,11 +17,11 @@ fn spare() -> MutexGuard<'static, Vec<Tail>> {
     SPARE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// A thread has ended, and all that is in its tail is in its interval files, too.
-pub fn keep(mut tail: Tail) {
+/// A thread has ended, and all that is in its tail is in its interval files, too. `over`: whether nothing is recorded any more.
+pub fn keep(mut tail: Tail, over: impl FnOnce() -> bool) {
     let mut kept = spare();
     // Whoever ends recording says so first, and then comes here.
-    if recording::over() || kept.len() >= MOST {
+    if over() || kept.len() >= MOST {
         drop(kept);
         tail.remove();
     } else {

@@ -6,17 +6,25 @@
 //! callout.
 
 use crate::emitted::callout::Saved;
-use crate::run::signals;
 use bugnet_dr::context::Machine;
 use std::arch::x86_64::_rdtsc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Cycles of the time stamp counter after which the code cache is left: some milliseconds.
 const PERIOD: u64 = 1 << 23;
 
+/// How many signals have come to the process, other than faults.
+pub(super) static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// The same.
+fn taken() -> u64 {
+    TAKEN.load(Ordering::Relaxed)
+}
+
 /// When a thread last left the code cache because of this, and the context with which it comes back.
 pub struct Leave {
     last: u64,
-    /// [`signals::taken`] when the code cache was left.
+    /// [`taken`] when the code cache was left.
     taken: u64,
     context: Box<Machine>,
 }
@@ -29,7 +37,7 @@ impl Leave {
 
     /// Whether a signal may wait for the code cache to be left.
     pub fn is_urgent(&self) -> bool {
-        self.taken != signals::taken()
+        self.taken != taken()
     }
 
     /// Whether it is time.
@@ -39,7 +47,7 @@ impl Leave {
         let due = self.is_urgent() || now.wrapping_sub(self.last) > PERIOD;
         if due {
             self.last = now;
-            self.taken = signals::taken();
+            self.taken = taken();
         }
         due
     }

@@ -1,8 +1,8 @@
 //! A file of the log.
 
-use super::spare;
 use crate::log::file_size_limit as limit;
 use crate::log::files;
+use crate::log::spare;
 use bugnet_dr::file::File;
 use std::ffi::CString;
 use std::fs::OpenOptions;

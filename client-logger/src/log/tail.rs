@@ -1,6 +1,5 @@
 //! A tail: the records of a frame to come, in a mapped file that outlives the process.
 
-use super::TAIL_SIZE;
 use crate::base::own_memory;
 use crate::log::file_size_limit as limit;
 use crate::log::files;
@@ -8,6 +7,9 @@ use bugnet_format::folder::TAIL_FILES;
 use bugnet_format::frame::{TAIL_HEADER_SIZE, TailHeader};
 use bugnet_format::types::IntervalNo;
 use std::path::{Path, PathBuf};
+
+/// Bytes of records that a tail holds.
+pub const TAIL_SIZE: usize = 1 << 20;
 
 /// One of a thread's tails, mapped: see [`bugnet_format::frame::read_tail`].
 pub struct Tail {

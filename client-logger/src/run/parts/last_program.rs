@@ -5,7 +5,8 @@
 //! a last program, which does nothing but let the signal in that then waits for it.
 
 use crate::run::signals;
-use crate::run::thread::Thread;
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::events::Signal;
 use bugnet_format::regs::RAX;
 use std::ffi::CString;
@@ -15,10 +16,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BASE: u64 = 0x1000_0000;
 const HEADERS: u64 = 64 + 56;
 /// `rt_sigprocmask(SIG_SETMASK, &0, NULL, 8)` and `exit_group(255)`.
-const CODE: [u8; 41] = [
-    0x31, 0xc0, 0x50, 0x48, 0x89, 0xe6, 0xbf, 2, 0, 0, 0, 0x31, 0xd2, 0x41, 0xba, 8, 0, 0, 0, 0xb8, 14, 0, 0, 0, 0x0f,
-    5, 0xb8, 231, 0, 0, 0, 0xbf, 255, 0, 0, 0, 0x0f, 5, 0x90, 0x90, 0x90,
-];
+const CODE: Assembled = assembled!(
+    "xor eax, eax",
+    "push rax",
+    "mov rsi, rsp",
+    "mov edi, 2",
+    "xor edx, edx",
+    "mov r10d, 8",
+    "mov eax, 14",
+    "syscall",
+    "mov eax, 231",
+    "mov edi, 255",
+    "syscall",
+    "nop",
+    "nop",
+    "nop"
+);
 
 /// Where the program has a system call instruction: the last one that made such a child.
 static SYSCALL: AtomicU64 = AtomicU64::new(0);
@@ -50,7 +63,7 @@ fn file() -> Vec<u8> {
     for word in [0, BASE, BASE, size, size, 4096] {
         file.extend(word.to_le_bytes());
     }
-    file.extend(CODE);
+    file.extend(&*CODE);
     file
 }
 
@@ -67,10 +80,10 @@ fn make() -> Option<CString> {
 }
 
 /// In the signal event of a child of `vfork` that the signal kills: changes its registers, so that it executes the last program.
-/// `false` if that is not possible.
-pub fn go(thread: &mut Thread, info: &mut Signal) -> bool {
+/// `false` if that is not possible, as where it is the `last` one that is killed.
+pub fn go(last: &mut Option<LastProgram>, info: &mut Signal) -> bool {
     let syscall = SYSCALL.load(Ordering::Relaxed);
-    if syscall == 0 || thread.syscall.last_program.is_some() {
+    if syscall == 0 || last.is_some() {
         return false;
     }
     let Some(path) = make() else { return false };
@@ -83,7 +96,7 @@ pub fn go(thread: &mut Thread, info: &mut Signal) -> bool {
         *machine.gpr_mut(register) = value;
     }
     machine.set_pc(syscall);
-    thread.syscall.last_program = Some(LastProgram { signal, _path: path, _arguments: arguments });
+    *last = Some(LastProgram { signal, _path: path, _arguments: arguments });
     true
 }
 
@@ -96,5 +109,19 @@ impl LastProgram {
     /// It has failed.
     pub fn after(&self) -> ! {
         signals::die_by(self.signal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        let expected = [
+            0x31, 0xc0, 0x50, 0x48, 0x89, 0xe6, 0xbf, 2, 0, 0, 0, 0x31, 0xd2, 0x41, 0xba, 8, 0, 0, 0, 0xb8, 14, 0, 0,
+            0, 0x0f, 5, 0xb8, 231, 0, 0, 0, 0xbf, 255, 0, 0, 0, 0x0f, 5, 0x90, 0x90, 0x90,
+        ];
+        assert_eq!(CODE.bytes(), expected);
     }
 }

@@ -1,11 +1,12 @@
 //! String instructions.
 
 use super::{Progress, Stored, is_intel, read_word};
+use crate::run::parts::ownership::Span;
 use crate::run::special;
-use crate::run::thread::ownership::Span;
-use crate::run::thread::{Thread, segment_base};
+use crate::run::thread::Thread;
 use bugnet_dr::access::{RegisterValues, Repeat, StringKind, StringOp};
 use bugnet_dr::ir::Gpr;
+use bugnet_dr::thread::segment_base;
 use bugnet_format::regs::ARITHMETIC_FLAGS;
 
 /// Most elements between two looks at what else there is to do.

@@ -9,7 +9,7 @@
 //! the two bytes keeps the last one's high half low enough: who raises it looks again at the next block afterwards, and who lowers
 //! a block goes on with the high half of the one before.
 
-use super::{Blocks, GROUP, GROUP_SHIFT, MODIFIED, SHARED};
+use crate::picture::blocks::{Blocks, GROUP, GROUP_SHIFT, MODIFIED, SHARED};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Bits of half a byte.
@@ -83,6 +83,12 @@ impl Table {
         }
     }
 
+    /// Those of the blocks for which the thread does not have a permission.
+    pub fn lacking(self, blocks: Blocks, permission: u8) -> u64 {
+        let lacks = blocks.numbers().filter(|block| self.get(*block) < permission);
+        lacks.fold(0, |bits, block| bits | 1 << (block % GROUP))
+    }
+
     /// The high half of a block becomes as high as it can be.
     fn raise(self, block: u32) {
         let next = || self.get(block.wrapping_add(1));
@@ -113,8 +119,8 @@ const _: () = assert!(MODIFIED <= LOW && GROUP == u64::BITS);
 
 #[cfg(test)]
 mod tests {
-    use super::super::INVALID;
     use super::*;
+    use crate::picture::blocks::INVALID;
 
     fn both(table: Table, block: u32) -> (u8, u8) {
         let byte = table.byte(block).load(Ordering::SeqCst);

@@ -1,73 +1,35 @@
 //! Thresholds: where an interval ends, a check is due, or signals are to be let in.
 
-use super::Thread;
 use crate::base::options;
 use crate::base::process;
 use crate::emitted::by_rip;
-use crate::emitted::counter::Counter;
 use crate::emitted::site::Site;
+use crate::kernel::environment;
+use crate::kernel::timers;
 use crate::log::recording;
-use crate::run::fault;
+use crate::picture::placement;
+use crate::picture::stack_move;
+use crate::run::dying::die;
+use crate::run::parts::count::STRETCH;
+use crate::run::signals;
+use crate::run::thread::Thread;
 use bugnet_dr::fpu;
 use bugnet_dr::ir::Gpr;
 use bugnet_format::record::Record;
 use bugnet_format::regs::RegisterFile;
 
-/// Most instructions between two thresholds: after so many, a thread looks whether to leave the code cache. (The
-/// flag-free form of the count wants counters below 2^32.)
-const STRETCH: u64 = 1 << 18;
-/// Fewest, while thresholds still meet blocks of which it is [not known](crate::emitted::by_rip) that they run often.
-const SHORT_STRETCH: u64 = 1 << 15;
-
-/// How many instructions a thread executes from one threshold to the next: where it then is, is a sample of what runs often.
-pub(super) struct Stretch {
-    /// About so many.
-    length: u64,
-    /// Makes them differ, lest loops are met at the same block each time.
-    random: u64,
-}
-
-impl Stretch {
-    fn new() -> Self {
-        Self { length: STRETCH, random: 0x9e37_79b9_7f4a_7c15 }
-    }
-
-    /// A threshold has `found` something or not: the less they find, the fewer there are.
-    fn adapt(&mut self, found: bool) {
-        let length = if found { self.length / 2 } else { self.length + self.length / 8 };
-        self.length = length.clamp(SHORT_STRETCH, STRETCH);
-    }
-
-    /// Instructions to the next one.
-    fn next(&mut self) -> u64 {
-        // Marsaglia's xorshift64.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.length - self.random % (self.length / 2)
-    }
-}
-
-/// How far a thread is.
-pub(super) struct Count {
-    /// What is left until the next threshold.
-    pub(super) counter: Counter,
-    /// Position up to which the counter counts down.
-    pub(super) threshold: u64,
-    /// How far it is from there to the next one.
-    pub(super) stretch: Stretch,
-    /// Position of the next `CHECK`.
-    pub(super) next_check: u64,
-}
-
-impl Count {
-    /// Of the calling thread, which begins.
-    pub(super) fn new() -> Self {
-        Self { counter: Counter::of_thread(), threshold: 0, stretch: Stretch::new(), next_check: 0 }
-    }
-}
-
 impl Thread {
+    /// The program is about to execute its first instruction.
+    fn prepare_start(&mut self) {
+        let rsp = &mut self.callouts.saved.gpr[usize::from(Gpr::RSP.0)];
+        signals::begin();
+        timers::begin();
+        environment::hide(*rsp);
+        if placement::stack_moves() {
+            *rsp = stack_move::relocate(*rsp, |address| self.picture.shadow.reaches(address));
+        }
+    }
+
     /// A block of `back` instructions begins that reaches over the threshold.
     pub(super) fn limit(&mut self, site: &Site, flags: u64) {
         let handler_begins = std::mem::take(&mut self.signals.handler_begins);
@@ -93,7 +55,7 @@ impl Thread {
             self.begin_again(site);
             if let Some(sent) = self.signals.mask.open() {
                 let regs = self.registers(site.pc, flags);
-                fault::die(self, &sent, self.counted(), regs);
+                die(self, &sent, self.counted(), regs);
             }
             self.signals.leave.go(&self.callouts.saved, site.pc);
         }
@@ -157,19 +119,6 @@ impl Thread {
         }
     }
 
-    /// Where the next threshold is.
-    pub(super) fn next_threshold(&mut self, position: u64) -> u64 {
-        let options = options::get();
-        let (mut stretch, executed) = (self.count.stretch.next(), self.log.instructions_before + position);
-        if self.peer().is_some()
-            && let Some(chaos) = &mut self.chaos
-        {
-            stretch = chaos.slice(executed, stretch);
-        }
-        let threshold = options.interval.min(position + stretch);
-        if options.check_every > 0 { threshold.min(self.count.next_check) } else { threshold }
-    }
-
     /// A `CHECK`, if one is due before a block that ends at `end`.
     fn check_if_due(&mut self, position: u64, end: u64, regs: &RegisterFile) {
         let every = options::get().check_every;
@@ -178,25 +127,5 @@ impl Thread {
             self.record(position, |delta| Record::Check { delta, rflags_known, hash });
             self.count.next_check = position + every;
         }
-    }
-
-    /// A handler of the program's begins with these registers: as natively, with x87 state and MXCSR as a program has them at
-    /// its start. DynamoRIO leaves those of the interrupted code, or others, so they are set when its first block runs.
-    pub fn begin_handler(&mut self, regs: &mut RegisterFile) {
-        let RegisterFile { mxcsr, fcw, fsw, ftw, st, .. } = RegisterFile::default();
-        *regs = RegisterFile { mxcsr, fcw, fsw, ftw, st, ..regs.clone() };
-        self.signals.handler_begins = true;
-    }
-
-    /// The next block opens the signal mask, which is closed.
-    pub fn open_soon(&mut self) {
-        self.signals.mask.open_soon();
-        self.limit_soon();
-    }
-
-    /// The next block begins with a limit callout; the present one goes on.
-    pub fn limit_soon(&mut self) {
-        self.count.threshold = self.counted();
-        self.count.counter.set(0);
     }
 }

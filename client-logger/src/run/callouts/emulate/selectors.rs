@@ -7,9 +7,9 @@
 use super::{Progress, Stored, read_word};
 use crate::base::fs_base;
 use crate::base::slots::set_segment_base;
+use crate::run::parts::ownership::Span;
 use crate::run::special;
 use crate::run::thread::Thread;
-use crate::run::thread::ownership::Span;
 use bugnet_dr::access::{Operand, RegisterValues, SegmentRegister, SelectorOp};
 use bugnet_dr::ir::{Gpr, Segment};
 use std::arch::asm;

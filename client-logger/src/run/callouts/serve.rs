@@ -1,12 +1,12 @@
 //! What happens at callouts within a block.
 
-use super::Thread;
 use crate::base::memory::read_memory;
 use crate::base::options;
 use crate::base::slots::set_segment_base;
 use crate::emitted::site::{Kind, Site};
 use crate::picture::protections::PROTECTIONS;
 use crate::run::special;
+use crate::run::thread::Thread;
 use bugnet_dr::access::RegisterValues;
 use bugnet_dr::fragments;
 use bugnet_dr::ir::{Gpr, Segment};
@@ -24,28 +24,6 @@ fn protect(page: u64, protection: i32) {
         crate::base::die(&format!(
             "the protection of the page at {page:#x}, where the program jumped to, cannot be changed: {why}"
         ));
-    }
-}
-
-/// What has to be known of an instruction that has begun, until it is over.
-pub(super) struct Begun {
-    /// Addresses of its writes, taken before it executes.
-    pub(super) pending: Vec<(u64, u32)>,
-    /// Registers and flags before an instruction whose results are logged.
-    pub(super) before: ([u64; 16], u64),
-    /// RCX, RSI, RDI before a `rep` string instruction, and its direction: true for down.
-    pub(super) repeat: (u64, u64, u64, bool),
-    /// The position of a `rep` string instruction that has begun and not ended.
-    pub(super) repeat_position: u64,
-    /// A page that the program has jumped to and must not execute: its address and protection. It is not accessible.
-    pub(super) forbidden: Option<(u64, i32)>,
-}
-
-impl Begun {
-    /// None.
-    pub(super) fn none() -> Self {
-        let (pending, before, repeat) = (Vec::new(), ([0; 16], 0), (0, 0, 0, false));
-        Self { pending, before, repeat, repeat_position: u64::MAX, forbidden: None }
     }
 }
 

@@ -6,7 +6,9 @@
 //! only writes flags may be anywhere: where DynamoRIO does not see it, it takes them for wanted.
 
 use crate::base::slots::Slot;
-use crate::emitted::callout::CALLOUT;
+use crate::emitted::site::CALLOUT;
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::displaced::displaced;
 use bugnet_dr::ir::{Gpr, MemoryParts};
 use bugnet_dr::opcode;
@@ -60,12 +62,18 @@ impl Condition {
 pub const FS: u8 = 0x64;
 /// The segment prefix of GS.
 const GS: u8 = 0x65;
-/// `lahf`
-const LAHF: u8 = 0x9f;
-/// `seto al`
-const SETO_AL: [u8; 3] = [0x0f, 0x90, 0xc0];
-/// `add al, 0x7f` overflows exactly if AL is 1; `sahf`.
-const ADD_SAHF: [u8; 3] = [0x04, 0x7f, 0x9e];
+/// Puts the arithmetic flags into AH and AL.
+const TAKE_FLAGS: Assembled = assembled!("seto al", "lahf");
+/// Takes them from there: the addition overflows exactly if AL is 1.
+const GIVE_FLAGS: Assembled = assembled!("add al, 0x7f", "sahf");
+/// The upper half of RCX to ECX.
+const UPPER_HALF: Assembled = assembled!("rorx rcx, rcx, 32", "mov ecx, ecx");
+/// Up to the slot.
+const LOAD_LOW: Assembled = assembled!("mov ecx, gs:[{u32}]"; 4);
+/// Up to what is added.
+const ADD_QUIETLY: Assembled = assembled!("lea rcx, [rcx + {u32}]"; 4);
+/// Up to the slot and what is subtracted.
+const COUNT: Assembled = assembled!("sub qword ptr gs:[{u32}], {u32}"; 8);
 
 impl Code {
     fn new() -> Self {
@@ -86,8 +94,7 @@ impl Code {
     fn upper_half(&mut self, slot: Slot, can_rotate: bool) {
         if can_rotate {
             // Not from memory: a load of half of what was just stored would wait for the store.
-            self.push(&[0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 32]); // rorx rcx, rcx, 32
-            self.push(&[0x89, 0xc9]); // mov ecx, ecx
+            self.push(&UPPER_HALF);
         } else {
             self.load_low(slot.offset() + 4);
         }
@@ -95,13 +102,13 @@ impl Code {
 
     /// `mov ecx, gs:[offset]`
     fn load_low(&mut self, offset: u32) {
-        self.push(&[GS, 0x8b, 0x0c, 0x25]);
+        self.push(&LOAD_LOW);
         self.push(&offset.to_le_bytes());
     }
 
     /// `lea rcx, [rcx - n]`
     fn subtract(&mut self, n: u32) {
-        self.push(&[0x48, 0x8d, 0x89]);
+        self.push(&ADD_QUIETLY);
         self.push(&n.cast_signed().wrapping_neg().to_le_bytes());
     }
 
@@ -193,8 +200,7 @@ pub fn with_fs(instruction: &[u8], more: i32) -> Option<Code> {
 /// piece reads the overflow flag, and then takes all flags for wanted.
 pub fn save_flags(rax_dead: bool) -> [Code; 2] {
     let (mut before, mut save) = (Code::new(), Code::new());
-    save.push(&SETO_AL);
-    save.push(&[LAHF]);
+    save.push(&TAKE_FLAGS);
     save.slot(Op::Store, Gpr::RAX, Slot::Flags);
     if !rax_dead {
         before.slot(Op::Store, Gpr::RAX, Slot::Rax);
@@ -210,7 +216,7 @@ pub fn restore_flags(rax_dead: bool) -> Code {
         code.slot(Op::Store, Gpr::RAX, Slot::Rax);
     }
     code.slot(Op::Load, Gpr::RAX, Slot::Flags);
-    code.push(&ADD_SAHF);
+    code.push(&GIVE_FLAGS);
     if !rax_dead {
         code.slot(Op::Load, Gpr::RAX, Slot::Rax);
     }
@@ -267,10 +273,10 @@ pub fn callout_if(condition: Condition, callout: &[u8]) -> Code {
     code
 }
 
-/// `cmovo rcx, rcx`: nothing but a sign to DynamoRIO that flags are wanted. It leaves flags as they happen to be where it
+/// Nothing but a sign to DynamoRIO that flags are wanted. It leaves flags as they happen to be where it
 /// finds that a block overwrites them before it reads any; but a callout reads them, and the handler of an instruction
 /// between that faults.
-const READS_FLAGS: [u8; 4] = [0x48, 0x0f, 0x40, 0xc9];
+const READS_FLAGS: Assembled = assembled!("cmovo rcx, rcx");
 
 /// Bytes of [`count_without_flags`] up to where it goes on behind its callout.
 pub fn before_home(can_rotate: bool) -> usize {
@@ -303,7 +309,7 @@ pub fn compare_without_flags(value: Slot, least: u32, can_rotate: bool) -> Code 
 /// `sub [counter], n`
 pub fn count(counter: Slot, n: u32) -> Code {
     let mut code = Code::new();
-    code.push(&[GS, 0x48, 0x81, 0x2c, 0x25]);
+    code.push(&COUNT);
     code.push(&counter.offset().to_le_bytes());
     code.push(&n.to_le_bytes());
     code
@@ -422,18 +428,27 @@ mod tests {
     }
 
     #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(TAKE_FLAGS.bytes(), [0x0f, 0x90, 0xc0, 0x9f]);
+        assert_eq!(GIVE_FLAGS.bytes(), [0x04, 0x7f, 0x9e]);
+        assert_eq!(UPPER_HALF.bytes(), [0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 32, 0x89, 0xc9]);
+        assert_eq!(LOAD_LOW.bytes(), [GS, 0x8b, 0x0c, 0x25]);
+        assert_eq!(ADD_QUIETLY.bytes(), [0x48, 0x8d, 0x89]);
+        assert_eq!(COUNT.bytes(), [GS, 0x48, 0x81, 0x2c, 0x25]);
+        assert_eq!(READS_FLAGS.bytes(), [0x48, 0x0f, 0x40, 0xc9]);
+    }
+
+    #[test]
     fn fs_goes_before_an_instruction_without_a_segment() {
-        let add: &[u8] = &[0x66, 0x41, 0x03, 0x4c, 0x24, 0x08]; // add cx, [r12 + 8]
-        let vpxor: &[u8] = &[0xc5, 0xf1, 0xef, 0x07]; // vpxor xmm0, xmm1, [rdi]
-        for bytes in [add, vpxor] {
-            let plain = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).decode();
-            let [changed] = decoded(&with_fs(bytes, 0x140).unwrap())[..] else { panic!("one instruction") };
+        for bytes in [assembled!("add cx, [r12 + 8]"), assembled!("vpxor xmm0, xmm1, [rdi]")] {
+            let plain = Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE).decode();
+            let [changed] = decoded(&with_fs(&bytes, 0x140).unwrap())[..] else { panic!("one instruction") };
             assert_eq!((changed.code(), changed.segment_prefix()), (plain.code(), Register::FS));
             assert_eq!(changed.memory_base(), plain.memory_base());
             assert_eq!(changed.memory_displacement64(), plain.memory_displacement64() + 0x140);
         }
-        assert!(with_fs(&[0x66, 0x2e, 0x03, 0x0f], 1).is_none());
-        assert!(with_fs(&[0x65, 0x48, 0x03, 0x0f], 1).is_none());
+        assert!(with_fs(&assembled!("data16 add ecx, cs:[rdi]"), 1).is_none());
+        assert!(with_fs(&assembled!("add rcx, gs:[rdi]"), 1).is_none());
         assert!(with_fs(&[0x66; 15], 1).is_none());
     }
 

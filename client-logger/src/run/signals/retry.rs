@@ -5,9 +5,11 @@
 //! Nearly all of this is done in the handler of that signal, so that nothing comes in between: behind it, the thread is in the kernel again, or
 //! at the instruction that brings it there, where a signal of the program's is taken for one that has ended the wait.
 
+use super::frame::{ARGUMENTS, Frame, RAX};
+use super::send::raw_syscall;
+use super::suspended;
 use crate::base::memory::read_word;
 use crate::base::process;
-use crate::run::signals::{self, ARGUMENTS, Frame, RAX, raw_syscall};
 use bugnet_dr::call as call_event;
 use bugnet_system_calls::Wait;
 use std::ffi::c_void;
@@ -199,7 +201,7 @@ impl Retry {
             return;
         }
         if matches!(call.wait, Wait::Suspension) {
-            call.goes_on = signals::repeat_suspension(frame);
+            call.goes_on = suspended::repeat(frame);
             return;
         }
         match call.left(frame.word(ARGUMENTS[0]), &mut self.rest) {

@@ -1,8 +1,8 @@
 //! Far transfers of control that stay in 64-bit code.
 
 use super::{Progress, Stored, read_word};
+use crate::run::parts::ownership::Span;
 use crate::run::thread::Thread;
-use crate::run::thread::ownership::Span;
 use bugnet_dr::access::{Access, FarKind, FarOp, RegisterValues};
 use bugnet_dr::ir::Gpr;
 use bugnet_format::regs::COMPARED_FLAGS;

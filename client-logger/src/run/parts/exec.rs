@@ -14,7 +14,7 @@ use crate::kernel::streams;
 use crate::kernel::streams::Streams;
 use crate::kernel::substitute::Substitution;
 use crate::log::origin;
-use crate::run::thread::Thread;
+use crate::log::recording;
 use bugnet_format::folder::process_folder;
 use bugnet_format::process::ProcessInfo;
 use bugnet_format::types::{Pid, ProcessId};
@@ -181,17 +181,22 @@ fn assignment(name: &str, value: impl AsRef<OsStr>) -> CString {
 
 impl Exec {
     /// Before an `execve` or `execveat`: sees to it that the program is recorded. `None` if the kernel is to make the
-    /// call as it is.
+    /// call as it is. A child of `vfork` has limits and streams of its own.
     ///
     /// # Errors
     /// The call's result, if its arguments cannot be read, which DynamoRIO would not survive.
-    pub fn prepare(drcontext: *mut c_void, number: i64, args: &[u64; 6], thread: &Thread) -> Result<Option<Self>, i64> {
+    pub fn prepare(
+        drcontext: *mut c_void,
+        number: i64,
+        args: &[u64; 6],
+        (own_limits, own_streams): (Option<Limits>, Option<&Streams>),
+    ) -> Result<Option<Self>, i64> {
         let fault = -i64::from(libc::EFAULT);
         let path_at = if number == libc::SYS_execve { args[0] } else { args[1] };
         if string(path_at).is_none() {
             return Err(fault);
         }
-        let own_limits = Limits::of(thread.syscall.own_limits);
+        let own_limits = Limits::of(own_limits);
         let Some(mut path) = path_argument(number, args) else {
             limits::hand_over(&own_limits);
             return Ok(None);
@@ -223,8 +228,7 @@ impl Exec {
                 }))
             }
             Plan::Record(program) => {
-                let streams =
-                    thread.syscall.own_streams.as_ref().map_or_else(|| streams::of_process().encode(), Streams::encode);
+                let streams = own_streams.map_or_else(|| streams::of_process().encode(), Streams::encode);
                 let Some(mut exec) = Self::recorded(&program, argv, envp) else { return Ok(None) };
                 exec.pass([(variables::STREAMS, streams), (variables::LIMITS, own_limits.encode())]);
                 let argv = if exec.argv.is_empty() { argv } else { exec.argv.as_ptr() as u64 };
@@ -253,7 +257,7 @@ impl Exec {
             exec.argv.extend(pointers(argv)?.into_iter().skip(1));
             exec.argv.push(0);
         }
-        let origin = serde_json::to_string(&origin::origin_of_executed()).ok()?;
+        let origin = serde_json::to_string(&recording::origin_of_executed()).ok()?;
         exec.variables = vec![
             assignment(variables::PROGRAM, &program.elf),
             assignment(variables::NAME, program.name()),
@@ -286,7 +290,7 @@ impl Exec {
             program: path.to_string_lossy().into_owned(),
             args: pointers(argv).unwrap_or_default().into_iter().filter_map(text).collect(),
             unrecorded: Some(why),
-            ..origin::beginning().describe(origin::origin_of_executed())
+            ..origin::beginning().describe(recording::origin_of_executed())
         };
         // Where that is not possible, the message has to do.
         let made = origin::make_folder(&options::get().log, process::current_pid(), &info);

@@ -6,11 +6,9 @@ use crate::kernel::limits::Limits;
 use crate::kernel::program_break::Step;
 use crate::kernel::streams::Streams;
 use crate::kernel::substitute::Substitution;
-use crate::run::exec::Exec;
-use crate::run::fault::last_program::LastProgram;
-use crate::run::retry::Retry;
-use crate::run::thread::Thread;
-use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
+use crate::run::parts::exec::Exec;
+use crate::run::parts::last_program::LastProgram;
+use bugnet_format::regs::RegisterFile;
 
 /// Length of a `syscall` instruction.
 pub const SYSCALL_BYTES: u64 = 2;
@@ -18,8 +16,6 @@ pub const SYSCALL_BYTES: u64 = 2;
 /// What a thread remembers between the two halves of a system call.
 #[derive(Default)]
 pub struct SyscallState {
-    /// Whether it is in one of the program's, and not in one that the logger makes before or behind it.
-    pub made: bool,
     /// The number that a call by `int 0x80` has as a 64-bit one.
     pub by_interrupt: Option<i64>,
     /// Registers before the call; none outside of one.
@@ -30,8 +26,6 @@ pub struct SyscallState {
     pub substitution: Option<Substitution>,
     /// What becomes of a `brk`, between its two halves.
     pub program_break: Option<Step>,
-    /// For one that waits.
-    pub retry: Retry,
     /// An `execve` between its two halves.
     pub exec: Option<Exec>,
     /// Whether it makes memory both writable and executable in a way that [`crate::picture::writable_code`] may know.
@@ -63,20 +57,4 @@ pub fn take_pending_pc() -> Option<u64> {
 /// The flags, as a system call leaves them in R11.
 pub fn left_in_r11(before: &RegisterFile) -> u64 {
     before.rflags & 0x3c_7fd7 | 0x202
-}
-
-/// Where a signal kills a thread, and with which registers, if it has interrupted the system call that was the last thing that the
-/// thread did: in the call, which then has not returned.
-pub fn killed_within(thread: &mut Thread) -> Option<(u64, RegisterFile)> {
-    let mut regs = thread.syscall.interrupted.take()?;
-    let position = thread.counted() - 1;
-    if thread.take_back_call(position)? {
-        return Some((position, *regs));
-    }
-    // DynamoRIO may be about to make it again: as the record says that it returned.
-    regs.gpr[RAX] = -i64::from(libc::EINTR) as u64;
-    regs.rip += SYSCALL_BYTES;
-    regs.gpr[RCX] = regs.rip;
-    regs.gpr[R11] = left_in_r11(&regs);
-    Some((position + 1, *regs))
 }

@@ -1,0 +1,39 @@
+//! What a thread writes.
+
+use crate::log::writer::Writer;
+use bugnet_format::regs::RegisterFile;
+use bugnet_format::types::{Epoch, IntervalNo};
+
+/// What a thread writes, and where it is in that.
+pub struct Log {
+    /// None before the first checkpoint, and none any more once recording has ended.
+    pub writer: Option<Writer>,
+    pub interval: IntervalNo,
+    /// The epoch of its interval, or of the last one.
+    pub epoch: Epoch,
+    pub instructions_before: u64,
+    /// Position up to which [`crate::picture::epochs`] has been told what the thread executes.
+    pub noted: u64,
+    /// Position at which recording ended.
+    pub end: u64,
+    /// The registers with which the last interval ended, if the log is between two.
+    pub paused: Option<Box<RegisterFile>>,
+    /// Whether recording has ended, and must not begin again.
+    pub ended: bool,
+}
+
+impl Log {
+    /// None yet.
+    pub fn new(ended: bool) -> Self {
+        let (interval, epoch, paused) = (IntervalNo(0), Epoch(0), None);
+        Self { writer: None, interval, epoch, instructions_before: 0, noted: 0, end: 0, paused, ended }
+    }
+
+    /// In a forked child: there is none yet. The one so far is the parent's.
+    pub fn forked(&mut self, ended: bool) {
+        if let Some(writer) = self.writer.take() {
+            writer.abandon();
+        }
+        *self = Self { end: self.end, ..Self::new(ended) };
+    }
+}
