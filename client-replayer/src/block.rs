@@ -42,6 +42,7 @@ use crate::counter::{self, Borrowed, COUNTER, Lending};
 use crate::engine::{Engine, Style};
 use crate::fs_base::Guard;
 use crate::instruction::{self, Instruction, PlainAccess};
+use crate::lines;
 use crate::marking::{self, Marking};
 use crate::places::Places;
 use crate::shading::{self, Shading};
@@ -131,7 +132,7 @@ pub unsafe extern "C" fn on_block(
     let looks = Looks::of(&block, engine, program, behind);
     let called = calls(engine, program, &looks);
     let lending = Lending::begin(&block, &engine.stub, program, |index| called[index], behind);
-    if engine.memory.touched.is_some() {
+    if engine.memory.touched.is_some() && !engine.marks_lines() {
         engine.executed.note(&block, instrs[0], start..end);
     }
     if count > 0 {
@@ -242,7 +243,9 @@ impl Looks {
                 Self::Shades(places, all)
             }
             Style::Marks(places) => {
-                let mut all: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
+                let calls = |instr: Instr| engine.marks_lines() && lines::is_atomic(instr, &engine.code);
+                let of = |instr: &Instr| if calls(*instr) { Marking::Call } else { Marking::of(*instr) };
+                let mut all: Vec<Marking> = instrs.iter().map(of).collect();
                 fit(&mut all, Marking::bytes, || Marking::Call);
                 Self::Marks(places, all)
             }
@@ -313,7 +316,8 @@ fn access_site(block: &Block, engine: &mut Engine, instrs: &[Instr], index: usiz
     let repeats = matches!(instruction.action(), Action::Repeat(_));
     let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
     let plain = PlainAccess::of(&instruction);
-    let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes, block: range });
+    let is_atomic = lines::is_atomic(instr, &engine.code);
+    let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes, block: range, is_atomic });
     Some(engine.sites.add(Site::Access(access)))
 }
 

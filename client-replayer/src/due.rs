@@ -42,6 +42,10 @@ impl Engine {
                 self.look_at(id);
                 resume
             }
+            Site::Access(id) if self.marks_lines() => {
+                self.note_lines(id);
+                resume
+            }
             Site::Access(id) => {
                 self.glance_at_access(id);
                 let Self { sites, memory, .. } = self;

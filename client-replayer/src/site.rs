@@ -57,6 +57,8 @@ pub struct Access {
     pub bytes: Vec<u8>,
     /// The block in which it is: where it begins and ends.
     pub block: Range<u64>,
+    /// Whether it accesses memory atomically.
+    pub is_atomic: bool,
 }
 
 /// A block with bytes on a page, or one that was built as it was because of code there.

@@ -339,6 +339,7 @@ impl Process {
             Response::Writers(_) => "Writers",
             Response::Output { .. } => "Output",
             Response::Suspects { .. } => "Suspects",
+            Response::Lines { .. } => "Lines",
         };
         self.lost(&io::Error::new(ErrorKind::InvalidData, format!("it said {kind} out of turn")))
     }

@@ -49,16 +49,26 @@ use std::sync::Arc;
 use times::Times;
 use watch::Watch;
 
-/// Finds the races and atomicity violations of the process that a cursor is on, and looks at the first `top` of each more closely. Intervals are traced `jobs` at a
-/// time at first; `progress` is called with how many are done, and how many there are.
+/// How to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Look at so many of each kind more closely.
+    pub top: usize,
+    /// Replay so many intervals at a time at first.
+    pub jobs: NonZeroUsize,
+    /// Do not let replay processes look at accesses by themselves: it takes longer, and what is found is the same.
+    pub follow: bool,
+}
+
+/// Finds the races and atomicity violations of the process that a cursor is on. `progress` is called with how many intervals are done at first, and how
+/// many there are.
 ///
 /// # Errors
 /// The log cannot be read, replayed or traced; its order contradicts itself.
 pub fn races(
     (tools, log): (&Tools, &Log),
     cursor: &mut Cursor<'_>,
-    top: usize,
-    jobs: NonZeroUsize,
+    options: Options,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Report> {
     let pid = cursor.pid();
@@ -69,7 +79,8 @@ pub fn races(
         intervals.extend(log.intervals(thread)?.iter().map(|&interval| IntervalId { thread, interval }));
     }
     let all = intervals.len();
-    let shared = first::look(tools, log, &intervals, &modules, jobs, |done| progress(done, all))?;
+    let how = (options.jobs, options.follow);
+    let shared = first::look((tools, log), &intervals, &modules, how, |done| progress(done, all))?;
     let is_shared = !shared.lines.is_empty();
     let births = Births::new(log, &times, cursor)?;
     let channels = if is_shared { Channels::new(log, &times, cursor)? } else { Channels::default() };
@@ -91,5 +102,5 @@ pub fn races(
         cursor.seek(Seek::Start)?;
         walk_behind(tools, log, pid, (cursor.place(), &behind), &wanted, &mut watch)?;
     }
-    report::report(log, cursor, &mut symbols, &watch, top)
+    report::report(log, cursor, &mut symbols, &watch, options.top)
 }
