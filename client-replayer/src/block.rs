@@ -221,6 +221,8 @@ enum Looks {
     Compares(Places, bool, Vec<Comparing>),
     /// It looks whether they may be wrong.
     Shades(Places, Vec<Shading>),
+    /// It looks whether they are of shaded memory, and tells those.
+    Tells(Places, Vec<Shading>),
 }
 
 impl Looks {
@@ -242,6 +244,11 @@ impl Looks {
                 shading::follow_stack(block, &engine.stub, places, instrs);
                 Self::Shades(places, all)
             }
+            Style::Tells(places) => {
+                let mut all = Shading::of_all_told(instrs, |addr| engine.comes_to_be_wrong(addr));
+                fit(&mut all, Shading::bytes, || Shading::Call);
+                Self::Tells(places, all)
+            }
             Style::Marks(places) => {
                 let calls = |instr: Instr| engine.marks_lines() && lines::is_atomic(instr, &engine.code);
                 let of = |instr: &Instr| if calls(*instr) { Marking::Call } else { Marking::of(*instr) };
@@ -258,7 +265,7 @@ impl Looks {
             Self::None => false,
             Self::Marks(_, all) => all.get(index).is_some_and(Marking::is_called),
             Self::Compares(_, _, all) => all.get(index).is_some_and(Comparing::is_called),
-            Self::Shades(_, all) => all.get(index).is_some_and(Shading::is_called),
+            Self::Shades(_, all) | Self::Tells(_, all) => all.get(index).is_some_and(Shading::is_called),
         }
     }
 }
@@ -294,6 +301,16 @@ fn look_before(
                 let Some(site) = access_site(block, engine, instrs, index, ahead(index)) else { continue };
                 let how = (site, live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
                 shading::look(block, &mut engine.stub, *places, *instr, looks, how);
+            }
+        }
+        Looks::Tells(places, all) => {
+            let live = liveness::analyse(instrs);
+            for (index, (instr, shading)) in instrs.iter().zip(all).enumerate() {
+                let Shading::Inside(looks) = shading else { continue };
+                let tags: Vec<u32> =
+                    looks.iter().map(|look| engine.tell(instr.pc(), look.access(), ahead(index))).collect();
+                let how = (&tags[..], live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
+                shading::tell(block, &engine.stub, *places, *instr, looks, how);
             }
         }
         Looks::Compares(places, marks, all) => {
@@ -387,7 +404,8 @@ fn write_down(block: &Block, engine: &mut Engine, instrs: &[Instr], counted: Cou
     let Plan { needs, accesses, registers, returned, .. } = Plan::of(part, pc, &tracing.wanted);
     let (code, count) = (code.read(pc, (end - pc) as usize), part.len() as u16);
     let counted_ones = if counted.is_counted { count } else { 0 };
-    let entry = is_outline.then(|| Entry { words: needs.len() as u16 + 1, counted: counted_ones, returned });
+    let entry =
+        is_outline.then(|| Entry { words: needs.len() as u16 + 1, counted: counted_ones, returned, told: None });
     let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false, registers, entry });
     let what = (&counted, tag, &needs[..]);
     if is_outline {

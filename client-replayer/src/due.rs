@@ -38,6 +38,10 @@ impl Engine {
                     self.clean_call(Wanted::Event(pc))
                 }
             }
+            Site::Access(id) if self.tells_shaded() => {
+                self.tell_access(id);
+                resume
+            }
             Site::Access(id) if self.shades.is_some() => {
                 self.look_at(id);
                 resume

@@ -36,7 +36,7 @@ pub struct SpanId(u32);
 pub struct SplitId(u32);
 
 /// Index of an [`Access`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AccessId(u32);
 
 /// Index of an instruction at a watched address.

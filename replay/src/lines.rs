@@ -45,7 +45,7 @@ impl Marker {
         if process != Some(session.number()) {
             let process = session.process();
             process.send(&Request::Mark)?;
-            match process.receive()? {
+            match process.receive_any()? {
                 Response::Ready => {}
                 Response::Refused(_) => return Ok(None),
                 other => return Err(process.unexpected(&other)),

@@ -1,10 +1,11 @@
 //! Goes through what all threads executed, in their recorded order, and looks at each access of memory that threads share.
 
-use super::atomicity::{Local, Pairs, Torn};
+use super::atomicity::{Local, Pairs};
 use super::births::Births;
 use super::channels::{At as Told, Channels};
 use super::clock::Epoch;
 use super::first::{Shared, words};
+use super::found::{Found, Pair};
 use super::heap::{Change, Heap};
 use super::joins::Joins;
 use super::open::OpenCalls;
@@ -19,7 +20,6 @@ use bugnet_events::stretch::{Access as Touched, Ran};
 use bugnet_events::walk::{Did, Visit, Visitor};
 use bugnet_format::types::Tid;
 use bugnet_replay::cursor::Place;
-use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
@@ -46,68 +46,6 @@ const FUTEX_WAKE: u64 = 1;
 const FUTEX_WAKE_OP: u64 = 5;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_WAKE_BITSET: u64 = 10;
-
-/// A pair of instructions whose accesses are not ordered.
-#[derive(Clone, Copy, Debug)]
-pub struct Pair {
-    /// The first time: the earlier access, and the later one.
-    pub made: [Made; 2],
-    /// Whether they write.
-    pub writes: [bool; 2],
-    /// The bytes that both accessed: the first, and how many.
-    pub bytes: (u64, u64),
-    /// How often it happened.
-    pub times: u64,
-    /// By what the two may have been ordered each time, as bits; none if they were not at least once, and those are the two.
-    pub via: Option<u64>,
-}
-
-/// What identifies a pair: the instructions, and whether they write.
-type Between = ([u64; 2], [bool; 2]);
-
-/// What was found.
-#[derive(Default)]
-pub struct Found {
-    /// Pairs that race, in the order in which they first did.
-    pub pairs: Vec<Pair>,
-    known: HashMap<Between, usize>,
-    /// Pairs with another thread in between, in that order, and how often.
-    pub torn: Vec<(Torn, u64)>,
-    known_torn: HashMap<[u64; 3], usize>,
-    /// How much was looked at.
-    pub looked: Looked,
-}
-
-impl Found {
-    /// A pair races, or may.
-    fn race(&mut self, key: Between, pair: Pair) {
-        let known = *self.known.entry(key).or_insert(self.pairs.len());
-        if known == self.pairs.len() {
-            self.pairs.push(pair);
-        }
-        let there = &mut self.pairs[known];
-        there.times += 1;
-        match (there.via, pair.via) {
-            // One that nothing can have ordered says more.
-            (Some(_), None) => *there = Pair { times: there.times, ..pair },
-            (Some(one), Some(other)) => there.via = Some(one | other),
-            (None, _) => {}
-        }
-    }
-}
-
-/// How much was looked at, and what was not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Looked {
-    /// Instructions of all threads; none where the threads share no memory.
-    pub instructions: u64,
-    /// Accesses of lines that threads share.
-    pub accesses: u64,
-    /// Of these, atomic ones, and others of words that are accessed atomically: they order threads.
-    pub atomic: u64,
-    /// Of these, the C library's own, which were not looked at.
-    pub internal: u64,
-}
 
 struct Thread {
     whereabouts: Whereabouts,
@@ -159,6 +97,8 @@ pub struct Watch {
     /// Memory that was mapped for stacks: first bytes, and lengths.
     stacks: BTreeMap<u64, u64>,
     unordered: Vec<Unordered>,
+    /// Whether replay processes tell accesses of lines that threads share, and no others.
+    told: bool,
     /// The thread that was visited last, where nothing is left to be told of its calls with its next block.
     quiet: Option<Quiet>,
 }
@@ -193,7 +133,11 @@ impl Visitor for Watch {
         let known = code.of(ran.block);
         threads[thread].enter(known);
         let count = ran.block.instructions.len();
-        if ran.block.has_atomic || ran.touches_any(|addr, len| shared.lines.has(addr, len)) {
+        let touches = match self.told {
+            true => ran.has_told(),
+            false => ran.block.has_atomic || ran.touches_any(|addr, len| shared.lines.has(addr, len)),
+        };
+        if touches {
             let (first_site, doing) = (known.first_site, known.doing(&threads[thread].whereabouts));
             self.accesses(thread, (self.times.reached(thread), first_site), ran, 0..count, doing);
         }
@@ -219,10 +163,10 @@ impl Visitor for Watch {
 }
 
 impl Watch {
-    /// At the beginning.
+    /// At the beginning. `told`: replay processes tell accesses of lines that threads share ([`Self::shaded`]).
     #[must_use]
     pub fn new(
-        times: Times,
+        (times, told): (Times, bool),
         mut shared: Shared,
         (births, channels): (Births, Channels),
         code: Code,
@@ -240,7 +184,8 @@ impl Watch {
         Self {
             threads: (0..times.len()).map(thread).collect(),
             calls: times.len() as u64,
-            open: Calls::default(),
+            open: if told { Calls::with_next() } else { Calls::default() },
+            told,
             lockings: Vec::new(),
             joins,
             joined: Vec::new(),
@@ -259,6 +204,12 @@ impl Watch {
             unordered: Vec::new(),
             quiet: None,
         }
+    }
+
+    /// The memory that threads share, as replay processes have it: first bytes, and how many.
+    #[must_use]
+    pub fn shaded(&self) -> Vec<(u64, u64)> {
+        self.shared.lines.ranges()
     }
 
     fn look_at(&mut self, visit: &Visit<'_>) {
@@ -405,7 +356,14 @@ impl Watch {
             let made = Made { epoch: Epoch::new(thread, epoch), site };
             (At { thread, made, ip: instruction.ip() }, has_atomic && is_atomic(instruction))
         };
-        if ran.is_odd() {
+        if self.told {
+            for (number, access) in ran.told() {
+                if self.shared.lines.has(access.addr, access.len) && instructions.contains(&number) {
+                    let (at, is_atomic) = at(number);
+                    self.accessed(at, &access, doing, is_atomic);
+                }
+            }
+        } else if ran.is_odd() {
             for number in instructions.clone() {
                 let (at, is_atomic) = at(number);
                 for access in ran.accesses(number) {
@@ -510,13 +468,11 @@ impl Watch {
         };
         let order = &mut self.order;
         let is_wanted = |earlier: Epoch| order.is_wanted(earlier, at.thread);
-        let Some(torn) = self.pairs.access((addr, len), local, is_wanted) else { return };
+        let sites = &self.code.sites;
+        let ip = |site: u32| sites[site as usize];
+        let Some(torn) = self.pairs.access((addr, len), local, is_wanted, ip) else { return };
         let key = torn.made.map(|made| self.code.sites[made.site as usize]);
-        let known = *self.found.known_torn.entry(key).or_insert(self.found.torn.len());
-        if known == self.found.torn.len() {
-            self.found.torn.push((torn, 0));
-        }
-        self.found.torn[known].1 += 1;
+        self.found.torn(key, torn);
     }
 
     fn called(&mut self, thread: usize, count: u64, number: u64, args: &[u64; 6], result: i64) {
