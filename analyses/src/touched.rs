@@ -149,7 +149,7 @@ mod tests {
             lines.touch(addr, len);
         }
         assert_eq!(lines.count(), 4);
-        let far = (1 << 40) + (1 << 24);
+        let far = (1_u64 << 40) + (1 << 24);
         assert_eq!(lines.ranges(), [(0, 128), (1 << 40, 64), (far, 64)]);
         lines.touch(1 << 30, 1 << 20);
         assert_eq!(lines.count(), 4 + (1 << 14));

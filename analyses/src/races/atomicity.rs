@@ -5,6 +5,7 @@ use super::clock::Epoch;
 use super::paged::Paged;
 use super::shadow::{Made, Site, granules};
 use serde::Serialize;
+use smallvec::SmallVec;
 
 /// Which accesses there were: the first one, the other thread's, the second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -143,7 +144,8 @@ pub struct Torn {
 /// The accesses that each thread made last.
 #[derive(Default)]
 pub struct Pairs {
-    granules: Paged<Vec<Last>>,
+    /// Mostly, two threads share something.
+    granules: Paged<SmallVec<[Last; 2]>>,
     /// What was passed over.
     pub passed: Passed,
 }

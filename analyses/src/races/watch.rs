@@ -27,6 +27,8 @@ const PAGE: u64 = 4096;
 const LINE: u64 = 64;
 /// So much of a block that is freed is looked at, in bytes: the kernel takes larger ones back.
 const LARGEST: u64 = 1 << 20;
+/// Most ranges of memory that are shaded: they go to each replay process in one message.
+const MOST_RANGES: usize = 1 << 18;
 /// System calls that say something about the order of threads, or about what memory is.
 const MMAP: u64 = 9;
 const MAP_STACK: u64 = 0x2_0000;
@@ -121,6 +123,18 @@ struct At {
     ip: u64,
 }
 
+/// Ranges, with no more than a gap between them being one.
+fn joined(ranges: &[(u64, u64)], gap: u64) -> Vec<(u64, u64)> {
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    for (start, len) in ranges {
+        match all.last_mut().filter(|(before, len)| start - (before + len) <= gap) {
+            Some((before, whole)) => *whole = start + len - *before,
+            None => all.push((*start, *len)),
+        }
+    }
+    all
+}
+
 impl Visitor for Watch {
     /// Blocks with which nothing begins or ends that is waited for, nor a call that one wants to know of.
     #[inline]
@@ -206,10 +220,15 @@ impl Watch {
         }
     }
 
-    /// The memory that threads share, as replay processes have it: first bytes, and how many.
+    /// The memory that threads share, as replay processes have it: first bytes, and how many. Of very many lines, also what lies between them.
     #[must_use]
     pub fn shaded(&self) -> Vec<(u64, u64)> {
-        self.shared.lines.ranges()
+        let (mut all, mut gap) = (self.shared.lines.ranges(), LINE);
+        while all.len() > MOST_RANGES {
+            all = joined(&all, gap);
+            gap *= 2;
+        }
+        all
     }
 
     fn look_at(&mut self, visit: &Visit<'_>) {
@@ -466,8 +485,8 @@ impl Watch {
             writes,
             waits: state.waits,
         };
-        let order = &mut self.order;
-        let is_wanted = |earlier: Epoch| order.is_wanted(earlier, at.thread);
+        let clocks = self.order.thread(at.thread);
+        let is_wanted = |earlier: Epoch| clocks.is_wanted(at.thread, earlier);
         let sites = &self.code.sites;
         let ip = |site: u32| sites[site as usize];
         let Some(torn) = self.pairs.access((addr, len), local, is_wanted, ip) else { return };
@@ -554,5 +573,18 @@ impl Watch {
     fn forget(&mut self, addr: u64, len: u64) {
         self.shadow.forget(addr, len);
         self.pairs.forget(addr, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_near_each_other_are_joined() {
+        let all = [(0, 64), (128, 64), (1 << 20, 128), ((1 << 20) + 256, 64)];
+        assert_eq!(joined(&all, 64), [(0, 192), (1 << 20, 128), ((1 << 20) + 256, 64)]);
+        assert_eq!(joined(&all, 128), [(0, 192), (1 << 20, 320)]);
+        assert_eq!(joined(&all, 1 << 30), [(0, (1 << 20) + 320)]);
     }
 }
