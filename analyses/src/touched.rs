@@ -13,6 +13,7 @@ const NONE: u32 = u32::MAX;
 type Bits = [u64; 1 << (PIECE - 6)];
 
 /// Lines of 2 to the power of `LINE` bytes.
+#[derive(Clone)]
 pub struct Touched<const LINE: u32> {
     pieces: Vec<Bits>,
     /// By number, where it is in `pieces`.
@@ -111,6 +112,24 @@ impl<const LINE: u32> Touched<LINE> {
         all
     }
 
+    /// Ranges of memory that are all of the lines: first bytes, and how many, in ascending order; they do not touch.
+    pub fn ranges(&self) -> Vec<(u64, u64)> {
+        let mut numbers: Vec<(u64, u32)> = self.found.iter().map(|(number, at)| (*number, *at)).collect();
+        numbers.sort_unstable();
+        let mut all: Vec<(u64, u64)> = Vec::new();
+        for (number, at) in numbers {
+            let bits = &self.pieces[at as usize];
+            for line in (0..1 << PIECE).filter(|line: &u64| bits[(line / 64) as usize] >> (line % 64) & 1 != 0) {
+                let start = (number << PIECE | line) << LINE;
+                match all.last_mut().filter(|(before, len)| before + len == start) {
+                    Some((_, len)) => *len += 1 << LINE,
+                    None => all.push((start, 1 << LINE)),
+                }
+            }
+        }
+        all
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.pieces.iter().flatten().map(|bits| u64::from(bits.count_ones())).sum()
@@ -130,8 +149,11 @@ mod tests {
             lines.touch(addr, len);
         }
         assert_eq!(lines.count(), 4);
+        let far = (1_u64 << 40) + (1 << 24);
+        assert_eq!(lines.ranges(), [(0, 128), (1 << 40, 64), (far, 64)]);
         lines.touch(1 << 30, 1 << 20);
         assert_eq!(lines.count(), 4 + (1 << 14));
+        assert_eq!(lines.ranges()[1], (1 << 30, 1 << 20));
         lines.touch(u64::MAX - 1, 9);
         assert_eq!(lines.count(), 5 + (1 << 14));
     }

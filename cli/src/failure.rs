@@ -88,9 +88,10 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Replay(ReplayError::Diverged { .. } | ReplayError::Contradiction { .. }) => EXIT_WRONG,
-            Self::Replay(ReplayError::OutOfRange(_)) | Self::NoPlace | Self::Identity { .. } | Self::Usage(_) => {
-                EXIT_USAGE
-            }
+            Self::Replay(ReplayError::OutOfRange(_) | ReplayError::NotTraced { .. })
+            | Self::NoPlace
+            | Self::Identity { .. }
+            | Self::Usage(_) => EXIT_USAGE,
             Self::Replay(ReplayError::Format(error)) | Self::Format(error) if error.is_refusal() => EXIT_IMPOSSIBLE,
             Self::Replay(ReplayError::Format(_)) | Self::Format(_) | Self::NoLatest(_) | Self::LatestGone(_) => {
                 EXIT_BAD_LOG

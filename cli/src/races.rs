@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::next::quoted;
 use crate::terminal::{output, progress};
-use bugnet_analyses::races::{Report, Shown, races as find};
+use bugnet_analyses::races::{Options, Report, Shown, races as find};
 use bugnet_replay::log::Log;
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -19,7 +19,8 @@ pub fn races(args: &RacesArgs) -> Result<(), Failure> {
     let mut cursor = open(&tools, &log, &args.process)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let bar = progress("intervals");
-    let found = find((&tools, &log), &mut cursor, args.top, jobs, |done, of| {
+    let options = Options { top: args.top, jobs, follow: args.follow };
+    let found = find((&tools, &log), &mut cursor, options, |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
     });

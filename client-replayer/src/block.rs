@@ -42,6 +42,7 @@ use crate::counter::{self, Borrowed, COUNTER, Lending};
 use crate::engine::{Engine, Style};
 use crate::fs_base::Guard;
 use crate::instruction::{self, Instruction, PlainAccess};
+use crate::lines;
 use crate::marking::{self, Marking};
 use crate::places::Places;
 use crate::shading::{self, Shading};
@@ -131,7 +132,7 @@ pub unsafe extern "C" fn on_block(
     let looks = Looks::of(&block, engine, program, behind);
     let called = calls(engine, program, &looks);
     let lending = Lending::begin(&block, &engine.stub, program, |index| called[index], behind);
-    if engine.memory.touched.is_some() {
+    if engine.memory.touched.is_some() && !engine.marks_lines() {
         engine.executed.note(&block, instrs[0], start..end);
     }
     if count > 0 {
@@ -220,6 +221,8 @@ enum Looks {
     Compares(Places, bool, Vec<Comparing>),
     /// It looks whether they may be wrong.
     Shades(Places, Vec<Shading>),
+    /// It looks whether they are of shaded memory, and tells those.
+    Tells(Places, Vec<Shading>),
 }
 
 impl Looks {
@@ -241,8 +244,15 @@ impl Looks {
                 shading::follow_stack(block, &engine.stub, places, instrs);
                 Self::Shades(places, all)
             }
+            Style::Tells(places) => {
+                let mut all = Shading::of_all_told(instrs, |addr| engine.comes_to_be_wrong(addr));
+                fit(&mut all, Shading::bytes, || Shading::Call);
+                Self::Tells(places, all)
+            }
             Style::Marks(places) => {
-                let mut all: Vec<Marking> = instrs.iter().map(|instr| Marking::of(*instr)).collect();
+                let calls = |instr: Instr| engine.marks_lines() && lines::is_atomic(instr, &engine.code);
+                let of = |instr: &Instr| if calls(*instr) { Marking::Call } else { Marking::of(*instr) };
+                let mut all: Vec<Marking> = instrs.iter().map(of).collect();
                 fit(&mut all, Marking::bytes, || Marking::Call);
                 Self::Marks(places, all)
             }
@@ -255,7 +265,7 @@ impl Looks {
             Self::None => false,
             Self::Marks(_, all) => all.get(index).is_some_and(Marking::is_called),
             Self::Compares(_, _, all) => all.get(index).is_some_and(Comparing::is_called),
-            Self::Shades(_, all) => all.get(index).is_some_and(Shading::is_called),
+            Self::Shades(_, all) | Self::Tells(_, all) => all.get(index).is_some_and(Shading::is_called),
         }
     }
 }
@@ -293,6 +303,16 @@ fn look_before(
                 shading::look(block, &mut engine.stub, *places, *instr, looks, how);
             }
         }
+        Looks::Tells(places, all) => {
+            let live = liveness::analyse(instrs);
+            for (index, (instr, shading)) in instrs.iter().zip(all).enumerate() {
+                let Shading::Inside(looks) = shading else { continue };
+                let tags: Vec<u32> =
+                    looks.iter().map(|look| engine.tell(instr.pc(), look.access(), ahead(index))).collect();
+                let how = (&tags[..], live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
+                shading::tell(block, &engine.stub, *places, *instr, looks, how);
+            }
+        }
         Looks::Compares(places, marks, all) => {
             for (index, (instr, comparing)) in instrs.iter().zip(all).enumerate() {
                 let Comparing::Inside(inside) = comparing else { continue };
@@ -313,7 +333,8 @@ fn access_site(block: &Block, engine: &mut Engine, instrs: &[Instr], index: usiz
     let repeats = matches!(instruction.action(), Action::Repeat(_));
     let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
     let plain = PlainAccess::of(&instruction);
-    let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes, block: range });
+    let is_atomic = lines::is_atomic(instr, &engine.code);
+    let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes, block: range, is_atomic });
     Some(engine.sites.add(Site::Access(access)))
 }
 
@@ -383,7 +404,8 @@ fn write_down(block: &Block, engine: &mut Engine, instrs: &[Instr], counted: Cou
     let Plan { needs, accesses, registers, returned, .. } = Plan::of(part, pc, &tracing.wanted);
     let (code, count) = (code.read(pc, (end - pc) as usize), part.len() as u16);
     let counted_ones = if counted.is_counted { count } else { 0 };
-    let entry = is_outline.then(|| Entry { words: needs.len() as u16 + 1, counted: counted_ones, returned });
+    let entry =
+        is_outline.then(|| Entry { words: needs.len() as u16 + 1, counted: counted_ones, returned, told: None });
     let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false, registers, entry });
     let what = (&counted, tag, &needs[..]);
     if is_outline {

@@ -38,8 +38,16 @@ impl Engine {
                     self.clean_call(Wanted::Event(pc))
                 }
             }
+            Site::Access(id) if self.tells_shaded() => {
+                self.tell_access(id);
+                resume
+            }
             Site::Access(id) if self.shades.is_some() => {
                 self.look_at(id);
+                resume
+            }
+            Site::Access(id) if self.marks_lines() => {
+                self.note_lines(id);
                 resume
             }
             Site::Access(id) => {

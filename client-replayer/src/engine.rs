@@ -66,6 +66,8 @@ pub enum Style {
     Compares(Places, bool),
     /// They look whether they may be wrong.
     Shades(Places),
+    /// They look whether they are of shaded memory, and tell those.
+    Tells(Places),
 }
 
 /// What the clean call is for.

@@ -48,6 +48,7 @@ mod fs_base;
 mod glance;
 mod instruction;
 mod light;
+mod lines;
 mod loaded;
 mod machine;
 mod marking;

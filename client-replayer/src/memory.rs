@@ -354,6 +354,11 @@ impl Memory {
         self.touched = Some(Touched::new(self.installed.keys().copied()));
     }
 
+    /// From here on, it is kept track of which lines of memory instructions access, and of nothing else; only at a package's start.
+    pub fn track_lines(&mut self) {
+        self.touched = Some(Touched::only_lines());
+    }
+
     /// The same in another package, `before` being what was kept track of in the one before.
     pub fn track_again(&mut self, before: Touched) -> Result<(), MemoryError> {
         let refused = |at| MemoryError::System(at, rustix::io::Errno::INVAL);

@@ -239,6 +239,23 @@ impl Engine {
         Ok(())
     }
 
+    /// Tells accesses of this memory from here on, in an outline ([`crate::trace`]).
+    ///
+    /// # Errors
+    /// It cannot, which the other side is to know.
+    pub fn begin_telling(&mut self, shaded: &[(u64, u64)]) -> Result<(), String> {
+        self.begin_looking(Looked::default())?;
+        let shade = |(addr, len): &(u64, u64)| Shade { at: 0, addr: *addr, len: *len, wrong: true };
+        let shades: Vec<Shade> = shaded.iter().map(shade).collect();
+        let at = self.time_at(self.position);
+        self.take_shades(shades.into_iter().map(|shade| Shade { at, ..shade }).collect())
+    }
+
+    /// Whether memory of an access is shaded, or other memory that has its places.
+    pub fn is_shaded(&mut self, addr: u64, len: u64) -> bool {
+        self.shades.as_mut().is_some_and(|shades| shades.is_wrong(addr, len))
+    }
+
     /// Whether the code at an address may access anything.
     pub fn trusts(&self, pc: u64) -> bool {
         self.shades.as_ref().is_some_and(|shades| shades.trusts(pc))

@@ -77,14 +77,20 @@ impl Shading {
             Accessing::Other => return Self::Call,
         };
         let is_of_stack = |access: &PlainAccess| access.base == Some(Gpr::RSP) && access.index.is_none();
-        let is_constant = |access: &PlainAccess| {
-            access.base.is_none() && access.index.is_none() && access.segment.is_none() && !comes(access.disp)
-        };
+        let is_right = |access: &PlainAccess| is_constant(access) && !comes(access.disp);
         let accesses: Vec<PlainAccess> =
-            accesses.into_iter().filter(|access| !is_of_stack(access) && !is_constant(access)).collect();
+            accesses.into_iter().filter(|access| !is_of_stack(access) && !is_right(access)).collect();
         if accesses.is_empty() {
             return Self::None;
         }
+        Self::looks(instr, accesses, |access| {
+            let is_by_stack = access.base == Some(Gpr::RSP) || access.index == Some(Gpr::RSP);
+            by_left && !is_by_stack && access.segment.is_none() && access.registers() != 0
+        })
+    }
+
+    /// Looks at these accesses of an instruction, if the code cache can.
+    fn looks(instr: Instr, accesses: Vec<PlainAccess>, by_left: impl Fn(&PlainAccess) -> bool) -> Self {
         // Where R11 is used by an instruction that leaves the block, it counts already before that. Places are found in RCX.
         let is_apart = |access: &PlainAccess| access.segment.is_some() && access.registers() & Gpr::RCX.bit() != 0;
         if instr.is_cti() && counter::used(instr) & COUNTER.bit() != 0
@@ -94,18 +100,37 @@ impl Shading {
         }
         let look = |access: PlainAccess| {
             let scratch = SCRATCH.into_iter().find(|reg| access.registers() & reg.bit() == 0)?;
-            let is_by_stack = access.base == Some(Gpr::RSP) || access.index == Some(Gpr::RSP);
-            let by_left = by_left && !is_by_stack && access.segment.is_none() && access.registers() != 0;
+            let by_left = by_left(&access);
             Some(Look { access, by_left, scratch })
         };
         accesses.into_iter().map(look).collect::<Option<_>>().map_or(Self::Call, Self::Inside)
+    }
+
+    /// Of a block's instructions, where all accesses of shaded memory are told ([`tell`]): those by the stack pointer, too.
+    pub fn of_all_told(instrs: &[Instr], comes: impl Fn(u64) -> bool) -> Vec<Self> {
+        instrs.iter().map(|instr| Self::told(*instr, &comes)).collect()
+    }
+
+    fn told(instr: Instr, comes: impl Fn(u64) -> bool) -> Self {
+        let accesses = match Accessing::of(&classify(instr)) {
+            Accessing::None => return Self::None,
+            Accessing::Plain(accesses) => accesses,
+            Accessing::Other => return Self::Call,
+        };
+        let is_elsewhere = |access: &PlainAccess| is_constant(access) && !comes(access.disp);
+        let accesses: Vec<PlainAccess> = accesses.into_iter().filter(|access| !is_elsewhere(access)).collect();
+        if accesses.is_empty() {
+            return Self::None;
+        }
+        Self::looks(instr, accesses, |_| false)
     }
 
     /// About how many bytes of machine code it takes; no fewer than it does.
     pub fn bytes(&self) -> usize {
         const AROUND: usize = 96;
         const PART: usize = 48;
-        const LEFT: usize = 96;
+        // Or an entry that tells it.
+        const LEFT: usize = 128;
         let Self::Inside(looks) = self else { return 0 };
         looks.iter().map(|look| AROUND + LEFT + PART * parts(look.access.bytes).count()).sum()
     }
@@ -114,6 +139,11 @@ impl Shading {
     pub fn is_called(&self) -> bool {
         matches!(self, Self::Call)
     }
+}
+
+/// Whether it is at an address that no register changes.
+fn is_constant(access: &PlainAccess) -> bool {
+    access.base.is_none() && access.index.is_none() && access.segment.is_none()
 }
 
 /// `mov qword ptr fs:[slot], 0`
@@ -154,7 +184,7 @@ pub fn look(
 ) {
     // Those that are wrong are found by the client, which looks at all of them.
     for look in looks {
-        let code = look.code(stub, places, live);
+        let code = look.code(stub, places, live, OUTSIDE as u8);
         let restore = if live { stub.restore_rcx() } else { Vec::new() };
         block.meta(Some(instr), block.raw(&code));
         // `lea rcx, [rip + behind]`
@@ -168,13 +198,69 @@ pub fn look(
     }
 }
 
+/// Code before an instruction that writes an entry of an outline for each of its accesses that is of shaded memory; behind everything else that comes
+/// before it. `tags`: what stands in the entries' first words; `live` and `lent` as for [`look`].
+pub fn tell(
+    block: &Block,
+    stub: &Stub,
+    places: Places,
+    instr: Instr,
+    looks: &[Look],
+    (tags, live, lent): (&[u32], bool, bool),
+) {
+    for (look, tag) in looks.iter().zip(tags) {
+        let told = look.entry(stub, *tag, live, lent);
+        // A jump of one byte goes over it: there are a dozen instructions.
+        let mut code = look.code(stub, places, live, told.len() as u8);
+        code.extend(told);
+        if live {
+            code.extend(stub.restore_rcx());
+        }
+        block.meta(Some(instr), block.raw(&code));
+    }
+}
+
 /// Bytes of the `lea` that finds the place to go on at, and of that with the jump behind it.
 const LEA: usize = 7;
 const OUTSIDE: usize = LEA + 5;
 
 impl Look {
-    /// Machine code up to [`OUTSIDE`] bytes that are only executed if something may be wrong.
-    fn code(&self, stub: &Stub, places: Places, live: bool) -> Vec<u8> {
+    /// The access.
+    pub fn access(&self) -> &PlainAccess {
+        &self.access
+    }
+
+    /// Machine code that writes an entry of an outline.
+    fn entry(&self, stub: &Stub, tag: u32, live: bool, lent: bool) -> Vec<u8> {
+        let scratch = self.scratch;
+        let mut code = stub.save_scratch(scratch);
+        if live && self.access.registers() & Gpr::RCX.bit() != 0 {
+            code.extend(stub.restore_rcx());
+        }
+        Operand::of(&self.access, 0).load_address(stub, &mut code, scratch);
+        code.extend(stub.load_outline(Gpr::RCX));
+        // `mov [rcx - 8], scratch`
+        code.extend([0x48 | scratch.0 >> 3 << 2, 0x89, 0x41 | (scratch.0 & 7) << 3, 0xf8]);
+        // `mov dword ptr [rcx], tag`
+        code.extend([0xc7, 0x01]);
+        code.extend(tag.to_le_bytes());
+        let count = if lent { scratch } else { COUNTER };
+        if lent {
+            code.extend(stub.load_count_into(scratch));
+        }
+        // `mov [rcx + 4], count`
+        let rex: &[u8] = if count.0 >= 8 { &[0x44] } else { &[] };
+        code.extend(rex);
+        code.extend([0x89, 0x41 | (count.0 & 7) << 3, 4]);
+        // `lea rcx, [rcx - 16]`
+        code.extend([0x48, 0x8d, 0x49, 0xf0]);
+        code.extend(stub.store_outline(Gpr::RCX));
+        code.extend(stub.restore_scratch(scratch));
+        code
+    }
+
+    /// Machine code up to as many bytes that are only executed if something may be wrong.
+    fn code(&self, stub: &Stub, places: Places, live: bool, outside: u8) -> Vec<u8> {
         let uses_rcx = self.access.registers() & Gpr::RCX.bit() != 0;
         let mut tests: Vec<Vec<u8>> = Vec::new();
         for (index, (from, bytes)) in parts(self.access.bytes).enumerate() {
@@ -190,12 +276,12 @@ impl Look {
         let mut rest: Vec<u8> = Vec::new();
         if let Some(left) = left {
             // `jrcxz` over the jump to the right one.
-            rest = [left, vec![0xe3, 2, 0xeb, OUTSIDE as u8]].concat();
+            rest = [left, vec![0xe3, 2, 0xeb, outside]].concat();
         }
         let is_last = rest.is_empty();
         for (number, test) in tests.into_iter().rev().enumerate() {
             let end = if number == 0 && is_last {
-                vec![0xe3, OUTSIDE as u8]
+                vec![0xe3, outside]
             } else {
                 // `jrcxz` over the jump to the wrong one, which lies behind the rest.
                 [&[0xe3, 5, 0xe9][..], &(rest.len() as i32).to_le_bytes()].concat()

@@ -36,7 +36,7 @@ pub struct SpanId(u32);
 pub struct SplitId(u32);
 
 /// Index of an [`Access`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AccessId(u32);
 
 /// Index of an instruction at a watched address.
@@ -57,6 +57,8 @@ pub struct Access {
     pub bytes: Vec<u8>,
     /// The block in which it is: where it begins and ends.
     pub block: Range<u64>,
+    /// Whether it accesses memory atomically.
+    pub is_atomic: bool,
 }
 
 /// A block with bytes on a page, or one that was built as it was because of code there.

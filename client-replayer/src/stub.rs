@@ -34,6 +34,8 @@ pub struct Shared {
     pub marked_by: u64,
     /// Where the next word of an outline is written ([`bugnet_format::trace`]).
     pub outline: u64,
+    /// Where the block that is executed has its first word there, if more of its words follow behind accesses.
+    entry: u64,
     /// Where the code cache goes on behind the call, except at [`crate::site::Site::Crossing`].
     pub resume: u64,
     /// The x87 status word behind the last instruction that may have changed it: DynamoRIO clears the exception flags on the way
@@ -189,6 +191,16 @@ impl Stub {
     /// Machine code that puts it into its slot.
     pub fn store_outline(&self, reg: Gpr) -> Vec<u8> {
         self.mov(0x89, reg, offset_of!(Shared, outline))
+    }
+
+    /// Machine code that remembers from a register where a block's entry begins.
+    pub fn store_entry(&self, reg: Gpr) -> Vec<u8> {
+        self.mov(0x89, reg, offset_of!(Shared, entry))
+    }
+
+    /// Machine code that takes that to a register.
+    pub fn load_entry(&self, reg: Gpr) -> Vec<u8> {
+        self.mov(0x8b, reg, offset_of!(Shared, entry))
     }
 
     /// Machine code that takes RCX, which is in its slot, to a register.

@@ -13,6 +13,7 @@ use crate::compare::origin::Origins;
 use crate::compare::system::{self, Buffer, System};
 use crate::glance::Glance;
 use crate::instruction::{Instruction, Registers, range};
+use crate::lines::Lines;
 use crate::marks::{LINE, Marks};
 use crate::memory::Memory;
 use crate::places::Places;
@@ -117,12 +118,38 @@ pub struct Touched {
     marked: bool,
     /// What is looked at, if anything.
     pub glance: Option<Glance>,
+    /// In place of all else: which lines instructions access.
+    lines: Option<Lines>,
 }
 
 impl Touched {
     /// At a package's start, where this code is in place.
     pub fn new(code: impl Iterator<Item = u64>) -> Self {
         Self { code: code.collect(), ..Self::default() }
+    }
+
+    /// At a package's start, of nothing but which lines instructions access.
+    pub fn only_lines() -> Self {
+        Self { lines: Some(Lines::default()), ..Self::default() }
+    }
+
+    /// Which lines instructions have accessed, where it is kept track of nothing else.
+    pub fn lines(&mut self) -> Option<&mut Lines> {
+        self.lines.as_mut()
+    }
+
+    /// Whether it is kept track of nothing but lines.
+    pub fn has_only_lines(&self) -> bool {
+        self.lines.is_some()
+    }
+
+    /// Hands over which lines were accessed since this was asked for last.
+    pub fn take_lines(&mut self) {
+        self.take_all();
+        self.marked = !matches!(self.marks, Source::None);
+        if let Some(lines) = &mut self.lines {
+            lines.hand_over();
+        }
     }
 
     /// The same with the marks of another package's, if it had any.
@@ -136,7 +163,8 @@ impl Touched {
             Source::Own(marks) => marks.clear()?,
             Source::Pictures(_) => marks = Source::None,
         }
-        Ok(Self { marks, ..Self::new(code) })
+        let lines = before.lines.is_some().then(Lines::default);
+        Ok(Self { marks, lines, ..Self::new(code) })
     }
 
     /// From here on, the code cache marks accesses by these, or not at all.
@@ -186,7 +214,13 @@ impl Touched {
     /// known already, or not, so it counts as accessed and written from here on, but not as known.
     pub fn doubt(&mut self, at: u64, len: u64) {
         let Source::Own(marks) = &mut self.marks else { return };
-        for other in marks.doubt(at, len) {
+        let others = marks.doubt(at, len);
+        if let Some(lines) = &mut self.lines {
+            // The mark of this access is gone, too.
+            lines.doubtful = true;
+            return;
+        }
+        for other in others {
             let page = self.pages.make(other & !(PAGE - 1));
             let line = 1 << (other % PAGE / LINE as u64);
             page.accessed |= line;
@@ -242,7 +276,11 @@ impl Touched {
     /// Bytes of a line were accessed, and written.
     #[inline]
     fn marked_line(&mut self, at: u64, known: u64, written: u64) {
-        if known != 0 {
+        if known != 0
+            && let Some(lines) = &mut self.lines
+        {
+            lines.line(at, written != 0);
+        } else if known != 0 {
             let line = at % PAGE / LINE as u64;
             let page = self.pages.make(at & !(PAGE - 1));
             page.known[line as usize] |= known;
@@ -268,6 +306,9 @@ impl Touched {
     /// The bytes are known from here on.
     #[inline]
     pub fn know(&mut self, at: u64, len: u64, writes: bool) {
+        if self.lines.is_some() {
+            return;
+        }
         let line = at % PAGE / LINE as u64;
         if at % LINE as u64 + len <= LINE as u64 && len > 0 {
             let page = self.pages.make(at & !(PAGE - 1));
@@ -291,6 +332,9 @@ impl Touched {
 
     /// A record is about to put bytes into memory, where these are now.
     pub fn put(&mut self, at: u64, bytes: &[u8], now: &[u8]) {
+        if self.lines.is_some() {
+            return;
+        }
         self.take_marks(at, bytes.len() as u64);
         for (page, first, end) in pieces(at, bytes.len() as u64) {
             let from = (page + first as u64 - at) as usize;
@@ -307,7 +351,7 @@ impl Touched {
 
     /// The bytes are not known any more, nor is what was there before.
     pub fn forget(&mut self, at: u64, len: u64) {
-        if len == 0 {
+        if len == 0 || self.lines.is_some() {
             return;
         }
         self.changed.add(at, len);
@@ -376,6 +420,9 @@ impl Touched {
 
     /// A thread has to wait for others, and may be in a system call.
     pub fn call_begins(&mut self, memory: &Memory, thread: usize, number: u64, args: &[u64; 6], result: i64) {
+        if self.lines.is_some() {
+            return;
+        }
         let changed = self.changed_by(memory, number, args, result);
         changed.iter().for_each(|(at, len)| self.forget(*at, *len));
         self.calls.insert(thread, changed);
@@ -394,6 +441,9 @@ impl Touched {
 
     /// A system call has returned.
     pub fn called(&mut self, memory: &Memory, thread: usize, number: u64, args: &[u64; 6], result: i64) {
+        if self.lines.is_some() {
+            return;
+        }
         self.numbers.insert(number);
         let begun = self.calls.remove(&thread);
         let changed = begun.unwrap_or_else(|| self.changed_by(memory, number, args, result));
@@ -444,6 +494,9 @@ impl Touched {
 
     /// An instruction is about to access memory.
     pub fn accessed(&mut self, instruction: &Instruction, regs: &impl Registers) {
+        if self.lines.is_some() {
+            return;
+        }
         match instruction.action() {
             Action::Execute { reads, writes } => {
                 let accesses = reads.iter().map(|read| (read, false)).chain(writes.iter().map(|write| (write, true)));

@@ -9,5 +9,5 @@ pub use crate::sys::{
     OP_rdfsbase, OP_rdgsbase, OP_repne_cmps, OP_repne_scas, OP_ret, OP_scas, OP_shr, OP_sub, OP_test, OP_vlddqu,
     OP_vmaskmovdqu, OP_vmovapd, OP_vmovaps, OP_vmovd, OP_vmovdqa, OP_vmovdqu, OP_vmovhpd, OP_vmovhps, OP_vmovlpd,
     OP_vmovlps, OP_vmovntdq, OP_vmovntpd, OP_vmovntps, OP_vmovq, OP_vmovsd, OP_vmovss, OP_vmovupd, OP_vmovups,
-    OP_vptest, OP_vpxor, OP_wrfsbase, OP_wrgsbase, OP_xlat, OP_xor,
+    OP_vptest, OP_vpxor, OP_wrfsbase, OP_wrgsbase, OP_xchg, OP_xlat, OP_xor,
 };

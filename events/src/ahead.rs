@@ -228,10 +228,12 @@ impl Lane {
         let chunk = tracer.next_unread(until)?.ok_or_else(none)?;
         self.fresh = self.learner.learn(chunk.blocks);
         let mut runs = chunk.read_runs();
+        runs.told = spare.take_told();
         spare.fill(&chunk, &mut runs, &self.learner.plans);
         if !runs.is_whole() {
             return Err(tracer.makes_no_sense());
         }
+        spare.tell(runs.told);
         self.stretch = Some(Arc::new(spare));
         Ok(())
     }

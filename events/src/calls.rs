@@ -55,8 +55,8 @@ enum Frame {
 #[derive(Default)]
 struct Thread {
     frames: Vec<Frame>,
-    /// Whose `ret` was the last instruction.
-    returned: Vec<Entered>,
+    /// Whose `ret` was the last instruction, and what was in RAX there, if that is told.
+    returned: Vec<(Entered, Option<u64>)>,
 }
 
 /// The calls that are open, of all threads.
@@ -65,14 +65,23 @@ pub struct Calls {
     threads: Vec<(Tid, Thread)>,
     /// The thread that ran last.
     last: usize,
+    /// Whether a return is told with the next block, also if it is known before: all blocks are visited.
+    with_next: bool,
 }
 
 impl Calls {
+    /// None yet, of somebody who visits all blocks, and is told of a return with the one behind it.
+    #[must_use]
+    pub fn with_next() -> Self {
+        Self { with_next: true, ..Self::default() }
+    }
+
     /// Goes on by a visit of [`crate::onward::walk_on`], and tells what comes of it, before what the visit itself shows.
     #[inline]
     pub fn visit(&mut self, visit: &Visit<'_>, each: &mut impl FnMut(Called<'_>)) {
         match visit {
             Visit::Ran { place, ran, instructions } => {
+                let with_next = self.with_next;
                 let thread = self.thread(place.tid);
                 let begins = instructions.start == 0;
                 if begins && (!thread.returned.is_empty() || ran.registers_told() > 1) {
@@ -86,10 +95,10 @@ impl Calls {
                     Control::Return => {
                         thread.go_back(ran, each);
                         // Else, the next block tells.
-                        if let Some((result, _)) = ran.returned() {
+                        if let Some((result, _)) = ran.returned().filter(|_| !with_next) {
                             let mut at = *place;
                             at.position.0 += instructions.len() as u64;
-                            for call in thread.returned.drain(..) {
+                            for (call, _) in thread.returned.drain(..) {
                                 each(Called::Returned { call: &call, result: Some(result), place: at });
                             }
                         }
@@ -140,8 +149,8 @@ impl Calls {
 impl Thread {
     /// A block begins.
     fn begin(&mut self, place: Place, ran: &Ran<'_>, each: &mut impl FnMut(Called<'_>)) {
-        for call in self.returned.drain(..) {
-            each(Called::Returned { call: &call, result: ran.register(RAX), place });
+        for (call, result) in self.returned.drain(..) {
+            each(Called::Returned { call: &call, result: result.or_else(|| ran.register(RAX)), place });
         }
         let Some(slot) = ran.register(RSP) else { return };
         let args = ARGUMENTS.map(|number| ran.register(number));
@@ -174,7 +183,9 @@ impl Thread {
         let Some(first) = self.frames[from..].iter().position(is_it) else { return };
         for frame in self.frames.drain(from + first..).rev() {
             match frame {
-                Frame::Call(call) if call.slot == slot => self.returned.push(call),
+                Frame::Call(call) if call.slot == slot => {
+                    self.returned.push((call, ran.returned().map(|(result, _)| result)));
+                }
                 Frame::Call(call) => each(Called::Left(&call)),
                 Frame::Handler => {}
             }

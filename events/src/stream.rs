@@ -30,9 +30,32 @@ pub trait Analysis: Sync {
 
 /// What goes from interval to interval.
 #[derive(Default)]
-struct Worker {
+pub struct Worker {
     tracer: Option<Tracer>,
     blocks: Blocks,
+}
+
+impl Worker {
+    /// Runs an analysis over an interval.
+    ///
+    /// # Errors
+    /// It cannot be replayed, or diverges from what was recorded.
+    pub fn run<A: Analysis>(
+        &mut self,
+        (tools, log): (&Tools, &Log),
+        (id, interval): (IntervalId, &Interval),
+        analysis: &A,
+    ) -> Result<A::Part> {
+        let mut part = analysis.begin(id, interval);
+        let before = self.tracer.take();
+        let tracer = self.tracer.insert(Tracer::start(tools, log, id, interval, before)?);
+        while let Some(chunk) = tracer.next(Position(u64::MAX))? {
+            self.blocks.learn(&chunk);
+            analysis.chunk(&mut part, &chunk, &self.blocks);
+        }
+        analysis.end(&mut part, &self.blocks);
+        Ok(part)
+    }
 }
 
 /// Runs an analysis over intervals, `jobs` at a time. `progress` is called after each with how many are done.
@@ -52,18 +75,7 @@ pub fn run<A: Analysis>(
     pool::in_order(
         intervals,
         jobs,
-        |worker: &mut Worker, id| -> Result<A::Part> {
-            let interval = log.interval(*id)?;
-            let mut part = shared.begin(*id, &interval);
-            let before = worker.tracer.take();
-            let tracer = worker.tracer.insert(Tracer::start(tools, log, *id, &interval, before)?);
-            while let Some(chunk) = tracer.next(Position(u64::MAX))? {
-                worker.blocks.learn(&chunk);
-                shared.chunk(&mut part, &chunk, &worker.blocks);
-            }
-            shared.end(&mut part, &worker.blocks);
-            Ok(part)
-        },
+        |worker: &mut Worker, id| -> Result<A::Part> { worker.run((tools, log), (*id, &log.interval(*id)?), shared) },
         |id, part| {
             parts.push((*id, part?));
             progress(parts.len());

@@ -2,7 +2,7 @@
 
 use crate::code::{Block, Blocks, FOUR, Plans};
 use bugnet_format::types::Position;
-use bugnet_replay::trace::{Chunk, OddAccess, Run as TracedRun, TracedAccess};
+use bugnet_replay::trace::{Chunk, OddAccess, Run as TracedRun, ToldAccess, TracedAccess};
 use std::ops::Range;
 
 /// What was executed in a stretch of an interval.
@@ -13,6 +13,8 @@ pub struct Stretch {
     runs: Vec<Run>,
     addresses: Vec<u64>,
     odd: Vec<OddAccess>,
+    /// Accesses of shaded memory, where these are told.
+    told: Vec<ToldAccess>,
 }
 
 /// Which block was executed, and where what belongs to it begins.
@@ -26,6 +28,8 @@ struct Run {
     start: u32,
     /// Its odd accesses.
     odd: u32,
+    /// Its accesses of shaded memory.
+    told: u32,
 }
 
 /// A block that was executed, in a stretch.
@@ -38,6 +42,9 @@ pub struct Ran<'a> {
     /// Its addresses, then its registers, then what belongs to blocks behind it.
     words: &'a [u64],
     odd: &'a [OddAccess],
+    /// Accesses of shaded memory, and the blocks that say what these are.
+    told: &'a [ToldAccess],
+    blocks: &'a Blocks,
     word: u32,
 }
 
@@ -139,6 +146,24 @@ impl Ran<'_> {
         !self.odd.is_empty()
     }
 
+    /// Where accesses of shaded memory are told ([`bugnet_replay::trace::Wanted::shaded`]): whether the block has made such.
+    #[must_use]
+    #[inline]
+    pub fn has_told(&self) -> bool {
+        !self.told.is_empty()
+    }
+
+    /// Those accesses, and perhaps others: each with the index of its instruction.
+    #[inline]
+    pub fn told(&self) -> impl Iterator<Item = (usize, Access)> {
+        self.told.iter().filter_map(|one| {
+            let what = self.blocks.get(one.block).traced.entry?.told?;
+            let (addr, len) = (one.addr, one.len);
+            let access = Access { addr, len, reads: what.reads, writes: what.writes, whole: what.whole };
+            Some(((one.word - self.word) as usize, access))
+        })
+    }
+
     /// Whether something is true of any part of memory that the block accesses, by its first byte and how many.
     #[inline]
     pub fn touches_any(&self, mut is_it: impl FnMut(u64, u64) -> bool) -> bool {
@@ -228,7 +253,7 @@ impl Stretch {
                 odd += 1;
             }
             let start = self.addresses.len() as u32;
-            self.runs.push(Run { word: run.word, block: run.block, start, odd: odd as u32 });
+            self.runs.push(Run { word: run.word, block: run.block, start, odd: odd as u32, told: 0 });
             let (sums, count) = plans.get(run.block);
             for four in sums {
                 let four: [u64; FOUR] = std::array::from_fn(|number| chunk.sum(run, &four[number]));
@@ -240,6 +265,24 @@ impl Stretch {
         self.addresses.extend_from_slice(&[0; FOUR]);
         (self.first, self.len) = (chunk.first.0, chunk.len);
         self.odd.clone_from(&chunk.odd);
+    }
+
+    /// Memory for accesses of shaded memory.
+    pub(crate) fn take_told(&mut self) -> Vec<ToldAccess> {
+        self.told.clear();
+        std::mem::take(&mut self.told)
+    }
+
+    /// Adds accesses of shaded memory, in their order.
+    pub(crate) fn tell(&mut self, told: Vec<ToldAccess>) {
+        let mut at = 0;
+        for run in &mut self.runs {
+            while told.get(at).is_some_and(|one| one.word < run.word) {
+                at += 1;
+            }
+            run.told = at as u32;
+        }
+        self.told = told;
     }
 
     /// The position of its first instruction.
@@ -281,15 +324,17 @@ impl Stretch {
         let run = self.runs[index];
         let block = blocks.get(run.block);
         let words = &self.addresses[run.start as usize..];
+        let next = self.runs.get(index + 1);
         let odd = match &*self.odd {
             [] => &[],
-            odd => {
-                let end = self.runs.get(index + 1).map_or(odd.len(), |next| next.odd as usize);
-                &odd[run.odd as usize..end]
-            }
+            odd => &odd[run.odd as usize..next.map_or(odd.len(), |next| next.odd as usize)],
+        };
+        let told = match &*self.told {
+            [] => &[],
+            told => &told[run.told as usize..next.map_or(told.len(), |next| next.told as usize)],
         };
         let position = Position(self.first + u64::from(run.word));
-        Ran { block, position, words, odd, word: run.word }
+        Ran { block, position, words, odd, told, blocks, word: run.word }
     }
 
     /// The block in which the instruction at a position is, as [`Self::at`] counts them.

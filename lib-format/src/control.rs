@@ -8,6 +8,7 @@
 
 mod comparison;
 
+use crate::lines::{AtomicAccess, PageLines};
 use crate::patch::Patch;
 use crate::record::OutputStream;
 use crate::regs::RegisterFile;
@@ -297,6 +298,14 @@ pub enum Request {
         /// Without so many blocks, which are known already.
         blocks: u32,
     },
+    /// Mark from here on which lines of memory instructions access, and what they access atomically: answered by [`Response::Ready`]. Only
+    /// before anything is run; it goes for packages that follow, too, each of which begins without any.
+    Mark,
+    /// What was marked since this was asked for last with `from` being 0: answered by [`Response::Lines`].
+    Lines {
+        /// Without so many pages and atomic accesses, which come first.
+        from: u32,
+    },
     /// Take up another package of the same recorded process, at its start. It follows the message, as so many bytes, and
     /// lacks the code pages that the packages before had already. Answered by [`Response::Ready`]. Memory that an earlier one
     /// has touched is zero again, but readable.
@@ -522,6 +531,15 @@ pub enum Response {
         suspects: Vec<Suspect>,
         /// The next blocks, at most as many, which keep their numbers: the first one has number 0.
         blocks: Vec<SuspectBlock>,
+    },
+    /// Answer to [`Request::Lines`].
+    Lines {
+        /// The next pages, at most [`crate::lines::MAX_LINES`], in no order.
+        pages: Vec<PageLines>,
+        /// The next atomic accesses, at most as many, in no order.
+        atomic: Vec<AtomicAccess>,
+        /// Whether marks of some memory may have been taken for those of other memory since the package's start: it is not known what was accessed.
+        doubtful: bool,
     },
     /// What is watched was run with new bytes; comes before the answer to a [`Request::RunTo`].
     Ran(Ran),

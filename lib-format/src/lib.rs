@@ -31,6 +31,7 @@ pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod index;
+pub mod lines;
 pub mod pack;
 pub mod package;
 pub mod patch;

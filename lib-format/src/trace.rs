@@ -12,6 +12,9 @@
 //! word of which is the *last* word of the memory, the next one the word before, and so on. An entry is a block that was executed: its tag, and in the
 //! upper half of that word how many instructions were left then up to the next time that the process looked what is due; then, its other words. Where
 //! it looked, a word of its own says so ([`DUE`]).
+//!
+//! Where memory is *shaded* ([`Wanted::shaded`]), the outline has all blocks, and each access of such memory is an entry of its own ([`Told`]), which
+//! comes behind that of its block, or before it, but in the order of accesses.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +81,9 @@ pub struct Wanted {
     pub outline: bool,
     /// Code of which all is told nevertheless: addresses from one up to another, in ascending order.
     pub closely: Vec<(u64, u64)>,
+    /// In an outline, memory whose accesses are told: first bytes, and how many, in ascending order. If there is any, the outline has all blocks.
+    /// Accesses of other memory may be told, too.
+    pub shaded: Vec<(u64, u64)>,
 }
 
 impl Wanted {
@@ -171,6 +177,23 @@ pub struct Entry {
     pub counted: u16,
     /// If its last instruction returns, where RAX is and where it goes on.
     pub returned: Option<(WordPlace, WordPlace)>,
+    /// If the entry is no block's, but that of an access: which.
+    pub told: Option<Told>,
+}
+
+/// An access of shaded memory, of which an outline has an entry: its first byte is in the second word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Told {
+    /// How far the instruction is ahead of what the first word says.
+    pub ahead: i16,
+    /// Whether it reads.
+    pub reads: bool,
+    /// Whether it writes.
+    pub writes: bool,
+    /// How many bytes; none if the third word says that.
+    pub bytes: Option<u16>,
+    /// Whether all of these bytes are accessed for sure; else, some of them.
+    pub whole: bool,
 }
 
 /// An access that no sum of registers tells, in the order of execution.

@@ -81,6 +81,14 @@ pub enum ReplayError {
     /// A thread, interval or position that the log does not hold was asked for.
     #[error("{0}")]
     OutOfRange(String),
+    /// This machine, or what an interval accesses, does not let its replay process tell what it executes in the way that was asked for.
+    #[error("{interval}: {why}")]
+    NotTraced {
+        /// What was to be traced.
+        interval: IntervalId,
+        /// Why not.
+        why: String,
+    },
     /// The reader of the program's output is gone, or its disk is full.
     #[error("cannot write the program's output: {0}")]
     Sink(std::io::Error),

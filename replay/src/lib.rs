@@ -39,6 +39,7 @@ pub mod disassembly;
 pub mod error;
 pub mod hits;
 pub mod index;
+pub mod lines;
 pub mod location;
 pub mod log;
 pub mod looked;

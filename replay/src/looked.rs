@@ -47,7 +47,7 @@ impl Looker {
     fn ask(&mut self, request: &Request) -> Result<bool> {
         let process = self.session.process();
         process.send(request)?;
-        match process.receive()? {
+        match process.receive_any()? {
             Response::Ready => Ok(true),
             Response::Refused(_) => Ok(false),
             other => Err(process.unexpected(&other)),

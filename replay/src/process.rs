@@ -294,8 +294,16 @@ impl Process {
         control::send(&mut self.socket, request).map_err(|e| self.lost(&e))
     }
 
-    /// Receives the next response; [`Response::Failed`] becomes an error.
+    /// Receives the next response; [`Response::Failed`] and [`Response::Refused`] become errors.
     pub fn receive(&mut self) -> Result<Response> {
+        match self.receive_any()? {
+            Response::Refused(why) => Err(ReplayError::OutOfRange(format!("{}: {why}", self.interval))),
+            response => Ok(response),
+        }
+    }
+
+    /// The same for somebody who goes on where something is refused.
+    pub fn receive_any(&mut self) -> Result<Response> {
         let pid = self.child.as_ref().map(Child::id);
         // A limit that no clock reaches is none.
         let until = self.limit.and_then(|limit| self.since.checked_add(limit));
@@ -310,10 +318,14 @@ impl Process {
         }
         match received {
             Ok(Response::Failed(message)) => Err(ReplayError::ProcessFailed { interval: self.interval, message }),
-            Ok(Response::Refused(why)) => Err(ReplayError::OutOfRange(format!("{}: {why}", self.interval))),
             Ok(response) => Ok(response),
             Err(e) => Err(self.lost(&e)),
         }
+    }
+
+    /// What it replays.
+    pub fn interval(&self) -> IntervalId {
+        self.interval
     }
 
     /// The error for a response that does not answer what was asked.
@@ -339,6 +351,7 @@ impl Process {
             Response::Writers(_) => "Writers",
             Response::Output { .. } => "Output",
             Response::Suspects { .. } => "Suspects",
+            Response::Lines { .. } => "Lines",
         };
         self.lost(&io::Error::new(ErrorKind::InvalidData, format!("it said {kind} out of turn")))
     }

@@ -16,6 +16,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, built, must_pass, printed, run, source_tree};
+use bugnet_tests::faulty::{Fails, Program as Faulty};
+use bugnet_tests::threaded::{self, Threaded};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -72,13 +74,52 @@ impl Program {
         let expected = if self.said("deadlock").is_empty() { None } else { Some(libc::SIGALRM) };
         ensure!(output.status.signal() == expected, "{}\n{}", output.status, printed(&output));
         ensure!(expected.is_some() || output.status.success(), "{}\n{}", output.status, printed(&output));
-        Ok(serde_json::from_slice(&must_pass(&[command, "--json"], &log)?.stdout)?)
+        let found = serde_json::from_slice(&must_pass(&[command, "--json"], &log)?.stdout)?;
+        if command == "races" {
+            must_be_same(&log)?;
+        }
+        Ok(found)
     }
 
     /// The line of an access or call, if it is one of the program's own.
     fn line(&self, spot: &Value) -> Option<u64> {
         (Path::new(spot["file"].as_str()?) == self.source).then(|| spot["line"].as_u64())?
     }
+}
+
+/// Whether replay processes look at accesses or each is followed, the report is the same.
+fn must_be_same(log: &Path) -> Result<()> {
+    let [looked, followed] =
+        [&["races", "--json"][..], &["races", "--json", "--follow"]].map(|args| must_pass(args, log));
+    let (looked, followed) = (looked?.stdout, followed?.stdout);
+    let text = String::from_utf8_lossy;
+    ensure!(looked == followed, "looked at: {}\nfollowed: {}", text(&looked), text(&followed));
+    Ok(())
+}
+
+/// The same of a job, recorded with these options. How it ends does not matter.
+fn same(name: &str, options: &[&str], job: impl FnOnce(&Path) -> Result<Job>) -> Result<()> {
+    let workshop = Workshop::new(&format!("races-same-{name}{}", options.concat()))?;
+    let log = workshop.path.join("log");
+    let output = run(&mut job(&workshop.path)?.recorded(&log, options)?)?;
+    ensure!(log.exists(), "{}", printed(&output));
+    must_be_same(&log)?;
+    workshop.done()
+}
+
+fn same_of_threaded(program: &Threaded, options: &[&str]) -> Result<()> {
+    same(&program.name, options, |folder| {
+        let built = program.build("O1", folder)?.to_string_lossy().into_owned();
+        Ok(Job::new(folder, std::iter::once(built).chain(program.test.iter().cloned())))
+    })
+}
+
+fn same_of_faulty(program: &Faulty) -> Result<()> {
+    same(&program.name(), &[], |folder| {
+        let [wrong, right] = program.build("-O1", folder)?;
+        let built = if program.fails == Fails::Hang { right } else { wrong };
+        Ok(program.job(&built, &program.run, folder))
+    })
 }
 
 fn list<'a>(of: &'a Value, key: &str) -> Result<&'a Vec<Value>> {
@@ -257,6 +298,17 @@ fn main() -> Result<()> {
     }
     for program in programs("deadlocks")? {
         trials.push(trial(format!("deadlocks::{}", program.name()), move || deadlocks(&program)));
+    }
+    for program in Faulty::all()?.into_iter().filter(|program| program.class == "parallel") {
+        trials.push(trial(format!("same::{}", program.name()), move || same_of_faulty(&program)));
+    }
+    for program in threaded::programs()? {
+        // The last intervals alone, of programs whose threads end and begin, and that have handlers.
+        if ["many_short_threads", "signals_to_threads", "barriers"].contains(&&*program.name) {
+            let (program, options) = (program.clone(), ["--keep", "2", "--interval", "100000"]);
+            trials.push(trial(format!("same::kept::{}", program.name), move || same_of_threaded(&program, &options)));
+        }
+        trials.push(trial(format!("same::{}", program.name), move || same_of_threaded(&program, &[])));
     }
     let source = source_tree().join("tests/src/bin/parked.rs");
     let parked = Program { text: fs::read_to_string(&source)?, source };

@@ -116,8 +116,9 @@ impl Patterns {
         }
         let Access { actor, call, ip, writes, .. } = *access;
         // That the thread let others come in between on purpose does not count here: the other run tells.
-        let torn =
-            pairs.access((access.addr, access.len), Local { actor, call, made, ip, writes, waits: 0 }, |_| false);
+        let local = Local { actor, call, made, ip, writes, waits: 0 };
+        let ip = |site: Site| sites.all[site as usize];
+        let torn = pairs.access((access.addr, access.len), local, |_| false, ip);
         if let Some(torn) = torn {
             let by_handler = torn.made.iter().all(|made| made.epoch.thread() == actor.0);
             found.push((torn.pattern.name(), torn.made.into_iter().collect(), by_handler));

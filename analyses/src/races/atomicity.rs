@@ -3,8 +3,9 @@
 
 use super::clock::Epoch;
 use super::paged::Paged;
-use super::shadow::{Made, granules};
+use super::shadow::{Made, Site, granules};
 use serde::Serialize;
+use smallvec::SmallVec;
 
 /// Which accesses there were: the first one, the other thread's, the second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -61,20 +62,70 @@ pub struct Local {
     pub waits: u64,
 }
 
+/// The last access of an actor, and what others have done since. There is one for each granule and thread: it takes no more than a line of a cache.
 #[derive(Clone, Copy, Debug)]
 struct Last {
-    local: Local,
-    mask: u8,
+    epoch: Epoch,
+    call: u64,
+    waits: u64,
     /// Of others since then: the last write, and the last read.
-    write: Option<Remote>,
-    read: Option<Remote>,
+    others: [Epoch; 2],
+    other_sites: [Site; 2],
+    site: Site,
+    thread: u32,
+    /// The bytes that were accessed.
+    mask: u8,
+    /// Bits of [`Self::WRITES`] and so on.
+    flags: u8,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Remote {
-    made: Made,
-    /// Whether the program has put the thread's own access before it.
-    is_behind: bool,
+const _: () = assert!(size_of::<Last>() <= 64);
+
+/// In [`Last::others`].
+const WRITE: usize = 0;
+const READ: usize = 1;
+
+impl Last {
+    const WRITES: u8 = 1;
+    const IN_HANDLER: u8 = 2;
+    /// Whether there is another's write, and next to it, read; and whether the program has put the thread's own access before these.
+    const OTHERS: u8 = 4;
+    const BEHIND: u8 = 16;
+
+    fn new(local: &Local, mask: u8) -> Self {
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        let flags = flag(local.writes, Self::WRITES) | flag(local.actor.1, Self::IN_HANDLER);
+        let (others, other_sites) = ([Epoch::NONE; 2], [0; 2]);
+        let Local { call, waits, made: Made { epoch, site }, .. } = *local;
+        Self { epoch, call, waits, others, other_sites, site, thread: local.actor.0 as u32, mask, flags }
+    }
+
+    #[inline]
+    fn is_of(&self, actor: (usize, bool)) -> bool {
+        (self.thread as usize, self.flags & Self::IN_HANDLER != 0) == actor
+    }
+
+    fn made(&self) -> Made {
+        Made { epoch: self.epoch, site: self.site }
+    }
+
+    #[inline]
+    fn has_others(&self) -> bool {
+        self.flags & (Self::OTHERS | Self::OTHERS << 1) != 0
+    }
+
+    #[inline]
+    fn set_other(&mut self, which: usize, made: Made, is_behind: bool) {
+        (self.others[which], self.other_sites[which]) = (made.epoch, made.site);
+        let behind = Self::BEHIND << which;
+        self.flags = self.flags & !behind | Self::OTHERS << which | if is_behind { behind } else { 0 };
+    }
+
+    /// Another's access, and whether the program has put the thread's own before it.
+    fn other(&self, which: usize) -> Option<(Made, bool)> {
+        let made = Made { epoch: self.others[which], site: self.other_sites[which] };
+        (self.flags & Self::OTHERS << which != 0).then_some((made, self.flags & Self::BEHIND << which != 0))
+    }
 }
 
 /// A pair with another thread's access in between.
@@ -93,44 +144,45 @@ pub struct Torn {
 /// The accesses that each thread made last.
 #[derive(Default)]
 pub struct Pairs {
-    granules: Paged<Vec<Last>>,
+    /// Mostly, two threads share something.
+    granules: Paged<SmallVec<[Last; 2]>>,
     /// What was passed over.
     pub passed: Passed,
 }
 
 impl Pairs {
-    /// An access is made. `is_wanted` says whether the program has put an earlier one before it.
+    /// An access is made. `is_wanted` says whether the program has put an earlier one before it, and `ip` at which address an instruction is.
     pub fn access(
         &mut self,
         (addr, len): (u64, u64),
         local: Local,
         mut is_wanted: impl FnMut(Epoch) -> bool,
+        ip: impl Fn(Site) -> u64,
     ) -> Option<Torn> {
         let mut torn = None;
         for (start, mask) in granules(addr, len) {
             let all = self.granules.at(start);
-            let is_own = |last: &Last| last.local.actor == local.actor && last.mask & mask != 0;
+            let is_own = |last: &Last| last.mask & mask != 0 && last.is_of(local.actor);
             let own = match &**all {
                 [last] => is_own(last).then_some(0),
                 all => all.iter().position(is_own),
             };
             if let Some(before) = own.map(|own| &all[own])
-                && before.local.call == local.call
+                && before.call == local.call
                 && torn.is_none()
                 // Nobody else was there since.
-                && (before.write.is_some() || before.read.is_some())
+                && before.has_others()
             {
                 let at = addr.max(start);
                 let piece = (at, (addr + len).min(start + 8) - at);
-                torn = judge(before, &local, piece, &mut self.passed, &mut is_wanted);
+                torn = judge((before, ip(before.site)), &local, piece, &mut self.passed, &mut is_wanted);
             }
-            for other in all.iter_mut().filter(|last| last.local.actor != local.actor && last.mask & mask != 0) {
+            for other in all.iter_mut().filter(|last| last.mask & mask != 0 && !last.is_of(local.actor)) {
                 // A handler in the same thread comes when it likes.
-                let is_behind = other.local.actor.0 != local.actor.0 && is_wanted(other.local.made.epoch);
-                let remote = Remote { made: local.made, is_behind };
-                *(if local.writes { &mut other.write } else { &mut other.read }) = Some(remote);
+                let is_behind = other.thread as usize != local.actor.0 && is_wanted(other.epoch);
+                other.set_other(if local.writes { WRITE } else { READ }, local.made, is_behind);
             }
-            let new = Last { local, mask, write: None, read: None };
+            let new = Last::new(&local, mask);
             match own {
                 // The newest stands at the end.
                 Some(own) => {
@@ -153,23 +205,24 @@ impl Pairs {
 }
 
 fn judge(
-    before: &Last,
+    (before, ip): (&Last, u64),
     now: &Local,
     (addr, len): (u64, u64),
     passed: &mut Passed,
     is_wanted: &mut impl FnMut(Epoch) -> bool,
 ) -> Option<Torn> {
-    let (pattern, remote) = match (before.local.writes, now.writes) {
-        (false, false) => (Pattern::Rwr, before.write?),
-        (true, false) => (Pattern::Wwr, before.write?),
-        (false, true) => (Pattern::Rww, before.write?),
-        (true, true) => (Pattern::Wrw, before.read?),
+    let (pattern, which) = match (before.flags & Last::WRITES != 0, now.writes) {
+        (false, false) => (Pattern::Rwr, WRITE),
+        (true, false) => (Pattern::Wwr, WRITE),
+        (false, true) => (Pattern::Rww, WRITE),
+        (true, true) => (Pattern::Wrw, READ),
     };
+    let (between, is_behind) = before.other(which)?;
     match () {
-        () if now.ip <= before.local.ip => passed.rounds += 1,
-        () if now.waits != before.local.waits => passed.waited += 1,
-        () if remote.is_behind && is_wanted(remote.made.epoch) => passed.ordered += 1,
-        () => return Some(Torn { pattern, made: [before.local.made, remote.made, now.made], addr, len }),
+        () if now.ip <= ip => passed.rounds += 1,
+        () if now.waits != before.waits => passed.waited += 1,
+        () if is_behind && is_wanted(between.epoch) => passed.ordered += 1,
+        () => return Some(Torn { pattern, made: [before.made(), between, now.made], addr, len }),
     }
     None
 }
@@ -179,9 +232,9 @@ mod tests {
     use super::*;
 
     fn access(pairs: &mut Pairs, thread: usize, ip: u64, call: u64, writes: bool) -> Option<Pattern> {
-        let made = Made { epoch: Epoch::new(thread, ip), site: 0 };
+        let made = Made { epoch: Epoch::new(thread, ip), site: ip as u32 };
         let local = Local { actor: (thread, false), call, made, ip, writes, waits: 0 };
-        pairs.access((0x1000, 4), local, |_| false).map(|torn| torn.pattern)
+        pairs.access((0x1000, 4), local, |_| false, u64::from).map(|torn| torn.pattern)
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! A first look at all that was executed, each interval by itself and on all cores: which lines of memory threads share, and which words
 //! instructions access atomically. What only one thread touches needs no order.
+//!
+//! Replay processes mark these lines by themselves ([`bugnet_replay::lines`]). Where they cannot, or cannot be sure, each access is looked at here.
 
 use super::place::Modules;
 use crate::touched::Touched as Bits;
 use bugnet_events::code::{Blocks, is_atomic};
-use bugnet_events::stream::{Analysis, run};
+use bugnet_events::stream::{Analysis, Worker};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{Record, SignalStep};
-use bugnet_format::types::{IntervalNo, Position, Tid};
+use bugnet_format::types::{Addr, IntervalNo, Position, Tid};
 use bugnet_replay::Result;
+use bugnet_replay::lines::{Lines as Marked, Marker};
 use bugnet_replay::log::{IntervalId, Log};
+use bugnet_replay::pool;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Chunk;
 use hashbrown::HashSet;
@@ -22,11 +26,16 @@ const FUTEX: u64 = 202;
 const CLONE: u64 = 56;
 const CLONE3: u64 = 435;
 
+/// Bytes of a line.
+const LINE: u64 = 64;
+/// So many handlers in an interval, or more, and each access is looked at: to go from one to the next takes longer.
+const MANY: usize = 16;
+
 /// Lines of 64 bytes.
 type Lines = Bits<6>;
 
 /// Words of 4 bytes that instructions access atomically.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Words {
     /// By instructions of the C library.
     pub of_libc: Bits<2>,
@@ -53,7 +62,7 @@ impl Found {
 }
 
 /// What the first look has found.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Shared {
     /// Lines that more than one thread accessed, or a thread and a signal's handler in it, and to which one wrote, since there is more than one:
     /// all else comes before the making of the second thread.
@@ -98,6 +107,19 @@ impl Touched {
             self.written.touch(addr, len);
         }
     }
+
+    /// Adds lines that were marked.
+    fn mark(&mut self, marked: &Marked) {
+        for page in &marked.pages {
+            for line in (0..Addr::PAGE / LINE).filter(|line| page.accessed >> line & 1 != 0) {
+                let addr = page.addr + line * LINE;
+                self.all.touch(addr, 1);
+                if page.written >> line & 1 != 0 {
+                    self.written.touch(addr, 1);
+                }
+            }
+        }
+    }
 }
 
 /// What is found in an interval.
@@ -123,10 +145,23 @@ impl Part {
             .fold(0_u32, |depth, (_, begins)| if *begins { depth + 1 } else { depth.saturating_sub(1) });
         usize::from(depth > 0)
     }
+
+    /// What the interval is made of, in its order: where each piece begins and ends, and to whose it counts, if it does.
+    fn pieces(&self) -> Vec<(u64, Option<u64>, Option<usize>)> {
+        let mut starts: Vec<u64> = self.handlers.iter().map(|(at, _)| *at).chain([0]).collect();
+        starts.extend(Some(self.alone_until).filter(|until| *until != u64::MAX));
+        starts.sort_unstable();
+        starts.dedup();
+        let ends = starts[1..].iter().copied().map(Some).chain([None]);
+        let whose = |start: u64| (start >= self.alone_until).then(|| self.in_handler(start));
+        starts.iter().zip(ends).map(|(start, end)| (*start, end, whose(*start))).collect()
+    }
 }
 
 struct Looking<'a> {
     modules: &'a Modules,
+    /// Whether each access is looked at.
+    follow: bool,
     /// Where the first thread makes the second one.
     second: Option<(IntervalId, Position)>,
     words: Found,
@@ -202,6 +237,42 @@ impl Analysis for Looking<'_> {
     }
 }
 
+/// What goes from interval to interval.
+#[derive(Default)]
+struct Workers {
+    marker: Option<Marker>,
+    tracing: Worker,
+}
+
+impl Looking<'_> {
+    /// What is found in an interval by marks; none where they do not tell.
+    fn mark(
+        &self,
+        (tools, log): (&Tools, &Log),
+        (id, interval): (IntervalId, &Interval),
+        marker: &mut Option<Marker>,
+    ) -> Result<Option<Part>> {
+        let mut part = self.begin(id, interval);
+        if self.follow || part.handlers.len() > 2 * MANY {
+            return Ok(None);
+        }
+        let Some(mut new) = Marker::start(tools, log, id, interval, marker.take())? else { return Ok(None) };
+        for (_, until, whose) in part.pieces() {
+            let Some(marked) = new.run_to(until.map(Position))? else { return Ok(None) };
+            if let Some(whose) = whose {
+                part.touched[whose].mark(&marked);
+            }
+            for access in &marked.atomic {
+                let of_libc = self.modules.is_libc(access.pc);
+                let to = if of_libc { &mut part.words.of_libc } else { &mut part.words.of_others };
+                to.extend(words(access.addr, access.len));
+            }
+        }
+        *marker = Some(new);
+        Ok(Some(part))
+    }
+}
+
 /// Whether all that was executed is one thread's, which no handler interrupted: its records tell, and nothing is shared then.
 fn is_alone(log: &Log, intervals: &[IntervalId]) -> Result<bool> {
     let Some(first) = intervals.first() else { return Ok(true) };
@@ -231,25 +302,41 @@ fn second(log: &Log, intervals: &[IntervalId]) -> Result<Option<(IntervalId, Pos
     Ok(None)
 }
 
-/// Looks at all intervals of a process, `jobs` at a time. `progress` is called after each with how many are done.
+/// Looks at all intervals of a process, `jobs` at a time; at each access if it is to `follow`. `progress` is called after each with how many are done.
 ///
 /// # Errors
 /// An interval cannot be read or replayed.
 pub fn look(
-    tools: &Tools,
-    log: &Log,
+    (tools, log): (&Tools, &Log),
     intervals: &[IntervalId],
     modules: &Modules,
-    jobs: NonZeroUsize,
-    progress: impl FnMut(usize),
+    (jobs, follow): (NonZeroUsize, bool),
+    mut progress: impl FnMut(usize),
 ) -> Result<Shared> {
     if is_alone(log, intervals)? {
         return Ok(Shared::default());
     }
     let second = second(log, intervals)?;
-    let mut looking =
-        Looking { modules, second, words: Found::default(), futexes: HashSet::new(), touched: BTreeMap::new() };
-    run(tools, log, intervals, jobs, &mut looking, progress)?;
+    let (words, futexes, touched) = (Found::default(), HashSet::new(), BTreeMap::new());
+    let mut looking = Looking { modules, follow, second, words, futexes, touched };
+    let (shared, mut parts) = (&looking, Vec::new());
+    pool::in_order(
+        intervals,
+        jobs,
+        |workers: &mut Workers, id| -> Result<Part> {
+            let interval = log.interval(*id)?;
+            match shared.mark((tools, log), (*id, &interval), &mut workers.marker)? {
+                Some(part) => Ok(part),
+                None => workers.tracing.run((tools, log), (*id, &interval), shared),
+            }
+        },
+        |id, part| {
+            parts.push((*id, part?));
+            progress(parts.len());
+            Ok(())
+        },
+    )?;
+    parts.into_iter().for_each(|(id, part)| looking.join(id, part));
     // Of those that the C library accesses atomically, its functions are known.
     looking.words.of_others.extend(looking.futexes.difference(&looking.words.of_libc));
     let (mut seen, mut twice, mut written) = (Lines::default(), Lines::default(), Lines::default());

@@ -11,6 +11,7 @@ pub(crate) mod channels;
 pub(crate) mod clock;
 mod display;
 mod first;
+mod found;
 pub(crate) mod heap;
 pub(crate) mod joins;
 pub(crate) mod open;
@@ -26,19 +27,19 @@ mod watch;
 
 pub use atomicity::{Passed, Pattern};
 pub use display::Shown;
+pub use found::Looked;
 pub use report::{Benign, Race, Report, Violation};
 pub use side::Side;
-pub use watch::Looked;
 
 use crate::locks::{self, Locks};
 use births::Births;
 use bugnet_events::onward::walk_behind;
-use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
+use bugnet_replay::{ReplayError, Result};
 use channels::Channels;
 use heap::Heap;
 use joins::Joins;
@@ -49,16 +50,26 @@ use std::sync::Arc;
 use times::Times;
 use watch::Watch;
 
-/// Finds the races and atomicity violations of the process that a cursor is on, and looks at the first `top` of each more closely. Intervals are traced `jobs` at a
-/// time at first; `progress` is called with how many are done, and how many there are.
+/// How to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Look at so many of each kind more closely.
+    pub top: usize,
+    /// Replay so many intervals at a time at first.
+    pub jobs: NonZeroUsize,
+    /// Do not let replay processes look at accesses by themselves: it takes longer, and what is found is the same.
+    pub follow: bool,
+}
+
+/// Finds the races and atomicity violations of the process that a cursor is on. `progress` is called with how many intervals are done at first, and how
+/// many there are.
 ///
 /// # Errors
 /// The log cannot be read, replayed or traced; its order contradicts itself.
 pub fn races(
     (tools, log): (&Tools, &Log),
     cursor: &mut Cursor<'_>,
-    top: usize,
-    jobs: NonZeroUsize,
+    options: Options,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Report> {
     let pid = cursor.pid();
@@ -69,7 +80,8 @@ pub fn races(
         intervals.extend(log.intervals(thread)?.iter().map(|&interval| IntervalId { thread, interval }));
     }
     let all = intervals.len();
-    let shared = first::look(tools, log, &intervals, &modules, jobs, |done| progress(done, all))?;
+    let how = (options.jobs, options.follow);
+    let shared = first::look((tools, log), &intervals, &modules, how, |done| progress(done, all))?;
     let is_shared = !shared.lines.is_empty();
     let births = Births::new(log, &times, cursor)?;
     let channels = if is_shared { Channels::new(log, &times, cursor)? } else { Channels::default() };
@@ -77,19 +89,24 @@ pub fn races(
     let heap = Heap::new(symbols.functions(&heap::names()));
     let locks = Locks::new(symbols.functions(&locks::names()));
     let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
-    let functions = heap
-        .functions()
-        .chain(locks.functions())
-        .chain(joins.functions())
-        .collect::<BTreeSet<u64>>()
-        .into_iter()
-        .collect();
-    let wanted = Arc::new(Wanted { functions, ..Wanted::default() });
+    let functions: BTreeSet<u64> = heap.functions().chain(locks.functions()).chain(joins.functions()).collect();
+    let mut wanted = Wanted { functions: functions.into_iter().collect(), ..Wanted::default() };
     let code = Code::new(modules, Symbolizer::new(log, pid)?);
-    let mut watch = Watch::new(times, shared, (births, channels), code, (heap, locks, joins));
+    let told = is_shared && !options.follow;
+    let mut watch = Watch::new((times, told), shared, (births, channels), code, (heap, locks, joins));
+    if told {
+        (wanted.outline, wanted.shaded) = (true, watch.shaded());
+    }
     if is_shared {
         cursor.seek(Seek::Start)?;
-        walk_behind(tools, log, pid, (cursor.place(), &behind), &wanted, &mut watch)?;
+        let walked = walk_behind(tools, log, pid, (cursor.place(), &behind), &Arc::new(wanted), &mut watch);
+        match walked {
+            // What was found up to there is of no use.
+            Err(ReplayError::NotTraced { .. }) if told => {
+                return races((tools, log), cursor, Options { follow: true, ..options }, progress);
+            }
+            walked => walked?,
+        }
     }
-    report::report(log, cursor, &mut symbols, &watch, top)
+    report::report(log, cursor, &mut symbols, &watch, options.top)
 }

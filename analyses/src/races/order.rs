@@ -45,6 +45,12 @@ pub struct Clocks {
 }
 
 impl Clocks {
+    /// Whether a place comes before what the thread does next whose clocks these are, as the program wants it.
+    #[inline]
+    pub fn is_wanted(&self, thread: usize, place: Epoch) -> bool {
+        place.thread() == thread || self.program.has(place)
+    }
+
     fn join(&mut self, other: &Self, meaning: Meaning) {
         self.all.join(&other.all);
         self.possible.join(&other.possible);
@@ -85,11 +91,6 @@ impl Order {
     pub fn may_be_behind(&mut self, place: Epoch, thread: usize) -> Option<u64> {
         let own = self.clocks(thread);
         own.possible.has(place).then_some(own.via)
-    }
-
-    /// Whether a place comes before what a thread does next, as the program wants it.
-    pub fn is_wanted(&mut self, place: Epoch, thread: usize) -> bool {
-        place.thread() == thread || self.clocks(thread).program.has(place)
     }
 
     /// A thread gives what it did before so many instructions: whoever takes the object comes behind that. What others gave stays.
@@ -223,8 +224,8 @@ mod tests {
         let (mut order, word) = (Order::default(), Object::Word(1));
         order.give(0, 10, word, Meaning::Exclusion);
         order.take(1, word, Meaning::Exclusion);
-        assert!(order.thread(1).all.has(Epoch::new(0, 9)) && !order.is_wanted(Epoch::new(0, 9), 1));
+        assert!(order.thread(1).all.has(Epoch::new(0, 9)) && !order.thread(1).is_wanted(1, Epoch::new(0, 9)));
         order.outlive(2, 0, 4);
-        assert!(order.is_wanted(Epoch::new(0, 3), 2) && !order.is_wanted(Epoch::new(0, 4), 2));
+        assert!(order.thread(2).is_wanted(2, Epoch::new(0, 3)) && !order.thread(2).is_wanted(2, Epoch::new(0, 4)));
     }
 }

@@ -1,9 +1,10 @@
 //! What there is to say about what was found.
 
 use super::atomicity::{Passed, Pattern, Torn};
+use super::found::{Looked, Pair};
 use super::shadow::Made;
 use super::side::{Side, side};
-use super::watch::{Looked, Pair, Watch};
+use super::watch::Watch;
 use crate::runs::scene::Spot;
 use bugnet_format::types::{Addr, ProcessId};
 use bugnet_replay::Result;

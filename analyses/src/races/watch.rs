@@ -1,10 +1,11 @@
 //! Goes through what all threads executed, in their recorded order, and looks at each access of memory that threads share.
 
-use super::atomicity::{Local, Pairs, Torn};
+use super::atomicity::{Local, Pairs};
 use super::births::Births;
 use super::channels::{At as Told, Channels};
 use super::clock::Epoch;
 use super::first::{Shared, words};
+use super::found::{Found, Pair};
 use super::heap::{Change, Heap};
 use super::joins::Joins;
 use super::open::OpenCalls;
@@ -19,7 +20,6 @@ use bugnet_events::stretch::{Access as Touched, Ran};
 use bugnet_events::walk::{Did, Visit, Visitor};
 use bugnet_format::types::Tid;
 use bugnet_replay::cursor::Place;
-use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
@@ -27,6 +27,8 @@ const PAGE: u64 = 4096;
 const LINE: u64 = 64;
 /// So much of a block that is freed is looked at, in bytes: the kernel takes larger ones back.
 const LARGEST: u64 = 1 << 20;
+/// Most ranges of memory that are shaded: they go to each replay process in one message.
+const MOST_RANGES: usize = 1 << 18;
 /// System calls that say something about the order of threads, or about what memory is.
 const MMAP: u64 = 9;
 const MAP_STACK: u64 = 0x2_0000;
@@ -46,68 +48,6 @@ const FUTEX_WAKE: u64 = 1;
 const FUTEX_WAKE_OP: u64 = 5;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_WAKE_BITSET: u64 = 10;
-
-/// A pair of instructions whose accesses are not ordered.
-#[derive(Clone, Copy, Debug)]
-pub struct Pair {
-    /// The first time: the earlier access, and the later one.
-    pub made: [Made; 2],
-    /// Whether they write.
-    pub writes: [bool; 2],
-    /// The bytes that both accessed: the first, and how many.
-    pub bytes: (u64, u64),
-    /// How often it happened.
-    pub times: u64,
-    /// By what the two may have been ordered each time, as bits; none if they were not at least once, and those are the two.
-    pub via: Option<u64>,
-}
-
-/// What identifies a pair: the instructions, and whether they write.
-type Between = ([u64; 2], [bool; 2]);
-
-/// What was found.
-#[derive(Default)]
-pub struct Found {
-    /// Pairs that race, in the order in which they first did.
-    pub pairs: Vec<Pair>,
-    known: HashMap<Between, usize>,
-    /// Pairs with another thread in between, in that order, and how often.
-    pub torn: Vec<(Torn, u64)>,
-    known_torn: HashMap<[u64; 3], usize>,
-    /// How much was looked at.
-    pub looked: Looked,
-}
-
-impl Found {
-    /// A pair races, or may.
-    fn race(&mut self, key: Between, pair: Pair) {
-        let known = *self.known.entry(key).or_insert(self.pairs.len());
-        if known == self.pairs.len() {
-            self.pairs.push(pair);
-        }
-        let there = &mut self.pairs[known];
-        there.times += 1;
-        match (there.via, pair.via) {
-            // One that nothing can have ordered says more.
-            (Some(_), None) => *there = Pair { times: there.times, ..pair },
-            (Some(one), Some(other)) => there.via = Some(one | other),
-            (None, _) => {}
-        }
-    }
-}
-
-/// How much was looked at, and what was not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Looked {
-    /// Instructions of all threads; none where the threads share no memory.
-    pub instructions: u64,
-    /// Accesses of lines that threads share.
-    pub accesses: u64,
-    /// Of these, atomic ones, and others of words that are accessed atomically: they order threads.
-    pub atomic: u64,
-    /// Of these, the C library's own, which were not looked at.
-    pub internal: u64,
-}
 
 struct Thread {
     whereabouts: Whereabouts,
@@ -159,6 +99,8 @@ pub struct Watch {
     /// Memory that was mapped for stacks: first bytes, and lengths.
     stacks: BTreeMap<u64, u64>,
     unordered: Vec<Unordered>,
+    /// Whether replay processes tell accesses of lines that threads share, and no others.
+    told: bool,
     /// The thread that was visited last, where nothing is left to be told of its calls with its next block.
     quiet: Option<Quiet>,
 }
@@ -181,6 +123,18 @@ struct At {
     ip: u64,
 }
 
+/// Ranges, with no more than a gap between them being one.
+fn joined(ranges: &[(u64, u64)], gap: u64) -> Vec<(u64, u64)> {
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    for (start, len) in ranges {
+        match all.last_mut().filter(|(before, len)| start - (before + len) <= gap) {
+            Some((before, whole)) => *whole = start + len - *before,
+            None => all.push((*start, *len)),
+        }
+    }
+    all
+}
+
 impl Visitor for Watch {
     /// Blocks with which nothing begins or ends that is waited for, nor a call that one wants to know of.
     #[inline]
@@ -193,7 +147,11 @@ impl Visitor for Watch {
         let known = code.of(ran.block);
         threads[thread].enter(known);
         let count = ran.block.instructions.len();
-        if ran.block.has_atomic || ran.touches_any(|addr, len| shared.lines.has(addr, len)) {
+        let touches = match self.told {
+            true => ran.has_told(),
+            false => ran.block.has_atomic || ran.touches_any(|addr, len| shared.lines.has(addr, len)),
+        };
+        if touches {
             let (first_site, doing) = (known.first_site, known.doing(&threads[thread].whereabouts));
             self.accesses(thread, (self.times.reached(thread), first_site), ran, 0..count, doing);
         }
@@ -219,10 +177,10 @@ impl Visitor for Watch {
 }
 
 impl Watch {
-    /// At the beginning.
+    /// At the beginning. `told`: replay processes tell accesses of lines that threads share ([`Self::shaded`]).
     #[must_use]
     pub fn new(
-        times: Times,
+        (times, told): (Times, bool),
         mut shared: Shared,
         (births, channels): (Births, Channels),
         code: Code,
@@ -240,7 +198,8 @@ impl Watch {
         Self {
             threads: (0..times.len()).map(thread).collect(),
             calls: times.len() as u64,
-            open: Calls::default(),
+            open: if told { Calls::with_next() } else { Calls::default() },
+            told,
             lockings: Vec::new(),
             joins,
             joined: Vec::new(),
@@ -259,6 +218,17 @@ impl Watch {
             unordered: Vec::new(),
             quiet: None,
         }
+    }
+
+    /// The memory that threads share, as replay processes have it: first bytes, and how many. Of very many lines, also what lies between them.
+    #[must_use]
+    pub fn shaded(&self) -> Vec<(u64, u64)> {
+        let (mut all, mut gap) = (self.shared.lines.ranges(), LINE);
+        while all.len() > MOST_RANGES {
+            all = joined(&all, gap);
+            gap *= 2;
+        }
+        all
     }
 
     fn look_at(&mut self, visit: &Visit<'_>) {
@@ -405,7 +375,14 @@ impl Watch {
             let made = Made { epoch: Epoch::new(thread, epoch), site };
             (At { thread, made, ip: instruction.ip() }, has_atomic && is_atomic(instruction))
         };
-        if ran.is_odd() {
+        if self.told {
+            for (number, access) in ran.told() {
+                if self.shared.lines.has(access.addr, access.len) && instructions.contains(&number) {
+                    let (at, is_atomic) = at(number);
+                    self.accessed(at, &access, doing, is_atomic);
+                }
+            }
+        } else if ran.is_odd() {
             for number in instructions.clone() {
                 let (at, is_atomic) = at(number);
                 for access in ran.accesses(number) {
@@ -508,15 +485,13 @@ impl Watch {
             writes,
             waits: state.waits,
         };
-        let order = &mut self.order;
-        let is_wanted = |earlier: Epoch| order.is_wanted(earlier, at.thread);
-        let Some(torn) = self.pairs.access((addr, len), local, is_wanted) else { return };
+        let clocks = self.order.thread(at.thread);
+        let is_wanted = |earlier: Epoch| clocks.is_wanted(at.thread, earlier);
+        let sites = &self.code.sites;
+        let ip = |site: u32| sites[site as usize];
+        let Some(torn) = self.pairs.access((addr, len), local, is_wanted, ip) else { return };
         let key = torn.made.map(|made| self.code.sites[made.site as usize]);
-        let known = *self.found.known_torn.entry(key).or_insert(self.found.torn.len());
-        if known == self.found.torn.len() {
-            self.found.torn.push((torn, 0));
-        }
-        self.found.torn[known].1 += 1;
+        self.found.torn(key, torn);
     }
 
     fn called(&mut self, thread: usize, count: u64, number: u64, args: &[u64; 6], result: i64) {
@@ -598,5 +573,18 @@ impl Watch {
     fn forget(&mut self, addr: u64, len: u64) {
         self.shadow.forget(addr, len);
         self.pairs.forget(addr, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_near_each_other_are_joined() {
+        let all = [(0, 64), (128, 64), (1 << 20, 128), ((1 << 20) + 256, 64)];
+        assert_eq!(joined(&all, 64), [(0, 192), (1 << 20, 128), ((1 << 20) + 256, 64)]);
+        assert_eq!(joined(&all, 128), [(0, 192), (1 << 20, 320)]);
+        assert_eq!(joined(&all, 1 << 30), [(0, (1 << 20) + 320)]);
     }
 }

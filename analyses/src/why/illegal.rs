@@ -8,7 +8,7 @@ use super::{Options, Symptom, access, cut};
 use crate::deadlocks::{Step, Wait, Waited, deadlocks};
 use crate::memcheck::{CallReport, ErrorReport, Kind, Options as Memory, Where, memcheck, of_frame, relation};
 use crate::names::brief;
-use crate::races::{Pattern, Race, Side, races};
+use crate::races::{Options as Search, Pattern, Race, Side, races};
 use crate::runs::scene::Spot;
 use crate::slice::{Asked, Criterion};
 use bugnet_events::atoms::Atoms;
@@ -78,7 +78,8 @@ pub fn find(
         return Ok(());
     }
     report.looked_for_races = true;
-    let found = races((tools, log), cursor, RACES, options.jobs, |_, _| {})?;
+    let how = Search { top: RACES, jobs: options.jobs, follow: false };
+    let found = races((tools, log), cursor, how, |_, _| {})?;
     for race in found.races.iter().filter(|race| race.benign.is_empty()) {
         note_race(race, report, table);
     }

@@ -410,6 +410,9 @@ pub struct RacesArgs {
     /// Intervals to replay at the same time, the first time [default: the number of processors]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+    /// Follow each access here, and not in the replay processes: slower, and the same is found; for comparison
+    #[arg(long, hide = true)]
+    pub follow: bool,
     #[command(flatten)]
     pub time: TimeArg,
     /// Print one JSON object

@@ -113,7 +113,8 @@ impl Engine {
         match (compares, self.memory.marks()) {
             _ if self.observes_accesses() => Style::Calls,
             _ if self.shades.is_some() => {
-                self.shades.as_ref().map_or(Style::Plain, |shades| Style::Shades(shades.places()))
+                let style = if self.tracing.is_some() { Style::Tells } else { Style::Shades };
+                self.shades.as_ref().map_or(Style::Plain, |shades| style(shades.places()))
             }
             (Some((places, marks)), _) => Style::Compares(places, marks),
             (None, Some(places)) => Style::Marks(places),

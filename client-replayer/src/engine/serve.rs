@@ -151,6 +151,12 @@ impl Engine {
                 Response::Ready
             }
             Request::Suspects { from, blocks } => self.suspects(from as usize, blocks as usize),
+            Request::Mark => {
+                self.must_be_new("what is to be marked")?;
+                self.begin_marking().map_err(Refusal::Refused)?;
+                Response::Ready
+            }
+            Request::Lines { from } => self.lines(from as usize).ok_or_else(untracked)?,
             Request::Writers => {
                 Response::Writers(self.memory.watch.as_ref().map_or(Vec::new(), |watch| watch.writers().to_vec()))
             }

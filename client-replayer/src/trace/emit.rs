@@ -60,30 +60,35 @@ pub fn outline(
     for need in needs.iter().filter(begins) {
         code.extend(put_word(stub, -8 * i32::from(need.place.at), need.reg, borrowed.goes_on_at(start)));
     }
+    let is_later = needs.iter().any(|need| !begins(&need));
+    if is_later {
+        // Entries of accesses may come in between.
+        code.extend(stub.store_entry(Gpr::RCX));
+    }
     // `lea rcx, [rcx - words]`
     code.extend([0x48, 0x8d, 0x89]);
     code.extend((-8 * words).to_le_bytes());
     code.extend(stub.store_outline(Gpr::RCX));
-    let around = |code: Vec<u8>, keeps: bool| {
-        let load = stub.load_outline(Gpr::RCX);
+    let around = |load: Vec<u8>, code: Vec<u8>, keeps: bool| {
         if keeps { [stub.save_rcx(), load, code, stub.restore_rcx()].concat() } else { [load, code].concat() }
     };
+    let at_entry = |code: Vec<u8>| around(stub.load_entry(Gpr::RCX), code, true);
     let keeps = live(start) || needs.iter().any(|need| begins(&need) && need.reg == Reg::Whole(Gpr::RCX));
-    block.meta(Some(instrs[start]), block.raw(&around(code, keeps)));
+    block.meta(Some(instrs[start]), block.raw(&around(stub.load_outline(Gpr::RCX), code, keeps)));
     for need in needs.iter().filter(|need| !begins(need)) {
         let index = start + need.before;
         let instr = instrs[index];
-        let back = 8 * (words - i32::from(need.place.at));
+        let distance = -8 * i32::from(need.place.at);
         if need.reg == Reg::Top {
             // It may fault: then, all registers are the program's.
             block.meta(Some(instr), block.raw(&stub.save_scratch(Gpr::RDX)));
             block.app(Some(instr), block.load(Opnd::reg(Gpr::RDX, 8), Opnd::at(Gpr::RSP, 0, 8)), instr.pc());
-            let code = around(at_rcx(Gpr::RDX, back), true);
+            let code = at_entry(at_rcx(Gpr::RDX, distance));
             block.meta(Some(instr), block.raw(&[code, stub.restore_scratch(Gpr::RDX)].concat()));
             continue;
         }
-        let code = put_word(stub, back, need.reg, borrowed.goes_on_at(index));
-        block.meta(Some(instr), block.raw(&around(code, true)));
+        let code = put_word(stub, distance, need.reg, borrowed.goes_on_at(index));
+        block.meta(Some(instr), block.raw(&at_entry(code)));
     }
 }
 

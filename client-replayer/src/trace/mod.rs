@@ -7,6 +7,7 @@
 
 mod emit;
 mod plan;
+mod telling;
 
 use bugnet_dr::ir::Instr;
 pub use emit::{Counted, outline, write_down};
@@ -31,6 +32,8 @@ use hashbrown::HashMap;
 use rustix::fd::BorrowedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
+/// Words of an outline that an instruction may need, with those for what it accesses: a gather accesses eight places.
+const MOST_TOLD: u64 = 32;
 /// Words of an outline that are left free: a few things may happen at once.
 const LEAST_ROOM: u64 = 1 << 12;
 
@@ -41,6 +44,8 @@ pub struct Tracing {
     /// Instructions of the package that were executed before the first one in it.
     begin: u64,
     blocks: Vec<TracedBlock>,
+    /// First words of accesses that the client tells: by the site, and which of its accesses it is.
+    told: HashMap<(AccessId, usize), u32>,
     /// First words of instructions that are not executed, by their address.
     skipped: HashMap<u64, u32>,
     odd: Vec<OddAccess>,
@@ -62,8 +67,9 @@ impl Tracing {
         // SAFETY: a new mapping at a place of the kernel's choice. Whoever made the memory has sealed its size.
         let mapped = unsafe { mmap(std::ptr::null_mut(), BYTES, prot, MapFlags::SHARED, memory, 0) };
         let buffer = mapped.map_err(|e| format!("there is no room for a trace: {e}"))? as u64;
-        let (blocks, skipped, odd, accesses) = (Vec::new(), HashMap::new(), Vec::new(), Accesses::default());
-        Ok(Self { buffer, begin, blocks, skipped, odd, accesses, wanted })
+        let (blocks, odd, accesses) = (Vec::new(), Vec::new(), Accesses::default());
+        let (told, skipped) = (HashMap::new(), HashMap::new());
+        Ok(Self { buffer, begin, blocks, told, skipped, odd, accesses, wanted })
     }
 
     /// What stands in the first word of a new block.
@@ -102,9 +108,9 @@ impl Engine {
     /// It cannot be, which the other side is to know.
     pub fn begin_tracing(&mut self, wanted: Wanted) -> Result<(), String> {
         let begin = self.time_at(self.position);
-        let wanted_outline = wanted.outline;
         let tracing = Tracing::new(&self.control, begin, wanted)?;
-        if !wanted_outline && !can_be_set() {
+        let Wanted { outline, shaded, .. } = &tracing.wanted;
+        if !outline && !can_be_set() {
             return Err(
                 "this machine's processor or kernel keeps the FS base to itself, without which there is no trace"
                     .into(),
@@ -113,6 +119,12 @@ impl Engine {
         let is_observed = self.memory.touched.is_some() || self.memory.watch.is_some() || self.shades.is_some();
         if self.contexts.len() > 1 || is_observed {
             return Err("only a thread's own interval is traced, without anything else that observes it".into());
+        }
+        if !shaded.is_empty() {
+            if !outline {
+                return Err("accesses are told in an outline alone".into());
+            }
+            self.begin_telling(shaded)?;
         }
         self.tracing = Some(Box::new(tracing));
         self.drop_all_blocks();
@@ -134,7 +146,13 @@ impl Engine {
         if let Some(tracing) = self.tracing.as_ref().filter(|tracing| tracing.wanted.outline) {
             let used = (tracing.outline() - self.stub.shared().outline) / 8;
             let executed = self.time_at(self.position).wrapping_sub(tracing.begin);
-            let room = (BYTES as u64 / 8).saturating_sub(used + LEAST_ROOM) / WORDS_EACH as u64;
+            let all = BYTES as u64 / 8;
+            let room = match self.shades.is_some() {
+                // Nearly full, there would be room for fewer and fewer instructions at a time.
+                true if used > all / 2 => 0,
+                true => (all - used) / MOST_TOLD,
+                false => all.saturating_sub(used + LEAST_ROOM) / WORDS_EACH as u64,
+            };
             return room.min(u64::from(u32::MAX / 4).saturating_sub(executed));
         }
         let word = |tracing: &Tracing| self.time_at(self.position).wrapping_sub(tracing.begin);
@@ -157,7 +175,7 @@ impl Engine {
     }
 
     /// Puts a word into an outline.
-    fn put_outline(&self, word: u64) {
+    pub(crate) fn put_outline(&self, word: u64) {
         let outline = &mut self.stub.shared().outline;
         // SAFETY: a word of the buffer, which nobody refers to, and there is room for it.
         unsafe { (*outline as *mut u64).write_volatile(word) };
@@ -186,13 +204,16 @@ impl Engine {
         let known = tracing.skipped.get(&pc).copied().filter(fits);
         let tag = known.unwrap_or_else(|| {
             let (code, accesses, registers) = (bytes.to_vec(), Vec::new(), Vec::new());
-            let entry = tracing.wanted.outline.then_some(Entry { words: 1, counted: 0, returned: None });
+            let entry = tracing.wanted.outline.then_some(Entry { words: 1, counted: 0, returned: None, told: None });
             tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: true, registers, entry })
         });
         tracing.skipped.insert(pc, tag);
         if tracing.wanted.outline {
-            let left = self.due.wrapping_sub(self.position) as u32;
-            self.put_outline(u64::from(tag) | u64::from(left) << 32);
+            // Where a run begins here, nothing else has said yet what is due.
+            let at = word.wrapping_sub(tracing.begin);
+            [u64::from(crate::trace::tag(DUE, 0)) | at << 32, tag.into()]
+                .into_iter()
+                .for_each(|word| self.put_outline(word));
         } else {
             tracing.put((word - tracing.begin) as usize, tag);
         }

@@ -186,6 +186,7 @@ impl Plan {
 pub fn is_in_outline(instrs: &[Instr], pc: u64, wanted: &Wanted) -> bool {
     let moves_elsewhere = |instr: &Instr| written(*instr) & Gpr::RSP.bit() != 0 && !stays_on_stack(*instr);
     wanted.tells_accesses(pc)
+        || !wanted.shaded.is_empty()
         || wanted.functions.binary_search(&pc).is_ok()
         || instrs.last().is_some_and(|last| uses_slot(*last))
         || instrs.iter().any(moves_elsewhere)

@@ -17,6 +17,21 @@ pub struct Runs<'a> {
     pub(super) word: u32,
     /// Of an outline.
     pub(super) outline: Option<Outline<'a>>,
+    /// Accesses of shaded memory that were met among them, in their order.
+    pub told: Vec<ToldAccess>,
+}
+
+/// An access of shaded memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToldAccess {
+    /// Its instruction, counted from the stretch's first.
+    pub word: u32,
+    /// The number of the block that says what it is, of which the instruction is the only one.
+    pub block: u32,
+    /// First byte.
+    pub addr: u64,
+    /// How many.
+    pub len: u64,
 }
 
 /// Where one is in an outline.
@@ -27,13 +42,22 @@ pub(super) struct Outline<'a> {
     pub(super) read: u32,
     /// Where the next thing is due.
     pub(super) due: u32,
+    /// The instruction of the access that was read last.
+    pub(super) last: u32,
 }
 
 impl Outline<'_> {
     /// The next entry: the block, and its count of instructions. `None` at the end, or where it makes no sense: that is not the end.
-    fn next(&mut self, words: &Words, counts: &[u16], from: u32, len: u32) -> Option<(Run, u32)> {
+    fn next(
+        &mut self,
+        words: &Words,
+        counts: &[u16],
+        (from, len): (u32, u32),
+        all: &mut Vec<ToldAccess>,
+    ) -> Option<(Run, u32)> {
+        let at = |read: u32| words[(WORDS - 1).wrapping_sub(read as usize) % WORDS].load(Ordering::Relaxed);
         while self.read < self.used {
-            let word = words[(WORDS - 1).wrapping_sub(self.read as usize) % WORDS].load(Ordering::Relaxed);
+            let word = at(self.read);
             let ((block, count), upper) = (untag(word), (word >> 32) as u32);
             if (block, count) == (DUE, 0) {
                 (self.due, self.read) = (upper, self.read + 1);
@@ -41,6 +65,18 @@ impl Outline<'_> {
             }
             let entry = self.entries.get(block as usize).copied().flatten()?;
             let is_it = counts.get(block as usize).is_some_and(|known| u32::from(*known) == count);
+            if let Some(told) = entry.told {
+                let word = self.due.wrapping_sub(upper).wrapping_add_signed(told.ahead.into());
+                let read = self.read + u32::from(entry.words);
+                if count != 1 || word < self.last || word >= len || read > self.used {
+                    return None;
+                }
+                let addr = at(self.read + 1);
+                let bytes = told.bytes.map_or_else(|| at(self.read + 2), u64::from);
+                all.push(ToldAccess { word, block, addr, len: bytes });
+                (self.read, self.last) = (read, word);
+                continue;
+            }
             let start = self.due.wrapping_sub(upper).wrapping_sub(entry.counted.into());
             let (read, end) = (self.read + u32::from(entry.words), start.checked_add(count)?);
             if !is_it || start < from || end > len || read > self.used {
@@ -60,7 +96,7 @@ impl Iterator for Runs<'_> {
     #[inline]
     fn next(&mut self) -> Option<Run> {
         if let Some(outline) = &mut self.outline {
-            let (run, end) = outline.next(self.words, self.counts, self.word, self.len)?;
+            let (run, end) = outline.next(self.words, self.counts, (self.word, self.len), &mut self.told)?;
             self.word = end;
             return Some(run);
         }
@@ -99,8 +135,8 @@ pub(super) fn runs<'a>(
     len: u32,
     (entries, used): (&'a [Option<Entry>], Option<u32>),
 ) -> Runs<'a> {
-    let outline = used.map(|used| Outline { entries, used, read: 0, due: 0 });
-    Runs { words, counts, len, word: 0, outline }
+    let outline = used.map(|used| Outline { entries, used, read: 0, due: 0, last: 0 });
+    Runs { words, counts, len, word: 0, outline, told: Vec::new() }
 }
 
 pub(super) fn is_sound(block: &TracedBlock) -> bool {
@@ -111,6 +147,9 @@ pub(super) fn is_sound(block: &TracedBlock) -> bool {
     };
     let is_entry = |entry: &Entry| {
         let returned = entry.returned.is_none_or(|(rax, target)| place(rax) && place(target));
+        if let Some(told) = entry.told {
+            return count == 1 && entry.words == if told.bytes.is_some() { 2 } else { 3 };
+        }
         (1..=LANES * usize::from(count)).contains(&usize::from(entry.words)) && entry.counted <= count && returned
     };
     (1..=MAX_INSTRUCTIONS).contains(&usize::from(count))

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use chunk::is_sound;
-pub use chunk::{Chunk, Run, Runs, Sum};
+pub use chunk::{Chunk, Run, Runs, Sum, ToldAccess};
 
 pub use bugnet_format::trace::{OddAccess, TracedAccess, TracedBlock, Wanted};
 
@@ -323,8 +323,9 @@ impl Process {
     fn trace(&mut self, memory: std::os::fd::BorrowedFd<'_>, wanted: &Wanted) -> Result<()> {
         self.send(&Request::Trace(wanted.clone()))?;
         self.hand(memory)?;
-        match self.receive()? {
+        match self.receive_any()? {
             Response::Ready => Ok(()),
+            Response::Refused(why) => Err(ReplayError::NotTraced { interval: self.interval(), why }),
             other => Err(self.unexpected(&other)),
         }
     }
