@@ -380,7 +380,7 @@ fn kind(kind: &Kind) -> Result<()> {
 }
 
 /// Programs of `programs/faulty` of which each needs a way of its own to have the faulty line among the first three.
-const FAULTY: [(&str, &str); 9] = [
+const FAULTY: [(&str, &str); 11] = [
     ("tree_remove", "a check for a null pointer is missing where it is used"),
     ("maze", "a check lets a wrong index pass"),
     ("machine", "a check lets a wrong index pass that finds a wrong function"),
