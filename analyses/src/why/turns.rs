@@ -16,6 +16,9 @@ const TURN: u64 = 2000;
 const OFTEN: u64 = 5_000;
 const MOST: u64 = 48;
 
+/// A line, and its instructions.
+type Lines = (Line, Vec<u64>);
+
 /// A jump of a line, and how often it is executed.
 struct Jump {
     line: Line,
@@ -31,7 +34,7 @@ struct Jump {
 pub fn find(
     start: &Start,
     (right, known): (&[u8], usize),
-    (lines, executions): (&[(Line, Vec<u64>)], &HashMap<u64, u64>),
+    (lines, executions): (&[Lines], &HashMap<u64, u64>),
     table: &mut Table,
 ) -> Result<u32> {
     let (mut count, mut jumps, mut turning) = (0, Vec::new(), start.budget(TURN));
