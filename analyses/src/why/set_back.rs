@@ -22,8 +22,8 @@ use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeSet;
 
 /// How many moments are tried, and then lines.
-const MOMENTS: u64 = 1000;
-const LINES: u64 = 2500;
+const MOMENTS: u64 = 600;
+const LINES: u64 = 1500;
 /// Moments of which the lines are looked at.
 const MOST: usize = 8;
 /// An instruction that is executed more often than this is not stopped at.

@@ -28,7 +28,7 @@ const LONGEST: u64 = 300_000_000;
 const LONG: Duration = Duration::from_secs(20);
 /// How many changes are tried of lines that are in a slice, and of those that are in none.
 const NEAR: u64 = 3000;
-const OTHERS: u64 = 1000;
+const OTHERS: u64 = 500;
 /// Right runs that changes are tried on.
 const GOOD: usize = 3;
 /// What a run may take at least, and against the one without a change, of processor time.

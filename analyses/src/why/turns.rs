@@ -11,7 +11,7 @@ use bugnet_what_if::{Ended, Turn};
 use hashbrown::HashMap;
 
 /// How many executions of jumps are turned.
-const TURN: u64 = 2000;
+const TURN: u64 = 1200;
 /// A jump that is executed more often is not turned, and of others, so many executions are, the last ones.
 const OFTEN: u64 = 5_000;
 const MOST: u64 = 48;
