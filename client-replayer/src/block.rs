@@ -333,7 +333,7 @@ fn access_site(block: &Block, engine: &mut Engine, instrs: &[Instr], index: usiz
     let repeats = matches!(instruction.action(), Action::Repeat(_));
     let bytes = if repeats { engine.code.instruction(pc) } else { Vec::new() };
     let plain = PlainAccess::of(&instruction);
-    let is_atomic = lines::is_atomic(instr, &engine.code);
+    let is_atomic = engine.marks_lines() && lines::is_atomic(instr, &engine.code);
     let access = engine.sites.add_access(Access { pc, ahead, instruction, plain, bytes, block: range, is_atomic });
     Some(engine.sites.add(Site::Access(access)))
 }

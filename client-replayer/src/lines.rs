@@ -29,7 +29,7 @@ pub struct Lines {
     pages: HashMap<u64, Bits>,
     /// What instructions have accessed atomically.
     atomic: HashSet<AtomicAccess>,
-    /// Whether marks were taken for those of other memory.
+    /// Whether marks were taken for those of other memory, or an access was too long to be believed.
     pub doubtful: bool,
     /// What is handed over.
     handed: (Vec<PageLines>, Vec<AtomicAccess>),
@@ -46,6 +46,8 @@ impl Lines {
     }
 
     fn range(&mut self, addr: u64, len: u64, writes: bool) {
+        // Nobody goes through all lines of such a one.
+        self.doubtful |= len > MOST;
         let (line, end) = (LINE as u64, addr.saturating_add(len.min(MOST)));
         let mut at = addr;
         while at < end {

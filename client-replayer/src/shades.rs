@@ -245,10 +245,9 @@ impl Engine {
     /// It cannot, which the other side is to know.
     pub fn begin_telling(&mut self, shaded: &[(u64, u64)]) -> Result<(), String> {
         self.begin_looking(Looked::default())?;
-        let shade = |(addr, len): &(u64, u64)| Shade { at: 0, addr: *addr, len: *len, wrong: true };
-        let shades: Vec<Shade> = shaded.iter().map(shade).collect();
         let at = self.time_at(self.position);
-        self.take_shades(shades.into_iter().map(|shade| Shade { at, ..shade }).collect())
+        let shade = |(addr, len): &(u64, u64)| Shade { at, addr: *addr, len: *len, wrong: true };
+        self.take_shades(shaded.iter().map(shade).collect())
     }
 
     /// Whether memory of an access is shaded, or other memory that has its places.
@@ -347,12 +346,9 @@ impl Engine {
         let at = self.time_at(self.position_ahead(self.sites.access(id).ahead));
         let Self { shades: Some(shades), sites, memory, code, .. } = self else { return };
         let site = sites.access(id);
-        let mut element = |addr, len: u32| {
-            memory.read(addr, len.into()).iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
-        };
         let mut accesses = std::mem::take(&mut shades.accesses);
         // What makes no sense is found out when it is executed.
-        accesses.find(&site.instruction, &site.bytes, light::saved(), &mut element);
+        accesses.find(&site.instruction, &site.bytes, light::saved(), &mut |addr, len| memory.element(addr, len));
         for (addr, len, reads, writes) in merged(&accesses) {
             let (shaded, left) = (shades.is_wrong(addr, len), shades.is_left(addr));
             let whole = is_whole(&site.instruction);
@@ -378,7 +374,8 @@ fn merged(accesses: &Accesses) -> Vec<(u64, u64, bool, bool)> {
     all
 }
 
-fn is_whole(instruction: &Instruction) -> bool {
+/// Whether all bytes are accessed for sure that an instruction may access.
+pub fn is_whole(instruction: &Instruction) -> bool {
     match instruction.action() {
         Action::Execute { reads, writes } => !reads.iter().chain(writes).any(|access| access.masked),
         _ => true,

@@ -57,7 +57,7 @@ pub struct Access {
     pub bytes: Vec<u8>,
     /// The block in which it is: where it begins and ends.
     pub block: Range<u64>,
-    /// Whether it accesses memory atomically.
+    /// Whether it accesses memory atomically, where that is asked: where lines are marked.
     pub is_atomic: bool,
 }
 

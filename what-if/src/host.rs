@@ -128,10 +128,9 @@ impl Host {
         waitpid(self.pid, Some(WaitPidFlag::__WALL)).map_err(refused("wait for a process"))
     }
 
-    /// The processor time that it has used; nothing is known of one that is gone.
-    pub fn used(&self) -> Duration {
-        let now = clock_getcpuclockid(self.pid).and_then(ClockId::now);
-        now.map_or(Duration::ZERO, Duration::from)
+    /// The processor time that it has used; none where the system does not tell, as of one that is gone.
+    pub fn used(&self) -> Option<Duration> {
+        clock_getcpuclockid(self.pid).and_then(ClockId::now).ok().map(Duration::from)
     }
 
     /// How it has stopped, if it has.

@@ -6,7 +6,7 @@ use crate::watch::{Then, Watch};
 use bugnet_replay::Result;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most bytes of one call to write.
 const MOST_WRITTEN: u64 = 16 << 20;
@@ -81,10 +81,10 @@ pub(crate) fn run(
     limit: Duration,
     goes_on: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<Outcome> {
-    let mut run = Run { host, watch, answers, heap_end, stdout: Vec::new() };
+    let (begun, mut run) = (Instant::now(), Run { host, watch, answers, heap_end, stdout: Vec::new() });
     let ended = loop {
         host.run_to_call()?;
-        let Some(status) = stopped(host, limit)? else { break Ended::Late };
+        let Some(status) = stopped(host, begun, limit)? else { break Ended::Late };
         match status {
             WaitStatus::PtraceSyscall(_) => {}
             WaitStatus::Stopped(_, signal) => match run.stopped(signal)? {
@@ -111,18 +111,23 @@ pub(crate) fn run(
             break Ended::Stopped;
         }
     };
-    Ok(Outcome { stdout: run.stdout, ended, took: host.used() })
+    Ok(Outcome { stdout: run.stdout, ended, took: used(host, begun) })
+}
+
+/// The processor time of a run, or where the system does not tell, all time since it began: it must end.
+fn used(host: &Host, begun: Instant) -> Duration {
+    host.used().unwrap_or_else(|| begun.elapsed())
 }
 
 /// How it has stopped; none if it does not in so much processor time: what else the machine does makes no difference.
-fn stopped(host: &Host, limit: Duration) -> Result<Option<WaitStatus>> {
+fn stopped(host: &Host, begun: Instant, limit: Duration) -> Result<Option<WaitStatus>> {
     for looked in 0.. {
         if let Some(status) = host.has_stopped()? {
             return Ok(Some(status));
         }
         match looked {
             0..BUSY => std::thread::yield_now(),
-            _ if host.used() > limit => break,
+            _ if used(host, begun) > limit => break,
             _ => std::thread::sleep(Duration::from_micros(100)),
         }
     }

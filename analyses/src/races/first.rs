@@ -35,7 +35,7 @@ const MANY: usize = 16;
 type Lines = Bits<6>;
 
 /// Words of 4 bytes that instructions access atomically.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Words {
     /// By instructions of the C library.
     pub of_libc: Bits<2>,
@@ -62,7 +62,7 @@ impl Found {
 }
 
 /// What the first look has found.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Shared {
     /// Lines that more than one thread accessed, or a thread and a signal's handler in it, and to which one wrote, since there is more than one:
     /// all else comes before the making of the second thread.

@@ -6,7 +6,7 @@
 
 use super::budget::Budget;
 use super::rank::{Table, Tried};
-use super::tries::Start;
+use super::tries::{Right, Start};
 use super::uses::{Entry, Former, Gap, Local, Uses, Variable, entries, function};
 use super::variants::Kind;
 use bugnet_format::regs::GPR_NAMES;
@@ -66,7 +66,7 @@ pub fn find(
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
     start: &Start,
-    (right, known): (&[u8], usize),
+    right: Right<'_>,
     table: &mut Table,
 ) -> Result<u32> {
     let (pid, near) = (cursor.pid(), table.nearest());
@@ -77,7 +77,7 @@ pub fn find(
         }
     }
     let uses = Uses::find((tools, log), pid, start, &readers)?;
-    let mut tries = Tries { start, right, known, count: 0 };
+    let mut tries = Tries { start, right, count: 0 };
     let repairs = tries.moments(&uses)?;
     let times: Vec<_> = repairs.iter().map(|(gap, _)| gap.time[0]..gap.time[1] + 1).collect();
     let within = entries((tools, log), pid, start, symbols, &times)?;
@@ -158,7 +158,7 @@ fn note(
             * (least / *times as f64).powf(AGAIN)
             * if setters.contains(&entry.line) { 1.0 } else { ALONE }
             * if is_user { 1.0 } else { STRANGER };
-        let what = format!("{name} set back to {} before it", forgotten.value);
+        let what = format!("{name} set to {} before it", forgotten.value);
         let tried = Tried { what, kind: Kind::SetBack, is_whole: true, right: [0, 0], share };
         table.clues(entry.line.clone()).tried(tried);
     }
@@ -166,24 +166,19 @@ fn note(
 
 struct Tries<'a> {
     start: &'a Start,
-    right: &'a [u8],
-    known: usize,
+    right: Right<'a>,
     count: u32,
 }
 
 impl Tries<'_> {
     fn run(&mut self, set: &Set, budget: &mut Budget) -> Result<Option<(Outcome, u64)>> {
         let right = self.right;
-        let found = self.start.seed.run_set(set, self.start.limit, &mut |stdout| right.starts_with(stdout))?;
+        let found = self.start.seed.run_set(set, self.start.limit, &mut |stdout| right.output.starts_with(stdout))?;
         if let Some((outcome, _)) = &found {
             budget.spend(outcome.took);
             self.count += u32::from(outcome.ended != Ended::Same);
         }
         Ok(found)
-    }
-
-    fn is_right(&self, outcome: &Outcome) -> bool {
-        outcome.stdout == self.right && matches!(outcome.ended, Ended::Exited(_))
     }
 
     /// The values that a variable may be set back to: what it was at `main`, or had from constants, or zero.
@@ -215,10 +210,7 @@ impl Tries<'_> {
                 let spot = Spot::At(gap.variable.addr);
                 let set = Set { at: gap.reader, nth: Some(gap.nth), spot, bytes: bytes(gap.variable.len, value) };
                 let outcome = self.run(&set, &mut budget)?;
-                let is_better = |outcome: &Outcome| {
-                    self.is_right(outcome) || super::tries::equal(self.right, &outcome.stdout) > self.known
-                };
-                if outcome.is_some_and(|(outcome, _)| is_better(&outcome)) {
+                if outcome.is_some_and(|(outcome, _)| self.right.is_better(&outcome)) {
                     repairs.push((gap, value));
                 }
             }
@@ -240,7 +232,7 @@ impl Tries<'_> {
             return Ok(None);
         }
         let set = Set { at: entry.ip, nth: None, spot: forgotten.spot, bytes: bytes(forgotten.len, forgotten.value) };
-        let found = self.run(&set, budget)?.filter(|(outcome, _)| self.is_right(outcome));
+        let found = self.run(&set, budget)?.filter(|(outcome, _)| self.right.is_whole(outcome));
         Ok(found.map(|(_, times)| Kept { entry: entry.clone(), times }))
     }
 }

@@ -35,6 +35,25 @@ const GOOD: usize = 3;
 const LEAST: Duration = Duration::from_millis(50);
 const TIMES: u32 = 5;
 
+/// What the output should be from `main` on, and how much of it the run that failed has, up to the end of its first wrong line.
+#[derive(Clone, Copy)]
+pub(super) struct Right<'a> {
+    pub(super) output: &'a [u8],
+    known: usize,
+}
+
+impl Right<'_> {
+    /// Whether all of it is right, and the run came to its end.
+    pub(super) fn is_whole(self, outcome: &Outcome) -> bool {
+        outcome.stdout == self.output && matches!(outcome.ended, Ended::Exited(_))
+    }
+
+    /// Whether that is so, or more of it is right than before.
+    pub(super) fn is_better(self, outcome: &Outcome) -> bool {
+        self.is_whole(outcome) || equal(self.output, &outcome.stdout) > self.known
+    }
+}
+
 /// A run that can begin anew at `main`.
 pub(super) struct Start {
     pub(super) seed: Seed,
@@ -77,6 +96,7 @@ pub fn find(
     // More is right if it is so beyond the first wrong line.
     let line = right[wrong..].iter().position(|byte| *byte == b'\n');
     let known = line.map_or(right.len(), |line| wrong + line);
+    let wanted = Right { output: right, known };
     let (mut count, mut whole) = (0, Vec::new());
     let near = table.nearest();
     let others = others((tools, log), cursor.pid(), symbols, (options, &start), table)?;
@@ -95,10 +115,10 @@ pub fn find(
             // What is wrong already does not become right.
             let outcome = start.seed.run(&change, start.limit, &mut |stdout| right.starts_with(stdout))?;
             budget.spend(outcome.took);
-            tried.is_whole = outcome.stdout == right && matches!(outcome.ended, Ended::Exited(_));
+            tried.is_whole = wanted.is_whole(&outcome);
             if tried.is_whole {
                 whole.push(Attempt { line, change, tried });
-            } else if equal(right, &outcome.stdout) > known {
+            } else if wanted.is_better(&outcome) {
                 table.clues(line).tried(tried);
             }
         }
@@ -106,8 +126,8 @@ pub fn find(
     harmless(tools, options, &start, &mut whole)?;
     let pid = cursor.pid();
     let executions = super::uses::jumps((tools, log), (pid, shows), &start)?;
-    let turned = super::turns::find(&start, (right, known), (&lines, &executions), table)?;
-    let set_back = super::set_back::find((tools, log), cursor, symbols, &start, (right, known), table)?;
+    let turned = super::turns::find(&start, wanted, (&lines, &executions), table)?;
+    let set_back = super::set_back::find((tools, log), cursor, symbols, &start, wanted, table)?;
     whole.into_iter().for_each(|Attempt { line, tried, .. }| table.clues(line).tried(tried));
     Ok(count + turned + set_back)
 }
@@ -175,8 +195,8 @@ fn harmless(tools: &Tools, options: &Options<'_>, bad: &Start, attempts: &mut [A
             let addr = change.addr.wrapping_sub(bad.main).wrapping_add(start.main);
             let change = Change { addr, bytes: change.bytes.clone() };
             let outcome = start.seed.run(&change, start.limit, &mut |stdout| start.stdout.starts_with(stdout))?;
-            let is_right = outcome.stdout == start.stdout && matches!(outcome.ended, Ended::Exited(_));
-            tried.right[0] += u32::from(is_right);
+            let same = Right { output: &start.stdout, known: 0 };
+            tried.right[0] += u32::from(same.is_whole(&outcome));
             tried.right[1] += 1;
         }
     }
@@ -234,6 +254,6 @@ impl Start {
 }
 
 /// How many bytes are the same.
-pub(super) fn equal(one: &[u8], other: &[u8]) -> usize {
+fn equal(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }

@@ -4,10 +4,10 @@
 
 use super::near::Line;
 use super::rank::{Table, Tried};
-use super::tries::Start;
+use super::tries::{Right, Start};
 use super::variants::Kind;
 use bugnet_replay::Result;
-use bugnet_what_if::{Ended, Turn};
+use bugnet_what_if::Turn;
 use hashbrown::HashMap;
 
 /// How many executions of jumps are turned.
@@ -33,7 +33,7 @@ struct Jump {
 /// The operating system's.
 pub fn find(
     start: &Start,
-    (right, known): (&[u8], usize),
+    right: Right<'_>,
     (lines, executions): (&[Lines], &HashMap<u64, u64>),
     table: &mut Table,
 ) -> Result<u32> {
@@ -49,14 +49,13 @@ pub fn find(
                 return Ok(count);
             }
             let turn = Turn { addr: jump.addr, nth: jump.executions - before_last };
-            let outcome = start.seed.run_turned(&turn, start.limit, &mut |stdout| right.starts_with(stdout))?;
+            let outcome = start.seed.run_turned(&turn, start.limit, &mut |stdout| right.output.starts_with(stdout))?;
             let Some((outcome, _)) = outcome else { continue };
             turning.spend(outcome.took);
             count += 1;
-            let is_whole = outcome.stdout == right && matches!(outcome.ended, Ended::Exited(_));
-            if is_whole || super::tries::equal(right, &outcome.stdout) > known {
-                let what =
-                    format!("the jump at {:#x} turned at execution {} of {}", jump.addr, turn.nth + 1, jump.executions);
+            if right.is_better(&outcome) {
+                let is_whole = right.is_whole(&outcome);
+                let what = format!("the jump at {:#x} turned at its execution {}", jump.addr, turn.nth + 1);
                 table.clues(jump.line.clone()).tried(Tried {
                     what,
                     kind: Kind::Once,

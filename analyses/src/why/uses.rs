@@ -77,7 +77,9 @@ pub struct Local {
 /// What a variable of a function's frame may be set back to.
 #[derive(Clone, Copy, Debug)]
 pub struct Former {
+    /// The variable.
     pub local: Local,
+    /// The value.
     pub value: u64,
     /// The least number of a reader, and where it reads it.
     pub reader: (usize, Place),

@@ -5,8 +5,8 @@
 use crate::engine::Engine;
 use crate::instruction::PlainAccess;
 use crate::light;
+use crate::shades::is_whole;
 use crate::site::AccessId;
-use bugnet_dr::access::Action;
 use bugnet_format::trace::{Entry, Told, TracedBlock};
 
 impl Engine {
@@ -63,10 +63,7 @@ impl Engine {
         let accesses = &mut tracing.accesses;
         // What makes no sense is found out when it is executed.
         accesses.find(&site.instruction, &site.bytes, regs, &mut |addr, len| memory.element(addr, len));
-        let whole = match site.instruction.action() {
-            Action::Execute { reads, writes } => !reads.iter().chain(writes).any(|access| access.masked),
-            _ => true,
-        };
+        let whole = is_whole(&site.instruction);
         let reads = accesses.reads.iter().map(|(addr, len)| (*addr, *len, true, false, whole));
         reads.chain(accesses.writes.iter().map(|(addr, len)| (*addr, *len, false, true, whole))).collect()
     }
