@@ -8,12 +8,19 @@ use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Workshop, binary, printed, run};
 use bugnet_tests::programs::{PROGRAMS, Scale};
-use bugnet_what_if::{Change, Ended, Seed, Set, Spot, Turn};
+use bugnet_what_if::{Change, Ended, Outcome, Pool, Seed, Set, Spot, Trial, Turn, Until};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(60);
+/// To the end.
+const ALL: Until = Until { time: Duration::from_secs(60), output: None };
+
+/// Runs to the end with a difference that can be made.
+fn tried(seed: &Seed, trial: &Trial) -> Result<Outcome> {
+    seed.run(trial, &ALL)?.context("there is nothing to change")
+}
 
 struct Opened {
     log: Log,
@@ -51,7 +58,7 @@ fn runs_on(name: &str) -> Result<()> {
         ensure!(cursor.time() == time, "the cursor has moved");
         // Once more: the first one has changed nothing.
         for _ in 0..2 {
-            let outcome = seed.run(&Change::default(), LIMIT, &mut |_| true)?;
+            let outcome = tried(&seed, &Trial::Nothing)?;
             ensure!(outcome.ended == Ended::Exited(0), "{share} %: {:?}", outcome.ended);
             let same = recorded.stdout.ends_with(&outcome.stdout) && !outcome.stdout.is_empty();
             ensure!(same, "{share} %: other output, {} bytes", outcome.stdout.len());
@@ -131,7 +138,7 @@ fn changes() -> Result<()> {
     cursor.seek(Seek::Start)?;
     cursor.run(Direction::Forward, &Conditions { addresses, ..Conditions::default() })?;
     let seed = opened.seed(&mut cursor)?;
-    let outcome = seed.run(&Change::default(), LIMIT, &mut |_| true)?;
+    let outcome = tried(&seed, &Trial::Nothing)?;
     ensure!(outcome.stdout == recorded.stdout && outcome.ended == Ended::Exited(0), "{outcome:?}");
     // `mov dword ptr [sign], 5` gets other numbers.
     let code: Vec<u8> = (main..main + 200)
@@ -143,10 +150,8 @@ fn changes() -> Result<()> {
         .flatten()
         .collect();
     let five = code.windows(4).position(|bytes| bytes == [5, 0, 0, 0]).context("no 5")? as u64;
-    let with = |sign: i32| {
-        let change = Change { addr: main + five, bytes: sign.to_le_bytes().to_vec() };
-        seed.run(&change, LIMIT, &mut |_| true)
-    };
+    let with =
+        |sign: i32| tried(&seed, &Trial::Change(Change { addr: main + five, bytes: sign.to_le_bytes().to_vec() }));
     let outcome = with(6)?;
     let expected = String::from_utf8_lossy(&recorded.stdout).replace("42", "43");
     ensure!(outcome.stdout == expected.as_bytes() && outcome.ended == Ended::Exited(0), "{outcome:?}");
@@ -158,16 +163,16 @@ fn changes() -> Result<()> {
     // There is a limit of memory: `mov edi, 0x100000` asks for 2 GB, gets none, and the program does not look.
     let size = code.windows(5).position(|bytes| bytes == [0xbf, 0, 0, 0x10, 0]).context("no 1 MB")? as u64;
     let change = Change { addr: main + size + 1, bytes: i32::MAX.to_le_bytes().to_vec() };
-    let outcome = seed.run(&change, LIMIT, &mut |_| true)?;
+    let outcome = tried(&seed, &Trial::Change(change))?;
     ensure!(outcome.ended == Ended::Signal(libc::SIGSEGV), "{outcome:?}");
     // An endless loop is ended, and so is a run that nobody wants to see more of.
     let change = Change { addr: main, bytes: vec![0xeb, 0xfe] };
-    let outcome = seed.run(&change, Duration::from_millis(200), &mut |_| true)?;
-    ensure!(outcome.ended == Ended::Late, "{outcome:?}");
-    let outcome = seed.run(&Change::default(), LIMIT, &mut |_| false)?;
-    ensure!(outcome.ended == Ended::Stopped, "{outcome:?}");
+    let outcome = seed.run(&Trial::Change(change), &Until { time: Duration::from_millis(200), output: None })?;
+    ensure!(outcome.is_some_and(|outcome| outcome.ended == Ended::Late), "an endless loop has an end");
+    let outcome = seed.run(&Trial::Nothing, &Until { output: Some(b"nothing of the kind".to_vec()), ..ALL })?;
+    ensure!(outcome.is_some_and(|outcome| outcome.ended == Ended::Stopped), "it writes what it should not");
     let change = Change { addr: main, bytes: vec![0x0f, 0x0b] };
-    let outcome = seed.run(&change, LIMIT, &mut |_| true)?;
+    let outcome = tried(&seed, &Trial::Change(change))?;
     ensure!(outcome.ended == Ended::Signal(libc::SIGILL), "{outcome:?}");
     workshop.done()
 }
@@ -227,15 +232,15 @@ fn code(seed: &Seed, main: u64, len: u64) -> Vec<(u64, Vec<u8>)> {
 fn turned_once() -> Result<()> {
     let workshop = Workshop::new("what-if-turned")?;
     at_main(&workshop, ("counts", COUNTS), b"AbC\n", |seed, main| {
-        let turned = |addr: u64, nth: u64| seed.run_turned(&Turn { addr, nth }, LIMIT, &mut |_| true);
+        let turned = |addr: u64, nth: u64| seed.run(&Trial::Turn(Turn { addr, nth }), &ALL);
         ensure!(turned(main, 0)?.is_none(), "where a function begins is no jump");
         let mut found = Vec::new();
         for (at, _) in code(seed, main, 120) {
-            let Some((same, executions)) = turned(at, u64::MAX)? else { continue };
+            let Some(same) = turned(at, u64::MAX)? else { continue };
             ensure!(same.stdout == b"AbC\n", "without a turn, it is {same:?}");
-            for nth in 0..executions {
-                let (outcome, _) = turned(at, nth)?.context("no jump")?;
-                found.push((executions, nth, String::from_utf8(outcome.stdout)?));
+            for nth in 0..same.executions {
+                let outcome = turned(at, nth)?.context("no jump")?;
+                found.push((same.executions, nth, String::from_utf8(outcome.stdout)?));
             }
         }
         // The condition of each round, and those of the loop: it ends before its last round, or goes round once more.
@@ -285,22 +290,64 @@ fn set_before() -> Result<()> {
         for spot in [Spot::ByRbp(value), Spot::Through(slot, 4)] {
             let with = |nth: Option<u64>, value: u32| {
                 let set = Set { at: *at, nth, spot, bytes: value.to_le_bytes().to_vec() };
-                seed.run_set(&set, LIMIT, &mut |_| true)?.context("no instruction")
+                tried(seed, &Trial::Set(set))
             };
-            let (outcome, times) = with(None, 4)?;
-            ensure!(
-                outcome.stdout == b"555\n" && times == 3 && outcome.ended == Ended::Exited(0),
-                "{outcome:?} {times}"
-            );
-            let (outcome, _) = with(Some(1), 5)?;
+            let outcome = with(None, 4)?;
+            ensure!(outcome.executions == 3, "{outcome:?}");
+            ensure!(outcome.stdout == b"555\n" && outcome.ended == Ended::Exited(0), "{outcome:?}");
+            let outcome = with(Some(1), 5)?;
             ensure!(outcome.stdout == b"267\n" && outcome.ended == Ended::Exited(0), "{outcome:?}");
             // It has this value by then: nothing would come of it.
-            let (outcome, _) = with(Some(2), 3)?;
+            let outcome = with(Some(2), 3)?;
             ensure!(outcome.ended == Ended::Same, "{outcome:?}");
         }
         let nowhere = Set { at: *at, nth: None, spot: Spot::At(64), bytes: vec![1] };
-        let (outcome, _) = seed.run_set(&nowhere, LIMIT, &mut |_| true)?.context("no instruction")?;
+        let outcome = tried(seed, &Trial::Set(nowhere))?;
         ensure!(outcome.stdout == b"234\n" && outcome.ended == Ended::Exited(0), "{outcome:?}");
+        Ok(())
+    })?;
+    workshop.done()
+}
+
+/// Writes a letter and asks for its number, five times.
+const LETTERS: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+int main(void) {
+    for (int i = 0; i < 5; i++) {
+        syscall(SYS_getpid);
+        putchar('a');
+    }
+    putchar('\n');
+    return 0;
+}
+"#;
+
+/// Several processes at a time do what one does by itself, and what came of each is told in the order that was asked for; a run that asks the kernel for ever
+/// comes to an end.
+#[test]
+fn many_at_a_time() -> Result<()> {
+    let workshop = Workshop::new("what-if-many")?;
+    at_main(&workshop, ("letters", LETTERS), b"aaaaa\n", |seed, main| {
+        let all = code(seed, main, 120);
+        let (at, letter) = all.iter().find(|(_, code)| matches!(code[..], [0xbf, b'a', 0, 0, 0])).context("no a")?;
+        let with = |byte: u8| Trial::Change(Change { addr: at + 1, bytes: vec![byte] });
+        ensure!(letter[1] == b'a', "{letter:?}");
+        let pool = Pool::new(seed, &ALL, NonZeroUsize::new(3).context("no number")?)?;
+        ensure!(pool.width() == 3, "{} instead of 3", pool.width());
+        let trials = (b'a'..=b'z').map(with).chain([Trial::Turn(Turn { addr: main, nth: 0 })]);
+        let outcomes = pool.run(trials)?;
+        for (byte, outcome) in (b'a'..=b'z').zip(&outcomes) {
+            let outcome = outcome.as_ref().context("no run")?;
+            let written = [&[byte; 5][..], b"\n"].concat();
+            ensure!(outcome.stdout == written && outcome.ended == Ended::Exited(0), "{outcome:?}");
+        }
+        ensure!(outcomes.len() == 27 && outcomes[26].is_none(), "where a function begins is no jump");
+        // The loop's jump back is always taken: the kernel is asked again and again, which takes no time of the program's own.
+        let back = all.iter().rev().find(|(_, code)| matches!(code[..], [0x7e, _])).context("no jump back")?;
+        let outcome = tried(seed, &Trial::Change(Change { addr: back.0, bytes: vec![0xeb] }))?;
+        ensure!(outcome.ended == Ended::Late && outcome.took < ALL.time, "{:?} {:?}", outcome.ended, outcome.took);
         Ok(())
     })?;
     workshop.done()

@@ -39,6 +39,7 @@ pub(crate) struct Answer {
 pub(crate) struct Answers {
     all: HashMap<(u64, u64), VecDeque<Answer>>,
     last: HashMap<(u64, u64), Answer>,
+    count: u64,
 }
 
 /// The first argument, where it says what the call is about.
@@ -68,11 +69,16 @@ impl Answers {
                 answer.written.push((*addr, bytes.clone()));
             }
         }
-        let mut all = Self::default();
+        let mut all = Self { count: answers.len() as u64, ..Self::default() };
         for (number, answer) in answers {
             all.all.entry((number, subject(number, &answer.args))).or_default().push_back(answer);
         }
         Ok(all)
+    }
+
+    /// How many calls there were.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// What the next such call answers; none if there was none like it.

@@ -8,6 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -28,6 +29,8 @@ pub(crate) struct Host {
     memory: File,
     /// Where its trampoline is, by which it makes system calls.
     trampoline: u64,
+    /// Whether the processor time that it was given is over.
+    is_late: Cell<bool>,
 }
 
 /// Turns what the operating system refused into an error.
@@ -47,7 +50,7 @@ impl Host {
         unsafe { command.pre_exec(|| ptrace::traceme().map_err(io::Error::from)) };
         let child = command.spawn().map_err(ReplayError::system("start a process to try things in"))?;
         let pid = Pid::from_raw(child.id() as i32);
-        let mut host = Self { pid, memory: memory_of(pid)?, trampoline: 0 };
+        let mut host = Self { pid, memory: memory_of(pid)?, trampoline: 0, is_late: Cell::new(false) };
         host.stopped_by(Signal::SIGTRAP)?;
         let options = Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEFORK;
         ptrace::setoptions(pid, options).map_err(refused("trace a process"))?;
@@ -91,18 +94,30 @@ impl Host {
         self.call(libc::SYS_prlimit64, [0, u64::from(libc::RLIMIT_AS), limit, 0, 0, 0]).map(drop)
     }
 
+    /// Lets it execute instructions of its own for so long and no longer: what the kernel does for it is not counted, which takes longer on one machine
+    /// than on another.
+    ///
+    /// # Errors
+    /// The process is lost.
+    pub fn limit_time(&self, limit: Duration) -> Result<()> {
+        // Behind the trampoline, a `struct itimerval`: the timer goes off once.
+        let timer = self.trampoline + 160;
+        let words = [0, 0, limit.as_secs(), u64::from(limit.subsec_micros())];
+        self.write(timer, &words.map(u64::to_le_bytes).concat())?;
+        self.call(libc::SYS_setitimer, [libc::ITIMER_VIRTUAL as u64, timer, 0, 0, 0, 0]).map(drop)
+    }
+
     /// A copy of it.
     ///
     /// # Errors
     /// The operating system forbids it, or the process is lost.
     pub fn fork(&self) -> Result<Self> {
-        self.begin_call(libc::SYS_fork, [0; 6])?;
-        let forked = self.wait()?;
+        let forked = self.calls(libc::SYS_fork, [0; 6])?;
         let WaitStatus::PtraceEvent(..) = forked else { return Err(lost(forked)) };
         let child = ptrace::getevent(self.pid).map_err(refused("copy a process"))?;
         let pid = Pid::from_raw(i32::try_from(child).unwrap_or(-1));
         self.go_on()?;
-        let copy = Self { pid, memory: memory_of(pid)?, trampoline: self.trampoline };
+        let copy = Self { pid, memory: memory_of(pid)?, trampoline: self.trampoline, is_late: Cell::new(false) };
         self.stopped_by(Signal::SIGTRAP)?;
         copy.stopped_by(Signal::SIGSTOP)?;
         Ok(copy)
@@ -112,15 +127,19 @@ impl Host {
         ptrace::cont(self.pid, None).map_err(refused("let a process go on"))
     }
 
-    /// Lets it run until it makes a system call, gets a signal, or ends.
-    pub fn run_to_call(&self) -> Result<()> {
-        ptrace::sysemu(self.pid, None).map_err(refused("let a process run on"))
+    /// Lets it run until it makes a system call, gets a signal, or ends; none if its time is over.
+    pub fn run_to_call(&self) -> Result<Option<WaitStatus>> {
+        let go_on = || ptrace::sysemu(self.pid, None).map_err(refused("let a process run on"));
+        go_on()?;
+        let status = self.wait()?;
+        self.is_late.set(self.is_late.get() || is_timer(status));
+        Ok((!self.is_late.get()).then_some(status))
     }
 
     /// Has it execute one instruction; whether it has, and nothing else came of that.
     pub fn step(&self) -> Result<bool> {
-        ptrace::step(self.pid, None).map_err(refused("have a process execute an instruction"))?;
-        Ok(matches!(self.wait()?, WaitStatus::Stopped(_, Signal::SIGTRAP)))
+        let step = || ptrace::step(self.pid, None).map_err(refused("have a process execute an instruction"));
+        Ok(matches!(self.stops(&step)?, WaitStatus::Stopped(_, Signal::SIGTRAP)))
     }
 
     /// Waits until it stops.
@@ -128,16 +147,21 @@ impl Host {
         waitpid(self.pid, Some(WaitPidFlag::__WALL)).map_err(refused("wait for a process"))
     }
 
+    /// Lets it do something, until it stops for that; if its time is over meanwhile, it does that first.
+    fn stops(&self, go_on: &dyn Fn() -> Result<()>) -> Result<WaitStatus> {
+        loop {
+            go_on()?;
+            let status = self.wait()?;
+            if !is_timer(status) {
+                return Ok(status);
+            }
+            self.is_late.set(true);
+        }
+    }
+
     /// The processor time that it has used; none where the system does not tell, as of one that is gone.
     pub fn used(&self) -> Option<Duration> {
         clock_getcpuclockid(self.pid).and_then(ClockId::now).ok().map(Duration::from)
-    }
-
-    /// How it has stopped, if it has.
-    pub fn has_stopped(&self) -> Result<Option<WaitStatus>> {
-        let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
-        let status = waitpid(self.pid, Some(flags)).map_err(refused("wait for a process"))?;
-        Ok(Some(status).filter(|status| *status != WaitStatus::StillAlive))
     }
 
     fn stopped_by(&self, signal: Signal) -> Result<()> {
@@ -157,7 +181,8 @@ impl Host {
         ptrace::setregs(self.pid, registers).map_err(refused("set a process's registers"))
     }
 
-    fn begin_call(&self, number: libc::c_long, args: [u64; 6]) -> Result<()> {
+    /// Makes a system call in it, and waits until it stops for that; its registers are others afterwards.
+    fn calls(&self, number: libc::c_long, args: [u64; 6]) -> Result<WaitStatus> {
         let mut registers = self.registers()?;
         let [rdi, rsi, rdx, r10, r8, r9] = args;
         // It is no call that the kernel may begin anew.
@@ -166,7 +191,7 @@ impl Host {
         (registers.rdi, registers.rsi, registers.rdx) = (rdi, rsi, rdx);
         (registers.r10, registers.r8, registers.r9) = (r10, r8, r9);
         self.set_registers(registers)?;
-        self.go_on()
+        self.stops(&|| self.go_on())
     }
 
     /// Makes a system call in it; its registers are others afterwards.
@@ -174,9 +199,10 @@ impl Host {
     /// # Errors
     /// The process is lost. What the call itself answers is returned.
     pub fn call(&self, number: libc::c_long, args: [u64; 6]) -> Result<i64> {
-        self.begin_call(number, args)?;
-        self.stopped_by(Signal::SIGTRAP)?;
-        Ok(self.registers()?.rax.cast_signed())
+        match self.calls(number, args)? {
+            WaitStatus::Stopped(_, Signal::SIGTRAP) => Ok(self.registers()?.rax.cast_signed()),
+            other => Err(lost(other)),
+        }
     }
 
     /// Maps memory there in place of what there is: zeros.
@@ -253,6 +279,11 @@ fn field<'a>(registers: &'a mut libc::user_regs_struct, name: &str) -> &'a mut u
         "r14" => &mut registers.r14,
         _ => &mut registers.r15,
     }
+}
+
+/// Whether it has stopped as its time is over.
+fn is_timer(status: WaitStatus) -> bool {
+    matches!(status, WaitStatus::Stopped(_, Signal::SIGVTALRM))
 }
 
 fn memory_of(pid: Pid) -> Result<File> {

@@ -3,6 +3,7 @@
 //! | what one wants | where |
 //! |---|---|
 //! | a process that is the recorded one at a place, and runs that begin there | [`Seed`] |
+//! | runs of many trials, on all processors | [`Pool`] |
 //! | what memory held there | `image` |
 //! | what the program found in memory that it had not put there | `loads` |
 //! | what system calls answer, as the log has it | `calls` |
@@ -20,12 +21,14 @@ mod calls;
 mod host;
 mod image;
 mod loads;
+mod pool;
 mod run;
 mod seed;
 mod set;
 mod switch;
 mod watch;
 
-pub use run::{Change, Ended, Outcome, Turn};
+pub use pool::Pool;
+pub use run::{Change, Ended, Outcome, Trial, Turn, Until};
 pub use seed::Seed;
 pub use set::{Set, Spot};

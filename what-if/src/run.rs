@@ -2,6 +2,7 @@
 
 use crate::calls::Answers;
 use crate::host::Host;
+use crate::set::Set;
 use crate::watch::{Then, Watch};
 use bugnet_replay::Result;
 use nix::sys::signal::Signal;
@@ -10,16 +11,29 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of one call to write.
 const MOST_WRITTEN: u64 = 16 << 20;
-/// Looks whether the run has stopped before this waits between two of them.
-const BUSY: u32 = 200;
+/// How often a run may stop, beyond twice the calls that the recorded one made: for a system call, or where it is watched.
+const STOPS: u64 = 4_000;
 const PAGE: u64 = 4096;
 
-/// What is different.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is different in a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trial {
+    /// Nothing.
+    Nothing,
+    /// Code.
+    Change(Change),
+    /// The way of a jump, once.
+    Turn(Turn),
+    /// What memory holds.
+    Set(Set),
+}
+
+/// Bytes that are others.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Where.
     pub addr: u64,
-    /// The bytes that are there; none for no change.
+    /// The bytes that are there.
     pub bytes: Vec<u8>,
 }
 
@@ -32,6 +46,15 @@ pub struct Turn {
     pub nth: u64,
 }
 
+/// How far a run may go, which otherwise goes on to the program's end.
+#[derive(Clone, Debug)]
+pub struct Until {
+    /// For how long it may execute instructions of its own, in processor time.
+    pub time: Duration,
+    /// It goes on as long as what it writes to its standard output is a beginning of this, if there is this.
+    pub output: Option<Vec<u8>>,
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -41,9 +64,9 @@ pub enum Ended {
     Signal(i32),
     /// It made a system call of which the log has no answer: its number.
     Asked(u64),
-    /// It took too long.
+    /// It took too long, or stopped too often.
     Late,
-    /// Nobody wanted to know more.
+    /// It wrote something else than it should have.
     Stopped,
     /// What was to be changed made no difference.
     Same,
@@ -56,8 +79,12 @@ pub struct Outcome {
     pub stdout: Vec<u8>,
     /// How it ended.
     pub ended: Ended,
-    /// The processor time that it took.
+    /// The processor time that it took, with what the kernel did for it; where the system does not tell, all time.
     pub took: Duration,
+    /// How often it stopped: for a system call, or where it was watched.
+    pub stops: u64,
+    /// How often what is turned, or before which memory is set, was executed while it was watched.
+    pub executions: u64,
 }
 
 /// What a system call does here.
@@ -74,17 +101,18 @@ struct Run<'a> {
     stdout: Vec<u8>,
 }
 
+/// Runs a process on that was made to be what it is at the place.
 pub(crate) fn run(
     (host, watch): (&Host, Option<&mut Watch>),
     answers: Answers,
     heap_end: Option<u64>,
-    limit: Duration,
-    goes_on: &mut dyn FnMut(&[u8]) -> bool,
+    output: Option<&[u8]>,
 ) -> Result<Outcome> {
-    let (begun, mut run) = (Instant::now(), Run { host, watch, answers, heap_end, stdout: Vec::new() });
+    let (begun, most) = (Instant::now(), STOPS + 2 * answers.count());
+    let (mut run, mut stops) = (Run { host, watch, answers, heap_end, stdout: Vec::new() }, 0);
     let ended = loop {
-        host.run_to_call()?;
-        let Some(status) = stopped(host, begun, limit)? else { break Ended::Late };
+        let Some(status) = host.run_to_call()?.filter(|_| stops < most) else { break Ended::Late };
+        stops += 1;
         match status {
             WaitStatus::PtraceSyscall(_) => {}
             WaitStatus::Stopped(_, signal) => match run.stopped(signal)? {
@@ -107,31 +135,13 @@ pub(crate) fn run(
                 host.set_registers(registers)?;
             }
         }
-        if run.stdout.len() > before && !goes_on(&run.stdout) {
+        if run.stdout.len() > before && output.is_some_and(|output| !output.starts_with(&run.stdout)) {
             break Ended::Stopped;
         }
     };
-    Ok(Outcome { stdout: run.stdout, ended, took: used(host, begun) })
-}
-
-/// The processor time of a run, or where the system does not tell, all time since it began: it must end.
-fn used(host: &Host, begun: Instant) -> Duration {
-    host.used().unwrap_or_else(|| begun.elapsed())
-}
-
-/// How it has stopped; none if it does not in so much processor time: what else the machine does makes no difference.
-fn stopped(host: &Host, begun: Instant, limit: Duration) -> Result<Option<WaitStatus>> {
-    for looked in 0.. {
-        if let Some(status) = host.has_stopped()? {
-            return Ok(Some(status));
-        }
-        match looked {
-            0..BUSY => std::thread::yield_now(),
-            _ if used(host, begun) > limit => break,
-            _ => std::thread::sleep(Duration::from_micros(100)),
-        }
-    }
-    Ok(None)
+    let executions = run.watch.map_or(0, |watch| watch.count());
+    let took = host.used().unwrap_or_else(|| begun.elapsed());
+    Ok(Outcome { stdout: run.stdout, ended, took, stops, executions })
 }
 
 impl Run<'_> {

@@ -4,7 +4,6 @@
 //! where that makes the output right, it gets that value before each line in turn that was executed since the variable was last used, each time when the
 //! line is executed, as a statement would set it that was forgotten there.
 
-use super::budget::Budget;
 use super::rank::{Table, Tried};
 use super::tries::{Right, Start};
 use super::uses::{Entry, Former, Gap, Local, Uses, Variable, entries, function};
@@ -17,9 +16,10 @@ use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
-use bugnet_what_if::{Ended, Outcome, Set, Spot};
+use bugnet_what_if::{Ended, Outcome, Set, Spot, Trial};
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 /// How many moments are tried, and then lines.
 const MOMENTS: u64 = 600;
@@ -91,14 +91,9 @@ pub fn find(
         let entries = uses.entries(symbols, function);
         all.push(Forgotten { spot, len, value, read, users: HashSet::from([function]), entries, nth });
     }
-    let (mut budget, setters) = (start.budget(LINES), uses.setters(symbols));
+    let setters = uses.setters(symbols);
     let mut kept: Vec<Vec<Kept>> = all.iter().map(|_| Vec::new()).collect();
-    for (number, entry) in rarest(&uses, &all) {
-        if budget.is_spent() {
-            break;
-        }
-        kept[number].extend(tries.line(symbols, &all[number], entry, &mut budget)?);
-    }
+    tries.lines(&lines(&uses, symbols, &all), &all, |number, found| kept[number].push(found))?;
     for (forgotten, kept) in all.iter().zip(kept) {
         if !kept.is_empty() {
             let name = name(log, cursor, symbols, forgotten)?;
@@ -110,10 +105,16 @@ pub fn find(
 
 /// All lines at which one of these may have been forgotten; those that are executed least first, which take the least time, and of these those of what
 /// suspect lines read.
-fn rarest<'a>(uses: &Uses, all: &'a [Forgotten]) -> Vec<(usize, &'a Entry)> {
+fn lines<'a>(uses: &Uses, symbols: &mut Symbolizer, all: &'a [Forgotten]) -> Vec<(usize, &'a Entry)> {
     let of = |(number, forgotten): (usize, &'a Forgotten)| forgotten.entries.iter().map(move |entry| (number, entry));
     let mut lines: Vec<(usize, &Entry)> = all.iter().enumerate().flat_map(of).collect();
-    lines.retain(|(_, entry)| uses.executions(entry.ip) < OFTEN);
+    lines.retain(|(number, entry)| {
+        let Forgotten { spot, users, .. } = &all[*number];
+        // A frame's variable is only known within its function, once that has its frame.
+        let is_in_frame = |begins: u64| begins != entry.ip && users.contains(&begins);
+        let is_known = matches!(spot, Spot::At(_)) || function(symbols, entry.ip).is_some_and(is_in_frame);
+        is_known && uses.executions(entry.ip) < OFTEN
+    });
     lines.sort_by_key(|(number, entry)| (uses.executions(entry.ip).max(1).ilog2() / 3, all[*number].nth));
     lines
 }
@@ -171,14 +172,9 @@ struct Tries<'a> {
 }
 
 impl Tries<'_> {
-    fn run(&mut self, set: &Set, budget: &mut Budget) -> Result<Option<(Outcome, u64)>> {
-        let right = self.right;
-        let found = self.start.seed.run_set(set, self.start.limit, &mut |stdout| right.output.starts_with(stdout))?;
-        if let Some((outcome, _)) = &found {
-            budget.spend(outcome.took);
-            self.count += u32::from(outcome.ended != Ended::Same);
-        }
-        Ok(found)
+    /// One more was made, if it made a difference.
+    fn count(&mut self, outcome: &Outcome) {
+        self.count += u32::from(outcome.ended != Ended::Same);
     }
 
     /// The values that a variable may be set back to: what it was at `main`, or had from constants, or zero.
@@ -201,39 +197,47 @@ impl Tries<'_> {
 
     /// Times in which a variable may have been set back, and to what: more of the output is right then.
     fn moments(&mut self, uses: &Uses) -> Result<Vec<(Gap, u64)>> {
-        let (mut repairs, mut budget): (Vec<(Gap, u64)>, _) = (Vec::new(), self.start.budget(MOMENTS));
-        for gap in uses.gaps().into_iter().filter(|gap| gap.nth < OFTEN) {
-            for value in self.values(uses, gap.variable) {
-                if budget.is_spent() || repairs.len() >= MOST {
-                    return Ok(repairs);
-                }
-                let spot = Spot::At(gap.variable.addr);
-                let set = Set { at: gap.reader, nth: Some(gap.nth), spot, bytes: bytes(gap.variable.len, value) };
-                let outcome = self.run(&set, &mut budget)?;
-                if outcome.is_some_and(|(outcome, _)| self.right.is_better(&outcome)) {
-                    repairs.push((gap, value));
-                }
+        let gaps = uses.gaps().into_iter().filter(|gap| gap.nth < OFTEN);
+        let tries: Vec<(Trial, (Gap, u64))> = gaps
+            .flat_map(|gap| self.values(uses, gap.variable).into_iter().map(move |value| (gap, value)))
+            .map(|(gap, value)| {
+                let Gap { reader: at, nth, variable: Variable { addr, len }, .. } = gap;
+                let set = Set { at, nth: Some(nth), spot: Spot::At(addr), bytes: bytes(len, value) };
+                (Trial::Set(set), (gap, value))
+            })
+            .take(MOMENTS as usize)
+            .collect();
+        let mut repairs = Vec::new();
+        let start = self.start;
+        start.each(tries, &mut start.budget(MOMENTS), |repair, outcome| {
+            self.count(outcome);
+            if self.right.is_better(outcome) {
+                repairs.push(repair);
             }
-        }
+            if repairs.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
         Ok(repairs)
     }
 
-    /// What comes of it if it is set each time before a line; none if that does not make the output right.
-    fn line(
+    /// What comes of variables that are set each time before a line: hands over those that make the output right.
+    fn lines(
         &mut self,
-        symbols: &mut Symbolizer,
-        forgotten: &Forgotten,
-        entry: &Entry,
-        budget: &mut Budget,
-    ) -> Result<Option<Kept>> {
-        // A frame's variable is only known within its function, once that has its frame.
-        let is_in_frame = |begins: u64| begins != entry.ip && forgotten.users.contains(&begins);
-        if !matches!(forgotten.spot, Spot::At(_)) && !function(symbols, entry.ip).is_some_and(is_in_frame) {
-            return Ok(None);
-        }
-        let set = Set { at: entry.ip, nth: None, spot: forgotten.spot, bytes: bytes(forgotten.len, forgotten.value) };
-        let found = self.run(&set, budget)?.filter(|(outcome, _)| self.right.is_whole(outcome));
-        Ok(found.map(|(_, times)| Kept { entry: entry.clone(), times }))
+        lines: &[(usize, &Entry)],
+        all: &[Forgotten],
+        mut found: impl FnMut(usize, Kept),
+    ) -> Result<()> {
+        let tries = lines.iter().map(|(number, entry)| {
+            let Forgotten { spot, len, value, .. } = all[*number];
+            (Trial::Set(Set { at: entry.ip, nth: None, spot, bytes: bytes(len, value) }), (*number, *entry))
+        });
+        let start = self.start;
+        start.each(tries, &mut start.budget(LINES), |(number, entry), outcome| {
+            self.count(outcome);
+            if self.right.is_whole(outcome) {
+                found(number, Kept { entry: entry.clone(), times: outcome.executions });
+            }
+            ControlFlow::Continue(())
+        })
     }
 }
 

@@ -18,8 +18,10 @@ use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::name;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::{ReplayError, Result, signal};
-use bugnet_what_if::{Change, Ended, Outcome, Seed};
+use bugnet_what_if::{Change, Ended, Outcome, Pool, Seed, Trial, Until};
 use hashbrown::HashMap;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Instructions behind `main` in a program that is run so often.
@@ -31,9 +33,11 @@ const NEAR: u64 = 3000;
 const OTHERS: u64 = 500;
 /// Right runs that changes are tried on.
 const GOOD: usize = 3;
-/// What a run may take at least, and against the one without a change, of processor time.
+/// How long a run may execute at least, and against the one without a change.
 const LEAST: Duration = Duration::from_millis(50);
 const TIMES: u32 = 5;
+/// Trials that are made together, for each processor.
+const BATCH: usize = 16;
 
 /// What the output should be from `main` on, and how much of it the run that failed has, up to the end of its first wrong line.
 #[derive(Clone, Copy)]
@@ -65,7 +69,8 @@ pub(super) struct Start {
     length: u64,
     /// What it writes from there on.
     stdout: Vec<u8>,
-    pub(super) limit: Duration,
+    /// What runs trials: each up to where more than this is wrong.
+    pool: Pool,
 }
 
 /// A change that was tried.
@@ -73,6 +78,12 @@ struct Attempt {
     line: Line,
     change: Change,
     tried: Tried,
+}
+
+impl Attempt {
+    fn trial(&self) -> Trial {
+        Trial::Change(self.change.clone())
+    }
 }
 
 /// Tries changes of the lines that are in a slice of the wrong output, likely ones first, and notes what came of it; how many could be tried.
@@ -89,9 +100,8 @@ pub fn find(
     table: &mut Table,
 ) -> Result<u32> {
     let Some(right) = output.expected() else { return Ok(0) };
-    let start = Start::new((tools, log), cursor, symbols, &output.stdout())?;
-    let before = output.stdout().len() - start.stdout.len();
-    let Some(right) = right.get(before..) else { return Err(impossible("the output is wrong before `main`")) };
+    let start = Start::new((tools, log), cursor, symbols, (&output.stdout(), right), options.jobs)?;
+    let right = &right[output.stdout().len() - start.stdout.len()..];
     let wrong = equal(right, &start.stdout).min(right.len());
     // More is right if it is so beyond the first wrong line.
     let line = right[wrong..].iter().position(|byte| *byte == b'\n');
@@ -106,22 +116,17 @@ pub fn find(
         .map(|line| (line.clone(), table.clues(line.clone()).code.iter().copied().collect()))
         .collect();
     for (lines, runs) in [(&near, NEAR), (&others, OTHERS)] {
-        let mut budget = start.budget(runs);
-        for Attempt { line, change, mut tried } in attempts(&start, lines, table) {
-            if budget.is_spent() {
-                break;
-            }
+        let tries = attempts(&start, lines, table).into_iter().map(|attempt| (attempt.trial(), attempt));
+        start.each(tries, &mut start.budget(runs), |Attempt { line, change, mut tried }, outcome| {
             count += 1;
-            // What is wrong already does not become right.
-            let outcome = start.seed.run(&change, start.limit, &mut |stdout| right.starts_with(stdout))?;
-            budget.spend(outcome.took);
-            tried.is_whole = wanted.is_whole(&outcome);
+            tried.is_whole = wanted.is_whole(outcome);
             if tried.is_whole {
                 whole.push(Attempt { line, change, tried });
-            } else if wanted.is_better(&outcome) {
+            } else if wanted.is_better(outcome) {
                 table.clues(line).tried(tried);
             }
-        }
+            ControlFlow::Continue(())
+        })?;
     }
     harmless(tools, options, &start, &mut whole)?;
     let pid = cursor.pid();
@@ -186,17 +191,19 @@ fn harmless(tools: &Tools, options: &Options<'_>, bad: &Start, attempts: &mut [A
         let (mut cursor, mut symbols) = (Cursor::open(tools, good, pid)?, Symbolizer::new(good, pid)?);
         let stdout = Output::of(tools, good, pid, options.jobs)?.stdout();
         // One that cannot be run on says nothing.
-        let Ok(start) = Start::new((tools, good), &mut cursor, &mut symbols, &stdout) else { continue };
-        for Attempt { change, tried, .. } in &mut *attempts {
-            // Other files may be elsewhere than beside this one.
-            if !bad.is_own(change.addr) {
-                continue;
-            }
-            let addr = change.addr.wrapping_sub(bad.main).wrapping_add(start.main);
-            let change = Change { addr, bytes: change.bytes.clone() };
-            let outcome = start.seed.run(&change, start.limit, &mut |stdout| start.stdout.starts_with(stdout))?;
-            let same = Right { output: &start.stdout, known: 0 };
-            tried.right[0] += u32::from(same.is_whole(&outcome));
+        let start = Start::new((tools, good), &mut cursor, &mut symbols, (&stdout, &stdout), options.jobs);
+        let Ok(start) = start else { continue };
+        // Other files may be elsewhere than beside this one.
+        let mut own: Vec<&mut Attempt> =
+            attempts.iter_mut().filter(|attempt| bad.is_own(attempt.change.addr)).collect();
+        let moved = |addr: u64| addr.wrapping_sub(bad.main).wrapping_add(start.main);
+        let changes = own.iter().map(|Attempt { change: Change { addr, bytes }, .. }| {
+            Trial::Change(Change { addr: moved(*addr), bytes: bytes.clone() })
+        });
+        let outcomes = start.pool.run(changes)?;
+        let same = Right { output: &start.stdout, known: 0 };
+        for (Attempt { tried, .. }, outcome) in own.iter_mut().zip(outcomes) {
+            tried.right[0] += u32::from(outcome.is_some_and(|outcome| same.is_whole(&outcome)));
             tried.right[1] += 1;
         }
     }
@@ -218,12 +225,38 @@ impl Start {
         Budget::new(runs, self.length)
     }
 
-    /// Of a process that wrote this to its standard output.
+    /// Runs these trials in their order, several at a time, as long as the budget lasts and `look` at what came of one wants to go on. Those that cannot be
+    /// made are left out.
+    pub(super) fn each<T>(
+        &self,
+        tries: impl IntoIterator<Item = (Trial, T)>,
+        budget: &mut Budget,
+        mut look: impl FnMut(T, &Outcome) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut tries = tries.into_iter();
+        while !budget.is_spent() {
+            let (trials, of): (Vec<Trial>, Vec<T>) = tries.by_ref().take(BATCH * self.pool.width()).unzip();
+            if of.is_empty() {
+                break;
+            }
+            for (of, outcome) in of.into_iter().zip(self.pool.run(trials)?) {
+                let Some(outcome) = outcome.filter(|_| !budget.is_spent()) else { continue };
+                budget.spend(&outcome);
+                if look(of, &outcome).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a process that wrote the one to its standard output, and should have written the other.
     fn new(
         (tools, log): (&Tools, &Log),
         cursor: &mut Cursor<'_>,
         symbols: &mut Symbolizer,
-        whole: &[u8],
+        (whole, right): (&[u8], &[u8]),
+        jobs: NonZeroUsize,
     ) -> Result<Self> {
         let addresses: Vec<u64> = symbols.functions(&["main"]).into_keys().collect();
         cursor.seek(Seek::Start)?;
@@ -238,11 +271,16 @@ impl Start {
         let (main, place) = (cursor.regs().rip, cursor.place());
         let file = symbols.module_at(Addr(main)).map_or((main, 0), |module| (module.base, module.size));
         let seed = Seed::new((tools, log), cursor)?;
-        let Outcome { stdout, ended, took } = seed.run(&Change::default(), LONG, &mut |_| true)?;
-        let limit = LEAST.max(TIMES * took);
+        let long = Until { time: LONG, output: None };
+        let Some(Outcome { stdout, ended, took, .. }) = seed.run(&Trial::Nothing, &long)? else { unreachable!() };
         let other = match ended {
             Ended::Exited(_) if whole.ends_with(&stdout) => {
-                return Ok(Self { seed, main, file, place, length, stdout, limit });
+                let right = right.get(whole.len() - stdout.len()..);
+                let right = right.ok_or_else(|| impossible("the output is wrong before `main`"))?;
+                // What is wrong already does not become right.
+                let until = Until { time: LEAST.max(TIMES * took), output: Some(right.to_vec()) };
+                let pool = Pool::new(&seed, &until, jobs)?;
+                return Ok(Self { seed, main, file, place, length, stdout, pool });
             }
             Ended::Exited(_) | Ended::Stopped | Ended::Same => "it writes something else".to_owned(),
             Ended::Asked(number) => format!("it makes a system call `{}` that the log does not have", name(number)),

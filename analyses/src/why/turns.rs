@@ -7,8 +7,9 @@ use super::rank::{Table, Tried};
 use super::tries::{Right, Start};
 use super::variants::Kind;
 use bugnet_replay::Result;
-use bugnet_what_if::Turn;
+use bugnet_what_if::{Trial, Turn};
 use hashbrown::HashMap;
+use std::ops::ControlFlow;
 
 /// How many executions of jumps are turned.
 const TURN: u64 = 1200;
@@ -37,34 +38,25 @@ pub fn find(
     (lines, executions): (&[Lines], &HashMap<u64, u64>),
     table: &mut Table,
 ) -> Result<u32> {
-    let (mut count, mut jumps, mut turning) = (0, Vec::new(), start.budget(TURN));
+    let (mut count, mut jumps) = (0, Vec::new());
     for (line, addr) in lines.iter().flat_map(|(line, code)| code.iter().map(move |addr| (line, *addr))) {
         if let Some(executions) = executions.get(&addr).copied().filter(|executions| *executions <= OFTEN) {
             jumps.push(Jump { line: line.clone(), addr, executions });
         }
     }
-    for before_last in 1..=MOST {
-        for jump in jumps.iter().filter(|jump| before_last <= jump.executions) {
-            if turning.is_spent() {
-                return Ok(count);
-            }
-            let turn = Turn { addr: jump.addr, nth: jump.executions - before_last };
-            let outcome = start.seed.run_turned(&turn, start.limit, &mut |stdout| right.output.starts_with(stdout))?;
-            let Some((outcome, _)) = outcome else { continue };
-            turning.spend(outcome.took);
-            count += 1;
-            if right.is_better(&outcome) {
-                let is_whole = right.is_whole(&outcome);
-                let what = format!("the jump at {:#x} turned at its execution {}", jump.addr, turn.nth + 1);
-                table.clues(jump.line.clone()).tried(Tried {
-                    what,
-                    kind: Kind::Once,
-                    is_whole,
-                    right: [0, 0],
-                    share: 1.0,
-                });
-            }
+    let turn = |jump: &Jump, before_last: u64| Turn { addr: jump.addr, nth: jump.executions - before_last };
+    let tries = (1..=MOST).flat_map(|before_last| {
+        let jumps = jumps.iter().filter(move |jump| before_last <= jump.executions);
+        jumps.map(move |jump| (Trial::Turn(turn(jump, before_last)), (jump, turn(jump, before_last))))
+    });
+    start.each(tries, &mut start.budget(TURN), |(jump, turn), outcome| {
+        count += 1;
+        if right.is_better(outcome) {
+            let what = format!("the jump at {:#x} turned at its execution {}", jump.addr, turn.nth + 1);
+            let (kind, is_whole) = (Kind::Once, right.is_whole(outcome));
+            table.clues(jump.line.clone()).tried(Tried { what, kind, is_whole, right: [0, 0], share: 1.0 });
         }
-    }
+        ControlFlow::Continue(())
+    })?;
     Ok(count)
 }
