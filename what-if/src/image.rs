@@ -15,6 +15,9 @@ use bugnet_replay::{ReplayError, Result};
 const PAGE: u64 = Addr::PAGE;
 /// How far a stack may grow down, as the kernel lets it by default.
 const STACK: u64 = 8 << 20;
+/// Jumps go no farther than this, and no page is mapped below that.
+const REACH: u64 = 0x7000_0000;
+const LOWEST: u64 = 0x1_0000;
 
 /// Memory and registers of a process with one thread.
 #[derive(Debug)]
@@ -55,6 +58,25 @@ impl Image {
         }
         let heap_end = mappings.all.iter().filter(|one| one.name == "[heap]").map(|heap| heap.end).max();
         Ok(Self { mappings: mappings.all, bytes, registers, heap_end })
+    }
+
+    /// A page that is free, and that a jump from an address reaches: in the middle of the largest free room, where the program maps nothing soon.
+    pub fn free_page_near(&self, addr: u64) -> Option<u64> {
+        let [first, last] = [addr.saturating_sub(REACH).max(LOWEST), addr.saturating_add(REACH).min(Addr::USER_END)];
+        let mut taken: Vec<(u64, u64)> = self.mappings.iter().map(|one| (one.start, one.end)).collect();
+        taken.sort_unstable();
+        taken.push((last, last));
+        let mut end = first;
+        let mut largest = 0..0;
+        for (start, next) in taken {
+            let free = end..start.clamp(end, last.max(end));
+            if free.end - free.start > largest.end - largest.start {
+                largest = free;
+            }
+            end = end.max(next);
+        }
+        let page = (largest.start + (largest.end - largest.start) / 2).next_multiple_of(PAGE);
+        (page + PAGE <= largest.end).then_some(page)
     }
 
     /// A page that is free.

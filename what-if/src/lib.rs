@@ -11,6 +11,7 @@
 //! | a conditional jump that goes the other way, once | `switch` |
 //! | memory that is set to something else before an instruction | `set` |
 //! | where a run stops for that | `watch` |
+//! | a difference in place of a sum | `sums` |
 //! | a process that does nothing but what it is told, by ptrace | `host` |
 //!
 //! Nothing that such a run asks of the kernel gets there, but for memory: it is answered as the recorded run was (`PTRACE_SYSEMU`), and what is written
@@ -25,6 +26,7 @@ mod pool;
 mod run;
 mod seed;
 mod set;
+mod sums;
 mod switch;
 mod watch;
 

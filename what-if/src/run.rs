@@ -20,8 +20,8 @@ const PAGE: u64 = 4096;
 pub enum Trial {
     /// Nothing.
     Nothing,
-    /// Code.
-    Change(Change),
+    /// Code, in these places.
+    Changes(Vec<Change>),
     /// The way of a jump, once.
     Turn(Turn),
     /// What memory holds.

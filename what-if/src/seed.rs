@@ -4,8 +4,9 @@ use crate::calls::Answers;
 use crate::host::Host;
 use crate::image::Image;
 use crate::loads::found;
-use crate::run::{Outcome, Trial, Until, run};
+use crate::run::{Change, Outcome, Trial, Until, run};
 use crate::set::Setting;
+use crate::sums::{AHEAD, SLOT, difference};
 use crate::switch::Switch;
 use crate::watch::Watch;
 use bugnet_replay::cursor::Cursor;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 
 /// Memory that a run may have beyond what the process had at the place.
 const MORE: u64 = 1 << 30;
+/// Bytes of room for code.
+const ROOM: u64 = 4096;
 
 /// What the process is there.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ struct Origin {
 pub struct Seed {
     host: Host,
     origin: Arc<Origin>,
+    /// A page for code, near that of the place.
+    room: Option<u64>,
 }
 
 /// Of what a seed is made, in any thread.
@@ -75,13 +80,22 @@ impl Seed {
         self.host.read(addr, len).ok()
     }
 
+    /// Changes by which the sum that an instruction makes becomes a difference; none if it makes none. Those that are made together have numbers of their
+    /// own, from 0.
+    #[must_use]
+    pub fn difference(&self, addr: u64, number: u64) -> Option<Vec<Change>> {
+        let slot = self.room.filter(|_| number < ROOM / SLOT)? + number * SLOT;
+        let bytes = (1..=AHEAD).rev().find_map(|len| self.host.read(addr, len).ok())?;
+        difference(&bytes, addr, slot)
+    }
+
     /// Runs on from the place with a difference; none if there is no instruction where that would be, or no jump to turn.
     ///
     /// # Errors
     /// The operating system's.
     pub fn run(&self, trial: &Trial, until: &Until) -> Result<Option<Outcome>> {
         let mut watch = match trial {
-            Trial::Nothing | Trial::Change(_) => None,
+            Trial::Nothing | Trial::Changes(_) => None,
             Trial::Turn(turn) => {
                 let Some(switch) = Switch::new(turn, &self.instruction(turn.addr)) else { return Ok(None) };
                 Some(Watch::Jump(switch))
@@ -95,8 +109,8 @@ impl Seed {
         if let Some(watch) = &watch {
             watch.begin(&host)?;
         }
-        if let Trial::Change(change) = trial {
-            host.write(change.addr, &change.bytes)?;
+        if let Trial::Changes(changes) = trial {
+            changes.iter().try_for_each(|change| host.write(change.addr, &change.bytes))?;
         }
         host.limit_time(until.time)?;
         let Origin { image, answers, heap_end } = &*self.origin;
@@ -123,7 +137,11 @@ impl Grain {
             }
         }
         let size: u64 = image.mappings.iter().map(|mapping| mapping.end - mapping.start).sum();
+        let room = image.free_page_near(image.registers.rip);
+        if let Some(room) = room {
+            host.map(room, ROOM, (libc::PROT_READ | libc::PROT_EXEC) as u64)?;
+        }
         host.limit_memory(size.saturating_add(MORE))?;
-        Ok(Seed { host, origin: self.0 })
+        Ok(Seed { host, origin: self.0, room })
     }
 }

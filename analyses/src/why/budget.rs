@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn longer_programs_are_run_less_often() {
         let count = |mut budget: Budget, ended: Ended, stops: u64| {
-            let outcome = Outcome { stdout: Vec::new(), ended, took: Duration::ZERO, stops };
+            let outcome = Outcome { stdout: Vec::new(), ended, took: Duration::ZERO, stops, executions: 0 };
             let runs = std::iter::from_fn(|| (!budget.is_spent()).then(|| budget.spend(&outcome)));
             runs.count()
         };

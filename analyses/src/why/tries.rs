@@ -7,7 +7,7 @@ use super::budget::Budget;
 use super::near::Line;
 use super::ran;
 use super::rank::{Table, Tried};
-use super::variants::{Variant, variants};
+use super::variants::{Kind, Meant, Variant, shown, variants};
 use super::wrong::Output;
 use crate::runs::scene::Spot;
 use bugnet_format::control::Conditions;
@@ -20,6 +20,7 @@ use bugnet_replay::tools::Tools;
 use bugnet_replay::{ReplayError, Result, signal};
 use bugnet_what_if::{Change, Ended, Outcome, Pool, Seed, Trial, Until};
 use hashbrown::HashMap;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -76,13 +77,18 @@ pub(super) struct Start {
 /// A change that was tried.
 struct Attempt {
     line: Line,
-    change: Change,
+    changes: Vec<Change>,
     tried: Tried,
 }
 
 impl Attempt {
+    fn new(line: &Line, changes: Vec<Change>, what: String, kind: Kind) -> Self {
+        let tried = Tried { what, kind, is_whole: false, right: [0, 0], share: 1.0 };
+        Self { line: line.clone(), changes, tried }
+    }
+
     fn trial(&self) -> Trial {
-        Trial::Change(self.change.clone())
+        Trial::Changes(self.changes.clone())
     }
 }
 
@@ -117,11 +123,11 @@ pub fn find(
         .collect();
     for (lines, runs) in [(&near, NEAR), (&others, OTHERS)] {
         let tries = attempts(&start, lines, table).into_iter().map(|attempt| (attempt.trial(), attempt));
-        start.each(tries, &mut start.budget(runs), |Attempt { line, change, mut tried }, outcome| {
+        start.each(tries, &mut start.budget(runs), |Attempt { line, changes, mut tried }, outcome| {
             count += 1;
             tried.is_whole = wanted.is_whole(outcome);
             if tried.is_whole {
-                whole.push(Attempt { line, change, tried });
+                whole.push(Attempt { line, changes, tried });
             } else if wanted.is_better(outcome) {
                 table.clues(line).tried(tried);
             }
@@ -170,11 +176,29 @@ fn others(
 fn attempts(start: &Start, lines: &[Line], table: &mut Table) -> Vec<Attempt> {
     let mut all = Vec::new();
     for line in lines {
-        for ip in &table.clues(line.clone()).code {
-            all.extend(variants(&start.seed.instruction(*ip), *ip).into_iter().map(|Variant { bytes, what, kind }| {
-                let tried = Tried { what, kind, is_whole: false, right: [0, 0], share: 1.0 };
-                Attempt { line: line.clone(), change: Change { addr: *ip, bytes }, tried }
-            }));
+        let mut alike: BTreeMap<Meant, Vec<(Kind, String, Vec<Change>)>> = BTreeMap::new();
+        let mut add = |kind: Kind, what: String, meant: Option<Meant>, changes: Vec<Change>| {
+            if let Some(meant) = meant {
+                alike.entry(meant).or_default().push((kind, what.clone(), changes.clone()));
+            }
+            all.push(Attempt::new(line, changes, what, kind));
+        };
+        for (ip, number) in table.clues(line.clone()).code.iter().zip(0..) {
+            let bytes = start.seed.instruction(*ip);
+            for Variant { bytes, what, kind, meant } in variants(&bytes, *ip) {
+                add(kind, what, meant, vec![Change { addr: *ip, bytes }]);
+            }
+            if let Some(changes) = start.seed.difference(*ip, number) {
+                let what = format!("the difference instead of the sum by `{}`", shown(&bytes, *ip));
+                add(Kind::Small, what, Some(Meant::Difference), changes);
+            }
+        }
+        // What is meant otherwise in one place of a line may be in all its places.
+        for together in alike.into_values().filter(|together| together.len() > 1) {
+            let (kind, first, _) = &together[0];
+            let what = format!("{first}, and the same in {} more of the line's instructions", together.len() - 1);
+            let changes = together.iter().flat_map(|(_, _, changes)| changes.iter().cloned()).collect();
+            all.push(Attempt::new(line, changes, what, *kind));
         }
     }
     all.sort_by_key(|attempt| attempt.tried.kind);
@@ -194,13 +218,14 @@ fn harmless(tools: &Tools, options: &Options<'_>, bad: &Start, attempts: &mut [A
         let start = Start::new((tools, good), &mut cursor, &mut symbols, (&stdout, &stdout), options.jobs);
         let Ok(start) = start else { continue };
         // Other files may be elsewhere than beside this one.
-        let mut own: Vec<&mut Attempt> =
-            attempts.iter_mut().filter(|attempt| bad.is_own(attempt.change.addr)).collect();
-        let moved = |addr: u64| addr.wrapping_sub(bad.main).wrapping_add(start.main);
-        let changes = own.iter().map(|Attempt { change: Change { addr, bytes }, .. }| {
-            Trial::Change(Change { addr: moved(*addr), bytes: bytes.clone() })
-        });
-        let outcomes = start.pool.run(changes)?;
+        let is_own = |attempt: &&mut Attempt| attempt.changes.iter().all(|change| bad.is_own(change.addr));
+        let mut own: Vec<&mut Attempt> = attempts.iter_mut().filter(is_own).collect();
+        let moved = |Change { addr, bytes }: &Change| Change {
+            addr: addr.wrapping_sub(bad.main).wrapping_add(start.main),
+            bytes: bytes.clone(),
+        };
+        let trials = own.iter().map(|attempt| Trial::Changes(attempt.changes.iter().map(moved).collect()));
+        let outcomes = start.pool.run(trials)?;
         let same = Right { output: &start.stdout, known: 0 };
         for (Attempt { tried, .. }, outcome) in own.iter_mut().zip(outcomes) {
             tried.right[0] += u32::from(outcome.is_some_and(|outcome| same.is_whole(&outcome)));

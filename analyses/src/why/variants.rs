@@ -13,6 +13,39 @@ pub struct Variant {
     /// Both, in words.
     pub what: String,
     pub kind: Kind,
+    /// What is meant by it, where a line may mean the same in several places.
+    pub meant: Option<Meant>,
+}
+
+/// Something else that a programmer meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Meant {
+    /// Another operator: by their instructions.
+    Operator(Mnemonic, Mnemonic),
+    /// A difference instead of a sum, whatever makes that.
+    Difference,
+    /// Another constant.
+    Constant(u64, u64),
+    /// Another field or element: so far behind where a pointer points.
+    Field(u64, u64),
+}
+
+impl Meant {
+    /// What one instruction means in place of another one.
+    fn of(was: &Instruction, other: &Instruction) -> Option<Self> {
+        let constant = |one: &Instruction| (0..one.op_count()).find_map(|at| one.try_immediate(at).ok());
+        if was.mnemonic() != other.mnemonic() {
+            return Some(Self::Operator(was.mnemonic(), other.mnemonic()));
+        }
+        if let (Some(was), Some(other)) = (constant(was), constant(other))
+            && was != other
+        {
+            return Some(Self::Constant(was, other));
+        }
+        let field = |one: &Instruction| one.memory_displacement64();
+        let is_field = ![Register::RBP, Register::RSP, Register::None].contains(&was.memory_base());
+        (is_field && field(was) != field(other)).then(|| Self::Field(field(was), field(other)))
+    }
 }
 
 /// Factors above this are no constants of the program's.
@@ -114,7 +147,8 @@ impl Changes<'_> {
             Kind::Out if self.instruction.is_jcc_short_or_near() => format!("`{was}` never jumps"),
             Kind::Out | Kind::SetBack => format!("`{was}` left out"),
         };
-        self.all.push(Variant { bytes, what, kind });
+        let meant = if kind <= Kind::Beside { Meant::of(&self.instruction, &other) } else { None };
+        self.all.push(Variant { bytes, what, kind, meant });
     }
 
     fn byte(&mut self, at: usize, byte: u8) {
@@ -279,6 +313,11 @@ fn number(bytes: &[u8]) -> i64 {
         4 => i32::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
         _ => i64::from_le_bytes(bytes.try_into().unwrap_or_default()),
     }
+}
+
+/// The instruction that these bytes are, in words.
+pub fn shown(bytes: &[u8], ip: u64) -> String {
+    text(&Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode())
 }
 
 fn text(instruction: &Instruction) -> String {
