@@ -6,7 +6,7 @@
 use crate::run::{Outcome, Trial, Until};
 use crate::seed::Seed;
 use bugnet_replay::{ReplayError, Result};
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 use std::io;
 use std::num::NonZeroUsize;
@@ -35,12 +35,13 @@ impl Pool {
         let (jobs, waiting) = channel();
         let (finished, done) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
+        let first = sched_getcpu().unwrap_or(0);
         let mut pool = Self { jobs: Some(jobs), done, threads: Vec::new() };
         for number in 0..count.get() {
             let (grain, until, waiting, finished) = (seed.grain(), until.clone(), waiting.clone(), finished.clone());
             let (begun, has_begun) = channel();
             let work = move || {
-                stay(number);
+                stay(first, number);
                 match grain.seed() {
                     Ok(seed) => {
                         let _ = begun.send(Ok(()));
@@ -108,12 +109,14 @@ fn work(seed: &Seed, until: &Until, waiting: &Mutex<Receiver<Job>>, finished: &S
     }
 }
 
-/// Keeps this thread, and the processes that it starts, on one of its processors. Elsewhere it would do the same, and take longer.
-fn stay(number: usize) {
+/// Keeps this thread, and the processes that it starts, on the processor where the kernel has put the pool, or on one of the next ones, by its number.
+/// Elsewhere it would do the same, and take longer.
+fn stay(first: usize, number: usize) {
     let this = Pid::from_raw(0);
     let Ok(allowed) = sched_getaffinity(this) else { return };
     let all: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
-    let Some(cpu) = all.get(number % all.len().max(1)) else { return };
+    let first = all.iter().position(|cpu| *cpu == first).unwrap_or(0);
+    let Some(cpu) = all.get((first + number) % all.len().max(1)) else { return };
     let mut one = CpuSet::new();
     if one.set(*cpu).is_ok() {
         let _ = sched_setaffinity(this, &one);
