@@ -11,9 +11,10 @@ use super::variants::Kind;
 use bugnet_format::regs::GPR_NAMES;
 use bugnet_format::types::Addr;
 use bugnet_replay::Result;
-use bugnet_replay::crash::moment;
+use bugnet_replay::crash::{local_at, pointed_at};
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::Log;
+use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_what_if::{Ended, Outcome, Set, Spot, Trial};
@@ -26,6 +27,8 @@ const MOMENTS: u64 = 600;
 const LINES: u64 = 1500;
 /// Moments of which the lines are looked at.
 const MOST: usize = 8;
+/// Frames in which a variable is looked for that is set back.
+const FRAMES: usize = 50;
 /// An instruction that is executed more often than this is not stopped at.
 const OFTEN: u64 = 2_000;
 /// Lines of which one is as good as another, so that each counts for less.
@@ -126,21 +129,22 @@ fn name(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, forgotten:
         let number = GPR_NAMES.iter().position(|known| *known == name);
         number.map_or(0, |number| cursor.regs().gpr[number])
     };
-    let (addr, behind) = match forgotten.spot {
-        Spot::At(addr) => (addr, None),
-        Spot::ByRbp(displacement) => (register("rbp").wrapping_add_signed(displacement), None),
-        Spot::ByRsp(displacement) => (register("rsp").wrapping_add_signed(displacement), None),
-        Spot::Through(pointer, offset) => (register("rbp").wrapping_add_signed(pointer), Some(offset)),
+    let addr = match forgotten.spot {
+        Spot::At(addr) => addr,
+        Spot::ByRbp(displacement) => register("rbp").wrapping_add_signed(displacement),
+        Spot::ByRsp(displacement) => register("rsp").wrapping_add_signed(displacement),
+        Spot::Through(pointer, offset) => {
+            let pointer = cursor.read_memory(Addr(register("rbp").wrapping_add_signed(pointer)), 8)?;
+            let first = u64::from_le_bytes(pointer.try_into().unwrap_or_default());
+            let addr = first.wrapping_add_signed(offset);
+            if let Some(name) = pointed_at(log, cursor, symbols, (addr, first..addr.saturating_add(1)), FRAMES)? {
+                return Ok(format!("`{name}`"));
+            }
+            addr
+        }
     };
-    let frames = moment(log, cursor)?.backtrace;
-    let scopes = frames.iter().flat_map(|frame| &frame.scopes);
-    let known = scopes.flat_map(|scope| scope.arguments.iter().chain(&scope.locals)).find_map(|variable| {
-        let offset = addr.checked_sub(variable.address?).filter(|offset| *offset < variable.size.unwrap_or(1))?;
-        Some(if offset == 0 { format!("`{}`", variable.name) } else { format!("`{}` (byte {offset})", variable.name) })
-    });
-    let named = known.or_else(|| symbols.describe(Addr(addr)).map(|name| format!("`{name}`")));
-    let name = named.unwrap_or_else(|| format!("what is at {addr:#x}"));
-    Ok(behind.map_or(name.clone(), |offset| format!("what {name} points to (byte {offset})")))
+    let known = local_at(log, cursor, symbols, addr, FRAMES)?.or_else(|| symbols.describe(Addr(addr)));
+    Ok(known.map_or_else(|| format!("what is at {addr:#x}"), |name| format!("`{name}`")))
 }
 
 /// Notes the lines at which it may have been forgotten.

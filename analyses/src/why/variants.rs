@@ -24,8 +24,6 @@ pub enum Meant {
     Operator(Mnemonic, Mnemonic),
     /// A difference instead of a sum, whatever makes that.
     Difference,
-    /// Another constant.
-    Constant(u64, u64),
     /// Another field or element: so far behind where a pointer points.
     Field(u64, u64),
 }
@@ -33,14 +31,8 @@ pub enum Meant {
 impl Meant {
     /// What one instruction means in place of another one.
     fn of(was: &Instruction, other: &Instruction) -> Option<Self> {
-        let constant = |one: &Instruction| (0..one.op_count()).find_map(|at| one.try_immediate(at).ok());
         if was.mnemonic() != other.mnemonic() {
             return Some(Self::Operator(was.mnemonic(), other.mnemonic()));
-        }
-        if let (Some(was), Some(other)) = (constant(was), constant(other))
-            && was != other
-        {
-            return Some(Self::Constant(was, other));
         }
         let field = |one: &Instruction| one.memory_displacement64();
         let is_field = ![Register::RBP, Register::RSP, Register::None].contains(&was.memory_base());

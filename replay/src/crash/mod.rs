@@ -23,7 +23,7 @@ pub use pointers::Pointer;
 pub use source::{SourceText, Sources};
 pub use threads::OtherThread;
 pub(crate) use variables::{LIMITS, Seen, add as add_variables, add_constants};
-pub use variables::{Scope, Variable, pointed_at, scopes_at};
+pub use variables::{Scope, Variable, local_at, pointed_at, scopes_at};
 
 use crate::backtrace::Frame;
 use crate::error::Result;

@@ -124,12 +124,37 @@ pub fn pointed_at(
     (address, block): (u64, Range<u64>),
     frames: usize,
 ) -> Result<Option<String>> {
+    named(log, cursor, symbols, frames, |stack, frame, seen| stack.describe_pointed(frame, address, &block, seen))
+}
+
+/// The variable, or the part of one, that is at an address where a cursor is, of one of so many innermost frames.
+///
+/// # Errors
+/// As [`scopes_at`].
+pub fn local_at(
+    log: &Log,
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    address: u64,
+    frames: usize,
+) -> Result<Option<String>> {
+    named(log, cursor, symbols, frames, |stack, frame, seen| stack.describe_local(frame, address, seen))
+}
+
+/// The first name that is found for something, from the innermost frame out.
+fn named(
+    log: &Log,
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    frames: usize,
+    name: impl Fn(&Stack<'_>, usize, &mut Seen<'_>) -> Option<String>,
+) -> Result<Option<String>> {
     let (regs, code) = (cursor.regs().clone(), log.code(cursor.pid())?);
     let unwound = unwind_some(&regs, cursor, symbols, &code, frames)?;
     let stack = Stack { frames: &unwound.states, fs_base: Some(regs.fs_base) };
     let mut seen = Seen { memory: cursor, symbols };
     let count = unwound.states.len().min(frames);
-    Ok((0..count).find_map(|frame| stack.describe_pointed(frame, address, &block, &mut seen)))
+    Ok((0..count).find_map(|frame| name(&stack, frame, &mut seen)))
 }
 
 impl From<Found> for Variable {
