@@ -151,7 +151,7 @@ fn changes() -> Result<()> {
         .collect();
     let five = code.windows(4).position(|bytes| bytes == [5, 0, 0, 0]).context("no 5")? as u64;
     let with = |sign: i32| {
-        tried(&seed, &Trial::Changes(vec![Change { addr: main + five, bytes: sign.to_le_bytes().to_vec() }]))
+        tried(&seed, &Trial::Changes(vec![Change::Code { addr: main + five, bytes: sign.to_le_bytes().to_vec() }]))
     };
     let outcome = with(6)?;
     let expected = String::from_utf8_lossy(&recorded.stdout).replace("42", "43");
@@ -163,16 +163,16 @@ fn changes() -> Result<()> {
     ensure!(std::fs::read(&kept)? == b"mine", "the file was changed");
     // There is a limit of memory: `mov edi, 0x100000` asks for 2 GB, gets none, and the program does not look.
     let size = code.windows(5).position(|bytes| bytes == [0xbf, 0, 0, 0x10, 0]).context("no 1 MB")? as u64;
-    let change = Change { addr: main + size + 1, bytes: i32::MAX.to_le_bytes().to_vec() };
+    let change = Change::Code { addr: main + size + 1, bytes: i32::MAX.to_le_bytes().to_vec() };
     let outcome = tried(&seed, &Trial::Changes(vec![change]))?;
     ensure!(outcome.ended == Ended::Signal(libc::SIGSEGV), "{outcome:?}");
     // An endless loop is ended, and so is a run that nobody wants to see more of.
-    let change = Change { addr: main, bytes: vec![0xeb, 0xfe] };
+    let change = Change::Code { addr: main, bytes: vec![0xeb, 0xfe] };
     let outcome = seed.run(&Trial::Changes(vec![change]), &Until { time: Duration::from_millis(200), output: None })?;
     ensure!(outcome.is_some_and(|outcome| outcome.ended == Ended::Late), "an endless loop has an end");
     let outcome = seed.run(&Trial::Nothing, &Until { output: Some(b"nothing of the kind".to_vec()), ..ALL })?;
     ensure!(outcome.is_some_and(|outcome| outcome.ended == Ended::Stopped), "it writes what it should not");
-    let change = Change { addr: main, bytes: vec![0x0f, 0x0b] };
+    let change = Change::Code { addr: main, bytes: vec![0x0f, 0x0b] };
     let outcome = tried(&seed, &Trial::Changes(vec![change]))?;
     ensure!(outcome.ended == Ended::Signal(libc::SIGILL), "{outcome:?}");
     workshop.done()
@@ -333,7 +333,7 @@ fn many_at_a_time() -> Result<()> {
     at_main(&workshop, ("letters", LETTERS), b"aaaaa\n", |seed, main| {
         let all = code(seed, main, 120);
         let (at, letter) = all.iter().find(|(_, code)| matches!(code[..], [0xbf, b'a', 0, 0, 0])).context("no a")?;
-        let with = |byte: u8| Trial::Changes(vec![Change { addr: at + 1, bytes: vec![byte] }]);
+        let with = |byte: u8| Trial::Changes(vec![Change::Code { addr: at + 1, bytes: vec![byte] }]);
         ensure!(letter[1] == b'a', "{letter:?}");
         let pool = Pool::new(seed, &ALL, NonZeroUsize::new(3).context("no number")?)?;
         ensure!(pool.width() == 3, "{} instead of 3", pool.width());
@@ -347,7 +347,7 @@ fn many_at_a_time() -> Result<()> {
         ensure!(outcomes.len() == 27 && outcomes[26].is_none(), "where a function begins is no jump");
         // The loop's jump back is always taken: the kernel is asked again and again, which takes no time of the program's own.
         let back = all.iter().rev().find(|(_, code)| matches!(code[..], [0x7e, _])).context("no jump back")?;
-        let outcome = tried(seed, &Trial::Changes(vec![Change { addr: back.0, bytes: vec![0xeb] }]))?;
+        let outcome = tried(seed, &Trial::Changes(vec![Change::Code { addr: back.0, bytes: vec![0xeb] }]))?;
         ensure!(outcome.ended == Ended::Late && outcome.took < ALL.time, "{:?} {:?}", outcome.ended, outcome.took);
         Ok(())
     })?;
@@ -378,11 +378,11 @@ fn difference_for_sum() -> Result<()> {
             .find(|at| seed.memory(*at, 4).is_some_and(|code| code == [0x55, 0x48, 0x89, 0xe5]));
         let sums = sums.context("no function")?;
         let all = code(seed, sums, main - sums);
-        let found: Vec<_> = all.iter().zip(0..).filter_map(|((at, _), number)| seed.difference(*at, number)).collect();
+        let found: Vec<u64> = all.iter().map(|(at, _)| *at).filter(|at| seed.has_difference(*at)).collect();
         // One after the other, and both at once.
-        let [one, other] = &found[..] else { anyhow::bail!("{found:?}") };
-        for (changes, written) in [(one.clone(), b"0\n"), (other.clone(), b"6\n"), ([&one[..], other].concat(), b"2\n")]
-        {
+        let [one, other] = found[..] else { anyhow::bail!("{found:?}") };
+        for (at, written) in [(vec![one], b"0\n"), (vec![other], b"6\n"), (vec![one, other], b"2\n")] {
+            let changes = at.into_iter().map(|addr| Change::Difference { addr }).collect();
             let outcome = tried(seed, &Trial::Changes(changes))?;
             ensure!(outcome.stdout == written && outcome.ended == Ended::Exited(0), "{outcome:?}");
         }

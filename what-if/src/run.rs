@@ -28,13 +28,30 @@ pub enum Trial {
     Set(Set),
 }
 
-/// Bytes that are others.
+/// Code that is different.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// Where.
-    pub addr: u64,
-    /// The bytes that are there.
-    pub bytes: Vec<u8>,
+pub enum Change {
+    /// Bytes are others.
+    Code {
+        /// Where.
+        addr: u64,
+        /// Those that are there.
+        bytes: Vec<u8>,
+    },
+    /// An instruction that makes a sum makes a difference.
+    Difference {
+        /// Where it is.
+        addr: u64,
+    },
+}
+
+impl Change {
+    /// Where it is.
+    #[must_use]
+    pub fn addr(&self) -> u64 {
+        let (Self::Code { addr, .. } | Self::Difference { addr }) = self;
+        *addr
+    }
 }
 
 /// A conditional jump that goes the other way, once.

@@ -80,16 +80,20 @@ impl Seed {
         self.host.read(addr, len).ok()
     }
 
-    /// Changes by which the sum that an instruction makes becomes a difference; none if it makes none. Those that are made together have numbers of their
-    /// own, from 0.
+    /// Whether the sum that an instruction makes, if it makes one, can be a difference.
     #[must_use]
-    pub fn difference(&self, addr: u64, number: u64) -> Option<Vec<Change>> {
+    pub fn has_difference(&self, addr: u64) -> bool {
+        self.difference(addr, 0).is_some()
+    }
+
+    /// The bytes that are others then, and where; those that are made together have numbers of their own, from 0.
+    fn difference(&self, addr: u64, number: u64) -> Option<[(u64, Vec<u8>); 2]> {
         let slot = self.room.filter(|_| number < ROOM / SLOT)? + number * SLOT;
         let bytes = (1..=AHEAD).rev().find_map(|len| self.host.read(addr, len).ok())?;
         difference(&bytes, addr, slot)
     }
 
-    /// Runs on from the place with a difference; none if there is no instruction where that would be, or no jump to turn.
+    /// Runs on from the place with a difference; none if there is no instruction where that would be, no jump to turn, or no sum.
     ///
     /// # Errors
     /// The operating system's.
@@ -110,7 +114,15 @@ impl Seed {
             watch.begin(&host)?;
         }
         if let Trial::Changes(changes) = trial {
-            changes.iter().try_for_each(|change| host.write(change.addr, &change.bytes))?;
+            for (change, number) in changes.iter().zip(0..) {
+                match change {
+                    Change::Code { addr, bytes } => host.write(*addr, bytes)?,
+                    Change::Difference { addr } => {
+                        let Some(all) = self.difference(*addr, number) else { return Ok(None) };
+                        all.iter().try_for_each(|(addr, bytes)| host.write(*addr, bytes))?;
+                    }
+                }
+            }
         }
         host.limit_time(until.time)?;
         let Origin { image, answers, heap_end } = &*self.origin;

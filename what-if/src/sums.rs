@@ -2,7 +2,6 @@
 //! its place would make the opposite; or they take `lea` for both, and no other instruction of its length subtracts. So what subtracts is put elsewhere,
 //! with the instructions that follow, as many as have to make room for a jump to there.
 
-use crate::run::Change;
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
     MemoryOperand, Mnemonic, OpKind, Register,
@@ -14,9 +13,9 @@ pub(crate) const SLOT: u64 = 64;
 /// Bytes from the instruction on that are looked at.
 pub(crate) const AHEAD: usize = 32;
 
-/// What is changed, if these bytes begin with such an instruction; the rest goes to a slot. A run that jumps to one of those that make room does something
+/// Which bytes are others then and where, if these bytes begin with such an instruction; what is put elsewhere goes to a slot, and comes first. A run that jumps to one of those that make room does something
 /// else, of which nothing good comes.
-pub(crate) fn difference(bytes: &[u8], addr: u64, slot: u64) -> Option<Vec<Change>> {
+pub(crate) fn difference(bytes: &[u8], addr: u64, slot: u64) -> Option<[(u64, Vec<u8>); 2]> {
     let mut decoder = Decoder::with_ip(64, bytes, addr, DecoderOptions::NONE);
     let sum = decoder.decode();
     let mut moved = negated(&sum).or_else(|| subtraction(&sum))?;
@@ -33,7 +32,7 @@ pub(crate) fn difference(bytes: &[u8], addr: u64, slot: u64) -> Option<Vec<Chang
     let elsewhere = encoded(&moved, slot).filter(|code| code.len() as u64 <= SLOT)?;
     let mut here = encoded(&[Instruction::with_branch(Code::Jmp_rel32_64, slot).ok()?], addr)?;
     here.resize(len, 0x90);
-    Some(vec![Change { addr: slot, bytes: elsewhere }, Change { addr, bytes: here }])
+    Some([(slot, elsewhere), (addr, here)])
 }
 
 /// What adds to the opposite of a register.
@@ -108,12 +107,12 @@ mod tests {
         // lea ecx,[rdx+rax]; mov rax,[rbp-16]
         let bytes = [0x8d, 0x0c, 0x02, 0x48, 0x8b, 0x45, 0xf0, 0xc3];
         let changes = difference(&bytes, 0x1000, 0x9000).expect("it is a sum");
-        assert_eq!((changes[0].addr, changes[1].addr), (0x9000, 0x1000));
+        assert_eq!((changes[0].0, changes[1].0), (0x9000, 0x1000));
         assert_eq!(
-            text(&changes[0].bytes, 0x9000),
+            text(&changes[0].1, 0x9000),
             ["mov ecx,eax", "not ecx", "lea ecx,[rdx+rcx+1]", "mov rax,[rbp-10h]", "jmp 0000000000001007h"]
         );
-        assert_eq!(text(&changes[1].bytes, 0x1000), ["jmp 0000000000009000h", "nop", "nop"]);
+        assert_eq!(text(&changes[1].1, 0x1000), ["jmp 0000000000009000h", "nop", "nop"]);
     }
 
     #[test]
@@ -122,7 +121,7 @@ mod tests {
         let bytes = [0x48, 0x8d, 0x14, 0x02, 0x03, 0x15, 0x10, 0, 0, 0, 0xc3];
         let changes = difference(&bytes, 0x1000, 0x9000).expect("it is a sum");
         assert_eq!(
-            text(&changes[0].bytes, 0x9000),
+            text(&changes[0].1, 0x9000),
             ["not rdx", "lea rdx,[rdx+rax]", "not rdx", "add edx,[101Ah]", "jmp 000000000000100Ah"]
         );
     }
@@ -131,10 +130,7 @@ mod tests {
     fn by_add() {
         // add eax,edx; mov [rbp-4],eax
         let changes = difference(&[0x01, 0xd0, 0x89, 0x45, 0xfc, 0xc3], 0x1000, 0x9000).expect("it is a sum");
-        assert_eq!(
-            text(&changes[0].bytes, 0x9000),
-            ["neg eax", "add eax,edx", "mov [rbp-4],eax", "jmp 0000000000001005h"]
-        );
+        assert_eq!(text(&changes[0].1, 0x9000), ["neg eax", "add eax,edx", "mov [rbp-4],eax", "jmp 0000000000001005h"]);
     }
 
     #[test]

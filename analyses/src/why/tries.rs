@@ -183,14 +183,14 @@ fn attempts(start: &Start, lines: &[Line], table: &mut Table) -> Vec<Attempt> {
             }
             all.push(Attempt::new(line, changes, what, kind));
         };
-        for (ip, number) in table.clues(line.clone()).code.iter().zip(0..) {
+        for ip in &table.clues(line.clone()).code {
             let bytes = start.seed.instruction(*ip);
             for Variant { bytes, what, kind, meant } in variants(&bytes, *ip) {
-                add(kind, what, meant, vec![Change { addr: *ip, bytes }]);
+                add(kind, what, meant, vec![Change::Code { addr: *ip, bytes }]);
             }
-            if let Some(changes) = start.seed.difference(*ip, number) {
+            if start.seed.has_difference(*ip) {
                 let what = format!("the difference instead of the sum by `{}`", shown(&bytes, *ip));
-                add(Kind::Small, what, Some(Meant::Difference), changes);
+                add(Kind::Small, what, Some(Meant::Difference), vec![Change::Difference { addr: *ip }]);
             }
         }
         // What is meant otherwise in one place of a line may be in all its places.
@@ -218,13 +218,14 @@ fn harmless(tools: &Tools, options: &Options<'_>, bad: &Start, attempts: &mut [A
         let start = Start::new((tools, good), &mut cursor, &mut symbols, (&stdout, &stdout), options.jobs);
         let Ok(start) = start else { continue };
         // Other files may be elsewhere than beside this one.
-        let is_own = |attempt: &&mut Attempt| attempt.changes.iter().all(|change| bad.is_own(change.addr));
+        let is_own = |attempt: &&mut Attempt| attempt.changes.iter().all(|change| bad.is_own(change.addr()));
         let mut own: Vec<&mut Attempt> = attempts.iter_mut().filter(is_own).collect();
-        let moved = |Change { addr, bytes }: &Change| Change {
-            addr: addr.wrapping_sub(bad.main).wrapping_add(start.main),
-            bytes: bytes.clone(),
+        let moved = |addr: u64| addr.wrapping_sub(bad.main).wrapping_add(start.main);
+        let change = |change: &Change| match change {
+            Change::Code { addr, bytes } => Change::Code { addr: moved(*addr), bytes: bytes.clone() },
+            Change::Difference { addr } => Change::Difference { addr: moved(*addr) },
         };
-        let trials = own.iter().map(|attempt| Trial::Changes(attempt.changes.iter().map(moved).collect()));
+        let trials = own.iter().map(|attempt| Trial::Changes(attempt.changes.iter().map(change).collect()));
         let outcomes = start.pool.run(trials)?;
         let same = Right { output: &start.stdout, known: 0 };
         for (Attempt { tried, .. }, outcome) in own.iter_mut().zip(outcomes) {
