@@ -170,6 +170,8 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
     let position = thread.counted() - 1;
     match number {
         libc::SYS_exit | libc::SYS_exit_group => {
+            thread.leave(position);
+            keep_out_of_the_way(thread, drcontext, number, &args);
             end(thread, number, args[0], position, *regs);
             return 1;
         }
@@ -242,16 +244,17 @@ fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], written: u64) {
 
 /// Before a system call that may be one of those that exclude each other: waits until it may be made.
 fn keep_out_of_the_way(thread: &mut Thread, drcontext: *mut c_void, number: i64, args: &[u64; 6]) {
+    let foreign = thread.is_foreign();
+    let ends = number == libc::SYS_exit_group && !alone() && !foreign;
     let (lending, executing) = if borrows(number, args) {
         (Some(lending::Call::Lends), executing::Call::Lends)
-    } else if forks(number, args) {
+    } else if ends || forks(number, args) {
         (Some(lending::Call::Forks), executing::Call::Makes)
     } else if shares_memory(number, args) {
         (None, executing::Call::Makes)
     } else {
         return;
     };
-    let foreign = thread.is_foreign();
     // In this order: nobody who waits here for the first keeps those waiting who wait for the second.
     if let Some(call) = lending {
         call.begins(drcontext, foreign);

@@ -10,6 +10,7 @@
 
 use crate::base::waiting;
 use crate::kernel::borrowers::{self, Borrower};
+use crate::log::recording;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
@@ -45,17 +46,18 @@ impl Call {
                     return;
                 }
                 EXECUTING.fetch_add(1, Ordering::SeqCst);
-                wait(context, || is_zero(&MAKING));
+                wait((context, foreign), || is_zero(&MAKING));
             }
             Self::Makes | Self::Lends => {
                 if self == Self::Lends {
                     let none = std::ptr::null_mut();
-                    wait(context, || LENDER.compare_exchange(none, context, Ordering::SeqCst, Ordering::SeqCst).is_ok());
+                    let is_it = || LENDER.compare_exchange(none, context, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+                    wait((context, foreign), is_it);
                 }
                 MAKING.fetch_add(1, Ordering::SeqCst);
                 while !is_zero(&EXECUTING) {
                     less(&MAKING);
-                    wait(context, || is_zero(&EXECUTING));
+                    wait((context, foreign), || is_zero(&EXECUTING));
                     MAKING.fetch_add(1, Ordering::SeqCst);
                 }
             }
@@ -112,11 +114,18 @@ fn less(count: &AtomicU32) {
 }
 
 /// Waits while DynamoRIO may stop this thread.
-fn wait(context: *mut c_void, mut test: impl FnMut() -> bool) {
+fn wait((context, foreign): (*mut c_void, bool), mut test: impl FnMut() -> bool) {
     let sleep = || {
         // SAFETY: sleeps.
         unsafe { libc::usleep(SLEEP.as_micros() as u32) };
         None
     };
-    waiting::until(context, || test().then_some(()), sleep, || None);
+    waiting::until(context, || test().then_some(()), sleep, || (foreign && is_left_alone()).then_some(()));
+}
+
+/// Whether somebody has killed the process whose memory the calling one has: its threads do not go on any more.
+fn is_left_alone() -> bool {
+    // SAFETY: sends nothing.
+    let there = unsafe { libc::kill(recording::id().pid.0 as i32, 0) } == 0;
+    !there && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
