@@ -25,7 +25,7 @@ use crate::picture::placement;
 use crate::picture::protections::PROTECTIONS;
 use crate::picture::shared_code::SHARED;
 use crate::picture::writable_code;
-use crate::run::dying::die;
+use crate::run::dying::{die, wait_to_end};
 use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::parts::chaos::Point;
 use crate::run::parts::exec::Exec;
@@ -158,6 +158,7 @@ fn before_unrecorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) 
         thread.share();
         flush::become_threaded();
     }
+    wait_if_ends(thread, drcontext, number);
     // Masks are followed still; and instrumentation may still be there, and wants room for the shadow of new memory.
     keep_out_of_the_way(thread, drcontext, number, &args);
     remember(thread, call, regs)
@@ -171,7 +172,7 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
     match number {
         libc::SYS_exit | libc::SYS_exit_group => {
             thread.leave(position);
-            keep_out_of_the_way(thread, drcontext, number, &args);
+            wait_if_ends(thread, drcontext, number);
             end(thread, number, args[0], position, *regs);
             return 1;
         }
@@ -245,11 +246,10 @@ fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], written: u64) {
 /// Before a system call that may be one of those that exclude each other: waits until it may be made.
 fn keep_out_of_the_way(thread: &mut Thread, drcontext: *mut c_void, number: i64, args: &[u64; 6]) {
     let foreign = thread.is_foreign();
-    let ends = number == libc::SYS_exit_group && !alone() && !foreign;
     let (lending, executing) = if borrows(number, args) {
         (Some(lending::Call::Lends), executing::Call::Lends)
-    } else if ends || forks(number, args) {
-        (Some(lending::Call::Forks), executing::Call::Makes)
+    } else if forks(number, args) {
+        (Some(lending::Call::Stops), executing::Call::Makes)
     } else if shares_memory(number, args) {
         (None, executing::Call::Makes)
     } else {
@@ -262,6 +262,13 @@ fn keep_out_of_the_way(thread: &mut Thread, drcontext: *mut c_void, number: i64,
     }
     executing.begins(drcontext, foreign);
     thread.syscall.executing = Some(executing);
+}
+
+/// Before a system call that may end the process: waits until it may.
+fn wait_if_ends(thread: &Thread, drcontext: *mut c_void, number: i64) {
+    if number == libc::SYS_exit_group && !alone() && !thread.is_foreign() {
+        wait_to_end(drcontext);
+    }
 }
 
 /// Before a program is executed, just before DynamoRIO sees to that.

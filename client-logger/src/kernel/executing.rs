@@ -1,7 +1,7 @@
 //! Calls that execute a program and calls that make a thread or a process keep out of each other's way.
 //!
-//! DynamoRIO marks a thread that is about to execute a program as gone, and whoever makes a thread or a process next frees what there is
-//! of those that are marked, their stacks too. It takes it that nobody does while one of them is still on its way into the kernel: the parent of a
+//! DynamoRIO marks a thread that is about to execute a program as gone, and whoever makes a thread or a process next, or ends the process, frees
+//! what there is of those that are marked, their stacks too. It takes it that nobody does while one of them is still on its way into the kernel: the parent of a
 //! child of `vfork` waits. But its other threads do not, and a thread that executes a program itself is not alone either.
 //!
 //! So a program is executed once all calls that make something are over, as far as DynamoRIO has to do with them, and no such call begins
@@ -29,7 +29,7 @@ const SLEEP: Duration = Duration::from_micros(200);
 pub enum Call {
     /// It executes a program.
     Executes,
-    /// It makes a thread, or a process with memory of its own.
+    /// It makes a thread, or a process with memory of its own, or ends this one.
     Makes,
     /// It makes a process that is lent the memory until it executes a program.
     Lends,

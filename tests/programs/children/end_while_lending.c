@@ -1,5 +1,6 @@
-/* Processes end while a child of vfork of theirs, which outlives them, looks for a program to execute, where there is none. */
+/* Processes end, by themselves or by a signal, while a child of vfork of theirs, which outlives them, looks for a program to execute, where there is none. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,8 +22,8 @@ static void *lends(void *unused) {
     return unused;
 }
 
-/* A process that ends some milliseconds after it has begun to lend its memory. */
-static void process(long after) {
+/* A process that ends some milliseconds after it has begun to lend its memory, by this signal, if there is one. */
+static void process(long after, int signal) {
     pthread_t thread;
     struct timespec millisecond = {0, 1000000};
     pthread_create(&thread, NULL, lends, NULL);
@@ -30,18 +31,29 @@ static void process(long after) {
         nanosleep(&millisecond, NULL);
     for (long i = 0; i < after; i++)
         nanosleep(&millisecond, NULL);
-    _exit(3);
+    if (signal)
+        kill(getpid(), signal);
+    else
+        _exit(3);
+    for (;;)
+        pause();
 }
 
-static long failed(long after) {
+static int has_ended(int status, int signal) {
+    if (signal)
+        return WIFSIGNALED(status) && WTERMSIG(status) == signal;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 3;
+}
+
+static long failed(long after, int signal) {
     char told[2];
     int status;
     pipe(ends);
     pid_t pid = fork();
     if (pid == 0)
-        process(after);
+        process(after, signal);
     close(ends[1]);
-    long bad = waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 3;
+    long bad = waitpid(pid, &status, 0) != pid || !has_ended(status, signal);
     /* Until the child has ended, too. */
     bad += read(ends[0], told, 2) != 1 || read(ends[0], told, 1) != 0;
     close(ends[0]);
@@ -51,7 +63,7 @@ static long failed(long after) {
 int main(void) {
     long bad = 0;
     for (long i = 0; i < ROUNDS; i++)
-        bad += failed(i) != 0;
+        bad += failed(i, i % 2 ? SIGTERM : 0) != 0;
     printf("%ld bad\n", bad);
     return bad != 0;
 }
