@@ -30,7 +30,7 @@ use bugnet_dr::events::{Bool, Events, Loaded};
 use bugnet_dr::process::VERSION;
 use calls::syscall;
 use emitted::reclaim;
-use kernel::lending;
+use kernel::{executing, lending};
 use log::modules;
 use picture::stack;
 use run::parts::chaos;
@@ -96,6 +96,7 @@ unsafe extern "C" fn on_thread_exit(context: *mut c_void) {
 unsafe extern "C" fn on_fork(context: *mut c_void) {
     let _own = Guard::new();
     lending::forget();
+    executing::forget();
     // SAFETY: in the event.
     unsafe { thread::Thread::forked(context) };
 }

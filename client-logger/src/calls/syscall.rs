@@ -9,8 +9,8 @@ use crate::calls::answers;
 use crate::calls::exit::{self, alone, end, end_process};
 use crate::emitted::flush;
 use crate::kernel::arguments::{ARGUMENTS, clone_flags, string};
-use crate::kernel::borrowers;
 use crate::kernel::descriptor_list;
+use crate::kernel::executing;
 use crate::kernel::lending;
 use crate::kernel::limits;
 use crate::kernel::mapping_limit;
@@ -25,7 +25,7 @@ use crate::picture::placement;
 use crate::picture::protections::PROTECTIONS;
 use crate::picture::shared_code::SHARED;
 use crate::picture::writable_code;
-use crate::run::dying::die;
+use crate::run::dying::{die, wait_to_end};
 use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::parts::chaos::Point;
 use crate::run::parts::exec::Exec;
@@ -75,8 +75,11 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> Boo
 /// In the pre-syscall event.
 unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> Bool {
     let syscall_pc = take_pending_pc();
+    // A call that a signal has interrupted before it did anything is made again, some time.
+    thread.syscall.let_others_go_on(drcontext, thread.is_foreign());
     if let Some(last) = &thread.syscall.last_program {
         last.before();
+        execute(thread, drcontext);
         return 1;
     }
     if thread.signals.retry.repeats() && syscall_pc.is_none() {
@@ -155,6 +158,7 @@ fn before_unrecorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) 
         thread.share();
         flush::become_threaded();
     }
+    wait_if_ends(thread, drcontext, number);
     // Masks are followed still; and instrumentation may still be there, and wants room for the shadow of new memory.
     keep_out_of_the_way(thread, drcontext, number, &args);
     remember(thread, call, regs)
@@ -167,6 +171,8 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
     let position = thread.counted() - 1;
     match number {
         libc::SYS_exit | libc::SYS_exit_group => {
+            thread.leave(position);
+            wait_if_ends(thread, drcontext, number);
             end(thread, number, args[0], position, *regs);
             return 1;
         }
@@ -187,6 +193,7 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
     } else {
         let why = "the program starts a process that shares its memory".to_owned();
         thread.stop(position, EndReason::Unsupported { why }, (*regs).clone());
+        keep_out_of_the_way(thread, drcontext, number, &args);
         // Behind the call, the thread gets its signal mask back.
         thread.syscall.before = Some(regs);
         return 1;
@@ -238,19 +245,37 @@ fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], written: u64) {
 
 /// Before a system call that may be one of those that exclude each other: waits until it may be made.
 fn keep_out_of_the_way(thread: &mut Thread, drcontext: *mut c_void, number: i64, args: &[u64; 6]) {
-    let call = if borrows(number, args) {
-        lending::Call::Lends
+    let foreign = thread.is_foreign();
+    let (lending, executing) = if borrows(number, args) {
+        (Some(lending::Call::Lends), executing::Call::Lends)
     } else if forks(number, args) {
-        lending::Call::Forks
+        (Some(lending::Call::Stops), executing::Call::Makes)
+    } else if shares_memory(number, args) {
+        (None, executing::Call::Makes)
     } else {
         return;
     };
-    // A call that a signal has interrupted before it did anything is made again, and comes here once more.
-    if let Some(before) = thread.syscall.lending.take() {
-        before.over();
+    // In this order: nobody who waits here for the first keeps those waiting who wait for the second.
+    if let Some(call) = lending {
+        call.begins(drcontext, foreign);
+        thread.syscall.lending = lending;
     }
+    executing.begins(drcontext, foreign);
+    thread.syscall.executing = Some(executing);
+}
+
+/// Before a system call that may end the process: waits until it may.
+fn wait_if_ends(thread: &Thread, drcontext: *mut c_void, number: i64) {
+    if number == libc::SYS_exit_group && !alone() && !thread.is_foreign() {
+        wait_to_end(drcontext);
+    }
+}
+
+/// Before a program is executed, just before DynamoRIO sees to that.
+fn execute(thread: &mut Thread, drcontext: *mut c_void) {
+    let call = executing::Call::Executes;
     call.begins(drcontext, thread.is_foreign());
-    thread.syscall.lending = Some(call);
+    thread.syscall.executing = Some(call);
 }
 
 /// Gives the kernel some system calls in another form, whether or not the thread is recorded; 0 if it is not to get
@@ -269,7 +294,10 @@ fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> Bool 
     } else if number != libc::SYS_close_range {
         let own = (thread.syscall.own_limits, thread.syscall.own_streams.as_ref());
         match Exec::prepare(drcontext, number, &args, own) {
-            Ok(exec) => thread.syscall.exec = exec,
+            Ok(exec) => {
+                thread.syscall.exec = exec;
+                execute(thread, drcontext);
+            }
             Err(result) => {
                 thread.syscall.before = None;
                 // SAFETY: in the pre-syscall event.
@@ -403,9 +431,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
 /// Undoes, behind a system call, what was done for it before, whoever made it.
 fn clean_up(thread: &mut Thread, drcontext: *mut c_void, number: i64) {
     thread.signals.retry.after();
-    if let Some(call) = thread.syscall.lending.take() {
-        call.over();
-    }
+    thread.syscall.let_others_go_on(drcontext, thread.is_foreign());
     if let Some(exec) = thread.syscall.exec.take() {
         exec.failed(drcontext);
     }
@@ -423,11 +449,6 @@ fn clean_up(thread: &mut Thread, drcontext: *mut c_void, number: i64) {
 
 /// Keeps track of processes and threads that a system call has made, or has not.
 fn follow_processes(number: i64, args: &[u64; 6], result: i64) {
-    if borrows(number, args)
-        && let Ok(pid @ 1..) = u32::try_from(result)
-    {
-        borrowers::gave_back(pid);
-    }
     if forks(number, args) && result != 0 {
         code::of_process().after_fork();
     }

@@ -6,12 +6,17 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard};
 
 /// A child in its parent's memory.
-struct Borrower {
-    pid: u32,
-    context: *mut c_void,
+pub struct Borrower {
+    pub pid: u32,
+    /// The child's context of DynamoRIO's.
+    pub context: *mut c_void,
+    /// That of the parent's thread that waits.
+    pub lender: *mut c_void,
+    /// Whether it is about to execute a program, or has done so.
+    pub executes: bool,
 }
 
-// SAFETY: a number that tells contexts from each other, for whichever thread.
+// SAFETY: numbers that tell processes and contexts from each other, for whichever thread.
 unsafe impl Send for Borrower {}
 
 static BORROWERS: Mutex<Vec<Borrower>> = Mutex::new(Vec::new());
@@ -21,8 +26,8 @@ fn borrowers() -> MutexGuard<'static, Vec<Borrower>> {
 }
 
 /// A child begins.
-pub fn begins(pid: u32, context: *mut c_void) {
-    borrowers().push(Borrower { pid, context });
+pub fn begins(child: Borrower) {
+    borrowers().push(child);
 }
 
 /// DynamoRIO is about to free a context, that of a child or another one.
@@ -30,12 +35,27 @@ pub fn ends(context: *mut c_void) {
     borrowers().retain(|borrower| borrower.context != context);
 }
 
-/// The parent goes on, since the child has given its memory back, somehow.
-pub fn gave_back(pid: u32) {
+/// The child with this context is about to execute a program, or could not. `false` if there is no such child.
+pub fn executes(context: *mut c_void, executes: bool) -> bool {
     let mut borrowers = borrowers();
-    if let Some(found) = borrowers.iter().position(|borrower| borrower.pid == pid) {
-        let Borrower { pid, context } = borrowers.swap_remove(found);
-        // SAFETY: a context that is there, since `ends` was not told otherwise, of a process that executes another program or is gone.
-        let _ = unsafe { dead_child::mark(context, pid) };
-    }
+    let found = borrowers.iter_mut().find(|borrower| borrower.context == context);
+    found.is_some_and(|borrower| {
+        borrower.executes = executes;
+        true
+    })
+}
+
+/// The parent goes on, since its child, if there was one, has given the memory back, somehow. Whether it was about to execute a program.
+pub fn gave_back(lender: *mut c_void) -> bool {
+    let mut borrowers = borrowers();
+    let Some(found) = borrowers.iter().position(|borrower| borrower.lender == lender) else { return false };
+    let Borrower { pid, context, executes, .. } = borrowers.swap_remove(found);
+    // SAFETY: a context that is there, since `ends` was not told otherwise, of a process that executes another program or is gone.
+    let _ = unsafe { dead_child::mark(context, pid) };
+    executes
+}
+
+/// In a process that was just forked: nobody else has its memory.
+pub fn forget() {
+    borrowers().clear();
 }

@@ -1,8 +1,8 @@
-//! Threads that fork and threads that lend their memory to a child of `vfork` keep out of each other's way.
+//! Threads that fork or end the process and threads that lend their memory to a child of `vfork` keep out of each other's way.
 //!
-//! For a fork, DynamoRIO stops all threads, and holds a lock meanwhile. It cannot stop a thread whose child has its memory, for the
-//! kernel keeps that thread until the child executes a program; and the child, as it begins, waits for that lock. So a fork waits
-//! until no memory is lent, and nobody lends any while one waits, or goes on.
+//! For a fork and for the end, DynamoRIO stops all threads, and holds a lock meanwhile. It cannot stop a thread whose child has its memory, for the
+//! kernel keeps that thread until the child executes a program; and the child, as it begins, waits for that lock. So it waits
+//! until no memory is lent, and nobody lends any while it waits, or goes on.
 
 use crate::base::waiting;
 use std::ffi::c_void;
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// How many threads lend their memory now.
 static LENDERS: AtomicU32 = AtomicU32::new(0);
-/// How many fork, or wait for that.
-static FORKERS: AtomicU32 = AtomicU32::new(0);
+/// How many fork or end the process, or wait for that.
+static STOPPERS: AtomicU32 = AtomicU32::new(0);
 /// So long a thread sleeps at a time.
 const SLEEP: Duration = Duration::from_micros(500);
 
@@ -21,15 +21,15 @@ const SLEEP: Duration = Duration::from_micros(500);
 pub enum Call {
     /// It lends memory to a child.
     Lends,
-    /// It makes a process with memory of its own.
-    Forks,
+    /// It makes a process with memory of its own, or ends this one: all threads are stopped.
+    Stops,
 }
 
 impl Call {
     fn count(self) -> &'static AtomicU32 {
         match self {
             Self::Lends => &LENDERS,
-            Self::Forks => &FORKERS,
+            Self::Stops => &STOPPERS,
         }
     }
 
@@ -41,11 +41,11 @@ impl Call {
             return;
         }
         match self {
-            Self::Forks => wait(context, || nobody(&LENDERS)),
+            Self::Stops => wait(context, || nobody(&LENDERS)),
             Self::Lends => {
-                while !nobody(&FORKERS) {
+                while !nobody(&STOPPERS) {
                     self.over();
-                    wait(context, || nobody(&FORKERS));
+                    wait(context, || nobody(&STOPPERS));
                     LENDERS.fetch_add(1, Ordering::SeqCst);
                 }
             }
@@ -63,7 +63,7 @@ impl Call {
 /// In a process that was just forked: of the threads, only the one that forked is there.
 pub fn forget() {
     LENDERS.store(0, Ordering::SeqCst);
-    FORKERS.store(0, Ordering::SeqCst);
+    STOPPERS.store(0, Ordering::SeqCst);
 }
 
 fn nobody(count: &AtomicU32) -> bool {

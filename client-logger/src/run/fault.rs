@@ -11,6 +11,7 @@ use crate::emitted::branches;
 use crate::emitted::map::{self, Here};
 use crate::emitted::site::Site;
 use crate::log::recording;
+use crate::run::dying::wait_to_end;
 use crate::run::lifetime;
 use crate::run::parts::call::{self, SYSCALL_BYTES, left_in_r11};
 use crate::run::parts::last_program;
@@ -138,8 +139,16 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut Signal) ->
     let faults = is_fault(info.number()) && info.raw().is_some();
     let fatal = if faults { handler <= 1 || info.is_blocked() } else { handler == 0 };
     if fatal && kills(info.number()) {
-        if thread.recording() {
-            let (position, regs) = interrupted(thread, info, found.as_ref());
+        let place = thread.recording().then(|| interrupted(thread, info, found.as_ref()));
+        if let Some((position, _)) = place {
+            thread.leave(position);
+        }
+        // It may have been about to make a call for which others wait.
+        thread.syscall.let_others_go_on(drcontext, thread.is_foreign());
+        if !thread.is_foreign() {
+            wait_to_end(drcontext);
+        }
+        if let Some((position, regs)) = place {
             end(thread, info, (code, to_nowhere), position, regs);
         }
         return killed(thread, info, handler);

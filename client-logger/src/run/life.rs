@@ -4,6 +4,7 @@ use crate::base::process;
 use crate::base::slots::Slot;
 use crate::emitted::callout::{self, Callouts};
 use crate::kernel::borrowers;
+use crate::kernel::executing;
 use crate::kernel::limits::Limits;
 use crate::kernel::streams;
 use crate::log::code;
@@ -31,7 +32,7 @@ impl Thread {
         // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
         let foreign = process::current_pid() != recording::id().pid.0;
         if foreign {
-            borrowers::begins(process::current_pid(), context);
+            executing::child_begins(process::current_pid(), context);
         }
         let tid = if foreign { Tid::default() } else { name_thread(context) };
         let own_streams = foreign.then(|| streams::of_process().clone());

@@ -1,6 +1,7 @@
 //! The system call in which a thread is.
 
 use crate::base::slots::Slot;
+use crate::kernel::executing;
 use crate::kernel::lending;
 use crate::kernel::limits::Limits;
 use crate::kernel::program_break::Step;
@@ -9,6 +10,7 @@ use crate::kernel::substitute::Substitution;
 use crate::run::parts::exec::Exec;
 use crate::run::parts::last_program::LastProgram;
 use bugnet_format::regs::RegisterFile;
+use std::ffi::c_void;
 
 /// Length of a `syscall` instruction.
 pub const SYSCALL_BYTES: u64 = 2;
@@ -38,6 +40,20 @@ pub struct SyscallState {
     pub own_limits: Option<Limits>,
     /// What others wait for, while the call is made.
     pub lending: Option<lending::Call>,
+    /// The same.
+    pub executing: Option<executing::Call>,
+}
+
+impl SyscallState {
+    /// Nobody has to wait any more for the call that the thread with this context has made; it is a child of `vfork` if `foreign`.
+    pub fn let_others_go_on(&mut self, context: *mut c_void, foreign: bool) {
+        if let Some(call) = self.executing.take() {
+            call.over(context, foreign);
+        }
+        if let Some(call) = self.lending.take() {
+            call.over();
+        }
+    }
 }
 
 /// The address of the system call instruction that the thread's last block ends with, if it has not been executed yet.
