@@ -166,7 +166,7 @@ impl Tenures {
             let halves = &mut self.halves;
             let mut of = |(start, mask): (u64, u8)| {
                 let tenure = halves[home(mask)].get(start);
-                tenure.filter(|one| one.takes(key | u32::from(mask), actor, writes)).is_some()
+                tenure.is_some_and(|one| one.takes(key | u32::from(mask), actor, writes))
             };
             if !granules(addr, len).all(&mut of) {
                 return false;
@@ -310,17 +310,18 @@ mod tests {
                 }
                 let thread = &mut threads[number];
                 match random.u8(..16) {
-                    0 => {
-                        let (other, until) = (random.usize(..3), random.u64(..count));
+                    0..4 => {
+                        let other = random.usize(..3);
+                        let until = if random.bool() { count } else { random.u64(..count) };
                         thread.all.reach(other, until);
                         if random.bool() {
                             thread.program.reach(other, until);
                             thread.version += 1;
                         }
                     }
-                    1 => thread.call = random.u64(..4),
-                    2 => thread.waits += 1,
-                    3 if random.u8(..8) == 0 => ways.forget(random.u64(64..80), 4),
+                    4 if random.bool() => thread.call = random.u64(..2),
+                    5 if random.u8(..4) == 0 => thread.waits += 1,
+                    6 if random.u8(..8) == 0 => ways.forget(random.u64(64..80), 4),
                     _ => {}
                 }
                 let made = Made { epoch: Epoch::new(number, count), site: random.u32(..6) };
