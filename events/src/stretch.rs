@@ -42,9 +42,8 @@ pub struct Ran<'a> {
     /// Its addresses, then its registers, then what belongs to blocks behind it.
     words: &'a [u64],
     odd: &'a [OddAccess],
-    /// Accesses of shaded memory, and the blocks that say what these are.
+    /// Accesses of shaded memory.
     told: &'a [ToldAccess],
-    blocks: &'a Blocks,
     word: u32,
 }
 
@@ -156,11 +155,9 @@ impl Ran<'_> {
     /// Those accesses, and perhaps others: each with the index of its instruction.
     #[inline]
     pub fn told(&self) -> impl Iterator<Item = (usize, Access)> {
-        self.told.iter().filter_map(|one| {
-            let what = self.blocks.get(one.block).traced.entry?.told?;
-            let (addr, len) = (one.addr, one.len);
-            let access = Access { addr, len, reads: what.reads, writes: what.writes, whole: what.whole };
-            Some(((one.word - self.word) as usize, access))
+        self.told.iter().map(|one| {
+            let ToldAccess { word, reads, writes, whole, addr, len } = *one;
+            ((word - self.word) as usize, Access { addr, len, reads, writes, whole })
         })
     }
 
@@ -334,7 +331,7 @@ impl Stretch {
             told => &told[run.told as usize..next.map_or(told.len(), |next| next.told as usize)],
         };
         let position = Position(self.first + u64::from(run.word));
-        Ran { block, position, words, odd, told, blocks, word: run.word }
+        Ran { block, position, words, odd, told, word: run.word }
     }
 
     /// The block in which the instruction at a position is, as [`Self::at`] counts them.

@@ -118,7 +118,7 @@ impl Patterns {
         // That the thread let others come in between on purpose does not count here: the other run tells.
         let local = Local { actor, call, made, ip, writes, waits: 0 };
         let ip = |site: Site| sites.all[site as usize];
-        let torn = pairs.access((access.addr, access.len), local, |_| false, ip);
+        let torn = pairs.access((access.addr, access.len), local, |_| false, ip, |_, _| {});
         if let Some(torn) = torn {
             let by_handler = torn.made.iter().all(|made| made.epoch.thread() == actor.0);
             found.push((torn.pattern.name(), torn.made.into_iter().collect(), by_handler));

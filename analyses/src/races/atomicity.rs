@@ -141,32 +141,43 @@ pub struct Torn {
     pub len: u64,
 }
 
+type Lasts = SmallVec<[Last; 2]>;
+
 /// The accesses that each thread made last.
 #[derive(Default)]
 pub struct Pairs {
     /// Mostly, two threads share something.
-    granules: Paged<SmallVec<[Last; 2]>>,
+    granules: Paged<Lasts>,
     /// What was passed over.
     pub passed: Passed,
 }
 
 impl Pairs {
-    /// An access is made. `is_wanted` says whether the program has put an earlier one before it, and `ip` at which address an instruction is.
+    /// An access is made. `is_wanted` says whether the program has put an earlier one before it, and `ip` at which address an instruction is. `kept` is
+    /// called for the bytes of each granule: whether there is one last access of the actor to them, and whether there is none of another.
     pub fn access(
         &mut self,
         (addr, len): (u64, u64),
         local: Local,
         mut is_wanted: impl FnMut(Epoch) -> bool,
         ip: impl Fn(Site) -> u64,
+        mut kept: impl FnMut((u64, u8), (bool, bool)),
     ) -> Option<Torn> {
         let mut torn = None;
         for (start, mask) in granules(addr, len) {
             let all = self.granules.at(start);
-            let is_own = |last: &Last| last.mask & mask != 0 && last.is_of(local.actor);
-            let own = match &**all {
-                [last] => is_own(last).then_some(0),
-                all => all.iter().position(is_own),
-            };
+            let (mut own, mut is_one, mut is_alone) = (None, true, true);
+            for (number, last) in all.iter_mut().enumerate().filter(|(_, last)| last.mask & mask != 0) {
+                if last.is_of(local.actor) {
+                    is_one = own.is_none();
+                    own = own.or(Some(number));
+                    continue;
+                }
+                is_alone = false;
+                // A handler in the same thread comes when it likes.
+                let is_behind = last.thread as usize != local.actor.0 && is_wanted(last.epoch);
+                last.set_other(if local.writes { WRITE } else { READ }, local.made, is_behind);
+            }
             if let Some(before) = own.map(|own| &all[own])
                 && before.call == local.call
                 && torn.is_none()
@@ -177,23 +188,27 @@ impl Pairs {
                 let piece = (at, (addr + len).min(start + 8) - at);
                 torn = judge((before, ip(before.site)), &local, piece, &mut self.passed, &mut is_wanted);
             }
-            for other in all.iter_mut().filter(|last| last.mask & mask != 0 && !last.is_of(local.actor)) {
-                // A handler in the same thread comes when it likes.
-                let is_behind = other.thread as usize != local.actor.0 && is_wanted(other.epoch);
-                other.set_other(if local.writes { WRITE } else { READ }, local.made, is_behind);
-            }
-            let new = Last::new(&local, mask);
-            match own {
-                // The newest stands at the end.
-                Some(own) => {
-                    let end = all.len() - 1;
-                    all.swap(own, end);
-                    all[end] = new;
-                }
-                None => all.push(new),
-            }
+            put(all, own, Last::new(&local, mask));
+            kept((start, mask), (is_one, is_alone));
         }
         torn
+    }
+
+    /// The actor of the last access of these bytes of a granule has made others since, by which nothing else changes: the last one, and the last read and
+    /// write, if there are any.
+    pub fn repeated(&mut self, (start, mask): (u64, u8), local: &Local, made: [Option<Made>; 2]) {
+        let all = self.granules.at(start);
+        for other in all.iter_mut().filter(|last| last.mask & mask != 0 && !last.is_of(local.actor)) {
+            for (which, made) in [(READ, made[0]), (WRITE, made[1])] {
+                if let Some(Made { epoch, site }) = made {
+                    (other.others[which], other.other_sites[which]) = (epoch, site);
+                }
+            }
+        }
+        let own = all.iter().position(|last| last.mask & mask != 0 && last.is_of(local.actor));
+        if own.is_some() {
+            put(all, own, Last::new(local, mask));
+        }
     }
 
     /// Memory is new.
@@ -201,6 +216,19 @@ impl Pairs {
         if len > 0 {
             self.granules.forget(addr, len);
         }
+    }
+}
+
+/// Puts an access in place of another one, or adds it. The newest stands at the end.
+#[inline]
+fn put(all: &mut Lasts, before: Option<usize>, new: Last) {
+    let end = all.len().wrapping_sub(1);
+    match before {
+        Some(before) => {
+            all[before] = all[end];
+            all[end] = new;
+        }
+        None => all.push(new),
     }
 }
 
@@ -234,7 +262,7 @@ mod tests {
     fn access(pairs: &mut Pairs, thread: usize, ip: u64, call: u64, writes: bool) -> Option<Pattern> {
         let made = Made { epoch: Epoch::new(thread, ip), site: ip as u32 };
         let local = Local { actor: (thread, false), call, made, ip, writes, waits: 0 };
-        pairs.access((0x1000, 4), local, |_| false, u64::from).map(|torn| torn.pattern)
+        pairs.access((0x1000, 4), local, |_| false, u64::from, |_, _| {}).map(|torn| torn.pattern)
     }
 
     #[test]

@@ -52,14 +52,17 @@ impl Clock {
         self.0.get(epoch.thread()).is_some_and(|until| epoch.count() < *until)
     }
 
-    /// All that lies before the other one lies before this one, too.
-    pub fn join(&mut self, other: &Self) {
+    /// All that lies before the other one lies before this one, too. Returns whether something was new.
+    pub fn join(&mut self, other: &Self) -> bool {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
         }
+        let mut is_more = false;
         for (own, more) in self.0.iter_mut().zip(&other.0) {
+            is_more |= more > own;
             *own = (*own).max(*more);
         }
+        is_more
     }
 
     /// What a thread did before it had executed so many instructions lies before.

@@ -22,6 +22,7 @@ pub(crate) mod place;
 mod report;
 pub(crate) mod shadow;
 mod side;
+mod tenure;
 pub(crate) mod times;
 mod watch;
 

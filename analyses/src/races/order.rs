@@ -42,6 +42,8 @@ pub struct Clocks {
     pub possible: Clock,
     /// By what, as bits.
     pub via: u64,
+    /// Of a thread, how often `program` has changed.
+    pub version: u64,
 }
 
 impl Clocks {
@@ -55,8 +57,8 @@ impl Clocks {
         self.all.join(&other.all);
         self.possible.join(&other.possible);
         self.via |= other.via;
-        if meaning == Meaning::Program {
-            self.program.join(&other.program);
+        if meaning == Meaning::Program && self.program.join(&other.program) {
+            self.version += 1;
         }
     }
 

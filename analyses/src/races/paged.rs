@@ -9,6 +9,9 @@ const PAGE: u32 = 9;
 /// Pages that are remembered.
 const REMEMBERED: usize = 64;
 
+/// In place of a page: there is none.
+const NONE: u32 = u32::MAX;
+
 /// One `T` for each 8 bytes.
 pub struct Paged<T> {
     pages: Vec<Box<[T]>>,
@@ -31,8 +34,22 @@ impl<T: Default> Paged<T> {
         let granule = addr / GRANULE;
         let number = granule >> PAGE;
         let remembered = self.last[number as usize % REMEMBERED];
-        let page = if remembered.0 == number { remembered.1 } else { self.find(number) };
+        let page = if remembered.0 == number && remembered.1 != NONE { remembered.1 } else { self.find(number) };
         &mut self.pages[page as usize][(granule & ((1 << PAGE) - 1)) as usize]
+    }
+
+    /// The same, unless there is nothing yet near it.
+    #[inline]
+    pub fn get(&mut self, addr: u64) -> Option<&mut T> {
+        let granule = addr / GRANULE;
+        let number = granule >> PAGE;
+        let mut remembered = self.last[number as usize % REMEMBERED];
+        if remembered.0 != number {
+            remembered = (number, self.found.get(&number).copied().unwrap_or(NONE));
+            self.last[number as usize % REMEMBERED] = remembered;
+        }
+        let page = self.pages.get_mut(remembered.1 as usize)?;
+        Some(&mut page[(granule & ((1 << PAGE) - 1)) as usize])
     }
 
     #[cold]
@@ -78,6 +95,9 @@ mod tests {
             *all.at(addr) += 1;
         }
         assert_eq!([*all.at(7), *all.at(8), *all.at(4100), *all.at(16), *all.at(1 << 40)], [1, 1, 1, 0, 1]);
+        assert!(all.get(1 << 30).is_none() && all.get(12).is_some_and(|one| *one == 1));
+        *all.at(1 << 30) += 1;
+        assert!(all.get(1 << 30).is_some_and(|one| *one == 1));
         all.forget(4, 8);
         assert_eq!([*all.at(0), *all.at(8), *all.at(4096)], [0, 0, 1]);
         all.forget(0, u64::MAX);

@@ -214,6 +214,12 @@ impl Code {
         }
     }
 
+    /// Whether it is known of an instruction that it is nothing of that.
+    #[inline]
+    pub fn is_plain(&self, site: u32) -> bool {
+        matches!(self.atomics.get(site as usize), Some(Some(Atomic { is_in_function: false, operation: None })))
+    }
+
     #[cold]
     fn find_atomic(&mut self, site: u32) -> Atomic {
         let at = self.sites[site as usize];

@@ -1,5 +1,5 @@
 //! What is remembered of memory: the last write and the reads behind it, of 8 bytes together as long as all accesses are of the same bytes
-//! of them, else of each byte.
+//! of them, else of each part of them that accesses have in common.
 
 use super::clock::{Clock, Epoch};
 use super::paged::{GRANULE, Paged};
@@ -31,14 +31,20 @@ struct Cell {
     reads: Reads,
 }
 
+/// Bytes that follow each other, of which the same is known.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    /// A bit each; none where there is nothing.
+    mask: u8,
+    cell: Cell,
+}
+
 #[derive(Clone, Debug)]
 enum Granule {
-    /// All accesses were of the bytes of the mask.
-    One {
-        cell: Cell,
-        mask: u8,
-    },
-    Bytes(Box<[Cell; GRANULE as usize]>),
+    /// All accesses were of the same bytes.
+    One(Part),
+    /// In ascending order, without a byte in common. Most have two halves.
+    Several(Vec<Part>),
 }
 
 /// An access that is not ordered behind an earlier one, of which one writes.
@@ -106,31 +112,139 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// The thread that accessed it last has read and written it again, last there.
+    fn repeated(&mut self, [read, write]: [Option<Made>; 2]) {
+        if let Some(write) = write {
+            (self.write, self.reads) = (write, Reads::None);
+        }
+        let Some(read) = read.filter(|read| write.is_none_or(|write| write.epoch.count() < read.epoch.count())) else {
+            return;
+        };
+        match &mut self.reads {
+            Reads::Many(all) => {
+                let own = all.iter_mut().find(|made| made.epoch.thread() == read.epoch.thread());
+                own.into_iter().for_each(|made| *made = read);
+            }
+            reads => *reads = Reads::One(read),
+        }
+    }
+
+    /// Whether the next read, and write, by the thread that made an access cannot conflict with what others did: what that one was ordered behind, all
+    /// later ones are.
+    fn is_free(&self, access: &Access<'_>) -> [bool; 2] {
+        let own = access.made.epoch.thread();
+        let is_behind =
+            |made: &Made| made.epoch.is_none() || made.epoch.thread() == own || access.clock.has(made.epoch);
+        let reads = match &self.reads {
+            Reads::None => true,
+            Reads::One(made) => is_behind(made),
+            Reads::Many(_) => false,
+        };
+        let writes = is_behind(&self.write);
+        [writes, writes && reads]
+    }
+}
+
 impl Default for Granule {
     fn default() -> Self {
-        Self::One { cell: Cell::default(), mask: 0 }
+        Self::One(Part::default())
     }
 }
 
 impl Granule {
     /// An access of the bytes of a mask. Conflicts come with the first byte, and how many.
-    fn access(&mut self, wanted: u8, access: &Access<'_>, conflict: &mut impl FnMut(Made, bool, u32, u32)) {
-        if let Self::One { cell, mask } = self {
-            if *mask == 0 {
-                *mask = wanted;
+    #[inline]
+    fn access(
+        &mut self,
+        wanted: u8,
+        access: &Access<'_>,
+        conflict: &mut impl FnMut(Made, bool, u32, u32),
+    ) -> [bool; 2] {
+        if let Self::One(part) = self {
+            if part.mask == 0 {
+                part.mask = wanted;
             }
-            if *mask == wanted {
-                let (first, count) = (wanted.trailing_zeros(), wanted.count_ones());
-                cell.access(access, |made, wrote| conflict(made, wrote, first, count));
-                return;
+            if part.mask == wanted {
+                part.access(access, conflict);
+                return part.cell.is_free(access);
             }
-            let of = |byte: usize| if *mask >> byte & 1 != 0 { cell.clone() } else { Cell::default() };
-            *self = Self::Bytes(Box::new(std::array::from_fn(of)));
         }
-        let Self::Bytes(cells) = self else { return };
-        for (byte, cell) in (0..).zip(cells.iter_mut()).filter(|(byte, _)| wanted >> byte & 1 != 0) {
-            cell.access(access, |made, wrote| conflict(made, wrote, byte, 1));
+        self.access_parts(wanted, access, conflict)
+    }
+
+    fn access_parts(
+        &mut self,
+        wanted: u8,
+        access: &Access<'_>,
+        conflict: &mut impl FnMut(Made, bool, u32, u32),
+    ) -> [bool; 2] {
+        let parts = self.divided(wanted);
+        let of = parts.iter().position(|part| part.mask & wanted != 0).unwrap_or(parts.len());
+        let until = of + parts[of..].iter().take_while(|part| part.mask & wanted != 0).count();
+        parts[of..until].iter_mut().for_each(|part| part.access(access, conflict));
+        if access.writes && until - of > 1 {
+            // The same is known of all.
+            parts[of].mask = wanted;
+            parts.drain(of + 1..until);
+            return parts[of].cell.is_free(access);
         }
+        parts[of..until].iter().map(|part| part.cell.is_free(access)).fold([true; 2], both)
+    }
+
+    /// The parts, divided so that some of them are the bytes of a mask together.
+    fn divided(&mut self, wanted: u8) -> &mut Vec<Part> {
+        if let Self::One(part) = self {
+            *self = Self::Several(vec![std::mem::take(part)]);
+        }
+        let Self::Several(parts) = self else { unreachable!("it is several now") };
+        let inside = parts.iter().filter(|part| part.mask & !wanted == 0).fold(0, |all, part| all | part.mask);
+        if inside != wanted {
+            // What lies below, in, and above, and what is in no part.
+            let below = (1 << wanted.trailing_zeros()) - 1;
+            let known = parts.iter().fold(0, |all, part| all | part.mask);
+            let mut new = Vec::with_capacity(parts.len() + 2);
+            for part in parts.iter() {
+                let masks = [part.mask & below, part.mask & wanted, part.mask & !below & !wanted];
+                let masks = masks.into_iter().filter(|mask| *mask != 0);
+                new.extend(masks.map(|mask| Part { mask, cell: part.cell.clone() }));
+            }
+            new.extend(runs(wanted & !known).map(|mask| Part { mask, cell: Cell::default() }));
+            new.sort_unstable_by_key(|part| part.mask.trailing_zeros());
+            *parts = new;
+        }
+        parts
+    }
+
+    fn parts(&mut self, mask: u8) -> impl Iterator<Item = &mut Part> {
+        let parts = match self {
+            Self::One(part) => std::slice::from_mut(part),
+            Self::Several(parts) => parts,
+        };
+        parts.iter_mut().filter(move |part| part.mask & mask != 0)
+    }
+}
+
+fn both(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
+    [one[0] && other[0], one[1] && other[1]]
+}
+
+/// Bytes that follow each other in a mask.
+fn runs(mut mask: u8) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let first = mask.checked_ilog2().map(|_| mask.trailing_zeros())?;
+        let count = (mask >> first).trailing_ones();
+        let run = ((1_u16 << (first + count)) - (1_u16 << first)) as u8;
+        mask &= !run;
+        Some(run)
+    })
+}
+
+impl Part {
+    #[inline]
+    fn access(&mut self, access: &Access<'_>, conflict: &mut impl FnMut(Made, bool, u32, u32)) {
+        let (first, count) = (self.mask.trailing_zeros(), self.mask.count_ones());
+        self.cell.access(access, |made, wrote| conflict(made, wrote, first, count));
     }
 }
 
@@ -151,10 +265,12 @@ pub fn granules(addr: u64, len: u64) -> impl Iterator<Item = (u64, u8)> {
 }
 
 impl Shadow {
-    /// Looks whether an access is ordered behind the earlier ones, and remembers it. Of each earlier access, one conflict is told.
-    pub fn access(&mut self, access: &Access<'_>, found: &mut Vec<Unordered>) {
+    /// Looks whether an access is ordered behind the earlier ones, and remembers it. Of each earlier access, one conflict is told. Returns whether the
+    /// next read, and write, of the same bytes by the same thread cannot conflict with what others did.
+    pub fn access(&mut self, access: &Access<'_>, found: &mut Vec<Unordered>) -> [bool; 2] {
+        let mut free = [true; 2];
         for (start, mask) in granules(access.addr, access.len) {
-            self.granules.at(start).access(mask, access, &mut |earlier, wrote, first, count| {
+            let of_granule = self.granules.at(start).access(mask, access, &mut |earlier, wrote, first, count| {
                 let (first, count) = (start + u64::from(first), u64::from(count));
                 let same = |other: &&mut Unordered| other.earlier == earlier && other.bytes.0 + other.bytes.1 == first;
                 match found.iter_mut().find(same) {
@@ -162,7 +278,14 @@ impl Shadow {
                     None => found.push(Unordered { earlier, wrote, bytes: (first, count) }),
                 }
             });
+            free = both(free, of_granule);
         }
+        free
+    }
+
+    /// The thread that made an access of bytes of a granule, as the last one of them, has read and written these again, last there.
+    pub fn repeated(&mut self, (start, mask): (u64, u8), made: [Option<Made>; 2]) {
+        self.granules.at(start).parts(mask).for_each(|part| part.cell.repeated(made));
     }
 
     /// Memory is new: nothing is known of what it was before.
@@ -214,6 +337,32 @@ mod tests {
         assert_eq!(access(&mut shadow, 0, (68, 1), false, &clock).len(), 1);
         shadow.forget(64, 8);
         assert!(access(&mut shadow, 0, (68, 1), true, &clock).is_empty());
+    }
+
+    /// Whatever parts there are, what is found is what one finds byte by byte.
+    #[test]
+    fn parts_are_as_good_as_bytes() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..300 {
+            let (mut parts, mut bytes) = (Shadow::default(), Shadow::default());
+            let mut clocks = [Clock::default(), Clock::default(), Clock::default()];
+            for count in 1..40 {
+                let thread = random.usize(..3);
+                if random.u8(..4) == 0 {
+                    clocks[thread].reach(random.usize(..3), random.u64(..count));
+                }
+                let (addr, writes) = (random.u64(64..76), random.bool());
+                let made = Made { epoch: Epoch::new(thread, count), site: 0 };
+                let of = |addr, len| Access { addr, len, writes, made, clock: &clocks[thread] };
+                let (len, mut found, mut expected) = (random.u64(1..9), Vec::new(), Vec::new());
+                parts.access(&of(addr, len), &mut found);
+                // Each byte is accessed alone there.
+                for byte in addr..addr + len {
+                    bytes.access(&of(byte, 1), &mut expected);
+                }
+                assert_eq!(found, expected);
+            }
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::{Bases, WORDS, Words};
 use bugnet_format::trace::{
-    CAPACITY, DUE, Entry, LANES, MAX_INSTRUCTIONS, OddAccess, TracedAccess, TracedBlock, TracedSegment, WordPlace,
-    untag,
+    CAPACITY, DUE, Entry, LANES, MAX_INSTRUCTIONS, OddAccess, Told, TracedAccess, TracedBlock, TracedSegment,
+    WordPlace, untag,
 };
 use bugnet_format::types::Position;
 use std::sync::Arc;
@@ -26,8 +26,12 @@ pub struct Runs<'a> {
 pub struct ToldAccess {
     /// Its instruction, counted from the stretch's first.
     pub word: u32,
-    /// The number of the block that says what it is, of which the instruction is the only one.
-    pub block: u32,
+    /// Whether it reads.
+    pub reads: bool,
+    /// Whether it writes.
+    pub writes: bool,
+    /// Whether all of these bytes are accessed for sure; else, some of them.
+    pub whole: bool,
     /// First byte.
     pub addr: u64,
     /// How many.
@@ -72,8 +76,9 @@ impl Outline<'_> {
                     return None;
                 }
                 let addr = at(self.read + 1);
-                let bytes = told.bytes.map_or_else(|| at(self.read + 2), u64::from);
-                all.push(ToldAccess { word, block, addr, len: bytes });
+                let len = told.bytes.map_or_else(|| at(self.read + 2), u64::from);
+                let Told { reads, writes, whole, .. } = told;
+                all.push(ToldAccess { word, reads, writes, whole, addr, len });
                 (self.read, self.last) = (read, word);
                 continue;
             }

@@ -1,21 +1,23 @@
 //! Goes through what all threads executed, in their recorded order, and looks at each access of memory that threads share.
 
-use super::atomicity::{Local, Pairs};
+mod accesses;
+
+use super::atomicity::Pairs;
 use super::births::Births;
 use super::channels::{At as Told, Channels};
 use super::clock::Epoch;
-use super::first::{Shared, words};
-use super::found::{Found, Pair};
+use super::first::Shared;
+use super::found::Found;
 use super::heap::{Change, Heap};
 use super::joins::Joins;
 use super::open::OpenCalls;
 use super::order::{Meaning, Object, Order};
-use super::place::{Code, Doing, Known, Operation, Whereabouts};
-use super::shadow::{Access, Made, Shadow, Unordered};
+use super::place::{Code, Doing, Known, Whereabouts};
+use super::shadow::{Made, Shadow, Unordered};
+use super::tenure::Tenures;
 use super::times::Times;
 use crate::locks::{Locking, Locks, Mode, Step};
 use bugnet_events::calls::Calls;
-use bugnet_events::code::is_atomic;
 use bugnet_events::stretch::{Access as Touched, Ran};
 use bugnet_events::walk::{Did, Visit, Visitor};
 use bugnet_format::types::Tid;
@@ -87,6 +89,7 @@ pub struct Watch {
     pub channels: Channels,
     order: Order,
     shadow: Shadow,
+    tenures: Tenures,
     threads: Vec<Thread>,
     calls: u64,
     open: Calls,
@@ -215,6 +218,7 @@ impl Watch {
             channels,
             order: Order::default(),
             shadow: Shadow::default(),
+            tenures: Tenures::default(),
             unordered: Vec::new(),
             quiet: None,
         }
@@ -311,6 +315,7 @@ impl Watch {
             let end = ((start | (LINE - 1)) + 1).min(addr + len);
             if self.shared.lines.has(start, end - start) {
                 let access = Touched { addr: start, len: end - start, reads: false, writes: true, whole: true };
+                self.end_tenures(start, end - start);
                 self.race(at, &access);
             }
             start = end;
@@ -356,142 +361,6 @@ impl Watch {
             self.threads[thread].calls.ended(ran, &mut self.calls);
         }
         self.times.reach(thread, count + instructions.len() as u64);
-    }
-
-    /// What instructions of a block access of lines that threads share. The first of the instructions is at this count of its thread, and the
-    /// block's first site is this.
-    fn accesses(
-        &mut self,
-        thread: usize,
-        (count, first_site): (u64, u32),
-        ran: &Ran<'_>,
-        instructions: Range<usize>,
-        doing: Doing,
-    ) {
-        let has_atomic = ran.block.has_atomic;
-        let at = |number: usize| {
-            let instruction = &ran.block.instructions[number].instruction;
-            let (epoch, site) = (count + (number - instructions.start) as u64, first_site + number as u32);
-            let made = Made { epoch: Epoch::new(thread, epoch), site };
-            (At { thread, made, ip: instruction.ip() }, has_atomic && is_atomic(instruction))
-        };
-        if self.told {
-            for (number, access) in ran.told() {
-                if self.shared.lines.has(access.addr, access.len) && instructions.contains(&number) {
-                    let (at, is_atomic) = at(number);
-                    self.accessed(at, &access, doing, is_atomic);
-                }
-            }
-        } else if ran.is_odd() {
-            for number in instructions.clone() {
-                let (at, is_atomic) = at(number);
-                for access in ran.accesses(number) {
-                    if self.shared.lines.has(access.addr, access.len) {
-                        self.accessed(at, &access, doing, is_atomic);
-                    }
-                }
-            }
-        } else {
-            for (number, access) in ran.plain_accesses() {
-                if self.shared.lines.has(access.addr, access.len) && instructions.contains(&number) {
-                    let (at, is_atomic) = at(number);
-                    self.accessed(at, &access, doing, is_atomic);
-                }
-            }
-        }
-    }
-
-    fn accessed(&mut self, at: At, access: &Touched, doing: Doing, is_atomic: bool) {
-        self.found.looked.accesses += 1;
-        if access.reads && doing == Doing::Own && self.births.may_clear(access.addr) {
-            for ended in self.births.ended_by(access.addr, &self.times) {
-                self.order.outlive(at.thread, ended, self.times.end(ended));
-            }
-        }
-        if matches!(doing, Doing::Internal | Doing::Excluding | Doing::Joining) {
-            // Of locks, calls tell.
-            self.found.looked.internal += 1;
-            return;
-        }
-        let words_of = &mut self.shared.words;
-        if is_atomic
-            || words_of.of_others.has(access.addr, access.len)
-            || !doing.is_looked_at() && words_of.of_libc.has(access.addr, access.len)
-        {
-            self.found.looked.atomic += 1;
-            self.synchronised(at, access, is_atomic);
-        } else if doing == Doing::Own && self.code.atomic(at.made.site).is_in_function {
-            self.found.looked.atomic += 1;
-            self.shared.words.of_others.touch(access.addr, access.len);
-            self.synchronised(at, access, false);
-        } else if let Some(operation) = self.operation(at, access, doing) {
-            self.found.looked.atomic += 1;
-            if operation == Operation::Store {
-                // In C, such a variable may be read without naming an operation.
-                self.shared.words.of_others.touch(access.addr, access.len);
-            }
-            self.synchronised(at, access, false);
-        } else if doing.is_looked_at() {
-            self.look(at, access);
-        } else {
-            self.found.looked.internal += 1;
-        }
-    }
-
-    /// The operation of C on an atomic variable that an access is.
-    fn operation(&mut self, at: At, access: &Touched, doing: Doing) -> Option<Operation> {
-        let operation = if doing == Doing::Own { self.code.atomic(at.made.site).operation? } else { return None };
-        operation.is(access.reads, access.writes).then_some(operation)
-    }
-
-    /// An atomic access, or another one of a word that others access atomically: reads acquire, writes release, on x86-64.
-    fn synchronised(&mut self, at: At, access: &Touched, is_atomic: bool) {
-        let (thread, count) = (at.thread, at.made.epoch.count());
-        for word in words(access.addr, access.len).take(4) {
-            if access.reads || is_atomic {
-                self.order.take(thread, Object::Word(word), Meaning::Program);
-            }
-            if access.writes && !is_atomic && !access.reads {
-                self.order.replace(thread, count, Object::Word(word), Meaning::Program);
-            } else if access.writes {
-                self.order.give(thread, count, Object::Word(word), Meaning::Program);
-            }
-        }
-    }
-
-    /// Whether earlier accesses are ordered before this one.
-    fn race(&mut self, at: At, access: &Touched) {
-        let clock = &self.order.thread(at.thread).all;
-        let (addr, len, writes) = (access.addr, access.len, access.writes);
-        self.shadow.access(&Access { addr, len, writes, made: at.made, clock }, &mut self.unordered);
-        for one in self.unordered.drain(..) {
-            let key = ([self.code.sites[one.earlier.site as usize], at.ip], [one.wrote, writes]);
-            let via = self.order.may_be_behind(one.earlier.epoch, at.thread);
-            let pair =
-                Pair { made: [one.earlier, at.made], writes: [one.wrote, writes], bytes: one.bytes, times: 0, via };
-            self.found.race(key, pair);
-        }
-    }
-
-    fn look(&mut self, at: At, access: &Touched) {
-        self.race(at, access);
-        let (addr, len, writes) = (access.addr, access.len, access.writes);
-        let state = &self.threads[at.thread];
-        let local = Local {
-            actor: (at.thread, state.whereabouts.in_handler()),
-            call: state.calls.innermost(),
-            made: at.made,
-            ip: at.ip,
-            writes,
-            waits: state.waits,
-        };
-        let clocks = self.order.thread(at.thread);
-        let is_wanted = |earlier: Epoch| clocks.is_wanted(at.thread, earlier);
-        let sites = &self.code.sites;
-        let ip = |site: u32| sites[site as usize];
-        let Some(torn) = self.pairs.access((addr, len), local, is_wanted, ip) else { return };
-        let key = torn.made.map(|made| self.code.sites[made.site as usize]);
-        self.found.torn(key, torn);
     }
 
     fn called(&mut self, thread: usize, count: u64, number: u64, args: &[u64; 6], result: i64) {
@@ -571,6 +440,7 @@ impl Watch {
 
     /// What is no longer the memory that it was.
     fn forget(&mut self, addr: u64, len: u64) {
+        self.tenures.forget(addr, len);
         self.shadow.forget(addr, len);
         self.pairs.forget(addr, len);
     }
