@@ -129,8 +129,7 @@ impl Host {
 
     /// Lets it run until it makes a system call, gets a signal, or ends; none if its time is over.
     pub fn run_to_call(&self) -> Result<Option<WaitStatus>> {
-        let go_on = || ptrace::sysemu(self.pid, None).map_err(refused("let a process run on"));
-        go_on()?;
+        ptrace::sysemu(self.pid, None).map_err(refused("let a process run on"))?;
         let status = self.wait()?;
         self.is_late.set(self.is_late.get() || is_timer(status));
         Ok((!self.is_late.get()).then_some(status))

@@ -14,15 +14,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// A trial and its number, and what came of that.
-type Job = (usize, Trial);
+/// The number of a trial, and what came of it.
 type Done = (usize, Result<Option<Outcome>>);
+/// A trial and its number, and who wants to know what comes of it.
+type Job = (usize, Trial, Sender<Done>);
 
 /// Threads that have a seed each.
 #[derive(Debug)]
 pub struct Pool {
     jobs: Option<Sender<Job>>,
-    done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -33,19 +33,18 @@ impl Pool {
     /// It allows none.
     pub fn new(seed: &Seed, until: &Until, count: NonZeroUsize) -> Result<Self> {
         let (jobs, waiting) = channel();
-        let (finished, done) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
         let first = sched_getcpu().unwrap_or(0);
-        let mut pool = Self { jobs: Some(jobs), done, threads: Vec::new() };
+        let mut pool = Self { jobs: Some(jobs), threads: Vec::new() };
         for number in 0..count.get() {
-            let (grain, until, waiting, finished) = (seed.grain(), until.clone(), waiting.clone(), finished.clone());
+            let (grain, until, waiting) = (seed.grain(), until.clone(), waiting.clone());
             let (begun, has_begun) = channel();
             let work = move || {
                 stay(first, number);
                 match grain.seed() {
                     Ok(seed) => {
                         let _ = begun.send(Ok(()));
-                        work(&seed, &until, &waiting, &finished);
+                        work(&seed, &until, &waiting);
                     }
                     Err(error) => drop(begun.send(Err(error))),
                 }
@@ -66,21 +65,20 @@ impl Pool {
     /// The operating system's.
     pub fn run(&self, trials: impl IntoIterator<Item = Trial>) -> Result<Vec<Option<Outcome>>> {
         let Some(jobs) = &self.jobs else { return Err(gone()) };
+        let (finished, done) = channel();
+        let mut all: Vec<Option<Outcome>> = Vec::new();
+        for (number, trial) in trials.into_iter().enumerate() {
+            jobs.send((number, trial, finished.clone())).map_err(|_| gone())?;
+            all.push(None);
+        }
+        drop(finished);
+        // It ends also where a thread is lost, and its trial with it.
         let mut count = 0;
-        for job in trials.into_iter().enumerate() {
-            jobs.send(job).map_err(|_| gone())?;
-            count += 1;
-        }
-        // All are waited for, whatever came of them: later ones are not to find any of these.
-        let done: Vec<Done> = (0..count).map_while(|_| self.done.recv().ok()).collect();
-        let mut all: Vec<Option<Outcome>> = vec![None; count];
-        if done.len() < count {
-            return Err(gone());
-        }
         for (number, outcome) in done {
             all[number] = outcome?;
+            count += 1;
         }
-        Ok(all)
+        if count < all.len() { Err(gone()) } else { Ok(all) }
     }
 
     /// How many trials are made at a time.
@@ -99,13 +97,12 @@ impl Drop for Pool {
     }
 }
 
-fn work(seed: &Seed, until: &Until, waiting: &Mutex<Receiver<Job>>, finished: &Sender<Done>) {
+fn work(seed: &Seed, until: &Until, waiting: &Mutex<Receiver<Job>>) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((number, trial)) = job else { return };
-        if finished.send((number, seed.run(&trial, until))).is_err() {
-            return;
-        }
+        let Ok((number, trial, finished)) = job else { return };
+        // Nobody wants to know it any more where another trial has failed.
+        let _ = finished.send((number, seed.run(&trial, until)));
     }
 }
 

@@ -13,8 +13,8 @@ pub(crate) const SLOT: u64 = 64;
 /// Bytes from the instruction on that are looked at.
 pub(crate) const AHEAD: usize = 32;
 
-/// Which bytes are others then and where, if these bytes begin with such an instruction; what is put elsewhere goes to a slot, and comes first. A run that jumps to one of those that make room does something
-/// else, of which nothing good comes.
+/// Which bytes are others then and where, if these bytes begin with such an instruction; what is put elsewhere goes to a slot, and comes first. A run that
+/// jumps to one of those that make room does something else, of which nothing good comes.
 pub(crate) fn difference(bytes: &[u8], addr: u64, slot: u64) -> Option<[(u64, Vec<u8>); 2]> {
     let mut decoder = Decoder::with_ip(64, bytes, addr, DecoderOptions::NONE);
     let sum = decoder.decode();
@@ -58,7 +58,7 @@ fn subtraction(lea: &Instruction) -> Option<Vec<Instruction>> {
     let is_sum = lea.mnemonic() == Mnemonic::Lea
         && base.is_gpr64()
         && index.is_gpr64()
-        && ![Register::RBP, Register::RSP].contains(&base)
+        && ![Register::RBP, Register::RSP, index].contains(&base)
         && (lea.memory_index_scale(), lea.memory_displacement64()) == (1, 0);
     let (copy, not) = match to.size() {
         4 => (Code::Mov_r32_rm32, Code::Not_rm32),
@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn what_is_none() {
         // With a scale, with a constant, of a frame, of one register; before a call; twice the same, of itself, and to memory.
-        let others: [&[u8]; 8] = [
+        let others: [&[u8]; 9] = [
+            &[0x48, 0x8d, 0x04, 0x00, 0x90, 0x90],
             &[0x01, 0xc0, 0x90, 0x90, 0x90],
             &[0x03, 0x40, 0x04, 0x90, 0x90],
             &[0x01, 0x45, 0xfc, 0x90, 0x90],

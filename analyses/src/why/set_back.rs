@@ -209,6 +209,7 @@ impl Tries<'_> {
                 let set = Set { at, nth: Some(nth), spot: Spot::At(addr), bytes: bytes(len, value) };
                 (Trial::Set(set), (gap, value))
             })
+            // Each is a run at least.
             .take(MOMENTS as usize)
             .collect();
         let mut repairs = Vec::new();

@@ -298,7 +298,8 @@ impl Start {
         let file = symbols.module_at(Addr(main)).map_or((main, 0), |module| (module.base, module.size));
         let seed = Seed::new((tools, log), cursor)?;
         let long = Until { time: LONG, output: None };
-        let Some(Outcome { stdout, ended, took, .. }) = seed.run(&Trial::Nothing, &long)? else { unreachable!() };
+        let unchanged = seed.run(&Trial::Nothing, &long)?;
+        let Outcome { stdout, ended, took, .. } = unchanged.ok_or_else(|| impossible("nothing of it can be run"))?;
         let other = match ended {
             Ended::Exited(_) if whole.ends_with(&stdout) => {
                 let right = right.get(whole.len() - stdout.len()..);

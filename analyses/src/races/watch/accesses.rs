@@ -25,18 +25,18 @@ impl Watch {
         doing: Doing,
     ) {
         let has_atomic = ran.block.has_atomic;
+        let made = |number: usize| {
+            let epoch = Epoch::new(thread, count + (number - instructions.start) as u64);
+            Made { epoch, site: first_site + number as u32 }
+        };
         let at = |number: usize| {
             let instruction = &ran.block.instructions[number].instruction;
-            let (epoch, site) = (count + (number - instructions.start) as u64, first_site + number as u32);
-            let made = Made { epoch: Epoch::new(thread, epoch), site };
-            (At { thread, made, ip: instruction.ip() }, has_atomic && is_atomic(instruction))
+            (At { thread, made: made(number), ip: instruction.ip() }, has_atomic && is_atomic(instruction))
         };
         if self.told {
             let mut actor = self.actor(thread);
             for (number, access) in ran.told().filter(|(number, _)| instructions.contains(number)) {
-                let (epoch, site) = (count + (number - instructions.start) as u64, first_site + number as u32);
-                let made = Made { epoch: Epoch::new(thread, epoch), site };
-                if (!has_atomic || !at(number).1) && self.repeats(&actor, made, &access, doing) {
+                if (!has_atomic || !at(number).1) && self.repeats(&actor, made(number), &access, doing) {
                     self.found.looked.accesses += 1;
                 } else if self.shared.lines.has(access.addr, access.len) {
                     let (at, is_atomic) = at(number);
