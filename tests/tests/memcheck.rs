@@ -267,6 +267,37 @@ fn leaks(flags: &[&str]) -> Result<()> {
     workshop.done()
 }
 
+const THREADS: &str = "#include <pthread.h>
+static __thread long own;
+static void *count(void *all) {
+    return (void *)(own += *(long *)all);
+}
+int main(void) {
+    pthread_t threads[3];
+    long one = 1;
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], 0, count, &one);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], 0);
+    return 0;
+}
+";
+
+/// What libc keeps of threads that have ended is not lost.
+fn leaks_of_threads() -> Result<()> {
+    let workshop = Workshop::new("memcheck-leaks-threads")?;
+    let source = workshop.path.join("threads.c");
+    fs::write(&source, THREADS)?;
+    let program = workshop.path.join("threads");
+    let built = run(Command::new("gcc").args(["-g", "-pthread", "-o"]).arg(&program).arg(&source))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let report = memcheck(&record(&program, &[], &workshop)?, &[], NONE)?;
+    let leaks = report["leaks"].as_array().context("no leaks")?;
+    let known: Vec<_> = leaks.iter().filter(|leak| leak["loss"] == "reachable").collect();
+    ensure!(!known.is_empty() && known.len() == leaks.len(), "{leaks:#?}");
+    workshop.done()
+}
+
 const LATE: &str = "#include <stdio.h>
 #include <stdlib.h>
 static volatile long sum;
@@ -399,6 +430,7 @@ fn main() -> Result<()> {
     }
     trial("correct_cc1".to_owned(), Box::new(correct_cc1));
     trial("leaks-O0".to_owned(), Box::new(|| leaks(&["-O0"])));
+    trial("leaks-of-threads".to_owned(), Box::new(leaks_of_threads));
     trial("leaks-O2".to_owned(), Box::new(|| leaks(&["-O2"])));
     trial("window".to_owned(), Box::new(window));
     trial("named".to_owned(), Box::new(named));

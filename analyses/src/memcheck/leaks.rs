@@ -16,6 +16,8 @@ const PAGE: u64 = Addr::PAGE;
 const WORD: u64 = 8;
 /// Where C++ keeps the number of elements of an array, the pointer that the program has is behind it.
 const COUNT: u64 = 8;
+/// A thread of glibc's knows the second element of its table of thread-local storage, each of two words.
+const SECOND: u64 = 16;
 
 /// Whether a block that was not given back can still be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -104,11 +106,16 @@ impl Search<'_> {
             .collect();
         for page in cursor.pages()? {
             let bytes = cursor.read_known(Addr(page), PAGE)?;
-            for (number, word) in (0..).zip(bytes.chunks_exact(WORD as usize)) {
-                let value =
-                    word.iter().rev().try_fold(0, |value: u64, byte| byte.map(|byte| value << 8 | u64::from(byte)));
-                let Some(pointer) = value.and_then(|value| self.pointer(value)) else { continue };
-                let at = page + number * WORD;
+            let value = |word: &[Option<u8>]| {
+                word.iter().rev().try_fold(0, |value: u64, byte| byte.map(|byte| value << 8 | u64::from(byte)))
+            };
+            let words: Vec<Option<u64>> = bytes.chunks_exact(WORD as usize).map(value).collect();
+            for (number, value) in words.iter().enumerate() {
+                let at = page + number as u64 * WORD;
+                let Some(mut pointer) = value.and_then(|value| self.pointer(value)) else { continue };
+                if *value == Some(self.blocks[pointer.block].start + SECOND) && is_table_of_thread(&words, number, at) {
+                    pointer.is_start = true;
+                }
                 match self.index(at) {
                     Some(block) => self.inside[block].push(pointer),
                     None if heap.is_own(at) || unused.iter().any(|range| range.contains(&at)) => {}
@@ -166,4 +173,11 @@ impl Search<'_> {
             }
         }
     }
+}
+
+/// Whether the word at an address, the one with this number of its page, is where glibc has a thread's table: between two words that are the address of
+/// the thread's control block, which begins with the first of them.
+fn is_table_of_thread(words: &[Option<u64>], number: usize, at: u64) -> bool {
+    let is_own = |number: usize| words.get(number).copied().flatten() == Some(at - WORD);
+    number.checked_sub(1).is_some_and(is_own) && is_own(number + 1)
 }
