@@ -378,11 +378,11 @@ fn difference_for_sum() -> Result<()> {
             .find(|at| seed.memory(*at, 4).is_some_and(|code| code == [0x55, 0x48, 0x89, 0xe5]));
         let sums = sums.context("no function")?;
         let all = code(seed, sums, main - sums);
-        let found: Vec<u64> = all.iter().map(|(at, _)| *at).filter(|at| seed.has_difference(*at)).collect();
+        let found: Vec<Change> = all.iter().filter_map(|(at, _)| seed.difference(*at, None)).collect();
         // One after the other, and both at once.
-        let [one, other] = found[..] else { anyhow::bail!("{found:?}") };
-        for (at, written) in [(vec![one], b"0\n"), (vec![other], b"6\n"), (vec![one, other], b"2\n")] {
-            let changes = at.into_iter().map(|addr| Change::Difference { addr }).collect();
+        let [one, other] = &found[..] else { anyhow::bail!("{found:?}") };
+        for (changes, written) in [(vec![one], b"0\n"), (vec![other], b"6\n"), (vec![one, other], b"2\n")] {
+            let changes = changes.into_iter().cloned().collect();
             let outcome = tried(seed, &Trial::Changes(changes))?;
             ensure!(outcome.stdout == written && outcome.ended == Ended::Exited(0), "{outcome:?}");
         }

@@ -42,6 +42,8 @@ pub enum Change {
     Difference {
         /// Where it is.
         addr: u64,
+        /// How many bytes of instructions before it, of the same line, make room for a jump.
+        behind: u8,
     },
 }
 
@@ -49,7 +51,7 @@ impl Change {
     /// Where it is.
     #[must_use]
     pub fn addr(&self) -> u64 {
-        let (Self::Code { addr, .. } | Self::Difference { addr }) = self;
+        let (Self::Code { addr, .. } | Self::Difference { addr, .. }) = self;
         *addr
     }
 }

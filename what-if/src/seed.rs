@@ -80,17 +80,21 @@ impl Seed {
         self.host.read(addr, len).ok()
     }
 
-    /// Whether the sum that an instruction makes, if it makes one, can be a difference.
+    /// A change by which the sum that an instruction makes, if it makes one, becomes a difference; `before` is where the instruction before it is, if that is
+    /// one of the same line.
     #[must_use]
-    pub fn has_difference(&self, addr: u64) -> bool {
-        self.difference(addr, 0).is_some()
+    pub fn difference(&self, addr: u64, before: Option<u64>) -> Option<Change> {
+        let behind = before.and_then(|before| u8::try_from(addr.checked_sub(before)?).ok());
+        let found = [Some(0), behind].into_iter().flatten().find(|behind| self.subtracting(addr, *behind, 0).is_some());
+        found.map(|behind| Change::Difference { addr, behind })
     }
 
     /// The bytes that are others then, and where; those that are made together have numbers of their own, from 0.
-    fn difference(&self, addr: u64, number: u64) -> Option<[(u64, Vec<u8>); 2]> {
+    fn subtracting(&self, addr: u64, behind: u8, number: u64) -> Option<[(u64, Vec<u8>); 2]> {
         let slot = self.room.filter(|_| number < ROOM / SLOT)? + number * SLOT;
-        let bytes = (1..=AHEAD).rev().find_map(|len| self.host.read(addr, len).ok())?;
-        difference(&bytes, addr, slot)
+        let from = addr - u64::from(behind);
+        let bytes = (1..=AHEAD).rev().find_map(|len| self.host.read(from, len).ok())?;
+        difference(&bytes, from, addr, slot)
     }
 
     /// Runs on from the place with a difference; none if there is no instruction where that would be, no jump to turn, or no sum.
@@ -117,8 +121,8 @@ impl Seed {
             for (change, number) in changes.iter().zip(0..) {
                 match change {
                     Change::Code { addr, bytes } => host.write(*addr, bytes)?,
-                    Change::Difference { addr } => {
-                        let Some(all) = self.difference(*addr, number) else { return Ok(None) };
+                    Change::Difference { addr, behind } => {
+                        let Some(all) = self.subtracting(*addr, *behind, number) else { return Ok(None) };
                         all.iter().try_for_each(|(addr, bytes)| host.write(*addr, bytes))?;
                     }
                 }

@@ -1,6 +1,6 @@
 //! A difference in place of a sum: what was loaded first, less what was loaded then. Compilers add the first to the second (`add eax, edx`), so that `sub` in
 //! its place would make the opposite; or they take `lea` for both, and no other instruction of its length subtracts. So what subtracts is put elsewhere,
-//! with the instructions that follow, as many as have to make room for a jump to there.
+//! with the instructions beside it, as many as have to make room for a jump to there.
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
@@ -13,26 +13,32 @@ pub(crate) const SLOT: u64 = 64;
 /// Bytes from the instruction on that are looked at.
 pub(crate) const AHEAD: usize = 32;
 
-/// Which bytes are others then and where, if these bytes begin with such an instruction; what is put elsewhere goes to a slot, and comes first. A run that
-/// jumps to one of those that make room does something else, of which nothing good comes.
-pub(crate) fn difference(bytes: &[u8], addr: u64, slot: u64) -> Option<[(u64, Vec<u8>); 2]> {
-    let mut decoder = Decoder::with_ip(64, bytes, addr, DecoderOptions::NONE);
-    let sum = decoder.decode();
-    let mut moved = negated(&sum).or_else(|| subtraction(&sum))?;
-    while decoder.position() < JUMP {
+/// Which bytes are others then and where, if there is such an instruction at an address, and these bytes begin there or with instructions before it; what is
+/// put elsewhere goes to a slot, and comes first. A run that jumps to one of those that make room does something else, of which nothing good comes.
+pub(crate) fn difference(bytes: &[u8], from: u64, addr: u64, slot: u64) -> Option<[(u64, Vec<u8>); 2]> {
+    let mut decoder = Decoder::with_ip(64, bytes, from, DecoderOptions::NONE);
+    let (mut moved, mut is_found) = (Vec::new(), false);
+    while decoder.ip() <= addr || decoder.position() < JUMP {
         let next = decoder.decode();
-        let is_plain = !next.is_invalid() && next.flow_control() == FlowControl::Next && !next.is_stack_instruction();
-        if !is_plain {
+        if next.is_invalid() || next.flow_control() != FlowControl::Next {
             return None;
         }
-        moved.push(next);
+        if next.ip() == addr {
+            moved.extend(negated(&next).or_else(|| subtraction(&next))?);
+            is_found = true;
+        } else {
+            moved.push(next);
+        }
+    }
+    if !is_found {
+        return None;
     }
     let len = decoder.position();
-    moved.push(Instruction::with_branch(Code::Jmp_rel32_64, addr + len as u64).ok()?);
+    moved.push(Instruction::with_branch(Code::Jmp_rel32_64, from + len as u64).ok()?);
     let elsewhere = encoded(&moved, slot).filter(|code| code.len() as u64 <= SLOT)?;
-    let mut here = encoded(&[Instruction::with_branch(Code::Jmp_rel32_64, slot).ok()?], addr)?;
+    let mut here = encoded(&[Instruction::with_branch(Code::Jmp_rel32_64, slot).ok()?], from)?;
     here.resize(len, 0x90);
-    Some([(slot, elsewhere), (addr, here)])
+    Some([(slot, elsewhere), (from, here)])
 }
 
 /// What adds to the opposite of a register.
@@ -106,7 +112,7 @@ mod tests {
     fn of_two_registers() {
         // lea ecx,[rdx+rax]; mov rax,[rbp-16]
         let bytes = [0x8d, 0x0c, 0x02, 0x48, 0x8b, 0x45, 0xf0, 0xc3];
-        let changes = difference(&bytes, 0x1000, 0x9000).expect("it is a sum");
+        let changes = difference(&bytes, 0x1000, 0x1000, 0x9000).expect("it is a sum");
         assert_eq!((changes[0].0, changes[1].0), (0x9000, 0x1000));
         assert_eq!(
             text(&changes[0].1, 0x9000),
@@ -119,7 +125,7 @@ mod tests {
     fn in_place() {
         // lea rdx,[rdx+rax]; add edx,[rip+16]
         let bytes = [0x48, 0x8d, 0x14, 0x02, 0x03, 0x15, 0x10, 0, 0, 0, 0xc3];
-        let changes = difference(&bytes, 0x1000, 0x9000).expect("it is a sum");
+        let changes = difference(&bytes, 0x1000, 0x1000, 0x9000).expect("it is a sum");
         assert_eq!(
             text(&changes[0].1, 0x9000),
             ["not rdx", "lea rdx,[rdx+rax]", "not rdx", "add edx,[101Ah]", "jmp 000000000000100Ah"]
@@ -129,8 +135,22 @@ mod tests {
     #[test]
     fn by_add() {
         // add eax,edx; mov [rbp-4],eax
-        let changes = difference(&[0x01, 0xd0, 0x89, 0x45, 0xfc, 0xc3], 0x1000, 0x9000).expect("it is a sum");
+        let changes = difference(&[0x01, 0xd0, 0x89, 0x45, 0xfc, 0xc3], 0x1000, 0x1000, 0x9000).expect("it is a sum");
         assert_eq!(text(&changes[0].1, 0x9000), ["neg eax", "add eax,edx", "mov [rbp-4],eax", "jmp 0000000000001005h"]);
+    }
+
+    /// At the end of a function, what lies before makes room.
+    #[test]
+    fn at_an_end() {
+        // mov eax,[rax]; add eax,edx; pop rbp; ret
+        let bytes = [0x8b, 0x00, 0x01, 0xd0, 0x5d, 0xc3];
+        assert_eq!(difference(&bytes[2..], 0x1002, 0x1002, 0x9000), None);
+        let changes = difference(&bytes, 0x1000, 0x1002, 0x9000).expect("it is a sum");
+        assert_eq!(
+            text(&changes[0].1, 0x9000),
+            ["mov eax,[rax]", "neg eax", "add eax,edx", "pop rbp", "jmp 0000000000001005h"]
+        );
+        assert_eq!((changes[1].0, text(&changes[1].1, 0x1000)), (0x1000, vec!["jmp 0000000000009000h".to_owned()]));
     }
 
     #[test]
@@ -148,7 +168,7 @@ mod tests {
             &[0x8d, 0x0c, 0x02, 0xe8, 0, 0, 0, 0],
         ];
         for bytes in others {
-            assert_eq!(difference(bytes, 0x1000, 0x9000), None, "{:?}", text(bytes, 0x1000));
+            assert_eq!(difference(bytes, 0x1000, 0x1000, 0x9000), None, "{:?}", text(bytes, 0x1000));
         }
     }
 }

@@ -183,14 +183,16 @@ fn attempts(start: &Start, lines: &[Line], table: &mut Table) -> Vec<Attempt> {
             }
             all.push(Attempt::new(line, changes, what, kind));
         };
+        let mut before = None;
         for ip in &table.clues(line.clone()).code {
             let bytes = start.seed.instruction(*ip);
+            let follows = before.replace((*ip, ip + bytes.len() as u64)).filter(|(_, end)| end == ip);
             for Variant { bytes, what, kind, meant } in variants(&bytes, *ip) {
                 add(kind, what, meant, vec![Change::Code { addr: *ip, bytes }]);
             }
-            if start.seed.has_difference(*ip) {
+            if let Some(change) = start.seed.difference(*ip, follows.map(|(start, _)| start)) {
                 let what = format!("the difference instead of the sum by `{}`", shown(&bytes, *ip));
-                add(Kind::Small, what, Some(Meant::Difference), vec![Change::Difference { addr: *ip }]);
+                add(Kind::Small, what, Some(Meant::Difference), vec![change]);
             }
         }
         // What is meant otherwise in one place of a line may be in all its places.
@@ -223,7 +225,7 @@ fn harmless(tools: &Tools, options: &Options<'_>, bad: &Start, attempts: &mut [A
         let moved = |addr: u64| addr.wrapping_sub(bad.main).wrapping_add(start.main);
         let change = |change: &Change| match change {
             Change::Code { addr, bytes } => Change::Code { addr: moved(*addr), bytes: bytes.clone() },
-            Change::Difference { addr } => Change::Difference { addr: moved(*addr) },
+            Change::Difference { addr, behind } => Change::Difference { addr: moved(*addr), behind: *behind },
         };
         let trials = own.iter().map(|attempt| Trial::Changes(attempt.changes.iter().map(change).collect()));
         let outcomes = start.pool.run(trials)?;
