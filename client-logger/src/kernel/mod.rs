@@ -5,6 +5,7 @@ pub mod borrowers;
 pub mod descriptor_limit;
 pub mod descriptor_list;
 pub mod environment;
+pub mod exclusion;
 pub mod executing;
 pub mod lending;
 pub mod limits;
