@@ -69,8 +69,11 @@ fn readable_by_all(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The newest libdynamorio.so that cargo built.
-fn dynamorio(built: &Path) -> Result<PathBuf> {
+/// The newest libdynamorio.so that cargo built, below the folder that has bugnet.
+///
+/// # Errors
+/// There is none.
+pub fn dynamorio(built: &Path) -> Result<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(built.join("build"))? {
         let path = entry?.path().join("out/build/lib64/release/libdynamorio.so");

@@ -1,7 +1,8 @@
 //! The dependency rules of ARCHITECTURE.md's crate table, checked against what cargo says.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{run, source_tree};
+use bugnet_tests::bugnet::{binary, run, source_tree};
+use bugnet_tests::moved::dynamorio;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -86,6 +87,32 @@ fn the_wrappers_hand_nothing_raw_on() -> Result<()> {
         "dr/src/lib.rs names DynamoRIO otherwise than this test expects"
     );
     ensure!(!lib.contains("pub use dynamorio_sys"), "dr must keep DynamoRIO's functions to itself");
+    Ok(())
+}
+
+/// DynamoRIO is built from its sources with our patches: of each, the patched source is left where it was compiled.
+#[test]
+fn dynamorio_is_patched() -> Result<()> {
+    let bugnet = binary()?;
+    let library = dynamorio(bugnet.parent().context("bugnet lies in a folder")?)?;
+    let compiled = library.ancestors().nth(3).context("lib64/release")?.join("core");
+    let mut patches = 0;
+    for entry in std::fs::read_dir(source_tree().join("dr/patches"))? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "patch") {
+            continue;
+        }
+        patches += 1;
+        let name = path.file_stem().context("a patch has a name")?.to_string_lossy();
+        let source = compiled.join(format!("patched-{name}.c"));
+        let advice = "was not compiled: cargo clean --release -p dynamorio-sys";
+        let source = std::fs::read_to_string(&source).with_context(|| format!("{} {advice}", source.display()))?;
+        let added = std::fs::read_to_string(&path)?;
+        let added = added.lines().filter(|line| !line.starts_with("+++")).filter_map(|line| line.strip_prefix('+'));
+        let added: Vec<&str> = added.collect();
+        ensure!(!added.is_empty() && source.contains(&added.join("\n")), "{} {advice}", path.display());
+    }
+    ensure!(patches > 0, "no patch was looked at");
     Ok(())
 }
 
