@@ -17,6 +17,8 @@ int main(void) {
     static const int places[] = {128, 61, 4093, 4096, 7};
     for (int n = 0; n < 50; n++)
         for (int k = 0; k < 5; k++) {
+            // What is across lines locks the bus, for which some virtual machines have to wait many milliseconds.
+            if ((k == 1 || k == 2) && n != 1) continue;
             char *p = area + places[k];
             uint64_t r = n * 0x123456789abcdef + k, x = r;
             EXPECT(pread(fd, p, 8, n * 8 + k) == 8);
