@@ -1,4 +1,4 @@
-//! Return addresses and canaries that were overwritten: which store did it, by going back to it.
+//! Return addresses and canaries that were overwritten: which store did it first, by going back to it.
 
 use super::check::Checker;
 use super::found::{By, Error, Kind};
@@ -12,6 +12,8 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register}
 
 /// Most of them that are looked into; each takes a search backwards.
 const MOST: usize = 20;
+/// Stores to a slot that are looked at: a text that runs over into it writes each byte.
+const STORES: usize = 16;
 /// Instructions before a call of [`super::code::CANARY`] among which the comparison is.
 const COMPARISON: usize = 6;
 /// Bytes behind a store in which a `ret` is made to go where the store says, as a way to jump (retpolines).
@@ -71,7 +73,8 @@ impl Checker<'_, '_> {
         if found.is_none_or(|found| found == astray.expected) {
             return Ok(None);
         }
-        let Some((place, instruction)) = last_store(self.cursor, astray.slot)? else { return Ok(None) };
+        let right = astray.expected.to_le_bytes();
+        let Some((place, instruction)) = first_store(self.cursor, astray.slot, &right)? else { return Ok(None) };
         let is_jump = matches!(instruction.mnemonic(), Mnemonic::Call | Mnemonic::Push)
             || astray.ip.wrapping_sub(instruction.ip()) < TRAMPOLINE;
         Ok((!is_jump).then(|| self.overwritten(Kind::Return, place, instruction, astray.slot)))
@@ -100,10 +103,11 @@ impl Checker<'_, '_> {
             let number = if base == Register::RSP { 4 } else { 5 };
             let slot = self.cursor.regs().gpr[number].wrapping_add(instruction.memory_displacement64());
             let canary = self.cursor.regs().fs_base.wrapping_add(CANARY_OFFSET);
-            if self.cursor.read_memory(Addr(canary), 8)? == self.cursor.read_memory(Addr(slot), 8)? {
+            let right = self.cursor.read_memory(Addr(canary), 8)?;
+            if right == self.cursor.read_memory(Addr(slot), 8)? {
                 return Ok(None);
             }
-            let found = last_store(self.cursor, slot)?;
+            let found = first_store(self.cursor, slot, &right)?;
             return Ok(found.map(|(place, instruction)| {
                 let mut error = self.overwritten(Kind::Canary, place, instruction, slot);
                 error.from = Some(slot);
@@ -122,10 +126,16 @@ pub fn next(cursor: &mut Cursor<'_>) -> Result<Option<Instruction>> {
     Ok(Some(instruction).filter(|instruction| !instruction.is_invalid()))
 }
 
-/// What wrote 8 bytes last, before where the cursor is; the cursor goes there.
-fn last_store(cursor: &mut Cursor<'_>, slot: u64) -> Result<Option<(Place, Instruction)>> {
-    match cursor.last_write(Addr(slot), 8)? {
-        LastWrite::Instruction { place, .. } => Ok(next(cursor)?.map(|instruction| (place, instruction))),
-        _ => Ok(None),
+/// What first wrote something else to 8 bytes than what was right there, of the last stores before where the cursor is; the cursor goes there.
+fn first_store(cursor: &mut Cursor<'_>, slot: u64, right: &[u8]) -> Result<Option<(Place, Instruction)>> {
+    let mut first = None;
+    for _ in 0..STORES {
+        let LastWrite::Instruction { place, .. } = cursor.last_write(Addr(slot), 8)? else { break };
+        let Some(instruction) = next(cursor)? else { break };
+        first = Some((place, instruction));
+        if cursor.read_memory(Addr(slot), 8)? == right {
+            break;
+        }
     }
+    Ok(first)
 }

@@ -4,9 +4,9 @@ use super::illegal::own;
 use super::left_out::left_out;
 use super::near::{self, Line, Near, Work};
 use super::rank::{Reason, Table};
-use super::{boundary, cut};
+use super::{boundary, cut, offset};
 use crate::memcheck::{CallReport, ErrorReport, Kind};
-use crate::slice::{Named, Question, ask};
+use crate::slice::{Asked, Graph, Named, Question, ask};
 use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
@@ -45,11 +45,29 @@ pub fn follow(
         drop(full);
         let thin = cut(tools, log, cursor, &asked, false)?;
         near::lines(&thin.graph, symbols, &mut |line, near| table.clues(line).wrong_address = Some(near));
+        offset((tools, log), cursor, symbols, (error, &thin.graph), table)?;
     }
     match got.filter(|(block, _)| block.freed.is_none() && block.side == "behind") {
         Some((_, call)) => size((tools, log), cursor, symbols, (error, call, is_bound), table),
         None => Ok(()),
     }
+}
+
+/// The lines from which follows what was added to a pointer into the block, so that the access is beyond it.
+fn offset(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    (error, address): (&ErrorReport, &Graph),
+    table: &mut Table,
+) -> Result<()> {
+    let block = error.block.as_ref().filter(|block| block.freed.is_none());
+    let Some((block, size)) = block.and_then(|block| Some((block, block.size?))) else { return Ok(()) };
+    let block = block.start.0..=block.start.0.saturating_add(size);
+    let Some(criterion) = offset::find(cursor, address, error.place, &block)? else { return Ok(()) };
+    let thin = cut(tools, log, cursor, &Asked { criterion, what: String::new() }, false)?;
+    near::lines(&thin.graph, symbols, &mut |line, near| table.clues(line).offset = Some(near));
+    Ok(())
 }
 
 /// The lines that asked for a block, and from which its size follows.

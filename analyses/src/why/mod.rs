@@ -11,6 +11,7 @@
 //! | how far each source line is from the failing value | `near` |
 //! | memory errors and races, by line | `illegal` |
 //! | from where a memory error comes: its address, the block's size, what it lacks | `access` |
+//! | what was added to the pointer, where an access is beyond a block | `offset` |
 //! | which checks have let a value pass that was just their bound | `boundary` |
 //! | which thread told others of what was not finished | `published` |
 //! | what another thread changed between two steps of a function | `between` |
@@ -39,6 +40,7 @@ mod html;
 mod illegal;
 mod left_out;
 mod near;
+mod offset;
 mod published;
 mod ran;
 mod rank;

@@ -148,8 +148,11 @@ fn deciding(graph: &Graph) -> HashMap<u32, bool> {
     }
     let made = graph.reached(|by| by != Dependence::Control);
     let yields = |node: u32| data.get(&node).into_iter().flatten().copied();
+    // What is compared may be loaded for that alone.
+    let loads = |node: u32| matches!(&graph.nodes[node as usize].what, What::Instruction(instruction) if moved(instruction, 1).is_some());
+    let is_made = |node: u32| made.contains(&node) || loads(node) && yields(node).any(|stored| made.contains(&stored));
     // A branch takes flags, and what made these has compared.
-    let is_guard = |branch: u32| yields(branch).any(|compared| yields(compared).any(|node| made.contains(&node)));
+    let is_guard = |branch: u32| yields(branch).any(|compared| yields(compared).any(is_made));
     // Functions are executed because they are called, too.
     let is_branch = |node: &u32| match &graph.nodes[*node as usize].what {
         What::Instruction(instruction) => {

@@ -56,6 +56,8 @@ const ILLEGAL_THIN: f64 = 2.0;
 /// of the failure.
 const ALLOCATED: f64 = 1.2;
 const SIZE: f64 = 5.0;
+/// And lines from which what was added to the pointer follows.
+const OFFSET: f64 = 5.0;
 /// What the line counts for that sets what lies next to something undefined, which it may have left out; and that of another one which sets what lies
 /// farther away.
 const BESIDE: f64 = 1.5;
@@ -251,6 +253,8 @@ pub struct Clues {
     pub wrong_access: Option<Near>,
     /// In the thin slice of that address.
     pub wrong_address: Option<Near>,
+    /// In the thin slice of what was added to a pointer into a block, so that the access is beyond it.
+    pub offset: Option<Near>,
     /// In the slice of the size of the block beyond which that goes.
     pub size: Option<Near>,
     /// Of how many right lines of the output it has made a value, as near as for the wrong one.
@@ -356,7 +360,12 @@ impl Table {
 
 impl Clues {
     fn near(&self) -> Option<&Near> {
-        self.thin.as_ref().or(self.full.as_ref()).or(self.wrong_access.as_ref()).or(self.size.as_ref())
+        self.thin
+            .as_ref()
+            .or(self.full.as_ref())
+            .or(self.wrong_access.as_ref())
+            .or(self.size.as_ref())
+            .or(self.offset.as_ref())
     }
 
     /// Whether it is a check that has let the wrong value pass.
@@ -419,7 +428,8 @@ impl Clues {
         let wrong = wrong.map(|near| self.edge() * ILLEGAL_SLICE * Self::of_slice(near, false, false));
         let address = address.map(|near| ILLEGAL_THIN * Self::of_slice(near, true, false));
         let size = self.size.as_ref().map(|near| SIZE * Self::of_slice(near, true, true));
-        let mut score = [thin, full, wrong, address, size].into_iter().flatten().fold(0.0, f64::max);
+        let offset = self.offset.as_ref().map(|near| OFFSET * Self::of_slice(near, true, true));
+        let mut score = [thin, full, wrong, address, size, offset].into_iter().flatten().fold(0.0, f64::max);
         let share = f64::from(self.in_right()) / f64::from(right.max(1));
         score *= 1.0 - (1.0 - MAKES_RIGHT) * share;
         if let Some(spectrum) = self.spectrum {
@@ -472,8 +482,10 @@ impl Clues {
                 format!("{does} a value that decides whether, or from where, the wrong one was made")
             } else if self.wrong_access.is_some() {
                 format!("{does} a value that decides whether, or where, the wrong access was made")
-            } else {
+            } else if self.size.is_some() {
                 format!("{does} a value that the size of the block is made of")
+            } else {
+                format!("{does} a value that was added to a pointer into the block")
             };
             let steps = match near.steps {
                 0 => "with no other line of the program's own in between".to_owned(),
@@ -481,6 +493,9 @@ impl Clues {
                 steps => format!("{steps} lines of the program's own further back"),
             };
             all.push(format!("{what}, {steps}"));
+            if self.offset.is_some() && !what.ends_with("into the block") {
+                all.push("what was added to a pointer into the block follows from it".to_owned());
+            }
             if self.is_guard() {
                 let bound = if self.is_edge { ", which was just the bound" } else { "" };
                 all.push(format!("is a check that has let the wrong value pass{bound}"));

@@ -88,7 +88,8 @@ pub(crate) fn code_bytes(code: &CodeStore, seq: CodeSeq, addr: Addr) -> Vec<u8> 
 }
 
 /// The value of a general purpose register or a segment's base; `None` for vector indices.
-fn register_value(regs: &RegisterFile, register: Register) -> Option<u64> {
+#[must_use]
+pub fn register_value(regs: &RegisterFile, register: Register) -> Option<u64> {
     match register {
         Register::FS => Some(regs.fs_base),
         Register::GS => Some(regs.gs_base),

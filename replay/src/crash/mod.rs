@@ -14,7 +14,7 @@ mod threads;
 mod variables;
 
 pub(crate) use instruction::code_bytes;
-pub use instruction::{Access, Instruction};
+pub use instruction::{Access, Instruction, register_value};
 pub use jump::Executed;
 pub use locks::{Kind as WaitingKind, Waiting};
 pub use moment::{Moment, moment, moment_of};
