@@ -401,11 +401,11 @@ fn write_down(block: &Block, engine: &mut Engine, instrs: &[Instr], counted: Cou
     if is_outline && !trace::is_in_outline(part, pc, &tracing.wanted) {
         return;
     }
-    let Plan { needs, accesses, registers, returned, .. } = Plan::of(part, pc, &tracing.wanted);
+    let Plan { needs, accesses, registers, returned, stack, .. } = Plan::of(part, pc..end, &tracing.wanted);
     let (code, count) = (code.read(pc, (end - pc) as usize), part.len() as u16);
     let counted_ones = if counted.is_counted { count } else { 0 };
     let entry =
-        is_outline.then(|| Entry { words: needs.len() as u16 + 1, counted: counted_ones, returned, told: None });
+        is_outline.then(|| Entry { words: needs.len() as u16 + 1, counted: counted_ones, returned, stack, told: None });
     let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false, registers, entry });
     let what = (&counted, tag, &needs[..]);
     if is_outline {

@@ -185,7 +185,8 @@ impl Plans {
         let accesses = block.accesses.iter().map(Sum::of_access);
         let returned = block.entry.and_then(|entry| entry.returned);
         let returned = returned.into_iter().flat_map(|(rax, target)| [(0, rax), (0, target)]);
-        let registers = block.registers.iter().copied().chain(returned);
+        let stack = block.entry.and_then(|entry| entry.stack).map(|stack| (0, stack));
+        let registers = block.registers.iter().copied().chain(returned).chain(stack);
         let all: Vec<Sum> = accesses.chain(registers.map(Sum::of_register)).collect();
         let four = |some: &[Sum]| std::array::from_fn(|number| some.get(number).copied().unwrap_or(Sum::NOTHING));
         self.sums.extend(all.chunks(FOUR).map(four));

@@ -114,6 +114,17 @@ impl Ran<'_> {
         Some((*self.words.get(from)?, *self.words.get(from + 1)?))
     }
 
+    /// In an outline of open calls, where the stack pointer is behind the last instruction of the block that may take it to another stack; none if
+    /// that is not told.
+    #[must_use]
+    pub fn stack(&self) -> Option<u64> {
+        let entry = self.block.traced.entry?;
+        entry.stack?;
+        let [accesses, registers] = self.block.traced_counts.map(|count| count as usize);
+        let returned = if entry.returned.is_some() { 2 } else { 0 };
+        self.words.get(accesses + registers + returned).copied()
+    }
+
     /// How many registers are known where the block begins.
     #[must_use]
     #[inline]

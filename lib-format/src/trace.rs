@@ -13,6 +13,9 @@
 //! upper half of that word how many instructions were left then up to the next time that the process looked what is due; then, its other words. Where
 //! it looked, a word of its own says so ([`DUE`]).
 //!
+//! Whoever wants to know nothing of calls in which nothing happens has them left out ([`Wanted::open`]): a return takes the entry of its call back, if
+//! that is the last one.
+//!
 //! Where memory is *shaded* ([`Wanted::shaded`]), the outline has all blocks, and each access of such memory is an entry of its own ([`Told`]), which
 //! comes behind that of its block, or before it, but in the order of accesses.
 
@@ -38,8 +41,8 @@ pub const MAX_TRACED: usize = 1 << 12;
 /// Instead of a block's tag in an outline: the upper half of the word is how many instructions will have been executed since the buffer was emptied where
 /// the next thing is due.
 pub const DUE: u32 = MAX_BLOCKS as u32 - 1;
-/// Words of an outline that may be needed for each instruction that is executed, with one that says what is due.
-pub const WORDS_EACH: usize = LANES + 1;
+/// Words of an outline that may be needed for each instruction that is executed, with one at an entry's end, and one that says what is due.
+pub const WORDS_EACH: usize = LANES + 2;
 
 /// Where in the buffer word number `word` of a lane lies, the first instruction's word being number 0.
 ///
@@ -84,6 +87,9 @@ pub struct Wanted {
     /// In an outline, memory whose accesses are told: first bytes, and how many, in ascending order. If there is any, the outline has all blocks.
     /// Accesses of other memory may be told, too.
     pub shaded: Vec<(u64, u64)>,
+    /// In an outline without shaded memory, calls are left out that return to where they came from with nothing else told in between, and these returns.
+    /// So whoever reads it knows at each entry which calls are open, but not at each instruction.
+    pub open: bool,
 }
 
 impl Wanted {
@@ -177,6 +183,9 @@ pub struct Entry {
     pub counted: u16,
     /// If its last instruction returns, where RAX is and where it goes on.
     pub returned: Option<(WordPlace, WordPlace)>,
+    /// Where the stack pointer is behind the last instruction that may take it to another stack, with [`Wanted::open`]; none if there is none, or
+    /// no instruction behind it.
+    pub stack: Option<WordPlace>,
     /// If the entry is no block's, but that of an access: which.
     pub told: Option<Told>,
 }

@@ -6,7 +6,7 @@ use bugnet_events::atoms::Atoms;
 use bugnet_events::backward::Backward;
 use bugnet_events::calls::{Called, Calls};
 use bugnet_events::code::Blocks;
-use bugnet_events::effects::Effects;
+use bugnet_events::effects::{Control, Effects};
 use bugnet_events::onward::walk_on;
 use bugnet_events::stretch::{self, Stretch};
 use bugnet_events::walk::{Did, Visit, walk_back};
@@ -366,6 +366,56 @@ fn calls() -> Result<()> {
     workshop.done()
 }
 
+/// The calls that are open where a function begins: where, and the slots and return addresses, the outermost one first.
+type Open = (Place, Vec<(u64, u64)>);
+
+/// The same for all functions that are wanted, in the order in which they begin, and how many blocks tell it.
+fn open_at(tools: &Tools, log: &Log, start: Place, wanted: &Arc<Wanted>) -> Result<(Vec<Open>, u64)> {
+    let pid = log.threads().next().context("no thread")?.pid;
+    let (mut frames, mut all, mut blocks) = (Vec::<(u64, u64)>::new(), Vec::new(), 0);
+    walk_on(tools, log, pid, start, wanted, &mut |visit| {
+        let Visit::Ran { place, ran, instructions } = visit else { return ControlFlow::Continue(()) };
+        blocks += 1;
+        if ran.registers_told() > 1 && instructions.start == 0 {
+            all.push((place, frames.clone()));
+        }
+        if let Some(slot) = ran.slot().filter(|_| instructions.end == ran.block.instructions.len()) {
+            match ran.block.control {
+                Control::Call => {
+                    let next = ran.block.instructions.last().map_or(0, |last| last.instruction.next_ip());
+                    frames.retain(|(open, _)| *open > slot);
+                    frames.push((slot, next));
+                }
+                Control::Return => frames.retain(|(open, _)| *open > slot),
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok((all, blocks))
+}
+
+/// An outline of open calls tells the same of these as one of all calls, wherever a function begins, and is much shorter.
+fn open_calls() -> Result<()> {
+    let workshop = Workshop::new("stream-open-calls")?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.folder("run")?, ["ls", "-l", "/usr/bin"]);
+    run(&mut job.recorded(&log, &["--interval", "500k"])?)?;
+    let (log, tools) = (Log::open(&log)?, Tools::locate_for(&binary()?, None)?);
+    let first = log.threads().next().context("no thread")?;
+    let functions = Symbolizer::new(&log, first.pid)?.functions(&["malloc", "realloc", "qsort"]);
+    let functions: Vec<u64> = functions.into_keys().collect();
+    let start = Place { tid: first.tid, interval: log.intervals(first)?[0], position: Position(0) };
+    let found = |open: bool| {
+        let wanted = Wanted { functions: functions.clone(), outline: true, open, ..Wanted::default() };
+        open_at(&tools, &log, start, &Arc::new(wanted))
+    };
+    let ((all, blocks), (open, fewer)) = (found(false)?, found(true)?);
+    ensure!(all.len() > 100 && all == open, "{} and {} functions begin", all.len(), open.len());
+    ensure!(fewer < blocks / 4, "{fewer} of {blocks} blocks");
+    workshop.done()
+}
+
 /// Each instruction, with what it accesses.
 fn flat(stretch: &Stretch, blocks: &Blocks) -> Vec<(u64, Vec<stretch::Access>)> {
     let each = |ran: stretch::Ran<'_>| {
@@ -462,6 +512,7 @@ fn main() {
         Trial::test("walk_signals", move || walks_back("signals", signals).map_err(|e| Failed::from(format!("{e:#}")))),
         other("backwards", backwards),
         other("calls", calls),
+        other("open_calls", open_calls),
         other("counted", counted),
         other("sums", sums),
         real("true", &["/bin/true"]),

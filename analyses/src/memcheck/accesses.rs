@@ -38,6 +38,8 @@ impl Checker<'_, '_> {
         {
             return;
         }
+        // Whoever has called may be an allocator.
+        self.doubt();
         let kind = if access.writes { Kind::Write } else { Kind::Read };
         self.wrong(
             (kind, By::Instruction),
@@ -60,7 +62,11 @@ impl Checker<'_, '_> {
         }
         let instruction = block.instructions[number].instruction;
         // What is told from the stack pointer on is meant to be there.
-        if instruction.memory_base() != Register::RSP
+        if instruction.memory_base() == Register::RSP {
+            return;
+        }
+        self.doubt();
+        if self.brief.is_none()
             && let Some(found) = self.below.accessed(here.tid, pc, access)
         {
             self.accessed_below(here, instruction, found);
@@ -111,6 +117,9 @@ impl Checker<'_, '_> {
         let Self { known, frames, .. } = self;
         if known.is_allocators(ip) {
             return true;
+        }
+        if self.brief.is_some() {
+            return false;
         }
         let mut outwards = std::iter::once(ip).chain(frames.callers(tid));
         outwards.find(|at| !known.is_c_library(*at)).is_some_and(|at| known.is_allocators(at))

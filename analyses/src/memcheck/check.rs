@@ -1,6 +1,7 @@
 //! What each call, access and system call means for the heap, and whether it is an error.
 
 use super::below::Below;
+use super::brief::Brief;
 use super::code::{Known, Meaning, Reads};
 use super::found::{By, Error, Errors, Kind};
 use super::frames::{Astray, Frames, StackId};
@@ -61,6 +62,8 @@ pub struct Checker<'c, 'a> {
     pub counts: Counts,
     /// Which values are undefined, if that is followed.
     pub undefined: Option<Undefined<'c>>,
+    /// What is known in brief, if it is a check in brief.
+    pub brief: Option<Brief>,
     pub doing: HashMap<Tid, Doing>,
     /// Whether there was a function that stores what it gives out, of any thread, which has not returned.
     is_storing: bool,
@@ -108,6 +111,7 @@ impl<'c, 'a> Checker<'c, 'a> {
             stacks,
             counts: Counts::default(),
             undefined: None,
+            brief: None,
             doing: HashMap::new(),
             is_storing: false,
             failed: None,
@@ -142,7 +146,9 @@ impl<'c, 'a> Checker<'c, 'a> {
                         self.used_undefined();
                     }
                 }
-                if let Some((number, found)) = self.below.ran(*place, ran, instructions) {
+                if self.brief.is_some() {
+                    self.ran_in_brief(*place, ran, instructions);
+                } else if let Some((number, found)) = self.below.ran(*place, ran, instructions) {
                     let mut here = *place;
                     here.position.0 += (number - instructions.start) as u64;
                     self.accessed_below(here, ran.block.instructions[number].instruction, found);
@@ -172,6 +178,7 @@ impl<'c, 'a> Checker<'c, 'a> {
             Visit::Delivered { place, signal, frame } => {
                 self.forget_registers(place.tid);
                 self.below.switch(place.tid);
+                self.delivered_in_brief(*frame);
                 if let Some(undefined) = &mut self.undefined {
                     undefined.delivered(place.tid, *frame);
                 }
@@ -200,12 +207,18 @@ impl<'c, 'a> Checker<'c, 'a> {
         }
     }
 
+    /// Whether a thread with this stack pointer is out of an allocator's function in which it was.
+    pub fn leaves_allocator(&self, tid: Tid, stack: u64) -> bool {
+        self.doing.get(&tid).is_some_and(|doing| doing.slots.iter().any(|slot| *slot < stack))
+    }
+
     pub fn is_inside(&self, tid: Tid) -> bool {
         self.doing.get(&tid).is_some_and(|doing| !doing.slots.is_empty())
     }
 
     /// A function begins, or is over.
     pub fn called(&mut self, called: Called<'_>) {
+        self.called_in_brief(&called);
         match called {
             Called::Entered(call) => self.entered(call),
             Called::Returned { call, result, place } => self.left(call, Some((result, place))),
@@ -457,6 +470,7 @@ impl<'c, 'a> Checker<'c, 'a> {
 
     /// A function of a library reads these bytes. Returns the start of the block of which that was told as an error, if it was.
     fn library_reads(&mut self, call: &Entered, stack: StackId, index: usize, (addr, len): (u64, u64)) -> Option<u64> {
+        self.passed_in_brief(call, addr);
         if let Some(gone) = self.below.passed(call.place.tid, call.slot, addr) {
             let mut error = Error::new(Kind::Read, By::Library(index), call.place, call.function, stack);
             (error.addr, error.len, error.wrong_at, error.gone) = (addr, len, addr, Some(gone));
@@ -490,6 +504,7 @@ impl<'c, 'a> Checker<'c, 'a> {
     /// A system call.
     fn called_system(&mut self, place: Place, ip: u64, made: Made) {
         let is_inside = self.is_inside(place.tid);
+        self.brief.iter_mut().for_each(|brief| brief.called(&made));
         if !maps(&mut self.heap, &made, is_inside) && !is_inside && !self.is_allocators(place.tid, ip) {
             self.accessed_by_kernel(place, ip, made);
         }

@@ -47,6 +47,8 @@ struct Thread {
     frames: Vec<Frame>,
     /// The last instruction was a return, to be compared with where the thread goes on.
     returned: Option<Astray>,
+    /// Calls below this stack pointer were left by something else than their returns, and are gone with the next call or return, at the latest.
+    left_below: Option<u64>,
 }
 
 /// Of all threads.
@@ -57,6 +59,8 @@ pub struct Frames {
     last: usize,
     known: HashMap<Box<[u64]>, StackId>,
     stacks: Vec<Box<[u64]>>,
+    /// Whether a call was left otherwise than by its return, or may have been, and it is not known when ([`Frames::goes_to`]).
+    pub has_strayed: bool,
 }
 
 impl Frames {
@@ -87,20 +91,20 @@ impl Frames {
         match ran.block.control {
             Control::Call => {
                 let Some(slot) = ran.slot() else { return astray };
-                thread.called(slot, instructions[last].instruction.next_ip());
+                let has_strayed = thread.called(slot, instructions[last].instruction.next_ip());
+                self.has_strayed |= has_strayed;
             }
             Control::Return => {
                 let Some(slot) = ran.slot() else { return astray };
                 let mut at = place;
                 at.position.0 += (last - part.start) as u64;
-                thread.returned = thread.returns(slot).map(|expected| Astray {
-                    place: at,
-                    ip: instructions[last].instruction.ip(),
-                    slot,
-                    expected,
-                });
-                if let Some((_, target)) = ran.returned() {
-                    return thread.returned.take().filter(|it| it.expected != target);
+                let (has_strayed, expected) = thread.returns(slot);
+                let ip = instructions[last].instruction.ip();
+                thread.returned = expected.map(|expected| Astray { place: at, ip, slot, expected });
+                let returned = ran.returned().map(|(_, target)| (thread.returned.take(), target));
+                self.has_strayed |= has_strayed;
+                if let Some((returned, target)) = returned {
+                    return returned.filter(|it| it.expected != target);
                 }
             }
             _ => {}
@@ -117,8 +121,27 @@ impl Frames {
     /// A signal's handler begins; the return before it, if the signal may be of where that went.
     pub fn delivered(&mut self, tid: Tid, frame: u64) -> Option<Astray> {
         let thread = self.thread(tid);
+        let before = thread.frames.len();
         thread.frames.retain(|call| call.slot > frame);
-        thread.returned.take()
+        let has_strayed = thread.frames.len() < before || thread.left_below.take().is_some();
+        let returned = thread.returned.take();
+        self.has_strayed |= has_strayed;
+        returned
+    }
+
+    /// A thread has this stack pointer by something else than calls and returns.
+    pub fn goes_to(&mut self, tid: Tid, stack: u64) {
+        let thread = self.thread(tid);
+        let has_strayed = thread.left_below.is_some();
+        if thread.frames.last().is_some_and(|last| last.slot < stack) {
+            thread.left_below = Some(stack);
+        }
+        self.has_strayed |= has_strayed;
+    }
+
+    /// Whether there are calls that were left by something else than their returns, and neither a call nor a return since.
+    pub fn has_left(&self) -> bool {
+        self.threads.iter().any(|(_, thread)| thread.left_below.is_some())
     }
 
     /// Returns behind which nothing was executed: whether they went where they should is not known.
@@ -169,20 +192,27 @@ impl Frames {
 }
 
 impl Thread {
-    fn called(&mut self, slot: u64, returns_to: u64) {
-        // What lies below has been left.
-        while self.frames.last().is_some_and(|frame| frame.slot <= slot) {
-            self.frames.pop();
+    /// Leaves the innermost calls; whether there are others among these than those that are known to have been left, or one of those stays.
+    fn leave(&mut self, is_left: impl Fn(&Frame) -> bool) -> bool {
+        let below = self.left_below.take().unwrap_or(0);
+        let mut has_strayed = false;
+        while let Some(frame) = self.frames.pop_if(|frame| is_left(frame)) {
+            has_strayed |= frame.slot >= below;
         }
-        self.frames.push(Frame { slot, returns_to });
+        has_strayed || self.frames.last().is_some_and(|last| last.slot < below)
     }
 
-    /// What the call has put there where a return finds its address, if it was a call.
-    fn returns(&mut self, slot: u64) -> Option<u64> {
-        while self.frames.last().is_some_and(|frame| frame.slot < slot) {
-            self.frames.pop();
-        }
-        let frame = self.frames.pop_if(|frame| frame.slot == slot)?;
-        Some(frame.returns_to)
+    /// Whether calls were left, and it is not known when.
+    fn called(&mut self, slot: u64, returns_to: u64) -> bool {
+        // What lies below has been left.
+        let has_strayed = self.leave(|frame| frame.slot <= slot);
+        self.frames.push(Frame { slot, returns_to });
+        has_strayed
+    }
+
+    /// The same; and what the call has put there where a return finds its address, if it was a call.
+    fn returns(&mut self, slot: u64) -> (bool, Option<u64>) {
+        let has_strayed = self.leave(|frame| frame.slot < slot);
+        (has_strayed, self.frames.pop_if(|frame| frame.slot == slot).map(|frame| frame.returns_to))
     }
 }

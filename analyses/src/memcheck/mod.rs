@@ -14,6 +14,7 @@
 mod accesses;
 mod ahead;
 mod below;
+mod brief;
 mod check;
 mod code;
 mod display;
@@ -42,6 +43,7 @@ pub use report::{BlockReport, CallReport, ErrorReport, FrameReport, Leak, Origin
 pub use undefined::UndefinedCounts;
 
 use ahead::Ahead;
+use brief::Brief;
 use bugnet_events::looking::{Looks, walk_looking};
 use bugnet_events::onward::walk_with;
 use bugnet_format::process::Origin;
@@ -92,10 +94,20 @@ pub struct Options {
 /// The log cannot be read, replayed or traced.
 pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Options) -> Result<Report> {
     let pid = cursor.pid();
-    let looked = if options.undefined || options.follow { None } else { look(tools, log, cursor, options)? };
-    let mut checker = match looked {
+    // Whoever looks at a part alone goes as far as parts of the whole outline do.
+    let is_brief = options.most == u64::MAX;
+    let can_look = !options.undefined && !options.follow;
+    let brief = if can_look && is_brief { look(tools, log, cursor, options, true)? } else { None };
+    let cannot = is_brief && brief.is_none();
+    let mut checker = match brief.filter(|checker| !checker.is_in_doubt() && !checker.frames.has_left()) {
         Some(checker) => checker,
-        None => follow(tools, log, cursor, options)?,
+        None => {
+            let looked = if can_look && !cannot { look(tools, log, cursor, options, false)? } else { None };
+            match looked {
+                Some(checker) => checker,
+                None => follow(tools, log, cursor, options)?,
+            }
+        }
     };
     checker.check()?;
     checker.undefined.as_mut().map_or(Ok(()), Undefined::check)?;
@@ -144,19 +156,23 @@ fn beginnings(known: &Known) -> Vec<u64> {
     functions
 }
 
-/// Goes through the outline of what was executed, while replay processes look at each access. `None`: they cannot.
+/// Goes through the outline of what was executed, while replay processes look at each access; in brief ([`brief`]), if that is said. `None`: they
+/// cannot.
 fn look<'c, 'a>(
     tools: &Tools,
     log: &Log,
     cursor: &'c mut Cursor<'a>,
     options: &Options,
+    in_brief: bool,
 ) -> Result<Option<Checker<'c, 'a>>> {
-    let checker = begin(log, cursor, options)?;
+    let mut checker = begin(log, cursor, options)?;
+    checker.brief = in_brief.then(Brief::default);
     let (pid, start) = (checker.cursor.pid(), checker.cursor.place());
     let wanted = Wanted {
         functions: beginnings(&checker.known),
         outline: true,
         closely: ahead::closely(&checker.known),
+        open: in_brief,
         ..Wanted::default()
     };
     let mut trusted: Vec<(u64, u64)> = checker.known.own().iter().map(|range| (range.start, range.end)).collect();

@@ -35,6 +35,7 @@ impl Visitor for Passing<'_, '_> {
         ran.block.is_plain
             && self.before < self.most
             && self.quiet == Some(tid)
+            && (self.checker.brief.is_none() || ran.block.traced.accesses.is_empty())
             && self.checker.below.passes(ran)
             && self.checker.is_right(ran)
     }
@@ -52,7 +53,7 @@ impl Visitor for Passing<'_, '_> {
             Visit::Skipped { .. } | Visit::Delivered { .. } => None,
         };
         *quiet = quiet.filter(|tid| !calls.has_returned(*tid) && !checker.frames.has_returned(*tid));
-        if checker.has_failed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if checker.has_failed() || checker.is_in_doubt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn executes(&mut self, instructions: u64) {
@@ -68,6 +69,6 @@ impl Visitor for Passing<'_, '_> {
         {
             self.checker.suspect(place, suspect, block, number);
         }
-        ControlFlow::Continue(())
+        if self.checker.is_in_doubt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -56,7 +56,7 @@ pub fn outline(
     let words = needs.len() as i32 + 1;
     // `mov dword ptr [rcx], tag`; `mov [rcx + 4], r11d`
     let mut code = [&[0xc7, 0x01][..], &tag.to_le_bytes(), &[0x44, 0x89, 0x59, 4]].concat();
-    let begins = |need: &&Need| need.before == 0 && need.reg != Reg::Top;
+    let begins = |need: &&Need| need.before == 0 && !need.reg.is_top();
     for need in needs.iter().filter(begins) {
         code.extend(put_word(stub, -8 * i32::from(need.place.at), need.reg, borrowed.goes_on_at(start)));
     }
@@ -79,11 +79,15 @@ pub fn outline(
         let index = start + need.before;
         let instr = instrs[index];
         let distance = -8 * i32::from(need.place.at);
-        if need.reg == Reg::Top {
+        if need.reg.is_top() {
             // It may fault: then, all registers are the program's.
             block.meta(Some(instr), block.raw(&stub.save_scratch(Gpr::RDX)));
             block.app(Some(instr), block.load(Opnd::reg(Gpr::RDX, 8), Opnd::at(Gpr::RSP, 0, 8)), instr.pc());
-            let code = at_entry(at_rcx(Gpr::RDX, distance));
+            let mut code = at_rcx(Gpr::RDX, distance);
+            if need.reg == Reg::TopOfPair {
+                code.extend(take_back(stub));
+            }
+            let code = at_entry(code);
             block.meta(Some(instr), block.raw(&[code, stub.restore_scratch(Gpr::RDX)].concat()));
             continue;
         }
@@ -115,8 +119,29 @@ fn put_word(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
             code.extend(distance.to_le_bytes());
             code
         }
-        Reg::Top => Vec::new(),
+        Reg::Constant(value) => constant(distance, value),
+        Reg::Top | Reg::TopOfPair => Vec::new(),
     }
+}
+
+/// `mov dword ptr [rcx + distance], lower`, `mov dword ptr [rcx + distance + 4], upper`
+fn constant(distance: i32, value: u64) -> Vec<u8> {
+    let half = |distance: i32, half: u32| [&[0xc7, 0x81][..], &distance.to_le_bytes(), &half.to_le_bytes()].concat();
+    [half(distance, value as u32), half(distance + 4, (value >> 32) as u32)].concat()
+}
+
+/// Machine code that takes an entry back, and the one before it, if that is the call which returns now: RCX has the place of the first, RDX where
+/// the return goes, and the words of the other one are where it returns to, and RSP before it ([`super::plan`]).
+fn take_back(stub: &Stub) -> Vec<u8> {
+    // `lea rcx, [rcx + 24]`: the first word of the call.
+    let both = [stub.load_entry(Gpr::RCX), vec![0x48, 0x8d, 0x49, 24], stub.store_outline(Gpr::RCX)].concat();
+    // `mov rcx, [rcx + 16]`, `not rcx`, `lea rcx, [rdx + rcx + 1]`
+    let returns_there = [0x48, 0x8b, 0x49, 16, 0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x0a, 1];
+    // `jrcxz` over the jump to the end.
+    let is_there = [&stub.load_entry(Gpr::RCX)[..], &returns_there, &[0xe3, 2, 0xeb, both.len() as u8], &both].concat();
+    // `mov rcx, [rcx + 8]`, `not rcx`, `lea rcx, [rsp + rcx + 9]`. Of an outline's first entry, there is a word before, but not two.
+    let is_of_slot = [0x48, 0x8b, 0x49, 8, 0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x0c, 9];
+    [&is_of_slot[..], &[0xe3, 2, 0xeb, is_there.len() as u8], &is_there].concat()
 }
 
 /// `fs:[count*8 + distance]`, from the opcode on, with a register in ModRM.
@@ -146,7 +171,7 @@ fn vector_word(reg: u8, count: Gpr, distance: i32) -> Vec<u8> {
 fn put(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
     let reg = match reg {
         Reg::Whole(reg) => reg,
-        Reg::Top => return Vec::new(),
+        Reg::Top | Reg::TopOfPair | Reg::Constant(_) => return Vec::new(),
         Reg::Vector(reg) if lent => {
             let (save, count) = (stub.save_scratch(Gpr::RAX), stub.load_count_into(Gpr::RAX));
             return [save, count, vector_word(reg, Gpr::RAX, distance), stub.restore_scratch(Gpr::RAX)].concat();

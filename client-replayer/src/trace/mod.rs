@@ -126,6 +126,9 @@ impl Engine {
             }
             self.begin_telling(shaded)?;
         }
+        if tracing.wanted.open && (!tracing.wanted.outline || !tracing.wanted.shaded.is_empty()) {
+            return Err("open calls are told in an outline without shaded memory alone".into());
+        }
         self.tracing = Some(Box::new(tracing));
         self.drop_all_blocks();
         Ok(())
@@ -204,16 +207,19 @@ impl Engine {
         let known = tracing.skipped.get(&pc).copied().filter(fits);
         let tag = known.unwrap_or_else(|| {
             let (code, accesses, registers) = (bytes.to_vec(), Vec::new(), Vec::new());
-            let entry = tracing.wanted.outline.then_some(Entry { words: 1, counted: 0, returned: None, told: None });
+            let words = if tracing.wanted.open { 2 } else { 1 };
+            let entry = Entry { words, counted: 0, returned: None, stack: None, told: None };
+            let entry = tracing.wanted.outline.then_some(entry);
             tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: true, registers, entry })
         });
         tracing.skipped.insert(pc, tag);
         if tracing.wanted.outline {
             // Where a run begins here, nothing else has said yet what is due.
             let at = word.wrapping_sub(tracing.begin);
-            [u64::from(crate::trace::tag(DUE, 0)) | at << 32, tag.into()]
-                .into_iter()
-                .for_each(|word| self.put_outline(word));
+            // What ends so is no call that a return may take back.
+            let end = tracing.wanted.open.then_some(0);
+            let words = [u64::from(crate::trace::tag(DUE, 0)) | at << 32, tag.into()];
+            words.into_iter().chain(end).for_each(|word| self.put_outline(word));
         } else {
             tracing.put((word - tracing.begin) as usize, tag);
         }

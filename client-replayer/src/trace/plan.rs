@@ -10,9 +10,13 @@ use bugnet_dr::access::{Action, classify};
 use bugnet_dr::ir::{Gpr, Instr, Segment, vector_from_id};
 use bugnet_dr::opcode;
 use bugnet_format::trace::{LANES, Operand, TracedAccess, TracedSegment, Wanted, WordPlace};
+use std::ops::Range;
 
 /// Of a function: where it returns to, and its arguments (System V ABI, 3.2.3), those that most have first.
 const AT_ENTRY: &[Gpr] = &[Gpr::RSP, Gpr::RDI, Gpr::RSI, Gpr::RDX, Gpr::RCX, Gpr(8), Gpr(9)];
+
+/// Bytes of a return address.
+const SLOT: u64 = 8;
 
 /// A register that is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,17 @@ pub enum Reg {
     Vector(u8),
     /// What RSP points at.
     Top,
+    /// The same; and if it is where the call that was told last returns to, as the entry before this one says, both are taken back.
+    TopOfPair,
+    /// No register, but this.
+    Constant(u64),
+}
+
+impl Reg {
+    /// Whether it is written behind what RSP points at was loaded.
+    pub fn is_top(self) -> bool {
+        matches!(self, Self::Top | Self::TopOfPair)
+    }
 }
 
 /// A value of a register that is to be written.
@@ -47,7 +62,11 @@ pub struct Plan {
     pub registers: Vec<(u8, WordPlace)>,
     /// In an outline, where RAX is before the last instruction, if that returns, and where it goes on.
     pub returned: Option<(WordPlace, WordPlace)>,
+    /// In an outline of open calls, where RSP is behind the last instruction that may take it to another stack.
+    pub stack: Option<WordPlace>,
     is_outline: bool,
+    /// Words beyond those for which there is room.
+    beyond: usize,
 }
 
 /// Whether the client is to be called, since the instruction accesses memory in a way that no sum of registers tells.
@@ -90,11 +109,17 @@ impl Value {
 }
 
 impl Plan {
-    /// For instructions that are executed one after the other, of which the first one lies at `pc`.
-    pub fn of(instrs: &[Instr], pc: u64, wanted: &Wanted) -> Self {
+    /// For instructions that are executed one after the other, which lie in this range.
+    pub fn of(instrs: &[Instr], code: Range<u64>, wanted: &Wanted) -> Self {
+        let pc = code.start;
         let mut plan = Self { is_outline: wanted.outline, ..Self::default() };
-        let mut values: [Value; 16] = std::array::from_fn(|number| Value::new(0, number));
         let last = instrs.len() - 1;
+        let is_pair = wanted.open && is_of_pair(instrs, pc, wanted);
+        if is_pair && instrs[last].opcode() != opcode::OP_ret {
+            plan.add_call(last, code.end);
+            return plan;
+        }
+        let mut values: [Value; 16] = std::array::from_fn(|number| Value::new(0, number));
         let tells = |index: usize, instr: Instr| wanted.tells_accesses(pc) || index == last && uses_slot(instr);
         for (index, instr) in instrs.iter().enumerate() {
             if !tells(index, *instr) {
@@ -107,21 +132,60 @@ impl Plan {
             }
             step(*instr, index, &mut values);
         }
+        plan.add_registers(pc, instrs.len(), wanted);
+        if wanted.outline && instrs[last].opcode() == opcode::OP_ret {
+            let rax = plan.place(Value::new(last, Gpr::RAX.0.into()), instrs.len());
+            let reg = if is_pair { Reg::TopOfPair } else { Reg::Top };
+            let target = plan.place(Value { before: last, reg, more: 0 }, instrs.len());
+            plan.returned = Some((rax, target));
+        }
+        if wanted.open {
+            plan.add_stack(instrs);
+            // What ends so is no call that a return may take back.
+            plan.beyond += 1;
+            plan.place(Value { before: 0, reg: Reg::Constant(0), more: 0 }, instrs.len());
+        }
+        plan.needs.sort_by_key(|need| need.before);
+        plan
+    }
+
+    /// Of a call that a return may take back: where it returns to, and then RSP before it.
+    fn add_call(&mut self, last: usize, next: u64) {
+        let word = |at| WordPlace { lane: 0, at };
+        self.needs.push(Need { before: 0, reg: Reg::Constant(next), place: word(1) });
+        self.needs.push(Need { before: last, reg: Reg::Whole(Gpr::RSP), place: word(2) });
+        self.accesses.push(TracedAccess {
+            instruction: last as u16,
+            reads: false,
+            writes: true,
+            bytes: SLOT as u32,
+            base: Some(word(2)),
+            index: None,
+            disp: SLOT.wrapping_neg(),
+            segment: None,
+            operand: None,
+        });
+    }
+
+    /// Registers at the start.
+    fn add_registers(&mut self, pc: u64, count: usize, wanted: &Wanted) {
         let is_entry = wanted.functions.binary_search(&pc).is_ok();
         let called_with = if is_entry { AT_ENTRY } else { &[] };
         let tells_rax = !wanted.functions.is_empty() && wanted.tells_accesses(pc);
         for register in called_with.iter().chain(tells_rax.then_some(&Gpr::RAX)) {
             let value = Value::new(0, register.0.into());
-            let place = plan.place_if_room(value, instrs.len());
-            plan.registers.extend(place.map(|place| (register.0, place)));
+            let place = self.place_if_room(value, count);
+            self.registers.extend(place.map(|place| (register.0, place)));
         }
-        if wanted.outline && instrs.last().is_some_and(|last| last.opcode() == opcode::OP_ret) {
-            let rax = plan.place(Value::new(last, Gpr::RAX.0.into()), instrs.len());
-            let target = plan.place(Value { before: last, reg: Reg::Top, more: 0 }, instrs.len());
-            plan.returned = Some((rax, target));
-        }
-        plan.needs.sort_by_key(|need| need.before);
-        plan
+    }
+
+    /// Where RSP is behind the last instruction that may take it to another stack.
+    fn add_stack(&mut self, instrs: &[Instr]) {
+        let behind = instrs.iter().rposition(|instr| moves_elsewhere(*instr)).map(|index| index + 1);
+        self.stack = behind.filter(|behind| *behind < instrs.len()).map(|behind| {
+            self.beyond += 1;
+            self.place(Value::new(behind, Gpr::RSP.0.into()), instrs.len())
+        });
     }
 
     fn add(
@@ -177,19 +241,31 @@ impl Plan {
         } else {
             WordPlace { lane: (word / count) as u8, at: (word % count) as u16 }
         };
-        (word < count * LANES).then(|| self.needs.push(Need { before, reg, place }))?;
+        (word < count * LANES + self.beyond).then(|| self.needs.push(Need { before, reg, place }))?;
         Some(place)
     }
 }
 
 /// Whether an outline has these instructions: they tell where a thread is, or a function begins with them, or more is told of them.
 pub fn is_in_outline(instrs: &[Instr], pc: u64, wanted: &Wanted) -> bool {
-    let moves_elsewhere = |instr: &Instr| written(*instr) & Gpr::RSP.bit() != 0 && !stays_on_stack(*instr);
     wanted.tells_accesses(pc)
         || !wanted.shaded.is_empty()
         || wanted.functions.binary_search(&pc).is_ok()
         || instrs.last().is_some_and(|last| uses_slot(*last))
-        || instrs.iter().any(moves_elsewhere)
+        || instrs.iter().any(|instr| moves_elsewhere(*instr))
+}
+
+/// Whether instructions do nothing that is told but to call, or to return, with the last of them.
+fn is_of_pair(instrs: &[Instr], pc: u64, wanted: &Wanted) -> bool {
+    instrs.last().is_some_and(|last| uses_slot(*last))
+        && !wanted.tells_accesses(pc)
+        && wanted.functions.binary_search(&pc).is_err()
+        && !instrs.iter().any(|instr| moves_elsewhere(*instr))
+}
+
+/// Whether an instruction may take RSP to another stack.
+fn moves_elsewhere(instr: Instr) -> bool {
+    written(instr) & Gpr::RSP.bit() != 0 && !stays_on_stack(instr)
 }
 
 /// Whether an instruction that writes RSP leaves it on the stack where it is, for sure.

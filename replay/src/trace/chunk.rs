@@ -3,7 +3,7 @@
 use super::{Bases, WORDS, Words};
 use bugnet_format::trace::{
     CAPACITY, DUE, Entry, LANES, MAX_INSTRUCTIONS, OddAccess, Told, TracedAccess, TracedBlock, TracedSegment,
-    WordPlace, untag,
+    WORDS_EACH, WordPlace, untag,
 };
 use bugnet_format::types::Position;
 use std::sync::Arc;
@@ -152,10 +152,12 @@ pub(super) fn is_sound(block: &TracedBlock) -> bool {
     };
     let is_entry = |entry: &Entry| {
         let returned = entry.returned.is_none_or(|(rax, target)| place(rax) && place(target));
+        let is_in = returned && entry.stack.is_none_or(place);
+        let words = 1..=(WORDS_EACH - 1) * usize::from(count) + 1;
         if let Some(told) = entry.told {
             return count == 1 && entry.words == if told.bytes.is_some() { 2 } else { 3 };
         }
-        (1..=LANES * usize::from(count)).contains(&usize::from(entry.words)) && entry.counted <= count && returned
+        words.contains(&usize::from(entry.words)) && entry.counted <= count && is_in
     };
     (1..=MAX_INSTRUCTIONS).contains(&usize::from(count))
         && block.code.len() <= usize::from(count) * 15
