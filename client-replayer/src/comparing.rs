@@ -19,6 +19,7 @@
 //! write do the one by being executed a second time, with FS. The client is called, as before each access where the code cache does not
 //! compare, before instructions whose operands are of another kind, or are not there any more behind them.
 
+use crate::assembler::{Other, assemble, load_number, register, zero_above};
 use crate::counter::{self, COUNTER};
 use crate::instruction::{Accessing, PlainAccess};
 use crate::marking::{moves_stack, operand, written};
@@ -28,14 +29,24 @@ use crate::places::{Places, Plane};
 use crate::slots::PLACE_IN_RCX;
 use crate::stub::Stub;
 use bugnet_dr::access::classify;
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::displaced::displaced;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::opcode;
+use iced_x86::{Code, MemoryOperand, Register};
 
 /// Registers for what is compared, beside RCX.
 const SCRATCH: [Gpr; 5] = [Gpr::RDX, Gpr::RAX, Gpr::RSI, Gpr::RDI, Gpr::RBX];
 /// Most bytes of an access that is compared.
 const MOST: u64 = 32;
+
+/// Jumps over the jump to where the client is called if RCX is zero.
+const OVER_JUMP: Assembled = assembled!("jrcxz 2f", ".skip 5", "2:"; 5);
+/// The same over a [`PLACE_IN_RCX`], too.
+const OVER_CALL: Assembled = assembled!("jrcxz 2f", ".skip 12", "2:"; 12);
+const NOT_RCX: Assembled = assembled!("not rcx");
+const NOT_ECX: Assembled = assembled!("not ecx");
 
 /// What is done about the accesses of an instruction.
 pub enum Comparing {
@@ -303,12 +314,8 @@ fn compare(
         }
         load(from, bytes);
         let mut code = Vec::new();
-        let low = scratch.0;
-        match bytes {
-            // movzx
-            2 => code.extend([0x0f, 0xb7, 0xc0 | low << 3 | low]),
-            1 => code.extend([0x40, 0x0f, 0xb6, 0xc0 | low << 3 | low]),
-            _ => {}
+        if bytes < 4 {
+            code.extend(zero_above(scratch, bytes));
         }
         let place = Place::of(places, stub, Operand::of(access, 0), Gpr::RCX);
         code.extend(&place.find);
@@ -316,19 +323,15 @@ fn compare(
             place.mark(&mut code, (from, bytes), Plane::Read);
         }
         place.load(&mut code, Gpr::RCX, from, bytes);
-        let wide: &[u8] = if bytes == 8 { &[0x48] } else { &[] };
-        // `not rcx`, `lea rcx, [rcx + scratch + 1]`
-        code.extend([wide, &[0xf7, 0xd1], wide, &[0x8d, 0x4c, low << 3 | 1, 1]].concat());
+        differ(&mut code, scratch, bytes);
         if index + 1 < all.len() {
-            // `jrcxz` over the jump of five bytes.
-            code.extend([0xe3, 5]);
+            code.extend(&OVER_JUMP[..]);
             block.meta(at, block.raw(&code));
             block.meta(at, block.jump(differs));
             continue;
         }
         let restore = [stub.restore_scratch(scratch), stub.restore_rcx()].concat();
-        // Over the `lea` and the jump.
-        code.extend([0xe3, 7 + 5]);
+        code.extend(&OVER_CALL[..]);
         block.meta(at, block.raw(&code));
         block.meta(at, differs);
         block.meta(at, block.raw(&[PLACE_IN_RCX.bytes(), &(5 + restore.len() as i32).to_le_bytes()].concat()));
@@ -339,6 +342,14 @@ fn compare(
     }
 }
 
+/// Machine code that makes RCX zero if its lower bytes, so many, are what the other register has, with zeros above where they are fewer than 4.
+fn differ(code: &mut Vec<u8>, other: Gpr, bytes: u64) {
+    let (not, lea, bytes) = if bytes == 8 { (NOT_RCX, Code::Lea_r64_m, 8) } else { (NOT_ECX, Code::Lea_r32_m, 4) };
+    code.extend(&not[..]);
+    let sum = MemoryOperand::new(Register::RCX, register(other, 8), 1, 1, 1, false, Register::None);
+    assemble(code, lea, sum, Other::To(register(Gpr::RCX, bytes)));
+}
+
 /// Does what a call is going to do to memory, where the memory is there.
 fn push(block: &Block, stub: &Stub, places: Places, instr: Instr, (access, scratch): (&PlainAccess, Gpr), target: u64) {
     let at = Some(instr);
@@ -346,9 +357,7 @@ fn push(block: &Block, stub: &Stub, places: Places, instr: Instr, (access, scrat
     let load = block.load(Opnd::reg(scratch, 8), operand(access, 8));
     block.app(at, load, instr.pc());
     let mut code = Vec::new();
-    // `mov scratch, target`
-    code.extend([0x48, 0xb8 | scratch.0]);
-    code.extend(target.to_le_bytes());
+    code.extend(load_number(scratch, target));
     let place = Place::of(places, stub, Operand::of(access, 0), Gpr::RCX);
     let takes_rcx = !place.find.is_empty();
     if takes_rcx {
@@ -362,4 +371,24 @@ fn push(block: &Block, stub: &Stub, places: Places, instr: Instr, (access, scrat
     }
     code.extend(stub.restore_scratch(scratch));
     block.meta(at, block.raw(&code));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(OVER_JUMP.bytes(), [0xe3, 5]);
+        assert_eq!(usize::from(OVER_CALL.bytes()[1]), PLACE_IN_RCX.len() + 4 + 5);
+        let made = |other, bytes| {
+            let mut code = Vec::new();
+            differ(&mut code, other, bytes);
+            code
+        };
+        assert_eq!(made(Gpr::RDX, 8), [0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x11, 1]);
+        for bytes in [1, 2, 4] {
+            assert_eq!(made(Gpr::RDI, bytes), [0xf7, 0xd1, 0x8d, 0x4c, 0x39, 1]);
+        }
+    }
 }

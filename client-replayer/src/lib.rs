@@ -25,13 +25,14 @@
 //! - `shades`: which memory must not be accessed; `shading`: how the code cache looks at accesses for that
 //! - `confine`: the system calls that the process keeps
 //! - `compare`: whether the memory of all threads explains what each of them read; `comparing`: how the code cache finds out by itself;
-//!   `places`: where it finds bytes of its own; `place`, `operand`: machine code for that
+//!   `places`: where it finds bytes of its own; `place`, `operand`: machine code for that, by `assembler`
 //!
 //! The threads of a package, one or all of a process, run one after the other on the one thread of the replay process. All
 //! state is in one `engine::Engine`, which the events reach through `state`.
 
 mod accesses;
 mod ahead;
+mod assembler;
 mod block;
 mod code;
 mod compare;

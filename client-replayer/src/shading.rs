@@ -25,12 +25,15 @@
 use crate::counter::{self, COUNTER};
 use crate::instruction::{Accessing, PlainAccess};
 use crate::marking::written;
-use crate::operand::Operand;
+use crate::operand::{Operand, Segmented};
 use crate::place::{Place, parts};
 use crate::places::Places;
 use crate::shades::Shades;
+use crate::slots::PLACE_IN_RCX;
 use crate::stub::Stub;
 use bugnet_dr::access::classify;
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_dr::{liveness, opcode};
 use bugnet_format::shade::LEFT_REACH;
@@ -146,10 +149,9 @@ fn is_constant(access: &PlainAccess) -> bool {
     access.base.is_none() && access.index.is_none() && access.segment.is_none()
 }
 
-/// `mov qword ptr fs:[slot], 0`
+/// Puts down that there is no frame that was left.
 fn forget_left(places: Places) -> Vec<u8> {
-    let slot = Shades::left_slot(places).to_le_bytes();
-    [&[0x64, 0x48, 0xc7, 0x04, 0x25][..], &slot, &[0; 4]].concat()
+    [FORGET_LEFT.bytes(), &Shades::left_slot(places).to_le_bytes(), &[0; 4]].concat()
 }
 
 /// What comes before instructions that move the stack pointer: where a frame ends that a `ret` leaves, or that none does. In front of everything that
@@ -159,9 +161,7 @@ pub fn follow_stack(block: &Block, stub: &Stub, places: Places, instrs: &[Instr]
     let mut forgotten = false;
     for (index, instr) in instrs.iter().enumerate() {
         if instr.opcode() == opcode::OP_ret {
-            // `lea rcx, [rsp + 8]`, `not rcx`, `mov fs:[slot], rcx`
-            let mut code = vec![0x48, 0x8d, 0x4c, 0x24, 8, 0x48, 0xf7, 0xd1, 0x64, 0x48, 0x89, 0x0c, 0x25];
-            code.extend(Shades::left_slot(places).to_le_bytes());
+            let mut code = [LEAVE.bytes(), &Shades::left_slot(places).to_le_bytes()].concat();
             if live[index].gprs & Gpr::RCX.bit() != 0 {
                 code = [stub.save_rcx(), code, stub.restore_rcx()].concat();
             }
@@ -187,9 +187,8 @@ pub fn look(
         let code = look.code(stub, places, live, OUTSIDE as u8);
         let restore = if live { stub.restore_rcx() } else { Vec::new() };
         block.meta(Some(instr), block.raw(&code));
-        // `lea rcx, [rip + behind]`
         let behind = (OUTSIDE as i32 - LEA as i32 + restore.len() as i32).to_le_bytes();
-        block.meta(Some(instr), block.raw(&[&[0x48, 0x8d, 0x0d][..], &behind].concat()));
+        block.meta(Some(instr), block.raw(&[PLACE_IN_RCX.bytes(), &behind].concat()));
         let outside = Opnd::pc(stub.suspect(site, lent) as u64);
         block.meta(Some(instr), block.make(opcode::OP_jmp, &[], &[outside]));
         if live {
@@ -220,6 +219,19 @@ pub fn tell(
     }
 }
 
+/// Up to the slot, and what is stored there.
+const FORGET_LEFT: Assembled = assembled!("mov qword ptr fs:[{u32}], {u32}"; 8);
+/// Up to the slot.
+const LEAVE: Assembled = assembled!("lea rcx, [rsp + 8]", "not rcx", "mov fs:[{u32}], rcx"; 4);
+/// From how far an access lies before the end, the other way: whether that is [`LEFT_REACH`] or more.
+const FAR_FROM_LEFT: Assembled = assembled!("not rcx", "rorx rcx, rcx, 20", "mov ecx, ecx");
+/// Jumps so many bytes on if RCX is zero.
+const IF_RIGHT: Assembled = assembled!("jrcxz 2f", "2:"; 1);
+/// Jumps so many bytes on unless it is; few of them.
+const UNLESS_LEFT: Assembled = assembled!("jrcxz 3f", "jmp 2f", "2:", "3:"; 1);
+/// The same, however many they are.
+const UNLESS_RIGHT: Assembled = assembled!("jrcxz 3f", "jmp 2f", "3:", ".skip 200", "2:"; 204);
+
 /// Bytes of the `lea` that finds the place to go on at, and of that with the jump behind it.
 const LEA: usize = 7;
 const OUTSIDE: usize = LEA + 5;
@@ -239,21 +251,15 @@ impl Look {
         }
         Operand::of(&self.access, 0).load_address(stub, &mut code, scratch);
         code.extend(stub.load_outline(Gpr::RCX));
-        // `mov [rcx - 8], scratch`
-        code.extend([0x48 | scratch.0 >> 3 << 2, 0x89, 0x41 | (scratch.0 & 7) << 3, 0xf8]);
-        // `mov dword ptr [rcx], tag`
-        code.extend([0xc7, 0x01]);
-        code.extend(tag.to_le_bytes());
+        let next = Operand::at(Gpr::RCX);
+        next.store(&mut code, scratch, -8, 8, Segmented::No);
+        next.put_number(&mut code, tag, Segmented::No);
         let count = if lent { scratch } else { COUNTER };
         if lent {
             code.extend(stub.load_count_into(scratch));
         }
-        // `mov [rcx + 4], count`
-        let rex: &[u8] = if count.0 >= 8 { &[0x44] } else { &[] };
-        code.extend(rex);
-        code.extend([0x89, 0x41 | (count.0 & 7) << 3, 4]);
-        // `lea rcx, [rcx - 16]`
-        code.extend([0x48, 0x8d, 0x49, 0xf0]);
+        next.store(&mut code, count, 4, 4, Segmented::No);
+        Operand::behind(Gpr::RCX, -16).lea(&mut code, Gpr::RCX);
         code.extend(stub.store_outline(Gpr::RCX));
         code.extend(stub.restore_scratch(scratch));
         code
@@ -275,16 +281,15 @@ impl Look {
         // From the last one on, so that it is known how far each is from the end.
         let mut rest: Vec<u8> = Vec::new();
         if let Some(left) = left {
-            // `jrcxz` over the jump to the right one.
-            rest = [left, vec![0xe3, 2, 0xeb, outside]].concat();
+            rest = [&left[..], &UNLESS_LEFT, &[outside]].concat();
         }
         let is_last = rest.is_empty();
         for (number, test) in tests.into_iter().rev().enumerate() {
             let end = if number == 0 && is_last {
-                vec![0xe3, outside]
+                [&IF_RIGHT[..], &[outside]].concat()
             } else {
-                // `jrcxz` over the jump to the wrong one, which lies behind the rest.
-                [&[0xe3, 5, 0xe9][..], &(rest.len() as i32).to_le_bytes()].concat()
+                // The wrong one lies behind the rest.
+                [&UNLESS_RIGHT[..], &(rest.len() as i32).to_le_bytes()].concat()
             };
             rest = [test, end, rest].concat();
         }
@@ -297,7 +302,8 @@ impl Look {
 
     /// RCX is zero behind it if the access is of a frame that was left.
     fn compare_left(&self, stub: &Stub, places: Places, uses_rcx: bool) -> Vec<u8> {
-        let slot = Shades::left_slot(places).to_le_bytes();
+        let none = Operand { segment: None, base: None, index: None, scale: 0, disp: 0 };
+        let slot = Operand { disp: Shades::left_slot(places) as u64, ..none };
         let operand = Operand::of(&self.access, 0);
         let mut code = Vec::new();
         let add = |code: &mut Vec<u8>, base: Gpr, index: Option<Gpr>, scale: u64, disp: u64| {
@@ -307,16 +313,12 @@ impl Look {
             let scratch = self.scratch;
             code.extend(stub.restore_rcx());
             code.extend(stub.save_scratch(scratch));
-            // `mov scratch, fs:[slot]`
-            code.extend([0x64, 0x48, 0x8b, 4 | scratch.0 << 3, 0x25]);
-            code.extend(slot);
+            slot.load(&mut code, scratch, 0, 8, Segmented::Fs);
             operand.lea(&mut code, Gpr::RCX);
             add(&mut code, Gpr::RCX, Some(scratch), 1, 0);
             code.extend(stub.restore_scratch(scratch));
         } else {
-            // `mov rcx, fs:[slot]`
-            code.extend([0x64, 0x48, 0x8b, 0x0c, 0x25]);
-            code.extend(slot);
+            slot.load(&mut code, Gpr::RCX, 0, 8, Segmented::Fs);
             let disp = operand.disp;
             match (operand.base, operand.index) {
                 (Some(base), index) => {
@@ -329,8 +331,24 @@ impl Look {
             }
         }
         const { assert!(LEFT_REACH == 1 << 20) };
-        // `not rcx`, `rorx rcx, rcx, 20`, `mov ecx, ecx`
-        code.extend([0x48, 0xf7, 0xd1, 0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 20, 0x89, 0xc9]);
+        code.extend(&FAR_FROM_LEFT[..]);
         code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(FORGET_LEFT.bytes(), [0x64, 0x48, 0xc7, 0x04, 0x25]);
+        let (lea, not, store) = ([0x48, 0x8d, 0x4c, 0x24, 8], [0x48, 0xf7, 0xd1], [0x64, 0x48, 0x89, 0x0c, 0x25]);
+        assert_eq!(LEAVE.bytes(), [&lea[..], &not, &store].concat());
+        assert_eq!(FAR_FROM_LEFT.bytes(), [&not[..], &[0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 20], &[0x89, 0xc9]].concat());
+        assert_eq!(IF_RIGHT.bytes(), [0xe3]);
+        assert_eq!(UNLESS_LEFT.bytes(), [0xe3, 2, 0xeb]);
+        assert_eq!(UNLESS_RIGHT.bytes(), [0xe3, 5, 0xe9]);
+        assert_eq!(PLACE_IN_RCX.len() + 4, LEA);
     }
 }

@@ -3,6 +3,7 @@
 //! A call goes to [`light`] first, which asks the client where to go on. Where DynamoRIO itself is needed, that is
 //! [`Stub::heavy`], a clean call.
 
+use crate::assembler::{Other, assembled, in_segment, register};
 use crate::counter::COUNTER;
 use crate::light::{self, Handler};
 use crate::slots::{JUMP, LOAD_R11, LOAD_RCX, PLACE_IN_RCX, STORE_R11, STORE_RCX, Slots};
@@ -12,6 +13,7 @@ use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Opnd, Segment};
 use bugnet_dr::space::{self, Protection};
 use hashbrown::HashMap;
+use iced_x86::{Code, MemoryOperand, Register};
 use std::ffi::c_void;
 use std::mem::offset_of;
 
@@ -170,67 +172,65 @@ impl Stub {
 
     /// Machine code that puts a register into its slot, of which there is one.
     pub fn save_scratch(&self, reg: Gpr) -> Vec<u8> {
-        self.scratch(0x89, reg)
+        self.store(reg, offset_of!(Shared, scratch))
     }
 
     /// Machine code that puts the register back.
     pub fn restore_scratch(&self, reg: Gpr) -> Vec<u8> {
-        self.scratch(0x8b, reg)
+        self.load(reg, offset_of!(Shared, scratch))
     }
 
     /// Machine code that takes the count from its slot to a register.
     pub fn load_count_into(&self, reg: Gpr) -> Vec<u8> {
-        self.mov(0x8b, reg, offset_of!(Shared, left))
+        self.load(reg, offset_of!(Shared, left))
     }
 
     /// Machine code that takes the place for the next word of an outline from its slot to a register.
     pub fn load_outline(&self, reg: Gpr) -> Vec<u8> {
-        self.mov(0x8b, reg, offset_of!(Shared, outline))
+        self.load(reg, offset_of!(Shared, outline))
     }
 
     /// Machine code that puts it into its slot.
     pub fn store_outline(&self, reg: Gpr) -> Vec<u8> {
-        self.mov(0x89, reg, offset_of!(Shared, outline))
+        self.store(reg, offset_of!(Shared, outline))
     }
 
     /// Machine code that remembers from a register where a block's entry begins.
     pub fn store_entry(&self, reg: Gpr) -> Vec<u8> {
-        self.mov(0x89, reg, offset_of!(Shared, entry))
+        self.store(reg, offset_of!(Shared, entry))
     }
 
     /// Machine code that takes that to a register.
     pub fn load_entry(&self, reg: Gpr) -> Vec<u8> {
-        self.mov(0x8b, reg, offset_of!(Shared, entry))
+        self.load(reg, offset_of!(Shared, entry))
     }
 
     /// Machine code that takes RCX, which is in its slot, to a register.
     pub fn load_rcx_into(&self, reg: Gpr) -> Vec<u8> {
-        self.mov(0x8b, reg, offset_of!(Shared, rcx))
+        self.load(reg, offset_of!(Shared, rcx))
     }
 
     /// Machine code that takes [`COUNTER`], as the program sees it, from its slot to a register.
     pub fn load_lent_into(&self, reg: Gpr) -> Vec<u8> {
-        self.mov(0x8b, reg, offset_of!(Shared, lent))
+        self.load(reg, offset_of!(Shared, lent))
     }
 
-    fn scratch(&self, opcode: u8, reg: Gpr) -> Vec<u8> {
-        self.mov(opcode, reg, offset_of!(Shared, scratch))
+    fn load(&self, reg: Gpr, slot: usize) -> Vec<u8> {
+        load(reg, self.slots.at(slot))
     }
 
-    fn mov(&self, opcode: u8, reg: Gpr, slot: usize) -> Vec<u8> {
-        mov(opcode, reg, self.slots.at(slot))
+    fn store(&self, reg: Gpr, slot: usize) -> Vec<u8> {
+        store(reg, self.slots.at(slot))
     }
 
     /// Machine code that loads the base of a segment, as the program sees it, into a register.
     pub fn load_segment_base(&self, reg: Gpr, segment: Segment) -> Vec<u8> {
-        mov(0x8b, reg, self.slots.segment_base(segment))
+        load(reg, self.slots.segment_base(segment))
     }
 
     /// Machine code that makes the place of a mark from an address in a register: `pext reg, reg, gs:[slot]`.
     pub fn wide_place(&self, reg: Gpr) -> Vec<u8> {
-        let start =
-            [0x65, 0xc4, 0x62 | (!reg.0 >> 3 & 1) << 7, 0x82 | (!reg.0 & 15) << 3, 0xf5, 4 | (reg.0 & 7) << 3, 0x25];
-        [&start[..], &self.slots.at(offset_of!(Shared, marked_by))].concat()
+        wide_place(reg, self.slots.at(offset_of!(Shared, marked_by)))
     }
 
     /// Machine code that calls the client for `site`.
@@ -374,10 +374,24 @@ impl Stub {
     }
 }
 
-/// `mov gs:[slot], reg`, or the other way, by the opcode.
-fn mov(opcode: u8, reg: Gpr, slot: [u8; 4]) -> Vec<u8> {
-    let start = [0x65, 0x48 | reg.0 >> 3 << 2, opcode, 4 | (reg.0 & 7) << 3, 0x25];
-    [&start[..], &slot].concat()
+/// The memory of a slot.
+fn memory(slot: [u8; 4]) -> MemoryOperand {
+    in_segment(Register::GS, u32::from_le_bytes(slot))
+}
+
+/// `mov reg, gs:[slot]`
+fn load(reg: Gpr, slot: [u8; 4]) -> Vec<u8> {
+    assembled(Code::Mov_r64_rm64, memory(slot), Other::To(register(reg, 8)))
+}
+
+/// `mov gs:[slot], reg`
+fn store(reg: Gpr, slot: [u8; 4]) -> Vec<u8> {
+    assembled(Code::Mov_rm64_r64, memory(slot), Other::From(register(reg, 8)))
+}
+
+/// `pext reg, reg, gs:[slot]`
+fn wide_place(reg: Gpr, slot: [u8; 4]) -> Vec<u8> {
+    assembled(Code::VEX_Pext_r64_r64_rm64, memory(slot), Other::Twice(register(reg, 8)))
 }
 
 #[cfg(test)]
@@ -391,5 +405,20 @@ mod tests {
         assert_eq!(COUNT_QUIETLY.map(Assembled::bytes), [[0x4d, 0x8d, 0x5b], [0x4d, 0x8d, 0x9b]]);
         assert_eq!(UNLESS_NEGATIVE.bytes(), [0x4c, 0x89, 0xd9, 0x48, 0x0f, 0xc9, 0x67, 0xe3, 5]);
         assert_eq!(STORE_X87_STATUS.bytes(), [0x65, 0xdd, 0x3c, 0x25]);
+    }
+
+    #[test]
+    fn slots_and_registers() {
+        let slot = [0x78, 0x56, 0x34, 0x12];
+        for number in 0..16 {
+            let (high, low) = (number >> 3, number & 7);
+            let mov = |opcode| [0x65, 0x48 | high << 2, opcode, 4 | low << 3, 0x25, 0x78, 0x56, 0x34, 0x12];
+            assert_eq!(load(Gpr(number), slot), mov(0x8b));
+            assert_eq!(store(Gpr(number), slot), mov(0x89));
+            // In VEX, most bits are the other way.
+            let vex = [0xc4, 0x62 | (!high & 1) << 7, 0x82 | (!number & 15) << 3];
+            let pext = [&[0x65][..], &vex, &[0xf5, 4 | low << 3, 0x25, 0x78, 0x56, 0x34, 0x12]].concat();
+            assert_eq!(wide_place(Gpr(number), slot), pext);
+        }
     }
 }

@@ -2,7 +2,10 @@
 
 use super::plan::{Need, Reg};
 use crate::counter::{Borrowed, COUNTER};
+use crate::operand::{Operand, Segmented};
 use crate::stub::Stub;
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
 use bugnet_format::trace::{CAPACITY, WordPlace};
 use std::ops::Range;
@@ -54,8 +57,10 @@ pub fn outline(
 ) {
     let start = counted.range.start;
     let words = needs.len() as i32 + 1;
-    // `mov dword ptr [rcx], tag`; `mov [rcx + 4], r11d`
-    let mut code = [&[0xc7, 0x01][..], &tag.to_le_bytes(), &[0x44, 0x89, 0x59, 4]].concat();
+    let entry = Operand::at(Gpr::RCX);
+    let mut code = Vec::new();
+    entry.put_number(&mut code, tag, Segmented::No);
+    entry.store(&mut code, COUNTER, 4, 4, Segmented::No);
     let begins = |need: &&Need| need.before == 0 && !need.reg.is_top();
     for need in needs.iter().filter(begins) {
         code.extend(put_word(stub, -8 * i32::from(need.place.at), need.reg, borrowed.goes_on_at(start)));
@@ -65,9 +70,7 @@ pub fn outline(
         // Entries of accesses may come in between.
         code.extend(stub.store_entry(Gpr::RCX));
     }
-    // `lea rcx, [rcx - words]`
-    code.extend([0x48, 0x8d, 0x89]);
-    code.extend((-8 * words).to_le_bytes());
+    Operand::behind(Gpr::RCX, -8 * words).lea(&mut code, Gpr::RCX);
     code.extend(stub.store_outline(Gpr::RCX));
     let around = |load: Vec<u8>, code: Vec<u8>, keeps: bool| {
         if keeps { [stub.save_rcx(), load, code, stub.restore_rcx()].concat() } else { [load, code].concat() }
@@ -98,8 +101,8 @@ pub fn outline(
 
 /// `mov [rcx + distance], register`
 fn at_rcx(reg: Gpr, distance: i32) -> Vec<u8> {
-    let mut code = vec![0x48 | reg.0 >> 3 << 2, 0x89, 0x81 | (reg.0 & 7) << 3];
-    code.extend(distance.to_le_bytes());
+    let mut code = Vec::new();
+    Operand::behind(Gpr::RCX, distance).store(&mut code, reg, 0, 8, Segmented::No);
     code
 }
 
@@ -114,9 +117,8 @@ fn put_word(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
         Reg::Whole(COUNTER) if !lent => by_way(stub.load_lent_into(Gpr::RDX)),
         Reg::Whole(reg) => at_rcx(reg, distance),
         Reg::Vector(reg) => {
-            // `movq [rcx + distance], vector register`
-            let mut code = vec![0x66, 0x40 | reg >> 3 << 2, 0x0f, 0xd6, 0x81 | (reg & 7) << 3];
-            code.extend(distance.to_le_bytes());
+            let mut code = Vec::new();
+            Operand::behind(Gpr::RCX, distance).store_vector(&mut code, reg, Segmented::No);
             code
         }
         Reg::Constant(value) => constant(distance, value),
@@ -124,46 +126,58 @@ fn put_word(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
     }
 }
 
-/// `mov dword ptr [rcx + distance], lower`, `mov dword ptr [rcx + distance + 4], upper`
+/// Machine code that puts a number down, in two halves.
 fn constant(distance: i32, value: u64) -> Vec<u8> {
-    let half = |distance: i32, half: u32| [&[0xc7, 0x81][..], &distance.to_le_bytes(), &half.to_le_bytes()].concat();
-    [half(distance, value as u32), half(distance + 4, (value >> 32) as u32)].concat()
+    let mut code = Vec::new();
+    for (half, number) in [(distance, value as u32), (distance + 4, (value >> 32) as u32)] {
+        Operand::behind(Gpr::RCX, half).put_number(&mut code, number, Segmented::No);
+    }
+    code
 }
+
+/// To the first word of the call.
+const BOTH: Assembled = assembled!("lea rcx, [rcx + 24]");
+/// Zero if it returns there.
+const RETURNS_THERE: Assembled = assembled!("mov rcx, [rcx + 16]", "not rcx", "lea rcx, [rdx + rcx + 1]");
+/// Zero if it is of that slot.
+const IS_OF_SLOT: Assembled = assembled!("mov rcx, [rcx + 8]", "not rcx", "lea rcx, [rsp + rcx + 9]");
+/// Jumps so many bytes on unless RCX is zero.
+const UNLESS_ZERO: Assembled = assembled!("jrcxz 3f", "jmp 2f", "2:", "3:"; 1);
 
 /// Machine code that takes an entry back, and the one before it, if that is the call which returns now: RCX has the place of the first, RDX where
 /// the return goes, and the words of the other one are where it returns to, and RSP before it ([`super::plan`]).
 fn take_back(stub: &Stub) -> Vec<u8> {
-    // `lea rcx, [rcx + 24]`: the first word of the call.
-    let both = [stub.load_entry(Gpr::RCX), vec![0x48, 0x8d, 0x49, 24], stub.store_outline(Gpr::RCX)].concat();
-    // `mov rcx, [rcx + 16]`, `not rcx`, `lea rcx, [rdx + rcx + 1]`
-    let returns_there = [0x48, 0x8b, 0x49, 16, 0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x0a, 1];
-    // `jrcxz` over the jump to the end.
-    let is_there = [&stub.load_entry(Gpr::RCX)[..], &returns_there, &[0xe3, 2, 0xeb, both.len() as u8], &both].concat();
-    // `mov rcx, [rcx + 8]`, `not rcx`, `lea rcx, [rsp + rcx + 9]`. Of an outline's first entry, there is a word before, but not two.
-    let is_of_slot = [0x48, 0x8b, 0x49, 8, 0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x0c, 9];
-    [&is_of_slot[..], &[0xe3, 2, 0xeb, is_there.len() as u8], &is_there].concat()
+    let both = [stub.load_entry(Gpr::RCX), BOTH.to_vec(), stub.store_outline(Gpr::RCX)].concat();
+    let entry = stub.load_entry(Gpr::RCX);
+    let is_there = [&entry[..], &RETURNS_THERE, &UNLESS_ZERO, &[both.len() as u8], &both].concat();
+    // Of an outline's first entry, there is a word before, but not two.
+    [&IS_OF_SLOT[..], &UNLESS_ZERO, &[is_there.len() as u8], &is_there].concat()
 }
 
-/// `fs:[count*8 + distance]`, from the opcode on, with a register in ModRM.
-fn word(opcode: u8, wide: bool, reg: Gpr, count: Gpr, distance: i32) -> Vec<u8> {
-    let rex = 0x40 | u8::from(wide) << 3 | reg.0 >> 3 << 2 | count.0 >> 3 << 1;
-    let mut code = vec![0x64, rex, opcode, 4 | (reg.0 & 7) << 3, 0xc5 | (count.0 & 7) << 3];
-    code.extend(distance.to_le_bytes());
+/// `fs:[count*8 + distance]`
+fn word(count: Gpr, distance: i32) -> Operand {
+    let disp = i64::from(distance).cast_unsigned();
+    Operand { segment: None, base: None, index: Some(count), scale: 8, disp }
+}
+
+/// `mov fs:[count*8 + distance], register`
+fn put_register(reg: Gpr, count: Gpr, distance: i32) -> Vec<u8> {
+    let mut code = Vec::new();
+    word(count, distance).store(&mut code, reg, 0, 8, Segmented::Fs);
     code
 }
 
 /// `mov dword ptr fs:[r11*8 + distance], tag`
 fn put_tag(distance: i32, tag: u32) -> Vec<u8> {
-    let mut code = word(0xc7, false, Gpr(0), COUNTER, distance);
-    code.extend(tag.to_le_bytes());
+    let mut code = Vec::new();
+    word(COUNTER, distance).put_number(&mut code, tag, Segmented::Fs);
     code
 }
 
 /// `movq fs:[count*8 + distance], vector register`
-fn vector_word(reg: u8, count: Gpr, distance: i32) -> Vec<u8> {
-    let rex = 0x40 | reg >> 3 << 2 | count.0 >> 3 << 1;
-    let mut code = vec![0x66, 0x64, rex, 0x0f, 0xd6, 4 | (reg & 7) << 3, 0xc5 | (count.0 & 7) << 3];
-    code.extend(distance.to_le_bytes());
+fn put_vector(reg: u8, count: Gpr, distance: i32) -> Vec<u8> {
+    let mut code = Vec::new();
+    word(count, distance).store_vector(&mut code, reg, Segmented::Fs);
     code
 }
 
@@ -174,20 +188,20 @@ fn put(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
         Reg::Top | Reg::TopOfPair | Reg::Constant(_) => return Vec::new(),
         Reg::Vector(reg) if lent => {
             let (save, count) = (stub.save_scratch(Gpr::RAX), stub.load_count_into(Gpr::RAX));
-            return [save, count, vector_word(reg, Gpr::RAX, distance), stub.restore_scratch(Gpr::RAX)].concat();
+            return [save, count, put_vector(reg, Gpr::RAX, distance), stub.restore_scratch(Gpr::RAX)].concat();
         }
-        Reg::Vector(reg) => return vector_word(reg, COUNTER, distance),
+        Reg::Vector(reg) => return put_vector(reg, COUNTER, distance),
     };
     let scratch = if reg == Gpr::RAX { Gpr::RCX } else { Gpr::RAX };
     match (lent, reg == COUNTER) {
-        (false, false) => word(0x89, true, reg, COUNTER, distance),
+        (false, false) => put_register(reg, COUNTER, distance),
         (false, true) => {
             let code = [stub.save_scratch(scratch), stub.load_lent_into(scratch)].concat();
-            [code, word(0x89, true, scratch, COUNTER, distance), stub.restore_scratch(scratch)].concat()
+            [code, put_register(scratch, COUNTER, distance), stub.restore_scratch(scratch)].concat()
         }
         (true, _) => {
             let code = [stub.save_scratch(scratch), stub.load_count_into(scratch)].concat();
-            [code, word(0x89, true, reg, scratch, distance), stub.restore_scratch(scratch)].concat()
+            [code, put_register(reg, scratch, distance), stub.restore_scratch(scratch)].concat()
         }
     }
 }
@@ -199,14 +213,18 @@ mod tests {
     #[test]
     fn as_gnu_as_has_them() {
         // mov fs:[r11*8 + 16], rsp
-        assert_eq!(word(0x89, true, Gpr::RSP, COUNTER, 16), [0x64, 0x4a, 0x89, 0x24, 0xdd, 16, 0, 0, 0]);
+        assert_eq!(put_register(Gpr::RSP, COUNTER, 16), [0x64, 0x4a, 0x89, 0x24, 0xdd, 16, 0, 0, 0]);
         // mov fs:[rcx*8 - 8], r12
-        assert_eq!(word(0x89, true, Gpr(12), Gpr::RCX, -8), [0x64, 0x4c, 0x89, 0x24, 0xcd, 0xf8, 0xff, 0xff, 0xff]);
+        assert_eq!(put_register(Gpr(12), Gpr::RCX, -8), [0x64, 0x4c, 0x89, 0x24, 0xcd, 0xf8, 0xff, 0xff, 0xff]);
         // movq fs:[r11*8 + 16], xmm1; movq fs:[rax*8 - 8], xmm12
-        assert_eq!(vector_word(1, COUNTER, 16), [0x66, 0x64, 0x42, 0x0f, 0xd6, 0x0c, 0xdd, 16, 0, 0, 0]);
-        assert_eq!(vector_word(12, Gpr::RAX, -8), [0x66, 0x64, 0x44, 0x0f, 0xd6, 0x24, 0xc5, 0xf8, 0xff, 0xff, 0xff]);
+        assert_eq!(put_vector(1, COUNTER, 16), [0x64, 0x66, 0x42, 0x0f, 0xd6, 0x0c, 0xdd, 16, 0, 0, 0]);
+        assert_eq!(put_vector(12, Gpr::RAX, -8), [0x64, 0x66, 0x44, 0x0f, 0xd6, 0x24, 0xc5, 0xf8, 0xff, 0xff, 0xff]);
         // mov dword ptr fs:[r11*8 + 8], 7
         assert_eq!(put_tag(8, 7), [0x64, 0x42, 0xc7, 0x04, 0xdd, 8, 0, 0, 0, 7, 0, 0, 0]);
+        assert_eq!(BOTH.bytes(), [0x48, 0x8d, 0x49, 24]);
+        assert_eq!(RETURNS_THERE.bytes(), [0x48, 0x8b, 0x49, 16, 0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x0a, 1]);
+        assert_eq!(IS_OF_SLOT.bytes(), [0x48, 0x8b, 0x49, 8, 0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x0c, 9]);
+        assert_eq!(UNLESS_ZERO.bytes(), [0xe3, 2, 0xeb]);
     }
 
     #[test]
