@@ -117,7 +117,7 @@ fn workload(name: String, args: [u64; 3]) -> Workload {
         Ok(Job { command, dir: dir.to_owned(), stdin: None })
     };
     // The disk shall not be what grows.
-    Workload { name, group: "growth", job: Box::new(prepare), options: &["--keep", "4"] }
+    Workload { name, group: "growth", has_threads: false, job: Box::new(prepare), options: &["--keep", "4"] }
 }
 
 /// Draws slowdown and memory over the axis, which is logarithmic.

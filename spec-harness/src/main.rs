@@ -37,6 +37,8 @@ use workloads::{Inputs, workloads};
     spec-harness --quick                         small inputs, one run each\n  \
     spec-harness --only gzip --only bzip2        workloads with one of these in their name\n  \
     spec-harness --group single --markdown       a table\n  \
+    spec-harness --group long --group parallel --threads 2\n  \
+    \x20                                            a build, java, node and cc1; two threads, also merged\n  \
     spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n  \
     spec-harness --time-travel --quick           how fast one moves through recordings\n  \
     spec-harness --paper figures                 the paper's measurements of bugs\n  \
@@ -46,8 +48,8 @@ use workloads::{Inputs, workloads};
     spec-harness --why figures --only memory/    how well `bugnet why` finds faults\n\n\
     Exit status: 0 if every workload was measured, 1 if one could not be")]
 struct Cli {
-    /// A look in three minutes: small inputs, one run of each unless --runs says otherwise, and the group programs only
-    /// if it is asked for. In so short runs the start weighs heavily
+    /// A look in three minutes: small inputs, one run of each unless --runs says otherwise, and the groups programs and
+    /// long only if they are asked for. In so short runs the start weighs heavily
     #[arg(long)]
     quick: bool,
     /// Runs of each kind [default: 3]
@@ -56,7 +58,7 @@ struct Cli {
     /// Only workloads whose names contain this; with --time-travel, that are named so
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Only this list: single, programs, start, parallel, sharing or spec
+    /// Only this list: single, programs, start, long, parallel, sharing or spec
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
     /// Numbers of threads that programs with threads are measured with [default: 1,2,4; with --quick 2]
@@ -166,9 +168,9 @@ fn run(cli: &Cli) -> Result<bool> {
     };
     let mut chosen = workloads(inputs, threads)?;
     chosen.retain(|w| cli.only.is_empty() || cli.only.iter().any(|name| w.name.contains(name.as_str())));
-    // At that size these are little but their start.
+    // At that size these are little but their start, or take long all the same.
     let all_groups = cli.checks.is_some() || !cli.quick || !cli.group.is_empty() || !cli.only.is_empty();
-    chosen.retain(|w| all_groups || w.group != "programs");
+    chosen.retain(|w| all_groups || !["programs", "long"].contains(&w.group));
     chosen.retain(|w| cli.group.is_empty() || cli.group.iter().any(|group| w.group == group));
     ensure!(!chosen.is_empty(), "no workload has such a name and group; --list shows all");
     if let Some(folder) = &cli.checks {

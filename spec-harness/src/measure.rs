@@ -119,11 +119,14 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
             if Way::PEERS.contains(way) && round > 0 {
                 continue;
             }
+            if *way == Way::Merged && !workload.has_threads {
+                continue;
+            }
             let dir = workshop.folder("run")?;
             let mut job = (workload.job)(&dir)?;
             let command = match way {
                 Way::Record => recorded(&job, &log, workload, plan)?,
-                Way::Replay | Way::ReplayTwo => way.replay(&log)?,
+                Way::Replay | Way::ReplayTwo | Way::Merged => way.replay(&log)?,
                 _ => {
                     job.command = way.wrap(job.command, &workshop.path)?;
                     job.native()?
@@ -136,11 +139,11 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
                 Way::Record => {
                     ensure!(outcome == *expected, "status or output differ from native ({})", outcome.status)
                 }
-                Way::Replay | Way::ReplayTwo if !outcome.is_success() => {
+                Way::Replay | Way::ReplayTwo | Way::Merged if !outcome.is_success() => {
                     let said = fs::read_to_string(workshop.path.join("stderr")).unwrap_or_default();
                     bail!("replay: {}\n{said}", outcome.status);
                 }
-                Way::Native | Way::Replay | Way::ReplayTwo => {}
+                Way::Native | Way::Replay | Way::ReplayTwo | Way::Merged => {}
                 Way::GdbRecord => {
                     let printed = fs::read(workshop.path.join("stdout"))?;
                     let complaints = fs::read(workshop.path.join("stderr"))?;

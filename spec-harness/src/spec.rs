@@ -48,6 +48,7 @@ fn workload(benchmark: &Path, run: &Path, number: usize, spec: SpecCommand) -> W
     Workload {
         name: format!("{}/{}/{number}", name(benchmark), name(run)),
         group: "spec",
+        has_threads: false,
         job: Box::new(move |_| {
             let mut job = Job::new(&folder, spec.command.iter().map(String::as_str));
             job.stdin.clone_from(&spec.stdin);

@@ -57,7 +57,7 @@ macro_rules! peer {
 }
 
 /// bugnet itself.
-const OWN: [Column; 14] = [
+const OWN: [Column; 15] = [
     text("program", |row| row.name.clone()),
     text("instructions", |row| count(row.log.instructions)),
     ratio!("DynamoRIO", DynamoRio, Native, |c| c.cpu),
@@ -66,6 +66,7 @@ const OWN: [Column; 14] = [
     ratio!("replay CPU", Replay, Native, |c| c.cpu),
     ratio!("replay wall", Replay, Native, |c| c.wall),
     ratio!("-j2 faster", Replay, ReplayTwo, |c| c.wall),
+    ratio!("merged/replay", Merged, Replay, |c| c.cpu),
     text("log", |row| size(row.log.compressed as f64)),
     text("raw /100M", |row| per(row, row.log.raw)),
     text("log /100M", |row| per(row, row.log.compressed)),
@@ -165,8 +166,8 @@ pub fn caption(peers: bool) -> String {
              instructions and system calls that it does not know. >: stopped after {PATIENCE} s.\n"
         );
     }
-    "Relative to native. replay: of the whole log, verified, one job. log: on disk, without copies of ELF files. /100M: bytes\n\
-     for 100 million instructions, before and after compression. deps: dependencies between threads, for a million\n\
+    "Relative to native. replay: of the whole log, verified, one job. merged/replay: CPU time of verifying all threads in one\n\
+     order, relative to that. log: on disk, without copies of ELF files. /100M: bytes for 100 million instructions, before and after compression. deps: dependencies between threads, for a million\n\
      instructions, before and after reduction. memory: peak.\n"
         .to_owned()
 }
@@ -246,6 +247,7 @@ mod tests {
                 (Way::Record, cost(slowdown)),
                 (Way::Replay, cost(slowdown / 2.0)),
                 (Way::ReplayTwo, cost(slowdown / 4.0)),
+                (Way::Merged, cost(slowdown * 1.5)),
             ]
             .into(),
             failed: [(Way::Lackey, "signal: 24 (SIGXCPU)".to_owned())].into(),
@@ -272,11 +274,11 @@ mod tests {
         assert_eq!(
             cells[2],
             [
-                "a", "2.00 G", "-", "2.0x", "2.0x", "1.0x", "1.0x", "2.0x", "10.00 MB", "2.00 MB", "500.0 kB", "1.5",
-                "0.1", "2.0x"
+                "a", "2.00 G", "-", "2.0x", "2.0x", "1.0x", "1.0x", "2.0x", "3.0x", "10.00 MB", "2.00 MB", "500.0 kB",
+                "1.5", "0.1", "2.0x"
             ]
         );
-        assert_eq!(cells[4], ["single: geometric mean", "-", "4.0x", "4.0x", "2.0x", "2.0x", "2.0x", "4.0x"]);
+        assert_eq!(cells[4], ["single: geometric mean", "-", "4.0x", "4.0x", "2.0x", "2.0x", "2.0x", "3.0x", "4.0x"]);
     }
 
     #[test]

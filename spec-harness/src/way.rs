@@ -28,6 +28,8 @@ pub enum Way {
     Replay,
     /// The log through `bugnet replay -j 2`.
     ReplayTwo,
+    /// The log through `bugnet replay --merged`: all threads in one order, each read compared with what memory has then.
+    Merged,
     /// Under Valgrind without a tool (`nulgrind`).
     Valgrind,
     /// Under Valgrind's memory checker.
@@ -44,7 +46,8 @@ pub enum Way {
 
 impl Way {
     /// What bugnet is measured with.
-    pub const OWN: [Self; 5] = [Self::Native, Self::DynamoRio, Self::Record, Self::Replay, Self::ReplayTwo];
+    pub const OWN: [Self; 6] =
+        [Self::Native, Self::DynamoRio, Self::Record, Self::Replay, Self::ReplayTwo, Self::Merged];
     /// What it is compared with.
     pub const PEERS: [Self; 6] =
         [Self::Valgrind, Self::Memcheck, Self::Lackey, Self::Qemu, Self::QemuPlugin, Self::GdbRecord];
@@ -57,7 +60,7 @@ impl Way {
         let plugin = folder.join("accesses.so");
         let plugin_option = plugin.display().to_string();
         let before: &[&str] = match self {
-            Self::Native | Self::Record | Self::Replay | Self::ReplayTwo => return Ok(command),
+            Self::Native | Self::Record | Self::Replay | Self::ReplayTwo | Self::Merged => return Ok(command),
             Self::DynamoRio => return Ok(under_dynamorio(command)),
             Self::Valgrind => &["valgrind", "-q", "--tool=none"],
             Self::Memcheck => &["valgrind", "-q", "--log-file=/dev/null"],
@@ -103,7 +106,8 @@ impl Way {
     /// bugnet is not built.
     pub fn replay(self, log: &Path) -> Result<Command> {
         let mut command = Command::new(binary()?);
-        command.args(["replay", "-j", if self == Self::ReplayTwo { "2" } else { "1" }]).arg(log).stdin(Stdio::null());
+        command.args(["replay", "-j", if self == Self::ReplayTwo { "2" } else { "1" }]);
+        command.args((self == Self::Merged).then_some("--merged")).arg(log).stdin(Stdio::null());
         Ok(command)
     }
 }

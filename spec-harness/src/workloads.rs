@@ -2,7 +2,7 @@
 
 use crate::spec;
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, run};
+use bugnet_tests::bugnet::{Job, run, source_tree};
 use bugnet_tests::inputs;
 use bugnet_tests::parallel::PARALLEL;
 use bugnet_tests::programs::{PROGRAMS, Program, Scale, compile, program};
@@ -18,8 +18,10 @@ pub type Prepare = Box<dyn Fn(&Path) -> Result<Job>>;
 pub struct Workload {
     /// Its name.
     pub name: String,
-    /// The list that it belongs to: `single`, `programs`, `start`, `parallel`, `sharing` or `spec`.
+    /// The list that it belongs to: `single`, `programs`, `start`, `long`, `parallel`, `sharing` or `spec`.
     pub group: &'static str,
+    /// Whether one of its processes has several threads that work: a merged replay then does more than one of each thread.
+    pub has_threads: bool,
     /// Makes its job.
     pub job: Prepare,
     /// Further arguments for `bugnet record`.
@@ -106,6 +108,40 @@ const START: &[Program] = &[
     }),
 ];
 
+/// Longer than the others, with processes and code that is made as the program runs: a build, the first 10 s of virtual machines, a large file's
+/// compilation.
+const LONG: &[Program] = &[
+    program("build-100", "gcc", &["/usr/bin/make", "-s"], [5, 100], |dir, n| {
+        for number in 0..n {
+            inputs::c_source(&dir.join(format!("f{number}.c")), LINES_OF_A_FILE)?;
+        }
+        Ok(fs::write(dir.join("Makefile"), MAKEFILE)?)
+    }),
+    program(
+        "java-10s",
+        "default-jdk-headless",
+        &["/usr/bin/java", "-cp", ".", "Compiled", "{n}"],
+        [2_000, 2_000_000],
+        |dir, _| {
+            let source = source_tree().join("tests/programs/Compiled.java");
+            let output = run(Command::new("/usr/bin/javac").args(["-d", "."]).arg(source).current_dir(dir))?;
+            ensure!(output.status.success(), "javac: {}", String::from_utf8_lossy(&output.stderr));
+            Ok(())
+        },
+    ),
+    program("node-10s", "nodejs", &["/usr/bin/node", "work.js", "{n}"], [50, 12_000], |dir, _| {
+        Ok(fs::write(dir.join("work.js"), include_str!("../programs/work.js"))?)
+    }),
+    program("cc1-24000", "cpp", &["cc1", "-quiet", "-O2", "big.c", "-o", "big.s"], [500, 24_000], |dir, n| {
+        Ok(inputs::c_source(&dir.join("big.c"), n)?)
+    }),
+];
+
+/// Lines of a file of the build, about.
+const LINES_OF_A_FILE: u64 = 50;
+/// Compiles each of them by a process of its own: a shell, gcc, cc1 and as.
+const MAKEFILE: &str = "all: $(patsubst %.c,%.o,$(wildcard *.c))\n%.o: %.c\n\tgcc -O2 -c $<\n";
+
 /// All workloads, those with threads once for each of these numbers of threads; those of SPEC CPU where `$SPEC_DIR` is
 /// set.
 ///
@@ -116,6 +152,7 @@ pub fn workloads(inputs: Inputs, threads: &[u32]) -> Result<Vec<Workload>> {
     let workload = |group, program: Program| Workload {
         name: program.name.to_owned(),
         group,
+        has_threads: false,
         job: Box::new(move |dir| program.job(dir, scale)),
         options: program.options,
     };
@@ -126,10 +163,12 @@ pub fn workloads(inputs: Inputs, threads: &[u32]) -> Result<Vec<Workload>> {
     let mut all: Vec<Workload> = SINGLE.iter().map(|(program, _)| workload("single", *program)).collect();
     all.extend(PROGRAMS.iter().map(|program| workload("programs", *program)));
     all.extend(START.iter().map(|program| workload("start", *program)));
+    all.extend(LONG.iter().map(|program| workload("long", *program)));
     for program in PARALLEL {
         all.extend(threads.iter().map(|&threads| Workload {
             name: format!("{}-{threads}", program.name),
             group: "parallel",
+            has_threads: threads > 1,
             job: Box::new(move |dir| program.job_with_threads(dir, scale, threads)),
             options: program.options,
         }));
@@ -176,7 +215,7 @@ impl Kernel {
             Ok(Job::new(dir, command.chain(args.split(' ').map(ToOwned::to_owned))))
         };
         let name = format!("{}-{threads}", self.name.trim_start_matches("kernel_"));
-        Workload { name, group: self.group, job: Box::new(prepare), options: &[] }
+        Workload { name, group: self.group, has_threads: threads > 1, job: Box::new(prepare), options: &[] }
     }
 }
 
