@@ -5,9 +5,11 @@ set -euo pipefail
 patches=$(dirname "$(readlink -f "$0")")
 
 for argument; do
-    case $argument in
-    */core/arch/x86/emit_utils.c) source=$argument patch=$patches/emit_utils.patch ;;
-    esac
+    [[ $argument == *.c ]] || continue
+    candidate=$patches/$(basename "$argument" .c).patch
+    if [ -f "$candidate" ] && [[ $argument == */$(sed -n '1s,^--- a/,,p' "$candidate") ]]; then
+        source=$argument patch=$candidate
+    fi
 done
 [ -n "${patch:-}" ] || exec "$@"
 

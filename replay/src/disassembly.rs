@@ -1,5 +1,8 @@
 //! Machine code as text.
 
+use crate::Result;
+use crate::cursor::Cursor;
+use crate::memory::Memory;
 use bugnet_format::types::Addr;
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
 use serde::Serialize;
@@ -16,6 +19,17 @@ pub struct Line {
     pub bytes: String,
     /// In Intel's syntax; `(bad)` where no instruction begins with these bytes.
     pub text: String,
+}
+
+/// The instruction that the thread executes next where a cursor is; `None` where there is no valid one.
+///
+/// # Errors
+/// The replay process is lost.
+pub fn next(cursor: &mut Cursor<'_>) -> Result<Option<Instruction>> {
+    let ip = cursor.regs().rip;
+    let code = cursor.read_memory(Addr(ip), LONGEST)?;
+    let instruction = Decoder::with_ip(64, &code, ip, DecoderOptions::NONE).decode();
+    Ok(Some(instruction).filter(|instruction| !instruction.is_invalid()))
 }
 
 /// A decoded instruction in Intel's syntax.

@@ -267,6 +267,15 @@ fn leaks(flags: &[&str]) -> Result<()> {
     workshop.done()
 }
 
+/// Builds a program of a test's own, with debug information.
+fn built(workshop: &Workshop, text: &str, flags: &[&str]) -> Result<PathBuf> {
+    let (source, program) = (workshop.path.join("program.c"), workshop.path.join("program"));
+    fs::write(&source, text)?;
+    let output = run(Command::new("gcc").arg("-g").args(flags).arg("-o").arg(&program).arg(&source))?;
+    ensure!(output.status.success(), "{}", printed(&output));
+    Ok(program)
+}
+
 const THREADS: &str = "#include <pthread.h>
 static __thread long own;
 static void *count(void *all) {
@@ -286,11 +295,7 @@ int main(void) {
 /// What libc keeps of threads that have ended is not lost.
 fn leaks_of_threads() -> Result<()> {
     let workshop = Workshop::new("memcheck-leaks-threads")?;
-    let source = workshop.path.join("threads.c");
-    fs::write(&source, THREADS)?;
-    let program = workshop.path.join("threads");
-    let built = run(Command::new("gcc").args(["-g", "-pthread", "-o"]).arg(&program).arg(&source))?;
-    ensure!(built.status.success(), "{}", printed(&built));
+    let program = built(&workshop, THREADS, &["-pthread"])?;
     let report = memcheck(&record(&program, &[], &workshop)?, &[], NONE)?;
     let leaks = report["leaks"].as_array().context("no leaks")?;
     let known: Vec<_> = leaks.iter().filter(|leak| leak["loss"] == "reachable").collect();
@@ -321,11 +326,7 @@ int main(void) {
 /// Where the log does not have the beginning, what is done with blocks from before is found once they are given back.
 fn window() -> Result<()> {
     let workshop = Workshop::new("memcheck-window")?;
-    let source = workshop.path.join("late.c");
-    fs::write(&source, LATE)?;
-    let program = workshop.path.join("late");
-    let built = run(Command::new("gcc").args(["-g", "-O0", "-fno-builtin", "-o"]).arg(&program).arg(&source))?;
-    ensure!(built.status.success(), "{}", printed(&built));
+    let program = built(&workshop, LATE, &["-O0", "-fno-builtin"])?;
     let log = record(&program, &["--interval", "200k", "--keep", "2"], &workshop)?;
     let report = memcheck(&log, &[], FOUND)?;
     let errors = errors(&report)?;
@@ -362,12 +363,9 @@ int main(void) {
 /// Functions that a file names count as an allocator's.
 fn named() -> Result<()> {
     let workshop = Workshop::new("memcheck-named")?;
-    let (source, program, names) =
-        (workshop.path.join("pool.c"), workshop.path.join("pool"), workshop.path.join("names"));
-    fs::write(&source, POOL)?;
+    let names = workshop.path.join("names");
+    let program = built(&workshop, POOL, &["-O0"])?;
     fs::write(&names, "pool_get allocate 1 pool\npool_put release 0 pool\n")?;
-    let built = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(&source))?;
-    ensure!(built.status.success(), "{}", printed(&built));
     let log = record(&program, &[], &workshop)?;
     memcheck(&log, &[], NONE)?;
     let report = memcheck(&log, &["--allocator", names.to_str().context("path")?], FOUND)?;

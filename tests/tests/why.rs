@@ -217,7 +217,7 @@ struct Kind {
 
 const C: &[&str] = &["gcc", "-O0", "-g", "-w", "-pthread", "-xc"];
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     Kind {
         name: "panic",
         compiler: &["rustc", "-g"],
@@ -341,6 +341,16 @@ const KINDS: [Kind; 11] = [
         symptom: "crash",
         says: &["stack overflow", "the condition by which depth was called"],
         among: 4,
+    },
+    Kind {
+        name: "index",
+        compiler: C,
+        text: "#include <stdlib.h>\nint main(int argc, char **argv) {\n    long *all = malloc(10 * sizeof *all);\n    \
+               int at = (argc + 9) * 2; // BUG\n    all[at] = 1;\n    free(all);\n    return 0;\n}\n",
+        record: &[],
+        symptom: "silent",
+        says: &["invalid write of 8 bytes", "a pointer into the block"],
+        among: 3,
     },
     Kind {
         name: "no_lines",

@@ -90,6 +90,11 @@ impl Checker<'_, '_> {
             .is_some_and(|brief| brief.in_doubt || self.frames.has_strayed || !self.errors.all.is_empty())
     }
 
+    /// Whether a check in brief that has come to the end knows that there is no error.
+    pub fn is_certain(&self) -> bool {
+        !self.is_in_doubt() && !self.frames.has_left()
+    }
+
     /// There may be an error, if it is a check in brief.
     pub(super) fn doubt(&mut self) {
         if let Some(brief) = &mut self.brief {

@@ -3,10 +3,10 @@
 use super::check::Checker;
 use super::found::{By, Error, Kind};
 use super::heap::Relation;
-use super::returns::next;
 use bugnet_format::regs::RegisterFile;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::Seek;
+use bugnet_replay::disassembly::next;
 use iced_x86::{InstructionInfoFactory, OpAccess, Register};
 
 impl Checker<'_, '_> {

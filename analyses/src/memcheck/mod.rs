@@ -94,20 +94,20 @@ pub struct Options {
 /// The log cannot be read, replayed or traced.
 pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Options) -> Result<Report> {
     let pid = cursor.pid();
-    // Whoever looks at a part alone goes as far as parts of the whole outline do.
-    let is_brief = options.most == u64::MAX;
     let can_look = !options.undefined && !options.follow;
-    let brief = if can_look && is_brief { look(tools, log, cursor, options, true)? } else { None };
-    let cannot = is_brief && brief.is_none();
-    let mut checker = match brief.filter(|checker| !checker.is_in_doubt() && !checker.frames.has_left()) {
+    // Whoever looks at a part alone goes as far as parts of the whole outline do.
+    let in_brief = can_look && options.most == u64::MAX;
+    let brief = if in_brief { look(tools, log, cursor, options, true)? } else { None };
+    // What cannot be looked at in brief cannot be looked at.
+    let can_look = can_look && (brief.is_some() || !in_brief);
+    let looked = match brief.filter(Checker::is_certain) {
+        Some(checker) => Some(checker),
+        None if can_look => look(tools, log, cursor, options, false)?,
+        None => None,
+    };
+    let mut checker = match looked {
         Some(checker) => checker,
-        None => {
-            let looked = if can_look && !cannot { look(tools, log, cursor, options, false)? } else { None };
-            match looked {
-                Some(checker) => checker,
-                None => follow(tools, log, cursor, options)?,
-            }
-        }
+        None => follow(tools, log, cursor, options)?,
     };
     checker.check()?;
     checker.undefined.as_mut().map_or(Ok(()), Undefined::check)?;

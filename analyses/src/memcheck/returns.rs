@@ -7,8 +7,9 @@ use bugnet_format::regs::RSP;
 use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Direction, LastWrite, Place, Seek};
+use bugnet_replay::disassembly::next;
 use bugnet_replay::memory::Memory;
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// Most of them that are looked into; each takes a search backwards.
 const MOST: usize = 20;
@@ -20,8 +21,6 @@ const COMPARISON: usize = 6;
 const TRAMPOLINE: u64 = 32;
 /// Where a thread keeps what canaries are compared with, from its FS base on (x86-64 psABI's `tcbhead_t::stack_guard`).
 const CANARY_OFFSET: u64 = 0x28;
-/// Longest instruction, in bytes.
-const LONGEST: u64 = 15;
 
 impl Checker<'_, '_> {
     /// Finds out which stores have led returns astray, and makes errors of them.
@@ -118,15 +117,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// The instruction that the cursor is before.
-pub fn next(cursor: &mut Cursor<'_>) -> Result<Option<Instruction>> {
-    let ip = cursor.regs().rip;
-    let code = cursor.read_memory(Addr(ip), LONGEST)?;
-    let instruction = Decoder::with_ip(64, &code, ip, DecoderOptions::NONE).decode();
-    Ok(Some(instruction).filter(|instruction| !instruction.is_invalid()))
-}
-
-/// What first wrote something else to 8 bytes than what was right there, of the last stores before where the cursor is; the cursor goes there.
+/// What first wrote something else to 8 bytes than what was right there, of the last stores before where the cursor is.
 fn first_store(cursor: &mut Cursor<'_>, slot: u64, right: &[u8]) -> Result<Option<(Place, Instruction)>> {
     let mut first = None;
     for _ in 0..STORES {

@@ -11,6 +11,7 @@ use bugnet_events::stretch::Ran;
 use bugnet_events::walk::Did;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Place, Seek};
+use bugnet_replay::disassembly::next;
 use bugnet_replay::syscall::Made;
 use iced_x86::Mnemonic;
 
@@ -42,7 +43,7 @@ impl Checker<'_, '_> {
         self.cursor.seek(Seek::End)?;
         let (place, number) = (self.cursor.place(), self.cursor.regs().gpr[0].cast_signed());
         let is_exit = [libc::SYS_exit, libc::SYS_exit_group].contains(&number);
-        let last = super::returns::next(self.cursor)?.filter(|last| is_exit && last.mnemonic() == Mnemonic::Syscall);
+        let last = next(self.cursor)?.filter(|last| is_exit && last.mnemonic() == Mnemonic::Syscall);
         if let (Some(undefined), Some(last)) = (&mut self.undefined, last) {
             undefined.exits(place, last);
             self.used_undefined();

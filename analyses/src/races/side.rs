@@ -8,18 +8,17 @@ use bugnet_replay::Result;
 use bugnet_replay::backtrace::Frame;
 use bugnet_replay::crash::scopes_at;
 use bugnet_replay::cursor::{Cursor, Direction, Place, Seek};
+use bugnet_replay::disassembly::next;
 use bugnet_replay::log::Log;
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
-use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
 use serde::Serialize;
 
 /// Frames of a stack that are looked at.
 const FRAMES: usize = 12;
 /// Longest value that is shown as a number, in bytes.
 const NUMBER: usize = 8;
-/// Longest instruction, in bytes.
-const LONGEST: u64 = 15;
 
 /// An access.
 #[derive(Clone, Debug, Serialize)]
@@ -73,8 +72,7 @@ pub(super) fn side(
     let spot = Spot::of(symbols, rip);
     let line = spot.file.as_ref().zip(spot.line);
     let text = line.and_then(|(file, line)| symbols.source_line(file, line)).map(|line| line.trim().to_owned());
-    let code = cursor.read_memory(Addr(rip), LONGEST)?;
-    let instruction = Decoder::with_ip(64, &code, rip, DecoderOptions::NONE).decode();
+    let instruction = next(cursor)?.unwrap_or_default();
     let counts = adds(&instruction) || text.as_deref().is_some_and(counts);
     let names_atomic = text.as_deref().is_some_and(|text| text.to_lowercase().contains("atomic"));
     let before = known(cursor, addr, len)?;

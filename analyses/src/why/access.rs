@@ -7,14 +7,12 @@ use super::rank::{Reason, Table};
 use super::{boundary, cut, offset};
 use crate::memcheck::{CallReport, ErrorReport, Kind};
 use crate::slice::{Asked, Graph, Named, Question, ask};
-use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
+use bugnet_replay::disassembly::next;
 use bugnet_replay::log::Log;
-use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
-use iced_x86::{Decoder, DecoderOptions};
 
 /// Notes the lines that have to do with the first memory error.
 ///
@@ -102,11 +100,8 @@ fn size(
 
 /// Whether the access is of a member that lies, by the instruction's displacement, beyond the whole block.
 fn is_member(cursor: &mut Cursor<'_>, error: &ErrorReport) -> Result<bool> {
-    const LONGEST: u64 = 15;
     cursor.seek(Seek::Place(error.place))?;
-    let rip = cursor.regs().rip;
-    let code = cursor.read_memory(Addr(rip), LONGEST)?;
-    let instruction = Decoder::with_ip(64, &code, rip, DecoderOptions::NONE).decode();
+    let Some(instruction) = next(cursor)? else { return Ok(false) };
     let size = error.block.as_ref().and_then(|block| block.size);
     let displacement = instruction.memory_displacement64();
     Ok(size.is_some_and(|size| size <= displacement && displacement <= i32::MAX as u64))

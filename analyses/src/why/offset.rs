@@ -8,14 +8,13 @@ use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::crash::register_value;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
+use bugnet_replay::disassembly::next;
 use bugnet_replay::memory::Memory;
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::ops::RangeInclusive;
 
 /// Instructions from which the address follows that are looked at, those executed last.
 const MOST: usize = 256;
-/// Bytes of the longest instruction.
-const LONGEST: u64 = 15;
 
 /// A part of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +41,7 @@ pub fn find(
     });
     for place in std::iter::once(access).chain(places).take(MOST) {
         cursor.seek(Seek::Place(place))?;
-        let rip = cursor.regs().rip;
-        let code = cursor.read_memory(Addr(rip), LONGEST)?;
-        let instruction = Decoder::with_ip(64, &code, rip, DecoderOptions::NONE).decode();
+        let Some(instruction) = next(cursor)? else { continue };
         let Some(part) = added(&instruction, cursor, block)? else { continue };
         let (atoms, memory) = match part {
             Part::Register(register) => (Atoms::register(register), Vec::new()),

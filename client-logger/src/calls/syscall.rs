@@ -30,6 +30,7 @@ use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::parts::chaos::Point;
 use crate::run::parts::exec::Exec;
 use crate::run::parts::last_program;
+use crate::run::signals::mask;
 use crate::run::snapshot;
 use crate::run::thread::{self, Thread};
 use bugnet_dr::call as call_event;
@@ -144,6 +145,7 @@ unsafe fn instead(drcontext: *mut c_void, thread: &mut Thread, number: i64, args
         .or_else(|| unsafe { answers::instead(drcontext, thread, number, args) })
         .or_else(|| limits::instead(&mut thread.syscall.own_limits, number, args))
         .or_else(|| timers::instead(number, args))
+        .or_else(|| mask::refused(number, args))
         .or_else(|| mapping_limit::meets(number))
         .or_else(|| answers::in_the_way(thread, number, args))
 }

@@ -8,6 +8,8 @@
 //!   handler begins with its own mask: DynamoRIO holds one signal at a time ([`pending`]), and the others wait in the
 //!   kernel, in their order. While DynamoRIO looks through those that it holds, it drops what comes, so it never does that
 //!   with the mask open;
+//! - around a system call that the kernel opens a mask for at once with its wait, the mask is closed: a signal that comes
+//!   before ends the wait;
 //! - signals that DynamoRIO takes for faults, wherever they arrive, wait in the kernel until the thread opens its mask in a
 //!   system call of the recorder's;
 //! - signals that look like faults but were sent are held until then ([`held`]), since faults cannot be blocked;

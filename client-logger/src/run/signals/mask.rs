@@ -21,6 +21,10 @@ pub struct Mask {
     suspended: Option<suspended::Place>,
     /// What the kernel's mask is in a system call.
     during: u64,
+    /// Whether the system call waits with a mask that the kernel opens at once with the wait; it is closed around it.
+    waits: bool,
+    /// A mask like the program's for such a call that has none, and the kernel's description of it.
+    given: (u64, [u64; 2]),
     /// The mask of a wait that a signal has just ended.
     interrupted: Option<u64>,
     /// Whether a handler runs that ended such a wait, whose mask DynamoRIO does not know.
@@ -59,6 +63,38 @@ fn temporary(number: i64, args: &[u64; 6]) -> Option<u64> {
     read_word(pointer)
 }
 
+/// The argument by which a system call that waits gets the mask that it has meanwhile, which the kernel opens at once with the wait; and that
+/// by which it gets the mask's size, where the first one is not of both.
+fn mask_of_wait(number: i64) -> Option<(usize, Option<usize>)> {
+    match number {
+        libc::SYS_ppoll => Some((3, Some(4))),
+        libc::SYS_epoll_pwait => Some((4, Some(5))),
+        libc::SYS_pselect6 => Some((5, None)),
+        _ => None,
+    }
+}
+
+/// What the kernel answers to a system call that waits with a mask which cannot be read; DynamoRIO would fail at it.
+pub fn refused(number: i64, args: &[u64; 6]) -> Option<i64> {
+    let (mask, size) = match (number, mask_of_wait(number)) {
+        (libc::SYS_rt_sigsuspend, _) => (args[0], args[1]),
+        (_, Some((mask, Some(size)))) if args[mask] != 0 => (args[mask], args[size]),
+        (_, Some((both, None))) if args[both] != 0 => {
+            let pointer = read_word(args[both]);
+            let Some((mask, size)) = pointer.zip(read_word(args[both] + 8)) else {
+                return Some(-i64::from(libc::EFAULT));
+            };
+            if mask == 0 {
+                return None;
+            }
+            (mask, size)
+        }
+        _ => return None,
+    };
+    let error = if size == SET_BYTES { libc::EFAULT } else { libc::EINVAL };
+    read_word(mask).is_none().then_some(-i64::from(error))
+}
+
 /// `sigaltstack` tells whether the alternate stack is in use, which DynamoRIO leaves out: `stack_t` is at `address`.
 fn show_stack_in_use(address: u64, stack: u64) {
     const FLAGS: u64 = 8;
@@ -88,6 +124,8 @@ impl Mask {
             copy: 0,
             suspended: None,
             during: blocked,
+            waits: false,
+            given: (0, [0; 2]),
             interrupted: None,
             in_wait: false,
             before_wait: 0,
@@ -174,7 +212,10 @@ impl Mask {
     pub unsafe fn before(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], regs: &RegisterFile) {
         self.interrupted = None;
         self.suspended = None;
-        self.during = temporary(number, args).unwrap_or(self.blocked) & !NEVER_BLOCKED;
+        let temporary = temporary(number, args);
+        self.during = temporary.unwrap_or(self.blocked) & !NEVER_BLOCKED;
+        // SAFETY: the caller's promise.
+        self.waits = unsafe { self.close_around_wait(context, number, args, temporary.is_some()) };
         let pointer = match number {
             libc::SYS_rt_sigsuspend => 0,
             libc::SYS_rt_sigprocmask => 1,
@@ -203,17 +244,51 @@ impl Mask {
                 // DynamoRIO forgets what comes to a child before it has settled: let it wait.
                 set(self.blocked | BLOCKED.load(Ordering::SeqCst));
             }
+            _ if self.waits => {}
             _ => {
-                if let Some(mask) = temporary(number, args) {
+                if let Some(mask) = temporary {
                     set(mask);
                 }
             }
         }
     }
 
+    /// If a system call waits, and the kernel opens the mask meanwhile: closes it, so that what comes before ends the wait. DynamoRIO makes the
+    /// call though it holds a signal that has come after it looked, and its handler may be what the program waits for; so this is also done
+    /// where the call has no mask of its own. Returns whether it is so.
+    ///
+    /// # Safety
+    /// In the pre-syscall event.
+    unsafe fn close_around_wait(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], has_mask: bool) -> bool {
+        let Some((mask, size)) = mask_of_wait(number) else { return false };
+        if !has_mask {
+            let is_none = args[mask] == 0 || (size.is_none() && read_word(args[mask]) == Some(0));
+            if !is_none {
+                // Not readable.
+                return false;
+            }
+            self.given = (self.blocked, [&raw const self.given.0 as u64, SET_BYTES]);
+            // SAFETY: the caller's promise; what is given stays where it is, and the registers are restored behind the call.
+            unsafe {
+                match size {
+                    Some(size) => {
+                        call_event::set_argument(context, mask, &raw const self.given.0 as u64);
+                        call_event::set_argument(context, size, SET_BYTES);
+                    }
+                    None => call_event::set_argument(context, mask, self.given.1.as_ptr() as u64),
+                }
+            }
+        }
+        set(self.blocked | BLOCKED.load(Ordering::SeqCst));
+        true
+    }
+
     /// In the system call that is just over: lets no signal in any more, unless the thread has taken one. Returns whether it has, or may
     /// have. The handler in front then has blocked all.
     pub fn close(&self) -> bool {
+        if self.waits {
+            return self.pending.any();
+        }
         let all = BLOCKED.load(Ordering::SeqCst);
         if self.during & all == all {
             return true;
@@ -230,7 +305,10 @@ impl Mask {
 
     /// The system call that was just over is about to be made once more.
     pub fn reopen(&self) {
-        set(self.during);
+        // Around a wait it is closed.
+        if !self.waits {
+            set(self.during);
+        }
     }
 
     /// After it; `stack` is the stack pointer.
@@ -260,7 +338,7 @@ impl Mask {
             _ => {
                 let temporary = temporary(number, args);
                 self.interrupted = temporary.filter(|_| result == -i64::from(libc::EINTR));
-                if creates(number) || temporary.is_some() {
+                if creates(number) || temporary.is_some() || self.waits {
                     self.apply();
                 }
             }
