@@ -11,9 +11,11 @@ build: deps
 
 deps:
 	@scripts/install-deps.sh scripts/build-packages.txt
+	@scripts/apply-patches.sh
 
 test-deps:
 	@scripts/install-deps.sh scripts/build-packages.txt tests/packages.txt
+	@scripts/apply-patches.sh
 	@scripts/install-gdb.sh
 
 demo: build

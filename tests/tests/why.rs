@@ -217,7 +217,7 @@ struct Kind {
 
 const C: &[&str] = &["gcc", "-O0", "-g", "-w", "-pthread", "-xc"];
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     Kind {
         name: "panic",
         compiler: &["rustc", "-g"],
@@ -341,6 +341,26 @@ const KINDS: [Kind; 12] = [
         symptom: "crash",
         says: &["stack overflow", "the condition by which depth was called"],
         among: 4,
+    },
+    Kind {
+        name: "references",
+        compiler: C,
+        text: "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nstruct text {\n    long refs;\n    \
+               char name[56];\n};\nstatic struct text *get(struct text *t, int late) {\n    long refs = t->refs + 1;\n    usleep(late);\n    \
+               t->refs = refs; // BUG\n    return t;\n}\nstatic void put(struct text *t) {\n    if (--t->refs == 0)\n        free(t);\n}\n\
+               static void *slow(void *t) {\n    put(get(t, 300000));\n    return NULL;\n}\nstatic void *quick(void *t) {\n    \
+               usleep(100000);\n    struct text *own = get(t, 0);\n    usleep(500000);\n    put(own);\n    return NULL;\n}\n\
+               int main(void) {\n    struct text *t = calloc(1, sizeof *t);\n    t->refs = 1;\n    pthread_t one, two;\n    \
+               pthread_create(&one, NULL, slow, t);\n    pthread_create(&two, NULL, quick, t);\n    pthread_join(one, NULL);\n    \
+               pthread_join(two, NULL);\n    printf(\"%s\\n\", t->name);\n    return 0;\n}\n",
+        record: &[],
+        symptom: "silent",
+        says: &[
+            "was given back",
+            "came between two of one call (RWW)",
+            "without an order, before the block was given back",
+        ],
+        among: 1,
     },
     Kind {
         name: "index",

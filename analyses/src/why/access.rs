@@ -6,7 +6,8 @@ use super::near::{self, Line, Near, Work};
 use super::rank::{Reason, Table};
 use super::{boundary, cut, offset};
 use crate::memcheck::{CallReport, ErrorReport, Kind};
-use crate::slice::{Asked, Graph, Named, Question, ask};
+use crate::slice::{Asked, Criterion, Graph, Named, Question, ask};
+use bugnet_events::atoms::Atoms;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::disassembly::next;
@@ -45,6 +46,9 @@ pub fn follow(
         near::lines(&thin.graph, symbols, &mut |line, near| table.clues(line).wrong_address = Some(near));
         offset((tools, log), cursor, symbols, (error, &thin.graph), table)?;
     }
+    if let Some(freed) = block.and_then(|block| block.freed.as_ref()) {
+        given_back((tools, log), cursor, symbols, freed, table)?;
+    }
     match got.filter(|(block, _)| block.freed.is_none() && block.side == "behind") {
         Some((_, call)) => size((tools, log), cursor, symbols, (error, call, is_bound), table),
         None => Ok(()),
@@ -65,6 +69,22 @@ fn offset(
     let Some(criterion) = offset::find(cursor, address, error.place, &block)? else { return Ok(()) };
     let thin = cut(tools, log, cursor, &Asked { criterion, what: String::new() }, false)?;
     near::lines(&thin.graph, symbols, &mut |line, near| table.clues(line).offset = Some(near));
+    Ok(())
+}
+
+/// The lines that decide that a block was given back.
+fn given_back(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    freed: &CallReport,
+    table: &mut Table,
+) -> Result<()> {
+    cursor.seek(Seek::Place(freed.place))?;
+    let here = Some(cursor.regs().rip);
+    let criterion = Criterion { place: freed.place, atoms: Atoms::NONE, memory: Vec::new(), call: None, here };
+    let full = cut(tools, log, cursor, &Asked { criterion, what: String::new() }, true)?;
+    near::lines(&full.graph, symbols, &mut |line, near| table.clues(line).given_back = Some(near));
     Ok(())
 }
 

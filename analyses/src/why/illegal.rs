@@ -20,6 +20,7 @@ use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::tree::processes;
+use std::ops::Range;
 
 /// Memory errors, races and atomicity violations that are looked at.
 const ERRORS: usize = 3;
@@ -79,9 +80,10 @@ pub fn find(
     }
     report.looked_for_races = true;
     let how = Search { top: RACES, jobs: options.jobs, follow: false };
+    let given_back = memory.errors.first().map(|error| GivenBack::of(error, cursor)).transpose()?.flatten();
     let found = races((tools, log), cursor, how, |_, _| {})?;
     for race in found.races.iter().filter(|race| race.benign.is_empty()) {
-        note_race(race, report, table);
+        note_race(race, given_back.as_ref(), report, table);
     }
     for torn in &found.violations {
         let name = torn.variable.clone().unwrap_or_else(|| format!("{:#x}", torn.address));
@@ -89,7 +91,8 @@ pub fn find(
             "another access of {name} came between two of one call ({})",
             format!("{:?}", torn.pattern).to_uppercase()
         );
-        for (number, side) in torn.accesses.iter().enumerate() {
+        // The last one first: of a line that has several of them, it says most.
+        for (number, side) in torn.accesses.iter().enumerate().rev() {
             // What follows is made of what was read before the other one came.
             let is_lost = torn.pattern == Pattern::Rww;
             note_side(
@@ -198,12 +201,45 @@ fn in_words(error: &ErrorReport, symbols: &mut Symbolizer) -> String {
         .join(", ")
 }
 
-fn note_race(race: &Race, report: &mut Report, table: &mut Table) {
+/// A block that was given back before the first memory error used it.
+struct GivenBack {
+    bytes: Range<u64>,
+    /// Between which instructions of all threads it was there.
+    lived: Range<u64>,
+}
+
+impl GivenBack {
+    fn of(error: &ErrorReport, cursor: &mut Cursor<'_>) -> Result<Option<Self>> {
+        let Some(block) = &error.block else { return Ok(None) };
+        let (Some(size), Some(freed)) = (block.size, &block.freed) else { return Ok(None) };
+        let mut time = |place: Place| -> Result<u64> {
+            cursor.seek(Seek::Place(place))?;
+            Ok(cursor.time())
+        };
+        let since = block.allocated.as_ref().map_or(Ok(0), |call| time(call.place))?;
+        let bytes = block.start.0..block.start.0.saturating_add(size);
+        Ok(Some(Self { bytes, lived: since..time(freed.place)? }))
+    }
+
+    /// Whether two threads wrote to the same of it while it was there, so that what one of them wrote may be lost.
+    fn was_written_by_two(&self, race: &Race) -> bool {
+        let sides = [&race.first, &race.second];
+        self.bytes.contains(&race.address) && sides.iter().all(|side| side.writes && self.lived.contains(&side.time))
+    }
+}
+
+fn note_race(race: &Race, given_back: Option<&GivenBack>, report: &mut Report, table: &mut Table) {
     let name = race.variable.clone().unwrap_or_else(|| format!("{:#x}", race.address));
     let nothing = if race.channels.is_empty() { "nothing" } else { "nothing that is certain" };
     let text = format!("{nothing} orders two accesses of {name} by two threads ({})", race.kind);
     for side in [&race.first, &race.second] {
         note_side(side, Reason::Race { text: text.clone() }, table);
+        if given_back.is_some_and(|block| block.was_written_by_two(race)) {
+            let text = format!(
+                "two threads wrote {name} without an order, before the block was given back that was used then"
+            );
+            note_side(side, Reason::Raced { text }, table);
+        }
     }
     report.illegal.push(Illegal::new(text, race.second.place, race.second.spot.to_string()));
 }

@@ -29,6 +29,9 @@ const RACE_ELSEWHERE: f64 = 0.05;
 /// What a line counts for by which another thread's write was lost, in a slice, against a memory error that follows: it was the first thing that went
 /// wrong.
 const LOST: f64 = 1.02;
+/// What a line counts for that wrote without an order to a block that a memory error used when it was given back, where the failure, or that it was
+/// given back, follows from the line.
+const RACED: f64 = 1.01;
 /// What a line counts for that told other threads of what was not finished yet, where the wrong value follows from what they then read.
 const PUBLISHED: f64 = 2.5;
 /// And one between two steps of which another thread wrote what both used.
@@ -52,6 +55,8 @@ const TEARS: f64 = 2.5;
 /// What lines count for from which the address of the first memory error follows, or which decide that it happens, against those of the failure.
 const ILLEGAL_SLICE: f64 = 3.0;
 const ILLEGAL_THIN: f64 = 2.0;
+/// And lines that decide that the block was given back which is used then.
+const GIVEN_BACK: f64 = 2.0;
 /// What the line counts for that asked for the block, where an access goes beyond it; and lines from which the block's size follows, against those
 /// of the failure.
 const ALLOCATED: f64 = 1.2;
@@ -134,6 +139,8 @@ pub enum Reason {
     Skipped { text: String },
     /// A race.
     Race { text: String },
+    /// A race of two writes to the block that the first memory error used when it had been given back.
+    Raced { text: String },
     /// An atomicity violation; whether it is the access that follows from what was read too early; whether that is a write, by which the other thread's
     /// is lost.
     Torn { text: String, is_last: bool, is_lost: bool },
@@ -163,6 +170,7 @@ impl Reason {
             | Self::OnlyHere { text, .. }
             | Self::Waits { text }
             | Self::Race { text }
+            | Self::Raced { text }
             | Self::Torn { text, .. }
             | Self::Deadlock { text, .. } => text,
         }
@@ -194,7 +202,8 @@ impl Reason {
             Self::Race { .. } | Self::Torn { is_last: false, .. } if is_in_slice => RACE,
             Self::Torn { is_lost: true, .. } if is_in_slice && is_memory => LOST * ILLEGAL,
             Self::Torn { is_last: true, .. } if is_in_slice => 2.0 * RACE,
-            Self::Race { .. } | Self::Torn { .. } => RACE_ELSEWHERE,
+            Self::Raced { .. } if is_in_slice => RACED * ILLEGAL,
+            Self::Race { .. } | Self::Raced { .. } | Self::Torn { .. } => RACE_ELSEWHERE,
             Self::Deadlock { by: Lock::Takes, .. } => HELD * ILLEGAL,
             Self::Deadlock { by: Lock::Waits, .. } => ILLEGAL,
             Self::Deadlock { by: Lock::Holder, .. } => CALLS * ILLEGAL,
@@ -253,6 +262,8 @@ pub struct Clues {
     pub wrong_access: Option<Near>,
     /// In the thin slice of that address.
     pub wrong_address: Option<Near>,
+    /// In the slice of why the block was given back that the first memory error uses.
+    pub given_back: Option<Near>,
     /// In the thin slice of what was added to a pointer into a block, so that the access is beyond it.
     pub offset: Option<Near>,
     /// In the slice of the size of the block beyond which that goes.
@@ -366,6 +377,7 @@ impl Clues {
             .or(self.wrong_access.as_ref())
             .or(self.size.as_ref())
             .or(self.offset.as_ref())
+            .or(self.given_back.as_ref())
     }
 
     /// Whether it is a check that has let the wrong value pass.
@@ -429,7 +441,10 @@ impl Clues {
         let address = address.map(|near| ILLEGAL_THIN * Self::of_slice(near, true, false));
         let size = self.size.as_ref().map(|near| SIZE * Self::of_slice(near, true, true));
         let offset = self.offset.as_ref().map(|near| OFFSET * Self::of_slice(near, true, true));
-        let mut score = [thin, full, wrong, address, size, offset].into_iter().flatten().fold(0.0, f64::max);
+        let given_back = self.given_back.as_ref().filter(|_| !is_access);
+        let given_back = given_back.map(|near| GIVEN_BACK * Self::of_slice(near, false, false));
+        let mut score =
+            [thin, full, wrong, address, size, offset, given_back].into_iter().flatten().fold(0.0, f64::max);
         let share = f64::from(self.in_right()) / f64::from(right.max(1));
         score *= 1.0 - (1.0 - MAKES_RIGHT) * share;
         if let Some(spectrum) = self.spectrum {
@@ -484,8 +499,10 @@ impl Clues {
                 format!("{does} a value that decides whether, or where, the wrong access was made")
             } else if self.size.is_some() {
                 format!("{does} a value that the size of the block is made of")
-            } else {
+            } else if self.offset.is_some() {
                 format!("{does} a value that was added to a pointer into the block")
+            } else {
+                format!("{does} a value that decides whether the block was given back")
             };
             let steps = match near.steps {
                 0 => "with no other line of the program's own in between".to_owned(),
