@@ -107,10 +107,13 @@ fn dynamorio_is_patched() -> Result<()> {
         let source = compiled.join(format!("patched-{name}.c"));
         let advice = "was not compiled: cargo clean --release -p dynamorio-sys";
         let source = std::fs::read_to_string(&source).with_context(|| format!("{} {advice}", source.display()))?;
-        let added = std::fs::read_to_string(&path)?;
-        let added = added.lines().filter(|line| !line.starts_with("+++")).filter_map(|line| line.strip_prefix('+'));
-        let added: Vec<&str> = added.collect();
-        ensure!(!added.is_empty() && source.contains(&added.join("\n")), "{} {advice}", path.display());
+        let patch = std::fs::read_to_string(&path)?;
+        let lines: Vec<&str> = patch.lines().filter(|line| !line.starts_with("+++")).collect();
+        let added = lines.split(|line| !line.starts_with('+')).filter(|added| !added.is_empty());
+        let added: Vec<String> =
+            added.map(|added| added.iter().map(|line| format!("{}\n", &line[1..])).collect()).collect();
+        ensure!(!added.is_empty(), "{} adds nothing", path.display());
+        ensure!(added.iter().all(|added| source.contains(added)), "{} {advice}", path.display());
     }
     ensure!(patches > 0, "no patch was looked at");
     Ok(())
