@@ -4,10 +4,9 @@ use super::illegal::own;
 use super::left_out::left_out;
 use super::near::{self, Line, Near, Work};
 use super::rank::{Reason, Table};
-use super::{boundary, cut, offset};
+use super::{boundary, cut, executed, offset};
 use crate::memcheck::{CallReport, ErrorReport, Kind};
-use crate::slice::{Asked, Criterion, Graph, Named, Question, ask};
-use bugnet_events::atoms::Atoms;
+use crate::slice::{Asked, Graph, Named, Question, ask};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::disassembly::next;
@@ -80,10 +79,7 @@ fn given_back(
     freed: &CallReport,
     table: &mut Table,
 ) -> Result<()> {
-    cursor.seek(Seek::Place(freed.place))?;
-    let here = Some(cursor.regs().rip);
-    let criterion = Criterion { place: freed.place, atoms: Atoms::NONE, memory: Vec::new(), call: None, here };
-    let full = cut(tools, log, cursor, &Asked { criterion, what: String::new() }, true)?;
+    let full = executed((tools, log), cursor, freed.place)?;
     near::lines(&full.graph, symbols, &mut |line, near| table.clues(line).given_back = Some(near));
     Ok(())
 }

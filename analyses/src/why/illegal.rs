@@ -4,14 +4,12 @@ use super::near::{self, Line};
 use super::published;
 use super::rank::{Given, Lock, Reason, Table};
 use super::report::{Illegal, Report};
-use super::{Options, Symptom, access, cut};
+use super::{Options, Symptom, access, executed};
 use crate::deadlocks::{Step, Wait, Waited, deadlocks};
 use crate::memcheck::{CallReport, ErrorReport, Kind, Options as Memory, Where, memcheck, of_frame, relation};
 use crate::names::brief;
 use crate::races::{Options as Search, Pattern, Race, Side, races};
 use crate::runs::scene::Spot;
-use crate::slice::{Asked, Criterion};
-use bugnet_events::atoms::Atoms;
 use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::types::ProcessId;
 use bugnet_replay::Result;
@@ -80,7 +78,10 @@ pub fn find(
     }
     report.looked_for_races = true;
     let how = Search { top: RACES, jobs: options.jobs, follow: false };
-    let given_back = memory.errors.first().map(|error| GivenBack::of(error, cursor)).transpose()?.flatten();
+    let given_back = match memory.errors.first() {
+        Some(error) => GivenBack::of(error, cursor)?,
+        None => None,
+    };
     let found = races((tools, log), cursor, how, |_, _| {})?;
     for race in found.races.iter().filter(|race| race.benign.is_empty()) {
         note_race(race, given_back.as_ref(), report, table);
@@ -350,15 +351,7 @@ fn come_to_wait(
     if let Some(line) = Line::of(spot) {
         table.illegal(line, spot.function.clone(), wait.since.place, Reason::Waits { text });
     }
-    cursor.seek(Seek::Place(wait.since.place))?;
-    let criterion = Criterion {
-        place: wait.since.place,
-        atoms: Atoms::NONE,
-        memory: Vec::new(),
-        call: None,
-        here: Some(cursor.regs().rip),
-    };
-    let full = cut(tools, log, cursor, &Asked { criterion, what: String::new() }, true)?;
+    let full = executed((tools, log), cursor, wait.since.place)?;
     near::lines(&full.graph, symbols, &mut |line, near| {
         let known = &mut table.clues(line).full;
         if known.as_ref().is_none_or(|known| known.steps > near.steps) {

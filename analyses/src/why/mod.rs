@@ -63,7 +63,10 @@ pub use spectra::Spectrum;
 pub use symptom::Symptom;
 pub use wrong::Told;
 
-use crate::slice::{Asked, Detail, Ended, Options as Slicing, Question, Slice, ask, report as report_slice, slice};
+use crate::slice::{
+    Asked, Criterion, Detail, Ended, Options as Slicing, Question, Slice, ask, report as report_slice, slice,
+};
+use bugnet_events::atoms::Atoms;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::Log;
@@ -195,6 +198,14 @@ fn cut(tools: &Tools, log: &Log, cursor: &Cursor<'_>, asked: &Asked, is_full: bo
     let options =
         Slicing { addresses: is_full, control: is_full, keep: 0, most: Some(EXECUTIONS), ..Slicing::default() };
     slice(tools, log, cursor.pid(), &asked.criterion, &options)
+}
+
+/// The full slice of why what is at a place was executed.
+fn executed((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, place: Place) -> Result<Slice> {
+    cursor.seek(Seek::Place(place))?;
+    let here = Some(cursor.regs().rip);
+    let criterion = Criterion { place, atoms: Atoms::NONE, memory: Vec::new(), call: None, here };
+    cut(tools, log, cursor, &Asked { criterion, what: String::new() }, true)
 }
 
 /// The thin and the full slice of the failing value: the chain of values, and how near each line is.

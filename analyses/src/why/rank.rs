@@ -29,8 +29,8 @@ const RACE_ELSEWHERE: f64 = 0.05;
 /// What a line counts for by which another thread's write was lost, in a slice, against a memory error that follows: it was the first thing that went
 /// wrong.
 const LOST: f64 = 1.02;
-/// What a line counts for that wrote without an order to a block that a memory error used when it was given back, where the failure, or that it was
-/// given back, follows from the line.
+/// What a line counts for that wrote without an order to a block before that was given back and then used, where the failure, or that it was given
+/// back, follows from the line.
 const RACED: f64 = 1.01;
 /// What a line counts for that told other threads of what was not finished yet, where the wrong value follows from what they then read.
 const PUBLISHED: f64 = 2.5;

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#define SIGNALS 40000
+#define SIGNALS 15000
 static volatile long seen;
 static void handler(int s, siginfo_t *i, void *c) { seen++; }
 int main(void) {

@@ -53,14 +53,31 @@ pub(super) fn set(mask: u64) {
 
 /// The mask that a system call has while it waits.
 fn temporary(number: i64, args: &[u64; 6]) -> Option<u64> {
-    let pointer = match number {
-        libc::SYS_rt_sigsuspend => args[0],
-        libc::SYS_ppoll => args[3],
-        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => args[4],
-        libc::SYS_pselect6 => read_word(args[5])?,
+    read_word(given(number, args)??.mask)
+}
+
+/// A mask as a system call is given it.
+#[derive(Clone, Copy)]
+struct Given {
+    /// Its address; 0 for none.
+    mask: u64,
+    /// How many bytes it has, as the call says.
+    size: u64,
+}
+
+/// The mask that a system call waits with; the inner `None` if it cannot be read where it is.
+fn given(number: i64, args: &[u64; 6]) -> Option<Option<Given>> {
+    let [mask, size] = match number {
+        libc::SYS_rt_sigsuspend => [args[0], args[1]],
+        libc::SYS_ppoll => [args[3], args[4]],
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => [args[4], args[5]],
+        libc::SYS_pselect6 if args[5] == 0 => [0; 2],
+        libc::SYS_pselect6 => {
+            return Some(read_word(args[5]).zip(read_word(args[5] + 8)).map(|(mask, size)| Given { mask, size }));
+        }
         _ => return None,
     };
-    read_word(pointer)
+    Some(Some(Given { mask, size }))
 }
 
 /// The argument by which a system call that waits gets the mask that it has meanwhile, which the kernel opens at once with the wait; and that
@@ -76,23 +93,13 @@ fn mask_of_wait(number: i64) -> Option<(usize, Option<usize>)> {
 
 /// What the kernel answers to a system call that waits with a mask which cannot be read; DynamoRIO would fail at it.
 pub fn refused(number: i64, args: &[u64; 6]) -> Option<i64> {
-    let (mask, size) = match (number, mask_of_wait(number)) {
-        (libc::SYS_rt_sigsuspend, _) => (args[0], args[1]),
-        (_, Some((mask, Some(size)))) if args[mask] != 0 => (args[mask], args[size]),
-        (_, Some((both, None))) if args[both] != 0 => {
-            let pointer = read_word(args[both]);
-            let Some((mask, size)) = pointer.zip(read_word(args[both] + 8)) else {
-                return Some(-i64::from(libc::EFAULT));
-            };
-            if mask == 0 {
-                return None;
-            }
-            (mask, size)
-        }
-        _ => return None,
+    let error = match given(number, args)? {
+        Some(Given { mask: 0, .. }) if number != libc::SYS_rt_sigsuspend => return None,
+        Some(Given { mask, .. }) if read_word(mask).is_some() => return None,
+        Some(Given { size, .. }) if size != SET_BYTES => libc::EINVAL,
+        _ => libc::EFAULT,
     };
-    let error = if size == SET_BYTES { libc::EFAULT } else { libc::EINVAL };
-    read_word(mask).is_none().then_some(-i64::from(error))
+    Some(-i64::from(error))
 }
 
 /// `sigaltstack` tells whether the alternate stack is in use, which DynamoRIO leaves out: `stack_t` is at `address`.
@@ -262,9 +269,9 @@ impl Mask {
     unsafe fn close_around_wait(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], has_mask: bool) -> bool {
         let Some((mask, size)) = mask_of_wait(number) else { return false };
         if !has_mask {
-            let is_none = args[mask] == 0 || (size.is_none() && read_word(args[mask]) == Some(0));
+            let is_none = given(number, args).flatten().is_some_and(|given| given.mask == 0);
             if !is_none {
-                // Not readable.
+                // It cannot be read, and the call is refused.
                 return false;
             }
             self.given = (self.blocked, [&raw const self.given.0 as u64, SET_BYTES]);
