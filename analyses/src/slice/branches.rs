@@ -67,7 +67,7 @@ impl Branches {
                 let seen = self.seen.entry(at).or_default();
                 if !seen.contains(&next) {
                     seen.push(next);
-                    self.forget(at);
+                    self.look_again(at);
                 }
             }
             _ => {}
@@ -77,17 +77,20 @@ impl Branches {
     /// A block was executed that begins here, or a call that is here.
     pub fn began(&mut self, at: u64) {
         if self.executed.insert(at) {
-            self.forget(at);
+            self.look_again(at);
             // The call before it was taken for one that does not return.
             if let Some(call) = self.hanging.remove(&at) {
-                self.forget(call);
+                self.look_again(call);
             }
         }
     }
 
-    /// What follows this instruction may be more than was known.
-    fn forget(&mut self, at: u64) {
-        if self.next.remove(&at).is_some() {
+    /// What follows this instruction may be other than was known.
+    fn look_again(&mut self, at: u64) {
+        let Some(known) = self.next.get(&at).cloned() else { return };
+        let found = self.found(at);
+        if found != known {
+            self.next.insert(at, found);
             self.behind.clear();
         }
     }

@@ -8,10 +8,11 @@ use bugnet_debuginfo::split::{SplitFiles, Wanted};
 use bugnet_format::files;
 use bugnet_format::folder::Module;
 use bugnet_format::source::Source;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 use std::io::Read;
-use std::path::Path;
-use std::rc::Rc;
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// Largest ELF file that is read, in bytes; a log's copy could decompress to anything.
@@ -31,8 +32,34 @@ pub struct ModuleFiles {
     pub shared: Option<(String, Vec<u8>)>,
 }
 
-/// The file of a module with its split units.
-pub(super) fn open(log: &Source, module: &Module) -> Option<Image> {
+/// A log, a path on the recording machine and a build id: what makes an image what it is.
+type Key = (PathBuf, String, String);
+
+thread_local! {
+    /// Images that somebody in this thread holds.
+    static HELD: RefCell<HashMap<Key, Weak<Image>>> = RefCell::default();
+}
+
+/// The file of a module with its split units, the same one for all in this thread who look at it at the same time: an analysis goes through
+/// a log several times, with symbols each time, and that of libc alone takes longer to read than a short program to replay.
+pub(super) fn open(log: &Source, module: &Module) -> Option<Rc<Image>> {
+    // Without a build id, the same name may be another file.
+    if module.build_id.is_empty() {
+        return read_image(log, module).map(Rc::new);
+    }
+    let key = (log.path().to_owned(), module.path.clone(), module.build_id.clone());
+    if let Some(image) = HELD.with_borrow(|held| held.get(&key).and_then(Weak::upgrade)) {
+        return Some(image);
+    }
+    let image = Rc::new(read_image(log, module)?);
+    HELD.with_borrow_mut(|held| {
+        held.retain(|_, image| image.strong_count() > 0);
+        held.insert(key, Rc::downgrade(&image));
+    });
+    Some(image)
+}
+
+fn read_image(log: &Source, module: &Module) -> Option<Image> {
     let ModuleFiles { main, debug, shared } = module_files(log, module)?;
     let split = Split { log: log.clone(), module: module.clone(), package: OnceCell::new() };
     Image::parse(Files { main, debug, shared: shared.map(|(_, bytes)| bytes), split: Rc::new(split) })

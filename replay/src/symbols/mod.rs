@@ -178,7 +178,7 @@ impl Symbolizer {
 
     fn image(&mut self, index: usize) -> Option<Rc<Image>> {
         let (log, module) = (&self.log, &self.modules[index]);
-        self.files.entry(index).or_insert_with(|| files::open(log, module).map(Rc::new)).clone()
+        self.files.entry(index).or_insert_with(|| files::open(log, module)).clone()
     }
 
     /// The ELF file that is mapped at `addr`, and the address in the file's own terms.
