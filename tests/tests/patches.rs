@@ -1,5 +1,5 @@
 //! Programs with threads, looked at where everything is compared, and where a comparison was done once, and what it found is
-//! applied since: there is the same to see everywhere, and the same is met.
+//! applied since: there is the same to see everywhere, and the same is met. With `--include-ignored`, at more moments.
 
 use anyhow::{Context, Result, ensure};
 use bugnet_format::types::{Addr, ProcessId};
@@ -11,10 +11,17 @@ use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, verify_and_index
 use bugnet_tests::threaded::{Threaded, programs};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Moments at which all is looked at.
-const LOOKS: usize = 10;
-/// Searches for accesses to memory, from some of these.
-const SEARCHES: usize = 4;
+/// How much is tried.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Moments at which all is looked at.
+    looks: usize,
+    /// Searches for accesses to memory, from some of these.
+    searches: usize,
+}
+
+const SMALL: Effort = Effort { looks: 4, searches: 2 };
+const FULL: Effort = Effort { looks: 10, searches: 4 };
 /// Pages that are compared at a moment, of more.
 const PAGES: usize = 24;
 const PAGE: u64 = 4096;
@@ -49,7 +56,7 @@ fn look_alike(one: &mut Cursor<'_>, other: &mut Cursor<'_>, random: &mut fastran
     Ok(())
 }
 
-fn look_at(tools: &Tools, log: &Log, pid: ProcessId) -> Result<()> {
+fn look_at(tools: &Tools, log: &Log, pid: ProcessId, Effort { looks, searches }: Effort) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(1789);
     let mut comparing = Cursor::open(tools, log, pid)?;
     comparing.compare_always();
@@ -59,10 +66,10 @@ fn look_at(tools: &Tools, log: &Log, pid: ProcessId) -> Result<()> {
     let mut indexed = Cursor::open(tools, log, pid)?;
     indexed.use_index(Index::find(log, pid)?.context("no index")?)?;
     let end = comparing.end();
-    let mut times: Vec<u64> = (0..LOOKS).map(|_| random.u64(0..=end)).chain([end]).collect();
+    let mut times: Vec<u64> = (0..looks).map(|_| random.u64(0..=end)).chain([end]).collect();
     times.sort_unstable();
     // Forwards, and then in no order.
-    let order: Vec<u64> = times.iter().copied().chain((0..LOOKS / 2).map(|_| times[random.usize(0..LOOKS)])).collect();
+    let order: Vec<u64> = times.iter().copied().chain((0..looks / 2).map(|_| times[random.usize(0..looks)])).collect();
     for time in order {
         for cursor in [&mut comparing, &mut learning, &mut indexed] {
             cursor.seek(Seek::Time(time))?;
@@ -81,7 +88,7 @@ fn look_at(tools: &Tools, log: &Log, pid: ProcessId) -> Result<()> {
     }
     ensure!(comparing.is_comparing() == indexed.is_comparing(), "a patch that does not fit is used");
     look_alike(&mut comparing, &mut indexed, &mut random).context("with a patch that does not fit")?;
-    for number in 0..SEARCHES {
+    for number in 0..searches {
         let time = times[random.usize(0..times.len())];
         comparing.seek(Seek::Time(time))?;
         let pages = comparing.known_pages()?;
@@ -102,8 +109,8 @@ fn look_at(tools: &Tools, log: &Log, pid: ProcessId) -> Result<()> {
     Ok(())
 }
 
-fn try_program(program: &Threaded) -> Result<()> {
-    let workshop = Workshop::new(&format!("patches-{}", program.name))?;
+fn try_program(program: &Threaded, name: &str, effort: Effort) -> Result<()> {
+    let workshop = Workshop::new(&format!("patches-{name}"))?;
     let built = program.build("O1", &workshop.path)?;
     let job = Job::new(&workshop.path, [&[built.to_string_lossy().into_owned()], &program.test[..]].concat());
     let path = workshop.path.join("log");
@@ -112,16 +119,20 @@ fn try_program(program: &Threaded) -> Result<()> {
     verify_and_index(&path)?;
     let (tools, log) = (Tools::locate_for(&binary()?, None)?, Log::open(&path)?);
     for (pid, _) in log.processes()? {
-        look_at(&tools, &log, pid)?;
+        look_at(&tools, &log, pid, effort)?;
     }
     workshop.done()
 }
 
 fn main() -> Result<()> {
-    let trial = |program: Threaded| {
-        let name = program.name.clone();
-        Trial::test(name, move || try_program(&program).map_err(|error| Failed::from(format!("{error:?}"))))
-    };
-    let trials = programs()?.into_iter().map(trial).collect();
+    let mut trials = Vec::new();
+    for (effort, suffix, ignored) in [(SMALL, "", false), (FULL, "-full", true)] {
+        trials.extend(programs()?.into_iter().map(|program| {
+            let name = format!("{}{suffix}", program.name);
+            let title = name.clone();
+            let body = move || try_program(&program, &name, effort).map_err(|error| Failed::from(format!("{error:?}")));
+            Trial::test(title, body).with_ignored_flag(ignored)
+        }));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit()
 }

@@ -1,7 +1,8 @@
 //! Programs of which nothing is recorded, or only their beginning, since the disk is full: they behave as natively all the same.
 //!
 //! The recorder stays in such a process: what it and DynamoRIO do to signals, descriptors, limits and children has to be kept from the
-//! program still, in code that is not instrumented any more, or never was. So all small programs are tried.
+//! program still, in code that is not instrumented any more, or never was. So all small programs are tried, each with one of the disks; with
+//! `--include-ignored`, with all.
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::alike::namespace;
@@ -12,6 +13,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -51,7 +53,7 @@ impl Program {
         })
     }
 
-    fn run(&self, name: &str) -> Result<()> {
+    fn run(&self, name: &str, (disk, room): (&str, &str)) -> Result<()> {
         let workshop = Workshop::new(&format!("unrecorded-{}", name.replace('/', "-")))?;
         let command = self.build(&workshop.path)?;
         let job = |name: &str| Ok::<_, anyhow::Error>(Job::new(&workshop.folder(name)?, command.iter().cloned()));
@@ -66,24 +68,22 @@ impl Program {
         let options = self.options()?;
         let options: Vec<&str> = options.iter().map(String::as_str).chain(SHORT).collect();
         let variables = BTreeMap::from(ENVIRONMENT);
-        for (disk, room) in DISKS {
-            let mount = workshop.folder(&format!("disk-{disk}"))?;
-            let job = job(disk)?;
-            let recorded = job.recorded(&mount.join("log"), &options)?;
-            let mut there = Command::new(namespace().split(' ').next().unwrap_or_default());
-            there.args(namespace().split(' ').skip(1)).args(["sh", "-c"]);
-            there.arg(format!("mount -t tmpfs -o noexec,{room} tmpfs \"$0\" && exec env -i \"$@\"")).arg(&mount);
-            // The shell adds to the environment, and sorts it.
-            there.args(variables.iter().map(|(name, value)| format!("{name}={value}")));
-            there.arg(recorded.get_program()).args(recorded.get_args()).current_dir(&job.dir);
-            there.env_clear().envs(ENVIRONMENT).stdin(std::process::Stdio::null());
-            let mut output = run_limited(&mut there, &workshop.path, disk, LIMIT)?;
-            let about = || format!("room for {disk}");
-            let said = take_messages(&mut output);
-            let is_said = said.contains("No space left on device") || disk == "beginning";
-            ensure!(is_said, "{}: {said}{}", about(), printed(&output));
-            same_behaviour(&native, &output).with_context(|| format!("{}: {said}", about()))?;
-        }
+        let mount = workshop.folder("disk")?;
+        let job = job(disk)?;
+        let recorded = job.recorded(&mount.join("log"), &options)?;
+        let mut there = Command::new(namespace().split(' ').next().unwrap_or_default());
+        there.args(namespace().split(' ').skip(1)).args(["sh", "-c"]);
+        there.arg(format!("mount -t tmpfs -o noexec,{room} tmpfs \"$0\" && exec env -i \"$@\"")).arg(&mount);
+        // The shell adds to the environment, and sorts it.
+        there.args(variables.iter().map(|(name, value)| format!("{name}={value}")));
+        there.arg(recorded.get_program()).args(recorded.get_args()).current_dir(&job.dir);
+        there.env_clear().envs(ENVIRONMENT).stdin(std::process::Stdio::null());
+        let mut output = run_limited(&mut there, &workshop.path, disk, LIMIT)?;
+        let about = || format!("room for {disk}");
+        let said = take_messages(&mut output);
+        let is_said = said.contains("No space left on device") || disk == "beginning";
+        ensure!(is_said, "{}: {said}{}", about(), printed(&output));
+        same_behaviour(&native, &output).with_context(|| format!("{}: {said}", about()))?;
         workshop.done()
     }
 }
@@ -99,8 +99,14 @@ fn main() -> Result<()> {
             .into_iter()
             .map(|program| (format!("threads/{}", program.name), Program::Threaded(Box::new(program)))),
     );
-    let trials = all.into_iter().map(|(name, program)| {
-        Trial::test(name.clone(), move || program.run(&name).map_err(|e| Failed::from(format!("{e:?}"))))
+    let trials = all.into_iter().enumerate().flat_map(|(number, (name, program))| {
+        let program = Arc::new(program);
+        DISKS.into_iter().enumerate().map(move |(disk, with)| {
+            let (title, program) = (format!("{name}-{}", with.0), program.clone());
+            let name = title.clone();
+            let body = move || program.run(&name, with).map_err(|e| Failed::from(format!("{e:?}")));
+            Trial::test(title, body).with_ignored_flag(number % DISKS.len() != disk)
+        })
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit()
 }

@@ -34,6 +34,8 @@ pub struct Branches {
     hanging: HashMap<u64, u64>,
     /// What comes behind an instruction on all ways out, at once; [`OUT`] if nothing does.
     behind: HashMap<u64, u64>,
+    /// How often more than was known has been found out of what follows an instruction.
+    pub generation: u64,
 }
 
 /// Whether an indirect jump only leads to a function of another file, or what stands for one.
@@ -56,7 +58,7 @@ impl Branches {
     /// Of a process.
     pub fn new(code: CodeText) -> Self {
         let (next, seen, behind) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { code, next, seen, executed: HashSet::new(), hanging: HashMap::new(), behind }
+        Self { code, next, seen, executed: HashSet::new(), hanging: HashMap::new(), behind, generation: 0 }
     }
 
     /// An instruction was executed, and behind it the one at `next`.
@@ -85,6 +87,11 @@ impl Branches {
         }
     }
 
+    /// Whether [`Self::began`] has been told of this block.
+    pub fn has_begun(&self, at: u64) -> bool {
+        self.executed.contains(&at)
+    }
+
     /// What follows this instruction may be other than was known.
     fn look_again(&mut self, at: u64) {
         let Some(known) = self.next.get(&at).cloned() else { return };
@@ -92,6 +99,7 @@ impl Branches {
         if found != known {
             self.next.insert(at, found);
             self.behind.clear();
+            self.generation += 1;
         }
     }
 

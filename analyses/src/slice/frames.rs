@@ -5,10 +5,12 @@
 
 use super::branches::{Branches, decides};
 use super::wants::{Sets, Want};
-use bugnet_events::code::Decoded;
+use bugnet_events::code::{Block, Decoded};
 use bugnet_events::effects::Control;
 use bugnet_events::stretch::Access;
 use bugnet_format::types::Tid;
+use hashbrown::HashSet;
+use iced_x86::FlowControl;
 use smallvec::SmallVec;
 
 /// A function that is executed.
@@ -18,13 +20,40 @@ struct Frame {
     slot: Option<u64>,
     /// Instructions that were executed in it for the slice, and those who want to know why.
     waiting: SmallVec<[(u64, Want); 4]>,
+    /// Branches that decide for none of them.
+    idle: Idle,
+}
+
+/// Branches of which it was found, by what was known of the code then, that nobody in a frame waits for them.
+#[derive(Default)]
+struct Idle {
+    branches: HashSet<u64>,
+    /// [`Branches::generation`] then.
+    generation: u64,
+}
+
+impl Idle {
+    fn has(&self, branch: u64, generation: u64) -> bool {
+        self.generation == generation && self.branches.contains(&branch)
+    }
+
+    fn add(&mut self, branch: u64, generation: u64) {
+        if self.generation != generation {
+            self.branches.clear();
+            self.generation = generation;
+        }
+        self.branches.insert(branch);
+    }
 }
 
 impl Frame {
     fn wait(&mut self, at: u64, want: Want, sets: &mut Sets) {
         match self.waiting.iter_mut().find(|(known, _)| *known == at) {
             Some((_, before)) => *before = sets.join(*before, want),
-            None => self.waiting.push((at, want)),
+            None => {
+                self.waiting.push((at, want));
+                self.idle.branches.clear();
+            }
         }
     }
 }
@@ -44,6 +73,12 @@ impl Stack {
         }
         let last = self.frames.len() - 1;
         &mut self.frames[last]
+    }
+
+    /// The innermost function, if it alone can be the one that is executed.
+    fn alone(&mut self) -> Option<&mut Frame> {
+        let is_only = self.frames.len() == 1;
+        self.frames.last_mut().filter(|frame| is_only || frame.slot.is_some())
     }
 }
 
@@ -92,6 +127,29 @@ impl Frames {
     pub fn began(&mut self, tid: Tid, at: u64) {
         self.branches.began(at);
         self.stack(tid).next = Some(at);
+    }
+
+    /// Whether there is nothing to find out from a block: where it begins was executed before, and how it ends decides for nobody who
+    /// waits. Most of what a loop executes is such blocks.
+    pub fn passes(&mut self, tid: Tid, block: &Block) -> bool {
+        if !self.branches.has_begun(block.traced.pc) {
+            return false;
+        }
+        let generation = self.branches.generation;
+        let Some(last) = block.instructions.last() else { return false };
+        let stack = self.stack(tid);
+        let is_idle = match block.control {
+            Control::Branch => stack.alone().is_some_and(|frame| {
+                frame.waiting.is_empty() || frame.idle.has(last.instruction.ip(), generation)
+            }),
+            Control::Jump => last.instruction.flow_control() == FlowControl::UnconditionalBranch,
+            Control::Next => true,
+            _ => false,
+        };
+        if is_idle {
+            stack.next = Some(block.traced.pc);
+        }
+        is_idle
     }
 
     /// Whether an instruction has to be looked at.
@@ -170,6 +228,9 @@ impl Frames {
             if frame.slot.is_some() {
                 break;
             }
+        }
+        if let Some(frame) = stack.alone().filter(|_| met.is_none()) {
+            frame.idle.add(at, branches.generation);
         }
         met
     }

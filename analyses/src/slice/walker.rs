@@ -183,10 +183,11 @@ impl<'a> Walker<'a> {
         let Some(run) = self.run.as_mut().filter(|run| run.tid == tid && run.start.0 == start.0 + count) else {
             return false;
         };
-        let is_needed = frames.is_some() || !self.asides.is_empty() || self.looks_at_all || self.behind_load > start.0;
+        let is_needed = !self.asides.is_empty() || self.looks_at_all || self.behind_load > start.0;
         if is_needed
             || live.registers(tid).atoms.meets(ran.block.writes)
             || ran.stores_any(|addr, len| live.may_want(addr, len))
+            || frames.as_mut().is_some_and(|frames| !frames.passes(tid, ran.block))
         {
             return false;
         }
