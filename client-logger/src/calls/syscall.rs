@@ -77,7 +77,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> Boo
 unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> Bool {
     let syscall_pc = take_pending_pc();
     // A call that a signal has interrupted before it did anything is made again, some time.
-    thread.syscall.let_others_go_on(drcontext, thread.is_foreign());
+    thread.syscall.let_others_go_on(drcontext);
     if let Some(last) = &thread.syscall.last_program {
         last.before();
         execute(thread, drcontext);
@@ -433,7 +433,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
 /// Undoes, behind a system call, what was done for it before, whoever made it.
 fn clean_up(thread: &mut Thread, drcontext: *mut c_void, number: i64) {
     thread.signals.retry.after();
-    thread.syscall.let_others_go_on(drcontext, thread.is_foreign());
+    thread.syscall.let_others_go_on(drcontext);
     if let Some(exec) = thread.syscall.exec.take() {
         exec.failed(drcontext);
     }

@@ -6,17 +6,11 @@
 //!
 //! So a program is executed once all calls that make something are over, as far as DynamoRIO has to do with them, and no such call begins
 //! until the program is there, or could not be executed. The latter a thread finds out behind its call; that a child's program is there, its parent,
-//! which goes on then, as it does where the child has died.
+//! which goes on then, as it does where the child has died. For a child whose parent was killed meanwhile, whoever waits for it asks the kernel.
 
-use crate::kernel::borrowers::{self, Borrower};
-use crate::kernel::exclusion::{Exclusion, Kind, Waiter, wait};
+use crate::kernel::borrowers;
+use crate::kernel::exclusion::{EXECUTING, Kind, Waiter, wait};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, Ordering};
-
-/// First, those that execute a program, of threads and of children; second, those that make a thread or a process.
-static CALLS: Exclusion = Exclusion::new();
-/// Whose child begins next in the memory that it is lent, if one is about to: there is one at a time, so a child knows whose it is.
-static LENDER: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A system call of one kind or the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,56 +24,42 @@ pub enum Call {
 }
 
 impl Call {
-    /// Before the call: waits until it may be made. It is that of the calling thread, which has this context of DynamoRIO's, of a child of
-    /// `vfork` if `foreign`.
+    /// Before the call: waits until it may be made. It is that of the calling thread, which has this context of DynamoRIO's, of a process that
+    /// has another one's memory if `foreign`.
     pub fn begins(self, context: *mut c_void, foreign: bool) {
         let thread = Waiter { context, foreign };
-        // What is not lent the memory for a while has nobody who would tell when it is gone.
-        if self == Self::Executes && foreign && !borrowers::executes(context, true) {
-            return;
-        }
         if self == Self::Lends {
-            let none = std::ptr::null_mut();
-            wait(thread, || LENDER.compare_exchange(none, context, Ordering::SeqCst, Ordering::SeqCst).is_ok());
+            wait(thread, || borrowers::is_to_lend(context));
         }
-        CALLS.begin(if self == Self::Executes { Kind::First } else { Kind::Second }, thread);
+        EXECUTING.begin(self.kind(), thread);
     }
 
     /// Behind the call, in the thread that made it, also where it has failed.
-    pub fn over(self, context: *mut c_void, foreign: bool) {
+    pub fn over(self, context: *mut c_void) {
+        if self == Self::Lends {
+            borrowers::lends_no_more(context);
+        }
+        EXECUTING.over(self.kind(), context);
+    }
+
+    fn kind(self) -> Kind {
         match self {
-            Self::Executes if foreign && !borrowers::executes(context, false) => {}
-            Self::Executes => CALLS.over(Kind::First),
-            Self::Makes => CALLS.over(Kind::Second),
-            Self::Lends => {
-                if lender_is_over(context) {
-                    CALLS.over(Kind::Second);
-                }
-                if borrowers::gave_back(context) {
-                    CALLS.over(Kind::First);
-                }
-            }
+            Self::Executes => Kind::First,
+            Self::Makes | Self::Lends => Kind::Second,
         }
     }
 }
 
-/// A child begins in the memory of its parent, with a context of its own.
+/// A process begins in the memory of another one, with a context of its own.
 pub fn child_begins(pid: u32, context: *mut c_void) {
-    let lender = LENDER.swap(std::ptr::null_mut(), Ordering::SeqCst);
+    let lender = borrowers::begins(pid, context);
     if !lender.is_null() {
-        borrowers::begins(Borrower { pid, context, lender, executes: false });
-        CALLS.over(Kind::Second);
+        EXECUTING.over(Kind::Second, lender);
     }
 }
 
 /// In a process that was just forked: of the threads, only the one that forked is there.
 pub fn forget() {
-    CALLS.forget();
-    LENDER.store(std::ptr::null_mut(), Ordering::SeqCst);
+    EXECUTING.forget();
     borrowers::forget();
-}
-
-/// Whether the calling thread, whose context this is, was about to lend its memory, and no child has begun in it.
-fn lender_is_over(context: *mut c_void) -> bool {
-    LENDER.compare_exchange(context, std::ptr::null_mut(), Ordering::SeqCst, Ordering::SeqCst).is_ok()
 }

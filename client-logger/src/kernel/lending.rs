@@ -4,10 +4,8 @@
 //! kernel keeps that thread until the child executes a program; and the child, as it begins, waits for that lock. So it waits
 //! until no memory is lent, and nobody lends any while it waits, or goes on.
 
-use crate::kernel::exclusion::{Exclusion, Kind, Waiter};
+use crate::kernel::exclusion::{Kind, LENDING, Waiter};
 use std::ffi::c_void;
-
-static CALLS: Exclusion = Exclusion::new();
 
 /// A system call of one kind or the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,20 +27,21 @@ impl Call {
     /// Before the call: waits until it may be made. One that a child makes in memory that it was lent, `foreign`, waits for nobody: others
     /// may wait for that child.
     pub fn begins(self, context: *mut c_void, foreign: bool) {
+        let thread = Waiter { context, foreign };
         if foreign {
-            CALLS.count(self.kind());
+            LENDING.note(self.kind(), thread);
         } else {
-            CALLS.begin(self.kind(), Waiter { context, foreign });
+            LENDING.begin(self.kind(), thread);
         }
     }
 
-    /// Behind the call.
-    pub fn over(self) {
-        CALLS.over(self.kind());
+    /// Behind the call, of the thread with this context.
+    pub fn over(self, context: *mut c_void) {
+        LENDING.over(self.kind(), context);
     }
 }
 
 /// In a process that was just forked: of the threads, only the one that forked is there.
 pub fn forget() {
-    CALLS.forget();
+    LENDING.forget();
 }

@@ -144,7 +144,7 @@ pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut Signal) ->
             thread.leave(position);
         }
         // It may have been about to make a call for which others wait.
-        thread.syscall.let_others_go_on(drcontext, thread.is_foreign());
+        thread.syscall.let_others_go_on(drcontext);
         if !thread.is_foreign() {
             wait_to_end(drcontext);
         }

@@ -4,6 +4,7 @@ use crate::base::process;
 use crate::base::slots::Slot;
 use crate::emitted::callout::{self, Callouts};
 use crate::kernel::borrowers;
+use crate::kernel::exclusion;
 use crate::kernel::executing;
 use crate::kernel::limits::Limits;
 use crate::kernel::streams;
@@ -86,6 +87,9 @@ impl Thread {
         borrowers::ends(context);
         // SAFETY: in the event.
         let Some(thread) = (unsafe { of(context) }) else { return };
+        if thread.foreign {
+            exclusion::child_ends(context);
+        }
         if process::current_pid() == recording::id().pid.0 {
             thread.cut_off();
         } else if let Some(log) = thread.log.writer.take() {

@@ -1,6 +1,7 @@
 //! The system call in which a thread is.
 
 use crate::base::slots::Slot;
+use crate::kernel::exclusion;
 use crate::kernel::executing;
 use crate::kernel::lending;
 use crate::kernel::limits::Limits;
@@ -45,13 +46,16 @@ pub struct SyscallState {
 }
 
 impl SyscallState {
-    /// Nobody has to wait any more for the call that the thread with this context has made; it is a child of `vfork` if `foreign`.
-    pub fn let_others_go_on(&mut self, context: *mut c_void, foreign: bool) {
+    /// Nobody has to wait any more for the call that the thread with this context has made.
+    pub fn let_others_go_on(&mut self, context: *mut c_void) {
         if let Some(call) = self.executing.take() {
-            call.over(context, foreign);
+            call.over(context);
+            if call == executing::Call::Lends {
+                exclusion::gave_back(context);
+            }
         }
         if let Some(call) = self.lending.take() {
-            call.over();
+            call.over(context);
         }
     }
 }
