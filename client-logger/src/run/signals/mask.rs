@@ -85,7 +85,7 @@ fn given(number: i64, args: &[u64; 6]) -> Option<Option<Given>> {
 fn mask_of_wait(number: i64) -> Option<(usize, Option<usize>)> {
     match number {
         libc::SYS_ppoll => Some((3, Some(4))),
-        libc::SYS_epoll_pwait => Some((4, Some(5))),
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Some((4, Some(5))),
         libc::SYS_pselect6 => Some((5, None)),
         _ => None,
     }
@@ -222,7 +222,10 @@ impl Mask {
         let temporary = temporary(number, args);
         self.during = temporary.unwrap_or(self.blocked) & !NEVER_BLOCKED;
         // SAFETY: the caller's promise.
-        self.waits = unsafe { self.close_around_wait(context, number, args, temporary.is_some()) };
+        self.waits = unsafe { self.waits(context, number, args, temporary.is_some()) };
+        if self.waits {
+            set(self.blocked | BLOCKED.load(Ordering::SeqCst));
+        }
         let pointer = match number {
             libc::SYS_rt_sigsuspend => 0,
             libc::SYS_rt_sigprocmask => 1,
@@ -236,8 +239,6 @@ impl Mask {
             unsafe { call_event::set_argument(context, pointer, copy) };
         }
         match number {
-            // The kernel opens the mask and waits at once; a signal that came before would not end the wait.
-            libc::SYS_rt_sigsuspend => {}
             libc::SYS_rt_sigreturn => {
                 self.in_wait = false;
                 if let Some(mask) = read_word(regs.gpr[RSP] + FRAME_MASK) {
@@ -260,13 +261,16 @@ impl Mask {
         }
     }
 
-    /// If a system call waits, and the kernel opens the mask meanwhile: closes it, so that what comes before ends the wait. DynamoRIO makes the
-    /// call though it holds a signal that has come after it looked, and its handler may be what the program waits for; so this is also done
-    /// where the call has no mask of its own. Returns whether it is so.
+    /// Whether a system call waits, and the kernel opens the mask meanwhile: it is to be closed before, so that what comes before ends the wait.
+    /// DynamoRIO makes the call though it holds a signal that has come after it looked, and its handler may be what the program waits for; so a
+    /// call that has no mask of its own gets the program's.
     ///
     /// # Safety
     /// In the pre-syscall event.
-    unsafe fn close_around_wait(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], has_mask: bool) -> bool {
+    unsafe fn waits(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], has_mask: bool) -> bool {
+        if number == libc::SYS_rt_sigsuspend {
+            return has_mask;
+        }
         let Some((mask, size)) = mask_of_wait(number) else { return false };
         if !has_mask {
             let is_none = given(number, args).flatten().is_some_and(|given| given.mask == 0);
@@ -286,7 +290,6 @@ impl Mask {
                 }
             }
         }
-        set(self.blocked | BLOCKED.load(Ordering::SeqCst));
         true
     }
 
