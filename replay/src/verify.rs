@@ -229,8 +229,9 @@ pub fn verify(
                 Err(error) => (Outcome::of(&error), Counts::default()),
             };
             done.intervals += 1;
-            done.instructions += counts.instructions;
-            report.counts.instructions += counts.instructions;
+            let instructions = counts.instructions + u64::from(is_followed_by_failed_exec(log, *id, &outcome)?);
+            done.instructions += instructions;
+            report.counts.instructions += instructions;
             report.counts.loads += counts.loads;
             report.counts.checks += counts.checks;
             report.intervals.push(IntervalReport { id: *id, outcome, counts });
@@ -240,6 +241,11 @@ pub fn verify(
     )?;
     report.gaps = selection.gaps(log, &mentions)?;
     Ok(report)
+}
+
+/// Whether an interval has ended at an `execve` that failed: the thread has executed that between this one and the next.
+fn is_followed_by_failed_exec(log: &Log, id: IntervalId, outcome: &Outcome) -> Result<bool> {
+    Ok(matches!(outcome, Outcome::End { end: EndReason::Exec, .. }) && !log.is_last(id)?)
 }
 
 /// What there is to say of the selected intervals without replaying them: those that were cut off or are damaged, and what

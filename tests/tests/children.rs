@@ -1,7 +1,7 @@
 //! Programs that start others: a folder of small programs, each run natively, recorded as a whole and replayed.
 
-use anyhow::{Context, Result};
-use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, same_bytes, same_files};
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, same_bytes, same_files, take_messages};
 use bugnet_tests::small::{build_parent, sources};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;
@@ -17,6 +17,13 @@ fn sorted(output: &[u8]) -> Vec<u8> {
     lines.concat()
 }
 
+/// How many instructions the last line that tells has.
+fn instructions(said: &[u8]) -> Option<u64> {
+    let said = String::from_utf8_lossy(said);
+    let (before, _) = said.rsplit_once(" instructions")?;
+    before.rsplit(' ').next()?.replace(',', "").parse().ok()
+}
+
 fn run_case(source: &Path, name: &str) -> Result<()> {
     let workshop = Workshop::new(&format!("children-{name}"))?;
     let command = build_parent(source, &workshop.path)?;
@@ -30,10 +37,14 @@ fn run_case(source: &Path, name: &str) -> Result<()> {
     let mut patiently = Command::new("/usr/bin/timeout");
     patiently.arg(PATIENCE).arg(recorded.get_program()).args(recorded.get_args()).current_dir(&there);
     patiently.env_clear().envs(bugnet_tests::bugnet::ENVIRONMENT).stdin(std::process::Stdio::null());
-    same_behaviour(&native, &run(&mut patiently)?).context("recording")?;
+    let mut recorded = run(&mut patiently)?;
+    let said = take_messages(&mut recorded);
+    same_behaviour(&native, &recorded).context("recording")?;
     same_files(&here, &there)?;
-    must_pass(&["check"], &log)?;
-    must_pass(&["replay"], &log)?;
+    let checked = must_pass(&["check"], &log)?;
+    let replayed = must_pass(&["replay"], &log)?;
+    let counts = [said.as_bytes(), &checked.stdout, &replayed.stdout].map(instructions);
+    ensure!(counts[0].is_some() && counts.iter().all(|count| *count == counts[0]), "instructions: {counts:?}\n{said}");
     must_pass(&["replay", "--merged"], &log)?;
     must_pass(&["info"], &log)?;
     let replayed = must_pass(&["replay", "--output"], &log)?;

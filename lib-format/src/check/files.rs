@@ -401,6 +401,7 @@ fn check_continuity(
     if let Some((reason, end)) = &before.end {
         // An exec that failed is executed between the two intervals.
         let exec = *reason == EndReason::Exec;
+        report.instructions += u64::from(exec);
         let changes = |register: &str| exec && ["rip", "rax", "rcx", "r11"].contains(&register);
         let differences = stream.begin.as_ref().map(|begin| end.differences(begin)).unwrap_or_default();
         for d in differences.iter().filter(|d| !changes(&d.register)) {

@@ -1,6 +1,6 @@
 //! Threads and their dependencies in numbers, and in the merged order.
 
-use super::threads::{OrderedThread, Threads};
+use super::threads::{OrderedInterval, OrderedThread, Threads};
 use bugnet_format::package::Segment;
 use bugnet_format::record::{DependencyKind, EndReason};
 use bugnet_format::types::{Addr, Epoch, IntervalNo, Position, Tid};
@@ -46,6 +46,14 @@ pub struct WaitedFor {
     pub birth: u64,
 }
 
+/// How many instructions a thread has executed in these intervals, and between those that follow each other: an `execve` that failed.
+fn executed(intervals: &[OrderedInterval]) -> u64 {
+    let within: u64 = intervals.iter().map(|interval| interval.instructions).sum();
+    let follow = |two: &&[OrderedInterval]| two[1].number.0 == two[0].number.0 + 1;
+    let between = intervals.windows(2).filter(follow).map(|two| two[1].before.saturating_sub(two[0].end()));
+    within + between.sum::<u64>()
+}
+
 /// `count` for each million of `instructions`.
 #[must_use]
 pub fn per_million(count: u64, instructions: u64) -> f64 {
@@ -73,7 +81,7 @@ pub fn summaries(threads: &Threads) -> Vec<ThreadSummary> {
             intervals: thread.intervals.len(),
             epochs: [thread.intervals.first(), thread.intervals.last()]
                 .map(|interval| interval.map_or(Epoch(0), |interval| interval.epoch)),
-            instructions: thread.intervals.iter().map(|interval| interval.instructions).sum(),
+            instructions: executed(&thread.intervals),
             dependencies,
             before_reduction: dependencies.saturating_add(thread.implied),
             outside: thread.outside,
