@@ -4,6 +4,7 @@
 use crate::base::memory::{read_memory, write_memory};
 use crate::base::options;
 use crate::base::process;
+use rustix::process::{Resource, getrlimit};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -31,10 +32,8 @@ fn is_ours(fd: u64) -> bool {
 
 /// The first of the descriptors that the recorder may have.
 fn first_kept() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: asks only.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    limit.rlim_max.saturating_sub(KEPT)
+    let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(libc::RLIM_INFINITY);
+    limit.saturating_sub(KEPT)
 }
 
 /// The entry that begins at a place, with what its name says.

@@ -6,6 +6,8 @@
 use crate::base::waiting;
 use crate::kernel::borrowers;
 use crate::log::recording;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
@@ -135,9 +137,8 @@ pub struct Waiter {
 impl Waiter {
     /// Whether it is of no use to wait: somebody has killed the process whose memory the calling one has, and its threads do not go on any more.
     fn is_left_alone(self) -> bool {
-        // SAFETY: sends nothing.
-        let there = || unsafe { libc::kill(recording::id().pid.0 as i32, 0) } == 0;
-        self.foreign && !there() && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+        let owner = Pid::from_raw(recording::id().pid.0.cast_signed());
+        self.foreign && owner.is_some_and(|owner| test_kill_process(owner) == Err(Errno::SRCH))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::base::process;
 use crate::kernel::descriptor_limit;
 use crate::kernel::memory_limit;
 use crate::kernel::results::error;
+use rustix::process::{Rlimit, getrlimit, setrlimit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is limited, in the order in which [`Limits`] are passed on.
@@ -34,6 +35,14 @@ impl Resource {
             Self::Descriptors => libc::RLIMIT_NOFILE,
             Self::AddressSpace => libc::RLIMIT_AS,
             Self::Data => libc::RLIMIT_DATA,
+        }
+    }
+
+    fn named(self) -> rustix::process::Resource {
+        match self {
+            Self::Descriptors => rustix::process::Resource::Nofile,
+            Self::AddressSpace => rustix::process::Resource::As,
+            Self::Data => rustix::process::Resource::Data,
         }
     }
 
@@ -72,16 +81,14 @@ impl Limit {
 
     /// The limit that the kernel knows.
     fn of_kernel(resource: Resource) -> Self {
-        let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: a structure of ours.
-        unsafe { libc::prlimit64(0, resource.number(), std::ptr::null(), &raw mut limit) };
-        Self { soft: limit.rlim_cur, hard: limit.rlim_max }
+        let Rlimit { current, maximum } = getrlimit(resource.named());
+        let [soft, hard] = [current, maximum].map(|limit| limit.unwrap_or(libc::RLIM_INFINITY));
+        Self { soft, hard }
     }
 
     fn set_kernels(self, resource: Resource) -> bool {
-        let limit = libc::rlimit64 { rlim_cur: self.soft, rlim_max: self.hard };
-        // SAFETY: a structure of ours.
-        unsafe { libc::prlimit64(0, resource.number(), &raw const limit, std::ptr::null_mut()) == 0 }
+        let [current, maximum] = [self.soft, self.hard].map(|limit| (limit != libc::RLIM_INFINITY).then_some(limit));
+        setrlimit(resource.named(), Rlimit { current, maximum }).is_ok()
     }
 }
 

@@ -6,6 +6,7 @@ use crate::base::memory::read_memory;
 use crate::picture::stack;
 use bugnet_dr::space::{self, Protection};
 use bugnet_format::types::Addr;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ops::Range;
 
 /// The part of an address that a moved stack keeps.
@@ -25,15 +26,8 @@ const AT_SYSINFO_EHDR: u64 = 33;
 
 /// The limit that the program is to have.
 pub fn limit(soft: u64) {
-    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a structure of ours.
-    let done = unsafe {
-        libc::prlimit64(0, libc::RLIMIT_STACK, std::ptr::null(), &raw mut limit) == 0 && {
-            limit.rlim_cur = soft;
-            libc::prlimit64(0, libc::RLIMIT_STACK, &raw const limit, std::ptr::null_mut()) == 0
-        }
-    };
-    if !done {
+    let current = (soft != libc::RLIM_INFINITY).then_some(soft);
+    if setrlimit(Resource::Stack, Rlimit { current, ..getrlimit(Resource::Stack) }).is_err() {
         die("the limit of the stack cannot be set back");
     }
 }
