@@ -302,6 +302,12 @@ fn look_before(
                 let how = (site, live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
                 shading::look(block, &mut engine.stub, *places, *instr, looks, how);
             }
+            let returns = instrs.iter().rposition(|instr| instr.opcode() == opcode::OP_ret);
+            if let Some(index) = returns.filter(|_| engine.keeper.is_some()) {
+                let how = (live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
+                let site = engine.sites.add(Site::Leaves);
+                shading::await_return(block, &mut engine.stub, instrs[index], site, how);
+            }
         }
         Looks::Tells(places, all) => {
             let live = liveness::analyse(instrs);
@@ -348,6 +354,7 @@ fn calls(engine: &Engine, instrs: &[Instr], looks: &Looks) -> Vec<bool> {
             || looks.calls(index)
             || engine.traces_odd(first, *instr)
             || engine.watching.has_address(instr.pc())
+            || index == 0 && engine.is_allocator(first)
     };
     instrs.iter().enumerate().map(called).collect()
 }
@@ -369,6 +376,10 @@ fn observe(block: &Block, engine: &mut Engine, instrs: &[Instr], looks: &Looks, 
         let address = engine.sites.add_address(instr.pc(), ahead(index));
         let site = engine.sites.add(Site::Address(address));
         call(block, &engine.stub, Some(*instr), site);
+    }
+    if let Some(first) = instrs.first().filter(|first| engine.is_allocator(first.pc())) {
+        let site = engine.sites.add(Site::Allocator(first.pc()));
+        call(block, &engine.stub, Some(*first), site);
     }
     let all = engine.style() == Style::Calls;
     for (index, instr) in instrs.iter().enumerate() {

@@ -44,6 +44,9 @@ impl Engine {
             }
             Site::Access(id) if self.shades.is_some() => {
                 self.look_at(id);
+                if self.traces_closely(id) {
+                    self.trace_access(id);
+                }
                 resume
             }
             Site::Access(id) if self.marks_lines() => {
@@ -72,6 +75,14 @@ impl Engine {
                 };
                 let pc = self.sites.access(id).pc;
                 self.go_on_unless(met, pc, resume)
+            }
+            Site::Allocator(pc) => {
+                self.allocator_begins(pc);
+                resume
+            }
+            Site::Leaves => {
+                self.allocator_returns();
+                resume
             }
             Site::Address(id) => {
                 let (met, (pc, _)) = (self.meet_address(id), self.sites.address(id));

@@ -17,6 +17,7 @@ use crate::executed::Executed;
 use crate::fork::{self, LOOK_EVERY};
 use crate::fs_base;
 use crate::instruction::Instruction;
+use crate::keeper::Keeper;
 use crate::loaded::Loaded;
 use crate::machine::Machine;
 use crate::memory::{Memory, MemoryError};
@@ -182,6 +183,8 @@ pub struct Engine {
     pub tracing: Option<Box<Tracing>>,
     /// Which accesses may be wrong, if that is looked at.
     pub shades: Option<Box<Shades>>,
+    /// The heap, where it is kept.
+    pub keeper: Option<Box<Keeper>>,
     /// Which code was executed, where that is kept track of.
     pub executed: Executed,
     /// What [`Self::code`] was copied to for a block that DynamoRIO makes.
@@ -230,6 +233,7 @@ impl Engine {
             is_new: true,
             tracing: None,
             shades: None,
+            keeper: None,
             executed: Executed::default(),
             copy: Vec::new(),
         }

@@ -23,6 +23,7 @@
 //!   block it does; `fs_base`: the register that it takes; `executed`: which code was run; `ranges`: sets of addresses
 //! - `trace`: what is executed, written down for analyses
 //! - `shades`: which memory must not be accessed; `shading`: how the code cache looks at accesses for that
+//! - `keeper`: the heap of a process that has one thread, kept along with an outline
 //! - `confine`: the system calls that the process keeps
 //! - `compare`: whether the memory of all threads explains what each of them read; `comparing`: how the code cache finds out by itself;
 //!   `places`: where it finds bytes of its own; `place`, `operand`: machine code for that, by `assembler`
@@ -48,6 +49,7 @@ mod fork;
 mod fs_base;
 mod glance;
 mod instruction;
+mod keeper;
 mod light;
 mod lines;
 mod loaded;

@@ -16,6 +16,7 @@ use bugnet_dr::access::Action;
 use bugnet_dr::fs_base::can_be_set;
 use bugnet_format::control::Response;
 use bugnet_format::shade::{LEFT_REACH, Looked, MAX_SUSPECTS, Shade, Suspect, SuspectBlock};
+use bugnet_heap::Set;
 use hashbrown::HashMap;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::collections::{BTreeSet, VecDeque};
@@ -203,6 +204,51 @@ impl Shades {
         }
     }
 
+    /// Memory must not be accessed from here on, or may be; `false`, and nothing has changed: others would have to be given other places.
+    pub fn change(&mut self, set: &Set) -> bool {
+        let len = set.end - set.start;
+        if !set.wrong {
+            self.clear(set);
+            return true;
+        }
+        if len > MOST {
+            return false;
+        }
+        for (start, _) in in_pieces(set.start, len) {
+            let piece = start & !(PIECE - 1);
+            if self.pieces.insert(piece) && !self.region.owners.claim(piece) {
+                self.pieces.remove(&piece);
+                return false;
+            }
+        }
+        in_pieces(set.start, len).for_each(|(start, len)| self.region.plane(start, len).fill(u8::MAX));
+        true
+    }
+
+    /// The same; others are given other places.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn change_anyway(&mut self, set: &Set) -> Result<(), String> {
+        let len = set.end - set.start;
+        if set.wrong && len > MOST {
+            return Err("more memory must not be accessed than can be told apart".into());
+        }
+        if set.wrong {
+            self.claim(set.start, len)?;
+        }
+        self.change(set);
+        Ok(())
+    }
+
+    fn clear(&mut self, set: &Set) {
+        let pieces: Vec<u64> = self.pieces.range(set.start & !(PIECE - 1)..set.end).copied().collect();
+        for piece in pieces {
+            let (start, end) = (piece.max(set.start), (piece + PIECE).min(set.end));
+            self.region.plane(start, end - start).fill(0);
+        }
+    }
+
     fn is_wrong(&mut self, addr: u64, len: u64) -> bool {
         in_pieces(addr, len.min(MOST)).any(|(start, len)| {
             self.region.owners.has(start) && self.region.plane(start, len).iter().any(|byte| *byte != 0)
@@ -344,13 +390,15 @@ impl Engine {
     /// Notes what of an instruction's accesses may be wrong, before it is executed.
     pub fn look_at(&mut self, id: AccessId) {
         let at = self.time_at(self.position_ahead(self.sites.access(id).ahead));
-        let Self { shades: Some(shades), sites, memory, code, .. } = self else { return };
+        let Self { shades: Some(shades), keeper, sites, memory, code, .. } = self else { return };
+        let is_inside = keeper.as_ref().is_some_and(|keeper| keeper.is_inside());
         let site = sites.access(id);
         let mut accesses = std::mem::take(&mut shades.accesses);
         // What makes no sense is found out when it is executed.
         accesses.find(&site.instruction, &site.bytes, light::saved(), &mut |addr, len| memory.element(addr, len));
         for (addr, len, reads, writes) in merged(&accesses) {
-            let (shaded, left) = (shades.is_wrong(addr, len), shades.is_left(addr));
+            // An allocator may do all, as may what it calls.
+            let (shaded, left) = (!is_inside && shades.is_wrong(addr, len), shades.is_left(addr));
             let whole = is_whole(&site.instruction);
             for shaded in [(shaded, true), (left, false)].into_iter().filter(|(is, _)| *is).map(|(_, shaded)| shaded) {
                 let block = shades.number(&site.block, code);

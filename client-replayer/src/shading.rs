@@ -187,14 +187,29 @@ pub fn look(
         let code = look.code(stub, places, live, OUTSIDE as u8);
         let restore = if live { stub.restore_rcx() } else { Vec::new() };
         block.meta(Some(instr), block.raw(&code));
-        let behind = (OUTSIDE as i32 - LEA as i32 + restore.len() as i32).to_le_bytes();
-        block.meta(Some(instr), block.raw(&[PLACE_IN_RCX.bytes(), &behind].concat()));
-        let outside = Opnd::pc(stub.suspect(site, lent) as u64);
-        block.meta(Some(instr), block.make(opcode::OP_jmp, &[], &[outside]));
+        go_outside(block, stub, instr, (site, lent), &restore);
         if live {
             block.meta(Some(instr), block.raw(&restore));
         }
     }
+}
+
+/// Code before a return that calls the client if it is the one that is awaited ([`crate::keeper`]). `live` and `lent` as for [`look`].
+pub fn await_return(block: &Block, stub: &mut Stub, instr: Instr, site: u32, (live, lent): (bool, bool)) {
+    let save = if live { stub.save_rcx() } else { Vec::new() };
+    let restore = if live { stub.restore_rcx() } else { Vec::new() };
+    let code = [&save[..], &stub.load_awaited(Gpr::RCX), &IS_SLOT, &UNLESS_LEFT, &[OUTSIDE as u8]].concat();
+    block.meta(Some(instr), block.raw(&code));
+    go_outside(block, stub, instr, (site, lent), &restore);
+    block.meta(Some(instr), block.raw(&restore));
+}
+
+/// Code that calls the client outside of the block, and goes on behind what restores RCX.
+fn go_outside(block: &Block, stub: &mut Stub, instr: Instr, (site, lent): (u32, bool), restore: &[u8]) {
+    let behind = (OUTSIDE as i32 - LEA as i32 + restore.len() as i32).to_le_bytes();
+    block.meta(Some(instr), block.raw(&[PLACE_IN_RCX.bytes(), &behind].concat()));
+    let outside = Opnd::pc(stub.suspect(site, lent) as u64);
+    block.meta(Some(instr), block.make(opcode::OP_jmp, &[], &[outside]));
 }
 
 /// Code before an instruction that writes an entry of an outline for each of its accesses that is of shaded memory; behind everything else that comes
@@ -219,6 +234,8 @@ pub fn tell(
     }
 }
 
+/// From what is awaited: zero if it is of the slot at which the stack pointer is.
+const IS_SLOT: Assembled = assembled!("lea rcx, [rsp + rcx + 1]");
 /// Up to the slot, and what is stored there.
 const FORGET_LEFT: Assembled = assembled!("mov qword ptr fs:[{u32}], {u32}"; 8);
 /// Up to the slot.
@@ -342,6 +359,7 @@ mod tests {
 
     #[test]
     fn machine_code_is_what_it_is_called() {
+        assert_eq!(IS_SLOT.bytes(), [0x48, 0x8d, 0x4c, 0x0c, 1]);
         assert_eq!(FORGET_LEFT.bytes(), [0x64, 0x48, 0xc7, 0x04, 0x25]);
         let (lea, not, store) = ([0x48, 0x8d, 0x4c, 0x24, 8], [0x48, 0xf7, 0xd1], [0x64, 0x48, 0x89, 0x0c, 0x25]);
         assert_eq!(LEAVE.bytes(), [&lea[..], &not, &store].concat());

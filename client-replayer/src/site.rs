@@ -21,6 +21,10 @@ pub enum Site {
     Due(SplitId),
     /// Before an instruction that accesses memory.
     Access(AccessId),
+    /// Where a function of an allocator begins, at this address.
+    Allocator(u64),
+    /// Before the instruction with which the outermost one returns.
+    Leaves,
     /// Before an instruction at a watched address.
     Address(AddressId),
     /// Instead of the instruction at this address, which replay does not execute or of which the log has no code.

@@ -38,6 +38,8 @@ pub struct Shared {
     pub outline: u64,
     /// Where the block that is executed has its first word there, if more of its words follow behind accesses.
     entry: u64,
+    /// Where the return address is of the allocator's function in which the thread is, with all bits the other way; 0 where there is none.
+    pub awaited: u64,
     /// Where the code cache goes on behind the call, except at [`crate::site::Site::Crossing`].
     pub resume: u64,
     /// The x87 status word behind the last instruction that may have changed it: DynamoRIO clears the exception flags on the way
@@ -203,6 +205,11 @@ impl Stub {
     /// Machine code that takes that to a register.
     pub fn load_entry(&self, reg: Gpr) -> Vec<u8> {
         self.load(reg, offset_of!(Shared, entry))
+    }
+
+    /// Machine code that takes the slot of the return that is awaited to a register.
+    pub fn load_awaited(&self, reg: Gpr) -> Vec<u8> {
+        self.load(reg, offset_of!(Shared, awaited))
     }
 
     /// Machine code that takes RCX, which is in its slot, to a register.

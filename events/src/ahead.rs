@@ -15,7 +15,7 @@ use bugnet_replay::order::{OrderedThread, Threads};
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::{Tracer, Wanted};
 use bugnet_replay::{ReplayError, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -60,6 +60,9 @@ struct Lane {
     happened: Option<Arc<Happened>>,
     /// What was traced and is not handed out.
     stretch: Option<Arc<Stretch>>,
+    /// Accesses of that which may be wrong, where the tracer looks at them, and the blocks that it has named.
+    suspects: VecDeque<(Suspect, Arc<Block>)>,
+    suspect_blocks: Vec<Arc<Block>>,
 }
 
 /// Where parts come from and go to.
@@ -184,16 +187,8 @@ impl<'a> Ahead<'a> {
             at += end - position.0;
             let (fresh, happened) = (std::mem::take(&mut lane.fresh), lane.happened.take());
             let (tid, positions) = (thread.id.tid, position.0..end);
-            self.hand_over(Part {
-                tid,
-                interval: number,
-                lane: own,
-                fresh,
-                happened,
-                stretch,
-                positions,
-                suspects: Vec::new(),
-            })?;
+            let suspects = std::iter::from_fn(|| lane.suspects.pop_front_if(|(suspect, _)| suspect.at < end)).collect();
+            self.hand_over(Part { tid, interval: number, lane: own, fresh, happened, stretch, positions, suspects })?;
         }
         Ok(at)
     }
@@ -221,6 +216,16 @@ impl Lane {
         Ok(())
     }
 
+    /// Takes the accesses of what was traced last that may be wrong.
+    fn suspect(&mut self) {
+        let Some(tracer) = &mut self.tracer else { return };
+        let (found, blocks) = tracer.suspects();
+        let news = blocks[self.suspect_blocks.len()..].iter();
+        self.suspect_blocks.extend(news.map(|block| Arc::new(Block::bare(block.pc, &block.code))));
+        let blocks = &self.suspect_blocks;
+        self.suspects.extend(found.drain(..).map(|suspect| (suspect, blocks[suspect.block as usize].clone())));
+    }
+
     /// Traces the next stretch, in memory that is there.
     fn go_on(&mut self, id: IntervalId, position: Position, until: Position, mut spare: Stretch) -> Result<()> {
         let none = || ReplayError::OutOfRange(format!("{id} has no instruction {position}"));
@@ -234,6 +239,7 @@ impl Lane {
             return Err(tracer.makes_no_sense());
         }
         spare.tell(runs.told);
+        self.suspect();
         self.stretch = Some(Arc::new(spare));
         Ok(())
     }

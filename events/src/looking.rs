@@ -271,7 +271,7 @@ impl<S: Shader> Looking<'_, S> {
         if lane.parts.is_empty() {
             return Ok(());
         }
-        let shades = settled(std::mem::take(&mut lane.shades));
+        let shades = std::mem::take(&mut lane.shades);
         let (Some(looker), until) = (&mut lane.looker, lane.until) else { return Ok(()) };
         if !looker.shade(&shades)? {
             return Err(Over::Refused);
@@ -304,57 +304,23 @@ impl<S: Shader> Looking<'_, S> {
     }
 }
 
-/// What is left of changes that come together: not those that others take back at once.
-fn settled(shades: Vec<Shade>) -> Vec<Shade> {
-    let mut all: Vec<Shade> = Vec::with_capacity(shades.len());
-    for shade in shades {
-        let end = shade.addr.saturating_add(shade.len);
-        while let Some(last) = all.last_mut().filter(|last| last.at == shade.at) {
-            let last_end = last.addr.saturating_add(last.len);
-            if shade.addr <= last.addr && last_end <= end {
-                all.pop();
-            } else if shade.addr <= last.addr && end > last.addr {
-                (last.addr, last.len) = (end, last_end - end);
-                break;
-            } else if last_end <= end && shade.addr < last_end {
-                last.len = shade.addr - last.addr;
-                break;
-            } else {
-                break;
-            }
-        }
-        all.push(shade);
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn changes_that_are_taken_back() {
+    fn ranges_that_change() {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..2000 {
-            let shades: Vec<Shade> = (0..random.usize(1..8))
-                .map(|_| Shade { at: 1, addr: random.u64(0..40), len: random.u64(1..20), wrong: random.bool() })
-                .collect();
-            let apply = |shades: &[Shade]| {
-                let mut all = [false; 64];
-                for shade in shades {
-                    all[shade.addr as usize..(shade.addr + shade.len) as usize].fill(shade.wrong);
-                }
-                all
-            };
-            let less = settled(shades.clone());
-            assert_eq!(apply(&less), apply(&shades), "{shades:?} {less:?}");
-            let mut ranges = Ranges::default();
-            for Shade { addr, len, wrong, .. } in &shades {
-                ranges.change(&Change { from: Position(1), addr: *addr, len: *len, wrong: *wrong });
+            let (mut ranges, mut all) = (Ranges::default(), [false; 64]);
+            for _ in 0..random.usize(1..8) {
+                let (addr, len, wrong) = (random.u64(0..40), random.u64(1..20), random.bool());
+                ranges.change(&Change { from: Position(1), addr, len, wrong });
+                all[addr as usize..(addr + len) as usize].fill(wrong);
             }
-            let mut all = [false; 64];
-            ranges.0.iter().for_each(|(start, end)| all[*start as usize..*end as usize].fill(true));
-            assert_eq!(all, apply(&shades), "{shades:?}");
+            let mut known = [false; 64];
+            ranges.0.iter().for_each(|(start, end)| known[*start as usize..*end as usize].fill(true));
+            assert_eq!(known, all);
             assert!(ranges.0.iter().all(|(start, end)| start < end));
         }
     }

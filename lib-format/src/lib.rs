@@ -22,6 +22,7 @@
 //! The crate knows nothing of DynamoRIO, of running processes or of the command line, and has no unsafe code.
 #![forbid(unsafe_code)]
 
+pub mod allocator;
 pub mod check;
 pub mod code;
 pub mod complete;

@@ -19,6 +19,7 @@
 //! Where memory is *shaded* ([`Wanted::shaded`]), the outline has all blocks, and each access of such memory is an entry of its own ([`Told`]), which
 //! comes behind that of its block, or before it, but in the order of accesses.
 
+use crate::allocator::Allocators;
 use serde::{Deserialize, Serialize};
 
 /// Descriptor of the shared memory in the replay process.
@@ -90,6 +91,9 @@ pub struct Wanted {
     /// In an outline without shaded memory, calls are left out that return to where they came from with nothing else told in between, and these returns.
     /// So whoever reads it knows at each entry which calls are open, but not at each instruction.
     pub open: bool,
+    /// In an outline of open calls of a process that has one thread: the replay process keeps the heap by itself, and looks at each access whether it may
+    /// be wrong ([`crate::shade::Suspect`]). So nobody has to follow the outline first.
+    pub heap: Option<Allocators>,
 }
 
 impl Wanted {

@@ -2,14 +2,16 @@
 //!
 //! The process is a stranger: what it says is checked.
 
-use crate::error::Result;
+use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
+use crate::process::Process;
 use crate::session::{Session, Stop};
 use crate::tools::Tools;
 use bugnet_format::control::{Request, Response};
 use bugnet_format::frame::Interval;
 use bugnet_format::shade::MAX_SHADES;
 use bugnet_format::types::Position;
+use std::ops::RangeInclusive;
 
 pub use bugnet_format::shade::{Looked, Shade, Suspect, SuspectBlock};
 
@@ -87,24 +89,34 @@ impl Looker {
             return Err(self.session.diverged(what));
         }
         let last = self.session.position();
-        let process = self.session.process();
-        let mut all: Vec<Suspect> = Vec::new();
-        loop {
-            process.send(&Request::Suspects { from: all.len() as u32, blocks: self.blocks.len() as u32 })?;
-            match process.receive()? {
-                Response::Suspects { suspects, blocks } if suspects.is_empty() && blocks.is_empty() => break,
-                Response::Suspects { suspects, blocks } => {
-                    all.extend(suspects);
-                    self.blocks.extend(blocks);
-                }
-                other => return Err(process.unexpected(&other)),
-            }
-        }
-        let known = self.blocks.len();
-        let is_in = |suspect: &Suspect| (first.0..=last.0).contains(&suspect.at) && (suspect.block as usize) < known;
-        if !all.is_sorted_by_key(|suspect| suspect.at) || !all.iter().all(is_in) {
-            return Err(process.makes_no_sense("what it has looked at"));
-        }
-        Ok(all)
+        let range = first.0..=last.0;
+        let found = found(self.session.process(), &mut self.blocks, range)?;
+        found.map_or_else(|why| Err(ReplayError::NotTraced { interval: self.session.process().interval(), why }), Ok)
     }
+}
+
+/// What a process has found in a run between these positions, and blocks that are new with that; or why it does not look any more.
+pub(crate) fn found(
+    process: &mut Process,
+    known: &mut Vec<SuspectBlock>,
+    between: RangeInclusive<u64>,
+) -> Result<std::result::Result<Vec<Suspect>, String>> {
+    let mut all: Vec<Suspect> = Vec::new();
+    loop {
+        process.send(&Request::Suspects { from: all.len() as u32, blocks: known.len() as u32 })?;
+        match process.receive_any()? {
+            Response::Suspects { suspects, blocks } if suspects.is_empty() && blocks.is_empty() => break,
+            Response::Suspects { suspects, blocks } => {
+                all.extend(suspects);
+                known.extend(blocks);
+            }
+            Response::Refused(why) => return Ok(Err(why)),
+            other => return Err(process.unexpected(&other)),
+        }
+    }
+    let is_in = |suspect: &Suspect| between.contains(&suspect.at) && (suspect.block as usize) < known.len();
+    if !all.is_sorted_by_key(|suspect| suspect.at) || !all.iter().all(is_in) {
+        return Err(process.makes_no_sense("what it has looked at"));
+    }
+    Ok(Ok(all))
 }

@@ -7,8 +7,6 @@ use super::code::{Known, Meaning};
 use super::frames::StackId;
 use super::functions::{Does, Function};
 use super::heap::{Block, Call, Heap};
-use super::outcome::{Given, Outcome, maps, may_be_older};
-use super::shadow::Set;
 use super::storing::Storing;
 use bugnet_events::calls::{Called, Calls, Entered};
 use bugnet_events::effects::Control;
@@ -16,8 +14,8 @@ use bugnet_events::looking::{Change, Shader};
 use bugnet_events::stretch::Ran;
 use bugnet_events::walk::{Did, Visit, Visitor};
 use bugnet_format::types::Tid;
+use bugnet_heap::{Given, Outcome, Set, maps, may_be_older, settled};
 use bugnet_replay::cursor::Place;
-use bugnet_replay::syscall::Made;
 use hashbrown::HashMap;
 use std::ops::{ControlFlow, Range};
 
@@ -175,8 +173,13 @@ impl Ahead {
         // What an allocator itself accesses does not matter.
         let over = doing.over.filter(|over| doing.holds && over.interval == place.interval);
         let from = over.map_or(place.position, |over| over.position);
-        let all = held.into_iter().chain(sets.drain(..));
-        self.changes.extend(all.map(|Set { start, end, wrong }| Change { from, addr: start, len: end - start, wrong }));
+        let all = settled(held.into_iter().chain(sets.drain(..)).collect());
+        self.changes.extend(all.into_iter().map(|Set { start, end, wrong }| Change {
+            from,
+            addr: start,
+            len: end - start,
+            wrong,
+        }));
     }
 }
 
@@ -220,7 +223,7 @@ impl Visitor for Ahead {
                 let is_inside = !doing.slots.is_empty();
                 doing.stores.iter_mut().for_each(Storing::forget);
                 if let Did::Call { number, args, result, .. } = did {
-                    maps(&mut self.heap, &Made { number: *number, args: *args, result: *result }, is_inside);
+                    maps(&mut self.heap, (*number, args, *result), is_inside);
                 }
                 place
             }

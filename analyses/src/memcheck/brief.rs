@@ -19,6 +19,8 @@ use std::ops::Range;
 /// Nobody's stack lies below (`vm.mmap_min_addr`).
 const LOWEST: u64 = 1 << 16;
 const WORD: u64 = 8;
+/// So near to where a stack was, it is the same one.
+const STACK: u64 = 1 << 12;
 /// How often the stack pointer is looked up: each time, an interval is replayed, at the most.
 const MOST_LOOKUPS: usize = 8;
 
@@ -31,6 +33,8 @@ pub struct Brief {
     mapped: BTreeMap<u64, u64>,
     /// How often the stack pointer was looked up.
     lookups: usize,
+    /// Where a return address lay last, in pieces of [`STACK`] bytes.
+    stack: u64,
 }
 
 impl Brief {
@@ -119,6 +123,14 @@ impl Checker<'_, '_> {
                 Some(stack) => self.frames.goes_to(place.tid, stack),
                 None => self.doubt(),
             }
+        }
+        // Of a stack in a block, it matters what is accessed by the stack pointer, at which nobody looks.
+        if let Some(slot) = ran.slot()
+            && let Some(brief) = &mut self.brief
+            && std::mem::replace(&mut brief.stack, slot / STACK) != slot / STACK
+            && self.heap.holding(slot).is_some()
+        {
+            self.doubt();
         }
         // Of most blocks, nothing but where a return address lies is told.
         let may_be_of_frame = |number: usize| {

@@ -6,14 +6,14 @@ use super::code::{Known, Meaning, Reads};
 use super::found::{By, Error, Errors, Kind};
 use super::frames::{Astray, Frames, StackId};
 use super::functions::{Does, Family};
-use super::heap::{Block, Call, Heap, Relation};
-use super::outcome::{Outcome, maps, may_be_older};
+use super::heap::{Block, Call, Heap};
 use super::storing::Storing;
 use super::undefined::{Undefined, Used};
 use bugnet_events::calls::{Called, Entered};
 use bugnet_events::stretch::Ran;
 use bugnet_events::walk::{Did, Visit};
 use bugnet_format::types::{Addr, Tid};
+use bugnet_heap::{Outcome, Relation, maps, may_be_older};
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::memory::Memory;
@@ -253,6 +253,8 @@ impl<'c, 'a> Checker<'c, 'a> {
                         self.doing.entry(tid).or_default().told.extend(block.map(|start| (call.slot, start)));
                     }
                 }
+                // Where it leads does not matter: what overlaps, or may, is a doubt.
+                Reads::Copy if self.brief.is_some() => self.copies(call, index),
                 Reads::Copy => {
                     let target = self.known.targets.get(&call.function);
                     self.counts.unchecked_copies += u64::from(target.is_none());
@@ -505,7 +507,10 @@ impl<'c, 'a> Checker<'c, 'a> {
     fn called_system(&mut self, place: Place, ip: u64, made: Made) {
         let is_inside = self.is_inside(place.tid);
         self.brief.iter_mut().for_each(|brief| brief.called(&made));
-        if !maps(&mut self.heap, &made, is_inside) && !is_inside && !self.is_allocators(place.tid, ip) {
+        if !maps(&mut self.heap, (made.number, &made.args, made.result), is_inside)
+            && !is_inside
+            && !self.is_allocators(place.tid, ip)
+        {
             self.accessed_by_kernel(place, ip, made);
         }
     }

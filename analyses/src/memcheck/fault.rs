@@ -2,8 +2,8 @@
 
 use super::check::Checker;
 use super::found::{By, Error, Kind};
-use super::heap::Relation;
 use bugnet_format::regs::RegisterFile;
+use bugnet_heap::Relation;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::Seek;
 use bugnet_replay::disassembly::next;

@@ -2,8 +2,9 @@
 
 use super::below::Gone;
 use super::frames::{Frames, StackId};
-use super::heap::{Block, Relation};
+use super::heap::Block;
 use super::undefined::{Origin, Use};
+use bugnet_heap::Relation;
 use bugnet_replay::cursor::Place;
 use hashbrown::HashMap;
 use iced_x86::Instruction;

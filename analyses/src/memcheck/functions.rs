@@ -1,44 +1,7 @@
 //! Which functions give memory out and take it back: those of C libraries, C++ and other allocators, and those that a file names.
 
-use serde::Serialize;
-
-/// How an argument, or a product of two, says how much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// The argument with this number, from 0.
-    Arg(u8),
-    /// The product of two arguments.
-    Product(u8, u8),
-}
-
-/// What a function does with memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
-    /// Gives memory out, at the address that it returns.
-    Allocate(Size),
-    /// Gives memory out, at the address that it stores where its first argument points, if it returns 0.
-    Store(Size),
-    /// Takes memory back, at the address in this argument.
-    Release(u8),
-    /// Makes a block larger or smaller, which may move it: the address in this argument.
-    Resize(u8, Size),
-    /// Says how much of a block may be used: the address in its first argument.
-    Tell,
-}
-
-/// Functions that belong together: what one gives out, only those of the same family may take back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// `malloc`, `free` and the like.
-    C,
-    /// `operator new` and `operator delete`.
-    New,
-    /// `operator new[]` and `operator delete[]`.
-    NewArray,
-    /// Others, by a name.
-    Named(String),
-}
+pub use bugnet_format::allocator::{Does, Size};
+pub use bugnet_heap::Family;
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,11 +24,9 @@ mod frames;
 pub mod functions;
 mod heap;
 mod leaks;
-mod outcome;
 mod passing;
 mod report;
 mod returns;
-mod shadow;
 mod storing;
 mod stubs;
 mod texts;
@@ -46,11 +44,11 @@ use ahead::Ahead;
 use brief::Brief;
 use bugnet_events::looking::{Looks, walk_looking};
 use bugnet_events::onward::walk_with;
+use bugnet_format::allocator::{Allocator, Allocators};
 use bugnet_format::process::Origin;
 use bugnet_format::record::Record;
 use bugnet_format::regs::RSP;
 use bugnet_format::types::{Addr, IntervalNo, ProcessId, Tid};
-use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::looked::Looked;
@@ -59,9 +57,10 @@ use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
 use bugnet_replay::tree::{ProcessEnd, processes};
+use bugnet_replay::{ReplayError, Result};
 use check::Checker;
-use code::Known;
-use functions::Function;
+use code::{Known, Meaning};
+use functions::{Family, Function};
 use hashbrown::HashMap;
 use passing::Passing;
 use std::sync::Arc;
@@ -97,7 +96,11 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     let can_look = !options.undefined && !options.follow;
     // Whoever looks at a part alone goes as far as parts of the whole outline do.
     let in_brief = can_look && options.most == u64::MAX;
-    let brief = if in_brief { look(tools, log, cursor, options, true)? } else { None };
+    let kept = if in_brief && has_one_thread(log, pid) { keep(tools, log, cursor, options)? } else { None };
+    let brief = match kept {
+        None if in_brief => look(tools, log, cursor, options, true)?,
+        kept => kept,
+    };
     // What cannot be looked at in brief cannot be looked at.
     let can_look = can_look && (brief.is_some() || !in_brief);
     let looked = match brief.filter(Checker::is_certain) {
@@ -122,13 +125,16 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     report::report(log, checker, lost, options, has_exited)
 }
 
-/// Before the first instruction.
-fn begin<'c, 'a>(log: &Log, cursor: &'c mut Cursor<'a>, options: &Options) -> Result<Checker<'c, 'a>> {
+/// Before the first instruction. `in_brief`: stubs of functions that copy are looked at where they begin themselves, so that it does not matter where they
+/// lead.
+fn begin<'c, 'a>(log: &Log, cursor: &'c mut Cursor<'a>, options: &Options, in_brief: bool) -> Result<Checker<'c, 'a>> {
     let pid = cursor.pid();
     let mut symbols = Symbolizer::new(log, pid)?;
     let mut known = Known::new(log, pid, &mut symbols, &options.named)?;
-    cursor.seek(Seek::End)?;
-    for (stub, slot) in known.slots.clone() {
+    if !in_brief {
+        cursor.seek(Seek::End)?;
+    }
+    for (stub, slot) in known.slots.clone().into_iter().filter(|_| !in_brief) {
         if let Some(target) = cursor.read_memory(Addr(slot), 8)?.try_into().ok().map(u64::from_le_bytes) {
             known.add_target(stub, target);
         }
@@ -156,6 +162,57 @@ fn beginnings(known: &Known) -> Vec<u64> {
     functions
 }
 
+fn has_one_thread(log: &Log, pid: ProcessId) -> bool {
+    log.threads().filter(|thread| thread.pid == pid).count() == 1
+}
+
+/// Which code may access anything.
+fn looked(known: &Known) -> Looked {
+    let mut trusted: Vec<(u64, u64)> = known.own().iter().map(|range| (range.start, range.end)).collect();
+    trusted.sort_unstable();
+    Looked { trusted }
+}
+
+/// What it takes to keep the heap.
+fn allocators(checker: &Checker<'_, '_>) -> Allocators {
+    let known = &checker.known;
+    let allocator = |(address, meaning): (&u64, &Meaning)| {
+        let Meaning::Allocator(index) = meaning else { return None };
+        let Function { does, ref family, .. } = known.allocators[*index];
+        Some(Allocator { address: *address, does, is_named: matches!(family, Family::Named(_)) })
+    };
+    let mut functions: Vec<Allocator> = known.meanings.iter().filter_map(allocator).collect();
+    functions.sort_unstable_by_key(|function| function.address);
+    Allocators { functions, is_whole: checker.is_whole, looked: looked(known) }
+}
+
+/// Goes in brief through the outline of the one thread's execution, while its replay process keeps the heap, too, and looks at each access. `None`: it
+/// cannot.
+fn keep<'c, 'a>(
+    tools: &Tools,
+    log: &Log,
+    cursor: &'c mut Cursor<'a>,
+    options: &Options,
+) -> Result<Option<Checker<'c, 'a>>> {
+    let mut checker = begin(log, cursor, options, true)?;
+    checker.brief = Some(Brief::default());
+    let (pid, start) = (checker.cursor.pid(), checker.cursor.place());
+    let wanted = Wanted {
+        functions: beginnings(&checker.known),
+        outline: true,
+        closely: ahead::closely(&checker.known),
+        open: true,
+        heap: Some(allocators(&checker)),
+        ..Wanted::default()
+    };
+    let mut passing = Passing::new(checker, options.most);
+    match walk_with(tools, log, pid, start, &Arc::new(wanted), &mut passing) {
+        Ok(()) => Ok(Some(passing.checker)),
+        Err(ReplayError::NotTraced { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
 /// Goes through the outline of what was executed, while replay processes look at each access; in brief ([`brief`]), if that is said. `None`: they
 /// cannot.
 fn look<'c, 'a>(
@@ -165,7 +222,7 @@ fn look<'c, 'a>(
     options: &Options,
     in_brief: bool,
 ) -> Result<Option<Checker<'c, 'a>>> {
-    let mut checker = begin(log, cursor, options)?;
+    let mut checker = begin(log, cursor, options, in_brief)?;
     checker.brief = in_brief.then(Brief::default);
     let (pid, start) = (checker.cursor.pid(), checker.cursor.place());
     let wanted = Wanted {
@@ -175,11 +232,10 @@ fn look<'c, 'a>(
         open: in_brief,
         ..Wanted::default()
     };
-    let mut trusted: Vec<(u64, u64)> = checker.known.own().iter().map(|range| (range.start, range.end)).collect();
-    trusted.sort_unstable();
+    let looked = looked(&checker.known);
     let ahead = Ahead::new(&checker.known, checker.is_whole);
     let mut passing = Passing::new(checker, options.most);
-    let looks = walk_looking((tools, log, pid), start, &Arc::new(wanted), Looked { trusted }, ahead, &mut passing)?;
+    let looks = walk_looking((tools, log, pid), start, &Arc::new(wanted), looked, ahead, &mut passing)?;
     Ok((looks == Looks::All).then_some(passing.checker))
 }
 
@@ -190,7 +246,7 @@ fn follow<'c, 'a>(
     cursor: &'c mut Cursor<'a>,
     options: &Options,
 ) -> Result<Checker<'c, 'a>> {
-    let mut checker = begin(log, cursor, options)?;
+    let mut checker = begin(log, cursor, options, false)?;
     let (pid, start) = (checker.cursor.pid(), checker.cursor.place());
     let wanted = Arc::new(Wanted { functions: beginnings(&checker.known), ..Wanted::default() });
     checker.undefined = options.undefined.then(|| Undefined::new(tools, log, pid));

@@ -3,12 +3,13 @@
 use super::check::Checker;
 use super::found::{By, Error, Kind};
 use super::frames::StackId;
-use super::heap::{Block, Relation};
+use super::heap::Block;
 use super::texts;
 use super::undefined::{Undefined, Use, Used};
 use bugnet_events::calls::Entered;
 use bugnet_events::stretch::Ran;
 use bugnet_events::walk::Did;
+use bugnet_heap::Relation;
 use bugnet_replay::Result;
 use bugnet_replay::cursor::{Place, Seek};
 use bugnet_replay::disassembly::next;

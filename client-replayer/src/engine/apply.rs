@@ -39,6 +39,7 @@ impl Engine {
                 self.trace_skipped();
                 self.write_output(*stream, *number, args, *result)?;
                 self.note_call(*number, args, *result);
+                self.keep_call(*number, args, *result);
                 self.machine.return_from_call(*result, next, updates);
                 self.position += 1;
             }

@@ -77,7 +77,8 @@ impl Engine {
     /// Where memory has come that marks cannot tell from other memory, there are others from here on, or none. Nothing of the present
     /// block may be executed then.
     pub(super) fn settle_conflict(&mut self) {
-        if self.has_conflict() {
+        let moved = self.move_places();
+        if self.has_conflict() || moved {
             if self.memory.has_conflict() {
                 self.memory.mark_otherwise();
             }
@@ -113,7 +114,7 @@ impl Engine {
         match (compares, self.memory.marks()) {
             _ if self.observes_accesses() => Style::Calls,
             _ if self.shades.is_some() => {
-                let style = if self.tracing.is_some() { Style::Tells } else { Style::Shades };
+                let style = if self.tells_shaded() { Style::Tells } else { Style::Shades };
                 self.shades.as_ref().map_or(Style::Plain, |shades| style(shades.places()))
             }
             (Some((places, marks)), _) => Style::Compares(places, marks),

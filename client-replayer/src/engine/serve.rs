@@ -150,7 +150,10 @@ impl Engine {
                 self.take_shades(shades).map_err(Refusal::Refused)?;
                 Response::Ready
             }
-            Request::Suspects { from, blocks } => self.suspects(from as usize, blocks as usize),
+            Request::Suspects { from, blocks } => match self.keeper.as_ref().and_then(|keeper| keeper.failed.clone()) {
+                Some(why) => return Err(Refusal::Refused(why)),
+                None => self.suspects(from as usize, blocks as usize),
+            },
             Request::Mark => {
                 self.must_be_new("what is to be marked")?;
                 self.begin_marking().map_err(Refusal::Refused)?;

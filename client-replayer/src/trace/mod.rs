@@ -109,7 +109,7 @@ impl Engine {
     pub fn begin_tracing(&mut self, wanted: Wanted) -> Result<(), String> {
         let begin = self.time_at(self.position);
         let tracing = Tracing::new(&self.control, begin, wanted)?;
-        let Wanted { outline, shaded, .. } = &tracing.wanted;
+        let Wanted { outline, shaded, open, heap, .. } = &tracing.wanted;
         if !outline && !can_be_set() {
             return Err(
                 "this machine's processor or kernel keeps the FS base to itself, without which there is no trace"
@@ -126,8 +126,14 @@ impl Engine {
             }
             self.begin_telling(shaded)?;
         }
-        if tracing.wanted.open && (!tracing.wanted.outline || !tracing.wanted.shaded.is_empty()) {
+        if *open && !(*outline && shaded.is_empty()) {
             return Err("open calls are told in an outline without shaded memory alone".into());
+        }
+        if let Some(allocators) = heap {
+            if !open {
+                return Err("a heap is kept along with an outline of open calls alone".into());
+            }
+            self.begin_keeping(allocators)?;
         }
         self.tracing = Some(Box::new(tracing));
         self.drop_all_blocks();
@@ -137,6 +143,12 @@ impl Engine {
     /// Whether the client is called for an instruction of a block that begins at an address, to write down what it accesses.
     pub fn traces_odd(&self, block: u64, instr: Instr) -> bool {
         self.tracing.as_ref().is_some_and(|tracing| tracing.wanted.tells_accesses(block)) && is_odd(instr)
+    }
+
+    /// Whether all is told of the block of an access, where the client is called to look at that, too.
+    pub fn traces_closely(&self, id: AccessId) -> bool {
+        let block = self.sites.access(id).block.start;
+        self.tracing.as_ref().is_some_and(|tracing| tracing.wanted.tells_accesses(block))
     }
 
     /// Whether the buffer has to be emptied before anything more is executed.
@@ -150,7 +162,7 @@ impl Engine {
             let used = (tracing.outline() - self.stub.shared().outline) / 8;
             let executed = self.time_at(self.position).wrapping_sub(tracing.begin);
             let all = BYTES as u64 / 8;
-            let room = match self.shades.is_some() {
+            let room = match self.tells_shaded() {
                 // Nearly full, there would be room for fewer and fewer instructions at a time.
                 true if used > all / 2 => 0,
                 true => (all - used) / MOST_TOLD,

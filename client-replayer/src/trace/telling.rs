@@ -12,7 +12,7 @@ use bugnet_format::trace::{Entry, Told, TracedBlock};
 impl Engine {
     /// Whether accesses of shaded memory are told.
     pub fn tells_shaded(&self) -> bool {
-        self.shades.is_some() && self.tracing.is_some()
+        self.shades.is_some() && self.tracing.as_ref().is_some_and(|tracing| !tracing.wanted.shaded.is_empty())
     }
 
     /// What stands in the first word of entries for an access of the instruction at `pc`, whose position is so far ahead of what the counter says.

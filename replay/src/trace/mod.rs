@@ -7,6 +7,7 @@ mod chunk;
 
 use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
+use crate::looked::{Suspect, SuspectBlock, found};
 use crate::process::Process;
 use crate::session::{Session, Stop};
 use crate::tools::Tools;
@@ -99,6 +100,9 @@ pub struct Tracer {
     runs: Vec<Run>,
     /// What is written down beside blocks and addresses.
     wanted: Arc<Wanted>,
+    /// Where it looks at accesses: those of the present stretch that may be wrong, and their blocks.
+    suspects: Vec<Suspect>,
+    suspect_blocks: Vec<SuspectBlock>,
 }
 
 impl Tracer {
@@ -124,21 +128,45 @@ impl Tracer {
         wanted: &Arc<Wanted>,
     ) -> Result<Self> {
         let (last, traced) = match before.filter(|before| before.wanted == *wanted) {
-            Some(Self { session, buffer, blocks, counts, entries, .. }) => {
-                (Some(session), Some((buffer, blocks, counts, entries)))
+            Some(Self { session, buffer, blocks, counts, entries, suspect_blocks, .. }) => {
+                (Some(session), Some((buffer, blocks, counts, entries, suspect_blocks)))
             }
             None => (None, None),
         };
         let process = last.as_ref().map(Session::number);
         let mut session = Session::start_behind(last, tools, log, id, interval)?;
         let (bases, wanted) = (bases(interval).into(), wanted.clone());
-        if let Some((buffer, blocks, counts, entries)) = traced.filter(|_| process == Some(session.number())) {
-            return Ok(Self { session, buffer, blocks, counts, entries, bases, runs: Vec::new(), wanted });
+        let (runs, suspects) = (Vec::new(), Vec::new());
+        let known = traced.filter(|_| process == Some(session.number()));
+        if let Some((buffer, blocks, counts, entries, suspect_blocks)) = known {
+            return Ok(Self {
+                session,
+                buffer,
+                blocks,
+                counts,
+                entries,
+                bases,
+                runs,
+                wanted,
+                suspects,
+                suspect_blocks,
+            });
+        }
+        if process.is_some() && wanted.heap.is_some() {
+            let why = "another process does not know the heap that one has kept".into();
+            return Err(ReplayError::NotTraced { interval: id, why });
         }
         let buffer = Buffer::new().map_err(ReplayError::system("make memory for a trace"))?;
         session.process().trace(buffer.file.as_fd(), &wanted)?;
         let (buffer, blocks, counts, entries) = (Arc::new(buffer), Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { session, buffer, blocks, counts, entries, bases, runs: Vec::new(), wanted })
+        let suspect_blocks = Vec::new();
+        Ok(Self { session, buffer, blocks, counts, entries, bases, runs, wanted, suspects, suspect_blocks })
+    }
+
+    /// Accesses of the stretch that was executed last which may be wrong, to be taken, and the blocks by their numbers, where it looks at accesses
+    /// ([`Wanted::heap`]).
+    pub fn suspects(&mut self) -> (&mut Vec<Suspect>, &[SuspectBlock]) {
+        (&mut self.suspects, &self.suspect_blocks)
     }
 
     /// Where it is.
@@ -166,7 +194,9 @@ impl Tracer {
     pub fn fork(&mut self) -> Result<Self> {
         let (buffer, blocks, counts) = (self.buffer.clone(), self.blocks.clone(), self.counts.clone());
         let (entries, bases, wanted) = (self.entries.clone(), self.bases.clone(), self.wanted.clone());
-        Ok(Self { session: self.session.fork()?, buffer, blocks, counts, entries, bases, runs: Vec::new(), wanted })
+        let (runs, suspects, suspect_blocks) = (Vec::new(), self.suspects.clone(), self.suspect_blocks.clone());
+        let session = self.session.fork()?;
+        Ok(Self { session, buffer, blocks, counts, entries, bases, runs, wanted, suspects, suspect_blocks })
     }
 
     /// Goes on to `until`, if the interval does; what it executes is not looked at.
@@ -304,6 +334,12 @@ impl Tracer {
         };
         if !odd.is_sorted_by_key(|odd| odd.word) || odd.last().is_some_and(|odd| odd.word >= words) {
             return Err(self.makes_no_sense());
+        }
+        if self.wanted.heap.is_some() {
+            let between = first.0..=self.session.position().0;
+            let process = self.session.process();
+            let found = found(process, &mut self.suspect_blocks, between)?;
+            self.suspects = found.map_err(|why| ReplayError::NotTraced { interval: process.interval(), why })?;
         }
         Ok(Some(Executed { first, words, used, odd }))
     }

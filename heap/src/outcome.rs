@@ -1,10 +1,9 @@
 //! What calls mean for the heap, whoever keeps it: which blocks are given out and taken back by a function of an allocator, and what a system call
 //! maps.
 
-use super::functions::{Does, Size};
-use super::heap::Heap;
+use crate::heap::Heap;
+use bugnet_format::allocator::{Does, Size};
 use bugnet_format::types::Addr;
-use bugnet_replay::syscall::Made;
 
 /// What a function of an allocator has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,12 +29,13 @@ pub struct Given {
 
 impl Outcome {
     /// Of a function that has returned. `args`: its arguments, as far as they are known; `stored`: what it has stored where its first argument points.
-    pub fn of(
+    #[must_use]
+    pub fn of<C>(
         does: Does,
         args: &[Option<u64>; 6],
         result: Option<u64>,
         stored: impl FnOnce() -> Option<u64>,
-        heap: &Heap,
+        heap: &Heap<C>,
     ) -> Self {
         let size = |size: Size| match size {
             Size::Arg(number) => args[usize::from(number)],
@@ -72,16 +72,16 @@ impl Outcome {
 }
 
 /// Whether an address may be that of a block that was given out before the log begins.
-pub fn may_be_older(heap: &Heap, addr: u64) -> bool {
+#[must_use]
+pub fn may_be_older<C>(heap: &Heap<C>, addr: u64) -> bool {
     heap.holding(addr).is_none() && heap.given_back(addr).is_none()
 }
 
-/// What a system call maps; `false` if it maps nothing. `is_inside`: an allocator makes it.
-pub fn maps(heap: &mut Heap, made: &Made, is_inside: bool) -> bool {
+/// What a system call maps, by its number, its arguments and its result; `false` if it maps nothing. `is_inside`: an allocator makes it.
+pub fn maps<C>(heap: &mut Heap<C>, (number, args, result): (u64, &[u64; 6], i64), is_inside: bool) -> bool {
     let page = |len: u64| len.next_multiple_of(Addr::PAGE);
-    let (args, result) = (made.args, made.result);
     let Some(done) = u64::try_from(result).ok().filter(|result| *result < (1 << 47)) else { return false };
-    match made.number.cast_signed() {
+    match number.cast_signed() {
         libc::SYS_mmap => {
             let range = done..done + page(args[1]);
             if is_inside { heap.own(range) } else { heap.mapped(range) }

@@ -50,6 +50,29 @@ pub struct Set {
     pub wrong: bool,
 }
 
+/// What is left of changes that come together: not those that others take back at once.
+#[must_use]
+pub fn settled(sets: Vec<Set>) -> Vec<Set> {
+    let mut all: Vec<Set> = Vec::with_capacity(sets.len());
+    for set in sets {
+        while let Some(last) = all.last_mut() {
+            if set.start <= last.start && last.end <= set.end {
+                all.pop();
+            } else if set.start <= last.start && set.end > last.start {
+                last.start = set.end;
+                break;
+            } else if last.end <= set.end && set.start < last.end {
+                last.end = set.start;
+                break;
+            } else {
+                break;
+            }
+        }
+        all.push(set);
+    }
+    all
+}
+
 /// What is known of all memory.
 pub struct Shadow {
     tables: Vec<Option<Box<[Leaf]>>>,
@@ -304,5 +327,22 @@ mod tests {
         shadow.take(0x1000, 13);
         assert_eq!(shadow.first_wrong(0x1000, 1), Some((0x1000, Wrong::Freed)));
         assert_eq!(shadow.first_wrong(0x100d, 6), None);
+    }
+
+    #[test]
+    fn changes_that_are_taken_back() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..2000 {
+            let set = |start: u64, len: u64, wrong: bool| Set { start, end: start + len, wrong };
+            let sets: Vec<Set> =
+                (0..random.usize(1..8)).map(|_| set(random.u64(0..40), random.u64(1..20), random.bool())).collect();
+            let apply = |sets: &[Set]| {
+                let mut all = [false; 64];
+                sets.iter().for_each(|set| all[set.start as usize..set.end as usize].fill(set.wrong));
+                all
+            };
+            let less = settled(sets.clone());
+            assert_eq!(apply(&less), apply(&sets), "{sets:?} {less:?}");
+        }
     }
 }
