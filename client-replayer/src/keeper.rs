@@ -9,11 +9,14 @@ use crate::light;
 use bugnet_dr::access::RegisterValues;
 use bugnet_dr::ir::Gpr;
 use bugnet_format::allocator::{Allocator, Allocators, Does};
-use bugnet_heap::{Block, Family, Given, Heap, Outcome, Set, maps, may_be_older, settled};
+use bugnet_heap::{Block, Family, Given, Heap, Outcome, Set, maps, may_be_older, settle};
 use hashbrown::HashMap;
 
 /// Registers that hold arguments (System V ABI, 3.2.3).
 const ARGUMENTS: [Gpr; 6] = [Gpr::RDI, Gpr::RSI, Gpr::RDX, Gpr::RCX, Gpr(8), Gpr(9)];
+
+/// Bytes of the smallest vector.
+const VECTOR: u64 = 16;
 
 /// The outermost call of an allocator's function that has not returned.
 struct Open {
@@ -42,11 +45,6 @@ impl Keeper {
         heap.shadow.note_changes();
         let functions = allocators.functions.iter().map(|function| (function.address, *function)).collect();
         Self { functions, is_whole: allocators.is_whole, heap, open: None, held: Vec::new(), failed: None }
-    }
-
-    /// Whether the thread is in a function of an allocator.
-    pub fn is_inside(&self) -> bool {
-        self.open.is_some()
     }
 
     fn begins(&mut self, allocator: Allocator, slot: u64, args: [u64; 6], is_own: bool) {
@@ -89,11 +87,15 @@ impl Keeper {
         }
     }
 
-    /// What is wrong, or right, from here on.
-    fn changes(&mut self) -> Vec<Set> {
-        let mut all = std::mem::take(&mut self.held);
-        all.append(self.heap.shadow.changes());
-        settled(all)
+    /// Whether an access that is shaded cannot be wrong: an allocator may do all, as may what it calls, and a vector may be loaded of which some bytes are
+    /// needed. Whoever checks the program finds the same.
+    pub fn excuses(&self, addr: u64, len: u64, writes: bool) -> bool {
+        let shadow = &self.heap.shadow;
+        if self.open.is_some() || !shadow.is_wrong(addr, len) {
+            return true;
+        }
+        let is_vector = len >= VECTOR && len.is_power_of_two() && addr.is_multiple_of(len);
+        !writes && is_vector && !shadow.all_wrong(addr, len)
     }
 }
 
@@ -148,14 +150,11 @@ impl Engine {
     /// Puts what has changed in force, as long as memory has places beside the others; whether it all had.
     fn change_in_place(&mut self) -> bool {
         let Self { keeper: Some(keeper), shades: Some(shades), .. } = self else { return true };
-        let mut changes = keeper.changes().into_iter();
-        while let Some(set) = changes.next() {
-            if !shades.change(&set) {
-                keeper.held = std::iter::once(set).chain(changes).collect();
-                return false;
-            }
-        }
-        true
+        keeper.held.append(keeper.heap.shadow.changes());
+        settle(&mut keeper.held);
+        let done = keeper.held.iter().position(|set| !shades.change(set)).unwrap_or(keeper.held.len());
+        keeper.held.drain(..done);
+        keeper.held.is_empty()
     }
 
     /// Gives memory for which there was no place others, with all that has a place: whether that was so.

@@ -283,7 +283,11 @@ impl Memory {
 
     /// The number in so many bytes, at most 8.
     pub fn element(&self, addr: u64, len: u32) -> u64 {
-        self.read(addr, len.into()).iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+        let (mut bytes, len) = ([0; 8], len.min(8));
+        let len = self.readable(addr, len.into()) as usize;
+        // SAFETY: as in `read`.
+        unsafe { std::ptr::copy_nonoverlapping(addr as *const u8, bytes.as_mut_ptr(), len) };
+        u64::from_le_bytes(bytes)
     }
 
     /// Makes sure that the bytes can be read.

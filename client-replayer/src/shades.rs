@@ -216,7 +216,7 @@ impl Shades {
         }
         for (start, _) in in_pieces(set.start, len) {
             let piece = start & !(PIECE - 1);
-            if self.pieces.insert(piece) && !self.region.owners.claim(piece) {
+            if !self.has(piece) && self.pieces.insert(piece) && !self.region.owners.claim(piece) {
                 self.pieces.remove(&piece);
                 return false;
             }
@@ -242,10 +242,15 @@ impl Shades {
     }
 
     fn clear(&mut self, set: &Set) {
-        let pieces: Vec<u64> = self.pieces.range(set.start & !(PIECE - 1)..set.end).copied().collect();
-        for piece in pieces {
-            let (start, end) = (piece.max(set.start), (piece + PIECE).min(set.end));
-            self.region.plane(start, end - start).fill(0);
+        let mut at = set.start & !(PIECE - 1);
+        while at < set.end {
+            if self.has(at) {
+                let (start, end) = (at.max(set.start), (at + PIECE).min(set.end));
+                self.region.plane(start, end - start).fill(0);
+                at += PIECE;
+            } else {
+                at = self.pieces.range(at + PIECE..).next().copied().unwrap_or(u64::MAX);
+            }
         }
     }
 
@@ -391,14 +396,22 @@ impl Engine {
     pub fn look_at(&mut self, id: AccessId) {
         let at = self.time_at(self.position_ahead(self.sites.access(id).ahead));
         let Self { shades: Some(shades), keeper, sites, memory, code, .. } = self else { return };
-        let is_inside = keeper.as_ref().is_some_and(|keeper| keeper.is_inside());
         let site = sites.access(id);
+        if let Some((plain, keeper)) = site.plain.as_ref().zip(keeper.as_ref()) {
+            let addr = plain.address(light::saved());
+            if !shades.is_left(addr) && keeper.excuses(addr, plain.bytes, plain.writes) {
+                return;
+            }
+        }
         let mut accesses = std::mem::take(&mut shades.accesses);
         // What makes no sense is found out when it is executed.
         accesses.find(&site.instruction, &site.bytes, light::saved(), &mut |addr, len| memory.element(addr, len));
         for (addr, len, reads, writes) in merged(&accesses) {
-            // An allocator may do all, as may what it calls.
-            let (shaded, left) = (!is_inside && shades.is_wrong(addr, len), shades.is_left(addr));
+            let is_excused = || keeper.as_ref().is_some_and(|keeper| keeper.excuses(addr, len, writes));
+            let (shaded, left) = (shades.is_wrong(addr, len) && !is_excused(), shades.is_left(addr));
+            if !shaded && !left {
+                continue;
+            }
             let whole = is_whole(&site.instruction);
             for shaded in [(shaded, true), (left, false)].into_iter().filter(|(is, _)| *is).map(|(_, shaded)| shaded) {
                 let block = shades.number(&site.block, code);

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use heap::{Block, Heap, Relation};
 pub use outcome::{Given, Outcome, maps, may_be_older};
-pub use shadow::{Set, Shadow, Wrong, settled};
+pub use shadow::{Set, Shadow, Wrong, settle};
 
 /// Functions that belong together: what one gives out, only those of the same family may take back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

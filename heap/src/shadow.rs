@@ -50,27 +50,33 @@ pub struct Set {
     pub wrong: bool,
 }
 
-/// What is left of changes that come together: not those that others take back at once.
-#[must_use]
-pub fn settled(sets: Vec<Set>) -> Vec<Set> {
-    let mut all: Vec<Set> = Vec::with_capacity(sets.len());
-    for set in sets {
-        while let Some(last) = all.last_mut() {
+/// Takes out of changes that come together what others take back at once.
+pub fn settle(sets: &mut Vec<Set>) {
+    let (mut kept, mut at) = (0, 0);
+    while at < sets.len() {
+        let set = sets[at];
+        while let Some(last) = sets[..kept].last_mut() {
             if set.start <= last.start && last.end <= set.end {
-                all.pop();
-            } else if set.start <= last.start && set.end > last.start {
+                kept -= 1;
+                continue;
+            }
+            if set.start <= last.start && set.end > last.start {
                 last.start = set.end;
-                break;
             } else if last.end <= set.end && set.start < last.end {
                 last.end = set.start;
-                break;
-            } else {
-                break;
+            } else if last.start < set.start && set.end < last.end {
+                // A block in what an allocator has just got from the kernel.
+                let behind = Set { start: set.end, ..*last };
+                last.end = set.start;
+                sets.insert(kept, behind);
+                (kept, at) = (kept + 1, at + 1);
             }
+            break;
         }
-        all.push(set);
+        sets[kept] = set;
+        (kept, at) = (kept + 1, at + 1);
     }
-    all
+    sets.truncate(kept);
 }
 
 /// What is known of all memory.
@@ -341,7 +347,8 @@ mod tests {
                 sets.iter().for_each(|set| all[set.start as usize..set.end as usize].fill(set.wrong));
                 all
             };
-            let less = settled(sets.clone());
+            let mut less = sets.clone();
+            settle(&mut less);
             assert_eq!(apply(&less), apply(&sets), "{sets:?} {less:?}");
         }
     }

@@ -126,7 +126,14 @@ fn memcheck(log: &Path, options: &[&str], status: i32) -> Result<Value> {
         ensure!(is.code() == Some(status), "status {is} and not {status}\n{all}");
         Ok(serde_json::from_slice(&output.stdout)?)
     };
-    let (looked, followed) = (report(&[])?, report(&["--follow"])?);
+    let (mut looked, mut followed) = (report(&[])?, report(&["--follow"])?);
+    // What an outline tells of a stub with one instruction, another trace has no room for: then, copies are not followed whose functions are not known.
+    for report in [&mut looked, &mut followed] {
+        report["counts"]["unchecked_copies"].take();
+        if let Some(notes) = report["notes"].as_array_mut() {
+            notes.retain(|note| !note.as_str().is_some_and(|note| note.contains("copies overlap")));
+        }
+    }
     ensure!(looked == followed, "looked at: {looked:#}\nfollowed: {followed:#}");
     Ok(looked)
 }

@@ -14,7 +14,7 @@ use bugnet_events::looking::{Change, Shader};
 use bugnet_events::stretch::Ran;
 use bugnet_events::walk::{Did, Visit, Visitor};
 use bugnet_format::types::Tid;
-use bugnet_heap::{Given, Outcome, Set, maps, may_be_older, settled};
+use bugnet_heap::{Given, Outcome, Set, maps, may_be_older, settle};
 use bugnet_replay::cursor::Place;
 use hashbrown::HashMap;
 use std::ops::{ControlFlow, Range};
@@ -173,7 +173,9 @@ impl Ahead {
         // What an allocator itself accesses does not matter.
         let over = doing.over.filter(|over| doing.holds && over.interval == place.interval);
         let from = over.map_or(place.position, |over| over.position);
-        let all = settled(held.into_iter().chain(sets.drain(..)).collect());
+        let mut all = held;
+        all.append(sets);
+        settle(&mut all);
         self.changes.extend(all.into_iter().map(|Set { start, end, wrong }| Change {
             from,
             addr: start,

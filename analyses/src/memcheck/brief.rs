@@ -139,7 +139,8 @@ impl Checker<'_, '_> {
                 && ran.accesses(number).any(|access| !self.is_heaps(access.addr) && !self.is_files(access.addr))
         };
         let plain = part.end - usize::from(ran.slot().is_some() && part.end == ran.block.instructions.len());
-        if !ran.block.traced.accesses.is_empty() && (part.start..plain).any(may_be_of_frame) {
+        let is_told = ran.is_odd() || ran.block.traced.accesses.len() > usize::from(ran.slot().is_some());
+        if is_told && (part.start..plain).any(may_be_of_frame) {
             self.doubt();
         }
     }

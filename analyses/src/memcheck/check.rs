@@ -257,6 +257,11 @@ impl<'c, 'a> Checker<'c, 'a> {
                 Reads::Copy if self.brief.is_some() => self.copies(call, index),
                 Reads::Copy => {
                     let target = self.known.targets.get(&call.function);
+                    if target.is_none() && call.args[..3].iter().all(Option::is_some) {
+                        // As nobody knows where it leads, what begins here counts.
+                        self.copies(call, index);
+                        return;
+                    }
                     self.counts.unchecked_copies += u64::from(target.is_none());
                     self.doing.entry(tid).or_default().copying = target.map(|target| (call.slot, index, *target));
                 }

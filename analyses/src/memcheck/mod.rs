@@ -115,12 +115,13 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     checker.check()?;
     checker.undefined.as_mut().map_or(Ok(()), Undefined::check)?;
     checker.judge_exit()?;
-    checker.judge_returns()?;
     let end = processes(log)?.into_iter().find(|process| process.id == pid).map(|process| process.end);
+    let has_exited = matches!(end, Some(ProcessEnd::Exited { .. }));
+    // The last instruction of one thread is the call by which it exits, then.
+    checker.judge_returns(!has_exited || !has_one_thread(log, pid))?;
     if matches!(end, Some(ProcessEnd::Killed { signal }) if FAULTS.contains(&signal)) {
         checker.judge_fault()?;
     }
-    let has_exited = matches!(end, Some(ProcessEnd::Exited { .. }));
     let lost = (options.leaks && has_exited).then(|| leaks::leaks(checker.cursor, &checker.heap)).transpose()?;
     report::report(log, checker, lost, options, has_exited)
 }

@@ -23,14 +23,16 @@ const TRAMPOLINE: u64 = 32;
 const CANARY_OFFSET: u64 = 0x28;
 
 impl Checker<'_, '_> {
-    /// Finds out which stores have led returns astray, and makes errors of them.
+    /// Finds out which stores have led returns astray, and makes errors of them. `ends`: the process may end before a `ret`.
     ///
     /// # Errors
     /// The replay process is lost.
-    pub fn judge_returns(&mut self) -> Result<()> {
+    pub fn judge_returns(&mut self, ends: bool) -> Result<()> {
         let mut astray = std::mem::take(&mut self.astray);
         astray.extend(self.frames.last_returns());
-        astray.extend(self.last_instruction()?);
+        if ends {
+            astray.extend(self.last_instruction()?);
+        }
         let canaries: Vec<usize> =
             (0..self.errors.all.len()).filter(|at| self.errors.all[*at].kind == Kind::Canary).collect();
         astray.retain(|astray| !self.is_unwinder(astray.ip));

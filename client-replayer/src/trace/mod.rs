@@ -34,6 +34,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 /// Words of an outline that an instruction may need, with those for what it accesses: a gather accesses eight places.
 const MOST_TOLD: u64 = 32;
+/// Words of an outline that an instruction may need: with one more, if it is a function's only one.
+const MOST_EACH: u64 = WORDS_EACH as u64 + 1;
 /// Words of an outline that are left free: a few things may happen at once.
 const LEAST_ROOM: u64 = 1 << 12;
 
@@ -166,7 +168,7 @@ impl Engine {
                 // Nearly full, there would be room for fewer and fewer instructions at a time.
                 true if used > all / 2 => 0,
                 true => (all - used) / MOST_TOLD,
-                false => all.saturating_sub(used + LEAST_ROOM) / WORDS_EACH as u64,
+                false => all.saturating_sub(used + LEAST_ROOM) / MOST_EACH,
             };
             return room.min(u64::from(u32::MAX / 4).saturating_sub(executed));
         }

@@ -65,6 +65,8 @@ pub struct Plan {
     /// In an outline of open calls, where RSP is behind the last instruction that may take it to another stack.
     pub stack: Option<WordPlace>,
     is_outline: bool,
+    /// Words for registers at the start beyond those for which there is room in other blocks.
+    more: usize,
     /// Words beyond those for which there is room.
     beyond: usize,
 }
@@ -132,8 +134,9 @@ impl Plan {
             }
             step(*instr, index, &mut values);
         }
-        plan.add_registers(pc, instrs.len(), wanted);
-        if wanted.outline && instrs[last].opcode() == opcode::OP_ret {
+        let returns = instrs[last].opcode() == opcode::OP_ret;
+        plan.add_registers(pc, (instrs.len(), returns), wanted);
+        if wanted.outline && returns {
             let rax = plan.place(Value::new(last, Gpr::RAX.0.into()), instrs.len());
             let reg = if is_pair { Reg::TopOfPair } else { Reg::Top };
             let target = plan.place(Value { before: last, reg, more: 0 }, instrs.len());
@@ -168,8 +171,10 @@ impl Plan {
     }
 
     /// Registers at the start.
-    fn add_registers(&mut self, pc: u64, count: usize, wanted: &Wanted) {
+    fn add_registers(&mut self, pc: u64, (count, returns): (usize, bool), wanted: &Wanted) {
         let is_entry = wanted.functions.binary_search(&pc).is_ok();
+        // Of a stub, which has one instruction, an outline tells three arguments.
+        self.more = usize::from(is_entry && wanted.outline && !returns);
         let called_with = if is_entry { AT_ENTRY } else { &[] };
         let tells_rax = !wanted.functions.is_empty() && wanted.tells_accesses(pc);
         for register in called_with.iter().chain(tells_rax.then_some(&Gpr::RAX)) {
@@ -241,7 +246,7 @@ impl Plan {
         } else {
             WordPlace { lane: (word / count) as u8, at: (word % count) as u16 }
         };
-        (word < count * LANES + self.beyond).then(|| self.needs.push(Need { before, reg, place }))?;
+        (word < count * LANES + self.more + self.beyond).then(|| self.needs.push(Need { before, reg, place }))?;
         Some(place)
     }
 }
