@@ -65,12 +65,12 @@ pub struct Calls {
     threads: Vec<(Tid, Thread)>,
     /// The thread that ran last.
     last: usize,
-    /// Whether a return is told with the next block, also if it is known before: all blocks are visited.
+    /// Whether a return is told with what comes behind it, also if it is known before.
     with_next: bool,
 }
 
 impl Calls {
-    /// None yet, of somebody who visits all blocks, and is told of a return with the one behind it.
+    /// None yet, of somebody who is told of a return with what is executed behind it ([`Self::goes_on`]).
     #[must_use]
     pub fn with_next() -> Self {
         Self { with_next: true, ..Self::default() }
@@ -114,6 +114,13 @@ impl Calls {
             }
             Visit::Skipped { .. } => {}
             Visit::Delivered { place, .. } => self.thread(place.tid).frames.push(Frame::Handler),
+        }
+    }
+
+    /// A thread executes something behind its last visit, of which it is not told: where that was a return, its function has returned.
+    pub fn goes_on(&mut self, place: Place, each: &mut impl FnMut(Called<'_>)) {
+        for (call, result) in self.thread(place.tid).returned.drain(..) {
+            each(Called::Returned { call: &call, result, place });
         }
     }
 

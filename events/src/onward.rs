@@ -141,13 +141,16 @@ impl Present {
             suspects,
             at: positions.start,
             place: |at| Place { tid, interval, position: Position(at) },
+            stretch,
+            blocks: &self.blocks,
         };
         let next_signal = |from: u64| {
             let next = happened.delivered.partition_point(|(position, ..)| *position < from);
             happened.delivered.get(next).map_or(u64::MAX, |(position, ..)| *position)
         };
         let mut signal = next_signal(positions.start);
-        for index in stretch.holding(Position(positions.start))..stretch.len() {
+        let mut index = stretch.holding(Position(positions.start));
+        while index < stretch.len() {
             let ran = stretch.at(index, &self.blocks);
             let start = ran.position.0;
             if start >= positions.end {
@@ -157,8 +160,9 @@ impl Present {
             let end = start + count as u64;
             if gaps.at < start {
                 // In an outline.
-                gaps.go_to(start, visitor)?;
+                gaps.go_to(start, index, visitor)?;
             }
+            index += 1;
             let is_next = gaps.suspects.first().is_some_and(|(suspect, _)| suspect.at < end);
             if start >= positions.start && end <= positions.end && end <= signal && !ran.block.is_skipped && !is_next {
                 gaps.at = end;
@@ -185,7 +189,7 @@ impl Present {
             gaps.at = gaps.at.max(start + until as u64);
             signal = next_signal(end.max(gaps.at));
         }
-        gaps.go_to(positions.end, visitor)
+        gaps.go_to(positions.end, index, visitor)
     }
 }
 
@@ -197,6 +201,8 @@ struct Gaps<'a, P> {
     /// What comes before this position has been visited.
     at: u64,
     place: P,
+    stretch: &'a Stretch,
+    blocks: &'a Blocks,
 }
 
 impl<P: Fn(u64) -> Place> Gaps<'_, P> {
@@ -206,21 +212,31 @@ impl<P: Fn(u64) -> Place> Gaps<'_, P> {
         visitor.suspects((self.place)(suspect.at), suspect, block)
     }
 
-    /// Visits what comes before a position.
-    fn go_to(&mut self, until: u64, visitor: &mut impl Visitor) -> ControlFlow<()> {
+    /// Visits what comes before a position, up to which there is no block but those before the one with this index.
+    fn go_to(&mut self, until: u64, next: usize, visitor: &mut impl Visitor) -> ControlFlow<()> {
         let delivered = &self.happened.delivered;
         let first = delivered.partition_point(|(position, ..)| *position < self.at);
         for (position, signal, frame) in delivered[first..].iter().take_while(|(position, ..)| *position < until) {
             while self.suspects.first().is_some_and(|(suspect, _)| suspect.at < *position) {
                 self.suspect(visitor)?;
             }
+            self.run_untold(*position, next, visitor);
             visitor.visit(Visit::Delivered { place: (self.place)(*position), signal: *signal, frame: *frame })?;
         }
         while self.suspects.first().is_some_and(|(suspect, _)| suspect.at < until) {
             self.suspect(visitor)?;
         }
-        self.at = self.at.max(until);
+        self.run_untold(until, next, visitor);
         ControlFlow::Continue(())
+    }
+
+    /// Goes on to a position, to which no handler begins.
+    fn run_untold(&mut self, until: u64, next: usize, visitor: &mut impl Visitor) {
+        if self.at < until {
+            let untold = self.stretch.untold(next, self.at..until, self.blocks);
+            visitor.runs_untold((self.place)(self.at), &untold);
+            self.at = until;
+        }
     }
 }
 

@@ -28,7 +28,7 @@ struct Run {
     start: u32,
     /// Its odd accesses.
     odd: u32,
-    /// Its accesses of shaded memory.
+    /// Its accesses of shaded memory, behind which are those of what was executed before the next one.
     told: u32,
 }
 
@@ -60,6 +60,38 @@ pub struct Access {
     pub writes: bool,
     /// Whether all of these bytes are accessed for sure; else, some of them.
     pub whole: bool,
+}
+
+impl Access {
+    #[inline]
+    fn of(told: &ToldAccess) -> Self {
+        let ToldAccess { addr, len, .. } = *told;
+        Self { addr, len, reads: told.reads(), writes: told.writes(), whole: told.is_whole() }
+    }
+}
+
+/// Instructions that were executed one after the other in blocks that an outline has not.
+#[derive(Clone, Copy)]
+pub struct Untold<'a> {
+    /// The first one's position.
+    pub position: Position,
+    /// How many.
+    pub len: u64,
+    blocks: &'a Blocks,
+    /// The position of the stretch's first instruction.
+    first: u64,
+    told: &'a [ToldAccess],
+}
+
+impl<'a> Untold<'a> {
+    /// Their accesses of shaded memory, and perhaps others: each with its instruction, counted from the first one, and with a block that has this
+    /// instruction alone.
+    #[inline]
+    pub fn told(&self) -> impl Iterator<Item = (u64, &'a Block, Access)> {
+        let Self { position, blocks, first, told, .. } = *self;
+        let before = position.0 - first;
+        told.iter().map(move |one| (u64::from(one.word) - before, blocks.get(one.block()), Access::of(one)))
+    }
 }
 
 impl Ran<'_> {
@@ -166,10 +198,7 @@ impl Ran<'_> {
     /// Those accesses, and perhaps others: each with the index of its instruction.
     #[inline]
     pub fn told(&self) -> impl Iterator<Item = (usize, Access)> {
-        self.told.iter().map(|one| {
-            let ToldAccess { word, reads, writes, whole, addr, len } = *one;
-            ((word - self.word) as usize, Access { addr, len, reads, writes, whole })
-        })
+        self.told.iter().map(|one| ((one.word - self.word) as usize, Access::of(one)))
     }
 
     /// Whether something is true of any part of memory that the block accesses, by its first byte and how many.
@@ -239,6 +268,15 @@ impl Ran<'_> {
             whole: odd.whole,
         });
         plain.chain(odd)
+    }
+}
+
+/// Those of accesses whose instructions come before this one.
+#[inline]
+fn before(told: &[ToldAccess], word: u32) -> &[ToldAccess] {
+    match told.last() {
+        Some(last) if last.word >= word => &told[..told.partition_point(|one| one.word < word)],
+        _ => told,
     }
 }
 
@@ -339,10 +377,26 @@ impl Stretch {
         };
         let told = match &*self.told {
             [] => &[],
-            told => &told[run.told as usize..next.map_or(told.len(), |next| next.told as usize)],
+            told => {
+                let told = &told[run.told as usize..next.map_or(told.len(), |next| next.told as usize)];
+                before(told, run.word + block.instructions.len() as u32)
+            }
         };
         let position = Position(self.first + u64::from(run.word));
         Ran { block, position, words, odd, told, word: run.word }
+    }
+
+    /// What was executed before the block with this index, between two positions, without any other block in between.
+    pub(crate) fn untold<'a>(&'a self, next: usize, positions: Range<u64>, blocks: &'a Blocks) -> Untold<'a> {
+        let told = |index: Option<usize>, none: usize| {
+            index.and_then(|index| self.runs.get(index)).map_or(none, |run| run.told as usize)
+        };
+        let all = &self.told[told(next.checked_sub(1), 0)..told(Some(next), self.told.len())];
+        let word = |position: u64| (position - self.first) as u32;
+        let all = &all[before(all, word(positions.start)).len()..];
+        let told = before(all, word(positions.end));
+        let len = positions.end - positions.start;
+        Untold { position: Position(positions.start), len, blocks, first: self.first, told }
     }
 
     /// The block in which the instruction at a position is, as [`Self::at`] counts them.

@@ -4,7 +4,7 @@ use crate::atoms::Atoms;
 use crate::backward::Backward;
 use crate::code::{Block, Known};
 use crate::onward::Behind;
-use crate::stretch::Ran;
+use crate::stretch::{Ran, Untold};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::{DependencyKind, Record, RegisterUpdates, SignalStep, SpecialKind, register_number};
 use bugnet_format::regs::RSP;
@@ -86,6 +86,11 @@ pub trait Visitor {
 
     /// A thread executes so many instructions, of which it is told next.
     fn executes(&mut self, _instructions: u64) {}
+
+    /// A thread executes instructions of blocks that an outline has not, behind what was visited before. It is told all of these that come between two
+    /// visits, or parts of them.
+    #[inline]
+    fn runs_untold(&mut self, _place: Place, _untold: &Untold<'_>) {}
 
     /// The next instruction accesses what may be wrong ([`crate::looking`]). Nothing is known of its block but the instructions.
     fn suspects(&mut self, _place: Place, _suspect: &Suspect, _block: &Block) -> ControlFlow<()> {

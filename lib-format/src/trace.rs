@@ -16,8 +16,8 @@
 //! Whoever wants to know nothing of calls in which nothing happens has them left out ([`Wanted::open`]): a return takes the entry of its call back, if
 //! that is the last one.
 //!
-//! Where memory is *shaded* ([`Wanted::shaded`]), the outline has all blocks, and each access of such memory is an entry of its own ([`Told`]), which
-//! comes behind that of its block, or before it, but in the order of accesses.
+//! Where memory is *shaded* ([`Wanted::shaded`]), each access of such memory is an entry of its own ([`Told`]), which comes behind that of its block, or
+//! before it, but in the order of accesses. Most are of blocks that have no entry.
 
 use crate::allocator::Allocators;
 use serde::{Deserialize, Serialize};
@@ -85,9 +85,10 @@ pub struct Wanted {
     pub outline: bool,
     /// Code of which all is told nevertheless: addresses from one up to another, in ascending order.
     pub closely: Vec<(u64, u64)>,
-    /// In an outline, memory whose accesses are told: first bytes, and how many, in ascending order. If there is any, the outline has all blocks.
-    /// Accesses of other memory may be told, too.
+    /// In an outline, memory whose accesses are told: first bytes, and how many, in ascending order. Accesses of other memory may be told, too.
     pub shaded: Vec<(u64, u64)>,
+    /// In an outline, code of which there are all blocks: addresses from one up to another, in any order.
+    pub all_blocks: Vec<(u64, u64)>,
     /// In an outline without shaded memory, calls are left out that return to where they came from with nothing else told in between, and these returns.
     /// So whoever reads it knows at each entry which calls are open, but not at each instruction.
     pub open: bool,
@@ -97,6 +98,12 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// Whether an outline has a block that begins at an address, whatever the block does.
+    #[must_use]
+    pub fn has_block(&self, pc: u64) -> bool {
+        self.tells_accesses(pc) || self.all_blocks.iter().any(|(start, end)| (*start..*end).contains(&pc))
+    }
+
     /// Whether it is told what a block accesses that begins at an address.
     #[must_use]
     pub fn tells_accesses(&self, pc: u64) -> bool {

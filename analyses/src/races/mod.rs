@@ -92,11 +92,12 @@ pub fn races(
     let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
     let functions: BTreeSet<u64> = heap.functions().chain(locks.functions()).chain(joins.functions()).collect();
     let mut wanted = Wanted { functions: functions.into_iter().collect(), ..Wanted::default() };
+    let all_blocks = modules.libraries().collect();
     let code = Code::new(modules, Symbolizer::new(log, pid)?);
     let told = is_shared && !options.follow;
     let mut watch = Watch::new((times, told), shared, (births, channels), code, (heap, locks, joins));
     if told {
-        (wanted.outline, wanted.shaded) = (true, watch.shaded());
+        (wanted.outline, wanted.shaded, wanted.all_blocks) = (true, watch.shaded(), all_blocks);
     }
     if is_shared {
         cursor.seek(Seek::Start)?;

@@ -131,6 +131,12 @@ impl Modules {
         found.map_or(Owner::Program, |(_, owner)| *owner)
     }
 
+    /// Where the code is that is not the program's own, from one address up to another.
+    pub fn libraries(&self) -> impl Iterator<Item = (u64, u64)> {
+        let of = |(range, owner): &(Range<u64>, Owner)| (*owner != Owner::Program).then_some((range.start, range.end));
+        self.0.iter().filter_map(of)
+    }
+
     /// Whether it is code of the C library, or of the dynamic loader.
     #[must_use]
     pub fn is_libc(&self, addr: u64) -> bool {
@@ -316,6 +322,14 @@ impl Whereabouts {
         }
         self.ended = block.ends;
         enters
+    }
+
+    /// Blocks outside the C library begin, the last of which neither calls nor returns.
+    pub fn enter_own(&mut self) {
+        if !self.was_own && self.ended == Control::Call {
+            self.outer.push(self.now);
+        }
+        (self.now, self.was_own, self.ended) = (Doing::Own, true, Control::Next);
     }
 
     /// A signal's handler begins.

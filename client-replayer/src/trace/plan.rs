@@ -251,10 +251,10 @@ impl Plan {
     }
 }
 
-/// Whether an outline has these instructions: they tell where a thread is, or a function begins with them, or more is told of them.
+/// Whether an outline has these instructions: they tell where a thread is, or a function begins with them, or more is told of them, or they are of code of
+/// which all blocks are.
 pub fn is_in_outline(instrs: &[Instr], pc: u64, wanted: &Wanted) -> bool {
-    wanted.tells_accesses(pc)
-        || !wanted.shaded.is_empty()
+    wanted.has_block(pc)
         || wanted.functions.binary_search(&pc).is_ok()
         || instrs.last().is_some_and(|last| uses_slot(*last))
         || instrs.iter().any(|instr| moves_elsewhere(*instr))

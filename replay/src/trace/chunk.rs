@@ -2,8 +2,8 @@
 
 use super::{Bases, WORDS, Words};
 use bugnet_format::trace::{
-    CAPACITY, DUE, Entry, LANES, MAX_INSTRUCTIONS, OddAccess, Told, TracedAccess, TracedBlock, TracedSegment,
-    WORDS_EACH, WordPlace, untag,
+    CAPACITY, DUE, Entry, LANES, MAX_BLOCKS, MAX_INSTRUCTIONS, OddAccess, Told, TracedAccess, TracedBlock,
+    TracedSegment, WORDS_EACH, WordPlace, untag,
 };
 use bugnet_format::types::Position;
 use std::sync::Arc;
@@ -26,16 +26,55 @@ pub struct Runs<'a> {
 pub struct ToldAccess {
     /// Its instruction, counted from the stretch's first.
     pub word: u32,
-    /// Whether it reads.
-    pub reads: bool,
-    /// Whether it writes.
-    pub writes: bool,
-    /// Whether all of these bytes are accessed for sure; else, some of them.
-    pub whole: bool,
+    /// The number of the block that has this instruction alone, and, above it, [`Self::READS`] and so on.
+    kind: u32,
     /// First byte.
     pub addr: u64,
     /// How many.
     pub len: u64,
+}
+
+const _: () = assert!(MAX_BLOCKS <= ToldAccess::READS as usize);
+
+impl ToldAccess {
+    const READS: u32 = 1 << 29;
+    const WRITES: u32 = 1 << 30;
+    const WHOLE: u32 = 1 << 31;
+
+    #[inline]
+    fn new(word: u32, block: u32, told: &Told, (addr, len): (u64, u64)) -> Self {
+        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+        let flags = flag(told.reads, Self::READS) | flag(told.writes, Self::WRITES) | flag(told.whole, Self::WHOLE);
+        Self { word, kind: block | flags, addr, len }
+    }
+
+    /// The number of a block that has its instruction alone.
+    #[must_use]
+    #[inline]
+    pub fn block(&self) -> u32 {
+        self.kind & (Self::READS - 1)
+    }
+
+    /// Whether it reads.
+    #[must_use]
+    #[inline]
+    pub fn reads(&self) -> bool {
+        self.kind & Self::READS != 0
+    }
+
+    /// Whether it writes.
+    #[must_use]
+    #[inline]
+    pub fn writes(&self) -> bool {
+        self.kind & Self::WRITES != 0
+    }
+
+    /// Whether all of these bytes are accessed for sure; else, some of them.
+    #[must_use]
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.kind & Self::WHOLE != 0
+    }
 }
 
 /// Where one is in an outline.
@@ -77,8 +116,7 @@ impl Outline<'_> {
                 }
                 let addr = at(self.read + 1);
                 let len = told.bytes.map_or_else(|| at(self.read + 2), u64::from);
-                let Told { reads, writes, whole, .. } = told;
-                all.push(ToldAccess { word, reads, writes, whole, addr, len });
+                all.push(ToldAccess::new(word, block, &told, (addr, len)));
                 (self.read, self.last) = (read, word);
                 continue;
             }

@@ -10,7 +10,7 @@ use crate::races::place::{Doing, Operation};
 use crate::races::shadow::{Access, Made, granules};
 use crate::races::tenure::{Actor, Standing};
 use bugnet_events::code::is_atomic;
-use bugnet_events::stretch::{Access as Touched, Ran};
+use bugnet_events::stretch::{Access as Touched, Ran, Untold};
 use std::ops::Range;
 
 impl Watch {
@@ -59,6 +59,24 @@ impl Watch {
                     let (at, is_atomic) = at(number);
                     self.accessed(at, &access, doing, is_atomic);
                 }
+            }
+        }
+    }
+
+    /// What instructions of the program's own blocks access of such lines, where nothing else is told of these. The first one is at this count of its
+    /// thread.
+    pub(super) fn accesses_untold(&mut self, (thread, count): (usize, u64), untold: &Untold<'_>) {
+        let mut actor = self.actor(thread);
+        for (number, block, access) in untold.told() {
+            let made = Made { epoch: Epoch::new(thread, count + number), site: self.code.of(block).first_site };
+            let instruction = &block.instructions[0].instruction;
+            let is_atomic = block.has_atomic && is_atomic(instruction);
+            if !is_atomic && self.repeats(&actor, made, &access, Doing::Own) {
+                self.found.looked.accesses += 1;
+            } else if self.shared.lines.has(access.addr, access.len) {
+                let at = At { thread, made, ip: instruction.ip() };
+                self.accessed(at, &access, Doing::Own, is_atomic);
+                actor = self.actor(thread);
             }
         }
     }

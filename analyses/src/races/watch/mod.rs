@@ -17,8 +17,8 @@ use super::shadow::{Made, Shadow, Unordered};
 use super::tenure::Tenures;
 use super::times::Times;
 use crate::locks::{Locking, Locks, Mode, Step};
-use bugnet_events::calls::Calls;
-use bugnet_events::stretch::{Access as Touched, Ran};
+use bugnet_events::calls::{Called, Calls};
+use bugnet_events::stretch::{Access as Touched, Ran, Untold};
 use bugnet_events::walk::{Did, Visit, Visitor};
 use bugnet_format::types::Tid;
 use bugnet_replay::cursor::Place;
@@ -169,13 +169,24 @@ impl Visitor for Watch {
     fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
         self.look_at(&visit);
         self.quiet = match visit {
-            Visit::Ran { place: Place { tid, .. }, .. } if !self.open.has_returned(tid) => self
-                .times
-                .number(tid)
-                .map(|thread| Quiet { tid, thread, is_idle: self.open.open(tid).next().is_none() }),
+            Visit::Ran { place: Place { tid, .. }, .. } => self.quiet(tid),
             _ => None,
         };
         ControlFlow::Continue(())
+    }
+
+    /// Where accesses are told, all code of libraries is, so this is other code.
+    #[inline]
+    fn runs_untold(&mut self, place: Place, untold: &Untold<'_>) {
+        if self.quiet.is_none_or(|quiet| quiet.tid != place.tid) {
+            self.goes_on(place);
+            self.quiet = self.quiet(place.tid);
+        }
+        let Some((thread, count)) = self.times.count(place) else { return };
+        self.threads[thread].whereabouts.enter_own();
+        self.accesses_untold((thread, count), untold);
+        self.times.reach(thread, count + untold.len);
+        self.found.looked.instructions += untold.len;
     }
 }
 
@@ -235,9 +246,23 @@ impl Watch {
         all
     }
 
-    fn look_at(&mut self, visit: &Visit<'_>) {
+    /// What is known of a thread behind what was visited.
+    fn quiet(&self, tid: Tid) -> Option<Quiet> {
+        let thread = self.times.number(tid).filter(|_| !self.open.has_returned(tid))?;
+        Some(Quiet { tid, thread, is_idle: self.open.open(tid).next().is_none() })
+    }
+
+    /// A thread goes on in code of which nothing but accesses is told.
+    fn goes_on(&mut self, place: Place) {
+        self.follow_calls(|open, mut each| open.goes_on(place, &mut each));
+        self.allocated(None);
+        self.arrive(&place);
+    }
+
+    /// What comes of calls that begin, or end.
+    fn follow_calls(&mut self, follow: impl FnOnce(&mut Calls, &mut dyn FnMut(Called<'_>))) {
         let Self { open, heap, joins, joined, locks, lockings, .. } = self;
-        open.visit(visit, &mut |called| {
+        follow(open, &mut |called| {
             heap.called(called);
             joined.extend(joins.called(called));
             locks.called(called, &mut |_, locking| lockings.push(locking));
@@ -248,7 +273,11 @@ impl Watch {
             }
         }
         self.locked();
-        self.allocated(visit);
+    }
+
+    fn look_at(&mut self, visit: &Visit<'_>) {
+        self.follow_calls(|open, mut each| open.visit(visit, &mut each));
+        self.allocated(Some(visit));
         match visit {
             Visit::Ran { place, ran, instructions } => {
                 self.found.looked.instructions += instructions.len() as u64;
@@ -292,7 +321,7 @@ impl Watch {
     }
 
     /// What the allocator has given or was given: new memory has no past, and whoever frees memory may do with it what one who writes may do.
-    fn allocated(&mut self, visit: &Visit<'_>) {
+    fn allocated(&mut self, visit: Option<&Visit<'_>>) {
         while let Some(change) = self.heap.changes.pop() {
             match change {
                 Change::New { addr, len } => self.forget(addr, len),
@@ -301,8 +330,8 @@ impl Watch {
         }
     }
 
-    fn freed(&mut self, visit: &Visit<'_>, (addr, len): (u64, u64), again: bool) {
-        let Visit::Ran { place, ran, .. } = visit else { return };
+    fn freed(&mut self, visit: Option<&Visit<'_>>, (addr, len): (u64, u64), again: bool) {
+        let Some(Visit::Ran { place, ran, .. }) = visit else { return };
         let Some((thread, count)) = self.times.count(*place) else { return };
         // At the end of a thread, the allocator gives back to itself what it kept for that thread: blocks that the program had given back.
         if again && self.threads[thread].whereabouts.now() == Doing::Internal {
