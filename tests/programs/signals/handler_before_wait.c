@@ -49,6 +49,7 @@ static void help(void) {
         switch (what) {
         case 'o':
             close(open(fifo, O_WRONLY));
+            tell(done[1], 'o');
             break;
         case 'l':
             lock(fd, F_WRLCK, F_SETLKW);
@@ -80,6 +81,8 @@ static void wait_once(int n) {
         while ((fd = open(fifo, O_RDONLY)) < 0)
             ;
         close(fd);
+        // The other end is closed again.
+        read(done[0], &byte, 1);
         break;
     case 1:
         tell(helper[1], 'l');
