@@ -218,7 +218,7 @@ struct Kind {
 
 const C: &[&str] = &["gcc", "-O0", "-g", "-w", "-pthread", "-xc"];
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind {
         name: "panic",
         compiler: &["rustc", "-g"],
@@ -372,6 +372,19 @@ const KINDS: [Kind; 13] = [
         symptom: "silent",
         says: &["invalid write of 8 bytes", "a pointer into the block"],
         among: 3,
+    },
+    Kind {
+        name: "member",
+        compiler: C,
+        text: "#include <stdlib.h>\n#include <string.h>\nstruct entry {\n    char name[16];\n    struct entry *next;\n    long value;\n};\n\
+               static struct entry *all;\nstatic void add(const char *name, long value) {\n    struct entry *e = malloc(sizeof *e);\n    \
+               e->next = all;\n    e->value = value;\n    strcpy(e->name, name); // BUG\n    all = e;\n}\nint main(void) {\n    \
+               add(\"short\", 1);\n    add(\"one_of_21_characters_\", 2);\n    add(\"other\", 3);\n    long sum = 0;\n    \
+               for (struct entry *e = all; e; e = e->next)\n        sum += e->value;\n    return sum != 6;\n}\n",
+        record: &[],
+        symptom: "crash",
+        says: &["what it calls overwrites a part of a value that program.c:11 had stored whole"],
+        among: 1,
     },
     Kind {
         name: "no_lines",

@@ -139,9 +139,9 @@ impl Frames {
         let Some(last) = block.instructions.last() else { return false };
         let stack = self.stack(tid);
         let is_idle = match block.control {
-            Control::Branch => stack.alone().is_some_and(|frame| {
-                frame.waiting.is_empty() || frame.idle.has(last.instruction.ip(), generation)
-            }),
+            Control::Branch => stack
+                .alone()
+                .is_some_and(|frame| frame.waiting.is_empty() || frame.idle.has(last.instruction.ip(), generation)),
             Control::Jump => last.instruction.flow_control() == FlowControl::UnconditionalBranch,
             Control::Next => true,
             _ => false,

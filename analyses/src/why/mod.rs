@@ -46,6 +46,7 @@ mod ran;
 mod rank;
 mod report;
 mod reported;
+mod runs_over;
 mod set_back;
 mod settled;
 mod spectra;
@@ -251,6 +252,7 @@ fn slices(
         table.clues(line).code.insert(ip);
     });
     boundary::find(cursor, symbols, &full.graph, table)?;
+    runs_over::find(&full.graph, symbols, table);
     Ok(())
 }
 

@@ -222,7 +222,7 @@ fn tearing(graph: &Graph, lines: &[Option<usize>]) -> Vec<usize> {
 }
 
 /// How many bytes an instruction moves from a register to memory, or from there, where that is its operand of this number.
-fn moved(instruction: &Instruction, number: u32) -> Option<usize> {
+pub fn moved(instruction: &Instruction, number: u32) -> Option<usize> {
     let is_move = matches!(instruction.mnemonic(), Mnemonic::Mov | Mnemonic::Movsxd);
     let is_so =
         is_move && instruction.op_kind(number) == OpKind::Memory && instruction.op_kind(1 - number) == OpKind::Register;

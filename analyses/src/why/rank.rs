@@ -52,6 +52,8 @@ const GUARD: f64 = 0.9;
 const EDGE: f64 = 2.0;
 /// What a line counts for that stores a part of a value which is loaded whole, against others that copy.
 const TEARS: f64 = 2.5;
+/// What a call counts for that stores a part of a value which is loaded whole.
+const RUNS_OVER: f64 = 1.2;
 /// What lines count for from which the address of the first memory error follows, or which decide that it happens, against those of the failure.
 const ILLEGAL_SLICE: f64 = 3.0;
 const ILLEGAL_THIN: f64 = 2.0;
@@ -135,6 +137,8 @@ pub enum Reason {
     /// It sets bytes of the block next to those that are undefined: the number of lines that do so nearer; whether it is in the function that asked for
     /// the block.
     Beside { text: String, number: usize, by_maker: bool },
+    /// It calls what stores a part of a value that was stored whole before, and is loaded whole.
+    RunsOver { text: String },
     /// It would have set bytes that are undefined, as far as its displacement tells, but was not executed for that block.
     Skipped { text: String },
     /// A race.
@@ -168,6 +172,7 @@ impl Reason {
             | Self::Beside { text, .. }
             | Self::Skipped { text }
             | Self::OnlyHere { text, .. }
+            | Self::RunsOver { text }
             | Self::Waits { text }
             | Self::Race { text }
             | Self::Raced { text }
@@ -193,6 +198,7 @@ impl Reason {
             Self::Beside { number, by_maker: true, .. } => FILLS * ILLEGAL * BESIDE_NEXT.powi(*number as i32),
             Self::Beside { number, .. } => BESIDE * BESIDE_NEXT.powi(*number as i32),
             Self::Skipped { .. } => SKIPPED * ILLEGAL,
+            Self::RunsOver { .. } => RUNS_OVER,
             Self::Waits { .. } => WAITS,
             Self::Published { is_in_slice: true, .. } => PUBLISHED,
             Self::Split { is_in_slice: true, .. } => SPLIT,
