@@ -1,9 +1,10 @@
 //! Programs that start others: a folder of small programs, each run natively, recorded as a whole and replayed.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, same_bytes, same_files, take_messages};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, same_bytes, same_files};
 use bugnet_tests::small::{build_parent, sources};
 use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
@@ -37,16 +38,15 @@ fn run_case(source: &Path, name: &str) -> Result<()> {
     let mut patiently = Command::new("/usr/bin/timeout");
     patiently.arg(PATIENCE).arg(recorded.get_program()).args(recorded.get_args()).current_dir(&there);
     patiently.env_clear().envs(bugnet_tests::bugnet::ENVIRONMENT).stdin(std::process::Stdio::null());
-    let mut recorded = run(&mut patiently)?;
-    let said = take_messages(&mut recorded);
+    let recorded = run(&mut patiently)?;
     same_behaviour(&native, &recorded).context("recording")?;
     same_files(&here, &there)?;
-    let checked = must_pass(&["check"], &log)?;
-    let replayed = must_pass(&["replay"], &log)?;
-    let counts = [said.as_bytes(), &checked.stdout, &replayed.stdout].map(instructions);
-    ensure!(counts[0].is_some() && counts.iter().all(|count| *count == counts[0]), "instructions: {counts:?}\n{said}");
+    let info: Value = serde_json::from_slice(&must_pass(&["info", "--json"], &log)?.stdout)?;
+    let counts = [&["check"], &["replay"]].map(|command| Ok(instructions(&must_pass(command, &log)?.stdout)));
+    let counts = counts.into_iter().collect::<Result<Vec<_>>>()?;
+    let recorded = info["instructions"].as_u64();
+    ensure!(recorded.is_some() && counts.iter().all(|count| *count == recorded), "{recorded:?}, but {counts:?}");
     must_pass(&["replay", "--merged"], &log)?;
-    must_pass(&["info"], &log)?;
     let replayed = must_pass(&["replay", "--output"], &log)?;
     same_bytes("replayed standard output", &sorted(&native.stdout), &sorted(&replayed.stdout))?;
     workshop.done()
