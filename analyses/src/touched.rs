@@ -112,6 +112,42 @@ impl<const LINE: u32> Touched<LINE> {
         all
     }
 
+    /// Those that are not in another set.
+    pub fn without(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        for (number, at) in &other.found {
+            let Some(own) = all.found.get(number) else { continue };
+            let both = all.pieces[*own as usize].iter_mut().zip(&other.pieces[*at as usize]);
+            both.for_each(|(word, other)| *word &= !other);
+        }
+        all
+    }
+
+    /// The lines, 64 to a number: the number of the first one of them divided by 64, and a bit for each. In no order, without those that are all zero.
+    pub fn words(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.found.iter().flat_map(|(number, at)| {
+            let words = self.pieces[*at as usize].iter().zip(number << (PIECE - 6)..);
+            words.filter(|(bits, _)| **bits != 0).map(|(bits, word)| (word, *bits))
+        })
+    }
+
+    /// Adds lines, 64 to a number, as [`Self::words`] has them.
+    pub fn add_word(&mut self, word: u64, bits: u64) {
+        let at = self.find(word >> (PIECE - 6));
+        self.pieces[at as usize][word as usize % (1 << (PIECE - 6))] |= bits;
+    }
+
+    /// Lines that have some of these, which are no longer than they.
+    pub fn coarse<const COARSE: u32>(&self) -> Touched<COARSE> {
+        let mut all = Touched::default();
+        for (word, bits) in self.words() {
+            for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
+                all.touch((word << 6 | bit) << LINE, 1);
+            }
+        }
+        all
+    }
+
     /// Ranges of memory that are all of the lines: first bytes, and how many, in ascending order; they do not touch.
     pub fn ranges(&self) -> Vec<(u64, u64)> {
         let mut numbers: Vec<(u64, u32)> = self.found.iter().map(|(number, at)| (*number, *at)).collect();
@@ -178,7 +214,13 @@ mod tests {
         assert!(other.has(128, 1) && !other.has(1 << 40, 1));
         let mut both = one.common(&other);
         assert!(both.has(64, 1) && both.count() == 1);
+        let mut left = other.without(&one);
+        assert!(left.has(128, 1) && left.count() == 1);
         other.add(&one);
         assert!(other.has(1 << 40, 1) && other.count() == 3);
+        let mut again = Touched::<6>::default();
+        other.words().for_each(|(word, bits)| again.add_word(word, bits));
+        assert_eq!(again.ranges(), other.ranges());
+        assert_eq!(other.coarse::<12>().ranges(), [(0, 4096), (1 << 40, 4096)]);
     }
 }

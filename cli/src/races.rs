@@ -19,7 +19,7 @@ pub fn races(args: &RacesArgs) -> Result<(), Failure> {
     let mut cursor = open(&tools, &log, &args.process)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let bar = progress("intervals");
-    let options = Options { top: args.top, jobs, follow: args.follow };
+    let options = Options { top: args.top, jobs, follow: args.follow, segments: args.segments };
     let found = find((&tools, &log), &mut cursor, options, |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);

@@ -12,7 +12,7 @@ use bugnet_dr::fs_base::can_be_set;
 use bugnet_dr::ir::Instr;
 use bugnet_dr::opcode;
 use bugnet_format::control::Response;
-use bugnet_format::lines::{AtomicAccess, MAX_LINES, PageLines};
+use bugnet_format::lines::{AtomicAccess, MAX_ACCESSES, PageAccesses};
 use bugnet_format::types::Addr;
 use hashbrown::{HashMap, HashSet};
 
@@ -20,8 +20,8 @@ const PAGE: u64 = Addr::PAGE;
 /// Longest range that is believed.
 const MOST: u64 = 1 << 30;
 
-/// Lines of a page, a bit each: those that were accessed, and those that were written.
-type Bits = [u64; 2];
+/// Granules of a page, a bit each: those that were accessed, and those that were written.
+type Bits = [[u64; 8]; 2];
 
 /// The lines that were accessed since somebody asked last.
 #[derive(Default)]
@@ -32,17 +32,19 @@ pub struct Lines {
     /// Whether marks were taken for those of other memory, or an access was too long to be believed.
     pub doubtful: bool,
     /// What is handed over.
-    handed: (Vec<PageLines>, Vec<AtomicAccess>),
+    handed: (Vec<PageAccesses>, Vec<AtomicAccess>),
 }
 
 impl Lines {
-    /// Something of a line at this address was accessed.
+    /// Bytes of the line at this address were accessed, and written, a bit each.
     #[inline]
-    pub fn line(&mut self, addr: u64, writes: bool) {
-        let bit = 1 << (addr % PAGE / LINE as u64);
-        let [accessed, written] = self.pages.entry(addr & !(PAGE - 1)).or_default();
-        *accessed |= bit;
-        *written |= if writes { bit } else { 0 };
+    pub fn line(&mut self, addr: u64, accessed: u64, written: u64) {
+        // Eight lines are a number.
+        let line = (addr % PAGE) as usize / LINE;
+        let page = self.pages.entry(addr & !(PAGE - 1)).or_default();
+        for (granules, bytes) in page.iter_mut().zip([accessed, written]) {
+            granules[line / 8] |= granules_of(bytes) << (line % 8 * 8);
+        }
     }
 
     fn range(&mut self, addr: u64, len: u64, writes: bool) {
@@ -51,21 +53,23 @@ impl Lines {
         let (line, end) = (LINE as u64, addr.saturating_add(len.min(MOST)));
         let mut at = addr;
         while at < end {
-            self.line(at, writes);
-            at = (at | (line - 1)).saturating_add(1);
+            let next = (at | (line - 1)).saturating_add(1);
+            let bytes = u64::MAX >> (line - (end.min(next) - at)) << (at % line);
+            self.line(at, bytes, if writes { bytes } else { 0 });
+            at = next;
         }
     }
 
     /// What there is becomes what is handed over.
     pub fn hand_over(&mut self) {
-        let page = |(addr, [accessed, written]): (u64, Bits)| PageLines { addr, accessed, written };
+        let page = |(addr, [accessed, written]): (u64, Bits)| PageAccesses { addr, accessed, written };
         self.handed = (self.pages.drain().map(page).collect(), self.atomic.drain().collect());
     }
 
     fn handed(&self, from: usize) -> Response {
         let (pages, atomic) = &self.handed;
-        let pages = pages.iter().skip(from).take(MAX_LINES).copied().collect();
-        let atomic = atomic.iter().skip(from).take(MAX_LINES).copied().collect();
+        let pages = pages.iter().skip(from).take(MAX_ACCESSES).copied().collect();
+        let atomic = atomic.iter().skip(from).take(MAX_ACCESSES).copied().collect();
         Response::Lines { pages, atomic, doubtful: self.doubtful }
     }
 
@@ -87,6 +91,14 @@ impl Lines {
         accesses.reads.iter().for_each(|(addr, len)| self.range(*addr, *len, false));
         accesses.writes.iter().for_each(|(addr, len)| self.range(*addr, *len, true));
     }
+}
+
+/// The granules of 8 bytes of which some bytes of a line are, a bit each.
+fn granules_of(bytes: u64) -> u64 {
+    let halves = (bytes | bytes >> 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let quarters = (halves | halves >> 2) & 0x0303_0303_0303_0303;
+    let any = (quarters | quarters >> 1) & 0x0101_0101_0101_0101;
+    any.wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 impl Engine {

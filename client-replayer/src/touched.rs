@@ -279,7 +279,7 @@ impl Touched {
         if known != 0
             && let Some(lines) = &mut self.lines
         {
-            lines.line(at, written != 0);
+            lines.line(at, known, written);
         } else if known != 0 {
             let line = at % PAGE / LINE as u64;
             let page = self.pages.make(at & !(PAGE - 1));

@@ -102,7 +102,7 @@ pub(crate) fn look(batches: Receiver<Batch>, used: &Sender<Stretch>, visitor: &m
     for (parts, error) in batches {
         let mut spare = 0;
         for part in parts {
-            if Present::of(&mut lanes, &part).visit(&part, visitor).is_break() {
+            if Present::of(&mut lanes, &part).visit(&part, visitor).is_break() || visitor.has_enough() {
                 return Ok(());
             }
             if let Some(stretch) = Arc::into_inner(part.stretch).filter(|_| spare < SPARE) {

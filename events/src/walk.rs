@@ -84,6 +84,12 @@ pub trait Visitor {
     /// What was executed next and not passed over.
     fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()>;
 
+    /// Whether it wants to be told no more; it is asked now and then, and may be told some more.
+    #[inline]
+    fn has_enough(&mut self) -> bool {
+        false
+    }
+
     /// A thread executes so many instructions, of which it is told next.
     fn executes(&mut self, _instructions: u64) {}
 

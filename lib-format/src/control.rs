@@ -8,7 +8,7 @@
 
 mod comparison;
 
-use crate::lines::{AtomicAccess, PageLines};
+use crate::lines::{AtomicAccess, PageAccesses};
 use crate::patch::Patch;
 use crate::record::OutputStream;
 use crate::regs::RegisterFile;
@@ -534,8 +534,8 @@ pub enum Response {
     },
     /// Answer to [`Request::Lines`].
     Lines {
-        /// The next pages, at most [`crate::lines::MAX_LINES`], in no order.
-        pages: Vec<PageLines>,
+        /// The next pages, at most [`crate::lines::MAX_ACCESSES`], in no order.
+        pages: Vec<PageAccesses>,
         /// The next atomic accesses, at most as many, in no order.
         atomic: Vec<AtomicAccess>,
         /// Whether marks of some memory may have been taken for those of other memory since the package's start: it is not known what was accessed.

@@ -1,19 +1,19 @@
-//! Which lines of memory instructions access, as a replay process puts it together without telling each access.
+//! Which memory instructions access, in granules of 8 bytes, as a replay process puts it together without telling each access.
 
 use serde::{Deserialize, Serialize};
 
 /// Most pages, and most atomic accesses, of one answer.
-pub const MAX_LINES: usize = 1 << 15;
+pub const MAX_ACCESSES: usize = 1 << 13;
 
-/// A page of which instructions have accessed something. Bits are its 64 lines of 64 bytes, the first one lowest.
+/// A page of which instructions have accessed something. Bits are its 512 granules, the first one lowest in the first number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PageLines {
+pub struct PageAccesses {
     /// Its address.
     pub addr: u64,
-    /// Lines that were accessed.
-    pub accessed: u64,
+    /// Granules that were accessed.
+    pub accessed: [u64; 8],
     /// Those of them that were written to.
-    pub written: u64,
+    pub written: [u64; 8],
 }
 
 /// What an instruction has accessed atomically, once or more often.

@@ -1,4 +1,4 @@
-//! Which lines of memory an interval's instructions access: its replay process marks them ([`bugnet_format::lines`]), without telling each access.
+//! Which memory an interval's instructions access: its replay process marks them ([`bugnet_format::lines`]), without telling each access.
 //!
 //! The process is a stranger: what it says is checked.
 
@@ -8,16 +8,16 @@ use crate::session::{Session, Stop};
 use crate::tools::Tools;
 use bugnet_format::control::{Request, Response};
 use bugnet_format::frame::Interval;
-use bugnet_format::lines::MAX_LINES;
+use bugnet_format::lines::MAX_ACCESSES;
 use bugnet_format::types::{Addr, Position};
 
-pub use bugnet_format::lines::{AtomicAccess, PageLines};
+pub use bugnet_format::lines::{AtomicAccess, PageAccesses};
 
 /// What a stretch of an interval has accessed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
     /// Pages, each once, in no order.
-    pub pages: Vec<PageLines>,
+    pub pages: Vec<PageAccesses>,
     /// Atomic accesses, each once, in no order.
     pub atomic: Vec<AtomicAccess>,
 }
@@ -79,17 +79,18 @@ impl Marker {
             if !pages.iter().all(is_sound) {
                 return Err(process.makes_no_sense("lines"));
             }
-            let is_last = pages.len() < MAX_LINES && atomic.len() < MAX_LINES;
+            let is_last = pages.len() < MAX_ACCESSES && atomic.len() < MAX_ACCESSES;
             all.pages.extend(pages);
             all.atomic.extend(atomic);
             if is_last {
                 return Ok(Some(all));
             }
-            from += MAX_LINES as u32;
+            from += MAX_ACCESSES as u32;
         }
     }
 }
 
-fn is_sound(page: &PageLines) -> bool {
-    page.addr.is_multiple_of(Addr::PAGE) && page.written & !page.accessed == 0
+fn is_sound(page: &PageAccesses) -> bool {
+    let is_accessed = |(written, accessed): (&u64, &u64)| written & !accessed == 0;
+    page.addr.is_multiple_of(Addr::PAGE) && page.written.iter().zip(&page.accessed).all(is_accessed)
 }

@@ -106,8 +106,12 @@ impl Way {
     /// bugnet is not built.
     pub fn replay(self, log: &Path) -> Result<Command> {
         let mut command = Command::new(binary()?);
-        command.args(["replay", "-j", if self == Self::ReplayTwo { "2" } else { "1" }]);
-        command.args((self == Self::Merged).then_some("--merged")).arg(log).stdin(Stdio::null());
+        let how: &[&str] = match self {
+            Self::Merged => &["--merged"],
+            Self::ReplayTwo => &["-j", "2"],
+            _ => &["-j", "1"],
+        };
+        command.arg("replay").args(how).arg(log).stdin(Stdio::null());
         Ok(command)
     }
 }

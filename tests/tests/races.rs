@@ -87,13 +87,21 @@ impl Program {
     }
 }
 
-/// Whether replay processes look at accesses or each is followed, the report is the same.
+/// Whether replay processes look at accesses or each is followed, the report is the same. If the order of segments is looked for first, so is what is
+/// found, of fewer lines.
 fn must_be_same(log: &Path) -> Result<()> {
-    let [looked, followed] =
-        [&["races", "--json"][..], &["races", "--json", "--follow"]].map(|args| must_pass(args, log));
-    let (looked, followed) = (looked?.stdout, followed?.stdout);
-    let text = String::from_utf8_lossy;
+    let found = |more: &[&str]| anyhow::Ok(must_pass(&[&["races", "--json"], more].concat(), log)?.stdout);
+    let (looked, followed, text) = (found(&[])?, found(&["--follow"])?, String::from_utf8_lossy);
     ensure!(looked == followed, "looked at: {}\nfollowed: {}", text(&looked), text(&followed));
+    let [all, ordered] = [looked, found(&["--segments"])?].map(|json| serde_json::from_slice::<Value>(&json));
+    let (mut all, mut ordered) = (all?, ordered?);
+    let accesses = [&all, &ordered].map(|found| found["looked"]["accesses"].as_u64());
+    ensure!(accesses[1] <= accesses[0], "more is looked at: {all:#}\n{ordered:#}");
+    for found in [&mut all, &mut ordered] {
+        let found = found.as_object_mut().context("no object")?;
+        ensure!(["looked", "passed"].into_iter().all(|key| found.remove(key).is_some()), "no counts");
+    }
+    ensure!(all == ordered, "looked at: {all:#}\nin order of segments: {ordered:#}");
     Ok(())
 }
 
@@ -112,6 +120,24 @@ fn same_of_threaded(program: &Threaded, options: &[&str]) -> Result<()> {
         let built = program.build("O1", folder)?.to_string_lossy().into_owned();
         Ok(Job::new(folder, std::iter::once(built).chain(program.test.iter().cloned())))
     })
+}
+
+/// A program that accesses much of what its threads share, and in an order: that order is looked for by itself.
+fn large(program: &Threaded) -> Result<()> {
+    let workshop = Workshop::new("races-large")?;
+    let log = workshop.path.join("log");
+    let built = program.build("O1", &workshop.path)?.to_string_lossy().into_owned();
+    let mut job = Job::new(&workshop.path, [built.as_str(), "2", "192"]).recorded(&log, &[])?;
+    let output = run(&mut job)?;
+    ensure!(output.status.success(), "{}", printed(&output));
+    let found: Value = serde_json::from_slice(&must_pass(&["races", "--json"], &log)?.stdout)?;
+    ensure!(list(&found, "races")?.is_empty() && list(&found, "violations")?.is_empty(), "{found:#}");
+    let [lines, accesses] = ["ordered_lines", "accesses"].map(|key| found["looked"][key].as_u64().unwrap_or_default());
+    ensure!(lines > 1000 && accesses < 100_000, "{found:#}");
+    must_be_same(&log)?;
+    let said = printed(&must_pass(&["races"], &log)?);
+    ensure!(said.contains(&format!("{lines} more lines that threads share")), "{said}");
+    workshop.done()
 }
 
 fn same_of_faulty(program: &Faulty) -> Result<()> {
@@ -307,6 +333,10 @@ fn main() -> Result<()> {
         if ["many_short_threads", "signals_to_threads", "barriers"].contains(&&*program.name) {
             let (program, options) = (program.clone(), ["--keep", "2", "--interval", "100000"]);
             trials.push(trial(format!("same::kept::{}", program.name), move || same_of_threaded(&program, &options)));
+        }
+        if program.name == "kernel_lu" {
+            let program = program.clone();
+            trials.push(trial("large::kernel_lu".into(), move || large(&program)));
         }
         trials.push(trial(format!("same::{}", program.name), move || same_of_threaded(&program, &[])));
     }

@@ -47,6 +47,14 @@ impl Display for Shown<'_> {
             "looked at: {} accesses of lines that threads share, of which {} are atomic or of words that are accessed atomically",
             looked.accesses, looked.atomic
         )?;
+        if looked.ordered_lines > 0 {
+            writeln!(
+                f,
+                "of {} more lines that threads share, no access was looked at by itself: all that threads do there between two waits is in an order \
+                 that the program wants",
+                looked.ordered_lines
+            )?;
+        }
         writeln!(
             f,
             "not looked at: {} accesses of the C library's own, and what the kernel accesses",

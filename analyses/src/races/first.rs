@@ -1,16 +1,19 @@
-//! A first look at all that was executed, each interval by itself and on all cores: which lines of memory threads share, and which words
+//! A first look at all that was executed, each interval by itself and on all cores: which memory threads share, and which words
 //! instructions access atomically. What only one thread touches needs no order.
 //!
-//! Replay processes mark these lines by themselves ([`bugnet_replay::lines`]). Where they cannot, or cannot be sure, each access is looked at here.
+//! Replay processes mark what is accessed by themselves ([`bugnet_replay::lines`]). Where they cannot, or cannot be sure, each access is looked at here.
 
+use super::pieces::{CLONE, CLONE3, Pieces, Whose};
 use super::place::Modules;
+use super::segments::Segment;
 use crate::touched::Touched as Bits;
 use bugnet_events::code::{Blocks, is_atomic};
 use bugnet_events::stream::{Analysis, Worker};
 use bugnet_format::frame::Interval;
-use bugnet_format::record::{Record, SignalStep};
+use bugnet_format::record::Record;
 use bugnet_format::types::{Addr, IntervalNo, Position, Tid};
 use bugnet_replay::Result;
+use bugnet_replay::cursor::Place;
 use bugnet_replay::lines::{Lines as Marked, Marker};
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::pool;
@@ -20,27 +23,36 @@ use hashbrown::HashSet;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-/// The system call with which threads wait for a word of memory to change, and wake each other.
-const FUTEX: u64 = 202;
-/// Those that make threads.
-const CLONE: u64 = 56;
-const CLONE3: u64 = 435;
-
-/// Bytes of a line.
-const LINE: u64 = 64;
 /// So many handlers in an interval, or more, and each access is looked at: to go from one to the next takes longer.
 const MANY: usize = 16;
+/// Most segments of all intervals together, beside those that handlers make: what they access is kept in memory.
+const MOST_SEGMENTS: usize = 4096;
+/// And of one interval: a replay process goes from each to the next.
+const MOST_OF_INTERVAL: usize = 256;
 
 /// Lines of 64 bytes.
-type Lines = Bits<6>;
+pub type Lines = Bits<6>;
+/// Granules of 8 bytes.
+pub type Granules = Bits<3>;
 
 /// Words of 4 bytes that instructions access atomically.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Words {
     /// By instructions of the C library.
     pub of_libc: Bits<2>,
     /// By others; and those on which threads wait in the kernel, which are accessed atomically by what they are for, also by plain instructions.
     pub of_others: Bits<2>,
+}
+
+impl Words {
+    /// Those of some lines in which any of the words are.
+    pub fn lines(&self, of: &Lines) -> Lines {
+        let mut lines = Lines::default();
+        for (addr, len) in self.of_libc.ranges().into_iter().chain(self.of_others.ranges()) {
+            lines.touch(addr, len);
+        }
+        lines.common(of)
+    }
 }
 
 /// The same, by their addresses divided by 4.
@@ -64,11 +76,13 @@ impl Found {
 /// What the first look has found.
 #[derive(Default)]
 pub struct Shared {
-    /// Lines that more than one thread accessed, or a thread and a signal's handler in it, and to which one wrote, since there is more than one:
-    /// all else comes before the making of the second thread.
+    /// Lines with 8 bytes that more than one thread accessed, or a thread and a signal's handler in it, and to which one wrote, since there is more
+    /// than one: all else comes before the making of the second thread.
     pub lines: Lines,
     /// What is accessed atomically.
     pub words: Words,
+    /// What the threads accessed one after the other, since there is more than one.
+    pub segments: Vec<Segment>,
 }
 
 /// The words of 4 bytes in which an access lies.
@@ -76,11 +90,11 @@ pub fn words(addr: u64, len: u64) -> impl Iterator<Item = u64> {
     addr >> 2..=addr.saturating_add(len.saturating_sub(1)) >> 2
 }
 
-/// Lines that were accessed, and those of them that were written to.
+/// Granules that were accessed, and those of them that were written to.
 struct Touched {
-    all: Lines,
-    written: Lines,
-    /// Lines that were accessed last, by the lowest bits of their numbers, and whether they were written to: most accesses are of these again.
+    all: Granules,
+    written: Granules,
+    /// Granules that were accessed last, by the lowest bits of their numbers, and whether they were written to: most accesses are of these again.
     recent: Box<[(u64, bool); RECENT]>,
 }
 
@@ -89,33 +103,34 @@ const RECENT: usize = 1 << 8;
 impl Default for Touched {
     fn default() -> Self {
         let recent = Box::new([(u64::MAX, false); RECENT]);
-        Self { all: Lines::default(), written: Lines::default(), recent }
+        Self { all: Granules::default(), written: Granules::default(), recent }
     }
 }
 
 impl Touched {
     #[inline]
     fn touch(&mut self, addr: u64, len: u64, writes: bool) {
-        let line = addr >> 6;
-        let recent = &mut self.recent[line as usize % RECENT];
-        if recent.0 == line && (recent.1 || !writes) && addr.saturating_add(len) <= (line + 1) << 6 {
+        let granule = addr >> 3;
+        let recent = &mut self.recent[granule as usize % RECENT];
+        if recent.0 == granule && (recent.1 || !writes) && addr.saturating_add(len) <= (granule + 1) << 3 {
             return;
         }
-        *recent = (line, writes || recent.0 == line && recent.1);
+        *recent = (granule, writes || recent.0 == granule && recent.1);
         self.all.touch(addr, len);
         if writes {
             self.written.touch(addr, len);
         }
     }
 
-    /// Adds lines that were marked.
+    /// Adds what was marked.
     fn mark(&mut self, marked: &Marked) {
         for page in &marked.pages {
-            for line in (0..Addr::PAGE / LINE).filter(|line| page.accessed >> line & 1 != 0) {
-                let addr = page.addr + line * LINE;
-                self.all.touch(addr, 1);
-                if page.written >> line & 1 != 0 {
-                    self.written.touch(addr, 1);
+            // 64 granules are a number here as there.
+            let words = (page.addr / Addr::PAGE * 8..).zip(page.accessed.iter().zip(&page.written));
+            for (word, (accessed, written)) in words.filter(|(_, (accessed, _))| **accessed != 0) {
+                self.all.add_word(word, *accessed);
+                if *written != 0 {
+                    self.written.add_word(word, *written);
                 }
             }
         }
@@ -124,38 +139,12 @@ impl Touched {
 
 /// What is found in an interval.
 struct Part {
-    /// Of the thread, and of handlers in it.
-    touched: [Touched; 2],
+    pieces: Pieces,
+    /// Of each piece.
+    touched: Vec<Touched>,
     words: Found,
     /// Words with which the kernel was called for threads to wait or to wake.
     futexes: HashSet<u64>,
-    /// Where handlers begin, or end.
-    handlers: Vec<(u64, bool)>,
-    /// What comes before this position of the interval comes before the making of the second thread.
-    alone_until: u64,
-}
-
-impl Part {
-    /// Whether a handler runs at a position.
-    fn in_handler(&self, position: u64) -> usize {
-        let depth = self
-            .handlers
-            .iter()
-            .take_while(|(at, _)| *at <= position)
-            .fold(0_u32, |depth, (_, begins)| if *begins { depth + 1 } else { depth.saturating_sub(1) });
-        usize::from(depth > 0)
-    }
-
-    /// What the interval is made of, in its order: where each piece begins and ends, and to whose it counts, if it does.
-    fn pieces(&self) -> Vec<(u64, Option<u64>, Option<usize>)> {
-        let mut starts: Vec<u64> = self.handlers.iter().map(|(at, _)| *at).chain([0]).collect();
-        starts.extend(Some(self.alone_until).filter(|until| *until != u64::MAX));
-        starts.sort_unstable();
-        starts.dedup();
-        let ends = starts[1..].iter().copied().map(Some).chain([None]);
-        let whose = |start: u64| (start >= self.alone_until).then(|| self.in_handler(start));
-        starts.iter().zip(ends).map(|(start, end)| (*start, end, whose(*start))).collect()
-    }
 }
 
 struct Looking<'a> {
@@ -164,46 +153,34 @@ struct Looking<'a> {
     follow: bool,
     /// Where the first thread makes the second one.
     second: Option<(IntervalId, Position)>,
-    words: Found,
-    futexes: HashSet<u64>,
-    /// By thread, and whether it is a handler.
-    touched: BTreeMap<(Tid, usize), Touched>,
+    /// Most segments of an interval, beside those that handlers make.
+    segments: usize,
 }
 
 impl Analysis for Looking<'_> {
     type Part = Part;
 
     fn begin(&self, id: IntervalId, interval: &Interval) -> Part {
-        let (mut handlers, mut futexes) = (Vec::new(), HashSet::new());
-        for placed in interval.records().flatten() {
-            match placed.record {
-                Record::Signal { step, .. } => {
-                    let begins = step == SignalStep::Delivery;
-                    handlers.push((placed.position.0 + u64::from(!begins), begins));
-                }
-                Record::Syscall { number: FUTEX, args, .. } => futexes.extend(words(args[0], 4)),
-                _ => {}
-            }
-        }
         let alone_until = match self.second {
             Some((second, at)) if id == second => at.0,
             Some((second, _)) if id.thread == second.thread && id.interval < second.interval => u64::MAX,
             _ => 0,
         };
-        Part { touched: Default::default(), words: Found::default(), futexes, handlers, alone_until }
+        let (pieces, futexes) = Pieces::of(interval, alone_until, self.segments);
+        let touched = pieces.iter().map(|_| Touched::default()).collect();
+        let futexes = futexes.into_iter().flat_map(|word| words(word, 4)).collect();
+        Part { pieces, touched, words: Found::default(), futexes }
     }
 
     fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, blocks: &Blocks) {
-        let mut is_handler = part.in_handler(chunk.first.0);
+        let mut piece = part.pieces.at(chunk.first.0);
         for run in chunk.runs {
-            if !part.handlers.is_empty() {
-                is_handler = part.in_handler(chunk.first.0 + u64::from(run.word));
-            }
+            let position = chunk.first.0 + u64::from(run.word);
+            piece = part.pieces.from(piece, position);
             let block = blocks.get(run.block);
-            if chunk.first.0 + u64::from(run.word) >= part.alone_until {
-                let touched = &mut part.touched[is_handler];
+            if part.pieces.whose(piece).is_some() {
                 for (addr, len, writes) in blocks.touched(chunk, *run) {
-                    touched.touch(addr, len.into(), writes);
+                    part.touched[piece].touch(addr, len.into(), writes);
                 }
             }
             if block.has_atomic {
@@ -217,24 +194,14 @@ impl Analysis for Looking<'_> {
             }
         }
         for odd in &chunk.odd {
-            if chunk.first.0 + u64::from(odd.word) < part.alone_until {
-                continue;
+            let piece = part.pieces.at(chunk.first.0 + u64::from(odd.word));
+            if part.pieces.whose(piece).is_some() {
+                part.touched[piece].touch(odd.addr, odd.len, odd.writes);
             }
-            let at = part.in_handler(chunk.first.0 + u64::from(odd.word));
-            part.touched[at].touch(odd.addr, odd.len, odd.writes);
         }
     }
 
-    fn join(&mut self, id: IntervalId, part: Part) {
-        for (is_handler, touched) in part.touched.into_iter().enumerate() {
-            let known = self.touched.entry((id.thread.tid, is_handler)).or_default();
-            known.all.add(&touched.all);
-            known.written.add(&touched.written);
-        }
-        self.words.of_libc.extend(part.words.of_libc);
-        self.words.of_others.extend(part.words.of_others);
-        self.futexes.extend(part.futexes);
-    }
+    fn join(&mut self, _: IntervalId, _: Part) {}
 }
 
 /// What goes from interval to interval.
@@ -253,14 +220,14 @@ impl Looking<'_> {
         marker: &mut Option<Marker>,
     ) -> Result<Option<Part>> {
         let mut part = self.begin(id, interval);
-        if self.follow || part.handlers.len() > 2 * MANY {
+        if self.follow || part.pieces.handlers() > 2 * MANY {
             return Ok(None);
         }
         let Some(mut new) = Marker::start(tools, log, id, interval, marker.take())? else { return Ok(None) };
-        for (_, until, whose) in part.pieces() {
-            let Some(marked) = new.run_to(until.map(Position))? else { return Ok(None) };
-            if let Some(whose) = whose {
-                part.touched[whose].mark(&marked);
+        for piece in 0..part.touched.len() {
+            let Some(marked) = new.run_to(part.pieces.end(piece).map(Position))? else { return Ok(None) };
+            if part.pieces.whose(piece).is_some() {
+                part.touched[piece].mark(&marked);
             }
             for access in &marked.atomic {
                 let of_libc = self.modules.is_libc(access.pc);
@@ -317,8 +284,8 @@ pub fn look(
         return Ok(Shared::default());
     }
     let second = second(log, intervals)?;
-    let (words, futexes, touched) = (Found::default(), HashSet::new(), BTreeMap::new());
-    let mut looking = Looking { modules, follow, second, words, futexes, touched };
+    let segments = (MOST_SEGMENTS / intervals.len()).min(MOST_OF_INTERVAL);
+    let looking = Looking { modules, follow, second, segments };
     let (shared, mut parts) = (&looking, Vec::new());
     pool::in_order(
         intervals,
@@ -336,14 +303,39 @@ pub fn look(
             Ok(())
         },
     )?;
-    parts.into_iter().for_each(|(id, part)| looking.join(id, part));
-    // Of those that the C library accesses atomically, its functions are known.
-    looking.words.of_others.extend(looking.futexes.difference(&looking.words.of_libc));
-    let (mut seen, mut twice, mut written) = (Lines::default(), Lines::default(), Lines::default());
-    for touched in looking.touched.values() {
-        twice.add(&seen.common(&touched.all));
-        seen.add(&touched.all);
-        written.add(&touched.written);
+    Ok(shared_by(parts))
+}
+
+/// What the intervals have in common.
+fn shared_by(parts: Vec<(IntervalId, Part)>) -> Shared {
+    let (mut words, mut futexes, mut segments) = (Found::default(), HashSet::new(), Vec::new());
+    // By thread, and whether it is a handler.
+    let mut touched: BTreeMap<(Tid, Whose), [Granules; 2]> = BTreeMap::new();
+    for (id, part) in parts {
+        words.of_libc.extend(part.words.of_libc);
+        words.of_others.extend(part.words.of_others);
+        futexes.extend(part.futexes);
+        for (piece, Touched { all, written, .. }) in part.touched.into_iter().enumerate() {
+            let Some(whose) = part.pieces.whose(piece) else { continue };
+            let known = touched.entry((id.thread.tid, whose)).or_default();
+            known[0].add(&all);
+            known[1].add(&written);
+            let start = Position(part.pieces.start(piece));
+            let place = Place { tid: id.thread.tid, interval: id.interval, position: start };
+            segments.push(Segment { place, whose, all, written });
+        }
     }
-    Ok(Shared { lines: twice.common(&written), words: looking.words.words() })
+    // Of those that the C library accesses atomically, its functions are known.
+    words.of_others.extend(futexes.difference(&words.of_libc));
+    let (mut seen, mut twice, mut all_written) = (Granules::default(), Granules::default(), Granules::default());
+    for [all, written] in touched.values() {
+        twice.add(&seen.common(all));
+        seen.add(all);
+        all_written.add(written);
+    }
+    let shared = twice.common(&all_written);
+    for segment in &mut segments {
+        (segment.all, segment.written) = (segment.all.common(&shared), segment.written.common(&shared));
+    }
+    Shared { lines: shared.coarse(), words: words.words(), segments }
 }

@@ -67,7 +67,10 @@ impl Found {
 pub struct Looked {
     /// Instructions of all threads; none where the threads share no memory.
     pub instructions: u64,
-    /// Accesses of lines that threads share.
+    /// Lines that threads share, of which accesses were not looked at, because each two segments of different threads that access them, and of which one
+    /// writes, are in an order that the program wants.
+    pub ordered_lines: u64,
+    /// Accesses of the other lines that threads share.
     pub accesses: u64,
     /// Of these, atomic ones, and others of words that are accessed atomically: they order threads.
     pub atomic: u64,

@@ -10,6 +10,7 @@ pub(crate) mod births;
 pub(crate) mod channels;
 pub(crate) mod clock;
 mod display;
+mod estimate;
 mod first;
 mod found;
 pub(crate) mod heap;
@@ -18,8 +19,10 @@ pub(crate) mod open;
 mod operations;
 pub(crate) mod order;
 pub(crate) mod paged;
+mod pieces;
 pub(crate) mod place;
 mod report;
+mod segments;
 pub(crate) mod shadow;
 mod side;
 mod tenure;
@@ -42,14 +45,22 @@ use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
 use bugnet_replay::{ReplayError, Result};
 use channels::Channels;
+use first::{Lines, Shared};
 use heap::Heap;
 use joins::Joins;
 use place::{Code, Modules};
+use segments::{Segment, Spans};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use times::Times;
 use watch::Watch;
+
+/// Of so many lines or more, and after so many accesses, it may take less to look for the order of segments first, if of so many of the lines no more than
+/// one is likely to be left.
+const MANY_LINES: u64 = 1 << 10;
+const MANY_ACCESSES: u64 = 1 << 18;
+const FEW: u64 = 8;
 
 /// How to look.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +71,8 @@ pub struct Options {
     pub jobs: NonZeroUsize,
     /// Do not let replay processes look at accesses by themselves: it takes longer, and what is found is the same.
     pub follow: bool,
+    /// Look for the order of segments first, whatever it takes; what is found is the same.
+    pub segments: bool,
 }
 
 /// Finds the races and atomicity violations of the process that a cursor is on. `progress` is called with how many intervals are done at first, and how
@@ -74,41 +87,109 @@ pub fn races(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Report> {
     let pid = cursor.pid();
-    let mut symbols = Symbolizer::new(log, pid)?;
-    let (times, modules) = (Times::new(log, pid)?, Modules::new(log, pid)?);
+    let times = Times::new(log, pid)?;
     let mut intervals = Vec::new();
     for thread in (0..times.len()).map(|thread| times.id(thread)) {
         intervals.extend(log.intervals(thread)?.iter().map(|&interval| IntervalId { thread, interval }));
     }
     let all = intervals.len();
     let how = (options.jobs, options.follow);
-    let shared = first::look((tools, log), &intervals, &modules, how, |done| progress(done, all))?;
-    let is_shared = !shared.lines.is_empty();
-    let births = Births::new(log, &times, cursor)?;
-    let channels = if is_shared { Channels::new(log, &times, cursor)? } else { Channels::default() };
-    let behind = channels.behind(&times);
-    let heap = Heap::new(symbols.functions(&heap::names()));
-    let locks = Locks::new(symbols.functions(&locks::names()));
-    let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
-    let functions: BTreeSet<u64> = heap.functions().chain(locks.functions()).chain(joins.functions()).collect();
-    let mut wanted = Wanted { functions: functions.into_iter().collect(), ..Wanted::default() };
-    let all_blocks = modules.libraries().collect();
-    let code = Code::new(modules, Symbolizer::new(log, pid)?);
-    let told = is_shared && !options.follow;
-    let mut watch = Watch::new((times, told), shared, (births, channels), code, (heap, locks, joins));
-    if told {
-        (wanted.outline, wanted.shaded, wanted.all_blocks) = (true, watch.shaded(), all_blocks);
-    }
-    if is_shared {
-        cursor.seek(Seek::Start)?;
-        let walked = walk_behind(tools, log, pid, (cursor.place(), &behind), &Arc::new(wanted), &mut watch);
-        match walked {
-            // What was found up to there is of no use.
-            Err(ReplayError::NotTraced { .. }) if told => {
-                return races((tools, log), cursor, Options { follow: true, ..options }, progress);
-            }
-            walked => walked?,
+    let shared = first::look((tools, log), &intervals, &Modules::new(log, pid)?, how, |done| progress(done, all))?;
+    let found = Search { tools, log, told: !options.follow }.find(cursor, shared, options.segments);
+    let watch = match found {
+        // What was found up to there is of no use.
+        Err(ReplayError::NotTraced { .. }) if !options.follow => {
+            return races((tools, log), cursor, Options { follow: true, ..options }, progress);
         }
-    }
+        found => found?,
+    };
+    let mut symbols = Symbolizer::new(log, pid)?;
     report::report(log, cursor, &mut symbols, &watch, options.top)
+}
+
+/// Where one looks, and how.
+#[derive(Clone, Copy)]
+struct Search<'a> {
+    tools: &'a Tools,
+    log: &'a Log,
+    /// Whether replay processes tell of accesses by themselves.
+    told: bool,
+}
+
+impl Search<'_> {
+    /// Goes through what all threads did: once, with each access of what they share; or, if these are many, first for the order of segments, and then for
+    /// accesses of lines that segments access without one.
+    fn find(self, cursor: &mut Cursor<'_>, shared: Shared, segments_first: bool) -> Result<Watch> {
+        let Shared { lines, words, segments } = shared;
+        let lines_of = |lines: &Lines| Shared { lines: lines.clone(), words: words.clone(), segments: Vec::new() };
+        let (mut watch, wanted) = self.watch(cursor, lines_of(&lines))?;
+        if lines.is_empty() {
+            return Ok(watch);
+        }
+        let is_large = segments_first || lines.count() >= MANY_LINES;
+        let likely = if is_large { Some(self.estimate(cursor, &watch.times, &segments)?) } else { None };
+        let Some(likely) = likely.filter(|likely| segments_first || likely.count() * FEW <= lines.count()) else {
+            self.walk(cursor, &wanted, &mut watch)?;
+            return Ok(watch);
+        };
+        if !segments_first {
+            watch.try_for(MANY_ACCESSES);
+            self.walk(cursor, &wanted, &mut watch)?;
+            if !watch.has_given_up() {
+                return Ok(watch);
+            }
+        }
+        // What orders threads is accessed atomically. What is likely to be left is looked at at once, so that, mostly, nothing else is left.
+        let mut followed = words.lines(&lines);
+        followed.add(&likely);
+        let (mut watch, wanted) = self.watch(cursor, lines_of(&followed))?;
+        watch.look_for_order(Spans::new(&watch.times, &segments), lines.without(&followed));
+        self.walk(cursor, &wanted, &mut watch)?;
+        let unordered = watch.take_order().map(|spans| spans.unordered(&segments, &watch.times)).unwrap_or_default();
+        let left = unordered.without(watch.lines());
+        drop(segments);
+        if !left.is_empty() {
+            followed.add(&left);
+            let wanted;
+            (watch, wanted) = self.watch(cursor, lines_of(&followed))?;
+            self.walk(cursor, &wanted, &mut watch)?;
+        }
+        watch.found.looked.ordered_lines = lines.without(&followed).count();
+        Ok(watch)
+    }
+
+    fn estimate(self, cursor: &mut Cursor<'_>, times: &Times, segments: &[Segment]) -> Result<Lines> {
+        let births = Births::new(self.log, times, cursor)?;
+        estimate::left((self.log, cursor.pid()), births, (times, segments))
+    }
+
+    /// Looks at accesses of lines; and what has to be traced for that.
+    fn watch(self, cursor: &mut Cursor<'_>, shared: Shared) -> Result<(Watch, Wanted)> {
+        let Self { tools: _, log, told } = self;
+        let pid = cursor.pid();
+        let mut symbols = Symbolizer::new(log, pid)?;
+        let (times, modules) = (Times::new(log, pid)?, Modules::new(log, pid)?);
+        let is_shared = !shared.lines.is_empty();
+        let told = told && is_shared;
+        let births = Births::new(log, &times, cursor)?;
+        let channels = if is_shared { Channels::new(log, &times, cursor)? } else { Channels::default() };
+        let heap = Heap::new(symbols.functions(&heap::names()));
+        let locks = Locks::new(symbols.functions(&locks::names()));
+        let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
+        let functions: BTreeSet<u64> = heap.functions().chain(locks.functions()).chain(joins.functions()).collect();
+        let mut wanted = Wanted { functions: functions.into_iter().collect(), ..Wanted::default() };
+        let all_blocks = modules.libraries().collect();
+        let code = Code::new(modules, symbols);
+        let watch = Watch::new((times, told), shared, (births, channels), code, (heap, locks, joins));
+        if told {
+            (wanted.outline, wanted.shaded, wanted.all_blocks) = (true, watch.shaded(), all_blocks);
+        }
+        Ok((watch, wanted))
+    }
+
+    fn walk(self, cursor: &mut Cursor<'_>, wanted: &Wanted, watch: &mut Watch) -> Result<()> {
+        let (pid, behind) = (cursor.pid(), watch.channels.behind(&watch.times));
+        cursor.seek(Seek::Start)?;
+        walk_behind(self.tools, self.log, pid, (cursor.place(), &behind), &Arc::new(wanted.clone()), watch)
+    }
 }

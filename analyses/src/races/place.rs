@@ -17,8 +17,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Files of the C library, and of others that take its place as allocators, by how their names begin.
-const LIBRARIES: [&str; 9] =
-    ["libc.so", "libc-2", "libpthread", "ld-musl", "libjemalloc", "libtcmalloc", "libmimalloc", "librt.so", "libm.so"];
+const LIBRARIES: [&str; 8] =
+    ["libc.so", "libc-2", "libpthread", "ld-musl", "libjemalloc", "libtcmalloc", "libmimalloc", "librt.so"];
 /// The dynamic loader's.
 const LOADERS: [&str; 2] = ["ld-linux", "ld-2"];
 /// Libraries that divide work among threads: what they access for themselves is not looked at, but orders threads as it does in a program.

@@ -77,7 +77,7 @@ pub fn find(
         return Ok(());
     }
     report.looked_for_races = true;
-    let how = Search { top: RACES, jobs: options.jobs, follow: false };
+    let how = Search { top: RACES, jobs: options.jobs, follow: false, segments: false };
     let given_back = match memory.errors.first() {
         Some(error) => GivenBack::of(error, cursor)?,
         None => None,

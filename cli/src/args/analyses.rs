@@ -413,6 +413,9 @@ pub struct RacesArgs {
     /// Follow each access here, and not in the replay processes: slower, and the same is found; for comparison
     #[arg(long, hide = true)]
     pub follow: bool,
+    /// Look for the order of segments first, also where few accesses are shared; what is found is the same
+    #[arg(long, hide = true)]
+    pub segments: bool,
     #[command(flatten)]
     pub time: TimeArg,
     /// Print one JSON object

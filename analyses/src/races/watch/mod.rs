@@ -6,13 +6,14 @@ use super::atomicity::Pairs;
 use super::births::Births;
 use super::channels::{At as Told, Channels};
 use super::clock::Epoch;
-use super::first::Shared;
-use super::found::Found;
+use super::first::{Lines, Shared};
+use super::found::{Found, Looked};
 use super::heap::{Change, Heap};
 use super::joins::Joins;
 use super::open::OpenCalls;
 use super::order::{Meaning, Object, Order};
 use super::place::{Code, Doing, Known, Whereabouts};
+use super::segments::Spans;
 use super::shadow::{Made, Shadow, Unordered};
 use super::tenure::Tenures;
 use super::times::Times;
@@ -29,6 +30,8 @@ const PAGE: u64 = 4096;
 const LINE: u64 = 64;
 /// So much of a block that is freed is looked at, in bytes: the kernel takes larger ones back.
 const LARGEST: u64 = 1 << 20;
+/// Where an access comes for so many instructions or fewer, to look at accesses takes longer than to go through the instructions.
+const DENSE: u64 = 32;
 /// Most ranges of memory that are shaded: they go to each replay process in one message.
 const MOST_RANGES: usize = 1 << 18;
 /// System calls that say something about the order of threads, or about what memory is.
@@ -84,6 +87,10 @@ pub struct Watch {
     /// What was allocated.
     pub heap: Heap,
     shared: Shared,
+    /// While one looks for the order of segments; and the lines that threads share which are not looked at meanwhile.
+    spans: Option<(Spans, Lines)>,
+    /// Gives up after so many accesses, if they are as many for the instructions that there were.
+    most: Option<u64>,
     births: Births,
     /// What goes through the kernel.
     pub channels: Channels,
@@ -154,9 +161,13 @@ impl Visitor for Watch {
             true => ran.has_told(),
             false => ran.block.has_atomic || ran.touches_any(|addr, len| shared.lines.has(addr, len)),
         };
-        if touches {
+        if touches || self.spans.is_some() {
             let (first_site, doing) = (known.first_site, known.doing(&threads[thread].whereabouts));
-            self.accesses(thread, (self.times.reached(thread), first_site), ran, 0..count, doing);
+            let from = self.times.reached(thread);
+            self.executes(thread, from, from + count as u64, doing);
+            if touches {
+                self.accesses(thread, (from, first_site), ran, 0..count, doing);
+            }
         }
         if !ran.block.is_plain {
             self.threads[thread].calls.ended(ran, &mut self.calls);
@@ -164,6 +175,11 @@ impl Visitor for Watch {
         self.times.advance(thread, count as u64);
         self.found.looked.instructions += count as u64;
         true
+    }
+
+    fn has_enough(&mut self) -> bool {
+        let Looked { accesses, instructions, .. } = self.found.looked;
+        self.most.is_some_and(|most| accesses >= most && accesses * DENSE >= instructions)
     }
 
     fn visit(&mut self, visit: Visit<'_>) -> ControlFlow<()> {
@@ -184,6 +200,7 @@ impl Visitor for Watch {
         }
         let Some((thread, count)) = self.times.count(place) else { return };
         self.threads[thread].whereabouts.enter_own();
+        self.executes(thread, count, count + untold.len, Doing::Own);
         self.accesses_untold((thread, count), untold);
         self.times.reach(thread, count + untold.len);
         self.found.looked.instructions += untold.len;
@@ -225,6 +242,8 @@ impl Watch {
             heap,
             locks,
             shared,
+            spans: None,
+            most: None,
             births,
             channels,
             order: Order::default(),
@@ -233,6 +252,40 @@ impl Watch {
             unordered: Vec::new(),
             quiet: None,
         }
+    }
+
+    /// Gives up after so many accesses, if looking at them is most of what there is to do.
+    pub fn try_for(&mut self, accesses: u64) {
+        self.most = Some(accesses);
+    }
+
+    /// Whether it has given up.
+    pub fn has_given_up(&mut self) -> bool {
+        self.has_enough()
+    }
+
+    /// Finds out when what segments do comes before what others do, of which these lines, that threads share, are not looked at.
+    pub fn look_for_order(&mut self, spans: Spans, lines: Lines) {
+        self.spans = Some((spans, lines));
+    }
+
+    /// What was found out.
+    pub fn take_order(&mut self) -> Option<Spans> {
+        Some(self.spans.take()?.0)
+    }
+
+    /// A thread executes instructions from one count up to another.
+    #[inline]
+    fn executes(&mut self, thread: usize, from: u64, until: u64, doing: Doing) {
+        if let Some((spans, _)) = self.spans.as_mut().filter(|_| doing.is_looked_at()) {
+            spans.executes(thread, from, until, &self.order.thread(thread).program);
+        }
+    }
+
+    /// The lines of which accesses are looked at.
+    #[must_use]
+    pub fn lines(&self) -> &Lines {
+        &self.shared.lines
     }
 
     /// The memory that threads share, as replay processes have it: first bytes, and how many. Of very many lines, also what lies between them.
@@ -342,6 +395,11 @@ impl Watch {
         let mut start = addr;
         while start < addr + len.min(LARGEST) {
             let end = ((start | (LINE - 1)) + 1).min(addr + len);
+            if let Some((spans, lines)) = &mut self.spans
+                && lines.has(start, end - start)
+            {
+                spans.frees(thread, count, &self.order.thread(thread).program, start, end - start);
+            }
             if self.shared.lines.has(start, end - start) {
                 let access = Touched { addr: start, len: end - start, reads: false, writes: true, whole: true };
                 self.end_tenures(start, end - start);
@@ -385,6 +443,7 @@ impl Watch {
             state.enter(known);
         }
         let (first_site, doing) = (known.first_site, known.doing(&state.whereabouts));
+        self.executes(thread, count, count + instructions.len() as u64, doing);
         self.accesses(thread, (count, first_site), ran, instructions.clone(), doing);
         if instructions.end == ran.block.instructions.len() {
             self.threads[thread].calls.ended(ran, &mut self.calls);
