@@ -20,7 +20,7 @@ const CHILD_TID: u64 = 16;
 const TLS: u64 = 56;
 
 /// How threads begin and end.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Births {
     /// The threads that were made, in their order.
     order: Vec<usize>,

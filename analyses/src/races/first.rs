@@ -85,6 +85,13 @@ pub struct Shared {
     pub segments: Vec<Segment>,
 }
 
+impl Shared {
+    /// The same, but for the segments, of these lines.
+    pub fn of(&self, lines: Lines) -> Self {
+        Self { lines, words: self.words.clone(), segments: Vec::new() }
+    }
+}
+
 /// The words of 4 bytes in which an access lies.
 pub fn words(addr: u64, len: u64) -> impl Iterator<Item = u64> {
     addr >> 2..=addr.saturating_add(len.saturating_sub(1)) >> 2

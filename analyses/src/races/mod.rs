@@ -49,7 +49,7 @@ use first::{Lines, Shared};
 use heap::Heap;
 use joins::Joins;
 use place::{Code, Modules};
-use segments::{Segment, Spans};
+use segments::Spans;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -117,33 +117,46 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Goes through what all threads did: once, with each access of what they share; or, if these are many, first for the order of segments, and then for
-    /// accesses of lines that segments access without one.
+    /// Goes through what all threads did: once, with each access of what they share; or, if these are many, for the order of segments first.
     fn find(self, cursor: &mut Cursor<'_>, shared: Shared, segments_first: bool) -> Result<Watch> {
-        let Shared { lines, words, segments } = shared;
-        let lines_of = |lines: &Lines| Shared { lines: lines.clone(), words: words.clone(), segments: Vec::new() };
-        let (mut watch, wanted) = self.watch(cursor, lines_of(&lines))?;
-        if lines.is_empty() {
+        let pid = cursor.pid();
+        let births = Births::new(self.log, &Times::new(self.log, pid)?, cursor)?;
+        let (mut watch, wanted) = self.watch(cursor, &births, shared.of(shared.lines.clone()))?;
+        if shared.lines.is_empty() {
             return Ok(watch);
         }
-        let is_large = segments_first || lines.count() >= MANY_LINES;
-        let likely = if is_large { Some(self.estimate(cursor, &watch.times, &segments)?) } else { None };
-        let Some(likely) = likely.filter(|likely| segments_first || likely.count() * FEW <= lines.count()) else {
-            self.walk(cursor, &wanted, &mut watch)?;
-            return Ok(watch);
-        };
+        let mut likely = None;
+        if segments_first || shared.lines.count() >= MANY_LINES {
+            let left = estimate::left((self.log, pid), births.clone(), (&watch.times, &shared.segments))?;
+            likely = Some(left).filter(|left| segments_first || left.count() * FEW <= shared.lines.count());
+        }
         if !segments_first {
-            watch.try_for(MANY_ACCESSES);
-            self.walk(cursor, &wanted, &mut watch)?;
-            if !watch.has_given_up() {
-                return Ok(watch);
+            if likely.is_some() {
+                watch.try_for(MANY_ACCESSES);
             }
+            self.walk(cursor, &wanted, &mut watch)?;
         }
-        // What orders threads is accessed atomically. What is likely to be left is looked at at once, so that, mostly, nothing else is left.
-        let mut followed = words.lines(&lines);
-        followed.add(&likely);
-        let (mut watch, wanted) = self.watch(cursor, lines_of(&followed))?;
-        watch.look_for_order(Spans::new(&watch.times, &segments), lines.without(&followed));
+        match likely.filter(|_| segments_first || watch.has_given_up()) {
+            Some(likely) => self.find_by_segments(cursor, &births, shared, &likely),
+            None => Ok(watch),
+        }
+    }
+
+    /// Goes through what all threads did for the order of segments, and looks at accesses of lines that segments access without one. What is likely to be
+    /// of these is looked at at once, so that, mostly, nothing is left for which one has to go through all of it again.
+    fn find_by_segments(
+        self,
+        cursor: &mut Cursor<'_>,
+        births: &Births,
+        mut shared: Shared,
+        likely: &Lines,
+    ) -> Result<Watch> {
+        let segments = std::mem::take(&mut shared.segments);
+        // What orders threads is accessed atomically.
+        let mut followed = shared.words.lines(&shared.lines);
+        followed.add(likely);
+        let (mut watch, wanted) = self.watch(cursor, births, shared.of(followed.clone()))?;
+        watch.look_for_order(Spans::new(&watch.times, &segments), shared.lines.without(&followed));
         self.walk(cursor, &wanted, &mut watch)?;
         let unordered = watch.take_order().map(|spans| spans.unordered(&segments, &watch.times)).unwrap_or_default();
         let left = unordered.without(watch.lines());
@@ -151,27 +164,21 @@ impl Search<'_> {
         if !left.is_empty() {
             followed.add(&left);
             let wanted;
-            (watch, wanted) = self.watch(cursor, lines_of(&followed))?;
+            (watch, wanted) = self.watch(cursor, births, shared.of(followed.clone()))?;
             self.walk(cursor, &wanted, &mut watch)?;
         }
-        watch.found.looked.ordered_lines = lines.without(&followed).count();
+        watch.found.looked.ordered_lines = shared.lines.without(&followed).count();
         Ok(watch)
     }
 
-    fn estimate(self, cursor: &mut Cursor<'_>, times: &Times, segments: &[Segment]) -> Result<Lines> {
-        let births = Births::new(self.log, times, cursor)?;
-        estimate::left((self.log, cursor.pid()), births, (times, segments))
-    }
-
     /// Looks at accesses of lines; and what has to be traced for that.
-    fn watch(self, cursor: &mut Cursor<'_>, shared: Shared) -> Result<(Watch, Wanted)> {
+    fn watch(self, cursor: &mut Cursor<'_>, births: &Births, shared: Shared) -> Result<(Watch, Wanted)> {
         let Self { tools: _, log, told } = self;
         let pid = cursor.pid();
         let mut symbols = Symbolizer::new(log, pid)?;
         let (times, modules) = (Times::new(log, pid)?, Modules::new(log, pid)?);
         let is_shared = !shared.lines.is_empty();
         let told = told && is_shared;
-        let births = Births::new(log, &times, cursor)?;
         let channels = if is_shared { Channels::new(log, &times, cursor)? } else { Channels::default() };
         let heap = Heap::new(symbols.functions(&heap::names()));
         let locks = Locks::new(symbols.functions(&locks::names()));
@@ -180,7 +187,7 @@ impl Search<'_> {
         let mut wanted = Wanted { functions: functions.into_iter().collect(), ..Wanted::default() };
         let all_blocks = modules.libraries().collect();
         let code = Code::new(modules, symbols);
-        let watch = Watch::new((times, told), shared, (births, channels), code, (heap, locks, joins));
+        let watch = Watch::new((times, told), shared, (births.clone(), channels), code, (heap, locks, joins));
         if told {
             (wanted.outline, wanted.shaded, wanted.all_blocks) = (true, watch.shaded(), all_blocks);
         }
