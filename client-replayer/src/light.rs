@@ -135,7 +135,7 @@ unsafe extern "C" {
 }
 
 macro_rules! light {
-    ($name:literal, $save:literal, $saved:literal, $restore:literal) => {
+    ($name:literal, $save:literal, $saved:literal, $restore:literal, $zero_upper:literal) => {
         std::arch::global_asm!(
             concat!(".globl ", $name),
             concat!(".hidden ", $name),
@@ -179,6 +179,7 @@ macro_rules! light {
             ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
             $restore,
             ".endr",
+            $zero_upper,
             // `popfq` takes long. Without it, OF comes from an addition that overflows, the others by `sahf`.
             "mov rax, [rcx + {rflags}]",
             "test eax, {rare}",
@@ -228,11 +229,21 @@ light!(
     "bugnet_replayer_light_avx",
     "vmovdqa [rcx + {ymm} + \\n*32], ymm\\n",
     "vzeroupper",
-    "vmovdqa ymm\\n, [rcx + {ymm} + \\n*32]"
+    "vmovdqa ymm\\n, [rcx + {ymm} + \\n*32]",
+    // Upper halves that are zero, the processor is to know of as that (DynamoRIO does the same: `dr/patches/README.md`).
+    "xor eax, eax
+    .irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    or rax, [rcx + {ymm} + \\n*32 + 16]
+    or rax, [rcx + {ymm} + \\n*32 + 24]
+    .endr
+    jnz 5f
+    vzeroupper
+    5:"
 );
 light!(
     "bugnet_replayer_light_sse",
     "movdqa [rcx + {ymm} + \\n*32], xmm\\n",
     "",
-    "movdqa xmm\\n, [rcx + {ymm} + \\n*32]"
+    "movdqa xmm\\n, [rcx + {ymm} + \\n*32]",
+    ""
 );

@@ -210,7 +210,7 @@ fn entry() -> u64 {
 }
 
 macro_rules! stub {
-    ($name:expr, $save:literal, $restore:literal, $fs:literal) => {
+    ($name:expr, $save:literal, $restore:literal, $zero_upper:literal, $fs:literal) => {
         std::arch::global_asm!(
             concat!(".globl ", $name),
             concat!(".hidden ", $name),
@@ -264,6 +264,7 @@ macro_rules! stub {
             ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
             $restore,
             ".endr",
+            $zero_upper,
             "push qword ptr [rax + {rflags}]",
             "popfq",
             "mov rcx, [rax + {gpr} + 1*8]",
@@ -294,14 +295,27 @@ macro_rules! stub {
 }
 
 macro_rules! stubs {
-    ($name:literal, $save:literal, $restore:literal) => {
-        stub!($name, $save, $restore, "0");
-        stub!(concat!($name, "_fs"), $save, $restore, "1");
+    ($name:literal, $save:literal, $restore:literal, $zero_upper:literal) => {
+        stub!($name, $save, $restore, $zero_upper, "0");
+        stub!(concat!($name, "_fs"), $save, $restore, $zero_upper, "1");
     };
 }
 
-stubs!("bugnet_stub_avx", "vmovdqu [rax + {ymm} + \\n*32], ymm\\n", "vmovdqu ymm\\n, [rax + {ymm} + \\n*32]");
-stubs!("bugnet_stub_sse", "movdqu [rax + {ymm} + \\n*32], xmm\\n", "movdqu xmm\\n, [rax + {ymm} + \\n*32]");
+stubs!(
+    "bugnet_stub_avx",
+    "vmovdqu [rax + {ymm} + \\n*32], ymm\\n",
+    "vmovdqu ymm\\n, [rax + {ymm} + \\n*32]",
+    // Upper halves that are zero, the processor is to know of as that (DynamoRIO does the same: `dr/patches/README.md`).
+    "xor ecx, ecx
+    .irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    or rcx, [rax + {ymm} + \\n*32 + 16]
+    or rcx, [rax + {ymm} + \\n*32 + 24]
+    .endr
+    jnz 3f
+    vzeroupper
+    3:"
+);
+stubs!("bugnet_stub_sse", "movdqu [rax + {ymm} + \\n*32], xmm\\n", "movdqu xmm\\n, [rax + {ymm} + \\n*32]", "");
 
 #[cfg(test)]
 mod tests {
