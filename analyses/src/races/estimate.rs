@@ -127,7 +127,7 @@ pub fn left((log, pid): (&Log, ProcessId), births: Births, (times, segments): (&
         }
         if let Some((_, until)) = times.count(place(stretch.to)) {
             estimate.executes(thread, until);
-            if until + 1 >= times.end(thread) {
+            if until + 1 >= times.end(thread) && !estimate.ended.contains(&thread) {
                 estimate.ended.push(thread);
             }
         }
