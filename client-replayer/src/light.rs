@@ -135,7 +135,7 @@ unsafe extern "C" {
 }
 
 macro_rules! light {
-    ($name:literal, $save:literal, $saved:literal, $restore:literal, $zero_upper:literal) => {
+    ($name:literal, $save:literal, $saved:literal, $restore:expr) => {
         std::arch::global_asm!(
             concat!(".globl ", $name),
             concat!(".hidden ", $name),
@@ -176,10 +176,7 @@ macro_rules! light {
             "call [rcx + {handler}]",
             "mov rcx, rbx",
             "mov [rcx + {target}], rax",
-            ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
             $restore,
-            ".endr",
-            $zero_upper,
             // `popfq` takes long. Without it, OF comes from an addition that overflows, the others by `sahf`.
             "mov rax, [rcx + {rflags}]",
             "test eax, {rare}",
@@ -229,21 +226,13 @@ light!(
     "bugnet_replayer_light_avx",
     "vmovdqa [rcx + {ymm} + \\n*32], ymm\\n",
     "vzeroupper",
-    "vmovdqa ymm\\n, [rcx + {ymm} + \\n*32]",
-    // Upper halves that are zero, the processor is to know of as that (DynamoRIO does the same: `dr/patches/README.md`).
-    "xor eax, eax
-    .irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
-    or rax, [rcx + {ymm} + \\n*32 + 16]
-    or rax, [rcx + {ymm} + \\n*32 + 24]
-    .endr
-    jnz 5f
-    vzeroupper
-    5:"
+    bugnet_dr::restore_ymm!("rcx")
 );
 light!(
     "bugnet_replayer_light_sse",
     "movdqa [rcx + {ymm} + \\n*32], xmm\\n",
     "",
-    "movdqa xmm\\n, [rcx + {ymm} + \\n*32]",
-    ""
+    ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    movdqa xmm\\n, [rcx + {ymm} + \\n*32]
+    .endr"
 );

@@ -43,6 +43,7 @@ pub mod process;
 pub mod space;
 pub mod thread;
 mod unwinder;
+pub mod vectors;
 pub mod zeroing;
 
 use dynamorio_sys as sys;

@@ -210,7 +210,7 @@ fn entry() -> u64 {
 }
 
 macro_rules! stub {
-    ($name:expr, $save:literal, $restore:literal, $zero_upper:literal, $fs:literal) => {
+    ($name:expr, $save:literal, $saved:literal, $restore:expr, $fs:literal) => {
         std::arch::global_asm!(
             concat!(".globl ", $name),
             concat!(".hidden ", $name),
@@ -244,6 +244,7 @@ macro_rules! stub {
             ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
             $save,
             ".endr",
+            $saved,
             "mov rbx, rax",
             // The client's thread-local storage.
             concat!(".if ", $fs),
@@ -261,10 +262,7 @@ macro_rules! stub {
             "mov rdx, [rax + {running_fs}]",
             "wrfsbase rdx",
             ".endif",
-            ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
             $restore,
-            ".endr",
-            $zero_upper,
             "push qword ptr [rax + {rflags}]",
             "popfq",
             "mov rcx, [rax + {gpr} + 1*8]",
@@ -295,27 +293,21 @@ macro_rules! stub {
 }
 
 macro_rules! stubs {
-    ($name:literal, $save:literal, $restore:literal, $zero_upper:literal) => {
-        stub!($name, $save, $restore, $zero_upper, "0");
-        stub!(concat!($name, "_fs"), $save, $restore, $zero_upper, "1");
+    ($name:literal, $save:literal, $saved:literal, $restore:expr) => {
+        stub!($name, $save, $saved, $restore, "0");
+        stub!(concat!($name, "_fs"), $save, $saved, $restore, "1");
     };
 }
 
+stubs!("bugnet_stub_avx", "vmovdqu [rax + {ymm} + \\n*32], ymm\\n", "vzeroupper", bugnet_dr::restore_ymm!("rax"));
 stubs!(
-    "bugnet_stub_avx",
-    "vmovdqu [rax + {ymm} + \\n*32], ymm\\n",
-    "vmovdqu ymm\\n, [rax + {ymm} + \\n*32]",
-    // Upper halves that are zero, the processor is to know of as that (DynamoRIO does the same: `dr/patches/README.md`).
-    "xor ecx, ecx
-    .irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
-    or rcx, [rax + {ymm} + \\n*32 + 16]
-    or rcx, [rax + {ymm} + \\n*32 + 24]
-    .endr
-    jnz 3f
-    vzeroupper
-    3:"
+    "bugnet_stub_sse",
+    "movdqu [rax + {ymm} + \\n*32], xmm\\n",
+    "",
+    ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    movdqu xmm\\n, [rax + {ymm} + \\n*32]
+    .endr"
 );
-stubs!("bugnet_stub_sse", "movdqu [rax + {ymm} + \\n*32], xmm\\n", "movdqu xmm\\n, [rax + {ymm} + \\n*32]", "");
 
 #[cfg(test)]
 mod tests {
