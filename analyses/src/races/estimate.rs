@@ -6,7 +6,6 @@
 //! follows from it.
 
 use super::births::Births;
-use super::clock::Clock;
 use super::first::Lines;
 use super::order::{Meaning, Object, Order};
 use super::pieces::{CLONE, CLONE3, FUTEX};
@@ -73,8 +72,7 @@ impl Estimate<'_> {
         for ended in self.ended.iter().filter(|ended| **ended != thread) {
             self.order.outlive(thread, *ended, self.times.end(*ended));
         }
-        let clock: &Clock = &self.order.thread(thread).program;
-        self.spans.executes(thread, from, until, clock);
+        self.spans.executes(thread, (from, until), self.order.thread(thread), 0);
         self.behind[thread].1 = None;
     }
 

@@ -61,6 +61,11 @@ use watch::Watch;
 const MANY_LINES: u64 = 1 << 10;
 const MANY_ACCESSES: u64 = 1 << 18;
 const FEW: u64 = 8;
+/// And if of so many no more than one is, that is looked for at once.
+const VERY_FEW: u64 = 64;
+/// So many lines are looked at, too, because they lie in a page with others.
+const MOST_NEAR: u64 = 1 << 8;
+const PAGE: u64 = 4096;
 
 /// How to look.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +100,7 @@ pub fn races(
     let all = intervals.len();
     let how = (options.jobs, options.follow);
     let shared = first::look((tools, log), &intervals, &Modules::new(log, pid)?, how, |done| progress(done, all))?;
-    let found = Search { tools, log, told: !options.follow }.find(cursor, shared, options.segments);
+    let found = Search { tools, log, told: !options.follow }.find(cursor, times, shared, options.segments);
     let watch = match found {
         // What was found up to there is of no use.
         Err(ReplayError::NotTraced { .. }) if !options.follow => {
@@ -116,30 +121,42 @@ struct Search<'a> {
     told: bool,
 }
 
+/// What records tell of the threads, however often one goes through what they did.
+struct Told {
+    times: Times,
+    births: Births,
+    channels: Channels,
+}
+
 impl Search<'_> {
     /// Goes through what all threads did: once, with each access of what they share; or, if these are many, for the order of segments first.
-    fn find(self, cursor: &mut Cursor<'_>, shared: Shared, segments_first: bool) -> Result<Watch> {
-        let pid = cursor.pid();
-        let births = Births::new(self.log, &Times::new(self.log, pid)?, cursor)?;
-        let (mut watch, wanted) = self.watch(cursor, &births, shared.of(shared.lines.clone()))?;
-        if shared.lines.is_empty() {
-            return Ok(watch);
-        }
-        let mut likely = None;
-        if segments_first || shared.lines.count() >= MANY_LINES {
-            let left = estimate::left((self.log, pid), births.clone(), (&watch.times, &shared.segments))?;
-            likely = Some(left).filter(|left| segments_first || left.count() * FEW <= shared.lines.count());
+    fn find(self, cursor: &mut Cursor<'_>, times: Times, shared: Shared, segments_first: bool) -> Result<Watch> {
+        let (log, pid) = (self.log, cursor.pid());
+        let births = Births::new(log, &times, cursor)?;
+        let is_shared = !shared.lines.is_empty();
+        let channels = if is_shared { Channels::new(log, &times, cursor)? } else { Channels::default() };
+        let told = Told { times, births, channels };
+        let lines = shared.lines.count();
+        let mut likely = Lines::default();
+        let (mut may_be_few, mut segments_first) = (false, segments_first && is_shared);
+        if segments_first || lines >= MANY_LINES {
+            likely = estimate::left((log, pid), told.births.clone(), (&told.times, &shared.segments))?;
+            may_be_few = likely.count() * FEW <= lines;
+            segments_first |= likely.count() * VERY_FEW <= lines;
         }
         if !segments_first {
-            if likely.is_some() {
+            let (mut watch, wanted) = self.watch(cursor, &told, shared.of(shared.lines.clone()))?;
+            if may_be_few {
                 watch.try_for(MANY_ACCESSES);
             }
-            self.walk(cursor, &wanted, &mut watch)?;
+            if is_shared {
+                self.walk(cursor, &wanted, &mut watch)?;
+            }
+            if !(may_be_few && watch.has_given_up()) {
+                return Ok(watch);
+            }
         }
-        match likely.filter(|_| segments_first || watch.has_given_up()) {
-            Some(likely) => self.find_by_segments(cursor, &births, shared, &likely),
-            None => Ok(watch),
-        }
+        self.find_by_segments(cursor, &told, shared, &likely)
     }
 
     /// Goes through what all threads did for the order of segments, and looks at accesses of lines that segments access without one. What is likely to be
@@ -147,7 +164,7 @@ impl Search<'_> {
     fn find_by_segments(
         self,
         cursor: &mut Cursor<'_>,
-        births: &Births,
+        told: &Told,
         mut shared: Shared,
         likely: &Lines,
     ) -> Result<Watch> {
@@ -155,7 +172,11 @@ impl Search<'_> {
         // What orders threads is accessed atomically.
         let mut followed = shared.words.lines(&shared.lines);
         followed.add(likely);
-        let (mut watch, wanted) = self.watch(cursor, births, shared.of(followed.clone()))?;
+        let near = in_pages_of(&followed).common(&shared.lines);
+        if near.count() <= followed.count() + MOST_NEAR {
+            followed.add(&near);
+        }
+        let (mut watch, wanted) = self.watch(cursor, told, shared.of(followed.clone()))?;
         watch.look_for_order(Spans::new(&watch.times, &segments), shared.lines.without(&followed));
         self.walk(cursor, &wanted, &mut watch)?;
         let unordered = watch.take_order().map(|spans| spans.unordered(&segments, &watch.times)).unwrap_or_default();
@@ -164,7 +185,7 @@ impl Search<'_> {
         if !left.is_empty() {
             followed.add(&left);
             let wanted;
-            (watch, wanted) = self.watch(cursor, births, shared.of(followed.clone()))?;
+            (watch, wanted) = self.watch(cursor, told, shared.of(followed.clone()))?;
             self.walk(cursor, &wanted, &mut watch)?;
         }
         watch.found.looked.ordered_lines = shared.lines.without(&followed).count();
@@ -172,14 +193,11 @@ impl Search<'_> {
     }
 
     /// Looks at accesses of lines; and what has to be traced for that.
-    fn watch(self, cursor: &mut Cursor<'_>, births: &Births, shared: Shared) -> Result<(Watch, Wanted)> {
-        let Self { tools: _, log, told } = self;
-        let pid = cursor.pid();
+    fn watch(self, cursor: &mut Cursor<'_>, told: &Told, shared: Shared) -> Result<(Watch, Wanted)> {
+        let (log, pid) = (self.log, cursor.pid());
         let mut symbols = Symbolizer::new(log, pid)?;
-        let (times, modules) = (Times::new(log, pid)?, Modules::new(log, pid)?);
-        let is_shared = !shared.lines.is_empty();
-        let told = told && is_shared;
-        let channels = if is_shared { Channels::new(log, &times, cursor)? } else { Channels::default() };
+        let modules = Modules::new(log, pid)?;
+        let looks_at_told = self.told && !shared.lines.is_empty();
         let heap = Heap::new(symbols.functions(&heap::names()));
         let locks = Locks::new(symbols.functions(&locks::names()));
         let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
@@ -187,8 +205,10 @@ impl Search<'_> {
         let mut wanted = Wanted { functions: functions.into_iter().collect(), ..Wanted::default() };
         let all_blocks = modules.libraries().collect();
         let code = Code::new(modules, symbols);
-        let watch = Watch::new((times, told), shared, (births.clone(), channels), code, (heap, locks, joins));
-        if told {
+        let Told { times, births, channels } = told;
+        let (times, handed) = ((times.clone(), looks_at_told), (births.clone(), channels.clone()));
+        let watch = Watch::new(times, shared, handed, code, (heap, locks, joins));
+        if looks_at_told {
             (wanted.outline, wanted.shaded, wanted.all_blocks) = (true, watch.shaded(), all_blocks);
         }
         Ok((watch, wanted))
@@ -199,4 +219,14 @@ impl Search<'_> {
         cursor.seek(Seek::Start)?;
         walk_behind(self.tools, self.log, pid, (cursor.place(), &behind), &Arc::new(wanted.clone()), watch)
     }
+}
+
+/// All lines of the pages in which some lie.
+fn in_pages_of(lines: &Lines) -> Lines {
+    let mut all = Lines::default();
+    for (addr, len) in lines.ranges() {
+        let start = addr / PAGE * PAGE;
+        all.touch(start, (addr + len).next_multiple_of(PAGE) - start);
+    }
+    all
 }

@@ -1,10 +1,12 @@
 //! Segments: what a thread executes between two calls by which threads are ordered. Where all that two segments do is ordered, each of their
-//! accesses is, so that nobody has to look at these. What is in no order is looked at access by access ([`super::watch`]).
+//! accesses is, and none is in a race with another. Half of a torn pair they can be: where another thread's segment comes between two of a thread's by
+//! nothing but locks, and the thread has not waited in between. What may be either is looked at access by access ([`super::watch`]), and nothing else.
 //!
 //! Everything here errs on one side: a segment that is too long, or of whose order too little is known, is in no order with more others.
 
 use super::clock::{Clock, Epoch};
 use super::first::{Granules, Lines};
+use super::order::Clocks;
 use super::pieces::Whose;
 use super::times::Times;
 use bugnet_replay::cursor::Place;
@@ -22,24 +24,45 @@ pub struct Segment {
     pub written: Granules,
 }
 
+/// What has happened before something.
+struct Before {
+    /// By all that orders.
+    all: Clock,
+    /// As the program wants it.
+    program: Clock,
+    /// How often the thread had waited.
+    waits: u64,
+}
+
 /// When a segment's accesses were made that are looked at.
 #[derive(Default)]
 struct Span {
     /// The count of its thread at which it begins.
     start: u64,
-    /// Of the first of these accesses: what has happened before it, as the program wants it. None: there are no such accesses.
-    clock: Option<Clock>,
+    /// Before the first of these accesses. None: there are no such accesses.
+    first: Option<Before>,
     /// A count of its thread up to which they have all been made.
     end: u64,
+    /// How often the thread had waited before the last of them.
+    waits: u64,
     /// What was given back: whoever does that may do with it what one who writes may do.
     freed: Granules,
 }
 
 impl Span {
+    /// Something is accessed up to a count.
+    #[inline]
+    fn accesses(&mut self, until: u64, clocks: &Clocks, waits: u64) {
+        let now = || Before { all: clocks.all.clone(), program: clocks.program.clone(), waits };
+        self.first.get_or_insert_with(now);
+        self.end = self.end.max(until);
+        self.waits = waits;
+    }
+
     /// Whether all of it comes before another one, which one has come to.
-    fn is_before(&self, thread: usize, other: &Self) -> bool {
+    fn is_before(&self, thread: usize, other: &Self, by: impl Fn(&Before) -> &Clock) -> bool {
         let last = Epoch::new(thread, self.end.saturating_sub(1));
-        other.clock.as_ref().is_none_or(|clock| !last.is_none() && clock.has(last))
+        other.first.as_ref().is_none_or(|first| !last.is_none() && by(first).has(last))
     }
 }
 
@@ -70,26 +93,22 @@ impl Spans {
         spans.iter_mut().skip(*now).take_while(move |span| span.start < until)
     }
 
-    /// A thread executes instructions from one count up to another, whose accesses are looked at; what has happened before.
+    /// A thread executes instructions from one count up to another, whose accesses are looked at; what has happened before, and how often it has waited.
     #[inline]
-    pub fn executes(&mut self, thread: usize, from: u64, until: u64, clock: &Clock) {
-        for span in self.during(thread, from, until) {
-            span.clock.get_or_insert_with(|| clock.clone());
-            span.end = until;
-        }
+    pub fn executes(&mut self, thread: usize, (from, until): (u64, u64), clocks: &Clocks, waits: u64) {
+        self.during(thread, from, until).for_each(|span| span.accesses(until, clocks, waits));
     }
 
     /// A thread gives memory back at a count, some of which is shared.
-    pub fn frees(&mut self, thread: usize, count: u64, clock: &Clock, addr: u64, len: u64) {
+    pub fn frees(&mut self, thread: usize, count: u64, (clocks, waits): (&Clocks, u64), (addr, len): (u64, u64)) {
         for span in self.during(thread, count, count + 1) {
-            span.clock.get_or_insert_with(|| clock.clone());
-            span.end = span.end.max(count + 1);
+            span.accesses(count + 1, clocks, waits);
             span.freed.touch(addr, len);
         }
     }
 
-    /// The lines with granules that segments access of which neither comes before the other, and to which one writes; and all that a thread shares with
-    /// its own handlers, which come when they like.
+    /// The lines with granules that segments access of which neither comes before the other, and to which one writes; those with which a pair may be torn;
+    /// and all that a thread shares with its own handlers, which come when they like.
     pub fn unordered(mut self, segments: &[Segment], times: &Times) -> Lines {
         let mut found = Granules::default();
         let mut next = vec![0; self.threads.len()];
@@ -100,7 +119,7 @@ impl Spans {
             let number = next[thread];
             next[thread] += 1;
             let span = &mut self.threads[thread][number];
-            if span.clock.is_none() {
+            if span.first.is_none() {
                 // What it accesses is not looked at.
                 continue;
             }
@@ -120,36 +139,72 @@ impl Spans {
         found.coarse()
     }
 
-    /// The granules of 64 that segments access without an order.
+    /// The granules of 64 that segments access without an order, or that may be those of a torn pair.
     fn conflicts(&self, accessed: &[Accessed]) -> u64 {
         let shared = accessed.iter().fold(0, |all, one| all | one.written);
-        let mut found = 0;
         // Segments of a thread follow each other here, in their order.
         let threads: Vec<&[Accessed]> = accessed.chunk_by(|one, next| one.thread == next.thread).collect();
+        let mut found = threads.iter().fold(0, |all, own| all | with_handlers(own));
         for (number, own) in threads.iter().enumerate() {
-            let of = |whose| {
-                let all = own.iter().filter(|one| one.whose == whose);
-                all.fold((0, 0), |(all, written), one| (all | one.all, written | one.written))
-            };
-            let ((all, written), (by_handler, written_by_handler)) = (of(Whose::Thread), of(Whose::Handler));
-            found |= all & written_by_handler | written & by_handler;
             for others in &threads[number + 1..] {
                 for one in *own {
                     if found & shared == shared {
                         return found;
                     }
-                    let span = self.span(one);
-                    // Those that come before it come first, then those in no order, and then those behind it.
-                    let from = others.partition_point(|other| self.span(other).is_before(other.thread, span));
-                    let rest = &others[from..];
-                    let until = rest.partition_point(|other| !span.is_before(one.thread, self.span(other)));
-                    for other in &rest[..until] {
-                        found |= one.all & other.written | one.written & other.all;
+                    found |= self.unordered_with(one, others);
+                }
+            }
+        }
+        for (number, own) in threads.iter().enumerate() {
+            for (_, others) in threads.iter().enumerate().filter(|(other, _)| *other != number) {
+                for between in *others {
+                    if found & shared == shared {
+                        return found;
                     }
+                    found |= self.torn(own, between);
                 }
             }
         }
         found
+    }
+
+    fn is_before(&self, one: &Accessed, other: &Accessed, by: impl Fn(&Before) -> &Clock) -> bool {
+        self.span(one).is_before(one.thread, self.span(other), by)
+    }
+
+    /// The granules that a segment and some of another thread's access without an order.
+    fn unordered_with(&self, one: &Accessed, others: &[Accessed]) -> u64 {
+        // Those that come before it come first, then those in no order, and then those behind it.
+        let from = others.partition_point(|other| self.is_before(other, one, |before| &before.all));
+        let rest = &others[from..];
+        let until = rest.partition_point(|other| !self.is_before(one, other, |before| &before.all));
+        let (all, written) = sum(&rest[..until]);
+        one.all & written | one.written & all
+    }
+
+    /// The granules of which a thread's accesses may be torn apart by those of a segment of another one, which comes between them by more than the
+    /// program's will (what [`super::atomicity`] tells of accesses).
+    fn torn(&self, own: &[Accessed], between: &Accessed) -> u64 {
+        let before = &own[..own.partition_point(|one| self.is_before(one, between, |before| &before.all))];
+        let behind = &own[own.partition_point(|one| !self.is_before(between, one, |before| &before.all))..];
+        let waits = |one: &Accessed| self.span(one).first.as_ref().map_or(0, |first| first.waits);
+        let (Some(last), Some(next)) = (before.last(), behind.first()) else { return 0 };
+        let waited = self.span(last).waits;
+        if waits(next) != waited {
+            return 0;
+        }
+        let before = &before[before.partition_point(|one| self.span(one).waits < waited)..];
+        let behind = &behind[..behind.partition_point(|one| waits(one) <= waited)];
+        let (wanted, chance) =
+            before.split_at(before.partition_point(|one| self.is_before(one, between, |before| &before.program)));
+        let (after_chance, after_wanted) =
+            behind.split_at(behind.partition_point(|one| !self.is_before(between, one, |before| &before.program)));
+        let of = |all: &[Accessed]| if all.len() > MOST_TO_SUM { sum(own) } else { sum(all) };
+        let ((wanted, chance), (after_chance, after_wanted)) =
+            ((of(wanted), of(chance)), (of(after_chance), of(after_wanted)));
+        let either = |one: (u64, u64), other: (u64, u64)| (one.0 | other.0, one.1 | other.1);
+        pairs(chance, between, either(after_chance, after_wanted))
+            | pairs(either(wanted, chance), between, after_chance)
     }
 
     fn span(&self, accessed: &Accessed) -> &Span {
@@ -167,14 +222,47 @@ struct Accessed {
     written: u64,
 }
 
+/// Of more segments than this, all that a thread accesses is taken for what they access.
+const MOST_TO_SUM: usize = 64;
+
+/// What segments access together, and write.
+fn sum(all: &[Accessed]) -> (u64, u64) {
+    all.iter().fold((0, 0), |(all, written), one| (all | one.all, written | one.written))
+}
+
+/// The granules that a thread accesses and its handlers write, or the other way round.
+fn with_handlers(own: &[Accessed]) -> u64 {
+    let of = |whose| {
+        let all = own.iter().filter(|one| one.whose == whose);
+        all.fold((0, 0), |(all, written), one| (all | one.all, written | one.written))
+    };
+    let ((all, written), (by_handler, written_by_handler)) = (of(Whose::Thread), of(Whose::Handler));
+    all & written_by_handler | written & by_handler
+}
+
+/// The granules of which one access before, one between and one behind may be of such kinds that they cannot be put next to each other. What is written may
+/// be read, too.
+fn pairs(before: (u64, u64), between: &Accessed, behind: (u64, u64)) -> u64 {
+    between.written & before.0 & behind.0 | between.all & before.1 & behind.1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn span(clock: &[(usize, u64)], end: u64) -> Span {
-        let mut known = Clock::default();
-        clock.iter().for_each(|(thread, count)| known.reach(*thread, *count));
-        Span { start: 0, clock: Some(known), end, freed: Granules::default() }
+    fn clock(of: &[(usize, u64)]) -> Clock {
+        let mut clock = Clock::default();
+        of.iter().for_each(|(thread, count)| clock.reach(*thread, *count));
+        clock
+    }
+
+    fn span(all: &[(usize, u64)], end: u64) -> Span {
+        with_locks([all; 2], end, 0)
+    }
+
+    fn with_locks([all, program]: [&[(usize, u64)]; 2], end: u64, waits: u64) -> Span {
+        let first = Before { all: clock(all), program: clock(program), waits };
+        Span { start: 0, first: Some(first), end, waits, freed: Granules::default() }
     }
 
     fn accessed(thread: usize, number: usize, whose: Whose, all: u64, written: u64) -> Accessed {
@@ -208,19 +296,46 @@ mod tests {
         assert_eq!(spans.conflicts(&all), 0b10);
     }
 
+    /// A thread's two segments, between which another thread's comes by a lock, as the program wants it or not; and how often the first has waited before.
+    fn torn(wanted: [&[(usize, u64)]; 2], waits: u64, kinds: [(u64, u64); 3]) -> u64 {
+        let own = vec![with_locks([&[]; 2], 10, 0), with_locks([&[(1, 10)], wanted[1]], 20, waits)];
+        let other = vec![with_locks([&[(0, 10)], wanted[0]], 10, 0)];
+        let spans = Spans { threads: vec![own, other], now: vec![0; 2] };
+        let whose = Whose::Thread;
+        let [before, between, behind] = kinds;
+        let all = [(0, 0, before), (0, 1, behind), (1, 0, between)]
+            .map(|(thread, number, (all, written))| accessed(thread, number, whose, all, written));
+        spans.conflicts(&all)
+    }
+
+    #[test]
+    fn what_locks_alone_order_may_be_torn() {
+        let (read, written) = ((1, 0), (1, 1));
+        assert_eq!(torn([&[], &[]], 0, [read, written, read]), 1);
+        assert_eq!(torn([&[], &[]], 0, [written, read, written]), 1);
+        assert_eq!(torn([&[], &[]], 0, [written, read, read]), 0);
+        assert_eq!(torn([&[], &[]], 0, [read, read, written]), 0);
+        assert_eq!(torn([&[], &[]], 0, [(2, 0), written, read]), 0, "nothing of it was there before");
+        assert_eq!(torn([&[], &[]], 1, [read, written, read]), 0, "the thread has waited");
+        assert_eq!(torn([&[(0, 10)], &[]], 0, [read, written, read]), 1, "it need not have come before what is behind");
+        assert_eq!(torn([&[], &[(1, 10)]], 0, [read, written, read]), 1);
+        assert_eq!(torn([&[(0, 10)], &[(1, 10)]], 0, [read, written, read]), 0);
+    }
+
     #[test]
     fn what_is_executed_belongs_to_its_segments() {
         let spans = || [0, 10, 20].map(|start| Span { start, ..Span::default() }).into();
         let mut all = Spans { threads: vec![spans()], now: vec![0] };
-        let mut clock = Clock::default();
-        all.executes(0, 3, 5, &clock);
-        clock.reach(1, 7);
-        all.executes(0, 8, 14, &clock);
-        all.frees(0, 15, &clock, 64, 1);
+        let mut clocks = Clocks::default();
+        all.executes(0, (3, 5), &clocks, 1);
+        clocks.program.reach(1, 7);
+        all.executes(0, (8, 14), &clocks, 2);
+        all.frees(0, 15, (&clocks, 3), (64, 1));
         let [first, second, third] = &mut all.threads[0][..] else { panic!("three") };
-        assert_eq!((first.end, second.end, third.clock.is_none()), (14, 16, true));
-        assert!(first.clock.as_ref().is_some_and(|clock| !clock.has(Epoch::new(1, 6))));
-        assert!(second.clock.as_ref().is_some_and(|clock| clock.has(Epoch::new(1, 6))));
+        assert_eq!((first.end, second.end, third.first.is_none()), (14, 16, true));
+        let known = |span: &Span| span.first.as_ref().map(|first| (first.program.has(Epoch::new(1, 6)), first.waits));
+        assert_eq!((known(first), first.waits), (Some((false, 1)), 2));
+        assert_eq!((known(second), second.waits), (Some((true, 2)), 3));
         assert!(second.freed.has(64, 1) && first.freed.is_empty());
     }
 }

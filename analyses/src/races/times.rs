@@ -7,6 +7,7 @@ use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use hashbrown::HashMap;
 use std::cell::Cell;
 
+#[derive(Clone)]
 struct Thread {
     id: ThreadId,
     /// The intervals, and how many instructions the thread had executed before.
@@ -18,6 +19,7 @@ struct Thread {
 }
 
 /// The threads. The first is the one with which the process begins.
+#[derive(Clone)]
 pub struct Times {
     threads: Vec<Thread>,
     numbers: HashMap<Tid, usize>,

@@ -35,7 +35,7 @@ const NAMES: usize = 64;
 pub type At = (usize, u64);
 
 /// What calls that read come behind.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Channels {
     certain: HashMap<At, Vec<At>>,
     /// And the number of the name of what they may come behind it by.

@@ -278,7 +278,7 @@ impl Watch {
     #[inline]
     fn executes(&mut self, thread: usize, from: u64, until: u64, doing: Doing) {
         if let Some((spans, _)) = self.spans.as_mut().filter(|_| doing.is_looked_at()) {
-            spans.executes(thread, from, until, &self.order.thread(thread).program);
+            spans.executes(thread, (from, until), self.order.thread(thread), self.threads[thread].waits);
         }
     }
 
@@ -398,7 +398,8 @@ impl Watch {
             if let Some((spans, lines)) = &mut self.spans
                 && lines.has(start, end - start)
             {
-                spans.frees(thread, count, &self.order.thread(thread).program, start, end - start);
+                let now = (self.order.thread(thread), self.threads[thread].waits);
+                spans.frees(thread, count, now, (start, end - start));
             }
             if self.shared.lines.has(start, end - start) {
                 let access = Touched { addr: start, len: end - start, reads: false, writes: true, whole: true };
