@@ -4,8 +4,9 @@ use crate::atoms::Atoms;
 use crate::effects::{Control, Decoding, Effects};
 use bugnet_replay::trace::{Chunk, Run, Sum, TracedBlock};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What is computed at once, whatever the count: to find out for each block when to stop takes longer than the sums.
 pub(crate) const FOUR: usize = 4;
@@ -23,10 +24,6 @@ pub struct Block {
     pub bytes: [u64; 2],
     /// How often it reads, and writes, but for odd accesses.
     pub accesses: [u64; 2],
-    /// What its instructions write of the registers, or may write.
-    pub writes: Atoms,
-    /// What they read, for whatever purpose.
-    pub reads: Atoms,
     /// Which of its accesses write, and how many bytes each, but for odd ones.
     pub stores: Vec<(u16, u64)>,
     /// Where the thread goes on behind its last instruction.
@@ -49,6 +46,8 @@ pub struct Block {
     /// near to what is looked at each time that it ran.
     pub(crate) traced_counts: [u32; 2],
     pub(crate) is_skipped: bool,
+    /// What its instructions read and write of the registers, once somebody has asked.
+    registers: OnceLock<[Atoms; 2]>,
 }
 
 /// What becomes of the stack pointer.
@@ -66,10 +65,15 @@ impl Stack {
     /// What an instruction does to it.
     #[must_use]
     pub fn of(decoded: &Decoded) -> Self {
-        if !decoded.writes.meets(Atoms::gpr(RSP)) {
+        let instruction = &decoded.instruction;
+        let is_stack_pointer = |register: Register| register.is_gpr() && register.full_register() == Register::RSP;
+        let registers =
+            |number| (instruction.op_kind(number) == OpKind::Register).then(|| instruction.op_register(number));
+        let names_it = || (0..instruction.op_count()).filter_map(registers).any(is_stack_pointer);
+        // Most instructions have nothing to do with it, and need not be looked at more closely.
+        if !(instruction.is_stack_instruction() || names_it()) || !decoded.writes().meets(Atoms::gpr(RSP)) {
             return Self::Stays;
         }
-        let instruction = &decoded.instruction;
         let is_of_frame = |register: Register| matches!(register, Register::RSP | Register::RBP);
         let stays_on_it = match instruction.mnemonic() {
             Mnemonic::Mov => instruction.op1_kind() == OpKind::Register && is_of_frame(instruction.op1_register()),
@@ -89,12 +93,47 @@ impl Stack {
 pub struct Decoded {
     /// What it is; its address is [`Instruction::ip`].
     pub instruction: Instruction,
+    /// Where the thread goes on behind it.
+    pub control: Control,
+    /// What it does, what it writes of the registers, and whether it may write to memory, once somebody has asked: who looks at accesses alone never does.
+    does: OnceLock<(Effects, Atoms, bool)>,
+}
+
+impl Decoded {
+    fn new(instruction: Instruction) -> Self {
+        Self { control: Control::of(&instruction), instruction, does: OnceLock::new() }
+    }
+
+    #[inline]
+    fn does(&self) -> &(Effects, Atoms, bool) {
+        thread_local!(static DECODING: RefCell<Decoding> = RefCell::default());
+        self.does.get_or_init(|| {
+            let effects = DECODING.with_borrow_mut(|decoding| decoding.effects(&self.instruction));
+            let (writes, stores) = (effects.writes(), effects.flows.iter().any(|flow| flow.to_memory));
+            (effects, writes, stores)
+        })
+    }
+
     /// What it does.
-    pub effects: Effects,
+    #[must_use]
+    #[inline]
+    pub fn effects(&self) -> &Effects {
+        &self.does().0
+    }
+
     /// What it writes of the registers, or may write.
-    pub writes: Atoms,
+    #[must_use]
+    #[inline]
+    pub fn writes(&self) -> Atoms {
+        self.does().1
+    }
+
     /// Whether it may write to memory.
-    pub stores: bool,
+    #[must_use]
+    #[inline]
+    pub fn stores(&self) -> bool {
+        self.does().2
+    }
 }
 
 /// Whether an instruction reads and writes memory in one go.
@@ -110,19 +149,12 @@ impl Block {
         let count = Decoder::with_ip(64, code, pc, DecoderOptions::NONE).into_iter().count() as u16;
         let (accesses, registers) = (Vec::new(), Vec::new());
         let traced = TracedBlock { pc, count, code: code.to_vec(), accesses, skipped: false, registers, entry: None };
-        Self::new(Arc::new(traced), &mut Decoding::default())
+        Self::new(Arc::new(traced))
     }
 
-    fn new(traced: Arc<TracedBlock>, decoding: &mut Decoding) -> Self {
+    fn new(traced: Arc<TracedBlock>) -> Self {
         let mut decoder = Decoder::with_ip(64, &traced.code, traced.pc, DecoderOptions::NONE);
-        let mut next = || {
-            let instruction = decoder.decode();
-            let effects = decoding.effects(&instruction);
-            let stores = effects.flows.iter().any(|flow| flow.to_memory);
-            Decoded { writes: effects.writes(), stores, instruction, effects }
-        };
-        let instructions: Vec<Decoded> = (0..traced.count).map(|_| next()).collect();
-        let writes = instructions.iter().map(|decoded| decoded.writes).collect();
+        let instructions: Vec<Decoded> = (0..traced.count).map(|_| Decoded::new(decoder.decode())).collect();
         let (mut bytes, mut accesses) = ([0; 2], [0; 2]);
         for access in &traced.accesses {
             for (number, _) in [access.reads, access.writes].iter().enumerate().filter(|(_, does)| **does) {
@@ -130,12 +162,11 @@ impl Block {
                 accesses[number] += 1;
             }
         }
-        let reads = instructions.iter().map(|decoded| decoded.effects.reads()).collect();
         let stores = traced.accesses.iter().zip(0_u16..).filter(|(access, _)| access.writes);
         let stores = stores.map(|(access, number)| (number, access.bytes.into())).collect();
         let traced_counts = [traced.accesses.len() as u32, traced.registers.len() as u32];
         let is_skipped = traced.skipped;
-        let control = instructions.last().map_or(Control::Next, |last| last.effects.control);
+        let control = instructions.last().map_or(Control::Next, |last| last.control);
         let has_atomic = instructions.iter().any(|decoded| is_atomic(&decoded.instruction));
         let slot = traced.accesses.iter().position(|access| {
             access.instruction + 1 == traced.count
@@ -154,8 +185,6 @@ impl Block {
             instructions,
             bytes,
             accesses,
-            writes,
-            reads,
             stores,
             control,
             lens,
@@ -167,7 +196,29 @@ impl Block {
             slot,
             traced_counts,
             is_skipped,
+            registers: OnceLock::new(),
         }
+    }
+
+    fn registers(&self) -> &[Atoms; 2] {
+        self.registers.get_or_init(|| {
+            let reads = self.instructions.iter().map(|decoded| decoded.effects().reads()).collect();
+            [reads, self.instructions.iter().map(Decoded::writes).collect()]
+        })
+    }
+
+    /// What its instructions read of the registers, for whatever purpose.
+    #[must_use]
+    #[inline]
+    pub fn reads(&self) -> Atoms {
+        self.registers()[0]
+    }
+
+    /// What they write, or may write.
+    #[must_use]
+    #[inline]
+    pub fn writes(&self) -> Atoms {
+        self.registers()[1]
     }
 }
 
@@ -214,13 +265,13 @@ pub(crate) struct Known(Arc<Mutex<HashMap<u64, Vec<Arc<Block>>>>>);
 
 impl Known {
     /// The block, decoded now if it was not before.
-    fn block(&self, traced: &Arc<TracedBlock>, decoding: &mut Decoding) -> Arc<Block> {
+    fn block(&self, traced: &Arc<TracedBlock>) -> Arc<Block> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let there = known.entry(traced.pc).or_default();
         if let Some(same) = there.iter().find(|block| *block.traced == **traced) {
             return same.clone();
         }
-        let block = Arc::new(Block::new(traced.clone(), decoding));
+        let block = Arc::new(Block::new(traced.clone()));
         there.push(block.clone());
         block
     }
@@ -230,7 +281,6 @@ impl Known {
 #[derive(Default)]
 pub(crate) struct Learner {
     pub plans: Plans,
-    decoding: Decoding,
     last: Option<Arc<TracedBlock>>,
     known: Option<Known>,
 }
@@ -258,10 +308,9 @@ impl Learner {
         let new = &traced[self.plans.ranges.len()..];
         new.iter().for_each(|traced| self.plans.add(traced));
         self.last = traced.last().cloned();
-        let Self { known, decoding, .. } = self;
-        let decoded = new.iter().map(|traced| match known {
-            Some(known) => known.block(traced, decoding),
-            None => Arc::new(Block::new(traced.clone(), decoding)),
+        let decoded = new.iter().map(|traced| match &self.known {
+            Some(known) => known.block(traced),
+            None => Arc::new(Block::new(traced.clone())),
         });
         Fresh { begins_anew, new: decoded.collect() }
     }
@@ -303,7 +352,7 @@ impl Blocks {
     pub(crate) fn first(&self, traced: &[Arc<TracedBlock>]) -> Self {
         let (count, known) = (traced.len(), self.learner.known.clone());
         let plans = self.learner.plans.first(count);
-        let learner = Learner { plans, decoding: Decoding::default(), last: traced.last().cloned(), known };
+        let learner = Learner { plans, last: traced.last().cloned(), known };
         Self { all: self.all[..count].to_vec(), learner }
     }
 

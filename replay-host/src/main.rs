@@ -87,6 +87,8 @@ fn run(kernel: &stack::Kernel) -> Result<core::convert::Infallible, Failure> {
 /// * `-max_bb_instrs`: keeps what is in front of the next look at the count short.
 /// * `-disable_traces`: traces take longer to make than they save, and the client jumps into blocks.
 /// * `-private_bb_ibl_targets_init`, `-private_bb_ibl_targets_load`: as for recording.
+/// * `-heap_commit_increment`, `-cache_commit_increment`, `-protect_mask`, `-no_guard_pages`: as for recording; what a process has of mappings, its copies
+///   have to have, too.
 /// * `-thread_private`: there is one thread; blocks can be deleted one by one.
 /// * `-no_finite_bb_cache`: no block leaves the code cache for want of room.
 /// * `-no_follow_children`, `-no_multi_thread_exit`: there is one process and one thread.
@@ -98,6 +100,7 @@ fn options<'a>(layout: &Layout, client: &CStr, rest: impl Iterator<Item = &'a CS
         text,
         "DYNAMORIO_OPTIONS=-code_api -stack_size 256K -signal_stack_size 128K -disable_traces -thread_private -no_finite_bb_cache -separate_private_stubs -max_bb_instrs 128 \
          -private_bb_ibl_targets_init 10 -private_bb_ibl_targets_load 20 \
+         -protect_mask 0 -no_guard_pages -heap_commit_increment 64K -cache_commit_increment 64K \
          -no_follow_children -no_vm_base_near_app -vm_base {:#x} -client_lib '{client};0;window={:#x}",
         layout.heap, layout.window,
     )

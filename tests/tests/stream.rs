@@ -72,7 +72,7 @@ fn note(chunk: &Chunk<'_>, blocks: &Blocks, window: &Range<u64>, said: &mut BTre
             }
             let at = chunk.first.0 + u64::from(word);
             if window.contains(&at) {
-                let (instruction, effects) = (decoded.instruction, decoded.effects.clone());
+                let (instruction, effects) = (decoded.instruction, decoded.effects().clone());
                 let new =
                     Said { instruction, effects, accesses: all, skipped: block.traced.skipped, odd: is_odd, operand };
                 ensure!(said.insert(at, new).is_none(), "instruction {at} is there twice");

@@ -69,12 +69,12 @@ impl std::fmt::Display for Number {
 /// where that lies too far back, or nothing was decided.
 fn decider(did: &VecDeque<Did>) -> Option<usize> {
     let last = did.back()?;
-    let effects = &last.decoded.effects;
+    let effects = &last.decoded.effects();
     let flags = effects.decides & Atoms::ALL_FLAGS;
     if flags.is_empty() {
         return (!effects.decides.is_empty() || effects.memory_decides).then(|| did.len() - 1);
     }
-    did.iter().rposition(|did| did.decoded.effects.writes().meets(flags))
+    did.iter().rposition(|did| did.decoded.effects().writes().meets(flags))
 }
 
 /// An operand of an instruction, without its value.

@@ -168,7 +168,7 @@ fn at(parting: &Parting, last: &[Last]) -> At {
     if last.iter().any(|last| last.other.is_some()) {
         return At::Library;
     }
-    match last[BAD].own.back().map(|did| did.decoded.effects.control) {
+    match last[BAD].own.back().map(|did| did.decoded.control) {
         Some(Control::Branch) => At::Branch,
         Some(Control::Jump) => At::Jump,
         Some(Control::Call) => At::Call,

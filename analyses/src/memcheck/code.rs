@@ -215,7 +215,7 @@ impl Known {
 #[must_use]
 pub fn looks_through(block: &Block) -> bool {
     const VECTOR: usize = 16;
-    !block.instructions.iter().any(|decoded| decoded.stores && decoded.instruction.memory_size().size() >= VECTOR)
+    !block.instructions.iter().any(|decoded| decoded.instruction.memory_size().size() >= VECTOR && decoded.stores())
 }
 
 fn is_one_of(module: &Module, names: &[&str]) -> bool {

@@ -40,7 +40,7 @@ impl Storing {
             let decoded = &ran.block.instructions[number];
             let instruction = &decoded.instruction;
             let touches = |addr: u64, len: u64| addr < self.at + 8 && self.at < addr.saturating_add(len);
-            if decoded.stores
+            if decoded.stores()
                 && let Some(access) =
                     ran.accesses(number).find(|access| access.writes && touches(access.addr, access.len))
             {
@@ -49,7 +49,7 @@ impl Storing {
             }
             let copied = is_copy(instruction).then(|| self.value(instruction.op1_register())).flatten();
             for (register, value) in self.values.iter_mut().enumerate() {
-                if decoded.writes.meets(Atoms::gpr(register)) {
+                if decoded.writes().meets(Atoms::gpr(register)) {
                     *value = copied;
                 }
             }

@@ -65,7 +65,7 @@ impl Known {
     fn of(block: &Block, objects: &Objects) -> Self {
         let pc = block.traced.pc;
         let last = block.instructions.last();
-        let control = last.map_or(Control::Next, |last| last.effects.control);
+        let control = last.map_or(Control::Next, |last| last.control);
         let is_slot = |access: &&TracedAccess| {
             let is_last = access.instruction + 1 == block.traced.count;
             is_last && (if control == Control::Call { access.writes } else { access.reads })

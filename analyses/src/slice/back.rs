@@ -125,7 +125,7 @@ impl State {
 
     /// Goes back over an instruction; see [`Self::made`].
     fn yields(&mut self, place: Place, decoded: &Decoded, accesses: &[Access], decided: Option<Want>) -> Option<()> {
-        let before = self.renamed(place, &decoded.effects.flows);
+        let before = self.renamed(place, &decoded.effects().flows);
         let is_in = self.made(place, decoded, accesses, decided);
         for (number, want) in before {
             self.live.registers(place.tid).add(Atoms::numbered(number), want, &mut self.sets);
@@ -152,7 +152,7 @@ impl State {
 
     /// Goes back over an instruction that has decided that others were executed, for those who want to know, if there are any.
     fn made(&mut self, place: Place, decoded: &Decoded, accesses: &[Access], decided: Option<Want>) -> Option<()> {
-        let flows = &decoded.effects.flows;
+        let flows = &decoded.effects().flows;
         let mut all: SmallVec<[(&Flow, Yielded); 2]> = SmallVec::new();
         for flow in flows.iter().filter(|flow| !moves_stack(flow)) {
             let yielded = self.yielded_by(place, flow, accesses);
@@ -205,19 +205,19 @@ impl State {
                 let atoms = yielded.atoms.iter().map(|(nth, _, _)| *nth);
                 atoms.chain(yielded.bytes.iter().map(|(nth, _, _)| *nth)).collect()
             });
-            self.follow(place, node, depth, (flow, decoded.effects.address), accesses, nths.as_deref());
+            self.follow(place, node, depth, (flow, decoded.effects().address), accesses, nths.as_deref());
         }
         if decided.is_some() {
-            self.want(place, decoded.effects.decides, node, Dependence::Data, depth);
-            let reads = accesses.iter().filter(|access| access.reads && decoded.effects.memory_decides);
+            self.want(place, decoded.effects().decides, node, Dependence::Data, depth);
+            let reads = accesses.iter().filter(|access| access.reads && decoded.effects().memory_decides);
             reads.for_each(|access| self.want_memory(access.addr, access.len, node, depth));
         }
         let accessed = |(flow, _): &(&Flow, Yielded)| flow.to_memory || flow.from_memory;
         if self.with_addresses && (all.iter().any(accessed) || decided.is_some()) {
-            self.want(place, decoded.effects.address, node, Dependence::Address, depth);
+            self.want(place, decoded.effects().address, node, Dependence::Address, depth);
         }
         // Whoever wants to know why a function was called wants to know why its caller was, if nothing decides in between.
-        let is_caller = decided.is_some() && decoded.effects.control == Control::Call;
+        let is_caller = decided.is_some() && decoded.control == Control::Call;
         if let Some(frames) = self.frames.as_mut().filter(|frames| frames.follows_all || is_caller) {
             let who = self.sets.one(Wanting { node, by: Dependence::Control }.packed());
             frames.wait(place.tid, decoded.instruction.ip(), Want { who, depth: depth + 1 }, &mut self.sets);

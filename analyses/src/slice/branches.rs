@@ -45,7 +45,7 @@ fn is_linkage(instruction: &Instruction) -> bool {
 
 /// Whether an instruction can go on in several ways.
 pub fn decides(decoded: &Decoded) -> bool {
-    match decoded.effects.control {
+    match decoded.control {
         Control::Branch => true,
         Control::Jump => {
             decoded.instruction.flow_control() == FlowControl::IndirectBranch && !is_linkage(&decoded.instruction)

@@ -102,7 +102,7 @@ impl State {
             Visit::Ran { place, ran, instructions } => {
                 self.walked += instructions.len() as u64;
                 let first = instructions.start;
-                let touched = ran.block.reads | ran.block.writes;
+                let touched = ran.block.reads() | ran.block.writes();
                 let made = &mut self.made;
                 if !made.registers(place.tid).atoms.meets(touched)
                     && !ran.touched().any(|(addr, len)| made.may_want(addr, len))
@@ -133,7 +133,7 @@ impl State {
                 self.made.registers(place.tid).remove(*changed);
             }
             Did::Special { changed, .. } => {
-                let writes = ran.block.instructions.first().map_or(Atoms::NONE, |decoded| decoded.writes);
+                let writes = ran.block.instructions.first().map_or(Atoms::NONE, |decoded| decoded.writes());
                 self.made.registers(place.tid).remove(*changed | writes);
                 for (addr, len) in ran.stores().collect::<Vec<_>>() {
                     self.forget(addr, len);
@@ -189,7 +189,7 @@ impl State {
     }
 
     fn instruction(&mut self, place: Place, decoded: &Decoded, accesses: &[Access]) {
-        let effects = &decoded.effects;
+        let effects = decoded.effects();
         let reads: Vec<u64> = bytes(accesses, |access| access.reads);
         let writes: Vec<u64> = bytes(accesses, |access| access.writes);
         let in_memory: Vec<(u64, Want)> = if accesses.iter().any(|access| self.made.may_want(access.addr, access.len)) {
@@ -198,7 +198,7 @@ impl State {
             Vec::new()
         };
         let held = self.of_registers(place.tid, effects.reads());
-        let is_left = self.made.registers(place.tid).atoms.meets(decoded.writes)
+        let is_left = self.made.registers(place.tid).atoms.meets(decoded.writes())
             || writes.iter().any(|at| self.made.may_want(*at, 1));
         if in_memory.is_empty() && held.is_empty() && !is_left {
             return;

@@ -154,14 +154,14 @@ impl Frames {
 
     /// Whether an instruction has to be looked at.
     pub fn concerns(decoded: &Decoded) -> bool {
-        matches!(decoded.effects.control, Control::Call | Control::Return | Control::Branch | Control::Jump)
+        matches!(decoded.control, Control::Call | Control::Return | Control::Branch | Control::Jump)
     }
 
     /// An instruction that calls, returns or jumps: those who waited for it.
     pub fn instruction(&mut self, tid: Tid, decoded: &Decoded, accesses: &[Access], sets: &mut Sets) -> Option<Want> {
         let at = decoded.instruction.ip();
         let next = self.stack(tid).next.take();
-        match decoded.effects.control {
+        match decoded.control {
             Control::Return => {
                 let slot = accesses.iter().find(|access| access.reads).map(|access| access.addr);
                 self.stack(tid).frames.push(Frame { slot, ..Frame::default() });

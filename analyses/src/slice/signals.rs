@@ -73,7 +73,7 @@ impl Walker<'_> {
         let Some(Aside { frame, registers, .. }) = last else { return };
         let Frame::Sought(count) = frame else { return };
         *count += 1;
-        if decoded.effects.control != Control::Return {
+        if decoded.control != Control::Return {
             return;
         }
         let Some(at) = accesses.iter().find(|access| access.reads).map(|access| access.addr) else { return };

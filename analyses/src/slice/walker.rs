@@ -185,7 +185,7 @@ impl<'a> Walker<'a> {
         };
         let is_needed = !self.asides.is_empty() || self.looks_at_all || self.behind_load > start.0;
         if is_needed
-            || live.registers(tid).atoms.meets(ran.block.writes)
+            || live.registers(tid).atoms.meets(ran.block.writes())
             || ran.stores_any(|addr, len| live.may_want(addr, len))
             || frames.as_mut().is_some_and(|frames| !frames.passes(tid, ran.block))
         {
@@ -256,7 +256,7 @@ impl<'a> Walker<'a> {
         let State { live, frames, .. } = &mut self.state;
         let controls = frames.is_some() && ran.block.instructions[instructions.clone()].iter().any(Frames::concerns);
         if !controls
-            && !live.registers(place.tid).atoms.meets(ran.block.writes)
+            && !live.registers(place.tid).atoms.meets(ran.block.writes())
             && !ran.stores_any(|addr, len| live.may_want(addr, len))
             && !seeks_frame
         {
@@ -282,8 +282,8 @@ impl<'a> Walker<'a> {
         let live = &mut self.state.live;
         let concerns = (controls && Frames::concerns(decoded))
             || seeks_frame
-            || live.registers(place.tid).atoms.meets(decoded.writes)
-            || decoded.stores && ran.accesses(number).any(|access| live.may_want(access.addr, access.len));
+            || live.registers(place.tid).atoms.meets(decoded.writes())
+            || decoded.stores() && ran.accesses(number).any(|access| live.may_want(access.addr, access.len));
         if !concerns {
             return false;
         }
@@ -396,7 +396,7 @@ impl<'a> Walker<'a> {
         let Some(decoded) = ran.block.instructions.first() else { return };
         let name = format!("{:?}", decoded.instruction.mnemonic()).to_lowercase();
         let stores: Vec<(u64, u64)> = ran.stores().collect();
-        self.set_from_outside(place, Origin::Special { name }, changed | decoded.effects.writes(), &stores);
+        self.set_from_outside(place, Origin::Special { name }, changed | decoded.effects().writes(), &stores);
     }
 
     /// What is still wanted was there before.

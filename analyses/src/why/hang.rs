@@ -111,7 +111,7 @@ impl Way {
     fn ran(&mut self, ran: &Ran<'_>, instructions: Range<usize>) {
         self.walked += instructions.len() as u64;
         for number in instructions.rev() {
-            let control = ran.block.instructions[number].effects.control;
+            let control = ran.block.instructions[number].control;
             let slot = |is_it: fn(bool, bool) -> bool| {
                 ran.accesses(number).find(|access| is_it(access.reads, access.writes)).map(|access| access.addr)
             };

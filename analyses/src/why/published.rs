@@ -168,7 +168,7 @@ impl Told<'_> {
                     }
                 }
             }
-            self.calls(place.tid, decoded.effects.control, decoded.instruction.ip());
+            self.calls(place.tid, decoded.control, decoded.instruction.ip());
         }
     }
 

@@ -89,6 +89,22 @@ pub enum Control {
     System,
 }
 
+impl Control {
+    /// Behind this instruction.
+    #[must_use]
+    pub fn of(instr: &Instruction) -> Self {
+        match instr.flow_control() {
+            FlowControl::Next => Self::Next,
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => Self::Jump,
+            FlowControl::ConditionalBranch => Self::Branch,
+            FlowControl::Call if instr.mnemonic() == Mnemonic::Syscall => Self::System,
+            FlowControl::Call | FlowControl::IndirectCall => Self::Call,
+            FlowControl::Return => Self::Return,
+            _ => Self::System,
+        }
+    }
+}
+
 /// What an instruction does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effects {
@@ -152,7 +168,7 @@ impl Default for Decoding {
 impl Decoding {
     /// What an instruction does.
     pub fn effects(&mut self, instr: &Instruction) -> Effects {
-        let (control, mut used, memory) = (control(instr), self.used(instr), self.memory(instr));
+        let (control, mut used, memory) = (Control::of(instr), self.used(instr), self.memory(instr));
         let (flags, mut flows) = (Flags::of(instr), Flows::new());
         if moves_stack(instr) {
             let from = if instr.mnemonic() == Mnemonic::Leave { Atoms::gpr(5) } else { Atoms::RSP };
@@ -287,18 +303,6 @@ fn writes(access: OpAccess) -> bool {
 
 fn may_write_only(access: OpAccess) -> bool {
     matches!(access, OpAccess::CondWrite | OpAccess::ReadCondWrite)
-}
-
-fn control(instr: &Instruction) -> Control {
-    match instr.flow_control() {
-        FlowControl::Next => Control::Next,
-        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => Control::Jump,
-        FlowControl::ConditionalBranch => Control::Branch,
-        FlowControl::Call if instr.mnemonic() == Mnemonic::Syscall => Control::System,
-        FlowControl::Call | FlowControl::IndirectCall => Control::Call,
-        FlowControl::Return => Control::Return,
-        _ => Control::System,
-    }
 }
 
 /// Instructions that write two things, each of which follows from the other one.

@@ -149,8 +149,8 @@ impl Execution {
                     if let Some((registers, ranges)) = outside {
                         let mut writes = *registers;
                         let stored = bytes(&accesses, true);
-                        if decoded.effects.control != Control::System {
-                            writes |= decoded.effects.writes();
+                        if decoded.control != Control::System {
+                            writes |= decoded.effects().writes();
                         }
                         writes.numbers().for_each(|number| self.registers[number] = None);
                         let of_call = ranges.iter().flat_map(|(addr, len)| *addr..addr + len);
@@ -158,7 +158,7 @@ impl Execution {
                             self.memory.remove(&at);
                         }
                     }
-                    let effects = if outside.is_some() { None } else { Some(&decoded.effects) };
+                    let effects = if outside.is_some() { None } else { Some(decoded.effects()) };
                     self.execute(place, &decoded.instruction, effects, &accesses);
                 }
             }

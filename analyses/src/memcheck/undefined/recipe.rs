@@ -92,12 +92,12 @@ impl Recipe {
         for (access, _) in own().filter(|(_, access)| access.writes) {
             self.steps.push(Step::Store { access });
         }
-        let writes_stack = decoded.writes.meets(Atoms::RSP);
+        let writes_stack = decoded.writes().meets(Atoms::RSP);
         if !writes_stack {
             return;
         }
         let instr = &decoded.instruction;
-        let is_call = decoded.effects.control == Control::Call;
+        let is_call = decoded.control == Control::Call;
         let origin = || origins.stack(instr.ip(), is_call);
         let read = own().find(|(_, access)| access.reads).map(|(access, _)| access);
         let written = own().filter(|(_, access)| access.writes).last().map(|(access, _)| access);
@@ -106,7 +106,7 @@ impl Recipe {
             OpKind::Register | OpKind::Memory => None,
             _ => Some(instr.immediate(1) as i64),
         };
-        let step = match (instr.mnemonic(), decoded.effects.control) {
+        let step = match (instr.mnemonic(), decoded.control) {
             (_, Control::Call) => written.map(|access| Step::Call { access, origin: origin_of(origin) }),
             (_, Control::Return) => {
                 let more = if instr.op_count() > 0 { instr.immediate16().into() } else { 0 };
@@ -143,8 +143,8 @@ fn is_special(instr: &Instruction) -> bool {
 }
 
 fn used(decoded: &Decoded) -> Used {
-    let (reads, writes) = (decoded.effects.reads(), decoded.writes);
-    let certain: Atoms = decoded.effects.flows.iter().filter(|flow| flow.certain).map(|flow| flow.to).collect();
+    let (reads, writes) = (decoded.effects().reads(), decoded.writes());
+    let certain: Atoms = decoded.effects().flows.iter().filter(|flow| flow.certain).map(|flow| flow.to).collect();
     let mut used = Used::default();
     let registers = (0..16).map(|number| (number as u32, Atoms::gpr(number)));
     let vectors = (0..16).map(|number| (VECTORS + number as u32, Atoms::vector(number)));
