@@ -45,6 +45,8 @@ const MOST: u64 = 32;
 const OVER_JUMP: Assembled = assembled!("jrcxz 2f", ".skip 5", "2:"; 5);
 /// The same over a [`PLACE_IN_RCX`], too.
 const OVER_CALL: Assembled = assembled!("jrcxz 2f", ".skip 12", "2:"; 12);
+/// Prefixes of an instruction: relative to FS, and with an address of 32 bits.
+const BY_FS: [u8; 2] = [0x64, 0x67];
 const NOT_RCX: Assembled = assembled!("not rcx");
 const NOT_ECX: Assembled = assembled!("not ecx");
 
@@ -227,7 +229,7 @@ impl Inside {
         {
             return None;
         }
-        Some([&[0x64, 0x67], &displaced(instr.raw_bytes()?, shifted(Plane::First, 0))?[..]].concat())
+        Some([&BY_FS, &displaced(instr.raw_bytes()?, shifted(Plane::First, 0))?[..]].concat())
     }
 }
 

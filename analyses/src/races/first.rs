@@ -98,25 +98,23 @@ pub fn words(addr: u64, len: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Granules that were accessed, and those of them that were written to.
+#[derive(Default)]
 struct Touched {
     all: Granules,
     written: Granules,
-    /// Granules that were accessed last, by the lowest bits of their numbers, and whether they were written to: most accesses are of these again.
-    recent: Box<[(u64, bool); RECENT]>,
+    /// Granules that were accessed last, by the lowest bits of their numbers, and whether they were written to: most accesses are of these again. None
+    /// where no access is looked at.
+    recent: Vec<(u64, bool)>,
 }
 
 const RECENT: usize = 1 << 8;
 
-impl Default for Touched {
-    fn default() -> Self {
-        let recent = Box::new([(u64::MAX, false); RECENT]);
-        Self { all: Granules::default(), written: Granules::default(), recent }
-    }
-}
-
 impl Touched {
     #[inline]
     fn touch(&mut self, addr: u64, len: u64, writes: bool) {
+        if self.recent.is_empty() {
+            self.recent = vec![(u64::MAX, false); RECENT];
+        }
         let granule = addr >> 3;
         let recent = &mut self.recent[granule as usize % RECENT];
         if recent.0 == granule && (recent.1 || !writes) && addr.saturating_add(len) <= (granule + 1) << 3 {
@@ -206,6 +204,10 @@ impl Analysis for Looking<'_> {
                 part.touched[piece].touch(odd.addr, odd.len, odd.writes);
             }
         }
+    }
+
+    fn end(&self, part: &mut Part, _: &Blocks) {
+        part.touched.iter_mut().for_each(|touched| touched.recent = Vec::new());
     }
 
     fn join(&mut self, _: IntervalId, _: Part) {}
