@@ -228,11 +228,4 @@ light!(
     "vzeroupper",
     bugnet_dr::restore_ymm!("rcx")
 );
-light!(
-    "bugnet_replayer_light_sse",
-    "movdqa [rcx + {ymm} + \\n*32], xmm\\n",
-    "",
-    ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
-    movdqa xmm\\n, [rcx + {ymm} + \\n*32]
-    .endr"
-);
+light!("bugnet_replayer_light_sse", "movdqa [rcx + {ymm} + \\n*32], xmm\\n", "", bugnet_dr::restore_xmm!("rcx"));

@@ -29,3 +29,17 @@ macro_rules! restore_ymm {
         )
     };
 }
+
+/// The same of XMM0 to XMM15, the lower 16 bytes of each, where the processor has no AVX; flags stay.
+#[macro_export]
+macro_rules! restore_xmm {
+    ($base:literal) => {
+        concat!(
+            ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n",
+            "movdqu xmm\\n, [",
+            $base,
+            " + {ymm} + \\n*32]\n",
+            ".endr",
+        )
+    };
+}

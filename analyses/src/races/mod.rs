@@ -122,7 +122,7 @@ struct Search<'a> {
 }
 
 /// What records tell of the threads, however often one goes through what they did.
-struct Told {
+struct Recorded {
     times: Times,
     births: Births,
     channels: Channels,
@@ -135,17 +135,17 @@ impl Search<'_> {
         let births = Births::new(log, &times, cursor)?;
         let is_shared = !shared.lines.is_empty();
         let channels = if is_shared { Channels::new(log, &times, cursor)? } else { Channels::default() };
-        let told = Told { times, births, channels };
+        let recorded = Recorded { times, births, channels };
         let lines = shared.lines.count();
         let mut likely = Lines::default();
         let (mut may_be_few, mut segments_first) = (false, segments_first && is_shared);
         if segments_first || lines >= MANY_LINES {
-            likely = estimate::left((log, pid), told.births.clone(), (&told.times, &shared.segments))?;
+            likely = estimate::left((log, pid), recorded.births.clone(), (&recorded.times, &shared.segments))?;
             may_be_few = likely.count() * FEW <= lines;
             segments_first |= likely.count() * VERY_FEW <= lines;
         }
         if !segments_first {
-            let (mut watch, wanted) = self.watch(cursor, &told, shared.of(shared.lines.clone()))?;
+            let (mut watch, wanted) = self.watch(cursor, &recorded, shared.of(shared.lines.clone()))?;
             if may_be_few {
                 watch.try_for(MANY_ACCESSES);
             }
@@ -156,7 +156,7 @@ impl Search<'_> {
                 return Ok(watch);
             }
         }
-        self.find_by_segments(cursor, &told, shared, &likely)
+        self.find_by_segments(cursor, &recorded, shared, &likely)
     }
 
     /// Goes through what all threads did for the order of segments, and looks at accesses of lines that segments access without one. What is likely to be
@@ -164,7 +164,7 @@ impl Search<'_> {
     fn find_by_segments(
         self,
         cursor: &mut Cursor<'_>,
-        told: &Told,
+        recorded: &Recorded,
         mut shared: Shared,
         likely: &Lines,
     ) -> Result<Watch> {
@@ -176,7 +176,7 @@ impl Search<'_> {
         if near.count() <= followed.count() + MOST_NEAR {
             followed.add(&near);
         }
-        let (mut watch, wanted) = self.watch(cursor, told, shared.of(followed.clone()))?;
+        let (mut watch, wanted) = self.watch(cursor, recorded, shared.of(followed.clone()))?;
         watch.look_for_order(Spans::new(&watch.times, &segments), shared.lines.without(&followed));
         self.walk(cursor, &wanted, &mut watch)?;
         let unordered = watch.take_order().map(|spans| spans.unordered(&segments, &watch.times)).unwrap_or_default();
@@ -185,7 +185,7 @@ impl Search<'_> {
         if !left.is_empty() {
             followed.add(&left);
             let wanted;
-            (watch, wanted) = self.watch(cursor, told, shared.of(followed.clone()))?;
+            (watch, wanted) = self.watch(cursor, recorded, shared.of(followed.clone()))?;
             self.walk(cursor, &wanted, &mut watch)?;
         }
         watch.found.looked.ordered_lines = shared.lines.without(&followed).count();
@@ -193,11 +193,11 @@ impl Search<'_> {
     }
 
     /// Looks at accesses of lines; and what has to be traced for that.
-    fn watch(self, cursor: &mut Cursor<'_>, told: &Told, shared: Shared) -> Result<(Watch, Wanted)> {
+    fn watch(self, cursor: &mut Cursor<'_>, recorded: &Recorded, shared: Shared) -> Result<(Watch, Wanted)> {
         let (log, pid) = (self.log, cursor.pid());
         let mut symbols = Symbolizer::new(log, pid)?;
         let modules = Modules::new(log, pid)?;
-        let looks_at_told = self.told && !shared.lines.is_empty();
+        let told = self.told && !shared.lines.is_empty();
         let heap = Heap::new(symbols.functions(&heap::names()));
         let locks = Locks::new(symbols.functions(&locks::names()));
         let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
@@ -205,10 +205,10 @@ impl Search<'_> {
         let mut wanted = Wanted { functions: functions.into_iter().collect(), ..Wanted::default() };
         let all_blocks = modules.libraries().collect();
         let code = Code::new(modules, symbols);
-        let Told { times, births, channels } = told;
-        let (times, handed) = ((times.clone(), looks_at_told), (births.clone(), channels.clone()));
+        let Recorded { times, births, channels } = recorded;
+        let (times, handed) = ((times.clone(), told), (births.clone(), channels.clone()));
         let watch = Watch::new(times, shared, handed, code, (heap, locks, joins));
-        if looks_at_told {
+        if told {
             (wanted.outline, wanted.shaded, wanted.all_blocks) = (true, watch.shaded(), all_blocks);
         }
         Ok((watch, wanted))

@@ -226,16 +226,13 @@ struct Accessed {
 const MOST_TO_SUM: usize = 64;
 
 /// What segments access together, and write.
-fn sum(all: &[Accessed]) -> (u64, u64) {
-    all.iter().fold((0, 0), |(all, written), one| (all | one.all, written | one.written))
+fn sum<'a>(all: impl IntoIterator<Item = &'a Accessed>) -> (u64, u64) {
+    all.into_iter().fold((0, 0), |(all, written), one| (all | one.all, written | one.written))
 }
 
 /// The granules that a thread accesses and its handlers write, or the other way round.
 fn with_handlers(own: &[Accessed]) -> u64 {
-    let of = |whose| {
-        let all = own.iter().filter(|one| one.whose == whose);
-        all.fold((0, 0), |(all, written), one| (all | one.all, written | one.written))
-    };
+    let of = |whose| sum(own.iter().filter(|one| one.whose == whose));
     let ((all, written), (by_handler, written_by_handler)) = (of(Whose::Thread), of(Whose::Handler));
     all & written_by_handler | written & by_handler
 }

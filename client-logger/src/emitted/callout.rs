@@ -300,14 +300,7 @@ macro_rules! stubs {
 }
 
 stubs!("bugnet_stub_avx", "vmovdqu [rax + {ymm} + \\n*32], ymm\\n", "vzeroupper", bugnet_dr::restore_ymm!("rax"));
-stubs!(
-    "bugnet_stub_sse",
-    "movdqu [rax + {ymm} + \\n*32], xmm\\n",
-    "",
-    ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
-    movdqu xmm\\n, [rax + {ymm} + \\n*32]
-    .endr"
-);
+stubs!("bugnet_stub_sse", "movdqu [rax + {ymm} + \\n*32], xmm\\n", "", bugnet_dr::restore_xmm!("rax"));
 
 #[cfg(test)]
 mod tests {
