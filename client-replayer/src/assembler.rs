@@ -78,6 +78,12 @@ pub fn assembled(kind: Code, memory: MemoryOperand, other: Other) -> Vec<u8> {
     code
 }
 
+/// `crc32 to, from`
+pub fn hash_into(to: Gpr, from: Gpr) -> Vec<u8> {
+    let encoded = encode(Instruction::with2(Code::Crc32_r64_rm64, register(to, 8), register(from, 8)));
+    encoded.bytes[..encoded.len.into()].to_vec()
+}
+
 /// `mov to, number`
 pub fn load_number(to: Gpr, number: u64) -> Vec<u8> {
     static UP_TO_NUMBER: LazyLock<[[u8; 2]; 16]> = LazyLock::new(|| {
@@ -168,6 +174,7 @@ mod tests {
             let mov = [&[0x48 | high, 0xb8 | low][..], &0x1234_5678_9abc_def0_u64.to_le_bytes()].concat();
             assert_eq!(load_number(Gpr(number), 0x1234_5678_9abc_def0), mov);
         }
+        assert_eq!(hash_into(Gpr::RCX, Gpr::RSI), [0xf2, 0x48, 0x0f, 0x38, 0xf1, 0xce]);
         assert_eq!(zero_above(Gpr::RDX, 2), [0x0f, 0xb7, 0xd2]);
         assert_eq!(zero_above(Gpr::RDX, 1), [0x0f, 0xb6, 0xd2]);
         assert_eq!(zero_above(Gpr::RSI, 1), [0x40, 0x0f, 0xb6, 0xf6]);

@@ -313,10 +313,10 @@ fn look_before(
             let live = liveness::analyse(instrs);
             for (index, (instr, shading)) in instrs.iter().zip(all).enumerate() {
                 let Shading::Inside(looks) = shading else { continue };
-                let tags: Vec<u32> =
-                    looks.iter().map(|look| engine.tell(instr.pc(), look.access(), ahead(index))).collect();
+                let tags: Vec<(u32, bool)> =
+                    looks.iter().map(|look| engine.tell(*instr, look.access(), ahead(index))).collect();
                 let how = (&tags[..], live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
-                shading::tell(block, &engine.stub, *places, *instr, looks, how);
+                shading::tell(block, &mut engine.stub, *places, *instr, looks, how);
             }
         }
         Looks::Compares(places, marks, all) => {

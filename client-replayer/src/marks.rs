@@ -87,6 +87,16 @@ impl Marks {
         (read | written, written)
     }
 
+    /// Whether a page of memory with places has any marks: most have none when one looks often.
+    pub fn has_any(&self, page: u64) -> bool {
+        [Plane::First, Plane::Written].into_iter().any(|plane| {
+            let at = self.start() + self.places().of(page, plane);
+            // SAFETY: the places of a page lie together in the region, which lives as long as this; the code cache does not run.
+            let words = unsafe { &*(at as *const [u64; Addr::PAGE as usize / 8]) };
+            words.iter().fold(0, |all, word| all | word) != 0
+        })
+    }
+
     /// Takes the marks of an access away whose memory has the same places as other memory, and says of which bytes of that they may have been.
     pub fn doubt(&mut self, addr: u64, len: u64) -> Vec<u64> {
         let mut others = Vec::new();

@@ -213,23 +213,32 @@ fn go_outside(block: &Block, stub: &mut Stub, instr: Instr, (site, lent): (u32, 
 }
 
 /// Code before an instruction that writes an entry of an outline for each of its accesses that is of shaded memory; behind everything else that comes
-/// before it. `tags`: what stands in the entries' first words; `live` and `lent` as for [`look`].
+/// before it. `tags`: what stands in the entries' first words, and whether the same access need not be one each time; `live` and `lent` as for [`look`].
 pub fn tell(
     block: &Block,
-    stub: &Stub,
+    stub: &mut Stub,
     places: Places,
     instr: Instr,
     looks: &[Look],
-    (tags, live, lent): (&[u32], bool, bool),
+    (tags, live, lent): (&[(u32, bool)], bool, bool),
 ) {
-    for (look, tag) in looks.iter().zip(tags) {
+    for (look, (tag, again)) in looks.iter().zip(tags) {
+        let restore = if live { stub.restore_rcx() } else { Vec::new() };
+        if *again {
+            let told = [look.load_address(stub, live), stub.store_tag(*tag)].concat();
+            let code = look.code(stub, places, live, (told.len() + OUTSIDE) as u8);
+            let behind = ((OUTSIDE - LEA) as i32).to_le_bytes();
+            block.meta(Some(instr), block.raw(&[&code, &told[..], &PLACE_IN_RCX, &behind].concat()));
+            let outside = Opnd::pc(stub.telling(look.scratch, lent) as u64);
+            block.meta(Some(instr), block.make(opcode::OP_jmp, &[], &[outside]));
+            block.meta(Some(instr), block.raw(&restore));
+            continue;
+        }
         let told = look.entry(stub, *tag, live, lent);
         // A jump of one byte goes over it: there are a dozen instructions.
         let mut code = look.code(stub, places, live, told.len() as u8);
         code.extend(told);
-        if live {
-            code.extend(stub.restore_rcx());
-        }
+        code.extend(restore);
         block.meta(Some(instr), block.raw(&code));
     }
 }
@@ -259,14 +268,20 @@ impl Look {
         &self.access
     }
 
-    /// Machine code that writes an entry of an outline.
-    fn entry(&self, stub: &Stub, tag: u32, live: bool, lent: bool) -> Vec<u8> {
-        let scratch = self.scratch;
-        let mut code = stub.save_scratch(scratch);
+    /// Machine code that puts the scratch register into its slot, and the access's address into the register.
+    fn load_address(&self, stub: &Stub, live: bool) -> Vec<u8> {
+        let mut code = stub.save_scratch(self.scratch);
         if live && self.access.registers() & Gpr::RCX.bit() != 0 {
             code.extend(stub.restore_rcx());
         }
-        Operand::of(&self.access, 0).load_address(stub, &mut code, scratch);
+        Operand::of(&self.access, 0).load_address(stub, &mut code, self.scratch);
+        code
+    }
+
+    /// Machine code that writes an entry of an outline.
+    fn entry(&self, stub: &Stub, tag: u32, live: bool, lent: bool) -> Vec<u8> {
+        let scratch = self.scratch;
+        let mut code = self.load_address(stub, live);
         code.extend(stub.load_outline(Gpr::RCX));
         let next = Operand::at(Gpr::RCX);
         next.store(&mut code, scratch, -8, 8, Segmented::No);

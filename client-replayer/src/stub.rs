@@ -8,6 +8,7 @@ use crate::counter::COUNTER;
 use crate::light::{self, Handler};
 use crate::slots::{JUMP, LOAD_R11, LOAD_RCX, PLACE_IN_RCX, STORE_R11, STORE_RCX, Slots};
 use crate::state;
+use crate::trace::told_again;
 use bugnet_dr::assembled;
 use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Opnd, Segment};
@@ -30,8 +31,17 @@ pub struct Shared {
     rcx: u64,
     /// A register of the program while something is loaded into it for a mark, or to be compared.
     scratch: u64,
-    /// Where a comparison goes on in its block, behind a call of the client that goes on elsewhere first.
+    /// Where code outside of blocks goes on in a block.
     back: u64,
+    /// The tag of an access that is told, a register of the program meanwhile, and what [`crate::trace`] needs to find out whether it was told before.
+    tag: u64,
+    spare: u64,
+    /// The table of these, the bits of a hash that are used, and zero unless each is told.
+    pub table: u64,
+    pub hashed_by: u64,
+    pub each: u64,
+    /// Minus how many instructions will have been executed since an outline was emptied where the next thing is due.
+    pub due: u64,
     /// The bits of an address by which marks are found, where that takes more than their number.
     pub marked_by: u64,
     /// Where the next word of an outline is written ([`bugnet_format::trace`]).
@@ -49,6 +59,23 @@ pub struct Shared {
     pub site: u64,
     /// Address of the assembly of [`light`].
     call: u64,
+}
+
+/// A field for accesses that are told.
+#[derive(Clone, Copy)]
+pub enum Field {
+    /// Where the block goes on.
+    Back = offset_of!(Shared, back) as isize,
+    /// The access's tag.
+    Tag = offset_of!(Shared, tag) as isize,
+    /// A register of the program.
+    Spare = offset_of!(Shared, spare) as isize,
+    /// The table of those that were told.
+    Table = offset_of!(Shared, table) as isize,
+    /// Zero unless each is told.
+    Each = offset_of!(Shared, each) as isize,
+    /// Minus where the next thing is due.
+    Due = offset_of!(Shared, due) as isize,
 }
 
 /// Bytes of the page for the clean call.
@@ -86,6 +113,8 @@ pub struct Stub {
     room: (*mut u8, usize),
     /// Where the numbers of [`Self::constant`] are: blocks are built again and again.
     constants: HashMap<u64, *mut u8>,
+    /// Where the code of [`Self::telling`] is.
+    telling: HashMap<(u8, bool), *mut u8>,
     /// See [`Self::jump_target`].
     target: *mut c_void,
 }
@@ -94,8 +123,8 @@ impl Stub {
     /// Allocates the slots.
     pub fn new(handlers: Handlers) -> Result<Self, String> {
         let (heavy, room) = (std::ptr::null_mut(), (std::ptr::null_mut(), 0));
-        let constants = HashMap::new();
-        Ok(Self { slots: Slots::new()?, handlers, heavy, room, constants, target: std::ptr::null_mut() })
+        let (constants, telling) = (HashMap::new(), HashMap::new());
+        Ok(Self { slots: Slots::new()?, handlers, heavy, room, constants, telling, target: std::ptr::null_mut() })
     }
 
     /// The slots of the replayed thread; from the first block on.
@@ -205,6 +234,43 @@ impl Stub {
     /// Machine code that takes that to a register.
     pub fn load_entry(&self, reg: Gpr) -> Vec<u8> {
         self.load(reg, offset_of!(Shared, entry))
+    }
+
+    /// Machine code that takes a field to a register.
+    pub fn load_field(&self, reg: Gpr, field: Field) -> Vec<u8> {
+        self.load(reg, field as usize)
+    }
+
+    /// Machine code that puts a register into a field.
+    pub fn store_field(&self, reg: Gpr, field: Field) -> Vec<u8> {
+        self.store(reg, field as usize)
+    }
+
+    /// The distance of a field, as an instruction holds it.
+    pub fn field(&self, field: Field) -> [u8; 4] {
+        self.slots.at(field as usize)
+    }
+
+    /// Machine code that makes of a hash in a register the place in the table.
+    pub fn hashed(&self, reg: Gpr) -> Vec<u8> {
+        wide_place(reg, self.slots.at(offset_of!(Shared, hashed_by)))
+    }
+
+    /// Machine code that puts an access's tag down.
+    pub fn store_tag(&self, tag: u32) -> Vec<u8> {
+        [STORE_NUMBER.bytes(), &self.field(Field::Tag), &tag.to_le_bytes()].concat()
+    }
+
+    /// Code outside of blocks that tells an access whose address is in a register, which is in its slot, and then goes on at the place that RCX has; see
+    /// [`told_again`]. `lent` as for [`Self::differing`].
+    pub fn telling(&mut self, reg: Gpr, lent: bool) -> *mut u8 {
+        if let Some(known) = self.telling.get(&(reg.0, lent)) {
+            return *known;
+        }
+        let code = told_again(self, reg, lent);
+        let at = self.place(&code);
+        self.telling.insert((reg.0, lent), at);
+        at
     }
 
     /// Machine code that takes the slot of the return that is awaited to a register.

@@ -28,6 +28,9 @@ const MOST_PARTS: usize = 1 << 12;
 const BEYOND: u64 = 1 << 22;
 /// The fewest that it is worth to trace of a thread at once.
 const LEAST: u64 = 1 << 12;
+/// So many instructions of a turn or more are traced by themselves where accesses are told: what a thread accesses again in its turn need not be told each
+/// time, as no other thread comes in between.
+const LONG: u64 = 1 << 15;
 
 /// What a thread executed without another one in between, or a part of it, in one interval.
 pub(crate) struct Part {
@@ -129,22 +132,24 @@ impl<'a> Ahead<'a> {
                 0 | 1 => 0,
                 count => (BEYOND / count as u64).max(LEAST),
             };
-            for run in runs {
-                self.run(&threads.threads[run.thread], run.counts, beyond)?;
+            let reaches = if self.wanted.shaded.is_empty() { Vec::new() } else { reaches(&runs) };
+            for (index, run) in runs.into_iter().enumerate() {
+                let reach = reaches.get(index).copied().unwrap_or(u64::MAX);
+                self.run(&threads.threads[run.thread], run.counts, (beyond, reach))?;
             }
         }
         Ok(())
     }
 
-    /// Hands over a run of a thread.
-    fn run(&mut self, thread: &OrderedThread, counts: Range<u64>, beyond: u64) -> std::result::Result<(), Over> {
+    /// Hands over a run of a thread. `ahead`: so many instructions beyond it may be traced, and up to which count.
+    fn run(&mut self, thread: &OrderedThread, counts: Range<u64>, ahead: (u64, u64)) -> std::result::Result<(), Over> {
         let tid = thread.id.tid;
         let number = self.threads.remove(&tid).or_else(|| self.free.pop()).unwrap_or(self.lanes.len());
         if number == self.lanes.len() {
             self.lanes.push(Lane::default());
         }
         let mut lane = std::mem::take(&mut self.lanes[number]);
-        let at = self.run_in(thread, counts, beyond, (number, &mut lane))?;
+        let at = self.run_in(thread, counts, ahead, (number, &mut lane))?;
         if at < thread.last() {
             self.threads.insert(tid, number);
         } else {
@@ -161,7 +166,7 @@ impl<'a> Ahead<'a> {
         &mut self,
         thread: &OrderedThread,
         counts: Range<u64>,
-        beyond: u64,
+        (beyond, reach): (u64, u64),
         (own, lane): (usize, &mut Lane),
     ) -> std::result::Result<u64, Over> {
         let mut at = counts.start;
@@ -175,9 +180,12 @@ impl<'a> Ahead<'a> {
             if lane.stretch.is_none() {
                 let known = thread.intervals.iter().find(|interval| interval.number == number);
                 let end = known.map_or(until, |known| known.instructions.max(until));
-                let ahead = position.0.saturating_add(beyond).min(end).max(until);
+                let reach = position.0.saturating_add(reach.saturating_sub(at));
+                let ahead = position.0.saturating_add(beyond).min(reach).min(end).max(until);
                 let spare = self.spare.try_recv().unwrap_or_default();
-                lane.go_on(id, position, Position(ahead), spare)?;
+                let is_told = !self.wanted.shaded.is_empty();
+                let leaves_out = is_told && ahead == until && ahead - position.0 >= LONG;
+                lane.go_on(id, (position, Position(ahead)), !leaves_out, spare)?;
             }
             let Some(stretch) = lane.stretch.take() else { break };
             let end = stretch.end().0.min(until);
@@ -212,7 +220,8 @@ impl Lane {
         let mut tracer = Tracer::with(ahead.tools, ahead.log, id, &interval, before, ahead.wanted)?;
         while tracer.position() < position && tracer.next(position)?.is_some() {}
         self.tracer = Some(tracer);
-        (self.number, self.stretch, self.happened) = (Some(id.interval), None, Some(Arc::new(Happened::of(&interval))));
+        (self.number, self.stretch, self.happened) =
+            (Some(id.interval), None, Some(Arc::new(Happened::of(&ahead.log.events_of(id, &interval)))));
         Ok(())
     }
 
@@ -226,23 +235,44 @@ impl Lane {
         self.suspects.extend(found.drain(..).map(|suspect| (suspect, blocks[suspect.block as usize].clone())));
     }
 
-    /// Traces the next stretch, in memory that is there.
-    fn go_on(&mut self, id: IntervalId, position: Position, until: Position, mut spare: Stretch) -> Result<()> {
+    /// Traces the next stretch from a position to another one, in memory that is there. `each`: whether accesses are told each time.
+    fn go_on(
+        &mut self,
+        id: IntervalId,
+        (position, until): (Position, Position),
+        each: bool,
+        mut spare: Stretch,
+    ) -> Result<()> {
         let none = || ReplayError::OutOfRange(format!("{id} has no instruction {position}"));
         let tracer = self.tracer.as_mut().ok_or_else(none)?;
+        tracer.tell_each(each)?;
         let chunk = tracer.next_unread(until)?.ok_or_else(none)?;
         self.fresh = self.learner.learn(chunk.blocks);
         let mut runs = chunk.read_runs();
-        runs.told = spare.take_told();
+        runs.lend(spare.take_told());
         spare.fill(&chunk, &mut runs, &self.learner.plans);
         if !runs.is_whole() {
             return Err(tracer.makes_no_sense());
         }
-        spare.tell(runs.told);
+        spare.tell(runs.take_told());
         self.suspect();
         self.stretch = Some(Arc::new(spare));
         Ok(())
     }
+}
+
+/// For each run up to which count its thread may be traced from there, so that long ones are by themselves.
+fn reaches(runs: &[Run]) -> Vec<u64> {
+    let mut next: HashMap<usize, u64> = HashMap::new();
+    let mut all: Vec<u64> = Vec::with_capacity(runs.len());
+    for Run { thread, counts } in runs.iter().rev() {
+        let is_long = counts.end - counts.start >= LONG;
+        let reach = if is_long { counts.end } else { next.get(thread).copied().unwrap_or(counts.end) };
+        all.push(reach);
+        next.insert(*thread, if is_long { counts.start } else { reach });
+    }
+    all.reverse();
+    all
 }
 
 /// Leaves out what comes before a place.
@@ -257,5 +287,18 @@ fn cut(runs: &mut Vec<Run>, threads: &Threads, from: Place) {
         // It is at the thread's end.
         let last = runs.iter().rposition(|run| run.thread == thread).map_or(0, |last| last + 1);
         runs.drain(..last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_turns_are_by_themselves() {
+        let run = |thread, counts| Run { thread, counts };
+        let long = LONG + 20;
+        let runs = [run(0, 0..5), run(1, 0..7), run(0, 5..9), run(0, 9..long), run(1, 7..9), run(0, long..long + 1)];
+        assert_eq!(reaches(&runs), [9, 9, 9, long, 9, long + 1]);
     }
 }

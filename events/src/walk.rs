@@ -365,7 +365,7 @@ impl Walk<'_> {
     fn prepare(&self, id: IntervalId, end: Position) -> Result<Prepared> {
         let interval = self.log.interval(id)?;
         let backward = Backward::knowing((self.tools, self.log), id, &interval, end, &self.known)?;
-        Ok(Prepared { id, backward, happened: Happened::of(&interval) })
+        Ok(Prepared { id, backward, happened: Happened::of(&self.log.events_of(id, &interval)) })
     }
 
     /// The interval with the instruction at a position, at its last stretch that is needed when one comes to it.

@@ -285,6 +285,10 @@ pub enum Request {
         /// Without so many odd accesses.
         odd: u32,
     },
+    /// Whether from here on each access of shaded memory is told ([`crate::trace::Wanted::shaded`]), as it is if nothing is said; or of those that an
+    /// instruction makes of the same bytes in one run, and with no signal in between, the first and the last one, where it is neither an atomic one nor in
+    /// [`crate::trace::Wanted::all_blocks`]. Answered by [`Response::Ready`].
+    TellEach(bool),
     /// Look at each access from here on whether it may be wrong ([`crate::shade`]): answered by [`Response::Ready`]. It goes for packages that
     /// follow, too, as do the shades.
     Look(Looked),

@@ -17,7 +17,8 @@
 //! that is the last one.
 //!
 //! Where memory is *shaded* ([`Wanted::shaded`]), each access of such memory is an entry of its own ([`Told`]), which comes behind that of its block, or
-//! before it, but in the order of accesses. Most are of blocks that have no entry.
+//! before it, but in the order of accesses. Most are of blocks that have no entry. An access that an instruction makes again and again need not be an entry
+//! each time ([`crate::control::Request::TellEach`]): then the first one's entry says when it was made last.
 
 use crate::allocator::Allocators;
 use serde::{Deserialize, Serialize};
@@ -201,7 +202,7 @@ pub struct Entry {
     pub told: Option<Told>,
 }
 
-/// An access of shaded memory, of which an outline has an entry: its first byte is in the second word.
+/// An access of shaded memory, of which an outline has an entry: its first byte is in the second word, or what [`key`] makes of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Told {
     /// How far the instruction is ahead of what the first word says.
@@ -214,7 +215,31 @@ pub struct Told {
     pub bytes: Option<u16>,
     /// Whether all of these bytes are accessed for sure; else, some of them.
     pub whole: bool,
+    /// Whether the second word is a [`key`], and the third one says when the same access was made last: minus how many instructions had been executed
+    /// then since the buffer was emptied, as far as the first word counts them, in its lower half; zero: it was made once.
+    pub again: bool,
 }
+
+/// Most numbers of blocks from which a [`key`] can be made.
+pub const MAX_KEYS: usize = 1 << 17;
+
+/// What an access is known by again: the address, and in the bits that it leaves free the number of a block with its tag. No two accesses have the same one, as
+/// addresses have 47 bits.
+#[must_use]
+#[inline]
+pub fn key(tag: u32, addr: u64) -> u64 {
+    addr.wrapping_add(u64::from(tag).rotate_left(KEY_TURN))
+}
+
+/// The address from which a [`key`] was made.
+#[must_use]
+#[inline]
+pub fn address_of(tag: u32, key: u64) -> u64 {
+    key.wrapping_sub(u64::from(tag).rotate_left(KEY_TURN))
+}
+
+/// By how many bits a tag is turned to the left for that.
+pub const KEY_TURN: u32 = 47;
 
 /// An access that no sum of registers tells, in the order of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,6 +259,15 @@ pub struct OddAccess {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_of_one_access() {
+        let (last, top) = (tag(MAX_KEYS as u32 - 1, 1), (1 << 47) - 1);
+        let all = [(tag(0, 1), 0), (tag(0, 1), top), (tag(1, 1), 0), (tag(1, 1), top), (last, 0), (last, top)];
+        let keys: std::collections::BTreeSet<u64> = all.iter().map(|(tag, addr)| key(*tag, *addr)).collect();
+        assert_eq!(keys.len(), all.len());
+        assert!(all.iter().all(|(tag, addr)| address_of(*tag, key(*tag, *addr)) == *addr));
+    }
 
     #[test]
     fn words_go_down() {

@@ -59,7 +59,18 @@ pub struct Log {
     recording: Recording,
     threads: Vec<ThreadFiles>,
     code: Mutex<BTreeMap<ProcessId, Arc<CodeStore>>>,
+    events: Mutex<Events>,
 }
+
+/// What is kept of intervals that were read ([`Log::events`]), and how many bytes that is.
+#[derive(Debug, Default)]
+struct Events {
+    all: BTreeMap<IntervalId, Arc<Interval>>,
+    bytes: usize,
+}
+
+/// Most bytes that are kept.
+const MOST_EVENTS: usize = 256 << 20;
 
 impl Log {
     /// Opens the log in the folder `path`, or that is packed into this file.
@@ -77,7 +88,7 @@ impl Log {
     pub fn open_source(source: Source) -> Result<Self> {
         let recording = Recording::open_source(source)?;
         let threads = recording.threads()?;
-        Ok(Self { recording, threads, code: Mutex::default() })
+        Ok(Self { recording, threads, code: Mutex::default(), events: Mutex::default() })
     }
 
     /// The log's folder, or the file into which it is packed, as it was given to [`Self::open`].
@@ -170,6 +181,35 @@ impl Log {
             return Err(ReplayError::OutOfRange(format!("{id} is not in the log, which holds {first} to {last}")));
         }
         Ok(files.interval(id.interval)?)
+    }
+
+    /// An interval without what was read ([`Interval::events`]), which is kept: whoever looks for calls and signals need not read it again.
+    ///
+    /// # Errors
+    /// As for [`Self::interval`].
+    pub fn events(&self, id: IntervalId) -> Result<Arc<Interval>> {
+        match self.known_events(id) {
+            Some(known) => Ok(known),
+            None => Ok(self.events_of(id, &self.interval(id)?)),
+        }
+    }
+
+    /// The same, of an interval that one has.
+    #[must_use]
+    pub fn events_of(&self, id: IntervalId, interval: &Interval) -> Arc<Interval> {
+        if let Some(known) = self.known_events(id) {
+            return known;
+        }
+        let events = Arc::new(interval.events());
+        let mut kept = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.bytes + events.stream.len() <= MOST_EVENTS && kept.all.insert(id, events.clone()).is_none() {
+            kept.bytes += events.stream.len();
+        }
+        events
+    }
+
+    fn known_events(&self, id: IntervalId) -> Option<Arc<Interval>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).all.get(&id).cloned()
     }
 
     /// Reads an interval's header alone.

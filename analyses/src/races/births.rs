@@ -50,7 +50,7 @@ impl Births {
         for (thread, base) in bases.iter_mut().enumerate() {
             let id = times.id(thread);
             for (nth, &interval) in log.intervals(id)?.iter().enumerate() {
-                for placed in log.interval(IntervalId { thread: id, interval })?.records().flatten() {
+                for placed in log.events(IntervalId { thread: id, interval })?.records().flatten() {
                     match placed.record {
                         Record::Checkpoint { regs, .. } if nth == 0 => *base = base.or(Some(regs.fs_base)),
                         Record::Syscall { number, args, result, .. } if result >= 0 => match number {

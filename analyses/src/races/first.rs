@@ -153,6 +153,7 @@ struct Part {
 }
 
 struct Looking<'a> {
+    log: &'a Log,
     modules: &'a Modules,
     /// Whether each access is looked at.
     follow: bool,
@@ -171,7 +172,7 @@ impl Analysis for Looking<'_> {
             Some((second, _)) if id.thread == second.thread && id.interval < second.interval => u64::MAX,
             _ => 0,
         };
-        let (pieces, futexes) = Pieces::of(interval, alone_until, self.segments);
+        let (pieces, futexes) = Pieces::of(&self.log.events_of(id, interval), alone_until, self.segments);
         let touched = pieces.iter().map(|_| Touched::default()).collect();
         let futexes = futexes.into_iter().flat_map(|word| words(word, 4)).collect();
         Part { pieces, touched, words: Found::default(), futexes }
@@ -256,7 +257,7 @@ fn is_alone(log: &Log, intervals: &[IntervalId]) -> Result<bool> {
         return Ok(false);
     }
     for id in intervals {
-        if log.interval(*id)?.records().flatten().any(|placed| matches!(placed.record, Record::Signal { .. })) {
+        if log.events(*id)?.records().flatten().any(|placed| matches!(placed.record, Record::Signal { .. })) {
             return Ok(false);
         }
     }
@@ -267,7 +268,7 @@ fn is_alone(log: &Log, intervals: &[IntervalId]) -> Result<bool> {
 fn second(log: &Log, intervals: &[IntervalId]) -> Result<Option<(IntervalId, Position)>> {
     let Some(first) = intervals.first().filter(|first| first.interval == IntervalNo(0)) else { return Ok(None) };
     for id in intervals.iter().take_while(|id| id.thread == first.thread) {
-        for placed in log.interval(*id)?.records().flatten() {
+        for placed in log.events(*id)?.records().flatten() {
             match placed.record {
                 Record::Signal { .. } => return Ok(None),
                 Record::Syscall { number: CLONE | CLONE3, result: 0.., .. } => return Ok(Some((*id, placed.position))),
@@ -294,7 +295,7 @@ pub fn look(
     }
     let second = second(log, intervals)?;
     let segments = (MOST_SEGMENTS / intervals.len()).min(MOST_OF_INTERVAL);
-    let looking = Looking { modules, follow, second, segments };
+    let looking = Looking { log, modules, follow, second, segments };
     let (shared, mut parts) = (&looking, Vec::new());
     pool::in_order(
         intervals,

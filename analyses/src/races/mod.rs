@@ -58,7 +58,7 @@ use watch::Watch;
 
 /// Of so many lines or more, and after so many accesses, it may take less to look for the order of segments first, if of so many of the lines no more than
 /// one is likely to be left.
-const MANY_LINES: u64 = 1 << 10;
+const MANY_LINES: u64 = 1 << 11;
 const MANY_ACCESSES: u64 = 1 << 18;
 const FEW: u64 = 8;
 /// And if of so many no more than one is, that is looked for at once.
@@ -140,7 +140,8 @@ impl Search<'_> {
         let mut likely = Lines::default();
         let (mut may_be_few, mut segments_first) = (false, segments_first && is_shared);
         if segments_first || lines >= MANY_LINES {
-            likely = estimate::left((log, pid), recorded.births.clone(), (&recorded.times, &shared.segments))?;
+            let atomic = shared.words.lines(&shared.lines);
+            likely = estimate::left((log, pid), recorded.births.clone(), (&recorded.times, &shared.segments), atomic)?;
             may_be_few = likely.count() * FEW <= lines;
             segments_first |= likely.count() * VERY_FEW <= lines;
         }

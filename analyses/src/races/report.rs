@@ -66,7 +66,7 @@ pub struct Race {
     pub first: Side,
     /// The other one.
     pub second: Side,
-    /// How often accesses of these two lines raced.
+    /// How often accesses of these two lines raced: again and again before another thread comes is once.
     pub times: u64,
     /// Whether the values would have been other ones if the two had come in the other order, right behind each other; none where they are not
     /// known.

@@ -49,7 +49,7 @@ impl Times {
                 intervals.push((interval, log.header(IntervalId { thread: id, interval })?.instructions_before));
             }
             if let Some((interval, before)) = intervals.last() {
-                let last = log.interval(IntervalId { thread: id, interval: *interval })?;
+                let last = log.events(IntervalId { thread: id, interval: *interval })?;
                 let position = last.records().flatten().last().map_or(0, |placed| placed.position.0);
                 end = before.saturating_add(position);
             }

@@ -28,6 +28,7 @@ impl Engine {
                     self.trace_skipped();
                 }
                 self.leave_stack();
+                self.forget_told();
                 self.machine.load(regs);
                 self.unknown_flags = 0;
                 self.position += u64::from(*step == SignalStep::Return);
@@ -162,6 +163,10 @@ impl Engine {
             2 => self.put_load(addr, &value.to_array::<2>()),
             4 => self.put_load(addr, &value.to_array::<4>()),
             8 => self.put_load(addr, &value.to_array::<8>()),
+            // Vector registers' are many in some programs, and to allocate memory for each takes longer than all else.
+            16 => self.put_load(addr, &value.to_array::<16>()),
+            32 => self.put_load(addr, &value.to_array::<32>()),
+            64 => self.put_load(addr, &value.to_array::<64>()),
             _ => self.put_load(addr, &value.to_vec()),
         }
     }

@@ -142,6 +142,10 @@ impl Engine {
                 Response::Ready
             }
             Request::Traced { blocks, odd } => self.traced(blocks as usize, odd as usize).map_err(Refusal::Refused)?,
+            Request::TellEach(each) => {
+                self.tell_each(each).map_err(Refusal::Refused)?;
+                Response::Ready
+            }
             Request::Look(looked) => {
                 self.begin_looking(looked).map_err(Refusal::Refused)?;
                 Response::Ready

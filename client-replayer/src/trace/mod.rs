@@ -5,10 +5,13 @@
 //! FS base is chosen where the count is ([`Engine::place_trace`]). That takes neither a register nor a flag. Which registers a block has
 //! to write, [`plan`] finds out; [`emit`] makes the code. Of an outline, few blocks write anything, one behind the other. Accesses that no sum of registers tells call the client.
 
+mod again;
 mod emit;
 mod plan;
 mod telling;
 
+use again::Again;
+pub use again::told_again;
 use bugnet_dr::ir::Instr;
 pub use emit::{Counted, outline, write_down};
 use plan::is_odd;
@@ -48,6 +51,8 @@ pub struct Tracing {
     blocks: Vec<TracedBlock>,
     /// First words of accesses that the client tells: by the site, and which of its accesses it is.
     told: HashMap<(AccessId, usize), u32>,
+    /// Where accesses are told: those that were.
+    again: Option<Again>,
     /// First words of instructions that are not executed, by their address.
     skipped: HashMap<u64, u32>,
     odd: Vec<OddAccess>,
@@ -71,7 +76,8 @@ impl Tracing {
         let buffer = mapped.map_err(|e| format!("there is no room for a trace: {e}"))? as u64;
         let (blocks, odd, accesses) = (Vec::new(), Vec::new(), Accesses::default());
         let (told, skipped) = (HashMap::new(), HashMap::new());
-        Ok(Self { buffer, begin, blocks, told, skipped, odd, accesses, wanted })
+        let again = if wanted.shaded.is_empty() { None } else { Some(Again::new()?) };
+        Ok(Self { buffer, begin, blocks, told, again, skipped, odd, accesses, wanted })
     }
 
     /// What stands in the first word of a new block.
@@ -183,6 +189,7 @@ impl Engine {
         self.due = self.due.min(self.position.saturating_add(room));
         if tracing.wanted.outline {
             let due = self.time_at(self.due).wrapping_sub(tracing.begin);
+            self.stub.shared().due = due.wrapping_neg();
             self.put_outline(u64::from(tag(DUE, 0)) | due << 32);
             return;
         }
@@ -207,6 +214,7 @@ impl Engine {
             if tracing.wanted.outline {
                 self.stub.shared().outline = tracing.outline();
             }
+            self.forget_told();
         }
     }
 

@@ -5,9 +5,11 @@
 use crate::engine::Engine;
 use crate::instruction::PlainAccess;
 use crate::light;
+use crate::lines::is_atomic;
 use crate::shades::is_whole;
 use crate::site::AccessId;
-use bugnet_format::trace::{Entry, Told, TracedBlock};
+use bugnet_dr::ir::Instr;
+use bugnet_format::trace::{Entry, MAX_KEYS, Told, TracedBlock};
 
 impl Engine {
     /// Whether accesses of shaded memory are told.
@@ -15,17 +17,25 @@ impl Engine {
         self.shades.is_some() && self.tracing.as_ref().is_some_and(|tracing| !tracing.wanted.shaded.is_empty())
     }
 
-    /// What stands in the first word of entries for an access of the instruction at `pc`, whose position is so far ahead of what the counter says.
-    pub fn tell(&mut self, pc: u64, access: &PlainAccess, ahead: i64) -> u32 {
+    /// What stands in the first word of entries for an access of an instruction whose position is so far ahead of what the counter says, and whether they
+    /// are as [`Told::again`] says.
+    pub fn tell(&mut self, instr: Instr, access: &PlainAccess, ahead: i64) -> (u32, bool) {
         let PlainAccess { reads, writes, bytes, .. } = *access;
-        self.add_told(pc, Told { ahead: ahead as i16, reads, writes, bytes: Some(bytes as u16), whole: true })
+        let pc = instr.pc();
+        let again = self.tracing.as_ref().is_some_and(|tracing| {
+            tracing.blocks.len() < MAX_KEYS
+                && !tracing.wanted.all_blocks.iter().any(|(start, end)| (*start..*end).contains(&pc))
+                && !is_atomic(instr, &self.code)
+        });
+        let told = Told { ahead: ahead as i16, reads, writes, bytes: Some(bytes as u16), whole: true, again };
+        (self.add_told(pc, told), again)
     }
 
     fn add_told(&mut self, pc: u64, told: Told) -> u32 {
         let code = self.code.instruction(pc);
         let len = crate::instruction::Instruction::decode(pc, &self.code).map_or(0, |instruction| instruction.len());
         let code = code[..code.len().min(len as usize)].to_vec();
-        let words = if told.bytes.is_some() { 2 } else { 3 };
+        let words = if told.bytes.is_some() && !told.again { 2 } else { 3 };
         let entry = Some(Entry { words, counted: 0, returned: None, stack: None, told: Some(told) });
         let Some(tracing) = &mut self.tracing else { return 0 };
         let (accesses, registers) = (Vec::new(), Vec::new());
@@ -43,7 +53,8 @@ impl Engine {
             // Of accesses with several ranges, the number says whether this one is read or written.
             let key = (id, which << 2 | usize::from(reads) << 1 | usize::from(writes));
             let known = self.tracing.as_ref().and_then(|tracing| tracing.told.get(&key).copied());
-            let tag = known.unwrap_or_else(|| self.add_told(pc, Told { ahead, reads, writes, bytes: None, whole }));
+            let tag = known
+                .unwrap_or_else(|| self.add_told(pc, Told { ahead, reads, writes, bytes: None, whole, again: false }));
             if let Some(tracing) = &mut self.tracing {
                 tracing.told.insert(key, tag);
             }

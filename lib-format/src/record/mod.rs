@@ -228,6 +228,24 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// The same record, so many instructions behind the one before; what has no position of its own stays as it is.
+    pub fn follows(&mut self, by: u64) {
+        match self {
+            Self::Check { delta, .. }
+            | Self::Load { delta, .. }
+            | Self::Registers { delta, .. }
+            | Self::Signal { delta, .. }
+            | Self::Syscall { delta, .. }
+            | Self::Special { delta, .. }
+            | Self::Memory { delta, .. }
+            | Self::Code { delta, .. }
+            | Self::Dependency { delta, .. }
+            | Self::End { delta, .. } => *delta = by,
+            Self::Checkpoint { .. } | Self::SyscallData { .. } | Self::Note { .. } => {}
+            Self::Snapshot { .. } | Self::Zeros { .. } | Self::Omitted { .. } | Self::Reach { .. } => {}
+        }
+    }
+
     /// Whether the record has a position of its own; the others belong to the record before or behind them.
     #[must_use]
     pub fn has_position(&self) -> bool {

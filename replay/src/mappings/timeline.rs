@@ -176,7 +176,7 @@ fn events(log: &Log, pid: ProcessId, outline: &Outline, wanted: &[bool]) -> Resu
 fn events_of(log: &Log, pid: ProcessId, epoch: Epoch, begin: u64) -> Result<Vec<Event>> {
     // Of each thread, with the instructions that it had executed before.
     let mut calls: Vec<(usize, u64, Call)> = Vec::new();
-    let threads = Threads::read_with(log, pid, &Window::only(epoch), |thread, interval| {
+    let threads = Threads::read_events_with(log, pid, &Window::only(epoch), |thread, interval| {
         let mut data: Vec<(u8, &[u8])> = Vec::new();
         for placed in interval.records().flatten() {
             match placed.record {

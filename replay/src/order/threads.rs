@@ -8,6 +8,7 @@ use bugnet_format::frame::Interval;
 use bugnet_format::record::{DependencyKind, EndReason, Record};
 use bugnet_format::types::{Addr, Epoch, IntervalNo, Position, ProcessId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The threads of a process.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +141,24 @@ impl Threads {
     /// # Errors
     /// No such process in the log, or an interval cannot be read.
     pub fn read(log: &Log, pid: ProcessId, window: &Window) -> Result<Self> {
-        Self::read_with(log, pid, window, |_, _| {})
+        Self::read_events_with(log, pid, window, |_, _| {})
+    }
+
+    /// The same; `look` gets what every interval says beside what was read ([`Log::events`]), with its thread's index.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_events_with(
+        log: &Log,
+        pid: ProcessId,
+        window: &Window,
+        mut look: impl FnMut(usize, &Interval),
+    ) -> Result<Self> {
+        Self::read_by(log, pid, window, |id, thread| {
+            let events = log.events(id)?;
+            look(thread, &events);
+            Ok(events)
+        })
     }
 
     /// As [`Self::read`]; `keep` gets every interval with its thread's index.
@@ -153,6 +171,21 @@ impl Threads {
         window: &Window,
         mut keep: impl FnMut(usize, Interval),
     ) -> Result<Self> {
+        Self::read_by(log, pid, window, |id, thread| {
+            let interval = log.interval(id)?;
+            let events = log.events_of(id, &interval);
+            keep(thread, interval);
+            Ok(events)
+        })
+    }
+
+    /// With what says of each interval, and of the index of its thread, what happened in it.
+    fn read_by(
+        log: &Log,
+        pid: ProcessId,
+        window: &Window,
+        mut events: impl FnMut(IntervalId, usize) -> Result<Arc<Interval>>,
+    ) -> Result<Self> {
         let mut threads = Vec::new();
         let mut recorded = Vec::new();
         for id in log.threads().filter(|thread| thread.pid == pid) {
@@ -163,9 +196,8 @@ impl Threads {
             let mut thread = OrderedThread::new(id);
             let mut dependencies = Vec::new();
             for &number in intervals {
-                let interval = log.interval(IntervalId { thread: id, interval: number })?;
-                thread.take(&interval, &mut dependencies);
-                keep(threads.len(), interval);
+                let events = events(IntervalId { thread: id, interval: number }, threads.len())?;
+                thread.take(&events, &mut dependencies);
             }
             threads.push(thread);
             recorded.push(dependencies);

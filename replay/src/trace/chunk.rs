@@ -3,7 +3,7 @@
 use super::{Bases, WORDS, Words};
 use bugnet_format::trace::{
     CAPACITY, DUE, Entry, LANES, MAX_BLOCKS, MAX_INSTRUCTIONS, OddAccess, Told, TracedAccess, TracedBlock,
-    TracedSegment, WORDS_EACH, WordPlace, untag,
+    TracedSegment, WORDS_EACH, WordPlace, address_of, tag, untag,
 };
 use bugnet_format::types::Position;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Runs<'a> {
     /// Of an outline.
     pub(super) outline: Option<Outline<'a>>,
     /// Accesses of shaded memory that were met among them, in their order.
-    pub told: Vec<ToldAccess>,
+    told: Vec<ToldAccess>,
 }
 
 /// An access of shaded memory.
@@ -87,6 +87,8 @@ pub(super) struct Outline<'a> {
     pub(super) due: u32,
     /// The instruction of the access that was read last.
     pub(super) last: u32,
+    /// Accesses that were made last, whose entries are of when they were first.
+    pub(super) later: Vec<ToldAccess>,
 }
 
 impl Outline<'_> {
@@ -95,7 +97,7 @@ impl Outline<'_> {
         &mut self,
         words: &Words,
         counts: &[u16],
-        (from, len): (u32, u32),
+        (from, len_of_stretch): (u32, u32),
         all: &mut Vec<ToldAccess>,
     ) -> Option<(Run, u32)> {
         let at = |read: u32| words[(WORDS - 1).wrapping_sub(read as usize) % WORDS].load(Ordering::Relaxed);
@@ -111,18 +113,28 @@ impl Outline<'_> {
             if let Some(told) = entry.told {
                 let word = self.due.wrapping_sub(upper).wrapping_add_signed(told.ahead.into());
                 let read = self.read + u32::from(entry.words);
-                if count != 1 || word < self.last || word >= len || read > self.used {
+                if count != 1 || word < self.last || word >= len_of_stretch || read > self.used {
                     return None;
                 }
-                let addr = at(self.read + 1);
+                let second = at(self.read + 1);
                 let len = told.bytes.map_or_else(|| at(self.read + 2), u64::from);
-                all.push(ToldAccess::new(word, block, &told, (addr, len)));
+                let addr = if told.again { address_of(tag(block, 1), second) } else { second };
+                let access = ToldAccess::new(word, block, &told, (addr, len));
+                let later = if told.again { at(self.read + 2) as u32 } else { 0 };
+                if later != 0 {
+                    let later = 0_u32.wrapping_sub(later).wrapping_add_signed(told.ahead.into());
+                    if later <= word || later >= len_of_stretch {
+                        return None;
+                    }
+                    self.later.push(ToldAccess { word: later, ..access });
+                }
+                all.push(access);
                 (self.read, self.last) = (read, word);
                 continue;
             }
             let start = self.due.wrapping_sub(upper).wrapping_sub(entry.counted.into());
             let (read, end) = (self.read + u32::from(entry.words), start.checked_add(count)?);
-            if !is_it || start < from || end > len || read > self.used {
+            if !is_it || start < from || end > len_of_stretch || read > self.used {
                 return None;
             }
             let at = (CAPACITY as u32).wrapping_sub(WORDS as u32).wrapping_add(self.read);
@@ -160,6 +172,25 @@ impl Iterator for Runs<'_> {
 }
 
 impl Runs<'_> {
+    /// Memory for accesses of shaded memory, before the first block.
+    pub fn lend(&mut self, told: Vec<ToldAccess>) {
+        self.told = told;
+    }
+
+    /// Accesses of shaded memory that were met, in their order; behind the last block.
+    #[must_use]
+    pub fn take_told(&mut self) -> Vec<ToldAccess> {
+        let mut told = std::mem::take(&mut self.told);
+        if let Some(outline) = &mut self.outline
+            && !outline.later.is_empty()
+        {
+            // Those of one instruction stay in their order.
+            told.append(&mut outline.later);
+            told.sort_by_key(|one| one.word);
+        }
+        told
+    }
+
     /// Of those that have come to an end: whether they follow each other without a gap, up to the stretch's last instruction; of an outline, whether all
     /// of it was read.
     #[must_use]
@@ -178,7 +209,7 @@ pub(super) fn runs<'a>(
     len: u32,
     (entries, used): (&'a [Option<Entry>], Option<u32>),
 ) -> Runs<'a> {
-    let outline = used.map(|used| Outline { entries, used, read: 0, due: 0, last: 0 });
+    let outline = used.map(|used| Outline { entries, used, read: 0, due: 0, last: 0, later: Vec::new() });
     Runs { words, counts, len, word: 0, outline, told: Vec::new() }
 }
 
@@ -193,7 +224,8 @@ pub(super) fn is_sound(block: &TracedBlock) -> bool {
         let is_in = returned && entry.stack.is_none_or(place);
         let words = 1..=(WORDS_EACH - 1) * usize::from(count) + 1;
         if let Some(told) = entry.told {
-            return count == 1 && entry.words == if told.bytes.is_some() { 2 } else { 3 };
+            let is_key = told.again && told.bytes.is_some();
+            return count == 1 && entry.words == if told.bytes.is_some() && !is_key { 2 } else { 3 };
         }
         words.contains(&usize::from(entry.words)) && entry.counted <= count && is_in
     };

@@ -103,6 +103,8 @@ pub struct Tracer {
     /// Where it looks at accesses: those of the present stretch that may be wrong, and their blocks.
     suspects: Vec<Suspect>,
     suspect_blocks: Vec<SuspectBlock>,
+    /// Whether each access of shaded memory is told.
+    tells_each: bool,
 }
 
 impl Tracer {
@@ -128,17 +130,17 @@ impl Tracer {
         wanted: &Arc<Wanted>,
     ) -> Result<Self> {
         let (last, traced) = match before.filter(|before| before.wanted == *wanted) {
-            Some(Self { session, buffer, blocks, counts, entries, suspect_blocks, .. }) => {
-                (Some(session), Some((buffer, blocks, counts, entries, suspect_blocks)))
+            Some(Self { session, buffer, blocks, counts, entries, suspect_blocks, tells_each, .. }) => {
+                (Some(session), Some((buffer, blocks, counts, entries, suspect_blocks, tells_each)))
             }
             None => (None, None),
         };
         let process = last.as_ref().map(Session::number);
         let mut session = Session::start_behind(last, tools, log, id, interval)?;
-        let (bases, wanted) = (bases(interval).into(), wanted.clone());
+        let (bases, wanted) = (bases(&log.events_of(id, interval)).into(), wanted.clone());
         let (runs, suspects) = (Vec::new(), Vec::new());
         let known = traced.filter(|_| process == Some(session.number()));
-        if let Some((buffer, blocks, counts, entries, suspect_blocks)) = known {
+        if let Some((buffer, blocks, counts, entries, suspect_blocks, tells_each)) = known {
             return Ok(Self {
                 session,
                 buffer,
@@ -150,6 +152,7 @@ impl Tracer {
                 wanted,
                 suspects,
                 suspect_blocks,
+                tells_each,
             });
         }
         if process.is_some() && wanted.heap.is_some() {
@@ -159,8 +162,25 @@ impl Tracer {
         let buffer = Buffer::new().map_err(ReplayError::system("make memory for a trace"))?;
         session.process().trace(buffer.file.as_fd(), &wanted)?;
         let (buffer, blocks, counts, entries) = (Arc::new(buffer), Vec::new(), Vec::new(), Vec::new());
-        let suspect_blocks = Vec::new();
-        Ok(Self { session, buffer, blocks, counts, entries, bases, runs, wanted, suspects, suspect_blocks })
+        let (suspect_blocks, tells_each) = (Vec::new(), true);
+        Ok(Self { session, buffer, blocks, counts, entries, bases, runs, wanted, suspects, suspect_blocks, tells_each })
+    }
+
+    /// Whether each access of shaded memory is told in stretches from here on, or of those that an instruction makes again and again the first and the last
+    /// one of a stretch, where that is enough ([`Request::TellEach`]).
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn tell_each(&mut self, each: bool) -> Result<()> {
+        if std::mem::replace(&mut self.tells_each, each) == each {
+            return Ok(());
+        }
+        let process = self.session.process();
+        process.send(&Request::TellEach(each))?;
+        match process.receive()? {
+            Response::Ready => Ok(()),
+            other => Err(process.unexpected(&other)),
+        }
     }
 
     /// Accesses of the stretch that was executed last which may be wrong, to be taken, and the blocks by their numbers, where it looks at accesses
@@ -195,8 +215,9 @@ impl Tracer {
         let (buffer, blocks, counts) = (self.buffer.clone(), self.blocks.clone(), self.counts.clone());
         let (entries, bases, wanted) = (self.entries.clone(), self.bases.clone(), self.wanted.clone());
         let (runs, suspects, suspect_blocks) = (Vec::new(), self.suspects.clone(), self.suspect_blocks.clone());
+        let tells_each = self.tells_each;
         let session = self.session.fork()?;
-        Ok(Self { session, buffer, blocks, counts, entries, bases, runs, wanted, suspects, suspect_blocks })
+        Ok(Self { session, buffer, blocks, counts, entries, bases, runs, wanted, suspects, suspect_blocks, tells_each })
     }
 
     /// Goes on to `until`, if the interval does; what it executes is not looked at.

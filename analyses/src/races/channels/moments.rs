@@ -62,7 +62,7 @@ pub struct Call {
 pub fn calls(log: &Log, pid: ProcessId, is_wanted: impl Fn(u64) -> bool) -> Result<(Threads, Vec<Call>)> {
     let mut made: Vec<Vec<Call>> = Vec::new();
     let none: Before = Rc::from([]);
-    let threads = Threads::read_with(log, pid, &Window::of(log, pid)?, |thread, interval| {
+    let threads = Threads::read_events_with(log, pid, &Window::of(log, pid)?, |thread, interval| {
         made.resize_with(made.len().max(thread + 1), Vec::new);
         let mut path = None;
         for placed in interval.records().flatten() {

@@ -33,7 +33,15 @@ impl Watch {
             let instruction = &ran.block.instructions[number].instruction;
             (At { thread, made: made(number), ip: instruction.ip() }, has_atomic && is_atomic(instruction))
         };
-        if self.told {
+        if self.told && doing.is_libraries_own() {
+            let lines = &mut self.shared.lines;
+            let all = ran
+                .told()
+                .filter(|(number, access)| instructions.contains(number) && lines.has(access.addr, access.len));
+            let count = all.count() as u64;
+            self.found.looked.accesses += count;
+            self.found.looked.internal += count;
+        } else if self.told {
             let mut actor = self.actor(thread);
             for (number, access) in ran.told().filter(|(number, _)| instructions.contains(number)) {
                 if (!has_atomic || !at(number).1) && self.repeats(&actor, made(number), &access, doing) {
@@ -101,7 +109,7 @@ impl Watch {
                 self.order.outlive(at.thread, ended, self.times.end(ended));
             }
         }
-        if matches!(doing, Doing::Internal | Doing::Excluding | Doing::Joining) {
+        if doing.is_libraries_own() {
             // Of locks, calls tell.
             self.found.looked.internal += 1;
             return;
@@ -176,7 +184,7 @@ impl Watch {
             let via = self.order.may_be_behind(one.earlier.epoch, at.thread);
             let pair =
                 Pair { made: [one.earlier, at.made], writes: [one.wrote, writes], bytes: one.bytes, times: 0, via };
-            self.found.race(key, pair);
+            self.found.race(key, pair, self.turn.1);
         }
         free
     }

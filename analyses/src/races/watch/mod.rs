@@ -113,6 +113,8 @@ pub struct Watch {
     told: bool,
     /// The thread that was visited last, where nothing is left to be told of its calls with its next block.
     quiet: Option<Quiet>,
+    /// The thread that was visited last, and the number of its turn, up to which others came.
+    turn: (Option<Tid>, u64),
 }
 
 /// A thread of which the next block tells nothing of what came before.
@@ -251,6 +253,7 @@ impl Watch {
             tenures: Tenures::default(),
             unordered: Vec::new(),
             quiet: None,
+            turn: (None, 0),
         }
     }
 
@@ -305,8 +308,16 @@ impl Watch {
         Some(Quiet { tid, thread, is_idle: self.open.open(tid).next().is_none() })
     }
 
+    /// A thread goes on: if another one was visited last, with its next turn.
+    fn takes_turn(&mut self, tid: Tid) {
+        if self.turn.0 != Some(tid) {
+            self.turn = (Some(tid), self.turn.1 + 1);
+        }
+    }
+
     /// A thread goes on in code of which nothing but accesses is told.
     fn goes_on(&mut self, place: Place) {
+        self.takes_turn(place.tid);
         self.follow_calls(|open, mut each| open.goes_on(place, &mut each));
         self.allocated(None);
         self.arrive(&place);
@@ -329,6 +340,8 @@ impl Watch {
     }
 
     fn look_at(&mut self, visit: &Visit<'_>) {
+        let (Visit::Ran { place, .. } | Visit::Skipped { place, .. } | Visit::Delivered { place, .. }) = visit;
+        self.takes_turn(place.tid);
         self.follow_calls(|open, mut each| open.visit(visit, &mut each));
         self.allocated(Some(visit));
         match visit {

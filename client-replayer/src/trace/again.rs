@@ -1,0 +1,193 @@
+//! Accesses of shaded memory that an instruction makes again and again ([`Request::TellEach`]): an outline has an entry of the first one, and in it when
+//! the last one was made.
+//!
+//! The code cache finds the entry in a table, by what [`key`] makes of the address, from code outside of blocks. The address is in a register that comes
+//! along, the tag in a slot, and RCX is free:
+//!
+//! ```text
+//!            put down where to go on, and another register
+//!            register = the key
+//!            other = where the table has it, by a hash
+//!            what is there, minus the key; jrcxz same
+//!     first: the table has the key, and the next entry's place; write that entry
+//!            go on
+//!     same:  load what says that each is told; jrcxz last; go on as the first
+//!     last:  write into the entry when this is
+//! ```
+//!
+//! None of this changes a flag.
+//!
+//! [`Request::TellEach`]: bugnet_format::control::Request::TellEach
+//! [`key`]: bugnet_format::trace::key
+
+use crate::assembler::hash_into;
+use crate::counter::COUNTER;
+use crate::engine::Engine;
+use crate::operand::{Operand, Segmented};
+use crate::slots::JUMP;
+use crate::stub::{Field, Stub};
+use bugnet_dr::assembled;
+use bugnet_dr::assembled::Assembled;
+use bugnet_dr::ir::Gpr;
+use bugnet_format::trace::KEY_TURN;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// Accesses of which the table has one each: of more, some are entries again.
+const MOST: u64 = 1 << 13;
+/// Bytes of each: the key, and where its entry is.
+const EACH: u64 = 16;
+/// Where an entry has its second word, its third one, and the next entry.
+const WORDS: [i32; 3] = [-8, -16, -24];
+/// The half of the first word that has the count.
+const UPPER: i32 = 4;
+
+/// From a tag, as a [`key`] has it.
+///
+/// [`key`]: bugnet_format::trace::key
+const TURN: Assembled = assembled!("rorx rcx, rcx, 17");
+const NOT: Assembled = assembled!("not rcx");
+/// Jumps so many bytes on if RCX is zero.
+const IF_ZERO: Assembled = assembled!("jrcxz 2f", "2:"; 1);
+/// Jumps so many bytes on, or back.
+const GO: Assembled = assembled!("jmp 2f", "2:"; 1);
+const _: () = assert!(KEY_TURN == 64 - 17);
+
+/// The table.
+pub struct Again {
+    table: u64,
+    /// Whether it has something.
+    is_used: bool,
+    /// Whether each access is told.
+    pub each: bool,
+}
+
+impl Again {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn new() -> Result<Self, String> {
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: asks for fresh memory.
+        let table = unsafe { mmap_anonymous(std::ptr::null_mut(), (MOST * EACH) as usize, prot, flags) };
+        let table = table.map_err(|e| format!("there is no room for what is accessed again: {e}"))? as u64;
+        Ok(Self { table, is_used: false, each: true })
+    }
+
+    fn empty(&mut self) {
+        if std::mem::replace(&mut self.is_used, false) {
+            // SAFETY: the table is this type's, and lives as long as the process; the code cache does not run.
+            unsafe { std::ptr::write_bytes(self.table as *mut u8, 0, (MOST * EACH) as usize) };
+        }
+    }
+}
+
+impl Engine {
+    /// Whether each access is told from here on.
+    ///
+    /// # Errors
+    /// None is.
+    pub fn tell_each(&mut self, each: bool) -> Result<(), String> {
+        let tracing = self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut());
+        tracing.ok_or("no accesses are told")?.each = each;
+        Ok(())
+    }
+
+    /// What is accessed from here on is told again, whatever was accessed before.
+    pub fn forget_told(&mut self) {
+        let Some(again) = self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut()) else { return };
+        again.empty();
+        again.is_used = true;
+        let shared = self.stub.shared();
+        (shared.table, shared.hashed_by, shared.each) = (again.table, MOST - 1, again.each.into());
+    }
+}
+
+/// The code that the module describes. `reg` has the address; `lent`: whether R11 is the program's.
+pub fn told_again(stub: &Stub, reg: Gpr, lent: bool) -> Vec<u8> {
+    let other = if reg == Gpr::RDX { Gpr::RAX } else { Gpr::RDX };
+    let sum = |base: Gpr, index: Gpr, scale: u64, disp: u64, to: Gpr| {
+        let mut code = Vec::new();
+        Operand { segment: None, base: Some(base), index: Some(index), scale, disp }.lea(&mut code, to);
+        code
+    };
+    let load = |from: Gpr, distance: i32, to: Gpr| {
+        let mut code = Vec::new();
+        Operand::behind(from, distance).load(&mut code, to, 0, 8, Segmented::No);
+        code
+    };
+    let store = |from: Gpr, to: Gpr, distance: i32, bytes: u64| {
+        let mut code = Vec::new();
+        Operand::behind(to, distance).store(&mut code, from, 0, bytes, Segmented::No);
+        code
+    };
+    let twice = sum(other, Gpr::RCX, EACH / 2, 0, other);
+    let find = [
+        stub.store_field(Gpr::RCX, Field::Back),
+        stub.store_field(other, Field::Spare),
+        stub.load_field(Gpr::RCX, Field::Tag),
+        TURN.to_vec(),
+        sum(reg, Gpr::RCX, 1, 0, reg),
+        hash_into(Gpr::RCX, reg),
+        stub.hashed(Gpr::RCX),
+        stub.load_field(other, Field::Table),
+        twice.clone(),
+        twice,
+        load(other, 0, Gpr::RCX),
+        NOT.to_vec(),
+        sum(Gpr::RCX, reg, 1, 1, Gpr::RCX),
+    ];
+    let mut none = Vec::new();
+    Operand::behind(Gpr::RCX, WORDS[1]).put_number(&mut none, 0, Segmented::No);
+    let mut next = Vec::new();
+    Operand::behind(Gpr::RCX, WORDS[2]).lea(&mut next, Gpr::RCX);
+    let (count, counted) = if lent { (stub.load_count_into(other), other) } else { (Vec::new(), COUNTER) };
+    let mut first = [
+        store(reg, other, 0, 8),
+        stub.load_outline(Gpr::RCX),
+        store(Gpr::RCX, other, 8, 8),
+        store(reg, Gpr::RCX, WORDS[0], 8),
+        stub.load_field(other, Field::Tag),
+        store(other, Gpr::RCX, 0, 4),
+        count,
+        store(counted, Gpr::RCX, UPPER, 4),
+        none,
+        next,
+        stub.store_outline(Gpr::RCX),
+    ]
+    .concat();
+    let (count, counted) = if lent { (stub.load_count_into(reg), reg) } else { (Vec::new(), COUNTER) };
+    let last = [
+        load(other, 8, Gpr::RCX),
+        stub.load_field(other, Field::Due),
+        count,
+        sum(other, counted, 1, 0, other),
+        store(other, Gpr::RCX, WORDS[1], 4),
+    ]
+    .concat();
+    let jump = GO.len() + 1;
+    let is_each = stub.load_field(Gpr::RCX, Field::Each);
+    let back = first.len() + jump + is_each.len() + IF_ZERO.len() + 1 + jump;
+    let same = [&is_each[..], &IF_ZERO, &[jump as u8], &GO, &[(back as u8).wrapping_neg()]].concat();
+    first.extend([&GO[..], &[(same.len() + last.len()) as u8]].concat());
+    debug_assert!(back <= 128 && first.len() < 128 && same.len() + last.len() < 128);
+    let end = [
+        stub.load_field(other, Field::Spare),
+        stub.restore_scratch(reg),
+        JUMP.to_vec(),
+        stub.field(Field::Back).to_vec(),
+    ];
+    [&find.concat()[..], &IF_ZERO, &[first.len() as u8], &first, &same, &last, &end.concat()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_is_what_it_is_called() {
+        assert_eq!(TURN.bytes(), [0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 17]);
+        assert_eq!(NOT.bytes(), [0x48, 0xf7, 0xd1]);
+        assert_eq!((IF_ZERO.bytes(), GO.bytes()), (&[0xe3][..], &[0xeb][..]));
+    }
+}
