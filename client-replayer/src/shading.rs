@@ -31,6 +31,7 @@ use crate::places::Places;
 use crate::shades::Shades;
 use crate::slots::PLACE_IN_RCX;
 use crate::stub::Stub;
+use crate::trace::told_again;
 use bugnet_dr::access::classify;
 use bugnet_dr::assembled;
 use bugnet_dr::assembled::Assembled;
@@ -187,7 +188,7 @@ pub fn look(
         let code = look.code(stub, places, live, OUTSIDE as u8);
         let restore = if live { stub.restore_rcx() } else { Vec::new() };
         block.meta(Some(instr), block.raw(&code));
-        go_outside(block, stub, instr, (site, lent), &restore);
+        go_outside(block, instr, stub.suspect(site, lent), &restore);
         if live {
             block.meta(Some(instr), block.raw(&restore));
         }
@@ -200,16 +201,15 @@ pub fn await_return(block: &Block, stub: &mut Stub, instr: Instr, site: u32, (li
     let restore = if live { stub.restore_rcx() } else { Vec::new() };
     let code = [&save[..], &stub.load_awaited(Gpr::RCX), &IS_SLOT, &UNLESS_LEFT, &[OUTSIDE as u8]].concat();
     block.meta(Some(instr), block.raw(&code));
-    go_outside(block, stub, instr, (site, lent), &restore);
+    go_outside(block, instr, stub.suspect(site, lent), &restore);
     block.meta(Some(instr), block.raw(&restore));
 }
 
-/// Code that calls the client outside of the block, and goes on behind what restores RCX.
-fn go_outside(block: &Block, stub: &mut Stub, instr: Instr, (site, lent): (u32, bool), restore: &[u8]) {
+/// Code that goes outside of the block, with the place in RCX that comes behind this and what restores RCX.
+fn go_outside(block: &Block, instr: Instr, outside: *mut u8, restore: &[u8]) {
     let behind = (OUTSIDE as i32 - LEA as i32 + restore.len() as i32).to_le_bytes();
     block.meta(Some(instr), block.raw(&[PLACE_IN_RCX.bytes(), &behind].concat()));
-    let outside = Opnd::pc(stub.suspect(site, lent) as u64);
-    block.meta(Some(instr), block.make(opcode::OP_jmp, &[], &[outside]));
+    block.meta(Some(instr), block.make(opcode::OP_jmp, &[], &[Opnd::pc(outside as u64)]));
 }
 
 /// Code before an instruction that writes an entry of an outline for each of its accesses that is of shaded memory; behind everything else that comes
@@ -227,10 +227,8 @@ pub fn tell(
         if *again {
             let told = [look.load_address(stub, live), stub.store_tag(*tag)].concat();
             let code = look.code(stub, places, live, (told.len() + OUTSIDE) as u8);
-            let behind = ((OUTSIDE - LEA) as i32).to_le_bytes();
-            block.meta(Some(instr), block.raw(&[&code, &told[..], &PLACE_IN_RCX, &behind].concat()));
-            let outside = Opnd::pc(stub.telling(look.scratch, lent) as u64);
-            block.meta(Some(instr), block.make(opcode::OP_jmp, &[], &[outside]));
+            block.meta(Some(instr), block.raw(&[code, told].concat()));
+            go_outside(block, instr, stub.telling(look.scratch, lent, told_again), &[]);
             block.meta(Some(instr), block.raw(&restore));
             continue;
         }

@@ -8,7 +8,6 @@ use crate::counter::COUNTER;
 use crate::light::{self, Handler};
 use crate::slots::{JUMP, LOAD_R11, LOAD_RCX, PLACE_IN_RCX, STORE_R11, STORE_RCX, Slots};
 use crate::state;
-use crate::trace::told_again;
 use bugnet_dr::assembled;
 use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Opnd, Segment};
@@ -261,13 +260,13 @@ impl Stub {
         [STORE_NUMBER.bytes(), &self.field(Field::Tag), &tag.to_le_bytes()].concat()
     }
 
-    /// Code outside of blocks that tells an access whose address is in a register, which is in its slot, and then goes on at the place that RCX has; see
-    /// [`told_again`]. `lent` as for [`Self::differing`].
-    pub fn telling(&mut self, reg: Gpr, lent: bool) -> *mut u8 {
+    /// Code outside of blocks that tells an access whose address is in a register, which is in its slot, and then goes on at the place that RCX has. It
+    /// is made once for each register. `lent` as for [`Self::differing`].
+    pub fn telling(&mut self, reg: Gpr, lent: bool, make: impl FnOnce(&Self, Gpr, bool) -> Vec<u8>) -> *mut u8 {
         if let Some(known) = self.telling.get(&(reg.0, lent)) {
             return *known;
         }
-        let code = told_again(self, reg, lent);
+        let code = make(self, reg, lent);
         let at = self.place(&code);
         self.telling.insert((reg.0, lent), at);
         at

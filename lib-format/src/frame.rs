@@ -3,8 +3,10 @@
 //! A frame is complete or it is not there: whatever kills the logger in the middle of one, the frames before it
 //! stand. What had not made it into a frame lies in the thread's [tails](read_tail).
 
+mod events;
+
 use crate::error::{FormatError, Result};
-use crate::record::{EndReason, Placed, Record, Records};
+use crate::record::{EndReason, Record, Records};
 use crate::types::{CodeSeq, Epoch, IntervalNo, Pid, Position, Tid};
 use crate::wire::Reader;
 use std::path::Path;
@@ -439,56 +441,6 @@ impl Interval {
         Records::new(&self.stream)
     }
 
-    /// The same interval with no more records than those that tell of calls, signals, special instructions, changes of registers, and the order of threads,
-    /// the first one and the last one: most others are what was read.
-    #[must_use]
-    pub fn events(&self) -> Self {
-        let (mut stream, mut at, mut left_out) = (Vec::new(), Position(0), None);
-        let (mut end, mut before_end) = (None, Position(0));
-        let mut reader = self.records();
-        while let Some(Ok(Placed { position, mut record, .. })) = reader.next() {
-            let is_event = matches!(
-                record,
-                Record::Checkpoint { .. }
-                    | Record::Registers { .. }
-                    | Record::Signal { .. }
-                    | Record::Syscall { .. }
-                    | Record::SyscallData { .. }
-                    | Record::Special { .. }
-                    | Record::Dependency { .. }
-                    | Record::End { .. }
-            );
-            if is_event {
-                end = matches!(record, Record::End { .. }).then_some(stream.len());
-                before_end = at;
-                record.follows(position.0 - at.0);
-                record.encode(&mut stream);
-                if record.has_position() {
-                    (at, left_out) = (position, None);
-                }
-            } else if record.has_position() {
-                left_out = Some(position);
-            }
-            reader.skip_data();
-            left_out = Some(reader.position()).filter(|position| *position > at).or(left_out);
-        }
-        if let Some(last) = left_out {
-            Record::Code { delta: last.0 - at.0, seq: self.last_code }.encode(&mut stream);
-        }
-        let (end, before_end) = end.map_or((stream.len(), at), |end| (end, before_end));
-        Self {
-            header: self.header,
-            ending: (end, before_end),
-            end,
-            stream,
-            file_size: self.file_size,
-            complete: self.complete,
-            broken: self.broken.clone(),
-            damaged: self.damaged,
-            last_code: self.last_code,
-        }
-    }
-
     /// The newest code picture that the interval uses.
     #[must_use]
     pub fn last_code_seq(&self) -> CodeSeq {
@@ -576,58 +528,6 @@ fn usable_records(stream: &[u8]) -> Usable {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn events_are_where_they_were() {
-        use crate::record::{LoadValue, OutputStream, RegisterUpdates};
-        let regs = || Box::new(crate::regs::RegisterFile::default());
-        let load = |delta| Record::Load { delta, ordinal: 0, offset: 0, value: LoadValue::new(&[1, 2, 3, 4]) };
-        let call = |delta| Record::Syscall {
-            delta,
-            number: 1,
-            result: 2,
-            args: [3; 6],
-            stream: OutputStream::None,
-            updates: RegisterUpdates::default(),
-        };
-        let first = Record::Checkpoint { tsc: 1, unix_nanos: 2, regs: regs() };
-        let data = Record::SyscallData { arg: 1, bytes: b"name" };
-        let whole = [first.clone(), load(3), load(4), data.clone(), call(2), load(0), load(5), call(1), load(6)];
-        let end = Record::End { delta: 2, reason: EndReason::Full, regs: regs() };
-        for ends in [true, false] {
-            let mut stream = Vec::new();
-            whole.iter().chain(ends.then_some(&end)).for_each(|record| record.encode(&mut stream));
-            let header = IntervalHeader {
-                pid: Pid(1),
-                tid: Tid(1),
-                interval: IntervalNo(0),
-                sequence: 0,
-                code_seq: CodeSeq(0),
-                instructions_before: 0,
-                epoch: Epoch(0),
-                epoch_before: Epoch(0),
-            };
-            let mut file = header.encode().to_vec();
-            stored_frame(0, &stream, &mut file);
-            let interval = Interval::decode(&file, &[] as &[&[u8]], Path::new("")).expect("sound");
-            let events = interval.events();
-            let of = |interval: &Interval| -> Vec<(u64, bool, bool)> {
-                let all = interval.records().map(|placed| placed.expect("sound"));
-                all.map(|placed| {
-                    let is =
-                        |other: &Record<'_>| std::mem::discriminant(&placed.record) == std::mem::discriminant(other);
-                    (placed.position.0, is(&call(0)), is(&data))
-                })
-                .collect()
-            };
-            let last = if ends { 23 } else { 21 };
-            assert_eq!(
-                of(&events),
-                [(0, false, false), (0, false, true), (9, true, false), (15, true, false), (last, false, false)]
-            );
-            assert_eq!((events.end(), of(&interval).last()), (interval.end(), of(&events).last()));
-        }
-    }
 
     #[test]
     fn stored_frames_are_read_as_others() {

@@ -220,6 +220,14 @@ pub struct Told {
     pub again: bool,
 }
 
+impl Told {
+    /// How many words its entries have.
+    #[must_use]
+    pub fn words(&self) -> u16 {
+        if self.bytes.is_some() && !self.again { 2 } else { 3 }
+    }
+}
+
 /// Most numbers of blocks from which a [`key`] can be made.
 pub const MAX_KEYS: usize = 1 << 17;
 

@@ -15,6 +15,8 @@ pub struct Pair {
     pub bytes: (u64, u64),
     /// In how many turns of the later thread it happened, between which other threads came: what a thread does again before that says no more.
     pub times: u64,
+    /// The number of the last one.
+    pub turn: u64,
     /// By what the two may have been ordered each time, as bits; none if they were not at least once, and those are the two.
     pub via: Option<u64>,
 }
@@ -28,8 +30,6 @@ pub struct Found {
     /// Pairs that race, in the order in which they first did.
     pub pairs: Vec<Pair>,
     known: HashMap<Between, usize>,
-    /// Of each of them, the turn in which it happened last.
-    turns: Vec<u64>,
     /// Pairs with another thread in between, in that order, and how often.
     pub torn: Vec<(Torn, u64)>,
     known_torn: HashMap<[u64; 3], usize>,
@@ -47,15 +47,15 @@ impl Found {
         self.torn[known].1 += 1;
     }
 
-    /// A pair races, or may, in the turn with this number, which is not 0.
-    pub fn race(&mut self, key: Between, pair: Pair, turn: u64) {
+    /// A pair races, or may.
+    pub fn race(&mut self, key: Between, pair: Pair) {
         let known = *self.known.entry(key).or_insert(self.pairs.len());
         if known == self.pairs.len() {
             self.pairs.push(pair);
-            self.turns.push(0);
         }
         let there = &mut self.pairs[known];
-        there.times += u64::from(std::mem::replace(&mut self.turns[known], turn) != turn);
+        there.times += u64::from(there.turn != pair.turn);
+        there.turn = pair.turn;
         match (there.via, pair.via) {
             // One that nothing can have ordered says more.
             (Some(_), None) => *there = Pair { times: there.times, ..pair },

@@ -86,12 +86,6 @@ impl Doing {
         }
     }
 
-    /// Whether what is accessed says nothing: a library does it for itself, and of locks, calls tell.
-    #[must_use]
-    pub fn is_libraries_own(self) -> bool {
-        matches!(self, Self::Internal | Self::Excluding | Self::Joining)
-    }
-
     /// Whether what is accessed is the program's.
     #[must_use]
     pub fn is_looked_at(self) -> bool {

@@ -55,8 +55,6 @@ const _: () = assert!(KEY_TURN == 64 - 17);
 /// The table.
 pub struct Again {
     table: u64,
-    /// Whether it has something.
-    is_used: bool,
     /// Whether each access is told.
     pub each: bool,
 }
@@ -71,14 +69,12 @@ impl Again {
         // SAFETY: asks for fresh memory.
         let table = unsafe { mmap_anonymous(std::ptr::null_mut(), (MOST * EACH) as usize, prot, flags) };
         let table = table.map_err(|e| format!("there is no room for what is accessed again: {e}"))? as u64;
-        Ok(Self { table, is_used: false, each: true })
+        Ok(Self { table, each: true })
     }
 
     fn empty(&mut self) {
-        if std::mem::replace(&mut self.is_used, false) {
-            // SAFETY: the table is this type's, and lives as long as the process; the code cache does not run.
-            unsafe { std::ptr::write_bytes(self.table as *mut u8, 0, (MOST * EACH) as usize) };
-        }
+        // SAFETY: the table is this type's, and lives as long as the process; the code cache does not run.
+        unsafe { std::ptr::write_bytes(self.table as *mut u8, 0, (MOST * EACH) as usize) };
     }
 }
 
@@ -88,16 +84,17 @@ impl Engine {
     /// # Errors
     /// None is.
     pub fn tell_each(&mut self, each: bool) -> Result<(), String> {
-        let tracing = self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut());
-        tracing.ok_or("no accesses are told")?.each = each;
+        let again = self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut());
+        again.ok_or("no accesses are told")?.each = each;
         Ok(())
     }
 
     /// What is accessed from here on is told again, whatever was accessed before.
     pub fn forget_told(&mut self) {
         let Some(again) = self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut()) else { return };
-        again.empty();
-        again.is_used = true;
+        if !again.each {
+            again.empty();
+        }
         let shared = self.stub.shared();
         (shared.table, shared.hashed_by, shared.each) = (again.table, MOST - 1, again.each.into());
     }

@@ -35,8 +35,7 @@ impl Engine {
         let code = self.code.instruction(pc);
         let len = crate::instruction::Instruction::decode(pc, &self.code).map_or(0, |instruction| instruction.len());
         let code = code[..code.len().min(len as usize)].to_vec();
-        let words = if told.bytes.is_some() && !told.again { 2 } else { 3 };
-        let entry = Some(Entry { words, counted: 0, returned: None, stack: None, told: Some(told) });
+        let entry = Some(Entry { words: told.words(), counted: 0, returned: None, stack: None, told: Some(told) });
         let Some(tracing) = &mut self.tracing else { return 0 };
         let (accesses, registers) = (Vec::new(), Vec::new());
         tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: false, registers, entry })

@@ -207,43 +207,36 @@ pub enum Record<'a> {
     },
 }
 
+/// What comes of a record's `delta`, or of a record that has none: all kinds are named, so that a new one is not forgotten.
+macro_rules! with_delta {
+    ($record:expr, $delta:ident => $with:expr, $without:expr) => {
+        match $record {
+            Self::Check { $delta, .. }
+            | Self::Load { $delta, .. }
+            | Self::Registers { $delta, .. }
+            | Self::Signal { $delta, .. }
+            | Self::Syscall { $delta, .. }
+            | Self::Special { $delta, .. }
+            | Self::Memory { $delta, .. }
+            | Self::Code { $delta, .. }
+            | Self::Dependency { $delta, .. }
+            | Self::End { $delta, .. } => $with,
+            Self::Checkpoint { .. } | Self::SyscallData { .. } | Self::Note { .. } => $without,
+            Self::Snapshot { .. } | Self::Zeros { .. } | Self::Omitted { .. } | Self::Reach { .. } => $without,
+        }
+    };
+}
+
 impl<'a> Record<'a> {
     /// Instructions since the record before; 0 for records that have no position of their own.
     #[must_use]
     pub fn delta(&self) -> u64 {
-        match self {
-            Self::Check { delta, .. }
-            | Self::Load { delta, .. }
-            | Self::Registers { delta, .. }
-            | Self::Signal { delta, .. }
-            | Self::Syscall { delta, .. }
-            | Self::Special { delta, .. }
-            | Self::Memory { delta, .. }
-            | Self::Code { delta, .. }
-            | Self::Dependency { delta, .. }
-            | Self::End { delta, .. } => *delta,
-            Self::Checkpoint { .. } => 0,
-            Self::SyscallData { .. } | Self::Note { .. } => 0,
-            Self::Snapshot { .. } | Self::Zeros { .. } | Self::Omitted { .. } | Self::Reach { .. } => 0,
-        }
+        with_delta!(self, delta => *delta, 0)
     }
 
-    /// The same record, so many instructions behind the one before; what has no position of its own stays as it is.
-    pub fn follows(&mut self, by: u64) {
-        match self {
-            Self::Check { delta, .. }
-            | Self::Load { delta, .. }
-            | Self::Registers { delta, .. }
-            | Self::Signal { delta, .. }
-            | Self::Syscall { delta, .. }
-            | Self::Special { delta, .. }
-            | Self::Memory { delta, .. }
-            | Self::Code { delta, .. }
-            | Self::Dependency { delta, .. }
-            | Self::End { delta, .. } => *delta = by,
-            Self::Checkpoint { .. } | Self::SyscallData { .. } | Self::Note { .. } => {}
-            Self::Snapshot { .. } | Self::Zeros { .. } | Self::Omitted { .. } | Self::Reach { .. } => {}
-        }
+    /// Puts the record so many instructions behind the one before; what has no position of its own stays as it is.
+    pub fn follow(&mut self, by: u64) {
+        with_delta!(self, delta => *delta = by, ());
     }
 
     /// Whether the record has a position of its own; the others belong to the record before or behind them.

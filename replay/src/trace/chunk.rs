@@ -224,8 +224,8 @@ pub(super) fn is_sound(block: &TracedBlock) -> bool {
         let is_in = returned && entry.stack.is_none_or(place);
         let words = 1..=(WORDS_EACH - 1) * usize::from(count) + 1;
         if let Some(told) = entry.told {
-            let is_key = told.again && told.bytes.is_some();
-            return count == 1 && entry.words == if told.bytes.is_some() && !is_key { 2 } else { 3 };
+            // The third word is one or the other.
+            return count == 1 && entry.words == told.words() && !(told.again && told.bytes.is_none());
         }
         words.contains(&usize::from(entry.words)) && entry.counted <= count && is_in
     };

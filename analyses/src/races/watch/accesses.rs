@@ -33,15 +33,7 @@ impl Watch {
             let instruction = &ran.block.instructions[number].instruction;
             (At { thread, made: made(number), ip: instruction.ip() }, has_atomic && is_atomic(instruction))
         };
-        if self.told && doing.is_libraries_own() {
-            let lines = &mut self.shared.lines;
-            let all = ran
-                .told()
-                .filter(|(number, access)| instructions.contains(number) && lines.has(access.addr, access.len));
-            let count = all.count() as u64;
-            self.found.looked.accesses += count;
-            self.found.looked.internal += count;
-        } else if self.told {
+        if self.told {
             let mut actor = self.actor(thread);
             for (number, access) in ran.told().filter(|(number, _)| instructions.contains(number)) {
                 if (!has_atomic || !at(number).1) && self.repeats(&actor, made(number), &access, doing) {
@@ -109,7 +101,7 @@ impl Watch {
                 self.order.outlive(at.thread, ended, self.times.end(ended));
             }
         }
-        if doing.is_libraries_own() {
+        if matches!(doing, Doing::Internal | Doing::Excluding | Doing::Joining) {
             // Of locks, calls tell.
             self.found.looked.internal += 1;
             return;
@@ -182,9 +174,9 @@ impl Watch {
         for one in self.unordered.drain(..) {
             let key = ([self.code.sites[one.earlier.site as usize], at.ip], [one.wrote, writes]);
             let via = self.order.may_be_behind(one.earlier.epoch, at.thread);
-            let pair =
-                Pair { made: [one.earlier, at.made], writes: [one.wrote, writes], bytes: one.bytes, times: 0, via };
-            self.found.race(key, pair, self.turn.1);
+            let (made, writes, turn) = ([one.earlier, at.made], [one.wrote, writes], self.turn.1);
+            let pair = Pair { made, writes, bytes: one.bytes, times: 1, turn, via };
+            self.found.race(key, pair);
         }
         free
     }
