@@ -36,6 +36,8 @@ pub enum Other {
     Twice(Register),
     /// A number, behind it, all bits of which are set.
     Ones,
+    /// Zero, behind it.
+    Zero,
 }
 
 impl Other {
@@ -45,13 +47,14 @@ impl Other {
             Self::From(register) => Instruction::with2(code, memory, register),
             Self::Twice(register) => Instruction::with3(code, register, register, memory),
             Self::Ones => Instruction::with2(code, memory, -1),
+            Self::Zero => Instruction::with2(code, memory, 0),
         }
     }
 
     fn register(self) -> Register {
         match self {
             Self::To(register) | Self::From(register) | Self::Twice(register) => register,
-            Self::Ones => Register::None,
+            Self::Ones | Self::Zero => Register::None,
         }
     }
 }

@@ -47,6 +47,7 @@ use crate::marking::{self, Marking};
 use crate::places::Places;
 use crate::shading::{self, Shading};
 use crate::site::{Access, Built, Site, SpanId, Split, SplitId};
+use crate::spare::Spares;
 use crate::state;
 use crate::stub::Stub;
 use crate::tags;
@@ -146,7 +147,9 @@ pub unsafe extern "C" fn on_block(
     observe(&block, engine, program, &looks, ahead);
     write_down(&block, engine, program, Counted { range: 0..count, is_counted: true }, &lending);
     let borrowed = lending.end(&block, &engine.stub);
-    look_before(&block, engine, program, &looks, (&borrowed, |index| called[index]), ahead);
+    let called = |index: usize| called[index];
+    let flags = flags_behind(&block, engine, program, &looks, called, (span, opaque, last));
+    look_before(&block, engine, program, &looks, (&borrowed, called, flags), ahead);
     push_alone(&block, engine, program);
     engine.sites.span_mut(span).borrowed = borrowed;
     FLAGS
@@ -259,6 +262,11 @@ impl Looks {
         }
     }
 
+    /// Whether what comes before the instructions may change flags that nobody reads.
+    fn may_change_flags(&self) -> bool {
+        matches!(self, Self::Shades(..) | Self::Tells(..))
+    }
+
     /// Whether the client is called before an instruction instead.
     fn calls(&self, index: usize) -> bool {
         match self {
@@ -282,40 +290,41 @@ fn fit<T>(all: &mut [T], bytes: impl Fn(&T) -> usize, call: impl Fn() -> T) {
 }
 
 /// Inserts what comes before the instructions for these, behind everything else that does. `borrowed`: where R11 is the program's; `called`: before
-/// which ones the client is called; `ahead`: as for [`observe`].
+/// which ones the client is called; `flags`: those that are read behind them, if any may be changed; `ahead`: as for [`observe`].
 fn look_before(
     block: &Block,
     engine: &mut Engine,
     instrs: &[Instr],
     looks: &Looks,
-    (borrowed, called): (&Borrowed, impl Fn(usize) -> bool),
+    (borrowed, called, flags): (&Borrowed, impl Fn(usize) -> bool, Option<u32>),
     ahead: impl Fn(usize) -> i64,
 ) {
+    let mut spare = Spares::new(instrs, &called, flags);
     match looks {
         Looks::None => {}
         Looks::Marks(places, all) => marking::mark(block, &engine.stub, *places, instrs, all, called),
         Looks::Shades(places, all) => {
-            let live = liveness::analyse(instrs);
             for (index, (instr, shading)) in instrs.iter().zip(all).enumerate() {
+                let spare = spare.at(index);
                 let Shading::Inside(looks) = shading else { continue };
                 let Some(site) = access_site(block, engine, instrs, index, ahead(index)) else { continue };
-                let how = (site, live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
+                let how = (site, spare, borrowed.contains(index));
                 shading::look(block, &mut engine.stub, *places, *instr, looks, how);
             }
             let returns = instrs.iter().rposition(|instr| instr.opcode() == opcode::OP_ret);
             if let Some(index) = returns.filter(|_| engine.keeper.is_some()) {
-                let how = (live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
+                let how = (&*spare.at(index), borrowed.contains(index));
                 let site = engine.sites.add(Site::Leaves);
                 shading::await_return(block, &mut engine.stub, instrs[index], site, how);
             }
         }
         Looks::Tells(places, all) => {
-            let live = liveness::analyse(instrs);
             for (index, (instr, shading)) in instrs.iter().zip(all).enumerate() {
+                let spare = spare.at(index);
                 let Shading::Inside(looks) = shading else { continue };
                 let tags: Vec<(u32, bool)> =
                     looks.iter().map(|look| engine.tell(*instr, look.access(), ahead(index))).collect();
-                let how = (&tags[..], live[index].gprs & Gpr::RCX.bit() != 0, borrowed.contains(index));
+                let how = (&tags[..], spare, borrowed.contains(index));
                 shading::tell(block, &mut engine.stub, *places, *instr, looks, how);
             }
         }
@@ -446,6 +455,31 @@ fn flags_dead(block: &Block, engine: &mut Engine, instrs: &[Instr], span: SpanId
     true
 }
 
+/// Arithmetic flags that may be read behind a block, as far as it matters to looks; none if they may change none.
+fn flags_behind(
+    block: &Block,
+    engine: &mut Engine,
+    instrs: &[Instr],
+    looks: &Looks,
+    called: impl Fn(usize) -> bool,
+    (span, opaque, last): (SpanId, bool, u64),
+) -> Option<u32> {
+    let (first, final_one) = (instrs.first()?, instrs.last()?);
+    if !looks.may_change_flags() || engine.keeps_flags(&[first.pc(), last]) {
+        return None;
+    }
+    let [some, none] = [ARITHMETIC, 0].map(|behind| Spares::new(instrs, &called, Some(behind)));
+    if opaque || some == none {
+        return Some(ARITHMETIC);
+    }
+    let (live, pages) = ahead::live_behind(block, *final_one, last + 1, &engine.code);
+    if live == ARITHMETIC || engine.keeps_flags(&pages) {
+        return Some(ARITHMETIC);
+    }
+    engine.sites.depends_on(span, &pages, &engine.code);
+    Some(live)
+}
+
 /// Makes the push of a call that is the last of the instructions one of its own: see [`Block::jump_of_call`]. What comes before the call has
 /// been inserted.
 fn push_alone(block: &Block, engine: &mut Engine, instrs: &[Instr]) {
@@ -549,7 +583,9 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     write_down(block, engine, program, Counted { range: 0..before, is_counted: false }, &lending);
     write_down(block, engine, program, Counted { range: before..program.len(), is_counted: true }, &lending);
     let borrowed = lending.end(block, &engine.stub);
-    look_before(block, engine, program, &looks, (&borrowed, is_called), ahead);
+    let ends = [program.first(), program.last()].map(|end| end.map_or(0, |instr| instr.pc()));
+    let flags = (!engine.keeps_flags(&ends)).then_some(ARITHMETIC);
+    look_before(block, engine, program, &looks, (&borrowed, is_called, flags), ahead);
     push_alone(block, engine, program);
     engine.sites.split(split).borrowed = borrowed;
 }

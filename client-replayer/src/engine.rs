@@ -538,9 +538,17 @@ impl Engine {
         let stop = self.watching.stop.filter(|(thread, _)| *thread == self.running).map_or(u64::MAX, |(_, at)| at);
         self.apply_shades();
         let shade = self.shades_due();
+        self.begin_turn();
+        let turn = self.next_turn();
         let patch = self.patches.as_ref().map_or(u64::MAX, |patches| patches.next_at(self.running));
-        self.due =
-            next.min(patch).min(target).min(stop).min(shade).min(self.until).min(position.saturating_add(MAX_LEFT));
+        self.due = next
+            .min(patch)
+            .min(target)
+            .min(stop)
+            .min(shade)
+            .min(turn)
+            .min(self.until)
+            .min(position.saturating_add(MAX_LEFT));
         self.place_trace();
         self.stub.shared().left = self.due - position;
     }

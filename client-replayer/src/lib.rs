@@ -67,6 +67,7 @@ mod shading;
 mod signal;
 mod site;
 mod slots;
+mod spare;
 mod state;
 mod stub;
 mod tags;

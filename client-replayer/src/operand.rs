@@ -108,6 +108,17 @@ impl Operand {
         assemble(code, mov, self.memory(more, to), Other::From(register(from, bytes)));
     }
 
+    /// `cmp [operand + more], 0`, of so many bytes, 8, 4, 2 or 1.
+    pub fn compare_with_zero(&self, code: &mut Vec<u8>, more: i32, bytes: u64, of: Segmented) {
+        let cmp = match bytes {
+            8 => Code::Cmp_rm64_imm8,
+            4 => Code::Cmp_rm32_imm8,
+            2 => Code::Cmp_rm16_imm8,
+            _ => Code::Cmp_rm8_imm8,
+        };
+        assemble(code, cmp, self.memory(more, of), Other::Zero);
+    }
+
     /// `movq [operand], vector register`, of which this is the number.
     pub fn store_vector(&self, code: &mut Vec<u8>, from: u8, to: Segmented) {
         let from = Register::XMM0 + u32::from(from);

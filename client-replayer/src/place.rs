@@ -51,6 +51,11 @@ impl Place {
         self.operand.load(code, to, shifted(Plane::First, from), bytes, self.segment);
     }
 
+    /// Compares what the first plane has, so far from the start, with zero.
+    pub fn is_zero(&self, code: &mut Vec<u8>, from: i32, bytes: u64) {
+        self.operand.compare_with_zero(code, shifted(Plane::First, from), bytes, self.segment);
+    }
+
     /// Stores to the first plane.
     pub fn store(&self, code: &mut Vec<u8>, from: Gpr, at: i32, bytes: u64) {
         self.operand.store(code, from, shifted(Plane::First, at), bytes, self.segment);

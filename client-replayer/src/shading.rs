@@ -1,9 +1,18 @@
 //! How the code cache looks by itself whether an access may be wrong ([`crate::shades`]).
 //!
-//! Before an instruction that accesses memory, without a flag being changed:
+//! Before an instruction that accesses memory, where flags may be changed and the place is one of the operand's own ([`crate::spare`], [`crate::place`]):
 //!
 //! ```text
-//!            save RCX, if somebody needs it
+//!            compare what the plane has of the bytes with zero
+//!            je right
+//!            go on outside, where the client is called
+//!     right: the instruction
+//! ```
+//!
+//! And elsewhere, without a flag being changed:
+//!
+//! ```text
+//!            save RCX, if somebody needs it, and it is not in its slot already
 //!            load into RCX what the plane has of the bytes       zero if all may be accessed
 //!            jrcxz right
 //!     wrong: go on outside, where the client is called
@@ -30,6 +39,7 @@ use crate::place::{Place, parts};
 use crate::places::Places;
 use crate::shades::Shades;
 use crate::slots::PLACE_IN_RCX;
+use crate::spare::Spare;
 use crate::stub::Stub;
 use crate::trace::told_again;
 use bugnet_dr::access::classify;
@@ -173,32 +183,35 @@ pub fn follow_stack(block: &Block, stub: &Stub, places: Places, instrs: &[Instr]
     }
 }
 
-/// Code before an instruction that looks at what it accesses; behind everything else that comes before it. `live`: whether RCX is the program's there;
-/// `lent` says that R11 is; `site`: what the client is called for.
+/// Code before an instruction that looks at what it accesses; behind everything else that comes before it. `lent`: whether R11 is the program's there;
+/// `site`: what the client is called for.
 pub fn look(
     block: &Block,
     stub: &mut Stub,
     places: Places,
     instr: Instr,
     looks: &[Look],
-    (site, live, lent): (u32, bool, bool),
+    (site, spare, lent): (u32, &mut Spare, bool),
 ) {
     // Those that are wrong are found by the client, which looks at all of them.
     for look in looks {
-        let code = look.code(stub, places, live, OUTSIDE as u8);
-        let restore = if live { stub.restore_rcx() } else { Vec::new() };
+        let (save, restore) = spare.around(stub);
+        if let Some(right) = spare.flags.then(|| look.code_by_flags(stub, places, save.len() + OUTSIDE)).flatten() {
+            block.meta(Some(instr), block.raw(&[right, save].concat()));
+            go_outside(block, instr, stub.suspect(site, lent), &[]);
+            continue;
+        }
+        let code = [save, look.code(stub, places, OUTSIDE as u8)].concat();
         block.meta(Some(instr), block.raw(&code));
         go_outside(block, instr, stub.suspect(site, lent), &restore);
-        if live {
-            block.meta(Some(instr), block.raw(&restore));
-        }
+        block.meta(Some(instr), block.raw(&restore));
+        spare.has_kept();
     }
 }
 
-/// Code before a return that calls the client if it is the one that is awaited ([`crate::keeper`]). `live` and `lent` as for [`look`].
-pub fn await_return(block: &Block, stub: &mut Stub, instr: Instr, site: u32, (live, lent): (bool, bool)) {
-    let save = if live { stub.save_rcx() } else { Vec::new() };
-    let restore = if live { stub.restore_rcx() } else { Vec::new() };
+/// Code before a return that calls the client if it is the one that is awaited ([`crate::keeper`]). `lent` as for [`look`].
+pub fn await_return(block: &Block, stub: &mut Stub, instr: Instr, site: u32, (spare, lent): (&Spare, bool)) {
+    let (save, restore) = spare.around(stub);
     let code = [&save[..], &stub.load_awaited(Gpr::RCX), &IS_SLOT, &UNLESS_LEFT, &[OUTSIDE as u8]].concat();
     block.meta(Some(instr), block.raw(&code));
     go_outside(block, instr, stub.suspect(site, lent), &restore);
@@ -213,31 +226,37 @@ fn go_outside(block: &Block, instr: Instr, outside: *mut u8, restore: &[u8]) {
 }
 
 /// Code before an instruction that writes an entry of an outline for each of its accesses that is of shaded memory; behind everything else that comes
-/// before it. `tags`: what stands in the entries' first words, and whether the same access need not be one each time; `live` and `lent` as for [`look`].
+/// before it. `tags`: what stands in the entries' first words, and whether the same access need not be one each time; `lent` as for [`look`].
 pub fn tell(
     block: &Block,
     stub: &mut Stub,
     places: Places,
     instr: Instr,
     looks: &[Look],
-    (tags, live, lent): (&[(u32, bool)], bool, bool),
+    (tags, spare, lent): (&[(u32, bool)], &mut Spare, bool),
 ) {
     for (look, (tag, again)) in looks.iter().zip(tags) {
-        let restore = if live { stub.restore_rcx() } else { Vec::new() };
+        let (save, restore) = spare.around(stub);
+        let told = match *again {
+            true => [look.load_address(stub, spare.is_live), stub.store_tag(*tag)].concat(),
+            false => look.entry(stub, *tag, spare.is_live, lent),
+        };
+        let told_len = told.len() + if *again { OUTSIDE } else { 0 };
+        let slow = save.len() + told_len + restore.len();
+        let right = spare.flags.then(|| look.code_by_flags(stub, places, slow)).flatten();
+        let code = match right {
+            Some(right) => [right, save].concat(),
+            None => {
+                spare.has_kept();
+                // A jump of one byte goes over what tells it: there are a dozen instructions.
+                [save, look.code(stub, places, told_len as u8)].concat()
+            }
+        };
+        block.meta(Some(instr), block.raw(&[code, told].concat()));
         if *again {
-            let told = [look.load_address(stub, live), stub.store_tag(*tag)].concat();
-            let code = look.code(stub, places, live, (told.len() + OUTSIDE) as u8);
-            block.meta(Some(instr), block.raw(&[code, told].concat()));
             go_outside(block, instr, stub.telling(look.scratch, lent, told_again), &[]);
-            block.meta(Some(instr), block.raw(&restore));
-            continue;
         }
-        let told = look.entry(stub, *tag, live, lent);
-        // A jump of one byte goes over it: there are a dozen instructions.
-        let mut code = look.code(stub, places, live, told.len() as u8);
-        code.extend(told);
-        code.extend(restore);
-        block.meta(Some(instr), block.raw(&code));
+        block.meta(Some(instr), block.raw(&restore));
     }
 }
 
@@ -253,6 +272,9 @@ const FAR_FROM_LEFT: Assembled = assembled!("not rcx", "rorx rcx, rcx, 20", "mov
 const IF_RIGHT: Assembled = assembled!("jrcxz 2f", "2:"; 1);
 /// Jumps so many bytes on unless it is; few of them.
 const UNLESS_LEFT: Assembled = assembled!("jrcxz 3f", "jmp 2f", "2:", "3:"; 1);
+/// The same by flags, however many bytes there are: on if it was zero, or unless it was.
+const IF_ZERO: Assembled = assembled!("je 2f", ".skip 200", "2:"; 204);
+const UNLESS_ZERO: Assembled = assembled!("jne 2f", ".skip 200", "2:"; 204);
 /// The same, however many they are.
 const UNLESS_RIGHT: Assembled = assembled!("jrcxz 3f", "jmp 2f", "3:", ".skip 200", "2:"; 204);
 
@@ -295,8 +317,31 @@ impl Look {
         code
     }
 
-    /// Machine code up to as many bytes that are only executed if something may be wrong.
-    fn code(&self, stub: &Stub, places: Places, live: bool, outside: u8) -> Vec<u8> {
+    /// Machine code up to as many bytes that are only executed if something may be wrong. It changes flags, and no register; none if it would have to
+    /// change one.
+    fn code_by_flags(&self, stub: &Stub, places: Places, outside: usize) -> Option<Vec<u8>> {
+        let place = Place::of(places, stub, Operand::of(&self.access, 0), Gpr::RCX);
+        if self.by_left || !place.find.is_empty() {
+            return None;
+        }
+        let mut parts: Vec<(i32, u64)> = parts(self.access.bytes).collect();
+        let mut rest = Vec::new();
+        // From the last one on, as in `code`.
+        for (number, (from, bytes)) in parts.drain(..).rev().enumerate() {
+            let mut test = Vec::new();
+            place.is_zero(&mut test, from, bytes);
+            if number == 0 {
+                test.extend([&IF_ZERO[..], &(outside as i32).to_le_bytes()].concat());
+            } else {
+                test.extend([&UNLESS_ZERO[..], &(rest.len() as i32).to_le_bytes()].concat());
+            }
+            rest.splice(..0, test);
+        }
+        Some(rest)
+    }
+
+    /// The same by way of RCX, without a flag being changed.
+    fn code(&self, stub: &Stub, places: Places, outside: u8) -> Vec<u8> {
         let uses_rcx = self.access.registers() & Gpr::RCX.bit() != 0;
         let mut tests: Vec<Vec<u8>> = Vec::new();
         for (index, (from, bytes)) in parts(self.access.bytes).enumerate() {
@@ -307,7 +352,6 @@ impl Look {
             tests.push(code);
         }
         let left = self.by_left.then(|| self.compare_left(stub, places, uses_rcx));
-        let mut code = Vec::new();
         // From the last one on, so that it is known how far each is from the end.
         let mut rest: Vec<u8> = Vec::new();
         if let Some(left) = left {
@@ -323,11 +367,7 @@ impl Look {
             };
             rest = [test, end, rest].concat();
         }
-        if live {
-            code.extend(stub.save_rcx());
-        }
-        code.extend(rest);
-        code
+        rest
     }
 
     /// RCX is zero behind it if the access is of a frame that was left.
@@ -380,6 +420,7 @@ mod tests {
         assert_eq!(IF_RIGHT.bytes(), [0xe3]);
         assert_eq!(UNLESS_LEFT.bytes(), [0xe3, 2, 0xeb]);
         assert_eq!(UNLESS_RIGHT.bytes(), [0xe3, 5, 0xe9]);
+        assert_eq!((IF_ZERO.bytes(), UNLESS_ZERO.bytes()), (&[0x0f, 0x84][..], &[0x0f, 0x85][..]));
         assert_eq!(PLACE_IN_RCX.len() + 4, LEA);
     }
 }

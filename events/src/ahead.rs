@@ -13,7 +13,7 @@ use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::looked::Suspect;
 use bugnet_replay::order::{OrderedThread, Threads};
 use bugnet_replay::tools::Tools;
-use bugnet_replay::trace::{Tracer, Wanted};
+use bugnet_replay::trace::{Tracer, Turn, Wanted};
 use bugnet_replay::{ReplayError, Result};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -28,8 +28,7 @@ const MOST_PARTS: usize = 1 << 12;
 const BEYOND: u64 = 1 << 22;
 /// The fewest that it is worth to trace of a thread at once.
 const LEAST: u64 = 1 << 12;
-/// So many instructions of a turn or more are traced by themselves where accesses are told: what a thread accesses again in its turn need not be told each
-/// time, as no other thread comes in between.
+/// In a turn of so many instructions or more, what a thread accesses again need not be told each time, as no other thread comes in between.
 const LONG: u64 = 1 << 15;
 
 /// What a thread executed without another one in between, or a part of it, in one interval.
@@ -132,17 +131,22 @@ impl<'a> Ahead<'a> {
                 0 | 1 => 0,
                 count => (BEYOND / count as u64).max(LEAST),
             };
-            let reaches = if self.wanted.shaded.is_empty() { Vec::new() } else { reaches(&runs) };
-            for (index, run) in runs.into_iter().enumerate() {
-                let reach = reaches.get(index).copied().unwrap_or(u64::MAX);
-                self.run(&threads.threads[run.thread], run.counts, (beyond, reach))?;
+            let turns = if self.wanted.shaded.is_empty() { HashMap::new() } else { turns(&runs) };
+            for run in runs {
+                let turns = turns.get(&run.thread).map_or(&[][..], Vec::as_slice);
+                self.run(&threads.threads[run.thread], run.counts, (beyond, turns))?;
             }
         }
         Ok(())
     }
 
-    /// Hands over a run of a thread. `ahead`: so many instructions beyond it may be traced, and up to which count.
-    fn run(&mut self, thread: &OrderedThread, counts: Range<u64>, ahead: (u64, u64)) -> std::result::Result<(), Over> {
+    /// Hands over a run of a thread. `ahead`: so many instructions beyond it may be traced; and where turns of the thread begin, if that matters.
+    fn run(
+        &mut self,
+        thread: &OrderedThread,
+        counts: Range<u64>,
+        ahead: (u64, &[Turn]),
+    ) -> std::result::Result<(), Over> {
         let tid = thread.id.tid;
         let number = self.threads.remove(&tid).or_else(|| self.free.pop()).unwrap_or(self.lanes.len());
         if number == self.lanes.len() {
@@ -166,7 +170,7 @@ impl<'a> Ahead<'a> {
         &mut self,
         thread: &OrderedThread,
         counts: Range<u64>,
-        (beyond, reach): (u64, u64),
+        (beyond, turns): (u64, &[Turn]),
         (own, lane): (usize, &mut Lane),
     ) -> std::result::Result<u64, Over> {
         let mut at = counts.start;
@@ -180,12 +184,11 @@ impl<'a> Ahead<'a> {
             if lane.stretch.is_none() {
                 let known = thread.intervals.iter().find(|interval| interval.number == number);
                 let end = known.map_or(until, |known| known.instructions.max(until));
-                let reach = position.0.saturating_add(reach.saturating_sub(at));
-                let ahead = position.0.saturating_add(beyond).min(reach).min(end).max(until);
+                let ahead = position.0.saturating_add(beyond).min(end).max(until);
                 let spare = self.spare.try_recv().unwrap_or_default();
-                let is_told = !self.wanted.shaded.is_empty();
-                let leaves_out = is_told && ahead == until && ahead - position.0 >= LONG;
-                lane.go_on(id, (position, Position(ahead)), !leaves_out, spare)?;
+                let turns = between(turns, at..at + (ahead - position.0));
+                let turns = turns.map(|turn| Turn { at: turn.at - at + position.0, ..turn }).collect();
+                lane.go_on(id, (position, Position(ahead)), turns, spare)?;
             }
             let Some(stretch) = lane.stretch.take() else { break };
             let end = stretch.end().0.min(until);
@@ -235,17 +238,17 @@ impl Lane {
         self.suspects.extend(found.drain(..).map(|suspect| (suspect, blocks[suspect.block as usize].clone())));
     }
 
-    /// Traces the next stretch from a position to another one, in memory that is there. `each`: whether accesses are told each time.
+    /// Traces the next stretch from a position to another one, in memory that is there. `turns`: as [`Tracer::take_turns`] wants them.
     fn go_on(
         &mut self,
         id: IntervalId,
         (position, until): (Position, Position),
-        each: bool,
+        turns: Vec<Turn>,
         mut spare: Stretch,
     ) -> Result<()> {
         let none = || ReplayError::OutOfRange(format!("{id} has no instruction {position}"));
         let tracer = self.tracer.as_mut().ok_or_else(none)?;
-        tracer.tell_each(each)?;
+        tracer.take_turns(turns)?;
         let chunk = tracer.next_unread(until)?.ok_or_else(none)?;
         self.fresh = self.learner.learn(chunk.blocks);
         let mut runs = chunk.read_runs();
@@ -261,18 +264,21 @@ impl Lane {
     }
 }
 
-/// For each run up to which count its thread may be traced from there, so that long ones are by themselves.
-fn reaches(runs: &[Run]) -> Vec<u64> {
-    let mut next: HashMap<usize, u64> = HashMap::new();
-    let mut all: Vec<u64> = Vec::with_capacity(runs.len());
-    for Run { thread, counts } in runs.iter().rev() {
-        let is_long = counts.end - counts.start >= LONG;
-        let reach = if is_long { counts.end } else { next.get(thread).copied().unwrap_or(counts.end) };
-        all.push(reach);
-        next.insert(*thread, if is_long { counts.start } else { reach });
+/// Where the turns of each thread begin, by counts.
+fn turns(runs: &[Run]) -> HashMap<usize, Vec<Turn>> {
+    let mut turns: HashMap<usize, Vec<Turn>> = HashMap::new();
+    for Run { thread, counts } in runs {
+        let each = counts.end - counts.start < LONG;
+        turns.entry(*thread).or_default().push(Turn { at: counts.start, each });
     }
-    all.reverse();
-    all
+    turns
+}
+
+/// Those of the turns in which a thread is between two counts: the first one as if it began there.
+fn between(turns: &[Turn], counts: Range<u64>) -> impl Iterator<Item = Turn> {
+    let first = turns.partition_point(|turn| turn.at <= counts.start).saturating_sub(1);
+    let within = turns[first..].iter().take_while(move |turn| turn.at < counts.end);
+    within.map(move |turn| Turn { at: turn.at.max(counts.start), each: turn.each })
 }
 
 /// Leaves out what comes before a place.
@@ -295,10 +301,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_turns_are_by_themselves() {
+    fn turns_of_a_stretch() {
         let run = |thread, counts| Run { thread, counts };
         let long = LONG + 20;
         let runs = [run(0, 0..5), run(1, 0..7), run(0, 5..9), run(0, 9..long), run(1, 7..9), run(0, long..long + 1)];
-        assert_eq!(reaches(&runs), [9, 9, 9, long, 9, long + 1]);
+        let all = turns(&runs);
+        let of = |counts| between(&all[&0], counts).map(|turn| (turn.at, turn.each)).collect::<Vec<_>>();
+        assert_eq!(of(2..9), [(2, true), (5, true)]);
+        assert_eq!(of(9..20), [(9, false)]);
+        assert_eq!(of(19..long + 1), [(19, false), (long, true)]);
     }
 }

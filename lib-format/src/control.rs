@@ -13,7 +13,7 @@ use crate::patch::Patch;
 use crate::record::OutputStream;
 use crate::regs::RegisterFile;
 use crate::shade::{Looked, Shade, Suspect, SuspectBlock};
-use crate::trace::{OddAccess, TracedBlock, Wanted};
+use crate::trace::{OddAccess, TracedBlock, Turn, Wanted, Written};
 use crate::types::CodeSeq;
 use serde::{Deserialize, Serialize};
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -285,10 +285,8 @@ pub enum Request {
         /// Without so many odd accesses.
         odd: u32,
     },
-    /// Whether from here on each access of shaded memory is told ([`crate::trace::Wanted::shaded`]), as it is if nothing is said; or of those that an
-    /// instruction makes of the same bytes in one run, and with no signal in between, the first and the last one, where it is neither an atomic one nor in
-    /// [`crate::trace::Wanted::all_blocks`]. Answered by [`Response::Ready`].
-    TellEach(bool),
+    /// Where turns of the thread begin from here on, in ascending order; not answered.
+    Turns(Vec<Turn>),
     /// Look at each access from here on whether it may be wrong ([`crate::shade`]): answered by [`Response::Ready`]. It goes for packages that
     /// follow, too, as do the shades.
     Look(Looked),
@@ -472,6 +470,8 @@ pub enum Response {
         regs: Box<RegisterFile>,
         /// Counters.
         counts: Counts,
+        /// What was written down in the run, if anything is.
+        written: Option<Written>,
     },
     /// Answer to [`Request::Glance`]: whether a watch may have met something since the request before. Nothing where a look costs as much
     /// as a watch.
@@ -520,10 +520,6 @@ pub enum Response {
     Watching,
     /// Answer to [`Request::Traced`].
     Traced {
-        /// Instructions that were executed.
-        words: u32,
-        /// Words of the memory that were used, of an outline; else 0.
-        used: u32,
         /// The next blocks, at most [`crate::trace::MAX_TRACED`], which keep their numbers: the first one has number 0.
         blocks: Vec<TracedBlock>,
         /// The next odd accesses, at most [`crate::trace::MAX_TRACED`].

@@ -73,31 +73,48 @@ pub struct RegisterFile {
 }
 
 mod serde_ymm {
-    //! Vector registers as hexadecimal strings, lowest byte last as debuggers print them.
-    use serde::{Deserialize, Deserializer, Serializer, de::Error, ser::SerializeSeq};
+    //! Vector registers: where people read them, as hexadecimal strings, lowest byte last as debuggers print them; else as bytes.
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+    use serde_bytes::{ByteArray, Bytes};
+    use std::fmt::Write as _;
 
-    pub fn serialize<S: Serializer>(ymm: &[[u8; 32]; 16], s: S) -> Result<S::Ok, S::Error> {
-        let mut seq = s.serialize_seq(Some(16))?;
-        for reg in ymm {
-            let hex: String = reg.iter().rev().map(|b| format!("{b:02x}")).collect();
-            seq.serialize_element(&hex)?;
-        }
-        seq.end()
+    const LEN: usize = 32;
+    const ALL: usize = 16 * LEN;
+
+    fn hex(reg: &[u8; LEN]) -> String {
+        reg.iter().rev().fold(String::with_capacity(2 * LEN), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<[[u8; 32]; 16], D::Error> {
-        let strings = Vec::<String>::deserialize(d)?;
-        let mut out = [[0; 32]; 16];
-        if strings.len() != 16 {
-            return Err(D::Error::custom("expected 16 vector registers"));
+    fn of_hex(hex: &str) -> Option<[u8; LEN]> {
+        let digit = |at: usize| char::from(*hex.as_bytes().get(at)?).to_digit(16).map(|digit| digit as u8);
+        let mut reg = [0; LEN];
+        for (number, byte) in reg.iter_mut().rev().enumerate() {
+            *byte = digit(2 * number)? << 4 | digit(2 * number + 1)?;
         }
+        (hex.len() == 2 * LEN).then_some(reg)
+    }
+
+    pub fn serialize<S: Serializer>(ymm: &[[u8; LEN]; 16], s: S) -> Result<S::Ok, S::Error> {
+        match s.is_human_readable() {
+            true => ymm.each_ref().map(hex).serialize(s),
+            false => Bytes::new(ymm.as_flattened()).serialize(s),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<[[u8; LEN]; 16], D::Error> {
+        if !d.is_human_readable() {
+            let bytes = ByteArray::<ALL>::deserialize(d)?.into_array();
+            let mut out = [[0; LEN]; 16];
+            out.as_flattened_mut().copy_from_slice(&bytes);
+            return Ok(out);
+        }
+        let strings = <[String; 16]>::deserialize(d)?;
+        let mut out = [[0; LEN]; 16];
         for (reg, hex) in out.iter_mut().zip(&strings) {
-            if hex.len() != 64 || !hex.is_ascii() {
-                return Err(D::Error::custom("expected 64 hexadecimal digits"));
-            }
-            for (i, byte) in reg.iter_mut().rev().enumerate() {
-                *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).map_err(D::Error::custom)?;
-            }
+            *reg = of_hex(hex).ok_or_else(|| D::Error::custom("expected 64 hexadecimal digits"))?;
         }
         Ok(out)
     }

@@ -18,7 +18,7 @@
 //!
 //! Where memory is *shaded* ([`Wanted::shaded`]), each access of such memory is an entry of its own ([`Told`]), which comes behind that of its block, or
 //! before it, but in the order of accesses. Most are of blocks that have no entry. An access that an instruction makes again and again need not be an entry
-//! each time ([`crate::control::Request::TellEach`]): then the first one's entry says when it was made last.
+//! each time ([`Turn`]): then the first one's entry says when it was made last.
 
 use crate::allocator::Allocators;
 use serde::{Deserialize, Serialize};
@@ -111,6 +111,29 @@ impl Wanted {
         let before = self.closely.partition_point(|(start, _)| *start <= pc);
         !self.outline || self.closely[..before].last().is_some_and(|(_, end)| pc < *end)
     }
+}
+
+/// What a thread does without another one in between, which begins where so many instructions of the package have been executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// So many.
+    pub at: u64,
+    /// Whether each access of shaded memory is told in it ([`Wanted::shaded`]), as it is where no turns are told. Else, of those that an instruction makes of
+    /// the same bytes with no signal in between, the first and the last one are, where it is neither an atomic one nor in [`Wanted::all_blocks`].
+    pub each: bool,
+}
+
+/// How much was written down in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Instructions that were executed.
+    pub words: u32,
+    /// Words that were used of an outline.
+    pub used: u32,
+    /// Blocks that there are.
+    pub blocks: u32,
+    /// Odd accesses that there were.
+    pub odd: u32,
 }
 
 /// A word among those of a block's instructions.

@@ -327,7 +327,7 @@ proptest! {
         let responses = [
             Response::Ready,
             Response::Failed(what),
-            Response::Stopped { stop, thread: n[2] as u32, at: n[3], time: n[1], hit: Some(hit), regs, counts },
+            Response::Stopped { stop, thread: n[2] as u32, at: n[3], time: n[1], hit: Some(hit), regs, counts, written: None },
             Response::Memory(bytes.clone()),
             Response::Output { stream: OutputStream::Stderr, bytes },
         ];

@@ -12,6 +12,7 @@ use bugnet_format::frame::Interval;
 use bugnet_format::package;
 use bugnet_format::record::{EndReason, OutputStream, Placed, Record};
 use bugnet_format::regs::RegisterFile;
+use bugnet_format::trace::Written;
 use bugnet_format::types::{Addr, CodeSeq, Position};
 
 pub use bugnet_format::control::{Counts, LastWriter, Ran, Stop};
@@ -33,6 +34,8 @@ pub struct Session {
     before: u64,
     regs: RegisterFile,
     counts: Counts,
+    /// What the last run has written down, if anything was.
+    written: Option<Written>,
     stop: Option<Stop>,
     /// The newest code picture of the interval.
     code: CodeSeq,
@@ -129,6 +132,7 @@ impl Session {
             before,
             regs,
             counts,
+            written: None,
             stop: None,
             code,
             end,
@@ -150,8 +154,8 @@ impl Session {
     pub(crate) fn fork(&mut self) -> Result<Self> {
         let (process, used, regs) = (self.process.fork()?, self.used.clone(), self.regs.clone());
         let (stop, end, snapshots) = (self.stop.clone(), self.end.clone(), Snapshots::default());
-        let Self { id, window, position, before, counts, code, .. } = *self;
-        Ok(Self { id, process, window, used, position, before, regs, counts, stop, code, end, snapshots })
+        let Self { id, window, position, before, counts, written, code, .. } = *self;
+        Ok(Self { id, process, window, used, position, before, regs, counts, written, stop, code, end, snapshots })
     }
 
     /// Which interval this is.
@@ -176,6 +180,11 @@ impl Session {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// How much the last run has written down, where something is ([`crate::trace`]).
+    pub(crate) fn written(&self) -> Option<Written> {
+        self.written
     }
 
     /// Position and reason of the interval's end, as recorded; `None` if the recording was cut off in it.
@@ -287,10 +296,10 @@ impl Session {
                     }
                 }
                 Response::Ran(run) => ran(self.ran(run)),
-                Response::Stopped { stop, at, regs, counts, .. } => {
+                Response::Stopped { stop, at, regs, counts, written, .. } => {
                     self.position = self.position_of(at);
                     self.regs = *regs;
-                    self.counts = counts;
+                    (self.counts, self.written) = (counts, written);
                     self.stop = Some(stop.clone());
                     return Ok(stop);
                 }
@@ -411,7 +420,8 @@ mod tests {
 
     fn stopped(stop: Stop, position: u64) -> Response {
         let regs = Box::new(RegisterFile { rip: 0x1234, ..RegisterFile::default() });
-        Response::Stopped { stop, thread: 0, at: position, time: position, hit: None, regs, counts: Counts::default() }
+        let counts = Counts::default();
+        Response::Stopped { stop, thread: 0, at: position, time: position, hit: None, regs, counts, written: None }
     }
 
     /// Reads a request of `RunTo { Target::End, .. }`: 4 bytes of length, three tags and a bool.

@@ -146,6 +146,25 @@ fn large(program: &Threaded) -> Result<()> {
     workshop.done()
 }
 
+/// A program whose threads access the same again and again in long turns: of what they access, little is told, and the races are the same.
+fn repeats(program: &Faulty) -> Result<()> {
+    let workshop = Workshop::new("races-repeats")?;
+    let log = workshop.path.join("log");
+    let [built, _] = program.build("-O1", &workshop.path)?;
+    let job = Job::new(&workshop.path, [&*built.to_string_lossy(), "4", "40000"]);
+    let output = run(&mut job.recorded(&log, &[])?)?;
+    ensure!(output.status.success(), "{}", printed(&output));
+    let found = |more: &[&str]| -> Result<Value> {
+        Ok(serde_json::from_slice(&must_pass(&[&["races", "--json"], more].concat(), &log)?.stdout)?)
+    };
+    let (told, followed) = (found(&[])?, found(&["--follow"])?);
+    let count = |found: &Value, key: &str| found["looked"][key].as_u64().context("no count");
+    let own = |found: &Value| anyhow::Ok(count(found, "accesses")? - count(found, "internal")?);
+    ensure!(own(&told)? > 0 && own(&told)? * 10 < own(&followed)?, "told: {told:#}\nfollowed: {followed:#}");
+    ensure!(!list(&told, "races")?.is_empty() && told["races"] == followed["races"], "{told:#}\n{followed:#}");
+    workshop.done()
+}
+
 fn same_of_faulty(program: &Faulty) -> Result<()> {
     same(&program.name(), &[], |folder| {
         let [wrong, right] = program.build("-O1", folder)?;
@@ -332,6 +351,10 @@ fn main() -> Result<()> {
         trials.push(trial(format!("deadlocks::{}", program.name()), move || deadlocks(&program)));
     }
     for program in Faulty::all()?.into_iter().filter(|program| program.class == "parallel") {
+        if program.name() == "tickets" {
+            let program = program.clone();
+            trials.push(trial("repeats::tickets".into(), move || repeats(&program)));
+        }
         trials.push(trial(format!("same::{}", program.name()), move || same_of_faulty(&program)));
     }
     for program in threaded::programs()? {

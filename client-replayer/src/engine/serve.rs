@@ -68,7 +68,8 @@ impl Engine {
         let counts = self.contexts.iter().map(|context| context.counts(context.at)).sum();
         let regs = Box::new(self.registers());
         let (thread, time, hit) = (self.running as u32, self.time_at(position), self.watching.hit);
-        self.send(&Response::Stopped { stop, thread, at: position, time, hit, regs, counts });
+        let written = self.written();
+        self.send(&Response::Stopped { stop, thread, at: position, time, hit, regs, counts, written });
     }
 
     /// Every register, as far as it is known.
@@ -142,9 +143,9 @@ impl Engine {
                 Response::Ready
             }
             Request::Traced { blocks, odd } => self.traced(blocks as usize, odd as usize).map_err(Refusal::Refused)?,
-            Request::TellEach(each) => {
-                self.tell_each(each).map_err(Refusal::Refused)?;
-                Response::Ready
+            Request::Turns(turns) => {
+                self.take_turns(turns).unwrap_or_else(|why| self.fail(why));
+                return Err(Refusal::NoAnswer);
             }
             Request::Look(looked) => {
                 self.begin_looking(looked).map_err(Refusal::Refused)?;
@@ -238,7 +239,9 @@ impl Engine {
         if let Some(passed) = passed {
             return Err(Refusal::Refused(format!("cannot run to {passed}")));
         }
-        if target != Target::End || hits != Hits::Ignore {
+        // Of what is executed, a trace and marks tell no flags: where these do not matter to the program, nobody needs them.
+        let are_shown = self.tracing.is_none() && !self.marks_lines();
+        if are_shown && (target != Target::End || hits != Hits::Ignore) {
             self.keep_flags();
         }
         self.memory.runs(self.compare.is_none());

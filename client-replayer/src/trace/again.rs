@@ -1,4 +1,4 @@
-//! Accesses of shaded memory that an instruction makes again and again ([`Request::TellEach`]): an outline has an entry of the first one, and in it when
+//! Accesses of shaded memory that an instruction makes again and again ([`Turn`]): an outline has an entry of the first one, and in it when
 //! the last one was made.
 //!
 //! The code cache finds the entry in a table, by what [`key`] makes of the address, from code outside of blocks. The address is in a register that comes
@@ -17,7 +17,6 @@
 //!
 //! None of this changes a flag.
 //!
-//! [`Request::TellEach`]: bugnet_format::control::Request::TellEach
 //! [`key`]: bugnet_format::trace::key
 
 use crate::assembler::hash_into;
@@ -29,8 +28,9 @@ use crate::stub::{Field, Stub};
 use bugnet_dr::assembled;
 use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::Gpr;
-use bugnet_format::trace::KEY_TURN;
+use bugnet_format::trace::{KEY_TURN, Turn};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use std::collections::VecDeque;
 
 /// Accesses of which the table has one each: of more, some are entries again.
 const MOST: u64 = 1 << 13;
@@ -56,7 +56,9 @@ const _: () = assert!(KEY_TURN == 64 - 17);
 pub struct Again {
     table: u64,
     /// Whether each access is told.
-    pub each: bool,
+    each: bool,
+    /// What comes next of the thread's turns.
+    turns: VecDeque<Turn>,
 }
 
 impl Again {
@@ -69,7 +71,7 @@ impl Again {
         // SAFETY: asks for fresh memory.
         let table = unsafe { mmap_anonymous(std::ptr::null_mut(), (MOST * EACH) as usize, prot, flags) };
         let table = table.map_err(|e| format!("there is no room for what is accessed again: {e}"))? as u64;
-        Ok(Self { table, each: true })
+        Ok(Self { table, each: true, turns: VecDeque::new() })
     }
 
     fn empty(&mut self) {
@@ -79,24 +81,55 @@ impl Again {
 }
 
 impl Engine {
-    /// Whether each access is told from here on.
+    fn again(&mut self) -> Option<&mut Again> {
+        self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut())
+    }
+
+    /// Takes where turns begin from here on.
     ///
     /// # Errors
-    /// None is.
-    pub fn tell_each(&mut self, each: bool) -> Result<(), String> {
-        let again = self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut());
-        again.ok_or("no accesses are told")?.each = each;
+    /// They make no sense, or no accesses are told.
+    pub fn take_turns(&mut self, turns: Vec<Turn>) -> Result<(), String> {
+        let time = self.time_at(self.position);
+        let again = self.again().ok_or("no accesses are told")?;
+        let order = std::iter::once(time).chain(turns.iter().map(|turn| turn.at));
+        if !order.is_sorted() {
+            return Err("turns that make no sense".into());
+        }
+        again.turns = turns.into();
         Ok(())
+    }
+
+    /// Begins the turn that begins here, if there is one.
+    pub fn begin_turn(&mut self) {
+        let time = self.time_at(self.position);
+        let Some(again) = self.again() else { return };
+        let mut begun = None;
+        while let Some(turn) = again.turns.pop_front_if(|turn| turn.at <= time) {
+            begun = Some(turn.each);
+        }
+        if let Some(each) = begun {
+            again.each = each;
+            self.forget_told();
+        }
+    }
+
+    /// The thread's instruction count at which the next turn begins.
+    pub fn next_turn(&mut self) -> u64 {
+        let (time, position) = (self.time_at(self.position), self.position);
+        let next = self.again().and_then(|again| again.turns.front()).map_or(u64::MAX, |turn| turn.at);
+        if next == u64::MAX { u64::MAX } else { position.saturating_add(next.saturating_sub(time)) }
     }
 
     /// What is accessed from here on is told again, whatever was accessed before.
     pub fn forget_told(&mut self) {
-        let Some(again) = self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut()) else { return };
+        let Some(again) = self.again() else { return };
         if !again.each {
             again.empty();
         }
+        let (table, each) = (again.table, again.each.into());
         let shared = self.stub.shared();
-        (shared.table, shared.hashed_by, shared.each) = (again.table, MOST - 1, again.each.into());
+        (shared.table, shared.hashed_by, shared.each) = (table, MOST - 1, each);
     }
 }
 

@@ -29,7 +29,7 @@ use bugnet_dr::fs_base::can_be_set;
 use bugnet_format::control::Response;
 use bugnet_format::trace::{
     BYTES, CAPACITY, DUE, Entry, MAX_BLOCKS, MAX_INSTRUCTIONS, MAX_TRACED, OddAccess, TRACE_FD, TracedBlock,
-    WORDS_EACH, Wanted, index, tag, untag,
+    WORDS_EACH, Wanted, Written, index, tag, untag,
 };
 use hashbrown::HashMap;
 use rustix::fd::BorrowedFd;
@@ -268,17 +268,28 @@ impl Engine {
         }
     }
 
+    /// How much was written down in the last run, if anything is.
+    pub fn written(&self) -> Option<Written> {
+        let tracing = self.tracing.as_ref()?;
+        let words = self.time_at(self.position).wrapping_sub(tracing.begin) as u32;
+        let (blocks, odd) = (tracing.blocks.len() as u32, tracing.odd.len() as u32);
+        Some(Written { words, used: self.used(tracing), blocks, odd })
+    }
+
+    /// Words of an outline that were used.
+    fn used(&self, tracing: &Tracing) -> u32 {
+        let outline = Some(tracing.outline()).filter(|_| tracing.wanted.outline);
+        outline.map_or(0, |start| ((start - self.stub.shared().outline) / 8) as u32)
+    }
+
     /// What goes with the buffer: blocks and accesses, without so many that are known already.
     ///
     /// # Errors
     /// Nothing is traced.
     pub fn traced(&self, blocks: usize, odd: usize) -> Result<Response, String> {
         let Some(tracing) = &self.tracing else { return Err("nothing is traced".into()) };
-        let words = self.time_at(self.position).wrapping_sub(tracing.begin) as u32;
         let odd = tracing.odd.iter().skip(odd).take(MAX_TRACED).copied().collect();
         let blocks = tracing.blocks.iter().skip(blocks).take(MAX_TRACED).cloned().collect();
-        let outline = Some(tracing.outline()).filter(|_| tracing.wanted.outline);
-        let used = outline.map_or(0, |start| ((start - self.stub.shared().outline) / 8) as u32);
-        Ok(Response::Traced { words, used, blocks, odd })
+        Ok(Response::Traced { blocks, odd })
     }
 }

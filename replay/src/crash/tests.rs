@@ -91,6 +91,7 @@ fn output_comes_from_replay() {
         hit: None,
         regs: Box::new(regs()),
         counts: Counts::default(),
+        written: None,
     };
     // Each process answers its first request with both kinds of output; 7 bytes are the shortest request to run.
     let script = [

@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicU64;
 use chunk::is_sound;
 pub use chunk::{Chunk, Run, Runs, Sum, ToldAccess};
 
-pub use bugnet_format::trace::{OddAccess, TracedAccess, TracedBlock, Wanted};
+pub use bugnet_format::trace::{OddAccess, TracedAccess, TracedBlock, Turn, Wanted};
 
 /// Memory that is shared with a replay process and its copies, of which one writes at a time.
 struct Buffer {
@@ -103,7 +103,7 @@ pub struct Tracer {
     /// Where it looks at accesses: those of the present stretch that may be wrong, and their blocks.
     suspects: Vec<Suspect>,
     suspect_blocks: Vec<SuspectBlock>,
-    /// Whether each access of shaded memory is told.
+    /// Whether each access of shaded memory is told by the end of the last turns that were told.
     tells_each: bool,
 }
 
@@ -166,21 +166,17 @@ impl Tracer {
         Ok(Self { session, buffer, blocks, counts, entries, bases, runs, wanted, suspects, suspect_blocks, tells_each })
     }
 
-    /// Whether each access of shaded memory is told in stretches from here on, or of those that an instruction makes again and again the first and the last
-    /// one of a stretch, where that is enough ([`Request::TellEach`]).
+    /// Where turns of the thread begin in the next stretch, as positions, in ascending order, and whether each access of shaded memory is told in them
+    /// ([`Turn`]).
     ///
     /// # Errors
     /// The replay process is lost.
-    pub fn tell_each(&mut self, each: bool) -> Result<()> {
-        if std::mem::replace(&mut self.tells_each, each) == each {
+    pub fn take_turns(&mut self, turns: Vec<Turn>) -> Result<()> {
+        let tells_each = turns.iter().all(|turn| turn.each);
+        if std::mem::replace(&mut self.tells_each, tells_each) && tells_each {
             return Ok(());
         }
-        let process = self.session.process();
-        process.send(&Request::TellEach(each))?;
-        match process.receive()? {
-            Response::Ready => Ok(()),
-            other => Err(process.unexpected(&other)),
-        }
+        self.session.process().send(&Request::Turns(turns))
     }
 
     /// Accesses of the stretch that was executed last which may be wrong, to be taken, and the blocks by their numbers, where it looks at accesses
@@ -267,18 +263,17 @@ impl Tracer {
     /// # Errors
     /// The replay process is lost, or makes no sense.
     pub fn fetch(&mut self) -> Result<&[Arc<TracedBlock>]> {
-        while self.take_blocks(u32::MAX)?.1 > 0 {}
+        while self.take_blocks(u32::MAX)?.0 > 0 {}
         Ok(&self.blocks)
     }
 
-    /// Asks for blocks, and for odd accesses behind so many: how many instructions there were and words of an outline, how many new blocks, and these
-    /// accesses.
-    fn take_blocks(&mut self, odd: u32) -> Result<([u32; 2], usize, Vec<OddAccess>)> {
+    /// Asks for blocks, and for odd accesses behind so many: how many new blocks there were, and these accesses.
+    fn take_blocks(&mut self, odd: u32) -> Result<(usize, Vec<OddAccess>)> {
         let blocks = self.blocks.len() as u32;
         let process = self.session.process();
         process.send(&Request::Traced { blocks, odd })?;
-        let (words, new, odd) = match process.receive()? {
-            Response::Traced { words, used, blocks, odd } => ([words, used], blocks, odd),
+        let (new, odd) = match process.receive()? {
+            Response::Traced { blocks, odd } => (blocks, odd),
             other => return Err(process.unexpected(&other)),
         };
         let is_outline = self.wanted.outline;
@@ -289,7 +284,7 @@ impl Tracer {
         self.counts.extend(new.iter().map(|block| block.count));
         self.entries.extend(new.iter().map(|block| block.entry));
         self.blocks.extend(new.into_iter().map(Arc::new));
-        Ok((words, count, odd))
+        Ok((count, odd))
     }
 
     /// The same, without [`Chunk::runs`]: whoever goes through [`Chunk::read_runs`] once needs no list of them.
@@ -340,19 +335,20 @@ impl Tracer {
         if executed == 0 {
             return Ok(None);
         }
+        let Some(written) = self.session.written() else { return Err(self.makes_no_sense()) };
+        let (words, used) = (written.words, Some(written.used).filter(|_| self.wanted.outline));
+        let fits = used.map_or(words as usize <= CAPACITY, |used| used as usize <= WORDS);
+        if u64::from(words) != executed || !fits {
+            return Err(self.makes_no_sense());
+        }
         let mut odd = Vec::new();
-        let (words, used) = loop {
-            let ([words, used], new, more) = self.take_blocks(odd.len() as u32)?;
-            let used = Some(used).filter(|_| self.wanted.outline);
-            let fits = used.map_or(words as usize <= CAPACITY, |used| used as usize <= WORDS);
-            if u64::from(words) != executed || !fits {
+        while self.blocks.len() < written.blocks as usize || odd.len() < written.odd as usize {
+            let (new, more) = self.take_blocks(odd.len() as u32)?;
+            if new == 0 && more.is_empty() {
                 return Err(self.makes_no_sense());
             }
-            if new == 0 && more.is_empty() {
-                break (words, used);
-            }
             odd.extend(more);
-        };
+        }
         if !odd.is_sorted_by_key(|odd| odd.word) || odd.last().is_some_and(|odd| odd.word >= words) {
             return Err(self.makes_no_sense());
         }

@@ -23,7 +23,16 @@ fn log() -> LogBuilder {
 
 /// `at` counts from the thread's start; the second interval begins behind 1000 instructions.
 fn stopped(stop: Stop, at: u64, counts: Counts) -> String {
-    say(&Response::Stopped { stop, thread: 0, at, time: at, hit: None, regs: Box::new(regs(0x1004)), counts })
+    say(&Response::Stopped {
+        stop,
+        thread: 0,
+        at,
+        time: at,
+        hit: None,
+        regs: Box::new(regs(0x1004)),
+        counts,
+        written: None,
+    })
 }
 
 fn jobs() -> NonZeroUsize {

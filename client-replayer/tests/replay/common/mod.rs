@@ -324,7 +324,7 @@ impl Replay {
         loop {
             match self.receive() {
                 Response::Output { stream, bytes } => output.push((stream, bytes)),
-                Response::Stopped { stop, thread, at: position, time, hit, regs, counts } => {
+                Response::Stopped { stop, thread, at: position, time, hit, regs, counts, .. } => {
                     return Stopped { stop, thread, position, time, hit, regs: *regs, counts, output };
                 }
                 other => panic!("unexpected response {other:?}"),
