@@ -51,7 +51,7 @@ use crate::spare::Spares;
 use crate::state;
 use crate::stub::Stub;
 use crate::tags;
-use crate::trace::{self, Counted, Plan};
+use crate::trace::{self, Counted, Pair, Plan};
 use crate::watch;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::decode::MAX_LEN;
@@ -145,11 +145,13 @@ pub unsafe extern "C" fn on_block(
     }
     let ahead = |index| index as i64 - count as i64;
     observe(&block, engine, program, &looks, ahead);
-    write_down(&block, engine, program, Counted { range: 0..count, is_counted: true }, &lending);
+    let counted = Counted { range: 0..count, is_counted: true };
+    let pair = write_down(&block, engine, program, counted, &lending);
     let borrowed = lending.end(&block, &engine.stub);
     let called = |index: usize| called[index];
     let flags = flags_behind(&block, engine, program, &looks, called, (span, opaque, last));
     look_before(&block, engine, program, &looks, (&borrowed, called, flags), ahead);
+    write_pair(&block, engine, program, pair);
     push_alone(&block, engine, program);
     engine.sites.span_mut(span).borrowed = borrowed;
     FLAGS
@@ -411,22 +413,34 @@ fn end_of(block: &Block, code: &Code, instr: Instr) -> u64 {
     instr.pc() + Instruction::decode(instr.pc(), code).map_or_else(len, |instruction| instruction.len())
 }
 
-/// Where it is written down what is executed, does so for these instructions.
-fn write_down(block: &Block, engine: &mut Engine, instrs: &[Instr], counted: Counted, lending: &Lending<'_>) {
-    let Engine { tracing: Some(tracing), code, stub, .. } = engine else { return };
+/// Where it is written down what is executed, does so for these instructions; but what comes directly before the last one is returned.
+fn write_down(
+    block: &Block,
+    engine: &mut Engine,
+    instrs: &[Instr],
+    counted: Counted,
+    lending: &Lending<'_>,
+) -> Option<(u32, Pair)> {
+    let Engine { tracing: Some(tracing), code, stub, .. } = engine else { return None };
     let part = &instrs[counted.range.clone()];
-    let (Some(first), Some(last)) = (part.first(), part.last()) else { return };
+    let (first, last) = (part.first()?, part.last()?);
     let (pc, end) = (first.pc(), end_of(block, code, *last));
     let is_outline = tracing.wanted.outline;
     if is_outline && !trace::is_in_outline(part, pc, &tracing.wanted) {
-        return;
+        return None;
     }
-    let Plan { needs, accesses, registers, returned, stack, .. } = Plan::of(part, pc..end, &tracing.wanted);
+    let at_last = counted.range.end - 1;
+    let is_counter = !lending.borrowed().contains(at_last) && counter::used(*last) & COUNTER.bit() == 0;
+    let plan = Plan::of(part, pc..end, &tracing.wanted, is_counter);
+    let words = plan.words();
+    let Plan { needs, accesses, registers, returned, stack, pair, .. } = plan;
     let (code, count) = (code.read(pc, (end - pc) as usize), part.len() as u16);
     let counted_ones = if counted.is_counted { count } else { 0 };
-    let entry =
-        is_outline.then(|| Entry { words: needs.len() as u16 + 1, counted: counted_ones, returned, stack, told: None });
+    let entry = is_outline.then_some(Entry { words, counted: counted_ones, returned, stack, told: None });
     let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false, registers, entry });
+    if let Some(pair) = pair {
+        return Some((tag, pair));
+    }
     let what = (&counted, tag, &needs[..]);
     if is_outline {
         let live = liveness::analyse(instrs);
@@ -434,6 +448,14 @@ fn write_down(block: &Block, engine: &mut Engine, instrs: &[Instr], counted: Cou
         trace::outline(block, stub, instrs, what, lending.borrowed(), live);
     } else {
         trace::write_down(block, stub, instrs, what, lending.borrowed());
+    }
+    None
+}
+
+/// Writes down directly before the last instruction what is to be written there.
+fn write_pair(block: &Block, engine: &Engine, instrs: &[Instr], pair: Option<(u32, Pair)>) {
+    if let Some((last, pair)) = instrs.last().zip(pair) {
+        trace::pair(block, &engine.stub, *last, pair);
     }
 }
 
@@ -580,12 +602,15 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     let count = program.len() as i64;
     let ahead = |index| if index < before { index as i64 } else { index as i64 - count };
     observe(block, engine, program, &looks, ahead);
-    write_down(block, engine, program, Counted { range: 0..before, is_counted: false }, &lending);
-    write_down(block, engine, program, Counted { range: before..program.len(), is_counted: true }, &lending);
+    // A call or return is the last of all.
+    let (first, rest) = (Counted { range: 0..before, is_counted: false }, before..program.len());
+    let none = write_down(block, engine, program, first, &lending);
+    let pair = write_down(block, engine, program, Counted { range: rest, is_counted: true }, &lending).or(none);
     let borrowed = lending.end(block, &engine.stub);
     let ends = [program.first(), program.last()].map(|end| end.map_or(0, |instr| instr.pc()));
     let flags = (!engine.keeps_flags(&ends)).then_some(ARITHMETIC);
     look_before(block, engine, program, &looks, (&borrowed, is_called, flags), ahead);
+    write_pair(block, engine, program, pair);
     push_alone(block, engine, program);
     engine.sites.split(split).borrowed = borrowed;
 }

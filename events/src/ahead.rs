@@ -13,7 +13,7 @@ use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::looked::Suspect;
 use bugnet_replay::order::{OrderedThread, Threads};
 use bugnet_replay::tools::Tools;
-use bugnet_replay::trace::{Tracer, Turn, Wanted};
+use bugnet_replay::trace::{Met, Tracer, Turn, Wanted};
 use bugnet_replay::{ReplayError, Result};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -62,6 +62,8 @@ struct Lane {
     happened: Option<Arc<Happened>>,
     /// What was traced and is not handed out.
     stretch: Option<Arc<Stretch>>,
+    /// Memory for what is met in stretches.
+    met: Met,
     /// Accesses of that which may be wrong, where the tracer looks at them, and the blocks that it has named.
     suspects: VecDeque<(Suspect, Arc<Block>)>,
     suspect_blocks: Vec<Arc<Block>>,
@@ -252,12 +254,14 @@ impl Lane {
         let chunk = tracer.next_unread(until)?.ok_or_else(none)?;
         self.fresh = self.learner.learn(chunk.blocks);
         let mut runs = chunk.read_runs();
-        runs.lend(spare.take_told());
+        runs.lend(std::mem::take(&mut self.met));
         spare.fill(&chunk, &mut runs, &self.learner.plans);
         if !runs.is_whole() {
             return Err(tracer.makes_no_sense());
         }
-        spare.tell(runs.take_told());
+        let mut met = runs.take_met();
+        spare.tell(&mut met.told);
+        self.met = met;
         self.suspect();
         self.stretch = Some(Arc::new(spare));
         Ok(())

@@ -60,13 +60,16 @@ pub struct Access {
     pub writes: bool,
     /// Whether all of these bytes are accessed for sure; else, some of them.
     pub whole: bool,
+    /// Whether it is told where the call in which it was made is not: that has returned, before the thread has made such an access anew.
+    pub is_over: bool,
 }
 
 impl Access {
     #[inline]
     fn of(told: &ToldAccess) -> Self {
         let ToldAccess { addr, len, .. } = *told;
-        Self { addr, len, reads: told.reads(), writes: told.writes(), whole: told.is_whole() }
+        let (reads, writes, whole) = (told.reads(), told.writes(), told.is_whole());
+        Self { addr, len, reads, writes, whole, is_over: told.is_over() }
     }
 }
 
@@ -243,7 +246,8 @@ impl Ran<'_> {
         let plain = self.block.traced.accesses.iter().zip(self.addresses());
         plain.map(|(access, addr)| {
             let (addr, len) = (*addr, access.bytes.into());
-            (access.instruction.into(), Access { addr, len, reads: access.reads, writes: access.writes, whole: true })
+            let TracedAccess { reads, writes, .. } = *access;
+            (access.instruction.into(), Access { addr, len, reads, writes, whole: true, is_over: false })
         })
     }
 
@@ -258,6 +262,7 @@ impl Ran<'_> {
             reads: access.reads,
             writes: access.writes,
             whole: true,
+            is_over: false,
         });
         let word = self.word + instruction as u32;
         let odd = self.odd.iter().filter(move |odd| odd.word == word).map(|odd| Access {
@@ -266,6 +271,7 @@ impl Ran<'_> {
             reads: !odd.writes,
             writes: odd.writes,
             whole: odd.whole,
+            is_over: false,
         });
         plain.chain(odd)
     }
@@ -313,14 +319,8 @@ impl Stretch {
         self.odd.clone_from(&chunk.odd);
     }
 
-    /// Memory for accesses of shaded memory.
-    pub(crate) fn take_told(&mut self) -> Vec<ToldAccess> {
-        self.told.clear();
-        std::mem::take(&mut self.told)
-    }
-
-    /// Adds accesses of shaded memory, in their order.
-    pub(crate) fn tell(&mut self, told: Vec<ToldAccess>) {
+    /// Takes accesses of shaded memory, in their order, and leaves memory that is not needed any more.
+    pub(crate) fn tell(&mut self, told: &mut Vec<ToldAccess>) {
         let mut at = 0;
         for run in &mut self.runs {
             while told.get(at).is_some_and(|one| one.word < run.word) {
@@ -328,7 +328,7 @@ impl Stretch {
             }
             run.told = at as u32;
         }
-        self.told = told;
+        std::mem::swap(&mut self.told, told);
     }
 
     /// The position of its first instruction.

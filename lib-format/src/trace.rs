@@ -11,14 +11,15 @@
 //! An *outline* ([`Wanted::outline`]) is of few blocks, and would leave most of that memory empty. There, the memory is one sequence of entries, the first
 //! word of which is the *last* word of the memory, the next one the word before, and so on. An entry is a block that was executed: its tag, and in the
 //! upper half of that word how many instructions were left then up to the next time that the process looked what is due; then, its other words. Where
-//! it looked, a word of its own says so ([`DUE`]).
+//! it looked, two words of their own say so ([`DUE`]).
 //!
-//! Whoever wants to know nothing of calls in which nothing happens has them left out ([`Wanted::open`]): a return takes the entry of its call back, if
-//! that is the last one.
+//! Whoever wants to know nothing of calls in which nothing happens has them left out ([`Wanted::open`]), as has whoever wants to know what is accessed of
+//! some memory: a return takes the entry of its call back, if that is the last one.
 //!
 //! Where memory is *shaded* ([`Wanted::shaded`]), each access of such memory is an entry of its own ([`Told`]), which comes behind that of its block, or
 //! before it, but in the order of accesses. Most are of blocks that have no entry. An access that an instruction makes again and again need not be an entry
-//! each time ([`Turn`]): then the first one's entry says when it was made last.
+//! each time ([`Turn`]): then the first one's entry says when it was made last, and where the outline
+//! ended then: if what it ended with was taken back, so was the call in which the access was made.
 
 use crate::allocator::Allocators;
 use serde::{Deserialize, Serialize};
@@ -41,10 +42,14 @@ pub const MAX_INSTRUCTIONS: usize = (1 << (32 - NUMBER_BITS)) - 1;
 pub const MAX_TRACED: usize = 1 << 12;
 
 /// Instead of a block's tag in an outline: the upper half of the word is how many instructions will have been executed since the buffer was emptied where
-/// the next thing is due.
+/// the next thing is due. The next word is how many had been executed, with [`NO_ADDRESS`].
 pub const DUE: u32 = MAX_BLOCKS as u32 - 1;
-/// Words of an outline that may be needed for each instruction that is executed, with one at an entry's end, and one that says what is due.
-pub const WORDS_EACH: usize = LANES + 2;
+/// How many words these are.
+pub const DUE_WORDS: u64 = 2;
+/// A bit of words that are not to be taken for a program's address.
+pub const NO_ADDRESS: u64 = 1 << 63;
+/// Words of an outline that may be needed for each instruction that is executed, with one at an entry's end, and two that say what is due.
+pub const WORDS_EACH: usize = LANES + 3;
 
 /// Where in the buffer word number `word` of a lane lies, the first instruction's word being number 0.
 ///
@@ -90,8 +95,8 @@ pub struct Wanted {
     pub shaded: Vec<(u64, u64)>,
     /// In an outline, code of which there are all blocks: addresses from one up to another, in any order.
     pub all_blocks: Vec<(u64, u64)>,
-    /// In an outline without shaded memory, calls are left out that return to where they came from with nothing else told in between, and these returns.
-    /// So whoever reads it knows at each entry which calls are open, but not at each instruction.
+    /// In an outline without shaded memory, calls are left out that return to where they came from with nothing else told in between, and these returns; with
+    /// shaded memory, they always are. So whoever reads it knows at each entry which calls are open, but not at each instruction.
     pub open: bool,
     /// In an outline of open calls of a process that has one thread: the replay process keeps the heap by itself, and looks at each access whether it may
     /// be wrong ([`crate::shade::Suspect`]). So nobody has to follow the outline first.
@@ -130,6 +135,8 @@ pub struct Written {
     pub words: u32,
     /// Words that were used of an outline.
     pub used: u32,
+    /// Where an outline's first word is, as an address of the replay process.
+    pub start: u64,
     /// Blocks that there are.
     pub blocks: u32,
     /// Odd accesses that there were.
@@ -239,7 +246,8 @@ pub struct Told {
     /// Whether all of these bytes are accessed for sure; else, some of them.
     pub whole: bool,
     /// Whether the second word is a [`key`], and the third one says when the same access was made last: minus how many instructions had been executed
-    /// then since the buffer was emptied, as far as the first word counts them, in its lower half; zero: it was made once.
+    /// then since the buffer was emptied, as far as the first word counts them, in its lower half; zero: it was made once. The fourth one is where the next
+    /// entry's first word would have been then, as an address of the replay process.
     pub again: bool,
 }
 
@@ -247,7 +255,11 @@ impl Told {
     /// How many words its entries have.
     #[must_use]
     pub fn words(&self) -> u16 {
-        if self.bytes.is_some() && !self.again { 2 } else { 3 }
+        match (self.again, self.bytes) {
+            (true, _) => 4,
+            (false, Some(_)) => 2,
+            (false, None) => 3,
+        }
     }
 }
 

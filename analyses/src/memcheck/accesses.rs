@@ -53,7 +53,7 @@ impl Checker<'_, '_> {
     /// An instruction of a block accesses what a replay process takes for wrong.
     pub(super) fn suspect(&mut self, here: Place, suspect: &Suspect, block: &Block, number: usize) {
         let Suspect { addr, len, reads, writes, whole, shaded, pc, .. } = *suspect;
-        let access = Access { addr, len, reads, writes, whole };
+        let access = Access { addr, len, reads, writes, whole, is_over: false };
         if shaded {
             if !self.is_inside(here.tid) {
                 self.accesses(here, block, number, &access);

@@ -46,6 +46,14 @@ impl Actor {
         let key = (thread as u32) << Tenure::THREAD | if in_handler { Tenure::IN_HANDLER } else { 0 };
         Self { key: is_small.then_some(key), version: version as u32, call: call as u32, waits: waits as u32 }
     }
+
+    /// The same in another call.
+    #[must_use]
+    #[inline]
+    pub fn in_call(&self, call: u64) -> Self {
+        let key = self.key.filter(|_| call >> 32 == 0);
+        Self { key, call: call as u32, ..*self }
+    }
 }
 
 /// There may be one for each half of a granule: it takes little of a cache.

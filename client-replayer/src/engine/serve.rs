@@ -189,10 +189,15 @@ impl Engine {
                 Response::Ready
             }
             Request::Glance { ranges } => Response::Glanced(self.glance(ranges).map_err(Refusal::Refused)?),
-            Request::Fork => match fork::fork(&self.control).map_err(Refusal::Refused)? {
-                Forked::Parent => Response::Forked,
-                Forked::Copy => Response::Ready,
-            },
+            Request::Fork => {
+                let forked = fork::fork(&self.control).map_err(Refusal::Refused)?;
+                // The other one writes to the same outline.
+                self.again().into_iter().for_each(|again| again.empty_at = None);
+                match forked {
+                    Forked::Parent => Response::Forked,
+                    Forked::Copy => Response::Ready,
+                }
+            }
             Request::Registers { thread } => self.registers_of(thread as usize)?,
             Request::Interrupt => return Err(Refusal::NoAnswer),
             Request::RunTo { target, hits, output } => {

@@ -12,13 +12,14 @@
 //!     first: the table has the key, and the next entry's place; write that entry
 //!            go on
 //!     same:  load what says that each is told; jrcxz last; go on as the first
-//!     last:  write into the entry when this is
+//!     last:  write into the entry when this is, and where the outline ends
 //! ```
 //!
 //! None of this changes a flag.
 //!
 //! [`key`]: bugnet_format::trace::key
 
+use super::Tracing;
 use crate::assembler::hash_into;
 use crate::counter::COUNTER;
 use crate::engine::Engine;
@@ -28,16 +29,19 @@ use crate::stub::{Field, Stub};
 use bugnet_dr::assembled;
 use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::Gpr;
-use bugnet_format::trace::{KEY_TURN, Turn};
+use bugnet_format::trace::{DUE_WORDS, KEY_TURN, Turn, untag};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use std::arch::x86_64::_mm_crc32_u64;
 use std::collections::VecDeque;
 
 /// Accesses of which the table has one each: of more, some are entries again.
-const MOST: u64 = 1 << 13;
+const MOST: u64 = 1 << 17;
 /// Bytes of each: the key, and where its entry is.
 const EACH: u64 = 16;
-/// Where an entry has its second word, its third one, and the next entry.
-const WORDS: [i32; 3] = [-8, -16, -24];
+/// Of an outline of fewer bytes, what the table has is forgotten one by one.
+const FEW_BYTES: u64 = MOST * EACH / 2;
+/// Where an entry has its second word and so on, and the next entry.
+const WORDS: [i32; 4] = [-8, -16, -24, -32];
 /// The half of the first word that has the count.
 const UPPER: i32 = 4;
 
@@ -59,6 +63,8 @@ pub struct Again {
     each: bool,
     /// What comes next of the thread's turns.
     turns: VecDeque<Turn>,
+    /// Where the outline ended when the table was empty, if that is known: what it has is of entries behind that.
+    pub empty_at: Option<u64>,
 }
 
 impl Again {
@@ -71,17 +77,32 @@ impl Again {
         // SAFETY: asks for fresh memory.
         let table = unsafe { mmap_anonymous(std::ptr::null_mut(), (MOST * EACH) as usize, prot, flags) };
         let table = table.map_err(|e| format!("there is no room for what is accessed again: {e}"))? as u64;
-        Ok(Self { table, each: true, turns: VecDeque::new() })
+        Ok(Self { table, each: true, turns: VecDeque::new(), empty_at: None })
     }
 
     fn empty(&mut self) {
         // SAFETY: the table is this type's, and lives as long as the process; the code cache does not run.
         unsafe { std::ptr::write_bytes(self.table as *mut u8, 0, (MOST * EACH) as usize) };
     }
+
+    /// The same for what the table has of one access.
+    fn forget(&mut self, tag: u32, key: u64) {
+        let place = hash(tag, key) & (MOST - 1);
+        // SAFETY: as above; it has that many places.
+        unsafe { ((self.table + place * EACH) as *mut u64).write(0) };
+    }
+}
+
+/// What [`told_again`] finds a key's place by.
+fn hash(tag: u32, key: u64) -> u64 {
+    let seed = u64::from(tag).rotate_right(64 - KEY_TURN);
+    // SAFETY: replay processes look at accesses where BMI2 is there, which is newer than SSE 4.2.
+    unsafe { _mm_crc32_u64(seed & u64::from(u32::MAX), key) }
 }
 
 impl Engine {
-    fn again(&mut self) -> Option<&mut Again> {
+    /// Where accesses are told: those that were.
+    pub fn again(&mut self) -> Option<&mut Again> {
         self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut())
     }
 
@@ -121,12 +142,25 @@ impl Engine {
         if next == u64::MAX { u64::MAX } else { position.saturating_add(next.saturating_sub(time)) }
     }
 
-    /// What is accessed from here on is told again, whatever was accessed before.
+    /// What is accessed from here on is told again, whatever was accessed before. Behind it, the outline says what is due.
     pub fn forget_told(&mut self) {
-        let Some(again) = self.again() else { return };
-        if !again.each {
+        let outline = self.stub.shared().outline;
+        let Some(Tracing { blocks, again: Some(again), .. }) = self.tracing.as_deref_mut() else { return };
+        if let Some(mut at) = again.empty_at.filter(|at| at - outline < FEW_BYTES) {
+            while at > outline {
+                // SAFETY: words of the outline that are written, which nobody refers to.
+                let [first, second] = [at, at - 8].map(|at| unsafe { (at as *const u64).read_volatile() });
+                let (number, tag) = (untag(first).0, first as u32);
+                let entry = blocks.get(number as usize).and_then(|block| block.entry);
+                if entry.and_then(|entry| entry.told).is_some_and(|told| told.again) {
+                    again.forget(tag, second);
+                }
+                at -= 8 * entry.map_or(DUE_WORDS, |entry| entry.words.into());
+            }
+        } else {
             again.empty();
         }
+        again.empty_at = Some(outline);
         let (table, each) = (again.table, again.each.into());
         let shared = self.stub.shared();
         (shared.table, shared.hashed_by, shared.each) = (table, MOST - 1, each);
@@ -170,7 +204,7 @@ pub fn told_again(stub: &Stub, reg: Gpr, lent: bool) -> Vec<u8> {
     let mut none = Vec::new();
     Operand::behind(Gpr::RCX, WORDS[1]).put_number(&mut none, 0, Segmented::No);
     let mut next = Vec::new();
-    Operand::behind(Gpr::RCX, WORDS[2]).lea(&mut next, Gpr::RCX);
+    Operand::behind(Gpr::RCX, WORDS[3]).lea(&mut next, Gpr::RCX);
     let (count, counted) = if lent { (stub.load_count_into(other), other) } else { (Vec::new(), COUNTER) };
     let mut first = [
         store(reg, other, 0, 8),
@@ -182,6 +216,8 @@ pub fn told_again(stub: &Stub, reg: Gpr, lent: bool) -> Vec<u8> {
         count,
         store(counted, Gpr::RCX, UPPER, 4),
         none,
+        // The last word is no program's address.
+        store(Gpr::RCX, Gpr::RCX, WORDS[2], 8),
         next,
         stub.store_outline(Gpr::RCX),
     ]
@@ -193,6 +229,8 @@ pub fn told_again(stub: &Stub, reg: Gpr, lent: bool) -> Vec<u8> {
         count,
         sum(other, counted, 1, 0, other),
         store(other, Gpr::RCX, WORDS[1], 4),
+        stub.load_outline(other),
+        store(other, Gpr::RCX, WORDS[2], 8),
     ]
     .concat();
     let jump = GO.len() + 1;

@@ -1,6 +1,6 @@
 //! Machine code that writes words down.
 
-use super::plan::{Need, Reg};
+use super::plan::{Need, Pair, Reg};
 use crate::counter::{Borrowed, COUNTER};
 use crate::operand::{Operand, Segmented};
 use crate::stub::Stub;
@@ -61,7 +61,7 @@ pub fn outline(
     let mut code = Vec::new();
     entry.put_number(&mut code, tag, Segmented::No);
     entry.store(&mut code, COUNTER, 4, 4, Segmented::No);
-    let begins = |need: &&Need| need.before == 0 && !need.reg.is_top();
+    let begins = |need: &&Need| need.before == 0 && need.reg != Reg::Top;
     for need in needs.iter().filter(begins) {
         code.extend(put_word(stub, -8 * i32::from(need.place.at), need.reg, borrowed.goes_on_at(start)));
     }
@@ -82,20 +82,48 @@ pub fn outline(
         let index = start + need.before;
         let instr = instrs[index];
         let distance = -8 * i32::from(need.place.at);
-        if need.reg.is_top() {
-            // It may fault: then, all registers are the program's.
-            block.meta(Some(instr), block.raw(&stub.save_scratch(Gpr::RDX)));
-            block.app(Some(instr), block.load(Opnd::reg(Gpr::RDX, 8), Opnd::at(Gpr::RSP, 0, 8)), instr.pc());
-            let mut code = at_rcx(Gpr::RDX, distance);
-            if need.reg == Reg::TopOfPair {
-                code.extend(take_back(stub));
-            }
-            let code = at_entry(code);
+        if need.reg == Reg::Top {
+            load_top(block, stub, instr);
+            let code = at_entry(at_rcx(Gpr::RDX, distance));
             block.meta(Some(instr), block.raw(&[code, stub.restore_scratch(Gpr::RDX)].concat()));
             continue;
         }
         let code = put_word(stub, distance, need.reg, borrowed.goes_on_at(index));
         block.meta(Some(instr), block.raw(&at_entry(code)));
+    }
+}
+
+/// Saves RDX, and takes there what RSP points at.
+fn load_top(block: &Block, stub: &Stub, instr: Instr) {
+    // It may fault: then, all registers are the program's.
+    block.meta(Some(instr), block.raw(&stub.save_scratch(Gpr::RDX)));
+    block.app(Some(instr), block.load(Opnd::reg(Gpr::RDX, 8), Opnd::at(Gpr::RSP, 0, 8)), instr.pc());
+}
+
+/// Writes an entry of an outline directly before a call or return, behind all that comes before it, where R11 counts. A return takes the entry of its
+/// call back instead, if that is the last one.
+pub fn pair(block: &Block, stub: &Stub, instr: Instr, (tag, pair): (u32, Pair)) {
+    let entry = |rest: Vec<u8>| {
+        let mut code = Vec::new();
+        Operand::at(Gpr::RCX).put_number(&mut code, tag, Segmented::No);
+        Operand::at(Gpr::RCX).store(&mut code, COUNTER, 4, 4, Segmented::No);
+        code.extend(rest);
+        Operand::behind(Gpr::RCX, -8 * pair.words() as i32).lea(&mut code, Gpr::RCX);
+        [stub.load_outline(Gpr::RCX), code, stub.store_outline(Gpr::RCX)].concat()
+    };
+    let around = |code: Vec<u8>| [stub.save_rcx(), code, stub.restore_rcx()].concat();
+    match pair {
+        Pair::Call(next) => {
+            let code = entry([constant(-8, !next), at_rcx(Gpr::RSP, -16)].concat());
+            block.meta(Some(instr), block.raw(&around(code)));
+        }
+        Pair::Return => {
+            load_top(block, stub, instr);
+            let words = [(Gpr::RSP, -8), (Gpr::RAX, -16), (Gpr::RDX, -24)].map(|(reg, at)| at_rcx(reg, at));
+            let write = entry([words.concat(), constant(-32, 0)].concat());
+            let code = around(take_back(stub, &write));
+            block.meta(Some(instr), block.raw(&[code, stub.restore_scratch(Gpr::RDX)].concat()));
+        }
     }
 }
 
@@ -121,8 +149,8 @@ fn put_word(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
             Operand::behind(Gpr::RCX, distance).store_vector(&mut code, reg, Segmented::No);
             code
         }
-        Reg::Constant(value) => constant(distance, value),
-        Reg::Top | Reg::TopOfPair => Vec::new(),
+        Reg::Zero => constant(distance, 0),
+        Reg::Top => Vec::new(),
     }
 }
 
@@ -136,22 +164,24 @@ fn constant(distance: i32, value: u64) -> Vec<u8> {
 }
 
 /// To the first word of the call.
-const BOTH: Assembled = assembled!("lea rcx, [rcx + 24]");
+const TO_CALL: Assembled = assembled!("lea rcx, [rcx + 24]");
 /// Zero if it returns there.
-const RETURNS_THERE: Assembled = assembled!("mov rcx, [rcx + 16]", "not rcx", "lea rcx, [rdx + rcx + 1]");
+const RETURNS_THERE: Assembled = assembled!("mov rcx, [rcx + 16]", "lea rcx, [rdx + rcx + 1]");
 /// Zero if it is of that slot.
 const IS_OF_SLOT: Assembled = assembled!("mov rcx, [rcx + 8]", "not rcx", "lea rcx, [rsp + rcx + 9]");
 /// Jumps so many bytes on unless RCX is zero.
 const UNLESS_ZERO: Assembled = assembled!("jrcxz 3f", "jmp 2f", "2:", "3:"; 1);
+/// Jumps so many bytes on.
+const GO: Assembled = assembled!("jmp 2f", "2:"; 1);
 
-/// Machine code that takes an entry back, and the one before it, if that is the call which returns now: RCX has the place of the first, RDX where
-/// the return goes, and the words of the other one are where it returns to, and RSP before it ([`super::plan`]).
-fn take_back(stub: &Stub) -> Vec<u8> {
-    let both = [stub.load_entry(Gpr::RCX), BOTH.to_vec(), stub.store_outline(Gpr::RCX)].concat();
-    let entry = stub.load_entry(Gpr::RCX);
-    let is_there = [&entry[..], &RETURNS_THERE, &UNLESS_ZERO, &[both.len() as u8], &both].concat();
-    // Of an outline's first entry, there is a word before, but not two.
-    [&IS_OF_SLOT[..], &UNLESS_ZERO, &[is_there.len() as u8], &is_there].concat()
+/// Machine code that takes the last entry back if it is of the call that returns now: its words are where it returns to, and RSP before it, and RDX has
+/// where the return goes. Else, it does something else.
+fn take_back(stub: &Stub, or_else: &[u8]) -> Vec<u8> {
+    let outline = stub.load_outline(Gpr::RCX);
+    let back = [&outline[..], &TO_CALL, &stub.store_outline(Gpr::RCX), &GO, &[or_else.len() as u8]].concat();
+    let is_there = [&outline[..], &RETURNS_THERE, &UNLESS_ZERO, &[back.len() as u8], &back].concat();
+    // Before an outline's first entry, there is what says what is due, and nothing before that.
+    [&outline[..], &IS_OF_SLOT, &UNLESS_ZERO, &[is_there.len() as u8], &is_there, or_else].concat()
 }
 
 /// `fs:[count*8 + distance]`
@@ -185,7 +215,7 @@ fn put_vector(reg: u8, count: Gpr, distance: i32) -> Vec<u8> {
 fn put(stub: &Stub, distance: i32, reg: Reg, lent: bool) -> Vec<u8> {
     let reg = match reg {
         Reg::Whole(reg) => reg,
-        Reg::Top | Reg::TopOfPair | Reg::Constant(_) => return Vec::new(),
+        Reg::Top | Reg::Zero => return Vec::new(),
         Reg::Vector(reg) if lent => {
             let (save, count) = (stub.save_scratch(Gpr::RAX), stub.load_count_into(Gpr::RAX));
             return [save, count, put_vector(reg, Gpr::RAX, distance), stub.restore_scratch(Gpr::RAX)].concat();
@@ -221,8 +251,9 @@ mod tests {
         assert_eq!(put_vector(12, Gpr::RAX, -8), [0x64, 0x66, 0x44, 0x0f, 0xd6, 0x24, 0xc5, 0xf8, 0xff, 0xff, 0xff]);
         // mov dword ptr fs:[r11*8 + 8], 7
         assert_eq!(put_tag(8, 7), [0x64, 0x42, 0xc7, 0x04, 0xdd, 8, 0, 0, 0, 7, 0, 0, 0]);
-        assert_eq!(BOTH.bytes(), [0x48, 0x8d, 0x49, 24]);
-        assert_eq!(RETURNS_THERE.bytes(), [0x48, 0x8b, 0x49, 16, 0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x0a, 1]);
+        assert_eq!(TO_CALL.bytes(), [0x48, 0x8d, 0x49, 24]);
+        assert_eq!(RETURNS_THERE.bytes(), [0x48, 0x8b, 0x49, 16, 0x48, 0x8d, 0x4c, 0x0a, 1]);
+        assert_eq!(GO.bytes(), [0xeb]);
         assert_eq!(IS_OF_SLOT.bytes(), [0x48, 0x8b, 0x49, 8, 0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x0c, 9]);
         assert_eq!(UNLESS_ZERO.bytes(), [0xe3, 2, 0xeb]);
     }

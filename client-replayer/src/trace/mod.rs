@@ -13,9 +13,9 @@ mod telling;
 use again::Again;
 pub use again::told_again;
 use bugnet_dr::ir::Instr;
-pub use emit::{Counted, outline, write_down};
-use plan::is_odd;
-pub use plan::{Plan, is_in_outline};
+pub use emit::{Counted, outline, pair, write_down};
+pub use plan::{Pair, Plan, is_in_outline};
+use plan::{is_odd, takes_back};
 
 use crate::accesses::Accesses;
 use crate::engine::Engine;
@@ -28,8 +28,8 @@ use bugnet_dr::access::Action;
 use bugnet_dr::fs_base::can_be_set;
 use bugnet_format::control::Response;
 use bugnet_format::trace::{
-    BYTES, CAPACITY, DUE, Entry, MAX_BLOCKS, MAX_INSTRUCTIONS, MAX_TRACED, OddAccess, TRACE_FD, TracedBlock,
-    WORDS_EACH, Wanted, Written, index, tag, untag,
+    BYTES, CAPACITY, DUE, Entry, MAX_BLOCKS, MAX_INSTRUCTIONS, MAX_TRACED, NO_ADDRESS, OddAccess, TRACE_FD,
+    TracedBlock, WORDS_EACH, Wanted, Written, index, tag, untag,
 };
 use hashbrown::HashMap;
 use rustix::fd::BorrowedFd;
@@ -190,12 +190,20 @@ impl Engine {
         if tracing.wanted.outline {
             let due = self.time_at(self.due).wrapping_sub(tracing.begin);
             self.stub.shared().due = due.wrapping_neg();
-            self.put_outline(u64::from(tag(DUE, 0)) | due << 32);
+            self.put_due(due);
             return;
         }
         let left_free = room - (self.due - self.position);
         // SAFETY: it can be set, or tracing would not have begun.
         unsafe { fs_base::begin(tracing.buffer + left_free * 8) };
+    }
+
+    /// Says in an outline that the next thing is due after so many instructions, and how many there were up to here.
+    fn put_due(&self, due: u64) {
+        let Some(tracing) = &self.tracing else { return };
+        let now = self.time_at(self.position).wrapping_sub(tracing.begin);
+        self.put_outline(u64::from(tag(DUE, 0)) | due << 32);
+        self.put_outline(NO_ADDRESS | now);
     }
 
     /// Puts a word into an outline.
@@ -208,13 +216,17 @@ impl Engine {
 
     /// A run begins: what was written down has been looked at.
     pub fn empty_trace(&mut self) {
+        self.forget_told();
         let begin = self.time_at(self.position);
         if let Some(tracing) = &mut self.tracing {
             tracing.empty(begin);
-            if tracing.wanted.outline {
-                self.stub.shared().outline = tracing.outline();
+            let outline = tracing.outline();
+            if let Some(again) = &mut tracing.again {
+                again.empty_at = Some(outline);
             }
-            self.forget_told();
+            if tracing.wanted.outline {
+                self.stub.shared().outline = outline;
+            }
         }
     }
 
@@ -229,7 +241,7 @@ impl Engine {
         let known = tracing.skipped.get(&pc).copied().filter(fits);
         let tag = known.unwrap_or_else(|| {
             let (code, accesses, registers) = (bytes.to_vec(), Vec::new(), Vec::new());
-            let words = if tracing.wanted.open { 2 } else { 1 };
+            let words = if takes_back(&tracing.wanted) { 2 } else { 1 };
             let entry = Entry { words, counted: 0, returned: None, stack: None, told: None };
             let entry = tracing.wanted.outline.then_some(entry);
             tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: true, registers, entry })
@@ -239,9 +251,9 @@ impl Engine {
             // Where a run begins here, nothing else has said yet what is due.
             let at = word.wrapping_sub(tracing.begin);
             // What ends so is no call that a return may take back.
-            let end = tracing.wanted.open.then_some(0);
-            let words = [u64::from(crate::trace::tag(DUE, 0)) | at << 32, tag.into()];
-            words.into_iter().chain(end).for_each(|word| self.put_outline(word));
+            let end = takes_back(&tracing.wanted).then_some(0);
+            self.put_due(at);
+            std::iter::once(tag.into()).chain(end).for_each(|word| self.put_outline(word));
         } else {
             tracing.put((word - tracing.begin) as usize, tag);
         }
@@ -273,13 +285,9 @@ impl Engine {
         let tracing = self.tracing.as_ref()?;
         let words = self.time_at(self.position).wrapping_sub(tracing.begin) as u32;
         let (blocks, odd) = (tracing.blocks.len() as u32, tracing.odd.len() as u32);
-        Some(Written { words, used: self.used(tracing), blocks, odd })
-    }
-
-    /// Words of an outline that were used.
-    fn used(&self, tracing: &Tracing) -> u32 {
-        let outline = Some(tracing.outline()).filter(|_| tracing.wanted.outline);
-        outline.map_or(0, |start| ((start - self.stub.shared().outline) / 8) as u32)
+        let start = tracing.outline();
+        let used = if tracing.wanted.outline { (start - self.stub.shared().outline) / 8 } else { 0 };
+        Some(Written { words, used: used as u32, start, blocks, odd })
     }
 
     /// What goes with the buffer: blocks and accesses, without so many that are known already.

@@ -27,17 +27,8 @@ pub enum Reg {
     Vector(u8),
     /// What RSP points at.
     Top,
-    /// The same; and if it is where the call that was told last returns to, as the entry before this one says, both are taken back.
-    TopOfPair,
-    /// No register, but this.
-    Constant(u64),
-}
-
-impl Reg {
-    /// Whether it is written behind what RSP points at was loaded.
-    pub fn is_top(self) -> bool {
-        matches!(self, Self::Top | Self::TopOfPair)
-    }
+    /// No register, but zero.
+    Zero,
 }
 
 /// A value of a register that is to be written.
@@ -64,11 +55,32 @@ pub struct Plan {
     pub returned: Option<(WordPlace, WordPlace)>,
     /// In an outline of open calls, where RSP is behind the last instruction that may take it to another stack.
     pub stack: Option<WordPlace>,
+    /// In an outline, if all of it is written before the last instruction: what that is.
+    pub pair: Option<Pair>,
     is_outline: bool,
     /// Words for registers at the start beyond those for which there is room in other blocks.
     more: usize,
     /// Words beyond those for which there is room.
     beyond: usize,
+}
+
+/// Of a call and a return between which nothing else is told, both are taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pair {
+    /// A call that returns to this address. Its words are the address, with all bits the other way, and RSP before the call.
+    Call(u64),
+    /// A return. Its words, where it is not taken back, are RSP, RAX, where it goes on, and zero.
+    Return,
+}
+
+impl Pair {
+    /// How many words.
+    pub fn words(self) -> usize {
+        match self {
+            Self::Call(_) => 3,
+            Self::Return => 5,
+        }
+    }
 }
 
 /// Whether the client is to be called, since the instruction accesses memory in a way that no sum of registers tells.
@@ -111,14 +123,13 @@ impl Value {
 }
 
 impl Plan {
-    /// For instructions that are executed one after the other, which lie in this range.
-    pub fn of(instrs: &[Instr], code: Range<u64>, wanted: &Wanted) -> Self {
+    /// For instructions that are executed one after the other, which lie in this range. `is_counter`: whether R11 counts at the last one.
+    pub fn of(instrs: &[Instr], code: Range<u64>, wanted: &Wanted, is_counter: bool) -> Self {
         let pc = code.start;
         let mut plan = Self { is_outline: wanted.outline, ..Self::default() };
         let last = instrs.len() - 1;
-        let is_pair = wanted.open && is_of_pair(instrs, pc, wanted);
-        if is_pair && instrs[last].opcode() != opcode::OP_ret {
-            plan.add_call(last, code.end);
+        if takes_back(wanted) && is_counter && is_of_pair(instrs, pc, wanted) {
+            plan.add_pair(last, if instrs[last].opcode() == opcode::OP_ret { None } else { Some(code.end) });
             return plan;
         }
         let mut values: [Value; 16] = std::array::from_fn(|number| Value::new(0, number));
@@ -138,36 +149,46 @@ impl Plan {
         plan.add_registers(pc, (instrs.len(), returns), wanted);
         if wanted.outline && returns {
             let rax = plan.place(Value::new(last, Gpr::RAX.0.into()), instrs.len());
-            let reg = if is_pair { Reg::TopOfPair } else { Reg::Top };
-            let target = plan.place(Value { before: last, reg, more: 0 }, instrs.len());
+            let target = plan.place(Value { before: last, reg: Reg::Top, more: 0 }, instrs.len());
             plan.returned = Some((rax, target));
         }
         if wanted.open {
             plan.add_stack(instrs);
+        }
+        if takes_back(wanted) {
             // What ends so is no call that a return may take back.
             plan.beyond += 1;
-            plan.place(Value { before: 0, reg: Reg::Constant(0), more: 0 }, instrs.len());
+            plan.place(Value { before: 0, reg: Reg::Zero, more: 0 }, instrs.len());
         }
         plan.needs.sort_by_key(|need| need.before);
         plan
     }
 
-    /// Of a call that a return may take back: where it returns to, and then RSP before it.
-    fn add_call(&mut self, last: usize, next: u64) {
+    /// Of the last instruction alone: a call that returns to this address, or else a return.
+    fn add_pair(&mut self, last: usize, next: Option<u64>) {
         let word = |at| WordPlace { lane: 0, at };
-        self.needs.push(Need { before: 0, reg: Reg::Constant(next), place: word(1) });
-        self.needs.push(Need { before: last, reg: Reg::Whole(Gpr::RSP), place: word(2) });
+        let (pair, rsp, disp) = match next {
+            Some(next) => (Pair::Call(next), word(2), SLOT.wrapping_neg()),
+            None => (Pair::Return, word(1), 0),
+        };
+        self.pair = Some(pair);
+        self.returned = next.is_none().then_some((word(2), word(3)));
         self.accesses.push(TracedAccess {
             instruction: last as u16,
-            reads: false,
-            writes: true,
+            reads: next.is_none(),
+            writes: next.is_some(),
             bytes: SLOT as u32,
-            base: Some(word(2)),
+            base: Some(rsp),
             index: None,
-            disp: SLOT.wrapping_neg(),
+            disp,
             segment: None,
             operand: None,
         });
+    }
+
+    /// How many words an entry of an outline has.
+    pub fn words(&self) -> u16 {
+        self.pair.map_or(self.needs.len() + 1, Pair::words) as u16
     }
 
     /// Registers at the start.
@@ -260,10 +281,15 @@ pub fn is_in_outline(instrs: &[Instr], pc: u64, wanted: &Wanted) -> bool {
         || instrs.iter().any(|instr| moves_elsewhere(*instr))
 }
 
-/// Whether instructions do nothing that is told but to call, or to return, with the last of them.
+/// Whether an outline is without calls in which nothing is told.
+pub fn takes_back(wanted: &Wanted) -> bool {
+    wanted.open || !wanted.shaded.is_empty()
+}
+
+/// Whether instructions do nothing that is told of the block but to call, or to return, with the last of them.
 fn is_of_pair(instrs: &[Instr], pc: u64, wanted: &Wanted) -> bool {
     instrs.last().is_some_and(|last| uses_slot(*last))
-        && !wanted.tells_accesses(pc)
+        && !wanted.has_block(pc)
         && wanted.functions.binary_search(&pc).is_err()
         && !instrs.iter().any(|instr| moves_elsewhere(*instr))
 }

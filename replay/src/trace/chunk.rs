@@ -2,8 +2,8 @@
 
 use super::{Bases, WORDS, Words};
 use bugnet_format::trace::{
-    CAPACITY, DUE, Entry, LANES, MAX_BLOCKS, MAX_INSTRUCTIONS, OddAccess, Told, TracedAccess, TracedBlock,
-    TracedSegment, WORDS_EACH, WordPlace, address_of, tag, untag,
+    CAPACITY, DUE, DUE_WORDS, Entry, LANES, MAX_BLOCKS, MAX_INSTRUCTIONS, NO_ADDRESS, OddAccess, Told, TracedAccess,
+    TracedBlock, TracedSegment, WORDS_EACH, WordPlace, address_of, tag, untag,
 };
 use bugnet_format::types::Position;
 use std::sync::Arc;
@@ -17,8 +17,47 @@ pub struct Runs<'a> {
     pub(super) word: u32,
     /// Of an outline.
     pub(super) outline: Option<Outline<'a>>,
-    /// Accesses of shaded memory that were met among them, in their order.
-    told: Vec<ToldAccess>,
+    /// What was met among them.
+    met: Met,
+}
+
+/// What was met in an outline with shaded memory, in memory that is used again and again.
+#[derive(Default)]
+pub struct Met {
+    /// Accesses of shaded memory, in their order.
+    pub told: Vec<ToldAccess>,
+    /// Those that were made last, whose entries are of when they were first, and how many words of the outline there were then.
+    later: Vec<(ToldAccess, u32)>,
+    /// For each number of words behind which an entry begins, or the outline ends, when the last one before was written.
+    times: Vec<u32>,
+}
+
+/// In [`Met::times`]: no entry begins there.
+const NOWHERE: u32 = u32::MAX;
+
+impl Met {
+    /// There are so many words.
+    fn begin(&mut self, used: u32) {
+        self.told.clear();
+        self.later.clear();
+        self.times.clear();
+        self.times.resize(used as usize + 1, NOWHERE);
+    }
+
+    /// Adds what was made last where it belongs.
+    fn add_later(&mut self) {
+        if self.later.is_empty() {
+            return;
+        }
+        for (mut access, words) in self.later.drain(..) {
+            // What was written later stands there if what was there was taken back.
+            let is_there = self.times.get(words as usize).is_some_and(|time| *time <= access.word);
+            access.kind |= if is_there { 0 } else { ToldAccess::OVER };
+            self.told.push(access);
+        }
+        // Those of one instruction stay in their order.
+        self.told.sort_by_key(|one| one.word);
+    }
 }
 
 /// An access of shaded memory.
@@ -34,9 +73,10 @@ pub struct ToldAccess {
     pub len: u64,
 }
 
-const _: () = assert!(MAX_BLOCKS <= ToldAccess::READS as usize);
+const _: () = assert!(MAX_BLOCKS <= ToldAccess::OVER as usize);
 
 impl ToldAccess {
+    const OVER: u32 = 1 << 28;
     const READS: u32 = 1 << 29;
     const WRITES: u32 = 1 << 30;
     const WHOLE: u32 = 1 << 31;
@@ -52,7 +92,14 @@ impl ToldAccess {
     #[must_use]
     #[inline]
     pub fn block(&self) -> u32 {
-        self.kind & (Self::READS - 1)
+        self.kind & (Self::OVER - 1)
+    }
+
+    /// Whether the call in which it was made has returned meanwhile, so that it stands nowhere.
+    #[must_use]
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.kind & Self::OVER != 0
     }
 
     /// Whether it reads.
@@ -87,8 +134,8 @@ pub(super) struct Outline<'a> {
     pub(super) due: u32,
     /// The instruction of the access that was read last.
     pub(super) last: u32,
-    /// Accesses that were made last, whose entries are of when they were first.
-    pub(super) later: Vec<ToldAccess>,
+    /// Where it began, as an address of the replay process.
+    pub(super) start: u64,
 }
 
 impl Outline<'_> {
@@ -98,14 +145,19 @@ impl Outline<'_> {
         words: &Words,
         counts: &[u16],
         (from, len_of_stretch): (u32, u32),
-        all: &mut Vec<ToldAccess>,
+        met: &mut Met,
     ) -> Option<(Run, u32)> {
         let at = |read: u32| words[(WORDS - 1).wrapping_sub(read as usize) % WORDS].load(Ordering::Relaxed);
         while self.read < self.used {
             let word = at(self.read);
             let ((block, count), upper) = (untag(word), (word >> 32) as u32);
             if (block, count) == (DUE, 0) {
-                (self.due, self.read) = (upper, self.read + 1);
+                let time = at(self.read + 1) & !NO_ADDRESS;
+                (self.due, self.read) = (upper, self.read + DUE_WORDS as u32);
+                if self.read > self.used || time > len_of_stretch.into() {
+                    return None;
+                }
+                met.times[self.read as usize] = time as u32;
                 continue;
             }
             let entry = self.entries.get(block as usize).copied().flatten()?;
@@ -126,9 +178,12 @@ impl Outline<'_> {
                     if later <= word || later >= len_of_stretch {
                         return None;
                     }
-                    self.later.push(ToldAccess { word: later, ..access });
+                    // Entries go down from the start.
+                    let words = self.start.wrapping_sub(at(self.read + 3)) / 8;
+                    met.later.push((ToldAccess { word: later, ..access }, u32::try_from(words).ok()?));
                 }
-                all.push(access);
+                met.told.push(access);
+                met.times[read as usize] = word;
                 (self.read, self.last) = (read, word);
                 continue;
             }
@@ -139,6 +194,7 @@ impl Outline<'_> {
             }
             let at = (CAPACITY as u32).wrapping_sub(WORDS as u32).wrapping_add(self.read);
             self.read = read;
+            met.times[read as usize] = start;
             return Some((Run { word: start, block, at }, end));
         }
         None
@@ -151,7 +207,10 @@ impl Iterator for Runs<'_> {
     #[inline]
     fn next(&mut self) -> Option<Run> {
         if let Some(outline) = &mut self.outline {
-            let (run, end) = outline.next(self.words, self.counts, (self.word, self.len), &mut self.told)?;
+            if self.met.times.is_empty() {
+                self.met.begin(outline.used);
+            }
+            let (run, end) = outline.next(self.words, self.counts, (self.word, self.len), &mut self.met)?;
             self.word = end;
             return Some(run);
         }
@@ -172,23 +231,17 @@ impl Iterator for Runs<'_> {
 }
 
 impl Runs<'_> {
-    /// Memory for accesses of shaded memory, before the first block.
-    pub fn lend(&mut self, told: Vec<ToldAccess>) {
-        self.told = told;
+    /// Memory for what is met, before the first block.
+    pub fn lend(&mut self, mut met: Met) {
+        met.begin(self.outline.as_ref().map_or(0, |outline| outline.used));
+        self.met = met;
     }
 
-    /// Accesses of shaded memory that were met, in their order; behind the last block.
+    /// What was met, behind the last block.
     #[must_use]
-    pub fn take_told(&mut self) -> Vec<ToldAccess> {
-        let mut told = std::mem::take(&mut self.told);
-        if let Some(outline) = &mut self.outline
-            && !outline.later.is_empty()
-        {
-            // Those of one instruction stay in their order.
-            told.append(&mut outline.later);
-            told.sort_by_key(|one| one.word);
-        }
-        told
+    pub fn take_met(&mut self) -> Met {
+        self.met.add_later();
+        std::mem::take(&mut self.met)
     }
 
     /// Of those that have come to an end: whether they follow each other without a gap, up to the stretch's last instruction; of an outline, whether all
@@ -207,10 +260,11 @@ pub(super) fn runs<'a>(
     words: &'a Words,
     counts: &'a [u16],
     len: u32,
-    (entries, used): (&'a [Option<Entry>], Option<u32>),
+    (entries, used, start): (&'a [Option<Entry>], Option<u32>, u64),
 ) -> Runs<'a> {
-    let outline = used.map(|used| Outline { entries, used, read: 0, due: 0, last: 0, later: Vec::new() });
-    Runs { words, counts, len, word: 0, outline, told: Vec::new() }
+    let met = Met::default();
+    let outline = used.map(|used| Outline { entries, used, read: 0, due: 0, last: 0, start });
+    Runs { words, counts, len, word: 0, outline, met }
 }
 
 pub(super) fn is_sound(block: &TracedBlock) -> bool {
@@ -257,8 +311,9 @@ pub struct Chunk<'a> {
     pub(super) words: &'a Words,
     pub(super) counts: &'a [u16],
     pub(super) entries: &'a [Option<Entry>],
-    /// Words that were used, of an outline.
+    /// Words that were used, of an outline, and where it began.
     pub(super) used: Option<u32>,
+    pub(super) start: u64,
     /// Segment bases from their positions on.
     pub(super) bases: &'a [(Position, Bases)],
 }
@@ -349,7 +404,7 @@ impl Chunk<'_> {
     /// The blocks that were executed, in their order.
     #[must_use]
     pub fn read_runs(&self) -> Runs<'_> {
-        runs(self.words, self.counts, self.len, (self.entries, self.used))
+        runs(self.words, self.counts, self.len, (self.entries, self.used, self.start))
     }
 
     #[inline]

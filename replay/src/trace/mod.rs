@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use chunk::is_sound;
-pub use chunk::{Chunk, Run, Runs, Sum, ToldAccess};
+pub use chunk::{Chunk, Met, Run, Runs, Sum, ToldAccess};
 
 pub use bugnet_format::trace::{OddAccess, TracedAccess, TracedBlock, Turn, Wanted};
 
@@ -241,7 +241,7 @@ impl Tracer {
         let Some(executed) = self.execute(until)? else { return Ok(None) };
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
-        let mut all = self.runs(executed.words, executed.used);
+        let mut all = self.runs(executed.words, (executed.used, executed.start));
         runs.extend(&mut all);
         let is_whole = all.is_whole();
         self.runs = runs;
@@ -302,12 +302,12 @@ impl Tracer {
         self.session.process().makes_no_sense("a trace")
     }
 
-    fn runs(&self, len: u32, used: Option<u32>) -> Runs<'_> {
-        chunk::runs(self.buffer.words(), &self.counts, len, (&self.entries, used))
+    fn runs(&self, len: u32, (used, start): (Option<u32>, u64)) -> Runs<'_> {
+        chunk::runs(self.buffer.words(), &self.counts, len, (&self.entries, used, start))
     }
 
     fn chunk(&self, executed: Executed) -> Chunk<'_> {
-        let Executed { first, words, used, odd } = executed;
+        let Executed { first, words, used, start, odd } = executed;
         // Those that are in force where the stretch begins, and what comes later.
         let from = self.bases.partition_point(|(position, _)| *position <= first).saturating_sub(1);
         let (blocks, runs, bases) = (&*self.blocks, &*self.runs, &self.bases[from..]);
@@ -321,6 +321,7 @@ impl Tracer {
             counts: &self.counts,
             entries: &self.entries,
             used,
+            start,
             bases,
         }
     }
@@ -336,7 +337,8 @@ impl Tracer {
             return Ok(None);
         }
         let Some(written) = self.session.written() else { return Err(self.makes_no_sense()) };
-        let (words, used) = (written.words, Some(written.used).filter(|_| self.wanted.outline));
+        let (words, start) = (written.words, written.start);
+        let used = Some(written.used).filter(|_| self.wanted.outline);
         let fits = used.map_or(words as usize <= CAPACITY, |used| used as usize <= WORDS);
         if u64::from(words) != executed || !fits {
             return Err(self.makes_no_sense());
@@ -358,7 +360,7 @@ impl Tracer {
             let found = found(process, &mut self.suspect_blocks, between)?;
             self.suspects = found.map_err(|why| ReplayError::NotTraced { interval: process.interval(), why })?;
         }
-        Ok(Some(Executed { first, words, used, odd }))
+        Ok(Some(Executed { first, words, used, start, odd }))
     }
 }
 
@@ -366,8 +368,9 @@ impl Tracer {
 struct Executed {
     first: Position,
     words: u32,
-    /// Words that were used, of an outline.
+    /// Words that were used, of an outline, and where it began.
     used: Option<u32>,
+    start: u64,
     odd: Vec<OddAccess>,
 }
 

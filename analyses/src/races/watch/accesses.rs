@@ -36,7 +36,8 @@ impl Watch {
         if self.told {
             let mut actor = self.actor(thread);
             for (number, access) in ran.told().filter(|(number, _)| instructions.contains(number)) {
-                if (!has_atomic || !at(number).1) && self.repeats(&actor, made(number), &access, doing) {
+                let actor_then = self.then(&actor, &access);
+                if (!has_atomic || !at(number).1) && self.repeats(&actor_then, made(number), &access, doing) {
                     self.found.looked.accesses += 1;
                 } else if self.shared.lines.has(access.addr, access.len) {
                     let (at, is_atomic) = at(number);
@@ -71,7 +72,8 @@ impl Watch {
             let made = Made { epoch: Epoch::new(thread, count + number), site: self.code.of(block).first_site };
             let instruction = &block.instructions[0].instruction;
             let is_atomic = block.has_atomic && is_atomic(instruction);
-            if !is_atomic && self.repeats(&actor, made, &access, Doing::Own) {
+            let actor_then = self.then(&actor, &access);
+            if !is_atomic && self.repeats(&actor_then, made, &access, Doing::Own) {
                 self.found.looked.accesses += 1;
             } else if self.shared.lines.has(access.addr, access.len) {
                 let at = At { thread, made, ip: instruction.ip() };
@@ -85,6 +87,16 @@ impl Watch {
         let version = self.order.thread(thread).version;
         let state = &self.threads[thread];
         Actor::new((thread, state.whereabouts.in_handler()), version, state.calls.innermost(), state.waits)
+    }
+
+    /// Who makes an access: of a call that is over, no other one is known, nor will there be one.
+    #[inline]
+    fn then(&mut self, actor: &Actor, access: &Touched) -> Actor {
+        if !access.is_over {
+            return *actor;
+        }
+        self.calls += 1;
+        actor.in_call(self.calls)
     }
 
     /// Whether an access that is not atomic by its instruction belongs to a tenure: it is one that is looked at then, as those were before it.
@@ -188,9 +200,11 @@ impl Watch {
         }
         let free = self.race(at, access);
         let doing_it = self.actor(thread);
+        let doing_it = self.then(&doing_it, access);
         let state = &self.threads[thread];
         let actor = (thread, state.whereabouts.in_handler());
-        let (call, waits) = (state.calls.innermost(), state.waits);
+        let call = if access.is_over { self.calls } else { state.calls.innermost() };
+        let waits = state.waits;
         let local = Local { actor, call, made, ip: at.ip, writes, waits };
         let Self { order, code, pairs, tenures, births, told, .. } = self;
         let clocks = order.thread(thread);

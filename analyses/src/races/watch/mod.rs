@@ -415,7 +415,8 @@ impl Watch {
                 spans.frees(thread, count, now, (start, end - start));
             }
             if self.shared.lines.has(start, end - start) {
-                let access = Touched { addr: start, len: end - start, reads: false, writes: true, whole: true };
+                let (addr, len) = (start, end - start);
+                let access = Touched { addr, len, reads: false, writes: true, whole: true, is_over: false };
                 self.end_tenures(start, end - start);
                 self.race(at, &access);
             }
