@@ -3,7 +3,7 @@
 use super::atomicity::{Passed, Pattern, Torn};
 use super::found::{Looked, Pair};
 use super::shadow::Made;
-use super::side::{Side, side};
+use super::side::{Side, Wanted, sides};
 use super::watch::Watch;
 use crate::runs::scene::Spot;
 use bugnet_format::types::{Addr, ProcessId};
@@ -145,12 +145,21 @@ pub(super) fn report(
     );
     let key = |torn: &Torn| (lines(watch, symbols, &torn.made), torn.pattern);
     let torn = together(found.torn.iter().copied(), key, |_, _| false);
+    let (shown, shown_torn) = (&pairs[..pairs.len().min(top)], &torn[..torn.len().min(top)]);
+    let of_pair = |pair: &Pair| [0, 1].map(|nth| (pair.made[nth], pair.writes[nth], pair.bytes));
+    let of_torn = |torn: &Torn| [0, 1, 2].map(|nth| (torn.made[nth], writes(torn.pattern)[nth], (torn.addr, torn.len)));
+    let wanted: Vec<Wanted> = (shown.iter().flat_map(|(pair, _)| of_pair(pair)))
+        .chain(shown_torn.iter().flat_map(|(torn, _)| of_torn(torn)))
+        .collect();
+    let mut sides = sides((log, cursor, symbols), watch, &wanted)?.into_iter();
     let (mut races, mut violations) = (Vec::new(), Vec::new());
-    for (pair, times) in pairs.iter().take(top) {
-        races.extend(race(log, cursor, symbols, watch, pair, *times)?);
+    for (pair, times) in shown {
+        let both = [sides.next().flatten(), sides.next().flatten()];
+        races.extend(race(symbols, watch, pair, *times, both));
     }
-    for (torn, times) in torn.iter().take(top) {
-        violations.extend(violation(log, cursor, symbols, watch, torn, *times)?);
+    for (torn, times) in shown_torn {
+        let all = [sides.next().flatten(), sides.next().flatten(), sides.next().flatten()];
+        violations.extend(violation(symbols, watch, torn, *times, all));
     }
     Ok(Report {
         pid: cursor.pid(),
@@ -165,15 +174,13 @@ pub(super) fn report(
 }
 
 fn race(
-    log: &Log,
-    cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
     watch: &Watch,
     pair: &Pair,
     times: u64,
-) -> Result<Option<Race>> {
-    let mut at = |nth: usize| side((log, cursor, symbols), watch, pair.made[nth], pair.writes[nth], pair.bytes);
-    let (Some(first), Some(second)) = (at(0)?, at(1)?) else { return Ok(None) };
+    sides: [Option<Side>; 2],
+) -> Option<Race> {
+    let [Some(first), Some(second)] = sides else { return None };
     let matters = matters(&first, &second);
     let mut benign = Vec::new();
     benign.extend((matters == Some(false)).then_some(Benign::SameValue));
@@ -189,7 +196,7 @@ fn race(
         [false, _] => "RW",
     };
     let variable = variable(symbols, watch, address, [&first, &second]);
-    Ok(Some(Race { kind, variable, address, bytes, first, second, times, matters, benign, channels }))
+    Some(Race { kind, variable, address, bytes, first, second, times, matters, benign, channels })
 }
 
 /// Whether both may be accesses of an atomic variable as far as anybody can tell: no text says what they are.
@@ -219,26 +226,28 @@ fn matters(first: &Side, second: &Side) -> Option<bool> {
     Some(one.as_ref()? != other.as_ref()?)
 }
 
-fn violation(
-    log: &Log,
-    cursor: &mut Cursor<'_>,
-    symbols: &mut Symbolizer,
-    watch: &Watch,
-    torn: &Torn,
-    times: u64,
-) -> Result<Option<Violation>> {
-    let writes = match torn.pattern {
+/// Which of the accesses of a pattern write.
+fn writes(pattern: Pattern) -> [bool; 3] {
+    match pattern {
         Pattern::Rwr => [false, true, false],
         Pattern::Wwr => [true, true, false],
         Pattern::Rww => [false, true, true],
         Pattern::Wrw => [true, false, true],
-    };
-    let mut at = |nth: usize| side((log, cursor, symbols), watch, torn.made[nth], writes[nth], (torn.addr, torn.len));
-    let (Some(first), Some(between), Some(second)) = (at(0)?, at(1)?, at(2)?) else { return Ok(None) };
+    }
+}
+
+fn violation(
+    symbols: &mut Symbolizer,
+    watch: &Watch,
+    torn: &Torn,
+    times: u64,
+    sides: [Option<Side>; 3],
+) -> Option<Violation> {
+    let [Some(first), Some(between), Some(second)] = sides else { return None };
     let variable = variable(symbols, watch, torn.addr, [&first, &second]);
     let by_handler = first.place.tid == between.place.tid;
     let accesses = [first, between, second];
-    Ok(Some(Violation { pattern: torn.pattern, variable, address: torn.addr, accesses, by_handler, times }))
+    Some(Violation { pattern: torn.pattern, variable, address: torn.addr, accesses, by_handler, times })
 }
 
 /// What memory is called: a global variable, one of a function in whose call the accesses are, or a block that was allocated.

@@ -7,7 +7,7 @@ use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::backtrace::Frame;
 use bugnet_replay::crash::scopes_at;
-use bugnet_replay::cursor::{Cursor, Direction, Place, Seek};
+use bugnet_replay::cursor::{Cursor, Place};
 use bugnet_replay::disassembly::next;
 use bugnet_replay::log::Log;
 use bugnet_replay::memory::Memory;
@@ -54,19 +54,41 @@ pub struct Side {
     pub(super) frames: Vec<Frame>,
 }
 
-/// What an access that was made looks like, of which these bytes are of interest.
+/// An access that was made, whether it wrote, and which bytes are of interest.
+pub(super) type Wanted = (Made, bool, (u64, u64));
+
+/// What accesses look like that were made; none of those whose place the log does not hold.
 ///
 /// # Errors
 /// The log cannot be read, or the replay process is lost.
-pub(super) fn side(
+pub(super) fn sides(
     (log, cursor, symbols): (&Log, &mut Cursor<'_>, &mut Symbolizer),
     watch: &Watch,
-    made: Made,
+    all: &[Wanted],
+) -> Result<Vec<Option<Side>>> {
+    // In the order of time, so that replay goes forward once.
+    let mut places = Vec::new();
+    for (number, (made, ..)) in all.iter().enumerate() {
+        let Some(place) = watch.times.place(made.epoch.thread(), made.epoch.count()) else { continue };
+        places.push((cursor.time_of(place)?, number, place));
+    }
+    places.sort_unstable_by_key(|(time, number, _)| (*time, *number));
+    let mut sides: Vec<Option<Side>> = all.iter().map(|_| None).collect();
+    for (time, number, place) in places {
+        let (_, writes, bytes) = all[number];
+        cursor.pass_to(time)?;
+        sides[number] = Some(side((log, cursor, symbols), place, writes, bytes)?);
+    }
+    Ok(sides)
+}
+
+/// What an access looks like before which the cursor is, at a place.
+fn side(
+    (log, cursor, symbols): (&Log, &mut Cursor<'_>, &mut Symbolizer),
+    place: Place,
     writes: bool,
     (addr, len): (u64, u64),
-) -> Result<Option<Side>> {
-    let Some(place) = watch.times.place(made.epoch.thread(), made.epoch.count()) else { return Ok(None) };
-    cursor.seek(Seek::Place(place))?;
+) -> Result<Side> {
     let (time, rip) = (cursor.time(), cursor.regs().rip);
     let frames = scopes_at(log, cursor, symbols, FRAMES)?;
     let spot = Spot::of(symbols, rip);
@@ -76,9 +98,9 @@ pub(super) fn side(
     let counts = adds(&instruction) || text.as_deref().is_some_and(counts);
     let names_atomic = text.as_deref().is_some_and(|text| text.to_lowercase().contains("atomic"));
     let before = known(cursor, addr, len)?;
-    cursor.step(Direction::Forward)?;
+    cursor.pass()?;
     let after = known(cursor, addr, len)?;
-    Ok(Some(Side {
+    Ok(Side {
         place,
         time,
         writes,
@@ -92,7 +114,7 @@ pub(super) fn side(
         names_atomic,
         changes: changes(&instruction),
         frames,
-    }))
+    })
 }
 
 fn known(cursor: &mut Cursor<'_>, addr: u64, len: u64) -> Result<Option<Vec<u8>>> {

@@ -265,6 +265,13 @@ impl Open {
         self.run(Target::Time(time), Hits::Ignore)
     }
 
+    /// The same, without copies on the way.
+    fn pass_to(&mut self, time: u64) -> Result<Stop> {
+        self.go_back(time)?;
+        self.set_conditions(&Conditions::default())?;
+        self.run(Target::Time(time), Hits::Ignore)
+    }
+
     /// Whoever has come to a time may go back a step next: what that begins with is a copy, which is made meanwhile.
     fn expect_step_back(&mut self, time: u64) -> Result<()> {
         let reach = self.patches.reach(Target::Time(time));
@@ -469,6 +476,15 @@ impl<'a> Cursor<'a> {
     }
 
     fn go_to_place(&mut self, place: Place) -> Result<Stopped> {
+        let time = self.time_of(place)?;
+        self.go_to_time(time)
+    }
+
+    /// The time of a place.
+    ///
+    /// # Errors
+    /// The log does not hold it; the replay process is lost.
+    pub fn time_of(&mut self, place: Place) -> Result<u64> {
         let Some((index, before)) = self.outline.of_interval(place.tid, place.interval) else {
             let holds: Vec<_> = self
                 .outline
@@ -483,7 +499,7 @@ impl<'a> Cursor<'a> {
             return Err(ReplayError::OutOfRange(format!("the log does not hold {place}")));
         };
         let time = self.open.time_of(thread, before.saturating_add(place.position.0));
-        self.go_to_time(self.open.begin.saturating_add(time))
+        Ok(self.open.begin.saturating_add(time))
     }
 
     /// Executes one instruction, or goes back by one.
@@ -504,10 +520,18 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// The replay process is lost.
-    pub(crate) fn pass(&mut self) -> Result<()> {
-        let time = self.time() + 1;
+    pub fn pass(&mut self) -> Result<()> {
+        self.pass_to(self.time() + 1)
+    }
+
+    /// Goes to a time, on the way to which, and from which, nobody will want to go back: no copies are left for that.
+    ///
+    /// # Errors
+    /// The replay process is lost.
+    pub fn pass_to(&mut self, time: u64) -> Result<()> {
+        let time = time.min(self.outline.end);
         self.enter(self.outline.at(time))?;
-        self.open.go_to(time - self.open.begin.min(time)).map(drop)
+        self.open.pass_to(time - self.open.begin.min(time)).map(drop)
     }
 
     /// Runs until a condition holds. Forwards, it stops before the instruction, but behind one that accesses watched memory;
