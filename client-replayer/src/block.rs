@@ -51,7 +51,7 @@ use crate::spare::Spares;
 use crate::state;
 use crate::stub::Stub;
 use crate::tags;
-use crate::trace::{self, Counted, Pair, Plan};
+use crate::trace::{self, Counted, Inside, Pair, Plan};
 use crate::watch;
 use bugnet_dr::access::{Action, classify};
 use bugnet_dr::decode::MAX_LEN;
@@ -433,21 +433,21 @@ fn write_down(
     let is_counter = !lending.borrowed().contains(at_last) && counter::used(*last) & COUNTER.bit() == 0;
     let plan = Plan::of(part, pc..end, &tracing.wanted, is_counter);
     let words = plan.words();
-    let Plan { needs, accesses, registers, returned, stack, pair, .. } = plan;
+    let Plan { needs, accesses, registers, returned, stack, pair, inside, .. } = plan;
     let (code, count) = (code.read(pc, (end - pc) as usize), part.len() as u16);
     let counted_ones = if counted.is_counted { count } else { 0 };
-    let entry = is_outline.then_some(Entry { words, counted: counted_ones, returned, stack, told: None });
+    let leaves = inside == Some(Inside::Leaves);
+    let entry = is_outline.then_some(Entry { words, counted: counted_ones, returned, stack, told: None, leaves });
     let tag = tracing.add(TracedBlock { pc, count, code, accesses, skipped: false, registers, entry });
     if let Some(pair) = pair {
         return Some((tag, pair));
     }
-    let what = (&counted, tag, &needs[..]);
     if is_outline {
         let live = liveness::analyse(instrs);
         let live = |index: usize| live[index].gprs & Gpr::RCX.bit() != 0;
-        trace::outline(block, stub, instrs, what, lending.borrowed(), live);
+        trace::outline(block, stub, instrs, (&counted, tag, &needs, inside), lending.borrowed(), live);
     } else {
-        trace::write_down(block, stub, instrs, what, lending.borrowed());
+        trace::write_down(block, stub, instrs, (&counted, tag, &needs), lending.borrowed());
     }
     None
 }

@@ -40,7 +40,7 @@ use crate::places::Places;
 use crate::shades::Shades;
 use crate::slots::PLACE_IN_RCX;
 use crate::spare::Spare;
-use crate::stub::Stub;
+use crate::stub::{Field, Stub};
 use crate::trace::told_again;
 use bugnet_dr::access::classify;
 use bugnet_dr::assembled;
@@ -238,7 +238,7 @@ pub fn tell(
     for (look, (tag, again)) in looks.iter().zip(tags) {
         let (save, restore) = spare.around(stub);
         let told = match *again {
-            true => [look.load_address(stub, spare.is_live), stub.store_tag(*tag)].concat(),
+            true => [look.load_address(stub, spare.is_live), stub.put_number(*tag, Field::Tag)].concat(),
             false => look.entry(stub, *tag, spare.is_live, lent),
         };
         let told_len = told.len() + if *again { OUTSIDE } else { 0 };

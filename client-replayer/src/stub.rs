@@ -39,6 +39,8 @@ pub struct Shared {
     pub table: u64,
     pub hashed_by: u64,
     pub each: u64,
+    /// Not zero while an outline need not tell of a library's code.
+    pub inside: u64,
     /// Minus how many instructions will have been executed since an outline was emptied where the next thing is due.
     pub due: u64,
     /// The bits of an address by which marks are found, where that takes more than their number.
@@ -73,6 +75,8 @@ pub enum Field {
     Table = offset_of!(Shared, table) as isize,
     /// Zero unless each is told.
     Each = offset_of!(Shared, each) as isize,
+    /// Not zero while a library's code need not be told.
+    Inside = offset_of!(Shared, inside) as isize,
     /// Minus where the next thing is due.
     Due = offset_of!(Shared, due) as isize,
 }
@@ -255,9 +259,9 @@ impl Stub {
         wide_place(reg, self.slots.at(offset_of!(Shared, hashed_by)))
     }
 
-    /// Machine code that puts an access's tag down.
-    pub fn store_tag(&self, tag: u32) -> Vec<u8> {
-        [STORE_NUMBER.bytes(), &self.field(Field::Tag), &tag.to_le_bytes()].concat()
+    /// Machine code that puts a number into a field.
+    pub fn put_number(&self, number: u32, field: Field) -> Vec<u8> {
+        [STORE_NUMBER.bytes(), &self.field(field), &number.to_le_bytes()].concat()
     }
 
     /// Code outside of blocks that tells an access whose address is in a register, which is in its slot, and then goes on at the place that RCX has. It

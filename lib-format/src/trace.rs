@@ -93,8 +93,10 @@ pub struct Wanted {
     pub closely: Vec<(u64, u64)>,
     /// In an outline, memory whose accesses are told: first bytes, and how many, in ascending order. Accesses of other memory may be told, too.
     pub shaded: Vec<(u64, u64)>,
-    /// In an outline, code of which there are all blocks: addresses from one up to another, in any order.
-    pub all_blocks: Vec<(u64, u64)>,
+    /// In an outline with shaded memory, libraries of which it is told whenever their code begins: addresses from one up to another, in any order. Of their
+    /// blocks, there are the first one, and those that may lead elsewhere ([`Entry::leaves`]), beside those that are there in other code, too. So whatever
+    /// is executed behind one that does not, up to the next one, is of the library.
+    pub libraries: Vec<(u64, u64)>,
     /// In an outline without shaded memory, calls are left out that return to where they came from with nothing else told in between, and these returns; with
     /// shaded memory, they always are. So whoever reads it knows at each entry which calls are open, but not at each instruction.
     pub open: bool,
@@ -107,7 +109,13 @@ impl Wanted {
     /// Whether an outline has a block that begins at an address, whatever the block does.
     #[must_use]
     pub fn has_block(&self, pc: u64) -> bool {
-        self.tells_accesses(pc) || self.all_blocks.iter().any(|(start, end)| (*start..*end).contains(&pc))
+        self.tells_accesses(pc) || self.is_in_library(pc)
+    }
+
+    /// Whether the code at an address is of a library.
+    #[must_use]
+    pub fn is_in_library(&self, pc: u64) -> bool {
+        self.libraries.iter().any(|(start, end)| (*start..*end).contains(&pc))
     }
 
     /// Whether it is told what a block accesses that begins at an address.
@@ -124,7 +132,7 @@ pub struct Turn {
     /// So many.
     pub at: u64,
     /// Whether each access of shaded memory is told in it ([`Wanted::shaded`]), as it is where no turns are told. Else, of those that an instruction makes of
-    /// the same bytes with no signal in between, the first and the last one are, where it is neither an atomic one nor in [`Wanted::all_blocks`].
+    /// the same bytes with no signal in between, the first and the last one are, where it is neither an atomic one nor in [`Wanted::libraries`].
     pub each: bool,
 }
 
@@ -230,6 +238,8 @@ pub struct Entry {
     pub stack: Option<WordPlace>,
     /// If the entry is no block's, but that of an access: which.
     pub told: Option<Told>,
+    /// Of a library's block, whether it may lead to other code, as its last instruction goes to an address that the code does not have.
+    pub leaves: bool,
 }
 
 /// An access of shaded memory, of which an outline has an entry: its first byte is in the second word, or what [`key`] makes of that.

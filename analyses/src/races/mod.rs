@@ -204,13 +204,13 @@ impl Search<'_> {
         let joins = Joins::new(symbols.functions(&joins::NAMES).into_keys());
         let functions: BTreeSet<u64> = heap.functions().chain(locks.functions()).chain(joins.functions()).collect();
         let mut wanted = Wanted { functions: functions.into_iter().collect(), ..Wanted::default() };
-        let all_blocks = modules.libraries().collect();
+        let libraries = modules.libraries().collect();
         let code = Code::new(modules, symbols);
         let Recorded { times, births, channels } = recorded;
         let (times, handed) = ((times.clone(), told), (births.clone(), channels.clone()));
         let watch = Watch::new(times, shared, handed, code, (heap, locks, joins));
         if told {
-            (wanted.outline, wanted.shaded, wanted.all_blocks) = (true, watch.shaded(), all_blocks);
+            (wanted.outline, wanted.shaded, wanted.libraries) = (true, watch.shaded(), libraries);
         }
         Ok((watch, wanted))
     }

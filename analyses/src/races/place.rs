@@ -165,6 +165,8 @@ pub struct Known {
     pub first_site: u32,
     /// How it ends.
     pub ends: Control,
+    /// Of a library's block, whether what is executed behind it, up to the next block that is told, is of the library, too.
+    stays: bool,
     /// So that its address stays its own.
     _block: Arc<TracedBlock>,
 }
@@ -262,7 +264,8 @@ impl Code {
             } else {
                 Doing::Own
             };
-            known.push(Known { owner, entered, first_site, ends: block.control, _block: block.traced.clone() });
+            let stays = owner != Owner::Program && block.traced.entry.is_some_and(|entry| !entry.leaves);
+            known.push(Known { owner, entered, first_site, ends: block.control, stays, _block: block.traced.clone() });
             known.len() - 1
         })
     }
@@ -276,6 +279,8 @@ pub struct Whereabouts {
     ended: Control,
     /// Whether that was outside the C library.
     was_own: bool,
+    /// What it does behind the last block, up to the next one that is told, if that is of a library; else, it is in other code there.
+    untold: Option<Doing>,
     /// What it does in the C library further out, from where its own code was called.
     outer: Vec<Doing>,
     /// What signals interrupted.
@@ -287,7 +292,8 @@ impl Whereabouts {
     #[must_use]
     pub fn new(is_first: bool) -> Self {
         let now = if is_first { Doing::Own } else { Doing::Internal };
-        Self { now, ended: Control::Next, was_own: is_first, outer: Vec::new(), interrupted: Vec::new() }
+        let (outer, interrupted) = (Vec::new(), Vec::new());
+        Self { now, ended: Control::Next, was_own: is_first, untold: None, outer, interrupted }
     }
 
     /// What it does.
@@ -298,6 +304,12 @@ impl Whereabouts {
 
     /// Another block begins. Returns whether a function of the C library is entered from outside.
     pub fn enter(&mut self, block: &Known) -> bool {
+        let enters = self.enter_block(block);
+        self.untold = block.stays.then(|| block.doing(self));
+        enters
+    }
+
+    fn enter_block(&mut self, block: &Known) -> bool {
         let mut enters = false;
         match block.owner {
             // It looks up functions on the way to them.
@@ -324,24 +336,31 @@ impl Whereabouts {
         enters
     }
 
-    /// Blocks outside the C library begin, the last of which neither calls nor returns.
-    pub fn enter_own(&mut self) {
+    /// Code begins of which nothing but accesses is told: of a library, or else of other code, the last of which neither calls nor returns. What is done
+    /// there.
+    pub fn go_on(&mut self) -> Doing {
+        if let Some(doing) = self.untold {
+            return doing;
+        }
         if !self.was_own && self.ended == Control::Call {
             self.outer.push(self.now);
         }
         (self.now, self.was_own, self.ended) = (Doing::Own, true, Control::Next);
+        Doing::Own
     }
 
     /// A signal's handler begins.
     pub fn interrupt(&mut self) {
         self.interrupted.push((self.now, self.ended, self.was_own, self.outer.len()));
         (self.now, self.ended, self.was_own) = (Doing::Internal, Control::Call, false);
+        self.untold = None;
     }
 
     /// It has ended.
     pub fn resume(&mut self) {
         if let Some((now, ended, was_own, outer)) = self.interrupted.pop() {
             (self.now, self.ended, self.was_own) = (now, ended, was_own);
+            self.untold = None;
             self.outer.truncate(outer);
         }
     }

@@ -173,13 +173,7 @@ pub(super) fn report(
     })
 }
 
-fn race(
-    symbols: &mut Symbolizer,
-    watch: &Watch,
-    pair: &Pair,
-    times: u64,
-    sides: [Option<Side>; 2],
-) -> Option<Race> {
+fn race(symbols: &mut Symbolizer, watch: &Watch, pair: &Pair, times: u64, sides: [Option<Side>; 2]) -> Option<Race> {
     let [Some(first), Some(second)] = sides else { return None };
     let matters = matters(&first, &second);
     let mut benign = Vec::new();

@@ -7,7 +7,7 @@ use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::backtrace::Frame;
 use bugnet_replay::crash::scopes_at;
-use bugnet_replay::cursor::{Cursor, Place};
+use bugnet_replay::cursor::{Cursor, Direction, Place, Seek};
 use bugnet_replay::disassembly::next;
 use bugnet_replay::log::Log;
 use bugnet_replay::memory::Memory;
@@ -76,7 +76,7 @@ pub(super) fn sides(
     let mut sides: Vec<Option<Side>> = all.iter().map(|_| None).collect();
     for (time, number, place) in places {
         let (_, writes, bytes) = all[number];
-        cursor.pass_to(time)?;
+        cursor.seek(Seek::Time(time))?;
         sides[number] = Some(side((log, cursor, symbols), place, writes, bytes)?);
     }
     Ok(sides)
@@ -98,7 +98,7 @@ fn side(
     let counts = adds(&instruction) || text.as_deref().is_some_and(counts);
     let names_atomic = text.as_deref().is_some_and(|text| text.to_lowercase().contains("atomic"));
     let before = known(cursor, addr, len)?;
-    cursor.pass()?;
+    cursor.step(Direction::Forward)?;
     let after = known(cursor, addr, len)?;
     Ok(Side {
         place,

@@ -29,6 +29,7 @@ impl Engine {
                 }
                 self.leave_stack();
                 self.forget_told();
+                self.goes_elsewhere();
                 self.machine.load(regs);
                 self.unknown_flags = 0;
                 self.position += u64::from(*step == SignalStep::Return);

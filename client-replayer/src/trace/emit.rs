@@ -1,9 +1,9 @@
 //! Machine code that writes words down.
 
-use super::plan::{Need, Pair, Reg};
+use super::plan::{Inside, Need, Pair, Reg};
 use crate::counter::{Borrowed, COUNTER};
 use crate::operand::{Operand, Segmented};
-use crate::stub::Stub;
+use crate::stub::{Field, Stub};
 use bugnet_dr::assembled;
 use bugnet_dr::assembled::Assembled;
 use bugnet_dr::ir::{Block, Gpr, Instr, Opnd};
@@ -46,12 +46,12 @@ pub fn write_down(
 }
 
 /// Writes an entry of an outline. Before R11 changes places at any instruction, as [`write_down`]. `live`: for each of the block's instructions, whether
-/// RCX is the program's there. How many words it has.
+/// RCX is the program's there.
 pub fn outline(
     block: &Block,
     stub: &Stub,
     instrs: &[Instr],
-    (counted, tag, needs): (&Counted, u32, &[Need]),
+    (counted, tag, needs, inside): (&Counted, u32, &[Need], Option<Inside>),
     borrowed: &Borrowed,
     live: impl Fn(usize) -> bool,
 ) {
@@ -77,7 +77,15 @@ pub fn outline(
     };
     let at_entry = |code: Vec<u8>| around(stub.load_entry(Gpr::RCX), code, true);
     let keeps = live(start) || needs.iter().any(|need| begins(&need) && need.reg == Reg::Whole(Gpr::RCX));
-    block.meta(Some(instrs[start]), block.raw(&around(stub.load_outline(Gpr::RCX), code, keeps)));
+    let mut load = stub.load_outline(Gpr::RCX);
+    if let Some(inside) = inside {
+        code.extend(stub.put_number((inside != Inside::Leaves).into(), Field::Inside));
+    }
+    if inside == Some(Inside::Known) {
+        let rest = (load.len() + code.len()) as u8;
+        load = [&stub.load_field(Gpr::RCX, Field::Inside)[..], &UNLESS_ZERO, &[rest], &load].concat();
+    }
+    block.meta(Some(instrs[start]), block.raw(&around(load, code, keeps)));
     for need in needs.iter().filter(|need| !begins(need)) {
         let index = start + need.before;
         let instr = instrs[index];

@@ -14,7 +14,7 @@ use again::Again;
 pub use again::told_again;
 use bugnet_dr::ir::Instr;
 pub use emit::{Counted, outline, pair, write_down};
-pub use plan::{Pair, Plan, is_in_outline};
+pub use plan::{Inside, Pair, Plan, is_in_outline};
 use plan::{is_odd, takes_back};
 
 use crate::accesses::Accesses;
@@ -206,6 +206,11 @@ impl Engine {
         self.put_outline(NO_ADDRESS | now);
     }
 
+    /// The thread goes on elsewhere than its code says: if that is in a library, it is told.
+    pub fn goes_elsewhere(&mut self) {
+        self.stub.shared().inside = 0;
+    }
+
     /// Puts a word into an outline.
     pub(crate) fn put_outline(&self, word: u64) {
         let outline = &mut self.stub.shared().outline;
@@ -227,6 +232,7 @@ impl Engine {
             if tracing.wanted.outline {
                 self.stub.shared().outline = outline;
             }
+            self.goes_elsewhere();
         }
     }
 
@@ -242,7 +248,7 @@ impl Engine {
         let tag = known.unwrap_or_else(|| {
             let (code, accesses, registers) = (bytes.to_vec(), Vec::new(), Vec::new());
             let words = if takes_back(&tracing.wanted) { 2 } else { 1 };
-            let entry = Entry { words, counted: 0, returned: None, stack: None, told: None };
+            let entry = Entry { words, counted: 0, returned: None, stack: None, told: None, leaves: false };
             let entry = tracing.wanted.outline.then_some(entry);
             tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: true, registers, entry })
         });

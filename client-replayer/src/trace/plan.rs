@@ -57,11 +57,24 @@ pub struct Plan {
     pub stack: Option<WordPlace>,
     /// In an outline, if all of it is written before the last instruction: what that is.
     pub pair: Option<Pair>,
+    /// In an outline, if it is of a library: which part of that.
+    pub inside: Option<Inside>,
     is_outline: bool,
     /// Words for registers at the start beyond those for which there is room in other blocks.
     more: usize,
     /// Words beyond those for which there is room.
     beyond: usize,
+}
+
+/// A block of a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// It is not told if it is known that the thread is in there.
+    Known,
+    /// It is told, and the thread stays there.
+    Stays,
+    /// It is told, and the thread may go elsewhere.
+    Leaves,
 }
 
 /// Of a call and a return between which nothing else is told, both are taken back.
@@ -161,6 +174,15 @@ impl Plan {
             plan.place(Value { before: 0, reg: Reg::Zero, more: 0 }, instrs.len());
         }
         plan.needs.sort_by_key(|need| need.before);
+        if !wanted.shaded.is_empty() && wanted.is_in_library(pc) {
+            let last = instrs[last];
+            let is_all = plan.needs.iter().all(|need| need.reg == Reg::Zero);
+            plan.inside = Some(match () {
+                () if last.is_cti() && last.direct_target().is_none() => Inside::Leaves,
+                () if is_all && wanted.functions.binary_search(&pc).is_err() => Inside::Known,
+                () => Inside::Stays,
+            });
+        }
         plan
     }
 

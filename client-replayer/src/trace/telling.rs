@@ -23,9 +23,7 @@ impl Engine {
         let PlainAccess { reads, writes, bytes, .. } = *access;
         let pc = instr.pc();
         let again = self.tracing.as_ref().is_some_and(|tracing| {
-            tracing.blocks.len() < MAX_KEYS
-                && !tracing.wanted.all_blocks.iter().any(|(start, end)| (*start..*end).contains(&pc))
-                && !is_atomic(instr, &self.code)
+            tracing.blocks.len() < MAX_KEYS && !tracing.wanted.is_in_library(pc) && !is_atomic(instr, &self.code)
         });
         let told = Told { ahead: ahead as i16, reads, writes, bytes: Some(bytes as u16), whole: true, again };
         (self.add_told(pc, told), again)
@@ -35,7 +33,8 @@ impl Engine {
         let code = self.code.instruction(pc);
         let len = crate::instruction::Instruction::decode(pc, &self.code).map_or(0, |instruction| instruction.len());
         let code = code[..code.len().min(len as usize)].to_vec();
-        let entry = Some(Entry { words: told.words(), counted: 0, returned: None, stack: None, told: Some(told) });
+        let (words, told) = (told.words(), Some(told));
+        let entry = Some(Entry { words, counted: 0, returned: None, stack: None, told, leaves: false });
         let Some(tracing) = &mut self.tracing else { return 0 };
         let (accesses, registers) = (Vec::new(), Vec::new());
         tracing.add(TracedBlock { pc, count: 1, code, accesses, skipped: false, registers, entry })

@@ -265,13 +265,6 @@ impl Open {
         self.run(Target::Time(time), Hits::Ignore)
     }
 
-    /// The same, without copies on the way.
-    fn pass_to(&mut self, time: u64) -> Result<Stop> {
-        self.go_back(time)?;
-        self.set_conditions(&Conditions::default())?;
-        self.run(Target::Time(time), Hits::Ignore)
-    }
-
     /// Whoever has come to a time may go back a step next: what that begins with is a copy, which is made meanwhile.
     fn expect_step_back(&mut self, time: u64) -> Result<()> {
         let reach = self.patches.reach(Target::Time(time));
@@ -520,18 +513,10 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// The replay process is lost.
-    pub fn pass(&mut self) -> Result<()> {
-        self.pass_to(self.time() + 1)
-    }
-
-    /// Goes to a time, on the way to which, and from which, nobody will want to go back: no copies are left for that.
-    ///
-    /// # Errors
-    /// The replay process is lost.
-    pub fn pass_to(&mut self, time: u64) -> Result<()> {
-        let time = time.min(self.outline.end);
+    pub(crate) fn pass(&mut self) -> Result<()> {
+        let time = self.time() + 1;
         self.enter(self.outline.at(time))?;
-        self.open.pass_to(time - self.open.begin.min(time)).map(drop)
+        self.open.go_to(time - self.open.begin.min(time)).map(drop)
     }
 
     /// Runs until a condition holds. Forwards, it stops before the instruction, but behind one that accesses watched memory;

@@ -64,20 +64,19 @@ impl Watch {
         }
     }
 
-    /// What instructions of the program's own blocks access of such lines, where nothing else is told of these. The first one is at this count of its
-    /// thread.
-    pub(super) fn accesses_untold(&mut self, (thread, count): (usize, u64), untold: &Untold<'_>) {
+    /// What instructions access of such lines, of whose blocks nothing else is told. The first one is at this count of its thread.
+    pub(super) fn accesses_untold(&mut self, (thread, count): (usize, u64), untold: &Untold<'_>, doing: Doing) {
         let mut actor = self.actor(thread);
         for (number, block, access) in untold.told() {
             let made = Made { epoch: Epoch::new(thread, count + number), site: self.code.of(block).first_site };
             let instruction = &block.instructions[0].instruction;
             let is_atomic = block.has_atomic && is_atomic(instruction);
             let actor_then = self.then(&actor, &access);
-            if !is_atomic && self.repeats(&actor_then, made, &access, Doing::Own) {
+            if !is_atomic && self.repeats(&actor_then, made, &access, doing) {
                 self.found.looked.accesses += 1;
             } else if self.shared.lines.has(access.addr, access.len) {
                 let at = At { thread, made, ip: instruction.ip() };
-                self.accessed(at, &access, Doing::Own, is_atomic);
+                self.accessed(at, &access, doing, is_atomic);
                 actor = self.actor(thread);
             }
         }

@@ -193,7 +193,6 @@ impl Visitor for Watch {
         ControlFlow::Continue(())
     }
 
-    /// Where accesses are told, all code of libraries is, so this is other code.
     #[inline]
     fn runs_untold(&mut self, place: Place, untold: &Untold<'_>) {
         if self.quiet.is_none_or(|quiet| quiet.tid != place.tid) {
@@ -201,9 +200,9 @@ impl Visitor for Watch {
             self.quiet = self.quiet(place.tid);
         }
         let Some((thread, count)) = self.times.count(place) else { return };
-        self.threads[thread].whereabouts.enter_own();
-        self.executes(thread, count, count + untold.len, Doing::Own);
-        self.accesses_untold((thread, count), untold);
+        let doing = self.threads[thread].whereabouts.go_on();
+        self.executes(thread, count, count + untold.len, doing);
+        self.accesses_untold((thread, count), untold, doing);
         self.times.reach(thread, count + untold.len);
         self.found.looked.instructions += untold.len;
     }
