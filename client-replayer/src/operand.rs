@@ -242,6 +242,10 @@ mod tests {
                 let store = made(&|code| operand.store(code, reg, 0, bytes, segmented));
                 has(&store, &operand, segmented);
                 assert_eq!((store.mnemonic(), store.op1_register()), (Mnemonic::Mov, register(reg, bytes)));
+                let compare = made(&|code| operand.compare_with_zero(code, 0, bytes, segmented));
+                has(&compare, &operand, segmented);
+                assert_eq!((compare.mnemonic(), compare.immediate(1)), (Mnemonic::Cmp, 0));
+                assert_eq!(compare.memory_size().size() as u64, bytes);
                 if segmented != No {
                     let put = made(&|code| operand.put(code, 0, bytes, segmented == FsCut));
                     has(&put, &operand, segmented);

@@ -86,6 +86,12 @@ impl Doing {
         }
     }
 
+    /// Whether accesses say nothing: of locks and ends of threads, calls tell.
+    #[must_use]
+    pub fn is_passed_over(self) -> bool {
+        matches!(self, Self::Internal | Self::Excluding | Self::Joining)
+    }
+
     /// Whether what is accessed is the program's.
     #[must_use]
     pub fn is_looked_at(self) -> bool {

@@ -28,6 +28,9 @@ pub struct Met {
     pub told: Vec<ToldAccess>,
     /// Those that were made last, whose entries are of when they were first, and how many words of the outline there were then.
     later: Vec<(ToldAccess, u32)>,
+    /// Their order, and all in their order.
+    order: Vec<u64>,
+    merged: Vec<ToldAccess>,
     /// For each number of words behind which an entry begins, or the outline ends, when the last one before was written.
     times: Vec<u32>,
 }
@@ -49,14 +52,27 @@ impl Met {
         if self.later.is_empty() {
             return;
         }
-        for (mut access, words) in self.later.drain(..) {
+        for (access, words) in &mut self.later {
             // What was written later stands there if what was there was taken back.
-            let is_there = self.times.get(words as usize).is_some_and(|time| *time <= access.word);
+            let is_there = self.times.get(*words as usize).is_some_and(|time| *time <= access.word);
             access.kind |= if is_there { 0 } else { ToldAccess::OVER };
-            self.told.push(access);
         }
-        // Those of one instruction stay in their order.
-        self.told.sort_by_key(|one| one.word);
+        // Those of one instruction stay in their order: by numbers, of which one is sooner exchanged for another than whole accesses.
+        let number = |(number, (access, _)): (usize, &(ToldAccess, u32))| u64::from(access.word) << 32 | number as u64;
+        self.order.clear();
+        self.order.extend(self.later.iter().enumerate().map(number));
+        self.order.sort_unstable();
+        let later = self.order.iter().map(|number| self.later[*number as u32 as usize].0);
+        let mut first = self.told.iter().copied().peekable();
+        self.merged.clear();
+        for one in later {
+            while let Some(first) = first.next_if(|first| first.word <= one.word) {
+                self.merged.push(first);
+            }
+            self.merged.push(one);
+        }
+        self.merged.extend(first);
+        std::mem::swap(&mut self.told, &mut self.merged);
     }
 }
 

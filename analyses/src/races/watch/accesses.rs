@@ -33,7 +33,10 @@ impl Watch {
             let instruction = &ran.block.instructions[number].instruction;
             (At { thread, made: made(number), ip: instruction.ip() }, has_atomic && is_atomic(instruction))
         };
-        if self.told {
+        if self.told && doing.is_passed_over() {
+            let told = ran.told().filter(|(number, _)| instructions.contains(number));
+            told.for_each(|(_, access)| self.passes_over(&access));
+        } else if self.told {
             let mut actor = self.actor(thread);
             for (number, access) in ran.told().filter(|(number, _)| instructions.contains(number)) {
                 let actor_then = self.then(&actor, &access);
@@ -66,6 +69,10 @@ impl Watch {
 
     /// What instructions access of such lines, of whose blocks nothing else is told. The first one is at this count of its thread.
     pub(super) fn accesses_untold(&mut self, (thread, count): (usize, u64), untold: &Untold<'_>, doing: Doing) {
+        if doing.is_passed_over() {
+            untold.told().for_each(|(_, _, access)| self.passes_over(&access));
+            return;
+        }
         let mut actor = self.actor(thread);
         for (number, block, access) in untold.told() {
             let made = Made { epoch: Epoch::new(thread, count + number), site: self.code.of(block).first_site };
@@ -79,6 +86,14 @@ impl Watch {
                 self.accessed(at, &access, doing, is_atomic);
                 actor = self.actor(thread);
             }
+        }
+    }
+
+    /// An access of the C library's own.
+    fn passes_over(&mut self, access: &Touched) {
+        if self.shared.lines.has(access.addr, access.len) {
+            self.found.looked.accesses += 1;
+            self.found.looked.internal += 1;
         }
     }
 
@@ -112,8 +127,7 @@ impl Watch {
                 self.order.outlive(at.thread, ended, self.times.end(ended));
             }
         }
-        if matches!(doing, Doing::Internal | Doing::Excluding | Doing::Joining) {
-            // Of locks, calls tell.
+        if doing.is_passed_over() {
             self.found.looked.internal += 1;
             return;
         }
