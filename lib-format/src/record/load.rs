@@ -114,8 +114,26 @@ pub fn encode_load(out: &mut Vec<u8>, delta: u64, ordinal: u8, offset: u64, valu
     }
 }
 
-#[inline]
-pub(super) fn decode_load<'a>(r: &mut Reader<'a>, first: u8) -> Result<Record<'a>, WireError> {
+/// What a `LOAD` record says.
+pub(super) struct Load<'a> {
+    pub delta: u64,
+    pub ordinal: u64,
+    pub offset: u64,
+    pub value: LoadValue<'a>,
+}
+
+impl<'a> Load<'a> {
+    /// The record.
+    #[inline(always)]
+    pub fn record(self) -> Record<'a> {
+        let Self { delta, ordinal, offset, value } = self;
+        Record::Load { delta, ordinal: ordinal as u8, offset, value }
+    }
+}
+
+// Nearly all records are of this kind: they are not to be copied from place to place on the way.
+#[inline(always)]
+pub(super) fn decode_load<'a>(r: &mut Reader<'a>, first: u8) -> Result<Load<'a>, WireError> {
     let form = first & 0x1f;
     let delta = r.varint()?;
     if form == LOAD_GENERAL {
@@ -134,9 +152,9 @@ pub(super) fn decode_load<'a>(r: &mut Reader<'a>, first: u8) -> Result<Record<'a
         if offset.checked_add(value.len() as u64).is_none() {
             return Err(WireError("offset of a LOAD out of range"));
         }
-        return Ok(Record::Load { delta, ordinal, offset, value: LoadValue::new(value) });
+        return Ok(Load { delta, ordinal: ordinal.into(), offset, value: LoadValue::new(value) });
     }
     let (_, stored, len) = *LOAD_FORMS.get(usize::from(form)).ok_or(WireError("unknown form of a LOAD"))?;
     let value = LoadValue { stored: r.take(stored)?, len };
-    Ok(Record::Load { delta, ordinal: first >> 5 & 3, offset: 0, value })
+    Ok(Load { delta, ordinal: (first >> 5 & 3).into(), offset: 0, value })
 }

@@ -90,7 +90,7 @@ impl<'a> Records<'a> {
                 Record::Checkpoint { tsc: r.u64()?, unix_nanos: r.u64()?, regs: Box::new(RegisterFile::decode(r)?) }
             }
             tag::CHECK => Record::Check { delta: r.varint()?, rflags_known: r.varint()?, hash: r.u64()? },
-            tag::LOAD.. => decode_load(r, first)?,
+            tag::LOAD.. => decode_load(r, first)?.record(),
             tag::REGISTERS => Record::Registers { delta: r.varint()?, updates: RegisterUpdates::decode(r)? },
             tag::SIGNAL => Record::Signal {
                 delta: r.varint()?,
@@ -165,7 +165,7 @@ fn data_delta(r: &mut Reader<'_>, first: u8) -> Result<u64, WireError> {
         let delta = r.varint()?;
         return memory(r).map(|_| delta);
     }
-    decode_load(r, first).map(|record| record.delta())
+    decode_load(r, first).map(|load| load.delta)
 }
 
 /// A piece of memory; one that would reach past the top of the address space is an error.
@@ -187,13 +187,22 @@ fn part(r: &mut Reader<'_>) -> Result<(Addr, u64), WireError> {
     Ok((Addr(addr), len))
 }
 
-impl<'a> Iterator for Records<'a> {
-    type Item = Result<Placed<'a>, RecordError>;
+impl<'a> Records<'a> {
+    /// The next one, if it is a `LOAD` of which nothing is wrong.
+    #[inline(always)]
+    fn load(&mut self) -> Option<Placed<'a>> {
+        let first @ tag::LOAD.. = self.reader.peek()? else { return None };
+        let mut r = self.reader.clone();
+        r.u8().ok()?;
+        let load = decode_load(&mut r, first).ok()?;
+        let position = Position(self.position.0.checked_add(load.delta)?);
+        let offset = self.reader.offset();
+        (self.reader, self.position) = (r, position);
+        Some(Placed { offset, position, record: load.record() })
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
+    /// The next one, whatever it is.
+    fn any(&mut self) -> Option<Result<Placed<'a>, RecordError>> {
         let offset = self.reader.offset();
         let placed = self.read().and_then(|record| {
             let Some(record) = record else {
@@ -210,6 +219,21 @@ impl<'a> Iterator for Records<'a> {
                 self.ended = true;
                 Some(Err(RecordError { offset, reason }))
             }
+        }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Placed<'a>, RecordError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        match self.load() {
+            Some(load) => Some(Ok(load)),
+            None => self.any(),
         }
     }
 }
