@@ -607,8 +607,9 @@ fn instrument_split(block: &Block, engine: &mut Engine, split: SplitId, instrs: 
     let none = write_down(block, engine, program, first, &lending);
     let pair = write_down(block, engine, program, Counted { range: rest, is_counted: true }, &lending).or(none);
     let borrowed = lending.end(block, &engine.stub);
-    let ends = [program.first(), program.last()].map(|end| end.map_or(0, |instr| instr.pc()));
-    let flags = (!engine.keeps_flags(&ends)).then_some(ARITHMETIC);
+    let (first, last) = (program.first(), program.last());
+    let ends = first.zip(last).map(|(first, last)| [first.pc(), end_of(block, &engine.code, *last) - 1]);
+    let flags = ends.filter(|ends| !engine.keeps_flags(ends)).map(|_| ARITHMETIC);
     look_before(block, engine, program, &looks, (&borrowed, is_called, flags), ahead);
     write_pair(block, engine, program, pair);
     push_alone(block, engine, program);
