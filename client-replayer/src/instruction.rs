@@ -3,7 +3,7 @@
 use crate::code::Code;
 use bugnet_dr::access::{Access, Action, FpuEffect, Place, RegisterValues, RepString};
 use bugnet_dr::decode::{self, Decoded};
-use bugnet_dr::ir::{Gpr, MemoryParts, Segment};
+use bugnet_dr::ir::{Block, Gpr, Instr, MemoryParts, Segment};
 use bugnet_format::types::Addr;
 
 /// The registers that a `LOAD` record's place may depend on.
@@ -14,6 +14,12 @@ pub trait Registers: RegisterValues {
 
 /// What replay has to know of an instruction that it does not simply execute, or that a record injects into.
 pub struct Instruction(Decoded);
+
+/// Address of the first byte behind an instruction. DynamoRIO does not know that of a branch from a copy: it may have prefixes that do nothing.
+pub fn end_of(block: &Block, code: &Code, instr: Instr) -> u64 {
+    let len = || instr.len(block);
+    instr.pc() + Instruction::decode(instr.pc(), code).map_or_else(len, |instruction| instruction.len())
+}
 
 impl Instruction {
     /// Decodes the instruction at `pc`; `None` if the code picture in force has none there.

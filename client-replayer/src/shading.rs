@@ -33,6 +33,7 @@
 
 use crate::counter::{self, COUNTER};
 use crate::instruction::{Accessing, PlainAccess};
+use crate::jumps::{IF_RCX_ZERO, UNLESS_RCX_ZERO};
 use crate::marking::written;
 use crate::operand::{Operand, Segmented};
 use crate::place::{Place, parts};
@@ -212,7 +213,7 @@ pub fn look(
 /// Code before a return that calls the client if it is the one that is awaited ([`crate::keeper`]). `lent` as for [`look`].
 pub fn await_return(block: &Block, stub: &mut Stub, instr: Instr, site: u32, (spare, lent): (&Spare, bool)) {
     let (save, restore) = spare.around(stub);
-    let code = [&save[..], &stub.load_awaited(Gpr::RCX), &IS_SLOT, &UNLESS_LEFT, &[OUTSIDE as u8]].concat();
+    let code = [&save[..], &stub.load_awaited(Gpr::RCX), &IS_SLOT, &UNLESS_RCX_ZERO, &[OUTSIDE as u8]].concat();
     block.meta(Some(instr), block.raw(&code));
     go_outside(block, instr, stub.suspect(site, lent), &restore);
     block.meta(Some(instr), block.raw(&restore));
@@ -268,14 +269,10 @@ const FORGET_LEFT: Assembled = assembled!("mov qword ptr fs:[{u32}], {u32}"; 8);
 const LEAVE: Assembled = assembled!("lea rcx, [rsp + 8]", "not rcx", "mov fs:[{u32}], rcx"; 4);
 /// From how far an access lies before the end, the other way: whether that is [`LEFT_REACH`] or more.
 const FAR_FROM_LEFT: Assembled = assembled!("not rcx", "rorx rcx, rcx, 20", "mov ecx, ecx");
-/// Jumps so many bytes on if RCX is zero.
-const IF_RIGHT: Assembled = assembled!("jrcxz 2f", "2:"; 1);
-/// Jumps so many bytes on unless it is; few of them.
-const UNLESS_LEFT: Assembled = assembled!("jrcxz 3f", "jmp 2f", "2:", "3:"; 1);
-/// The same by flags, however many bytes there are: on if it was zero, or unless it was.
+/// Jump by flags, however many bytes there are: on if it was zero, or unless it was.
 const IF_ZERO: Assembled = assembled!("je 2f", ".skip 200", "2:"; 204);
 const UNLESS_ZERO: Assembled = assembled!("jne 2f", ".skip 200", "2:"; 204);
-/// The same, however many they are.
+/// Jumps on unless RCX is zero, however many they are.
 const UNLESS_RIGHT: Assembled = assembled!("jrcxz 3f", "jmp 2f", "3:", ".skip 200", "2:"; 204);
 
 /// Bytes of the `lea` that finds the place to go on at, and of that with the jump behind it.
@@ -324,18 +321,14 @@ impl Look {
         if self.by_left || !place.find.is_empty() {
             return None;
         }
-        let mut parts: Vec<(i32, u64)> = parts(self.access.bytes).collect();
+        let parts: Vec<(i32, u64)> = parts(self.access.bytes).collect();
         let mut rest = Vec::new();
         // From the last one on, as in `code`.
-        for (number, (from, bytes)) in parts.drain(..).rev().enumerate() {
+        for (from, bytes) in parts.into_iter().rev() {
             let mut test = Vec::new();
             place.is_zero(&mut test, from, bytes);
-            if number == 0 {
-                test.extend([&IF_ZERO[..], &(outside as i32).to_le_bytes()].concat());
-            } else {
-                test.extend([&UNLESS_ZERO[..], &(rest.len() as i32).to_le_bytes()].concat());
-            }
-            rest.splice(..0, test);
+            let (jump, over) = if rest.is_empty() { (IF_ZERO, outside) } else { (UNLESS_ZERO, rest.len()) };
+            rest = [&test[..], &jump, &(over as i32).to_le_bytes(), &rest].concat();
         }
         Some(rest)
     }
@@ -355,12 +348,12 @@ impl Look {
         // From the last one on, so that it is known how far each is from the end.
         let mut rest: Vec<u8> = Vec::new();
         if let Some(left) = left {
-            rest = [&left[..], &UNLESS_LEFT, &[outside]].concat();
+            rest = [&left[..], &UNLESS_RCX_ZERO, &[outside]].concat();
         }
         let is_last = rest.is_empty();
         for (number, test) in tests.into_iter().rev().enumerate() {
             let end = if number == 0 && is_last {
-                [&IF_RIGHT[..], &[outside]].concat()
+                [&IF_RCX_ZERO[..], &[outside]].concat()
             } else {
                 // The wrong one lies behind the rest.
                 [&UNLESS_RIGHT[..], &(rest.len() as i32).to_le_bytes()].concat()
@@ -417,8 +410,6 @@ mod tests {
         let (lea, not, store) = ([0x48, 0x8d, 0x4c, 0x24, 8], [0x48, 0xf7, 0xd1], [0x64, 0x48, 0x89, 0x0c, 0x25]);
         assert_eq!(LEAVE.bytes(), [&lea[..], &not, &store].concat());
         assert_eq!(FAR_FROM_LEFT.bytes(), [&not[..], &[0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 20], &[0x89, 0xc9]].concat());
-        assert_eq!(IF_RIGHT.bytes(), [0xe3]);
-        assert_eq!(UNLESS_LEFT.bytes(), [0xe3, 2, 0xeb]);
         assert_eq!(UNLESS_RIGHT.bytes(), [0xe3, 5, 0xe9]);
         assert_eq!((IF_ZERO.bytes(), UNLESS_ZERO.bytes()), (&[0x0f, 0x84][..], &[0x0f, 0x85][..]));
         assert_eq!(PLACE_IN_RCX.len() + 4, LEA);

@@ -253,8 +253,7 @@ impl Lane {
         tracer.take_turns(turns)?;
         let chunk = tracer.next_unread(until)?.ok_or_else(none)?;
         self.fresh = self.learner.learn(chunk.blocks);
-        let mut runs = chunk.read_runs();
-        runs.lend(std::mem::take(&mut self.met));
+        let mut runs = chunk.read_runs(std::mem::take(&mut self.met));
         spare.fill(&chunk, &mut runs, &self.learner.plans);
         if !runs.is_whole() {
             return Err(tracer.makes_no_sense());

@@ -7,7 +7,7 @@ use bugnet_format::frame::Interval;
 use bugnet_format::types::Position;
 use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::tools::Tools;
-use bugnet_replay::trace::Tracer;
+use bugnet_replay::trace::{Met, Tracer};
 use bugnet_replay::{ReplayError, Result};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
@@ -141,7 +141,7 @@ fn trace(
         while let Some(chunk) = tracer.next_unread(end)? {
             blocks.learn(&chunk);
             let mut stretch = spare.try_recv().unwrap_or_default();
-            let mut runs = chunk.read_runs();
+            let mut runs = chunk.read_runs(Met::default());
             stretch.fill(&chunk, &mut runs, blocks.plans());
             if !runs.is_whole() {
                 return Err(tracer.makes_no_sense());

@@ -11,6 +11,7 @@ use bugnet_format::record::{
     RegisterUpdates, SignalStep, SpecialKind, register_number,
 };
 use bugnet_format::regs::{NOTHING_KNOWN, RegisterFile};
+use bugnet_format::trace::Written;
 use bugnet_format::types::{Addr, CodeSeq, Epoch, IntervalNo, Pid, Position, Tid};
 use proptest::prelude::*;
 use std::path::Path;
@@ -324,10 +325,12 @@ proptest! {
         let stop = Stop::Divergence { what: what.clone(), expected: Some(regs.clone()) };
         let counts = Counts { instructions: n[0], loads: n[1], checks: n[2] };
         let hit = Hit { thread: n[0] as u32, at: n[1], time: n[2], what: Event::Call(n[3]) };
+        let (words, used) = (n[0] as u32, n[1] as u32);
+        let written = Some(Written { words, used, start: n[2], blocks: n[3] as u32, odd: words });
         let responses = [
             Response::Ready,
             Response::Failed(what),
-            Response::Stopped { stop, thread: n[2] as u32, at: n[3], time: n[1], hit: Some(hit), regs, counts, written: None },
+            Response::Stopped { stop, thread: n[2] as u32, at: n[3], time: n[1], hit: Some(hit), regs, counts, written },
             Response::Memory(bytes.clone()),
             Response::Output { stream: OutputStream::Stderr, bytes },
         ];

@@ -154,11 +154,11 @@ pub(super) fn report(
     let mut sides = sides((log, cursor, symbols), watch, &wanted)?.into_iter();
     let (mut races, mut violations) = (Vec::new(), Vec::new());
     for (pair, times) in shown {
-        let both = [sides.next().flatten(), sides.next().flatten()];
+        let both = std::array::from_fn(|_| sides.next().flatten());
         races.extend(race(symbols, watch, pair, *times, both));
     }
     for (torn, times) in shown_torn {
-        let all = [sides.next().flatten(), sides.next().flatten(), sides.next().flatten()];
+        let all = std::array::from_fn(|_| sides.next().flatten());
         violations.extend(violation(symbols, watch, torn, *times, all));
     }
     Ok(Report {

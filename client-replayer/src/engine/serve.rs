@@ -69,6 +69,8 @@ impl Engine {
         let regs = Box::new(self.registers());
         let (thread, time, hit) = (self.running as u32, self.time_at(position), self.watching.hit);
         let written = self.written();
+        // As long as nobody else writes to the outline: a copy of this process would.
+        self.forget_told();
         self.send(&Response::Stopped { stop, thread, at: position, time, hit, regs, counts, written });
     }
 
@@ -189,15 +191,10 @@ impl Engine {
                 Response::Ready
             }
             Request::Glance { ranges } => Response::Glanced(self.glance(ranges).map_err(Refusal::Refused)?),
-            Request::Fork => {
-                let forked = fork::fork(&self.control).map_err(Refusal::Refused)?;
-                // The other one writes to the same outline.
-                self.again().into_iter().for_each(|again| again.empty_at = None);
-                match forked {
-                    Forked::Parent => Response::Forked,
-                    Forked::Copy => Response::Ready,
-                }
-            }
+            Request::Fork => match fork::fork(&self.control).map_err(Refusal::Refused)? {
+                Forked::Parent => Response::Forked,
+                Forked::Copy => Response::Ready,
+            },
             Request::Registers { thread } => self.registers_of(thread as usize)?,
             Request::Interrupt => return Err(Refusal::NoAnswer),
             Request::RunTo { target, hits, output } => {

@@ -23,6 +23,7 @@ use super::Tracing;
 use crate::assembler::hash_into;
 use crate::counter::COUNTER;
 use crate::engine::Engine;
+use crate::jumps::{GO, IF_RCX_ZERO};
 use crate::operand::{Operand, Segmented};
 use crate::slots::JUMP;
 use crate::stub::{Field, Stub};
@@ -50,10 +51,6 @@ const UPPER: i32 = 4;
 /// [`key`]: bugnet_format::trace::key
 const TURN: Assembled = assembled!("rorx rcx, rcx, 17");
 const NOT: Assembled = assembled!("not rcx");
-/// Jumps so many bytes on if RCX is zero.
-const IF_ZERO: Assembled = assembled!("jrcxz 2f", "2:"; 1);
-/// Jumps so many bytes on, or back.
-const GO: Assembled = assembled!("jmp 2f", "2:"; 1);
 const _: () = assert!(KEY_TURN == 64 - 17);
 
 /// The table.
@@ -63,8 +60,8 @@ pub struct Again {
     each: bool,
     /// What comes next of the thread's turns.
     turns: VecDeque<Turn>,
-    /// Where the outline ended when the table was empty, if that is known: what it has is of entries behind that.
-    pub empty_at: Option<u64>,
+    /// Where the outline ended when the table was empty: what it has is of entries behind that.
+    empty_at: u64,
 }
 
 impl Again {
@@ -77,7 +74,7 @@ impl Again {
         // SAFETY: asks for fresh memory.
         let table = unsafe { mmap_anonymous(std::ptr::null_mut(), (MOST * EACH) as usize, prot, flags) };
         let table = table.map_err(|e| format!("there is no room for what is accessed again: {e}"))? as u64;
-        Ok(Self { table, each: true, turns: VecDeque::new(), empty_at: None })
+        Ok(Self { table, each: true, turns: VecDeque::new(), empty_at: 0 })
     }
 
     fn empty(&mut self) {
@@ -101,8 +98,7 @@ fn hash(tag: u32, key: u64) -> u64 {
 }
 
 impl Engine {
-    /// Where accesses are told: those that were.
-    pub fn again(&mut self) -> Option<&mut Again> {
+    fn again(&mut self) -> Option<&mut Again> {
         self.tracing.as_mut().and_then(|tracing| tracing.again.as_mut())
     }
 
@@ -146,7 +142,8 @@ impl Engine {
     pub fn forget_told(&mut self) {
         let outline = self.stub.shared().outline;
         let Some(Tracing { blocks, again: Some(again), .. }) = self.tracing.as_deref_mut() else { return };
-        if let Some(mut at) = again.empty_at.filter(|at| at - outline < FEW_BYTES) {
+        let mut at = again.empty_at;
+        if at.wrapping_sub(outline) < FEW_BYTES {
             while at > outline {
                 // SAFETY: words of the outline that are written, which nobody refers to.
                 let [first, second] = [at, at - 8].map(|at| unsafe { (at as *const u64).read_volatile() });
@@ -160,7 +157,14 @@ impl Engine {
         } else {
             again.empty();
         }
-        again.empty_at = Some(outline);
+        self.begin_told();
+    }
+
+    /// The table is empty where the outline ends.
+    pub fn begin_told(&mut self) {
+        let outline = self.stub.shared().outline;
+        let Some(again) = self.again() else { return };
+        again.empty_at = outline;
         let (table, each) = (again.table, again.each.into());
         let shared = self.stub.shared();
         (shared.table, shared.hashed_by, shared.each) = (table, MOST - 1, each);
@@ -235,8 +239,8 @@ pub fn told_again(stub: &Stub, reg: Gpr, lent: bool) -> Vec<u8> {
     .concat();
     let jump = GO.len() + 1;
     let is_each = stub.load_field(Gpr::RCX, Field::Each);
-    let back = first.len() + jump + is_each.len() + IF_ZERO.len() + 1 + jump;
-    let same = [&is_each[..], &IF_ZERO, &[jump as u8], &GO, &[(back as u8).wrapping_neg()]].concat();
+    let back = first.len() + jump + is_each.len() + IF_RCX_ZERO.len() + 1 + jump;
+    let same = [&is_each[..], &IF_RCX_ZERO, &[jump as u8], &GO, &[(back as u8).wrapping_neg()]].concat();
     first.extend([&GO[..], &[(same.len() + last.len()) as u8]].concat());
     debug_assert!(back <= 128 && first.len() < 128 && same.len() + last.len() < 128);
     let end = [
@@ -245,7 +249,7 @@ pub fn told_again(stub: &Stub, reg: Gpr, lent: bool) -> Vec<u8> {
         JUMP.to_vec(),
         stub.field(Field::Back).to_vec(),
     ];
-    [&find.concat()[..], &IF_ZERO, &[first.len() as u8], &first, &same, &last, &end.concat()].concat()
+    [&find.concat()[..], &IF_RCX_ZERO, &[first.len() as u8], &first, &same, &last, &end.concat()].concat()
 }
 
 #[cfg(test)]
@@ -256,6 +260,15 @@ mod tests {
     fn machine_code_is_what_it_is_called() {
         assert_eq!(TURN.bytes(), [0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 17]);
         assert_eq!(NOT.bytes(), [0x48, 0xf7, 0xd1]);
-        assert_eq!((IF_ZERO.bytes(), GO.bytes()), (&[0xe3][..], &[0xeb][..]));
+    }
+
+    #[test]
+    fn places_are_where_the_code_cache_looks() {
+        for (tag, key) in [(1 << 22, 1), (0x0040_1234, 0x8000_7f12_3456_789a), (0x003f_ffff, u64::MAX)] {
+            let mut place = u64::from(tag);
+            // SAFETY: the instructions of `told_again`, which change nothing else.
+            unsafe { std::arch::asm!("rorx {0}, {0}, 17", "crc32 {0}, {1}", inout(reg) place, in(reg) key) };
+            assert_eq!(hash(tag, key), place);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::plan::{Inside, Need, Pair, Reg};
 use crate::counter::{Borrowed, COUNTER};
+use crate::jumps::{GO, UNLESS_RCX_ZERO};
 use crate::operand::{Operand, Segmented};
 use crate::stub::{Field, Stub};
 use bugnet_dr::assembled;
@@ -83,7 +84,7 @@ pub fn outline(
     }
     if inside == Some(Inside::Known) {
         let rest = (load.len() + code.len()) as u8;
-        load = [&stub.load_field(Gpr::RCX, Field::Inside)[..], &UNLESS_ZERO, &[rest], &load].concat();
+        load = [&stub.load_field(Gpr::RCX, Field::Inside)[..], &UNLESS_RCX_ZERO, &[rest], &load].concat();
     }
     block.meta(Some(instrs[start]), block.raw(&around(load, code, keeps)));
     for need in needs.iter().filter(|need| !begins(need)) {
@@ -177,19 +178,15 @@ const TO_CALL: Assembled = assembled!("lea rcx, [rcx + 24]");
 const RETURNS_THERE: Assembled = assembled!("mov rcx, [rcx + 16]", "lea rcx, [rdx + rcx + 1]");
 /// Zero if it is of that slot.
 const IS_OF_SLOT: Assembled = assembled!("mov rcx, [rcx + 8]", "not rcx", "lea rcx, [rsp + rcx + 9]");
-/// Jumps so many bytes on unless RCX is zero.
-const UNLESS_ZERO: Assembled = assembled!("jrcxz 3f", "jmp 2f", "2:", "3:"; 1);
-/// Jumps so many bytes on.
-const GO: Assembled = assembled!("jmp 2f", "2:"; 1);
 
 /// Machine code that takes the last entry back if it is of the call that returns now: its words are where it returns to, and RSP before it, and RDX has
 /// where the return goes. Else, it does something else.
 fn take_back(stub: &Stub, or_else: &[u8]) -> Vec<u8> {
     let outline = stub.load_outline(Gpr::RCX);
     let back = [&outline[..], &TO_CALL, &stub.store_outline(Gpr::RCX), &GO, &[or_else.len() as u8]].concat();
-    let is_there = [&outline[..], &RETURNS_THERE, &UNLESS_ZERO, &[back.len() as u8], &back].concat();
+    let is_there = [&outline[..], &RETURNS_THERE, &UNLESS_RCX_ZERO, &[back.len() as u8], &back].concat();
     // Before an outline's first entry, there is what says what is due, and nothing before that.
-    [&outline[..], &IS_OF_SLOT, &UNLESS_ZERO, &[is_there.len() as u8], &is_there, or_else].concat()
+    [&outline[..], &IS_OF_SLOT, &UNLESS_RCX_ZERO, &[is_there.len() as u8], &is_there, or_else].concat()
 }
 
 /// `fs:[count*8 + distance]`
@@ -261,9 +258,7 @@ mod tests {
         assert_eq!(put_tag(8, 7), [0x64, 0x42, 0xc7, 0x04, 0xdd, 8, 0, 0, 0, 7, 0, 0, 0]);
         assert_eq!(TO_CALL.bytes(), [0x48, 0x8d, 0x49, 24]);
         assert_eq!(RETURNS_THERE.bytes(), [0x48, 0x8b, 0x49, 16, 0x48, 0x8d, 0x4c, 0x0a, 1]);
-        assert_eq!(GO.bytes(), [0xeb]);
         assert_eq!(IS_OF_SLOT.bytes(), [0x48, 0x8b, 0x49, 8, 0x48, 0xf7, 0xd1, 0x48, 0x8d, 0x4c, 0x0c, 9]);
-        assert_eq!(UNLESS_ZERO.bytes(), [0xe3, 2, 0xeb]);
     }
 
     #[test]

@@ -221,17 +221,13 @@ impl Engine {
 
     /// A run begins: what was written down has been looked at.
     pub fn empty_trace(&mut self) {
-        self.forget_told();
         let begin = self.time_at(self.position);
         if let Some(tracing) = &mut self.tracing {
             tracing.empty(begin);
-            let outline = tracing.outline();
-            if let Some(again) = &mut tracing.again {
-                again.empty_at = Some(outline);
-            }
             if tracing.wanted.outline {
-                self.stub.shared().outline = outline;
+                self.stub.shared().outline = tracing.outline();
             }
+            self.begin_told();
             self.goes_elsewhere();
         }
     }

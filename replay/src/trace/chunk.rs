@@ -223,9 +223,6 @@ impl Iterator for Runs<'_> {
     #[inline]
     fn next(&mut self) -> Option<Run> {
         if let Some(outline) = &mut self.outline {
-            if self.met.times.is_empty() {
-                self.met.begin(outline.used);
-            }
             let (run, end) = outline.next(self.words, self.counts, (self.word, self.len), &mut self.met)?;
             self.word = end;
             return Some(run);
@@ -247,12 +244,6 @@ impl Iterator for Runs<'_> {
 }
 
 impl Runs<'_> {
-    /// Memory for what is met, before the first block.
-    pub fn lend(&mut self, mut met: Met) {
-        met.begin(self.outline.as_ref().map_or(0, |outline| outline.used));
-        self.met = met;
-    }
-
     /// What was met, behind the last block.
     #[must_use]
     pub fn take_met(&mut self) -> Met {
@@ -277,8 +268,9 @@ pub(super) fn runs<'a>(
     counts: &'a [u16],
     len: u32,
     (entries, used, start): (&'a [Option<Entry>], Option<u32>, u64),
+    mut met: Met,
 ) -> Runs<'a> {
-    let met = Met::default();
+    met.begin(used.unwrap_or(0));
     let outline = used.map(|used| Outline { entries, used, read: 0, due: 0, last: 0, start });
     Runs { words, counts, len, word: 0, outline, met }
 }
@@ -417,10 +409,10 @@ impl Chunk<'_> {
         }
     }
 
-    /// The blocks that were executed, in their order.
+    /// The blocks that were executed, in their order. `met`: memory for what is met among them.
     #[must_use]
-    pub fn read_runs(&self) -> Runs<'_> {
-        runs(self.words, self.counts, self.len, (self.entries, self.used, self.start))
+    pub fn read_runs(&self, met: Met) -> Runs<'_> {
+        runs(self.words, self.counts, self.len, (self.entries, self.used, self.start), met)
     }
 
     #[inline]

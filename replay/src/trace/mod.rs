@@ -303,7 +303,7 @@ impl Tracer {
     }
 
     fn runs(&self, len: u32, (used, start): (Option<u32>, u64)) -> Runs<'_> {
-        chunk::runs(self.buffer.words(), &self.counts, len, (&self.entries, used, start))
+        chunk::runs(self.buffer.words(), &self.counts, len, (&self.entries, used, start), Met::default())
     }
 
     fn chunk(&self, executed: Executed) -> Chunk<'_> {

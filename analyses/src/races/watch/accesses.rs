@@ -212,12 +212,12 @@ impl Watch {
             self.tenures.tell((access.addr, access.len), &mut self.shadow, &mut self.pairs);
         }
         let free = self.race(at, access);
-        let doing_it = self.actor(thread);
-        let doing_it = self.then(&doing_it, access);
+        let actor = self.actor(thread);
         let state = &self.threads[thread];
-        let actor = (thread, state.whereabouts.in_handler());
+        // That of a call which is over got its number last.
         let call = if access.is_over { self.calls } else { state.calls.innermost() };
-        let waits = state.waits;
+        let doing_it = actor.in_call(call);
+        let (actor, waits) = ((thread, state.whereabouts.in_handler()), state.waits);
         let local = Local { actor, call, made, ip: at.ip, writes, waits };
         let Self { order, code, pairs, tenures, births, told, .. } = self;
         let clocks = order.thread(thread);
