@@ -97,7 +97,7 @@ fn fit<T>(all: &mut [T], bytes: impl Fn(&T) -> usize, call: impl Fn() -> T) {
 }
 
 /// Inserts what comes before the instructions for these, behind everything else that does. `borrowed`: where R11 is the program's; `called`: before
-/// which ones the client is called; `flags`: those that are read behind them, if any may be changed; `ahead`: as for [`observe`].
+/// which ones the client is called; `flags`: those that are read behind them, if any may be changed; `ahead`: how far the position of each is ahead of the counter.
 pub fn look_before(
     block: &Block,
     engine: &mut Engine,
