@@ -132,9 +132,8 @@ impl Engine {
         stub.shared().awaited = 0;
         keeper.returns(light::saved().gpr(Gpr::RAX), |at| Some(memory.element(at, 8)));
         if !self.change_in_place() {
-            // What is left is due behind the instruction.
-            let left = std::mem::take(&mut self.stub.shared().left);
-            self.due = self.due.wrapping_sub(left);
+            // The rest is due behind the instruction.
+            self.make_due();
         }
     }
 
@@ -157,12 +156,17 @@ impl Engine {
         keeper.held.is_empty()
     }
 
+    /// Whether there is memory that has no place, and is to have one now.
+    pub fn awaits_places(&self) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| !keeper.held.is_empty() && keeper.open.is_none())
+    }
+
     /// Gives memory for which there was no place others, with all that has a place: whether that was so.
     pub fn move_places(&mut self) -> bool {
-        let Self { keeper: Some(keeper), shades: Some(shades), .. } = self else { return false };
-        if keeper.held.is_empty() || keeper.open.is_some() {
+        if !self.awaits_places() {
             return false;
         }
+        let Self { keeper: Some(keeper), shades: Some(shades), .. } = self else { return false };
         for set in std::mem::take(&mut keeper.held) {
             if let Err(why) = shades.change_anyway(&set) {
                 keeper.failed = Some(why);

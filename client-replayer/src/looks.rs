@@ -37,7 +37,7 @@ pub enum Looks {
 
 impl Looks {
     /// Inserts what comes behind the instructions, before anything else is there. `behind`: what stands behind them.
-    pub fn of(block: &Block, engine: &Engine, instrs: &[Instr], behind: Option<Instr>) -> Self {
+    pub fn of(block: &Block, engine: &mut Engine, instrs: &[Instr], behind: Option<Instr>) -> Self {
         match engine.style() {
             Style::Plain | Style::Calls => Self::None,
             Style::Compares(places, marks) => {
@@ -49,13 +49,13 @@ impl Looks {
             }
             Style::Shades(places) => {
                 let trusted = instrs.first().is_some_and(|first| engine.trusts(first.pc()));
-                let mut all = Shading::of_all(instrs, trusted, |addr| engine.comes_to_be_wrong(addr));
+                let mut all = Shading::of_all(instrs, trusted, |addr, len| engine.comes_to_be_wrong(addr, len));
                 fit(&mut all, Shading::bytes, || Shading::Call);
                 shading::follow_stack(block, &engine.stub, places, instrs);
                 Self::Shades(places, all)
             }
             Style::Tells(places) => {
-                let mut all = Shading::of_all_told(instrs, |addr| engine.comes_to_be_wrong(addr));
+                let mut all = Shading::of_all_told(instrs, |addr, len| engine.comes_to_be_wrong(addr, len));
                 fit(&mut all, Shading::bytes, || Shading::Call);
                 Self::Tells(places, all)
             }

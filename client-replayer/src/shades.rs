@@ -74,6 +74,8 @@ pub struct Shades {
     region: Region,
     /// Memory that has a place.
     pieces: BTreeSet<u64>,
+    /// Memory that had none when blocks were built that access it at addresses which no register changes: they do not look there.
+    passed: BTreeSet<u64>,
     /// What is to be wrong or right later, in that order.
     pending: VecDeque<Shade>,
     suspects: Vec<Suspect>,
@@ -103,6 +105,7 @@ impl Shades {
             window: window.clone(),
             region,
             pieces,
+            passed: BTreeSet::new(),
             pending: VecDeque::new(),
             suspects: Vec::new(),
             blocks: Vec::new(),
@@ -162,8 +165,18 @@ impl Shades {
     }
 
     /// Whether memory at an address may come to be wrong.
-    pub fn has(&self, addr: u64) -> bool {
+    fn has(&self, addr: u64) -> bool {
         self.region.owners.has(addr)
+    }
+
+    /// Whether any of these bytes may come to be wrong. If not, the block that asks does not look at them.
+    fn comes(&mut self, addr: u64, len: u64) -> bool {
+        let pieces = || in_pieces(addr, len).map(|(start, _)| start & !(PIECE - 1));
+        let comes = pieces().any(|piece| self.has(piece));
+        if !comes {
+            self.passed.extend(pieces());
+        }
+        comes
     }
 
     /// After how many instructions of the package the next one is due.
@@ -171,12 +184,16 @@ impl Shades {
         self.pending.front().map_or(u64::MAX, |shade| shade.at)
     }
 
-    /// Gives memory of a range places; whether others were taken for that.
+    /// Gives memory of a range places; whether others were taken for that, or blocks do not look there.
     fn claim(&mut self, addr: u64, len: u64) -> Result<bool, String> {
         let mut moved = false;
         for (start, _) in in_pieces(addr, len) {
             let piece = start & !(PIECE - 1);
-            if !self.pieces.insert(piece) || self.region.owners.claim(piece) {
+            if !self.pieces.insert(piece) {
+                continue;
+            }
+            moved |= self.passed.contains(&piece);
+            if self.region.owners.claim(piece) {
                 continue;
             }
             let others = || Places::all().find_map(|places| Region::new(&self.window, places, &self.pieces));
@@ -204,7 +221,8 @@ impl Shades {
         }
     }
 
-    /// Memory must not be accessed from here on, or may be; `false`, and nothing has changed: others would have to be given other places.
+    /// Memory must not be accessed from here on, or may be; `false`, and nothing has changed: others would have to be given other places, or blocks be
+    /// built anew.
     pub fn change(&mut self, set: &Set) -> bool {
         let len = set.end - set.start;
         if !set.wrong {
@@ -216,10 +234,13 @@ impl Shades {
         }
         for (start, _) in in_pieces(set.start, len) {
             let piece = start & !(PIECE - 1);
-            if !self.has(piece) && self.pieces.insert(piece) && !self.region.owners.claim(piece) {
-                self.pieces.remove(&piece);
+            if self.pieces.contains(&piece) {
+                continue;
+            }
+            if self.passed.contains(&piece) || !self.region.owners.claim(piece) {
                 return false;
             }
+            self.pieces.insert(piece);
         }
         in_pieces(set.start, len).for_each(|(start, len)| self.region.plane(start, len).fill(u8::MAX));
         true
@@ -311,9 +332,9 @@ impl Engine {
         self.shades.as_ref().is_some_and(|shades| shades.trusts(pc))
     }
 
-    /// Whether memory at an address may come to be wrong, as far as that is known.
-    pub fn comes_to_be_wrong(&self, addr: u64) -> bool {
-        self.shades.as_ref().is_some_and(|shades| shades.has(addr))
+    /// Whether any of these bytes may come to be wrong, as far as that is known: a block is built that looks at them, or does not.
+    pub fn comes_to_be_wrong(&mut self, addr: u64, len: u64) -> bool {
+        self.shades.as_mut().is_some_and(|shades| shades.comes(addr, len))
     }
 
     /// Takes what is to be wrong or right later.
@@ -335,6 +356,7 @@ impl Engine {
         shades.pending.extend(news);
         if moved {
             self.point_fs();
+            self.drop_all_blocks();
         }
         Ok(())
     }

@@ -76,23 +76,23 @@ pub struct Look {
 
 impl Shading {
     /// Of a block's instructions. `trusted`: it may access anything; `comes`: whether memory at an address may come to be wrong.
-    pub fn of_all(instrs: &[Instr], trusted: bool, comes: impl Fn(u64) -> bool) -> Vec<Self> {
+    pub fn of_all(instrs: &[Instr], trusted: bool, mut comes: impl FnMut(u64, u64) -> bool) -> Vec<Self> {
         let mut moved = false;
         let of = |instr: &Instr| {
             moved |= written(*instr) & Gpr::RSP.bit() != 0;
-            if trusted { Self::None } else { Self::of(*instr, !moved, &comes) }
+            if trusted { Self::None } else { Self::of(*instr, !moved, &mut comes) }
         };
         instrs.iter().map(of).collect()
     }
 
-    fn of(instr: Instr, by_left: bool, comes: impl Fn(u64) -> bool) -> Self {
+    fn of(instr: Instr, by_left: bool, mut comes: impl FnMut(u64, u64) -> bool) -> Self {
         let accesses = match Accessing::of(&classify(instr)) {
             Accessing::None => return Self::None,
             Accessing::Plain(accesses) => accesses,
             Accessing::Other => return Self::Call,
         };
         let is_of_stack = |access: &PlainAccess| access.base == Some(Gpr::RSP) && access.index.is_none();
-        let is_right = |access: &PlainAccess| is_constant(access) && !comes(access.disp);
+        let mut is_right = |access: &PlainAccess| is_constant(access) && !comes(access.disp, access.bytes);
         let accesses: Vec<PlainAccess> =
             accesses.into_iter().filter(|access| !is_of_stack(access) && !is_right(access)).collect();
         if accesses.is_empty() {
@@ -122,17 +122,17 @@ impl Shading {
     }
 
     /// Of a block's instructions, where all accesses of shaded memory are told ([`tell`]): those by the stack pointer, too.
-    pub fn of_all_told(instrs: &[Instr], comes: impl Fn(u64) -> bool) -> Vec<Self> {
-        instrs.iter().map(|instr| Self::told(*instr, &comes)).collect()
+    pub fn of_all_told(instrs: &[Instr], mut comes: impl FnMut(u64, u64) -> bool) -> Vec<Self> {
+        instrs.iter().map(|instr| Self::told(*instr, &mut comes)).collect()
     }
 
-    fn told(instr: Instr, comes: impl Fn(u64) -> bool) -> Self {
+    fn told(instr: Instr, mut comes: impl FnMut(u64, u64) -> bool) -> Self {
         let accesses = match Accessing::of(&classify(instr)) {
             Accessing::None => return Self::None,
             Accessing::Plain(accesses) => accesses,
             Accessing::Other => return Self::Call,
         };
-        let is_elsewhere = |access: &PlainAccess| is_constant(access) && !comes(access.disp);
+        let mut is_elsewhere = |access: &PlainAccess| is_constant(access) && !comes(access.disp, access.bytes);
         let accesses: Vec<PlainAccess> = accesses.into_iter().filter(|access| !is_elsewhere(access)).collect();
         if accesses.is_empty() {
             return Self::None;

@@ -386,6 +386,75 @@ fn named() -> Result<()> {
     workshop.done()
 }
 
+const FAR: &str = "#include <stdio.h>
+#include <sys/mman.h>
+static unsigned long used[2];
+__attribute__((noipa)) void *pool_get(unsigned which, unsigned long size) {
+    unsigned long at = used[which];
+    used[which] += (size + 31) & ~15UL;
+    return (char *)((which + 1UL) << 40) + at;
+}
+int main(void) {
+    for (unsigned long which = 1; which < 3; which++)
+        if (mmap((void *)(which << 40), 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+            return 1;
+    for (int i = 0; i < 50; i++) {
+        char *one = pool_get(0, 20), *other = pool_get(1, 20);
+        one[19] = other[19] = i;
+    }
+    char *last = pool_get(1, 20);
+    last[20] = 1;
+    puts(\"done\");
+    return 0;
+}
+";
+
+/// Blocks whose addresses have the same lower half: what is kept of one has no place beside what is kept of the other, so the allocator's return is one
+/// of the moments at which memory gets other places.
+fn far() -> Result<()> {
+    for flag in ["-O0", "-O2"] {
+        let workshop = Workshop::new(&format!("memcheck-far{flag}"))?;
+        let names = workshop.path.join("names");
+        let program = built(&workshop, FAR, &[flag])?;
+        fs::write(&names, "pool_get allocate 1 pool\n")?;
+        let log = record(&program, &[], &workshop)?;
+        let report = memcheck(&log, &["--allocator", names.to_str().context("path")?, "--no-leaks"], FOUND)?;
+        let errors = errors(&report)?;
+        let what: Vec<_> =
+            errors.iter().map(|error| (error["kind"].clone(), error["stack"][0]["line"].clone())).collect();
+        ensure!(what == [("write".into(), 18.into())], "{what:?}");
+        workshop.done()?;
+    }
+    Ok(())
+}
+
+const CONSTANT: &str = "#include <stdio.h>
+static char pool[1 << 20];
+__attribute__((noipa)) int get(void) { return pool[1 << 19 | 20]; }
+__attribute__((noipa)) void *pool_get(unsigned long size) { return pool + (1 << 19); }
+int main(void) {
+    int sum = get();
+    char *block = pool_get(20);
+    block[19] = 1;
+    printf(\"%d\\n\", sum + get());
+    return 0;
+}
+";
+
+/// An access at an address that no register changes, in code that has been executed before that memory was a block's end.
+fn constant() -> Result<()> {
+    let workshop = Workshop::new("memcheck-constant")?;
+    let names = workshop.path.join("names");
+    let program = built(&workshop, CONSTANT, &["-O2"])?;
+    fs::write(&names, "pool_get allocate 0 pool\n")?;
+    let log = record(&program, &[], &workshop)?;
+    let report = memcheck(&log, &["--allocator", names.to_str().context("path")?, "--no-leaks"], FOUND)?;
+    let errors = errors(&report)?;
+    let what: Vec<_> = errors.iter().map(|error| (error["kind"].clone(), error["stack"][0]["line"].clone())).collect();
+    ensure!(what == [("read".into(), 3.into())], "{what:?}");
+    workshop.done()
+}
+
 /// The programs with errors that have them with other C libraries, too.
 const ELSEWHERE: &[&str] = &[
     "background",
@@ -439,5 +508,7 @@ fn main() -> Result<()> {
     trial("leaks-O2".to_owned(), Box::new(|| leaks(&["-O2"])));
     trial("window".to_owned(), Box::new(window));
     trial("named".to_owned(), Box::new(named));
+    trial("far".to_owned(), Box::new(far));
+    trial("constant".to_owned(), Box::new(constant));
     libtest_mimic::run(&arguments, trials).exit();
 }

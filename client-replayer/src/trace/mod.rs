@@ -190,7 +190,7 @@ impl Engine {
         if tracing.wanted.outline {
             let due = self.time_at(self.due).wrapping_sub(tracing.begin);
             self.stub.shared().due = due.wrapping_neg();
-            self.put_due(due);
+            self.put_due(due, self.position);
             return;
         }
         let left_free = room - (self.due - self.position);
@@ -198,10 +198,19 @@ impl Engine {
         unsafe { fs_base::begin(tracing.buffer + left_free * 8) };
     }
 
-    /// Says in an outline that the next thing is due after so many instructions, and how many there were up to here.
-    fn put_due(&self, due: u64) {
+    /// The next thing is due behind the last instruction of a block, before which the client was called: that is told where the block is not, yet.
+    pub fn make_due(&mut self) {
+        let left = std::mem::take(&mut self.stub.shared().left);
+        self.due = self.due.wrapping_sub(left);
+        if let Some(tracing) = self.tracing.as_ref().filter(|tracing| tracing.wanted.outline) {
+            self.put_due(self.time_at(self.due).wrapping_sub(tracing.begin), self.due - 1);
+        }
+    }
+
+    /// Says in an outline that the next thing is due after so many instructions, and at which position that is said.
+    fn put_due(&self, due: u64, at: u64) {
         let Some(tracing) = &self.tracing else { return };
-        let now = self.time_at(self.position).wrapping_sub(tracing.begin);
+        let now = self.time_at(at).wrapping_sub(tracing.begin);
         self.put_outline(u64::from(tag(DUE, 0)) | due << 32);
         self.put_outline(NO_ADDRESS | now);
     }
@@ -254,7 +263,7 @@ impl Engine {
             let at = word.wrapping_sub(tracing.begin);
             // What ends so is no call that a return may take back.
             let end = takes_back(&tracing.wanted).then_some(0);
-            self.put_due(at);
+            self.put_due(at, self.position);
             std::iter::once(tag.into()).chain(end).for_each(|word| self.put_outline(word));
         } else {
             tracing.put((word - tracing.begin) as usize, tag);

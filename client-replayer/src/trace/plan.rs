@@ -159,12 +159,13 @@ impl Plan {
             step(*instr, index, &mut values);
         }
         let returns = instrs[last].opcode() == opcode::OP_ret;
-        plan.add_registers(pc, (instrs.len(), returns), wanted);
         if wanted.outline && returns {
             let rax = plan.place(Value::new(last, Gpr::RAX.0.into()), instrs.len());
             let target = plan.place(Value { before: last, reg: Reg::Top, more: 0 }, instrs.len());
             plan.returned = Some((rax, target));
         }
+        // As many as there is still room for.
+        plan.add_registers(pc, (instrs.len(), returns), wanted);
         if wanted.open {
             plan.add_stack(instrs);
         }
