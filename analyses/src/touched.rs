@@ -166,6 +166,11 @@ impl<const LINE: u32> Touched<LINE> {
         all
     }
 
+    /// About how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<[(u64, u32); REMEMBERED]>() + self.pieces.len() * (size_of::<Bits>() + size_of::<(u64, u32)>())
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.pieces.iter().flatten().map(|bits| u64::from(bits.count_ones())).sum()

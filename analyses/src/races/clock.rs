@@ -52,6 +52,12 @@ impl Clock {
         self.0.get(epoch.thread()).is_some_and(|until| epoch.count() < *until)
     }
 
+    /// Up to which count of a thread.
+    #[must_use]
+    pub fn until(&self, thread: usize) -> u64 {
+        self.0.get(thread).copied().unwrap_or(0)
+    }
+
     /// All that lies before the other one lies before this one, too. Returns whether something was new.
     pub fn join(&mut self, other: &Self) -> bool {
         if self.0.len() < other.0.len() {

@@ -133,6 +133,14 @@ impl Estimate<'_> {
     }
 }
 
+/// Lines that are likely to be left.
+pub struct Left {
+    /// By all that records say.
+    pub likely: Lines,
+    /// The same, and those that are left if nothing comes behind what threads do last.
+    pub by_ends: Lines,
+}
+
 /// The lines that are likely to be left.
 ///
 /// # Errors
@@ -142,7 +150,7 @@ pub fn left(
     births: Births,
     (times, segments): (&Times, &[Segment]),
     mut atomic: Lines,
-) -> Result<Lines> {
+) -> Result<Left> {
     let window = Window::of(log, pid)?;
     let threads = Threads::read(log, pid, &window)?;
     let order = schedule(&threads).map_err(|cycle| ReplayError::Contradiction { pid, what: cycle.to_string() })?;
@@ -183,5 +191,7 @@ pub fn left(
             }
         }
     }
-    Ok(estimate.spans.unordered(segments, times))
+    let likely = estimate.spans.unordered(segments, times);
+    estimate.spans.leave_ends_open();
+    Ok(Left { likely, by_ends: estimate.spans.unordered(segments, times) })
 }

@@ -26,9 +26,12 @@ use std::num::NonZeroUsize;
 /// So many handlers in an interval, or more, and each access is looked at: to go from one to the next takes longer.
 const MANY: usize = 16;
 /// Most segments of all intervals together, beside those that handlers make: what they access is kept in memory.
-const MOST_SEGMENTS: usize = 4096;
+const MOST_SEGMENTS: usize = 1 << 15;
 /// And of one interval: a replay process goes from each to the next.
-const MOST_OF_INTERVAL: usize = 256;
+const MOST_OF_INTERVAL: usize = 1 << 10;
+
+/// So many bytes of memory may be taken by what pieces of intervals access; where it would be more, those of an interval are joined.
+const MOST_BYTES: usize = 1 << 30;
 
 /// Lines of 64 bytes.
 pub type Lines = Bits<6>;
@@ -99,9 +102,11 @@ pub fn words(addr: u64, len: u64) -> impl Iterator<Item = u64> {
 
 /// Granules that were accessed, and those of them that were written to.
 #[derive(Default)]
-struct Touched {
-    all: Granules,
-    written: Granules,
+pub struct Touched {
+    /// All.
+    pub all: Granules,
+    /// Those that were written to.
+    pub written: Granules,
     /// Granules that were accessed last, by the lowest bits of their numbers, and whether they were written to: most accesses are of these again. None
     /// where no access is looked at.
     recent: Vec<(u64, bool)>,
@@ -128,7 +133,7 @@ impl Touched {
     }
 
     /// Adds what was marked.
-    fn mark(&mut self, marked: &Marked) {
+    pub fn mark(&mut self, marked: &Marked) {
         for page in &marked.pages {
             // 64 granules are a number here as there.
             let words = (page.addr / Addr::PAGE * 8..).zip(page.accessed.iter().zip(&page.written));
@@ -150,6 +155,28 @@ struct Part {
     words: Found,
     /// Words with which the kernel was called for threads to wait or to wake.
     futexes: HashSet<u64>,
+}
+
+impl Part {
+    /// About how many bytes of memory it takes.
+    fn bytes(&self) -> usize {
+        self.touched.iter().map(|touched| touched.all.bytes() + touched.written.bytes()).sum()
+    }
+
+    /// Pieces that follow each other become one.
+    fn join(&mut self) {
+        let mut joined: Vec<Touched> = Vec::new();
+        for (number, touched) in self.pieces.join().into_iter().zip(self.touched.drain(..)) {
+            match joined.get_mut(number) {
+                Some(joined) => {
+                    joined.all.add(&touched.all);
+                    joined.written.add(&touched.written);
+                }
+                None => joined.push(touched),
+            }
+        }
+        self.touched = joined;
+    }
 }
 
 struct Looking<'a> {
@@ -296,7 +323,8 @@ pub fn look(
     let second = second(log, intervals)?;
     let segments = (MOST_SEGMENTS / intervals.len()).min(MOST_OF_INTERVAL);
     let looking = Looking { log, modules, follow, second, segments };
-    let (shared, mut parts) = (&looking, Vec::new());
+    let (shared, mut parts): (_, Vec<(IntervalId, Part)>) = (&looking, Vec::new());
+    let (mut bytes, mut are_joined) = (0, false);
     pool::in_order(
         intervals,
         jobs,
@@ -308,7 +336,16 @@ pub fn look(
             }
         },
         |id, part| {
-            parts.push((*id, part?));
+            let mut part = part?;
+            if are_joined {
+                part.join();
+            }
+            bytes += part.bytes();
+            parts.push((*id, part));
+            if bytes > MOST_BYTES && !are_joined {
+                are_joined = true;
+                parts.iter_mut().for_each(|(_, part)| part.join());
+            }
             progress(parts.len());
             Ok(())
         },

@@ -9,6 +9,7 @@ pub(crate) mod atomicity;
 pub(crate) mod births;
 pub(crate) mod channels;
 pub(crate) mod clock;
+mod cuts;
 mod display;
 mod estimate;
 mod first;
@@ -58,9 +59,9 @@ use watch::Watch;
 
 /// Of so many lines or more, and after so many accesses, it may take less to look for the order of segments first, if of so many of the lines no more than
 /// one is likely to be left.
-const MANY_LINES: u64 = 1 << 11;
+const MANY_LINES: u64 = 1 << 8;
 const MANY_ACCESSES: u64 = 1 << 18;
-const FEW: u64 = 8;
+const FEW: u64 = 2;
 /// And if of so many no more than one is, that is looked for at once.
 const VERY_FEW: u64 = 64;
 /// So many lines are looked at, too, because they lie in a page with others.
@@ -100,7 +101,8 @@ pub fn races(
     let all = intervals.len();
     let how = (options.jobs, options.follow);
     let shared = first::look((tools, log), &intervals, &Modules::new(log, pid)?, how, |done| progress(done, all))?;
-    let found = Search { tools, log, told: !options.follow }.find(cursor, times, shared, options.segments);
+    let found =
+        Search { tools, log, told: !options.follow, jobs: options.jobs }.find(cursor, times, shared, options.segments);
     let watch = match found {
         // What was found up to there is of no use.
         Err(ReplayError::NotTraced { .. }) if !options.follow => {
@@ -119,6 +121,8 @@ struct Search<'a> {
     log: &'a Log,
     /// Whether replay processes tell of accesses by themselves.
     told: bool,
+    /// Replay so many intervals at a time, where they need not come one after the other.
+    jobs: NonZeroUsize,
 }
 
 /// What records tell of the threads, however often one goes through what they did.
@@ -141,9 +145,12 @@ impl Search<'_> {
         let (mut may_be_few, mut segments_first) = (false, segments_first && is_shared);
         if segments_first || lines >= MANY_LINES {
             let atomic = shared.words.lines(&shared.lines);
-            likely = estimate::left((log, pid), recorded.births.clone(), (&recorded.times, &shared.segments), atomic)?;
-            may_be_few = likely.count() * FEW <= lines;
-            segments_first |= likely.count() * VERY_FEW <= lines;
+            let segments = (&recorded.times, &shared.segments[..]);
+            let left = estimate::left((log, pid), recorded.births.clone(), segments, atomic)?;
+            let count = left.likely.count();
+            may_be_few = count * FEW <= lines;
+            segments_first |= count * VERY_FEW <= lines;
+            likely = if left.by_ends.count() <= count + MOST_NEAR { left.by_ends } else { left.likely };
         }
         if !segments_first {
             let (mut watch, wanted) = self.watch(cursor, &recorded, shared.of(shared.lines.clone()))?;
@@ -180,9 +187,18 @@ impl Search<'_> {
         let (mut watch, wanted) = self.watch(cursor, recorded, shared.of(followed.clone()))?;
         watch.look_for_order(Spans::new(&watch.times, &segments), shared.lines.without(&followed));
         self.walk(cursor, &wanted, &mut watch)?;
-        let unordered = watch.take_order().map(|spans| spans.unordered(&segments, &watch.times)).unwrap_or_default();
-        let left = unordered.without(watch.lines());
-        drop(segments);
+        let left = match watch.take_order() {
+            Some(spans) => {
+                let left = spans.unordered(&segments, &watch.times).without(watch.lines());
+                let how = (self.tools, self.log, self.jobs);
+                if left.is_empty() || cuts::orders(how, (&spans, segments), &watch.times, &left)? {
+                    Lines::default()
+                } else {
+                    left
+                }
+            }
+            None => Lines::default(),
+        };
         if !left.is_empty() {
             followed.add(&left);
             let wanted;

@@ -76,6 +76,20 @@ impl Pieces {
         Self { pieces: pieces.collect(), handlers: handlers.len() }
     }
 
+    /// Joins those that follow each other and are of the same; for each, the number of the one that it is part of.
+    pub fn join(&mut self) -> Vec<usize> {
+        let mut joined: Vec<Piece> = Vec::new();
+        let number = |piece: &Piece| {
+            if joined.last().is_none_or(|last| last.whose != piece.whose) {
+                joined.push(*piece);
+            }
+            joined.len() - 1
+        };
+        let numbers = self.pieces.iter().map(number).collect();
+        self.pieces = joined;
+        numbers
+    }
+
     /// How many handlers begin or end.
     pub fn handlers(&self) -> usize {
         self.handlers
@@ -130,6 +144,15 @@ mod tests {
         assert_eq!((pieces.at(4), pieces.at(5), pieces.at(99)), (0, 1, 6));
         assert_eq!((pieces.from(0, 4), pieces.from(0, 24), pieces.from(2, 12)), (0, 4, 2));
         assert_eq!((pieces.end(0), pieces.end(6)), (Some(5), None));
+    }
+
+    #[test]
+    fn pieces_of_the_same_are_joined() {
+        let mut pieces = Pieces::new([5, 22, 40, 50].into_iter(), &[(10, true), (30, false)], 5);
+        assert_eq!(pieces.join(), [0, 1, 2, 2, 3, 3, 3]);
+        let (thread, handler) = (Some(Whose::Thread), Some(Whose::Handler));
+        let all: Vec<_> = pieces.iter().map(|piece| (pieces.start(piece), pieces.whose(piece))).collect();
+        assert_eq!(all, [(0, None), (5, thread), (10, handler), (30, thread)]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::pieces::Whose;
 use super::times::Times;
 use bugnet_replay::cursor::Place;
 use hashbrown::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a thread, or a handler in it, accessed from a place on, of what threads share.
 pub struct Segment {
@@ -25,6 +26,7 @@ pub struct Segment {
 }
 
 /// What has happened before something.
+#[derive(Clone)]
 struct Before {
     /// By all that orders.
     all: Clock,
@@ -35,12 +37,14 @@ struct Before {
 }
 
 /// When a segment's accesses were made that are looked at.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Span {
     /// The count of its thread at which it begins.
     start: u64,
     /// Before the first of these accesses. None: there are no such accesses.
     first: Option<Before>,
+    /// The same from counts of its thread on at which more had happened: the first ones, and the last.
+    later: Vec<(u64, Before)>,
     /// A count of its thread up to which they have all been made.
     end: u64,
     /// How often the thread had waited before the last of them.
@@ -50,13 +54,25 @@ struct Span {
 }
 
 impl Span {
-    /// Something is accessed up to a count.
+    /// Something is accessed from one count up to another.
     #[inline]
-    fn accesses(&mut self, until: u64, clocks: &Clocks, waits: u64) {
+    fn accesses(&mut self, (from, until): (u64, u64), clocks: &Clocks, waits: u64) {
         let now = || Before { all: clocks.all.clone(), program: clocks.program.clone(), waits };
-        self.first.get_or_insert_with(now);
+        let first = self.first.get_or_insert_with(now);
+        let last = self.later.last().map_or(&*first, |(_, before)| before);
+        if last.all != clocks.all {
+            self.later.truncate(MOST_LATER - 1);
+            self.later.push((from, now()));
+        }
         self.end = self.end.max(until);
         self.waits = waits;
+    }
+
+    /// What of it lies between two counts of its thread. Nothing is known of where in it anything was given back.
+    fn part(&self, start: u64, end: u64) -> Self {
+        let later = self.later.iter().rev().find(|(count, _)| *count <= start).map(|(_, before)| before);
+        let first = later.or(self.first.as_ref()).filter(|_| start < self.end).cloned();
+        Self { start, first, later: Vec::new(), end: self.end.min(end), waits: self.waits, freed: self.freed.clone() }
     }
 
     /// Whether all of it comes before another one, which one has come to.
@@ -84,6 +100,11 @@ impl Spans {
         Self { now: vec![0; threads.len()], threads }
     }
 
+    /// Nothing is known to come behind what threads do last: much of that may be done when others know that it has been.
+    pub fn leave_ends_open(&mut self) {
+        self.threads.iter_mut().filter_map(|spans| spans.last_mut()).for_each(|last| last.end = u64::MAX);
+    }
+
     /// The segments that have something of instructions from one count of a thread up to another.
     fn during(&mut self, thread: usize, from: u64, until: u64) -> impl Iterator<Item = &mut Span> {
         let (spans, now) = (&mut self.threads[thread], &mut self.now[thread]);
@@ -96,47 +117,140 @@ impl Spans {
     /// A thread executes instructions from one count up to another, whose accesses are looked at; what has happened before, and how often it has waited.
     #[inline]
     pub fn executes(&mut self, thread: usize, (from, until): (u64, u64), clocks: &Clocks, waits: u64) {
-        self.during(thread, from, until).for_each(|span| span.accesses(until, clocks, waits));
+        self.during(thread, from, until).for_each(|span| span.accesses((from, until), clocks, waits));
     }
 
     /// A thread gives memory back at a count, some of which is shared.
     pub fn frees(&mut self, thread: usize, count: u64, (clocks, waits): (&Clocks, u64), (addr, len): (u64, u64)) {
         for span in self.during(thread, count, count + 1) {
-            span.accesses(count + 1, clocks, waits);
+            span.accesses((count, count + 1), clocks, waits);
             span.freed.touch(addr, len);
         }
     }
 
     /// The lines with granules that segments access of which neither comes before the other, and to which one writes; those with which a pair may be torn;
     /// and all that a thread shares with its own handlers, which come when they like.
-    pub fn unordered(mut self, segments: &[Segment], times: &Times) -> Lines {
+    pub fn unordered(&self, segments: &[Segment], times: &Times) -> Lines {
         let mut found = Granules::default();
-        let mut next = vec![0; self.threads.len()];
-        // By 64 granules, in the order of segments: which are accessed, and written.
+        for (word, accessed) in self.accessed(segments, times, |_| u64::MAX) {
+            found.add_word(word, self.conflicts(&accessed));
+        }
+        found.coarse()
+    }
+
+    /// By 64 granules, in the order of segments, which access them; of each 64, those that are `wanted`.
+    fn accessed(
+        &self,
+        segments: &[Segment],
+        times: &Times,
+        wanted: impl Fn(u64) -> u64,
+    ) -> HashMap<u64, Vec<Accessed>> {
         let mut granules: HashMap<u64, Vec<Accessed>> = HashMap::new();
-        for segment in segments {
-            let Some((thread, _)) = times.count(segment.place) else { continue };
-            let number = next[thread];
-            next[thread] += 1;
-            let span = &mut self.threads[thread][number];
+        for (at, (thread, number)) in self.numbered(segments, times) {
+            let (segment, span) = (&segments[at], &self.threads[thread][number]);
             if span.first.is_none() {
                 // What it accesses is not looked at.
                 continue;
             }
             let (mut all, mut written) = (segment.all.clone(), segment.written.clone());
-            let freed = std::mem::take(&mut span.freed);
-            all.add(&freed);
-            written.add(&freed);
+            all.add(&span.freed);
+            written.add(&span.freed);
             let mut writes: HashMap<u64, u64> = written.words().collect();
             for (word, all) in all.words() {
-                let written = writes.remove(&word).unwrap_or(0);
-                granules.entry(word).or_default().push(Accessed { thread, number, whose: segment.whose, all, written });
+                let (wanted, written) = (wanted(word), writes.remove(&word).unwrap_or(0));
+                let (all, written) = (all & wanted, written & wanted);
+                if all != 0 {
+                    let accessed = Accessed { thread, number, at, whose: segment.whose, all, written };
+                    granules.entry(word).or_default().push(accessed);
+                }
             }
         }
-        for (word, accessed) in granules {
-            found.add_word(word, self.conflicts(&accessed));
+        granules
+    }
+
+    /// The segments, by their indices: of which thread each is, and its number there.
+    fn numbered(&self, segments: &[Segment], times: &Times) -> Vec<(usize, (usize, usize))> {
+        let mut next = vec![0; self.threads.len()];
+        let number = |(at, segment): (usize, &Segment)| {
+            let (thread, _) = times.count(segment.place)?;
+            next[thread] += 1;
+            Some((at, (thread, next[thread] - 1)))
+        };
+        segments.iter().enumerate().filter_map(number).collect()
+    }
+
+    /// Where segments are to be cut, that all of the accesses of these lines may be seen to be in an order: by the segments' indices, the counts of their
+    /// threads up to which others come behind them that are in no order with the whole. `None`: there are others, or which may be torn.
+    pub fn cuts(&self, segments: &[Segment], times: &Times, lines: &Lines) -> Option<BTreeMap<usize, BTreeSet<u64>>> {
+        let mut cuts: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+        for accessed in self.accessed(segments, times, granules_of(lines)).values() {
+            let threads: Vec<&[Accessed]> = accessed.chunk_by(|one, next| one.thread == next.thread).collect();
+            if threads.iter().any(|own| with_handlers(own) != 0) || self.any_torn(&threads) {
+                return None;
+            }
+            for (number, own) in threads.iter().enumerate() {
+                let others = || threads[number + 1..].iter();
+                for (one, others) in own.iter().flat_map(|one| others().map(move |others| (one, others))) {
+                    let without = self.without_order(one, others).iter();
+                    for other in without.filter(|other| one.conflicts(other) != 0) {
+                        let between = self.cuts_between(one, other);
+                        if between.iter().all(Vec::is_empty) {
+                            return None;
+                        }
+                        for (of, counts) in [one, other].into_iter().zip(between) {
+                            cuts.entry(of.at).or_default().extend(counts);
+                        }
+                    }
+                }
+            }
         }
-        found.coarse()
+        cuts.retain(|_, counts| !counts.is_empty());
+        Some(cuts)
+    }
+
+    /// Where each of two segments that are in no order may be cut: where the other one comes behind it, or more has happened before it.
+    fn cuts_between(&self, one: &Accessed, other: &Accessed) -> [Vec<u64>; 2] {
+        [(one, other), (other, one)].map(|(one, other)| {
+            let (own, behind) = (self.span(one), self.span(other));
+            let befores = behind.first.iter().chain(behind.later.iter().map(|(_, before)| before));
+            let untils = befores.map(|before| before.all.until(one.thread));
+            let counts = untils.chain(own.later.iter().map(|(count, _)| *count));
+            counts.filter(|count| own.start < *count && *count < own.end).collect()
+        })
+    }
+
+    /// Whether all accesses of these lines are in an order. Whether any are torn, [`Self::cuts`] has found out.
+    pub fn are_ordered(&self, segments: &[Segment], times: &Times, lines: &Lines) -> bool {
+        self.accessed(segments, times, granules_of(lines)).values().all(|accessed| {
+            let threads: Vec<&[Accessed]> = accessed.chunk_by(|one, next| one.thread == next.thread).collect();
+            threads.iter().enumerate().all(|(number, own)| {
+                let others = || threads[number + 1..].iter();
+                own.iter().all(|one| others().all(|others| self.unordered_with(one, others) == 0))
+            })
+        })
+    }
+
+    /// The same segments with some of them cut: by the indices of these, their parts.
+    pub fn cut(
+        &self,
+        segments: Vec<Segment>,
+        times: &Times,
+        mut parts: BTreeMap<usize, Vec<Segment>>,
+    ) -> (Vec<Segment>, Self) {
+        let numbers: HashMap<usize, (usize, usize)> = self.numbered(&segments, times).into_iter().collect();
+        let mut finer = Self { threads: vec![Vec::new(); self.threads.len()], now: self.now.clone() };
+        let mut all = Vec::with_capacity(segments.len() + 2 * parts.len());
+        for (at, whole) in segments.into_iter().enumerate() {
+            let Some(&(thread, number)) = numbers.get(&at) else { continue };
+            let span = &self.threads[thread][number];
+            let parts = parts.remove(&at).unwrap_or_else(|| vec![whole]);
+            let start = |part: &Segment| times.count(part.place).map_or(span.start, |(_, count)| count);
+            let starts: Vec<u64> = parts.iter().map(start).collect();
+            let ends = starts[1..].iter().copied().chain([u64::MAX]);
+            finer.threads[thread].extend(starts.iter().zip(ends).map(|(start, end)| span.part(*start, end)));
+            all.extend(parts);
+        }
+        (all, finer)
     }
 
     /// The granules of 64 that segments access without an order, or that may be those of a torn pair.
@@ -172,14 +286,25 @@ impl Spans {
         self.span(one).is_before(one.thread, self.span(other), by)
     }
 
-    /// The granules that a segment and some of another thread's access without an order.
-    fn unordered_with(&self, one: &Accessed, others: &[Accessed]) -> u64 {
+    /// Those of another thread's segments that are in no order with one.
+    fn without_order<'a>(&self, one: &Accessed, others: &'a [Accessed]) -> &'a [Accessed] {
         // Those that come before it come first, then those in no order, and then those behind it.
         let from = others.partition_point(|other| self.is_before(other, one, |before| &before.all));
         let rest = &others[from..];
-        let until = rest.partition_point(|other| !self.is_before(one, other, |before| &before.all));
-        let (all, written) = sum(&rest[..until]);
+        &rest[..rest.partition_point(|other| !self.is_before(one, other, |before| &before.all))]
+    }
+
+    /// The granules that a segment and some of another thread's access without an order.
+    fn unordered_with(&self, one: &Accessed, others: &[Accessed]) -> u64 {
+        let (all, written) = sum(self.without_order(one, others));
         one.all & written | one.written & all
+    }
+
+    fn any_torn(&self, threads: &[&[Accessed]]) -> bool {
+        threads.iter().enumerate().any(|(number, own)| {
+            let others = threads.iter().enumerate().filter(|(other, _)| *other != number);
+            others.flat_map(|(_, others)| *others).any(|between| self.torn(own, between) != 0)
+        })
     }
 
     /// The granules of which a thread's accesses may be torn apart by those of a segment of another one, which comes between them by more than the
@@ -215,12 +340,34 @@ impl Spans {
 /// What a segment does with 64 granules.
 struct Accessed {
     thread: usize,
-    /// The segment's, in its thread.
+    /// The segment's, in its thread, and among all.
     number: usize,
+    at: usize,
     whose: Whose,
     all: u64,
     written: u64,
 }
+
+impl Accessed {
+    /// The granules that both access and one writes.
+    fn conflicts(&self, other: &Self) -> u64 {
+        self.all & other.written | self.written & other.all
+    }
+}
+
+/// Of 64 granules, those of some lines, by the number of the first one divided by 64.
+fn granules_of(lines: &Lines) -> impl Fn(u64) -> u64 {
+    let mut granules: HashMap<u64, u64> = HashMap::new();
+    for (addr, len) in lines.ranges() {
+        for granule in addr >> 3..(addr + len) >> 3 {
+            *granules.entry(granule >> 6).or_default() |= 1 << (granule & 63);
+        }
+    }
+    move |word| granules.get(&word).copied().unwrap_or(0)
+}
+
+/// Of so many counts in a segment it is known what more had happened.
+const MOST_LATER: usize = 8;
 
 /// Of more segments than this, all that a thread accesses is taken for what they access.
 const MOST_TO_SUM: usize = 64;
@@ -259,11 +406,11 @@ mod tests {
 
     fn with_locks([all, program]: [&[(usize, u64)]; 2], end: u64, waits: u64) -> Span {
         let first = Before { all: clock(all), program: clock(program), waits };
-        Span { start: 0, first: Some(first), end, waits, freed: Granules::default() }
+        Span { first: Some(first), end, waits, ..Span::default() }
     }
 
     fn accessed(thread: usize, number: usize, whose: Whose, all: u64, written: u64) -> Accessed {
-        Accessed { thread, number, whose, all, written }
+        Accessed { thread, number, at: 0, whose, all, written }
     }
 
     /// Two threads with a barrier between two segments of each.
@@ -317,6 +464,29 @@ mod tests {
         assert_eq!(torn([&[(0, 10)], &[]], 0, [read, written, read]), 1, "it need not have come before what is behind");
         assert_eq!(torn([&[], &[(1, 10)]], 0, [read, written, read]), 1);
         assert_eq!(torn([&[(0, 10)], &[(1, 10)]], 0, [read, written, read]), 0);
+    }
+
+    #[test]
+    fn segments_are_cut_where_others_come_behind_them() {
+        let before = |of| Before { all: clock(of), program: clock(of), waits: 0 };
+        // Thread 1 comes behind the first half of thread 0, but has done something before that.
+        let mut behind = span(&[], 10);
+        behind.later = vec![(4, before(&[(0, 5)]))];
+        let spans = Spans { threads: vec![vec![span(&[], 10)], vec![behind.clone()]], now: vec![0; 2] };
+        let (one, other) = (accessed(0, 0, Whose::Thread, 1, 1), accessed(1, 0, Whose::Thread, 1, 0));
+        assert_eq!(spans.cuts_between(&one, &other), [vec![5], vec![4]]);
+        assert_eq!(spans.unordered_with(&one, std::slice::from_ref(&other)), 1);
+        let parts = Spans {
+            threads: vec![
+                vec![span(&[], 10).part(0, 5), span(&[], 10).part(5, 99)],
+                vec![behind.part(0, 4), behind.part(4, 99)],
+            ],
+            now: vec![0; 2],
+        };
+        let of = |thread, number| accessed(thread, number, Whose::Thread, 1, 1);
+        let conflicts = |one: usize, other: usize| parts.unordered_with(&of(0, one), &[of(1, other)]);
+        assert_eq!([conflicts(0, 0), conflicts(1, 0), conflicts(0, 1), conflicts(1, 1)], [1, 1, 0, 1]);
+        assert!(span(&[], 10).part(10, 99).first.is_none(), "nothing is looked at there");
     }
 
     #[test]

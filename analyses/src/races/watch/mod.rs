@@ -31,7 +31,7 @@ const LINE: u64 = 64;
 /// So much of a block that is freed is looked at, in bytes: the kernel takes larger ones back.
 const LARGEST: u64 = 1 << 20;
 /// Where an access comes for so many instructions or fewer, to look at accesses takes longer than to go through the instructions.
-const DENSE: u64 = 32;
+const DENSE: u64 = 256;
 /// Most ranges of memory that are shaded: they go to each replay process in one message.
 const MOST_RANGES: usize = 1 << 18;
 /// System calls that say something about the order of threads, or about what memory is.
