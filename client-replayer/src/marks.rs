@@ -10,7 +10,7 @@
 //! each access from then on ([`crate::touched`]).
 
 use crate::places::{Owners, Places, Plane};
-use bugnet_dr::zeroing;
+use bugnet_dr::zeroing::{self, Written};
 use bugnet_format::types::Addr;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ops::Range;
@@ -19,6 +19,9 @@ use std::ops::Range;
 const MOST_KEPT: usize = 128 << 20;
 /// Most bytes of an access that is marked.
 pub const MOST: u64 = 64;
+const PLANES: [Plane; 2] = [Plane::First, Plane::Written];
+/// Of more pages than this, it is found out first to which of their places anything was written.
+const FEW_PAGES: usize = 1 << 11;
 /// Bytes of a line.
 pub const LINE: usize = Addr::PAGE as usize / 64;
 
@@ -37,7 +40,7 @@ impl Marks {
     /// `None` where these places do not tell the memory apart, or the machine cannot do it: its processor or kernel keeps FS to itself or
     /// has no `pext`, or there is not as much address space.
     pub fn new(window: &Range<u64>, places: Places, pieces: impl Iterator<Item = u64>) -> Option<Self> {
-        let owners = Owners::new(places, &[Plane::First, Plane::Written], pieces)?;
+        let owners = Owners::new(places, &PLANES, pieces)?;
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         let len = places.room();
         // SAFETY: asks for fresh memory.
@@ -69,9 +72,18 @@ impl Marks {
         self.owners.claim(piece)
     }
 
-    /// Pages with places, of which some are in a range.
-    pub fn pages(&self, start: u64, end: u64) -> impl Iterator<Item = u64> {
-        self.owners.pages(start, end)
+    /// Pages of memory with places that have any marks and of which some is in a range. Most have none when one looks often.
+    pub fn marked_pages(&self, start: u64, end: u64) -> Vec<u64> {
+        let pages: Vec<u64> = self.owners.pages(start, end).collect();
+        let region =
+            || self.owners.owned().into_iter().map(|range| self.start() + range.start..self.start() + range.end);
+        let written = if pages.len() > FEW_PAGES { Written::find(region()) } else { None };
+        let may_have = |page: u64| {
+            let Some(written) = &written else { return true };
+            let place = |plane| self.start() + self.places().of(page, plane);
+            PLANES.into_iter().any(|plane| written.has(place(plane)) || written.has(place(plane) + Addr::PAGE - 1))
+        };
+        pages.into_iter().filter(|page| may_have(*page) && self.has_any(*page)).collect()
     }
 
     /// Whether the memory at an address has a place.
@@ -83,13 +95,13 @@ impl Marks {
     pub fn take(&mut self, addr: u64) -> (u64, u64) {
         let at = |plane| self.start() + self.places().of(addr, plane);
         // SAFETY: lines of the region, which lives as long as this; the code cache does not run.
-        let [read, written] = [Plane::First, Plane::Written].map(|plane| unsafe { take_line(at(plane)) });
+        let [read, written] = PLANES.map(|plane| unsafe { take_line(at(plane)) });
         (read | written, written)
     }
 
-    /// Whether a page of memory with places has any marks: most have none when one looks often.
-    pub fn has_any(&self, page: u64) -> bool {
-        [Plane::First, Plane::Written].into_iter().any(|plane| {
+    /// Whether a page of memory with places has any marks.
+    fn has_any(&self, page: u64) -> bool {
+        PLANES.into_iter().any(|plane| {
             let at = self.start() + self.places().of(page, plane);
             // SAFETY: the places of a page lie together in the region, which lives as long as this; the code cache does not run.
             let words = unsafe { &*(at as *const [u64; Addr::PAGE as usize / 8]) };
@@ -101,7 +113,7 @@ impl Marks {
     pub fn doubt(&mut self, addr: u64, len: u64) -> Vec<u64> {
         let mut others = Vec::new();
         for at in addr..addr.saturating_add(len.min(MOST)) {
-            for plane in [Plane::First, Plane::Written] {
+            for plane in PLANES {
                 let place = self.places().of(at, plane);
                 if let Some(other) = self.owners.owner(place).filter(|other| *other != at) {
                     // SAFETY: a byte of the region, which lives as long as this; the code cache does not run.

@@ -259,7 +259,7 @@ impl Touched {
                 }
             }),
             Source::Own(marks) => {
-                for page in marks.pages(start, end).filter(|page| marks.has_any(*page)).collect::<Vec<_>>() {
+                for page in marks.marked_pages(start, end) {
                     (page.max(start)..end.min(page + PAGE)).step_by(LINE).for_each(|at| self.take_line(marks, at));
                 }
             }

@@ -71,6 +71,43 @@ unsafe fn zero(range: Range<u64>, sweep: bool, room: &mut usize) -> bool {
     open == range.end || unsafe { free(open..range.end) }
 }
 
+/// Which pages of private anonymous memory anything was written to, or read from, since it was mapped or freed.
+pub struct Written {
+    /// First bytes, in ascending order, and a byte for each page.
+    ranges: Vec<(u64, Vec<u8>)>,
+}
+
+impl Written {
+    /// In these ranges, which ascend. `None`: nobody knows, as the kernel may have put pages elsewhere, or does not tell.
+    #[must_use]
+    pub fn find(ranges: impl Iterator<Item = Range<u64>>) -> Option<Self> {
+        // SAFETY: plain data, for which all zeros is a value.
+        let mut system: libc::sysinfo = unsafe { std::mem::zeroed() };
+        // SAFETY: has room for the answer.
+        let is_told = unsafe { libc::sysinfo(&raw mut system) } == 0;
+        if !is_told || system.totalswap != 0 {
+            return None;
+        }
+        let page = PAGE as u64;
+        let find = |range: Range<u64>| {
+            let (start, end) = (range.start & !(page - 1), range.end.next_multiple_of(page));
+            let mut pages = vec![0; (end - start) as usize / PAGE];
+            // SAFETY: asks about memory, with room for the answer.
+            let is_told = unsafe { libc::mincore(start as *mut _, (end - start) as usize, pages.as_mut_ptr()) } == 0;
+            is_told.then_some((start, pages))
+        };
+        Some(Self { ranges: ranges.map(find).collect::<Option<_>>()? })
+    }
+
+    /// Whether the page with an address is one of them; one that is in none of the ranges counts as one.
+    #[must_use]
+    pub fn has(&self, addr: u64) -> bool {
+        let before = self.ranges.partition_point(|(start, _)| *start <= addr);
+        let Some((start, pages)) = self.ranges[..before].last() else { return true };
+        pages.get((addr - start) as usize / PAGE).is_none_or(|page| page & 1 != 0)
+    }
+}
+
 /// Overwrites memory that is not zero. Whether it was not.
 ///
 /// # Safety
@@ -148,6 +185,28 @@ mod tests {
                 );
             }
             libc::munmap(at.cast(), PAGES * PAGE);
+        }
+    }
+
+    #[test]
+    fn pages_that_were_written_are_known() {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, and its pages.
+        unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), 64 * PAGE, protection, flags, -1, 0).cast::<u8>();
+            libc::madvise(at.cast(), 64 * PAGE, libc::MADV_NOHUGEPAGE);
+            at.add(3 * PAGE + 7).write_volatile(1);
+            at.add(40 * PAGE).write_volatile(1);
+            let page = |n: usize| at as u64 + (n * PAGE) as u64;
+            // Ranges of which the first and the last page are not whole.
+            let ranges = [page(0)..page(3) + 10, page(5)..page(6), page(40) + 8..page(41) + 8];
+            // With swap, nobody knows.
+            if let Some(written) = Written::find(ranges.into_iter()) {
+                let known: Vec<usize> = (0..42).filter(|n| written.has(page(*n) + 9)).collect();
+                assert_eq!(known[..2], [3, 4], "the second is in none of the ranges");
+                assert!(known.contains(&40) && [0, 1, 2, 5, 41].iter().all(|n| !known.contains(n)), "{known:?}");
+            }
+            libc::munmap(at.cast(), 64 * PAGE);
         }
     }
 }

@@ -137,7 +137,7 @@ impl Estimate<'_> {
 pub struct Left {
     /// By all that records say.
     pub likely: Lines,
-    /// The same, and those that are left if nothing comes behind what threads do last.
+    /// Of what threads do last, those that are left if nothing comes behind that.
     pub by_ends: Lines,
 }
 
@@ -192,6 +192,5 @@ pub fn left(
         }
     }
     let likely = estimate.spans.unordered(segments, times);
-    estimate.spans.leave_ends_open();
-    Ok(Left { likely, by_ends: estimate.spans.unordered(segments, times) })
+    Ok(Left { likely, by_ends: estimate.spans.by_ends(segments, times) })
 }

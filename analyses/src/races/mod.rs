@@ -64,7 +64,7 @@ const MANY_ACCESSES: u64 = 1 << 18;
 const FEW: u64 = 2;
 /// And if of so many no more than one is, that is looked for at once.
 const VERY_FEW: u64 = 64;
-/// So many lines are looked at, too, because they lie in a page with others.
+/// So many lines are looked at, too, because they lie in a page with others, or for what threads do last.
 const MOST_NEAR: u64 = 1 << 8;
 const PAGE: u64 = 4096;
 
@@ -150,7 +150,11 @@ impl Search<'_> {
             let count = left.likely.count();
             may_be_few = count * FEW <= lines;
             segments_first |= count * VERY_FEW <= lines;
-            likely = if left.by_ends.count() <= count + MOST_NEAR { left.by_ends } else { left.likely };
+            likely = left.likely;
+            let by_ends = left.by_ends.without(&likely);
+            if by_ends.count() <= MOST_NEAR {
+                likely.add(&by_ends);
+            }
         }
         if !segments_first {
             let (mut watch, wanted) = self.watch(cursor, &recorded, shared.of(shared.lines.clone()))?;

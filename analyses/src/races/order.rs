@@ -44,6 +44,8 @@ pub struct Clocks {
     pub via: u64,
     /// Of a thread, how often `program` has changed.
     pub version: u64,
+    /// And how often `all` has.
+    pub changes: u64,
 }
 
 impl Clocks {
@@ -54,7 +56,9 @@ impl Clocks {
     }
 
     fn join(&mut self, other: &Self, meaning: Meaning) {
-        self.all.join(&other.all);
+        if self.all.join(&other.all) {
+            self.changes += 1;
+        }
         self.possible.join(&other.possible);
         self.via |= other.via;
         if meaning == Meaning::Program && self.program.join(&other.program) {

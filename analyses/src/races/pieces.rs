@@ -11,7 +11,7 @@ pub const CLONE: u64 = 56;
 pub const CLONE3: u64 = 435;
 
 /// Whose a piece is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Whose {
     /// The thread's own.
     Thread,

@@ -45,6 +45,8 @@ struct Span {
     first: Option<Before>,
     /// The same from counts of its thread on at which more had happened: the first ones, and the last.
     later: Vec<(u64, Before)>,
+    /// How often that had changed before the last of them.
+    changes: u64,
     /// A count of its thread up to which they have all been made.
     end: u64,
     /// How often the thread had waited before the last of them.
@@ -58,12 +60,13 @@ impl Span {
     #[inline]
     fn accesses(&mut self, (from, until): (u64, u64), clocks: &Clocks, waits: u64) {
         let now = || Before { all: clocks.all.clone(), program: clocks.program.clone(), waits };
-        let first = self.first.get_or_insert_with(now);
-        let last = self.later.last().map_or(&*first, |(_, before)| before);
-        if last.all != clocks.all {
+        if self.first.is_none() {
+            self.first = Some(now());
+        } else if self.changes != clocks.changes {
             self.later.truncate(MOST_LATER - 1);
             self.later.push((from, now()));
         }
+        self.changes = clocks.changes;
         self.end = self.end.max(until);
         self.waits = waits;
     }
@@ -72,7 +75,8 @@ impl Span {
     fn part(&self, start: u64, end: u64) -> Self {
         let later = self.later.iter().rev().find(|(count, _)| *count <= start).map(|(_, before)| before);
         let first = later.or(self.first.as_ref()).filter(|_| start < self.end).cloned();
-        Self { start, first, later: Vec::new(), end: self.end.min(end), waits: self.waits, freed: self.freed.clone() }
+        let (end, freed) = (self.end.min(end), self.freed.clone());
+        Self { start, first, end, waits: self.waits, freed, ..Self::default() }
     }
 
     /// Whether all of it comes before another one, which one has come to.
@@ -86,8 +90,8 @@ impl Span {
 pub struct Spans {
     /// Of each thread, in the order of its segments.
     threads: Vec<Vec<Span>>,
-    /// Of each thread, the segment that one has come to.
-    now: Vec<usize>,
+    /// Of each thread, the segment that one has come to, and where the next one begins.
+    now: Vec<(usize, u64)>,
 }
 
 impl Spans {
@@ -97,27 +101,41 @@ impl Spans {
         for (thread, start) in segments.iter().filter_map(|segment| times.count(segment.place)) {
             threads[thread].push(Span { start, ..Span::default() });
         }
-        Self { now: vec![0; threads.len()], threads }
+        Self { now: vec![(0, 0); threads.len()], threads }
     }
 
-    /// Nothing is known to come behind what threads do last: much of that may be done when others know that it has been.
-    pub fn leave_ends_open(&mut self) {
+    /// The lines of what threads do last of which accesses are in no order if nothing comes behind that: much of it may be done when others know already
+    /// that it has been.
+    pub fn by_ends(&mut self, segments: &[Segment], times: &Times) -> Lines {
         self.threads.iter_mut().filter_map(|spans| spans.last_mut()).for_each(|last| last.end = u64::MAX);
+        let mut last = Granules::default();
+        for (at, (thread, number)) in self.numbered(segments, times) {
+            if number + 1 == self.threads[thread].len() {
+                last.add(&segments[at].all);
+            }
+        }
+        let wanted: HashMap<u64, u64> = last.words().collect();
+        self.left(self.accessed(segments, times, |word| wanted.get(&word).copied().unwrap_or(0)))
     }
 
     /// The segments that have something of instructions from one count of a thread up to another.
     fn during(&mut self, thread: usize, from: u64, until: u64) -> impl Iterator<Item = &mut Span> {
-        let (spans, now) = (&mut self.threads[thread], &mut self.now[thread]);
+        let (spans, (now, end)) = (&mut self.threads[thread], &mut self.now[thread]);
         while spans.get(*now + 1).is_some_and(|next| next.start <= from) {
             *now += 1;
         }
+        *end = spans.get(*now + 1).map_or(u64::MAX, |next| next.start);
         spans.iter_mut().skip(*now).take_while(move |span| span.start < until)
     }
 
     /// A thread executes instructions from one count up to another, whose accesses are looked at; what has happened before, and how often it has waited.
     #[inline]
     pub fn executes(&mut self, thread: usize, (from, until): (u64, u64), clocks: &Clocks, waits: u64) {
-        self.during(thread, from, until).for_each(|span| span.accesses((from, until), clocks, waits));
+        let (now, end) = self.now[thread];
+        match self.threads[thread].get_mut(now) {
+            Some(span) if span.start <= from && until <= end => span.accesses((from, until), clocks, waits),
+            _ => self.during(thread, from, until).for_each(|span| span.accesses((from, until), clocks, waits)),
+        }
     }
 
     /// A thread gives memory back at a count, some of which is shared.
@@ -131,9 +149,16 @@ impl Spans {
     /// The lines with granules that segments access of which neither comes before the other, and to which one writes; those with which a pair may be torn;
     /// and all that a thread shares with its own handlers, which come when they like.
     pub fn unordered(&self, segments: &[Segment], times: &Times) -> Lines {
-        let mut found = Granules::default();
-        for (word, accessed) in self.accessed(segments, times, |_| u64::MAX) {
-            found.add_word(word, self.conflicts(&accessed));
+        self.left(self.accessed(segments, times, |_| u64::MAX))
+    }
+
+    /// The lines with granules of which accesses are in no order, or may be torn.
+    fn left(&self, granules: HashMap<u64, Vec<Accessed>>) -> Lines {
+        let (mut found, mut known) = (Granules::default(), HashMap::new());
+        for (word, accessed) in granules {
+            // What lies together is mostly accessed together.
+            let conflicts = *known.entry(accessed).or_insert_with_key(|accessed| self.conflicts(accessed));
+            found.add_word(word, conflicts);
         }
         found.coarse()
     }
@@ -338,6 +363,7 @@ impl Spans {
 }
 
 /// What a segment does with 64 granules.
+#[derive(PartialEq, Eq, Hash)]
 struct Accessed {
     thread: usize,
     /// The segment's, in its thread, and among all.
@@ -417,7 +443,7 @@ mod tests {
     fn with_barrier() -> Spans {
         let one = vec![span(&[], 10), span(&[(1, 10)], 20)];
         let other = vec![span(&[], 10), span(&[(0, 10)], 20)];
-        Spans { threads: vec![one, other], now: vec![0; 2] }
+        Spans { threads: vec![one, other], now: vec![(0, 0); 2] }
     }
 
     #[test]
@@ -444,7 +470,7 @@ mod tests {
     fn torn(wanted: [&[(usize, u64)]; 2], waits: u64, kinds: [(u64, u64); 3]) -> u64 {
         let own = vec![with_locks([&[]; 2], 10, 0), with_locks([&[(1, 10)], wanted[1]], 20, waits)];
         let other = vec![with_locks([&[(0, 10)], wanted[0]], 10, 0)];
-        let spans = Spans { threads: vec![own, other], now: vec![0; 2] };
+        let spans = Spans { threads: vec![own, other], now: vec![(0, 0); 2] };
         let whose = Whose::Thread;
         let [before, between, behind] = kinds;
         let all = [(0, 0, before), (0, 1, behind), (1, 0, between)]
@@ -472,7 +498,7 @@ mod tests {
         // Thread 1 comes behind the first half of thread 0, but has done something before that.
         let mut behind = span(&[], 10);
         behind.later = vec![(4, before(&[(0, 5)]))];
-        let spans = Spans { threads: vec![vec![span(&[], 10)], vec![behind.clone()]], now: vec![0; 2] };
+        let spans = Spans { threads: vec![vec![span(&[], 10)], vec![behind.clone()]], now: vec![(0, 0); 2] };
         let (one, other) = (accessed(0, 0, Whose::Thread, 1, 1), accessed(1, 0, Whose::Thread, 1, 0));
         assert_eq!(spans.cuts_between(&one, &other), [vec![5], vec![4]]);
         assert_eq!(spans.unordered_with(&one, std::slice::from_ref(&other)), 1);
@@ -481,7 +507,7 @@ mod tests {
                 vec![span(&[], 10).part(0, 5), span(&[], 10).part(5, 99)],
                 vec![behind.part(0, 4), behind.part(4, 99)],
             ],
-            now: vec![0; 2],
+            now: vec![(0, 0); 2],
         };
         let of = |thread, number| accessed(thread, number, Whose::Thread, 1, 1);
         let conflicts = |one: usize, other: usize| parts.unordered_with(&of(0, one), &[of(1, other)]);
@@ -492,10 +518,11 @@ mod tests {
     #[test]
     fn what_is_executed_belongs_to_its_segments() {
         let spans = || [0, 10, 20].map(|start| Span { start, ..Span::default() }).into();
-        let mut all = Spans { threads: vec![spans()], now: vec![0] };
+        let mut all = Spans { threads: vec![spans()], now: vec![(0, 0)] };
         let mut clocks = Clocks::default();
         all.executes(0, (3, 5), &clocks, 1);
         clocks.program.reach(1, 7);
+        clocks.changes += 1;
         all.executes(0, (8, 14), &clocks, 2);
         all.frees(0, 15, (&clocks, 3), (64, 1));
         let [first, second, third] = &mut all.threads[0][..] else { panic!("three") };
