@@ -63,7 +63,7 @@ const MANY_LINES: u64 = 1 << 8;
 const MANY_ACCESSES: u64 = 1 << 18;
 const FEW: u64 = 2;
 /// And if of so many no more than one is, that is looked for at once.
-const VERY_FEW: u64 = 64;
+const VERY_FEW: u64 = 16;
 /// So many lines are looked at, too, because they lie in a page with others, or for what threads do last.
 const MOST_NEAR: u64 = 1 << 8;
 const PAGE: u64 = 4096;
