@@ -201,8 +201,7 @@ impl Engine {
         let context = self.context();
         let other = context.next.is_none() || context.code_behind(position).is_some();
         let other = other || self.patches.as_ref().is_some_and(|patches| patches.next_at(self.running) <= position);
-        let other = other || self.awaits_places() || self.has_conflict();
-        if other || self.is_target() || self.stops() || self.looks() {
+        if other || self.awaits_places() || self.has_conflict() || self.is_target() || self.stops() || self.looks() {
             return false;
         }
         self.arm();

@@ -10,7 +10,7 @@
 //! each access from then on ([`crate::touched`]).
 
 use crate::places::{Owners, Places, Plane};
-use bugnet_dr::zeroing::{self, Written};
+use bugnet_dr::zeroing::{self, Used};
 use bugnet_format::types::Addr;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ops::Range;
@@ -20,7 +20,7 @@ const MOST_KEPT: usize = 128 << 20;
 /// Most bytes of an access that is marked.
 pub const MOST: u64 = 64;
 const PLANES: [Plane; 2] = [Plane::First, Plane::Written];
-/// Of more pages than this, it is found out first to which of their places anything was written.
+/// Of more pages than this, it is found out first which of their places were used.
 const FEW_PAGES: usize = 1 << 11;
 /// Bytes of a line.
 pub const LINE: usize = Addr::PAGE as usize / 64;
@@ -77,11 +77,11 @@ impl Marks {
         let pages: Vec<u64> = self.owners.pages(start, end).collect();
         let region =
             || self.owners.owned().into_iter().map(|range| self.start() + range.start..self.start() + range.end);
-        let written = if pages.len() > FEW_PAGES { Written::find(region()) } else { None };
+        let used = if pages.len() > FEW_PAGES { Used::find(region()) } else { None };
         let may_have = |page: u64| {
-            let Some(written) = &written else { return true };
+            let Some(used) = &used else { return true };
             let place = |plane| self.start() + self.places().of(page, plane);
-            PLANES.into_iter().any(|plane| written.has(place(plane)) || written.has(place(plane) + Addr::PAGE - 1))
+            PLANES.into_iter().any(|plane| used.has(place(plane)) || used.has(place(plane) + Addr::PAGE - 1))
         };
         pages.into_iter().filter(|page| may_have(*page) && self.has_any(*page)).collect()
     }

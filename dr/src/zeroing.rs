@@ -71,13 +71,13 @@ unsafe fn zero(range: Range<u64>, sweep: bool, room: &mut usize) -> bool {
     open == range.end || unsafe { free(open..range.end) }
 }
 
-/// Which pages of private anonymous memory anything was written to, or read from, since it was mapped or freed.
-pub struct Written {
+/// Which pages of private anonymous memory were written to, or read, since it was mapped or freed; all others are zero.
+pub struct Used {
     /// First bytes, in ascending order, and a byte for each page.
     ranges: Vec<(u64, Vec<u8>)>,
 }
 
-impl Written {
+impl Used {
     /// In these ranges, which ascend. `None`: nobody knows, as the kernel may have put pages elsewhere, or does not tell.
     #[must_use]
     pub fn find(ranges: impl Iterator<Item = Range<u64>>) -> Option<Self> {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_were_written_are_known() {
+    fn pages_that_were_used_are_known() {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping, and its pages.
         unsafe {
@@ -201,8 +201,8 @@ mod tests {
             // Ranges of which the first and the last page are not whole.
             let ranges = [page(0)..page(3) + 10, page(5)..page(6), page(40) + 8..page(41) + 8];
             // With swap, nobody knows.
-            if let Some(written) = Written::find(ranges.into_iter()) {
-                let known: Vec<usize> = (0..42).filter(|n| written.has(page(*n) + 9)).collect();
+            if let Some(used) = Used::find(ranges.into_iter()) {
+                let known: Vec<usize> = (0..42).filter(|n| used.has(page(*n) + 9)).collect();
                 assert_eq!(known[..2], [3, 4], "the second is in none of the ranges");
                 assert!(known.contains(&40) && [0, 1, 2, 5, 41].iter().all(|n| !known.contains(n)), "{known:?}");
             }

@@ -409,21 +409,23 @@ int main(void) {
 }
 ";
 
+/// What is found in a program with an allocator of its own: which errors, and in which lines.
+fn with_own(name: &str, source: &str, flag: &str, names: &str) -> Result<Vec<(Value, Value)>> {
+    let workshop = Workshop::new(&format!("memcheck-{name}{flag}"))?;
+    let file = workshop.path.join("names");
+    fs::write(&file, names)?;
+    let log = record(&built(&workshop, source, &[flag])?, &[], &workshop)?;
+    let report = memcheck(&log, &["--allocator", file.to_str().context("path")?, "--no-leaks"], FOUND)?;
+    workshop.done()?;
+    Ok(errors(&report)?.iter().map(|error| (error["kind"].clone(), error["stack"][0]["line"].clone())).collect())
+}
+
 /// Blocks whose addresses have the same lower half: what is kept of one has no place beside what is kept of the other, so the allocator's return is one
 /// of the moments at which memory gets other places.
 fn far() -> Result<()> {
     for flag in ["-O0", "-O2"] {
-        let workshop = Workshop::new(&format!("memcheck-far{flag}"))?;
-        let names = workshop.path.join("names");
-        let program = built(&workshop, FAR, &[flag])?;
-        fs::write(&names, "pool_get allocate 1 pool\n")?;
-        let log = record(&program, &[], &workshop)?;
-        let report = memcheck(&log, &["--allocator", names.to_str().context("path")?, "--no-leaks"], FOUND)?;
-        let errors = errors(&report)?;
-        let what: Vec<_> =
-            errors.iter().map(|error| (error["kind"].clone(), error["stack"][0]["line"].clone())).collect();
-        ensure!(what == [("write".into(), 18.into())], "{what:?}");
-        workshop.done()?;
+        let what = with_own("far", FAR, flag, "pool_get allocate 1 pool\n")?;
+        ensure!(what == [("write".into(), 18.into())], "{flag}: {what:?}");
     }
     Ok(())
 }
@@ -443,16 +445,9 @@ int main(void) {
 
 /// An access at an address that no register changes, in code that has been executed before that memory was a block's end.
 fn constant() -> Result<()> {
-    let workshop = Workshop::new("memcheck-constant")?;
-    let names = workshop.path.join("names");
-    let program = built(&workshop, CONSTANT, &["-O2"])?;
-    fs::write(&names, "pool_get allocate 0 pool\n")?;
-    let log = record(&program, &[], &workshop)?;
-    let report = memcheck(&log, &["--allocator", names.to_str().context("path")?, "--no-leaks"], FOUND)?;
-    let errors = errors(&report)?;
-    let what: Vec<_> = errors.iter().map(|error| (error["kind"].clone(), error["stack"][0]["line"].clone())).collect();
+    let what = with_own("constant", CONSTANT, "-O2", "pool_get allocate 0 pool\n")?;
     ensure!(what == [("read".into(), 3.into())], "{what:?}");
-    workshop.done()
+    Ok(())
 }
 
 /// The programs with errors that have them with other C libraries, too.

@@ -98,7 +98,10 @@ fn must_be_same(log: &Path) -> Result<()> {
         let looked = found["looked"].as_object_mut().context("no counts")?;
         ensure!(["accesses", "atomic"].into_iter().all(|key| looked.remove(key).is_some()), "no counts");
     }
-    let of_found = |all: &Value| ["races", "more_races", "violations", "more_violations"].map(|key| all[key].clone());
+    let of_found = |all: &Value| {
+        let found = ["pid", "threads", "races", "more_races", "violations", "more_violations"];
+        (found.map(|key| all[key].clone()), all["looked"]["instructions"].clone())
+    };
     // By how many accesses there are, it is decided whether the order of segments is looked for; what it leaves out is not looked at.
     let is_same = match all["looked"]["ordered_lines"] == followed["looked"]["ordered_lines"] {
         true => all == followed,

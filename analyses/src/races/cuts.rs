@@ -1,7 +1,7 @@
 //! Segments in parts: a segment ends where its thread calls the kernel, and what it has done that others come behind may have been done long before
 //! that. Where accesses of but few lines are in no order by whole segments, these are executed again, and cut where others come behind them.
 
-use super::first::{Granules, Lines, Touched};
+use super::first::{Lines, Touched};
 use super::segments::{Segment, Spans};
 use super::times::Times;
 use bugnet_format::types::Position;
@@ -72,8 +72,7 @@ pub fn orders(
         return Ok(false);
     }
     let part = |whole: &Segment, (position, touched): (Position, Touched)| {
-        let common = |touched: &Granules, whole: &Granules| touched.common(whole);
-        let (all, written) = (common(&touched.all, &whole.all), common(&touched.written, &whole.written));
+        let (all, written) = (touched.all.common(&whole.all), touched.written.common(&whole.written));
         Segment { place: Place { position, ..whole.place }, whose: whole.whose, all, written }
     };
     let parts = parts.into_iter().map(|(segment, parts): (usize, Vec<_>)| {

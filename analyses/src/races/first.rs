@@ -324,7 +324,7 @@ pub fn look(
     let segments = (MOST_SEGMENTS / intervals.len()).min(MOST_OF_INTERVAL);
     let looking = Looking { log, modules, follow, second, segments };
     let (shared, mut parts): (_, Vec<(IntervalId, Part)>) = (&looking, Vec::new());
-    let (mut bytes, mut are_joined) = (0, false);
+    let mut bytes = 0;
     pool::in_order(
         intervals,
         jobs,
@@ -336,15 +336,13 @@ pub fn look(
             }
         },
         |id, part| {
-            let mut part = part?;
-            if are_joined {
-                part.join();
-            }
+            let part = part?;
+            // Those that came when there was more are joined already.
+            let joined = if bytes > MOST_BYTES { parts.len() } else { 0 };
             bytes += part.bytes();
             parts.push((*id, part));
-            if bytes > MOST_BYTES && !are_joined {
-                are_joined = true;
-                parts.iter_mut().for_each(|(_, part)| part.join());
+            if bytes > MOST_BYTES {
+                parts[joined..].iter_mut().for_each(|(_, part)| part.join());
             }
             progress(parts.len());
             Ok(())

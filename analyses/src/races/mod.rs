@@ -50,7 +50,7 @@ use first::{Lines, Shared};
 use heap::Heap;
 use joins::Joins;
 use place::{Code, Modules};
-use segments::Spans;
+use segments::{Segment, Spans};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -191,18 +191,7 @@ impl Search<'_> {
         let (mut watch, wanted) = self.watch(cursor, recorded, shared.of(followed.clone()))?;
         watch.look_for_order(Spans::new(&watch.times, &segments), shared.lines.without(&followed));
         self.walk(cursor, &wanted, &mut watch)?;
-        let left = match watch.take_order() {
-            Some(spans) => {
-                let left = spans.unordered(&segments, &watch.times).without(watch.lines());
-                let how = (self.tools, self.log, self.jobs);
-                if left.is_empty() || cuts::orders(how, (&spans, segments), &watch.times, &left)? {
-                    Lines::default()
-                } else {
-                    left
-                }
-            }
-            None => Lines::default(),
-        };
+        let left = self.left(&mut watch, segments)?;
         if !left.is_empty() {
             followed.add(&left);
             let wanted;
@@ -211,6 +200,15 @@ impl Search<'_> {
         }
         watch.found.looked.ordered_lines = shared.lines.without(&followed).count();
         Ok(watch)
+    }
+
+    /// The lines that were not looked at of which accesses may be in no order.
+    fn left(self, watch: &mut Watch, segments: Vec<Segment>) -> Result<Lines> {
+        let Some(spans) = watch.take_order() else { return Ok(Lines::default()) };
+        let left = spans.unordered(&segments, &watch.times).without(watch.lines());
+        let how = (self.tools, self.log, self.jobs);
+        let is_ordered = left.is_empty() || cuts::orders(how, (&spans, segments), &watch.times, &left)?;
+        Ok(if is_ordered { Lines::default() } else { left })
     }
 
     /// Looks at accesses of lines; and what has to be traced for that.

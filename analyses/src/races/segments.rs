@@ -106,7 +106,7 @@ impl Spans {
 
     /// The lines of what threads do last of which accesses are in no order if nothing comes behind that: much of it may be done when others know already
     /// that it has been.
-    pub fn by_ends(&mut self, segments: &[Segment], times: &Times) -> Lines {
+    pub fn by_ends(mut self, segments: &[Segment], times: &Times) -> Lines {
         self.threads.iter_mut().filter_map(|spans| spans.last_mut()).for_each(|last| last.end = u64::MAX);
         let mut last = Granules::default();
         for (at, (thread, number)) in self.numbered(segments, times) {
@@ -209,23 +209,16 @@ impl Spans {
     pub fn cuts(&self, segments: &[Segment], times: &Times, lines: &Lines) -> Option<BTreeMap<usize, BTreeSet<u64>>> {
         let mut cuts: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
         for accessed in self.accessed(segments, times, granules_of(lines)).values() {
-            let threads: Vec<&[Accessed]> = accessed.chunk_by(|one, next| one.thread == next.thread).collect();
-            if threads.iter().any(|own| with_handlers(own) != 0) || self.any_torn(&threads) {
+            if self.is_by_handlers_or_torn(accessed) {
                 return None;
             }
-            for (number, own) in threads.iter().enumerate() {
-                let others = || threads[number + 1..].iter();
-                for (one, others) in own.iter().flat_map(|one| others().map(move |others| (one, others))) {
-                    let without = self.without_order(one, others).iter();
-                    for other in without.filter(|other| one.conflicts(other) != 0) {
-                        let between = self.cuts_between(one, other);
-                        if between.iter().all(Vec::is_empty) {
-                            return None;
-                        }
-                        for (of, counts) in [one, other].into_iter().zip(between) {
-                            cuts.entry(of.at).or_default().extend(counts);
-                        }
-                    }
+            for (one, other) in self.conflicting(accessed) {
+                let between = self.cuts_between(one, other);
+                if between.iter().all(Vec::is_empty) {
+                    return None;
+                }
+                for (of, counts) in [one, other].into_iter().zip(between) {
+                    cuts.entry(of.at).or_default().extend(counts);
                 }
             }
         }
@@ -246,13 +239,23 @@ impl Spans {
 
     /// Whether all accesses of these lines are in an order. Whether any are torn, [`Self::cuts`] has found out.
     pub fn are_ordered(&self, segments: &[Segment], times: &Times, lines: &Lines) -> bool {
-        self.accessed(segments, times, granules_of(lines)).values().all(|accessed| {
-            let threads: Vec<&[Accessed]> = accessed.chunk_by(|one, next| one.thread == next.thread).collect();
-            threads.iter().enumerate().all(|(number, own)| {
-                let others = || threads[number + 1..].iter();
-                own.iter().all(|one| others().all(|others| self.unordered_with(one, others) == 0))
-            })
-        })
+        self.accessed(segments, times, granules_of(lines))
+            .values()
+            .all(|accessed| self.conflicting(accessed).is_empty())
+    }
+
+    /// The pairs of segments of different threads that are in no order, and access some of 64 granules in a way that needs one.
+    fn conflicting<'a>(&self, accessed: &'a [Accessed]) -> Vec<(&'a Accessed, &'a Accessed)> {
+        let (threads, mut pairs) = (by_thread(accessed), Vec::new());
+        for (number, own) in threads.iter().enumerate() {
+            for others in &threads[number + 1..] {
+                for one in *own {
+                    let without = self.without_order(one, others).iter().filter(|other| one.conflicts(other) != 0);
+                    pairs.extend(without.map(|other| (one, other)));
+                }
+            }
+        }
+        pairs
     }
 
     /// The same segments with some of them cut: by the indices of these, their parts.
@@ -281,8 +284,7 @@ impl Spans {
     /// The granules of 64 that segments access without an order, or that may be those of a torn pair.
     fn conflicts(&self, accessed: &[Accessed]) -> u64 {
         let shared = accessed.iter().fold(0, |all, one| all | one.written);
-        // Segments of a thread follow each other here, in their order.
-        let threads: Vec<&[Accessed]> = accessed.chunk_by(|one, next| one.thread == next.thread).collect();
+        let threads = by_thread(accessed);
         let mut found = threads.iter().fold(0, |all, own| all | with_handlers(own));
         for (number, own) in threads.iter().enumerate() {
             for others in &threads[number + 1..] {
@@ -325,10 +327,13 @@ impl Spans {
         one.all & written | one.written & all
     }
 
-    fn any_torn(&self, threads: &[&[Accessed]]) -> bool {
+    /// Whether handlers, or torn pairs, may access some of 64 granules in a way that needs an order: no cut changes that.
+    fn is_by_handlers_or_torn(&self, accessed: &[Accessed]) -> bool {
+        let threads = by_thread(accessed);
         threads.iter().enumerate().any(|(number, own)| {
             let others = threads.iter().enumerate().filter(|(other, _)| *other != number);
-            others.flat_map(|(_, others)| *others).any(|between| self.torn(own, between) != 0)
+            with_handlers(own) != 0
+                || others.flat_map(|(_, others)| *others).any(|between| self.torn(own, between) != 0)
         })
     }
 
@@ -379,6 +384,11 @@ impl Accessed {
     fn conflicts(&self, other: &Self) -> u64 {
         self.all & other.written | self.written & other.all
     }
+}
+
+/// Those of each thread, which follow each other, in their order.
+fn by_thread(accessed: &[Accessed]) -> Vec<&[Accessed]> {
+    accessed.chunk_by(|one, next| one.thread == next.thread).collect()
 }
 
 /// Of 64 granules, those of some lines, by the number of the first one divided by 64.
