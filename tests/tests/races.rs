@@ -90,34 +90,54 @@ impl Program {
 /// Whether replay processes look at accesses or each is followed, the report is the same, but for how many are looked at: the processes tell the first and
 /// the last ones of those that are made again and again. If the order of segments is looked for first, so is what is found, of fewer lines.
 fn must_be_same(log: &Path) -> Result<()> {
-    let found = |more: &[&str]| anyhow::Ok(must_pass(&[&["races", "--json"], more].concat(), log)?.stdout);
-    let parsed = |json: Vec<u8>| serde_json::from_slice::<Value>(&json);
-    let (mut all, mut followed) = (parsed(found(&[])?)?, parsed(found(&["--follow"])?)?);
-    let (looked, most) = (all["looked"].clone(), followed["looked"]["accesses"].as_u64());
-    for found in [&mut all, &mut followed] {
-        let looked = found["looked"].as_object_mut().context("no counts")?;
-        ensure!(["accesses", "atomic"].into_iter().all(|key| looked.remove(key).is_some()), "no counts");
+    let found = |options: &[&str]| Looked::new(&must_pass(&[&["races", "--json"], options].concat(), log)?.stdout);
+    let [all, ordered] = [found(&[])?, found(&["--segments"])?];
+    let [all_followed, ordered_followed] = [found(&["--follow"])?, found(&["--segments", "--follow"])?];
+    // By how many accesses are told, it is decided whether the order of segments is looked for; what it leaves out is not looked at.
+    if all.lines_left_out() == all_followed.lines_left_out() {
+        all.must_be(&all_followed)?;
     }
-    let of_found = |all: &Value| {
-        let found = ["pid", "threads", "races", "more_races", "violations", "more_violations"];
-        (found.map(|key| all[key].clone()), all["looked"]["instructions"].clone())
-    };
-    // By how many accesses there are, it is decided whether the order of segments is looked for; what it leaves out is not looked at.
-    let is_same = match all["looked"]["ordered_lines"] == followed["looked"]["ordered_lines"] {
-        true => all == followed,
-        false => of_found(&all) == of_found(&followed),
-    };
-    ensure!(is_same, "looked at: {all:#}\nfollowed: {followed:#}");
-    all["looked"] = looked;
-    let mut ordered = parsed(found(&["--segments"])?)?;
-    let accesses = [&all, &ordered].map(|found| found["looked"]["accesses"].as_u64());
-    ensure!(most.is_some() && accesses.iter().all(|one| *one <= most), "more than {most:?}: {all:#}\n{ordered:#}");
-    for found in [&mut all, &mut ordered] {
-        let found = found.as_object_mut().context("no object")?;
-        ensure!(["looked", "passed"].into_iter().all(|key| found.remove(key).is_some()), "no counts");
+    ordered.must_be(&ordered_followed)?;
+    for other in [&all_followed, &ordered] {
+        ensure!(all.found() == other.found(), "{:#}\nother: {:#}", all.json, other.json);
     }
-    ensure!(all == ordered, "looked at: {all:#}\nin order of segments: {ordered:#}");
     Ok(())
+}
+
+/// What `bugnet races --json` printed.
+struct Looked {
+    json: Value,
+    /// How many accesses it has looked at, and how many of them were atomic: each that is made again in a turn may be left out.
+    accesses: [u64; 2],
+}
+
+impl Looked {
+    fn new(printed: &[u8]) -> Result<Self> {
+        let mut json: Value = serde_json::from_slice(printed)?;
+        let looked = json["looked"].as_object_mut().context("no counts")?;
+        let mut taken = |key| looked.remove(key).and_then(|count| count.as_u64()).context("no count");
+        let accesses = [taken("accesses")?, taken("atomic")?];
+        Ok(Self { json, accesses })
+    }
+
+    /// Of how many lines it knows by segments alone that nothing is wrong.
+    fn lines_left_out(&self) -> &Value {
+        &self.json["looked"]["ordered_lines"]
+    }
+
+    /// All but counts of what it has looked at.
+    fn found(&self) -> (Vec<&Value>, &Value) {
+        let keys = ["pid", "threads", "races", "more_races", "violations", "more_violations"];
+        (keys.map(|key| &self.json[key]).into(), &self.json["looked"]["instructions"])
+    }
+
+    /// The same as if it had followed each instruction, with no more accesses.
+    fn must_be(&self, followed: &Self) -> Result<()> {
+        ensure!(self.json == followed.json, "looked at: {:#}\nfollowed: {:#}", self.json, followed.json);
+        let [here, there] = [self.accesses, followed.accesses];
+        ensure!(here[0] <= there[0] && here[1] <= there[1], "{here:?} accesses, followed {there:?}");
+        Ok(())
+    }
 }
 
 /// The same of a job, recorded with these options. How it ends does not matter.
