@@ -78,12 +78,7 @@ impl Marks {
         let region =
             || self.owners.owned().into_iter().map(|range| self.start() + range.start..self.start() + range.end);
         let used = if pages.len() > FEW_PAGES { Used::find(region()) } else { None };
-        let may_have = |page: u64| {
-            let Some(used) = &used else { return true };
-            let place = |plane| self.start() + self.places().of(page, plane);
-            PLANES.into_iter().any(|plane| used.has(place(plane)) || used.has(place(plane) + Addr::PAGE - 1))
-        };
-        pages.into_iter().filter(|page| may_have(*page) && self.has_any(*page)).collect()
+        pages.into_iter().filter(|page| self.has_any(*page, used.as_ref())).collect()
     }
 
     /// Whether the memory at an address has a place.
@@ -99,10 +94,14 @@ impl Marks {
         (read | written, written)
     }
 
-    /// Whether a page of memory with places has any marks.
-    fn has_any(&self, page: u64) -> bool {
+    /// Whether a page of memory with places has any marks. Where the kernel has no page there are none, and whoever reads there makes it
+    /// map one.
+    fn has_any(&self, page: u64, used: Option<&Used>) -> bool {
         PLANES.into_iter().any(|plane| {
             let at = self.start() + self.places().of(page, plane);
+            if used.is_some_and(|used| !used.has(at) && !used.has(at + Addr::PAGE - 1)) {
+                return false;
+            }
             // SAFETY: the places of a page lie together in the region, which lives as long as this; the code cache does not run.
             let words = unsafe { &*(at as *const [u64; Addr::PAGE as usize / 8]) };
             words.iter().fold(0, |all, word| all | word) != 0

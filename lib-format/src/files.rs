@@ -3,6 +3,7 @@
 //! A log may be a stranger's work. What is opened is a regular file that lies in the log itself: no link leads out of
 //! it, no pipe or device is waited for or read, and no file is longer than its kind can be.
 
+use crate::buffer::Buffer;
 use crate::error::{FormatError, Result};
 use crate::frame::MAX_INTERVAL_STREAM;
 use crate::pack::{Pack, PackedFile};
@@ -93,7 +94,7 @@ fn plain(opened: OwnedFd, path: &Path, most: u64) -> Result<(File, u64)> {
 ///
 /// # Errors
 /// As for [`open`], or it cannot be read.
-pub fn read(log: &Source, path: &Path, most: u64) -> Result<Vec<u8>> {
+pub fn read(log: &Source, path: &Path, most: u64) -> Result<Buffer> {
     match log.pack() {
         Some(pack) => read_all(open_packed(pack, log, path, most)?, 0, path, most),
         None => {
@@ -104,13 +105,14 @@ pub fn read(log: &Source, path: &Path, most: u64) -> Result<Vec<u8>> {
 }
 
 /// All of an opened file, which is `size` bytes long, as far as that is known.
-fn read_all(file: impl Read, size: u64, path: &Path, most: u64) -> Result<Vec<u8>> {
+fn read_all(file: impl Read, size: u64, path: &Path, most: u64) -> Result<Buffer> {
     /// What a file says of its length is believed up to this.
     const AHEAD: u64 = 1 << 20;
     // A byte more: whoever reads meets the end without more room for what might follow.
-    let mut bytes = Vec::with_capacity(size.min(AHEAD) as usize + 1);
+    let mut bytes = Buffer::for_about(size);
+    bytes.reserve(size.min(AHEAD) as usize + 1);
     // One that grows meanwhile is no longer than it may be, either.
-    file.take(most).read_to_end(&mut bytes).map_err(|error| match error.kind() {
+    file.take(most).read_to_end(&mut *bytes).map_err(|error| match error.kind() {
         ErrorKind::InvalidData | ErrorKind::UnexpectedEof => FormatError::damaged(path, 0, error.to_string()),
         _ => FormatError::io(path)(error),
     })?;
@@ -142,7 +144,7 @@ impl<'a> Folder<'a> {
     ///
     /// # Errors
     /// As for that.
-    pub fn read(&self, name: &str, most: u64) -> Result<Vec<u8>> {
+    pub fn read(&self, name: &str, most: u64) -> Result<Buffer> {
         let path = self.path.join(name);
         let Some(folder) = &self.opened else { return read(self.log, &path, most) };
         let opened = open_in(folder, name.as_ref(), TO_READ).map_err(|error| not_opened(&path, error))?;
@@ -154,12 +156,12 @@ impl<'a> Folder<'a> {
     ///
     /// # Errors
     /// As for that.
-    pub fn read_if_there(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+    pub fn read_if_there(&self, name: &str, most: u64) -> Result<Option<Buffer>> {
         if_there(self.read(name, most))
     }
 }
 
-fn if_there(read: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+fn if_there(read: Result<Buffer>) -> Result<Option<Buffer>> {
     match read {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.is_not_found() => Ok(None),
@@ -171,7 +173,7 @@ fn if_there(read: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// As for [`read`].
-pub fn read_if_there(log: &Source, path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
+pub fn read_if_there(log: &Source, path: &Path, most: u64) -> Result<Option<Buffer>> {
     if_there(read(log, path, most))
 }
 

@@ -14,6 +14,7 @@
 //!   sources/<path>            source files, by the paths that debug information has
 //! ```
 
+use crate::buffer::Buffer;
 use crate::code::CodeStore;
 use crate::error::{FormatError, Result};
 use crate::files::{self, Folder, MAX_BINARY_FILE, MAX_JSON_FILE, names};
@@ -471,7 +472,7 @@ impl ThreadFiles {
     }
 
     /// An interval's file: its path and bytes.
-    pub(crate) fn read_file(&self, interval: IntervalNo) -> Result<(PathBuf, Vec<u8>)> {
+    pub(crate) fn read_file(&self, interval: IntervalNo) -> Result<(PathBuf, Buffer)> {
         let path = self.folder.join(interval_file(interval));
         let file = files::read(&self.log, &path, MAX_BINARY_FILE)?;
         Ok((path, file))
@@ -489,6 +490,6 @@ impl ThreadFiles {
 /// What is to be read of an interval.
 struct IntervalBytes {
     path: PathBuf,
-    file: Vec<u8>,
-    tails: Vec<Vec<u8>>,
+    file: Buffer,
+    tails: Vec<Buffer>,
 }

@@ -5,6 +5,7 @@
 
 mod events;
 
+use crate::buffer::Buffer;
 use crate::error::{FormatError, Result};
 use crate::record::{EndReason, Record, Records};
 use crate::types::{CodeSeq, Epoch, IntervalNo, Pid, Position, Tid};
@@ -218,7 +219,7 @@ pub enum FrameFault {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frames {
     /// The records of all complete frames, joined.
-    pub stream: Vec<u8>,
+    pub stream: Buffer,
     /// Number of complete frames.
     pub count: u32,
     /// Where the first incomplete or damaged frame begins, and what is wrong with it; a file that was cut off in
@@ -235,7 +236,7 @@ pub fn read_frames(file: &[u8], start: usize) -> Frames {
 }
 
 fn read_some_frames(file: &[u8], start: usize, most: u32) -> Frames {
-    let mut frames = Frames::default();
+    let mut frames = Frames { stream: Buffer::for_about(file.len() as u64), ..Frames::default() };
     let mut unpacker = Decompressor::new().ok();
     let mut at = start;
     while at < file.len() && frames.count < most {
@@ -376,7 +377,7 @@ pub struct Interval {
     /// The file's header.
     pub header: IntervalHeader,
     /// All records, encoded; see [`Records`].
-    pub stream: Vec<u8>,
+    pub stream: Buffer,
     /// Bytes of the file.
     pub file_size: u64,
     /// Whether the last record is an `END`. If not, the recording was cut off in this interval.
@@ -542,6 +543,6 @@ mod tests {
         }
         let frames = read_frames(&file, 0);
         assert_eq!((frames.count as usize, frames.fault), (sizes.len(), None));
-        assert!(frames.stream == stream);
+        assert!(*frames.stream == stream);
     }
 }

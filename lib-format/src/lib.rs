@@ -12,7 +12,7 @@
 //! | code pages | [`code`] |
 //! | invariants | [`check`] |
 //! | what a log lacks | [`complete`] |
-//! | opening a log's files | [`files`], [`source`] |
+//! | opening a log's files | [`files`], [`source`], [`buffer`] |
 //! | a log in one file | [`pack`] |
 //! | what a replay of everything has found | [`index`] |
 //! | what the replay process is handed, and what it says | [`package`], [`control`], [`trace`], [`shade`] |
@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod allocator;
+pub mod buffer;
 pub mod check;
 pub mod code;
 pub mod complete;

@@ -146,7 +146,7 @@ fn files() -> Vec<(usize, Vec<u8>)> {
     let mut message = Vec::new();
     control::send(&mut message, &Response::Memory(vec![1; 50])).unwrap();
     vec![
-        (0, decoded.stream.clone()),
+        (0, decoded.stream.to_vec()),
         (HEADER_SIZE, file),
         (16, code),
         (0, package::encode(Tid(1), &decoded, &store)),

@@ -74,47 +74,72 @@ pub(super) fn sides(
     }
     places.sort_unstable_by_key(|(time, number, _)| (*time, *number));
     let mut sides: Vec<Option<Side>> = all.iter().map(|_| None).collect();
-    for (time, number, place) in places {
-        let (_, writes, bytes) = all[number];
-        cursor.seek(Seek::Time(time))?;
-        sides[number] = Some(side((log, cursor, symbols), place, writes, bytes)?);
-    }
-    Ok(sides)
+    cursor.onward(|cursor| {
+        for here in places.chunk_by(|one, other| one.0 == other.0) {
+            cursor.seek(Seek::Time(here[0].0))?;
+            let scene = Scene::of((log, cursor, symbols))?;
+            for (_, number, place) in here {
+                sides[*number] = Some(scene.side(cursor, *place, all[*number])?);
+            }
+            cursor.step(Direction::Forward)?;
+            for (_, number, _) in here {
+                if let Some(side) = &mut sides[*number] {
+                    side.look_behind(cursor, all[*number])?;
+                }
+            }
+        }
+        Ok(sides)
+    })
 }
 
-/// What an access looks like before which the cursor is, at a place.
-fn side(
-    (log, cursor, symbols): (&Log, &mut Cursor<'_>, &mut Symbolizer),
-    place: Place,
-    writes: bool,
-    (addr, len): (u64, u64),
-) -> Result<Side> {
-    let (time, rip) = (cursor.time(), cursor.regs().rip);
-    let frames = scopes_at(log, cursor, symbols, FRAMES)?;
-    let spot = Spot::of(symbols, rip);
-    let line = spot.file.as_ref().zip(spot.line);
-    let text = line.and_then(|(file, line)| symbols.source_line(file, line)).map(|line| line.trim().to_owned());
-    let instruction = next(cursor)?.unwrap_or_default();
-    let counts = adds(&instruction) || text.as_deref().is_some_and(counts);
-    let names_atomic = text.as_deref().is_some_and(|text| text.to_lowercase().contains("atomic"));
-    let before = known(cursor, addr, len)?;
-    cursor.step(Direction::Forward)?;
-    let after = known(cursor, addr, len)?;
-    Ok(Side {
-        place,
-        time,
-        writes,
-        spot,
-        text,
-        callers: frames.iter().skip(1).filter_map(|frame| frame.place.brief()).collect(),
-        before: before.as_deref().map(shown),
-        after: after.as_deref().map(shown),
-        bytes: [before, after],
-        counts,
-        names_atomic,
-        changes: changes(&instruction),
-        frames,
-    })
+/// Where an instruction is that makes accesses, all of which look the same but for what they access.
+struct Scene {
+    spot: Spot,
+    text: Option<String>,
+    frames: Vec<Frame>,
+    instruction: Instruction,
+}
+
+impl Scene {
+    /// Before which instruction a cursor is.
+    fn of((log, cursor, symbols): (&Log, &mut Cursor<'_>, &mut Symbolizer)) -> Result<Self> {
+        let spot = Spot::of(symbols, cursor.regs().rip);
+        let line = spot.file.as_ref().zip(spot.line);
+        let text = line.and_then(|(file, line)| symbols.source_line(file, line)).map(|line| line.trim().to_owned());
+        let frames = scopes_at(log, cursor, symbols, FRAMES)?;
+        Ok(Self { spot, text, frames, instruction: next(cursor)?.unwrap_or_default() })
+    }
+
+    /// What an access of it looks like, before it is made.
+    fn side(&self, cursor: &mut Cursor<'_>, place: Place, (_, writes, (addr, len)): Wanted) -> Result<Side> {
+        let text = self.text.as_deref();
+        let before = known(cursor, addr, len)?;
+        Ok(Side {
+            place,
+            time: cursor.time(),
+            writes,
+            spot: self.spot.clone(),
+            text: self.text.clone(),
+            callers: self.frames.iter().skip(1).filter_map(|frame| frame.place.brief()).collect(),
+            before: before.as_deref().map(shown),
+            after: None,
+            bytes: [before, None],
+            counts: adds(&self.instruction) || text.is_some_and(counts),
+            names_atomic: text.is_some_and(|text| text.to_lowercase().contains("atomic")),
+            changes: changes(&self.instruction),
+            frames: self.frames.clone(),
+        })
+    }
+}
+
+impl Side {
+    /// The access has been made.
+    fn look_behind(&mut self, cursor: &mut Cursor<'_>, (_, _, (addr, len)): Wanted) -> Result<()> {
+        let after = known(cursor, addr, len)?;
+        self.after = after.as_deref().map(shown);
+        self.bytes[1] = after;
+        Ok(())
+    }
 }
 
 fn known(cursor: &mut Cursor<'_>, addr: u64, len: u64) -> Result<Option<Vec<u8>>> {

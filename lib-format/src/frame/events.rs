@@ -44,7 +44,7 @@ impl Interval {
             Record::Code { delta: end.0 - at.0, seq: self.last_code }.encode(&mut stream);
         }
         let ending = if self.complete { last } else { (stream.len(), end) };
-        Self { header: self.header, ending, end: ending.0, stream, broken: self.broken.clone(), ..*self }
+        Self { header: self.header, ending, end: ending.0, stream: stream.into(), broken: self.broken.clone(), ..*self }
     }
 }
 

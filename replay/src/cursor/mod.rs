@@ -108,6 +108,8 @@ struct Open {
     grain: Grain,
     /// The process that looks out for accesses, if one does.
     looking: u64,
+    /// Nobody wants to go back.
+    onward: bool,
 }
 
 /// A process at a moment. Cursors are independent of each other; several may look at one log.
@@ -127,6 +129,7 @@ pub struct Cursor<'a> {
     /// What is known of the patches of epochs that are not open.
     known: merging::Known,
     grain: Grain,
+    onward: bool,
 }
 
 /// The last time before a place that a condition held.
@@ -203,6 +206,7 @@ impl Open {
             far: merging::FAR,
             grain: Grain::default(),
             looking: u64::MAX,
+            onward: false,
         };
         open.run(Target::Time(0), Hits::Ignore)?;
         Ok(open)
@@ -252,11 +256,12 @@ impl Open {
         }
     }
 
-    /// Goes to a time of the epoch, and leaves copies on the way.
+    /// Goes to a time of the epoch, and leaves copies on the way, if anybody may want to go back.
     fn go_to(&mut self, time: u64) -> Result<Stop> {
         self.go_back(time)?;
         self.set_conditions(&Conditions::default())?;
-        for stop in Snapshots::on_the_way(self.time, time) {
+        let onward = self.onward;
+        for stop in Snapshots::on_the_way(self.time, time).filter(|_| !onward) {
             if self.run(Target::Time(stop), Hits::Ignore)? != Stop::Reached {
                 break;
             }
@@ -267,6 +272,9 @@ impl Open {
 
     /// Whoever has come to a time may go back a step next: what that begins with is a copy, which is made meanwhile.
     fn expect_step_back(&mut self, time: u64) -> Result<()> {
+        if self.onward {
+            return Ok(());
+        }
         let reach = self.patches.reach(Target::Time(time));
         match time.checked_sub(1).and_then(|before| self.snapshots.before(before, |process| process.suits(reach))) {
             Some((_, snapshot)) => snapshot.fork_ahead(),
@@ -333,6 +341,7 @@ impl<'a> Cursor<'a> {
             mapped: Mapped::default(),
             known: merging::Known::default(),
             grain: Grain::default(),
+            onward: false,
         })
     }
 
@@ -441,6 +450,7 @@ impl<'a> Cursor<'a> {
             self.known.keep(index, patches);
             self.open.far = self.known.far.unwrap_or(merging::FAR);
             self.open.grain = self.grain;
+            self.open.onward = self.onward;
             self.spare = Some(tracked);
         }
         Ok(())
@@ -507,6 +517,18 @@ impl<'a> Cursor<'a> {
             Direction::Backward if now == 0 => Ok(Stopped::Start),
             Direction::Backward => self.go_to_time(now - 1),
         }
+    }
+
+    /// Goes to places in the order of time: nothing is done for going back, which takes as long as to come to a place from its epoch's start.
+    ///
+    /// # Errors
+    /// None but those of `go`.
+    pub fn onward<T>(&mut self, go: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = self.onward;
+        (self.onward, self.open.onward) = (true, true);
+        let gone = go(self);
+        (self.onward, self.open.onward) = (before, before);
+        gone
     }
 
     /// Executes one instruction, of which nobody will want to go back.

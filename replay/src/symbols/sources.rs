@@ -46,7 +46,7 @@ impl SourcePath {
     /// The file, if it was packed together with the log.
     #[must_use]
     pub fn read(&self, log: &Source) -> Option<Vec<u8>> {
-        files::read(log, &log.path().join(self.name_in_log()), MAX_SOURCE).ok()
+        files::read(log, &log.path().join(self.name_in_log()), MAX_SOURCE).ok().map(Vec::from)
     }
 }
 
