@@ -20,8 +20,6 @@ const MOST_KEPT: usize = 128 << 20;
 /// Most bytes of an access that is marked.
 pub const MOST: u64 = 64;
 const PLANES: [Plane; 2] = [Plane::First, Plane::Written];
-/// Of more pages than this, it is found out first which of their places were used.
-const FEW_PAGES: usize = 1 << 11;
 /// Bytes of a line.
 pub const LINE: usize = Addr::PAGE as usize / 64;
 
@@ -72,13 +70,31 @@ impl Marks {
         self.owners.claim(piece)
     }
 
-    /// Pages of memory with places that have any marks and of which some is in a range. Most have none when one looks often.
+    /// Pages of memory with places that have any marks and of which some is in a range, in ascending order. Most have none when one looks often.
     pub fn marked_pages(&self, start: u64, end: u64) -> Vec<u64> {
-        let pages: Vec<u64> = self.owners.pages(start, end).collect();
-        let region =
-            || self.owners.owned().into_iter().map(|range| self.start() + range.start..self.start() + range.end);
-        let used = if pages.len() > FEW_PAGES { Used::find(region()) } else { None };
-        pages.into_iter().filter(|page| self.has_any(*page, used.as_ref())).collect()
+        let Some(used) = Used::find(self.region()) else {
+            return self.owners.pages(start, end).filter(|page| self.has_any(*page)).collect();
+        };
+        let is_zero = |at: u64| {
+            // SAFETY: a page of the kernel's in the region, which lives as long as this; the code cache does not run.
+            let words = unsafe { &*(at as *const [u64; Addr::PAGE as usize / 8]) };
+            words.iter().fold(0, |all, word| all | word) == 0
+        };
+        // The places of a page of memory begin somewhere in a page of the kernel's.
+        let places = used.pages().filter(|at| !is_zero(*at)).flat_map(|at| [at, at + Addr::PAGE - 1]);
+        let owners = places.filter_map(|at| self.owners.owner(at.checked_sub(self.start())?));
+        let first = start & !(Addr::PAGE - 1);
+        let mut pages: Vec<u64> =
+            owners.map(|addr| addr & !(Addr::PAGE - 1)).filter(|page| (first..end).contains(page)).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+
+    /// What of the region is somebody's.
+    fn region(&self) -> impl Iterator<Item = Range<u64>> {
+        let start = self.start();
+        self.owners.owned().iter().map(move |range| start + range.start..start + range.end)
     }
 
     /// Whether the memory at an address has a place.
@@ -94,14 +110,10 @@ impl Marks {
         (read | written, written)
     }
 
-    /// Whether a page of memory with places has any marks. Where the kernel has no page there are none, and whoever reads there makes it
-    /// map one.
-    fn has_any(&self, page: u64, used: Option<&Used>) -> bool {
+    /// Whether a page of memory with places has any marks.
+    fn has_any(&self, page: u64) -> bool {
         PLANES.into_iter().any(|plane| {
             let at = self.start() + self.places().of(page, plane);
-            if used.is_some_and(|used| !used.has(at) && !used.has(at + Addr::PAGE - 1)) {
-                return false;
-            }
             // SAFETY: the places of a page lie together in the region, which lives as long as this; the code cache does not run.
             let words = unsafe { &*(at as *const [u64; Addr::PAGE as usize / 8]) };
             words.iter().fold(0, |all, word| all | word) != 0
@@ -129,11 +141,9 @@ impl Marks {
     /// # Errors
     /// An address at which the kernel refuses to.
     pub fn clear(&mut self) -> Result<(), u64> {
-        let start = self.start();
-        let ranges = self.owners.owned().into_iter().map(|range| start + range.start..start + range.end);
         self.turn += 1;
         // SAFETY: the region is this type's, to which nobody has a reference, and the code cache does not run.
-        unsafe { zeroing::zero_again(ranges, self.turn, MOST_KEPT) }
+        unsafe { zeroing::zero_again(self.region(), self.turn, MOST_KEPT) }
     }
 }
 

@@ -10,6 +10,7 @@
 
 use bugnet_dr::fs_base;
 use bugnet_format::types::Addr;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -135,6 +136,8 @@ pub struct Owners {
     all: Vec<u64>,
     /// Memory that has a place, in pieces.
     claimed: BTreeSet<u64>,
+    /// What follows from these, once somebody has asked.
+    owned: OnceCell<Vec<Range<u64>>>,
 }
 
 impl Owners {
@@ -146,7 +149,7 @@ impl Owners {
             return None;
         }
         let all = vec![0; (places.size() / PIECE) as usize];
-        let mut owners = Self { places, planes, all, claimed: BTreeSet::new() };
+        let mut owners = Self { places, planes, all, claimed: BTreeSet::new(), owned: OnceCell::new() };
         for piece in pieces {
             owners.claim(piece).then_some(())?;
         }
@@ -172,6 +175,7 @@ impl Owners {
                 return false;
             }
         }
+        self.owned = OnceCell::new();
         for (number, plane) in self.planes.iter().enumerate() {
             let start = self.places.of(piece, *plane);
             if start + PIECE > self.places.size() {
@@ -213,12 +217,14 @@ impl Owners {
     }
 
     /// What of the region is somebody's; a little more, perhaps, of what is nobody's.
-    pub fn owned(&self) -> Vec<Range<u64>> {
-        let owned = self.all.iter().enumerate().filter(|(_, owner)| **owner != 0);
-        let mut ranges = joined(owned.map(|(piece, _)| piece as u64 * PIECE));
-        // Each begins somewhere in the first page of its piece.
-        ranges.iter_mut().for_each(|range| range.end += Addr::PAGE);
-        ranges
+    pub fn owned(&self) -> &[Range<u64>] {
+        self.owned.get_or_init(|| {
+            let owned = self.all.iter().enumerate().filter(|(_, owner)| **owner != 0);
+            let mut ranges = joined(owned.map(|(piece, _)| piece as u64 * PIECE));
+            // Each begins somewhere in the first page of its piece.
+            ranges.iter_mut().for_each(|range| range.end += Addr::PAGE);
+            ranges
+        })
     }
 
     /// The pages with places that lie in a range.

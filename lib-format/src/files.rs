@@ -112,7 +112,7 @@ fn read_all(file: impl Read, size: u64, path: &Path, most: u64) -> Result<Buffer
     let mut bytes = Buffer::for_about(size);
     bytes.reserve(size.min(AHEAD) as usize + 1);
     // One that grows meanwhile is no longer than it may be, either.
-    file.take(most).read_to_end(&mut *bytes).map_err(|error| match error.kind() {
+    file.take(most).read_to_end(&mut bytes).map_err(|error| match error.kind() {
         ErrorKind::InvalidData | ErrorKind::UnexpectedEof => FormatError::damaged(path, 0, error.to_string()),
         _ => FormatError::io(path)(error),
     })?;
