@@ -536,9 +536,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// The replay process is lost.
     pub(crate) fn pass(&mut self) -> Result<()> {
-        let time = self.time() + 1;
-        self.enter(self.outline.at(time))?;
-        self.open.go_to(time - self.open.begin.min(time)).map(drop)
+        self.onward(|cursor| cursor.step(Direction::Forward)).map(drop)
     }
 
     /// Runs until a condition holds. Forwards, it stops before the instruction, but behind one that accesses watched memory;
