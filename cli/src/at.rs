@@ -6,7 +6,7 @@ use crate::find_log::{find_log, tools};
 use crate::index;
 use crate::processes::meant;
 use crate::terminal::output;
-use bugnet_replay::crash::{Moment, moment, moment_of};
+use bugnet_replay::crash::{Moment, moment_of};
 use bugnet_replay::cursor::Cursor;
 use bugnet_replay::location::{Arrival, Choice, Location, go};
 use bugnet_replay::log::Log;
@@ -35,10 +35,13 @@ pub fn at(args: &AtArgs) -> Result<(), Failure> {
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;
     let choice = Choice { thread: args.thread, is_first: args.first };
     let arrival = go(&mut cursor, &mut symbols, &args.location, choice)?;
-    let moment = match args.thread {
-        Some(thread) => moment_of(&log, &mut cursor, thread)?,
-        None => moment(&log, &mut cursor)?,
+    // Code is shown as the thread ran it; a position, as the thread sees it that matters there.
+    let thread = match (args.thread, &args.location) {
+        (None, Location::Position(_)) => cursor.focus()?,
+        (None, _) => cursor.place().tid,
+        (Some(thread), _) => thread,
     };
+    let moment = moment_of(&log, &mut cursor, thread)?;
     let mut out = output(args.json);
     if args.json {
         let report = Report { arrival: &arrival, moment: &moment };

@@ -2,11 +2,11 @@
 
 use crate::args::ProcessArg;
 use crate::failure::{Failure, complain};
-use crate::record::signal_name;
 use crate::terminal::one_line;
+use bugnet_format::signal;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
-use bugnet_replay::crash::crashes;
+use bugnet_replay::crash::failed;
 use bugnet_replay::log::Log;
 use bugnet_replay::tree::{self, Process, ProcessEnd};
 use indicatif::HumanCount;
@@ -17,7 +17,7 @@ pub fn selected(log: &Log, arg: &ProcessArg) -> Result<Option<Vec<ProcessId>>, F
     Ok(arg.process.as_ref().map(|name| tree::select(log, name)).transpose()?)
 }
 
-/// The one process that is meant: of several that fit, the last; without a choice, the one that crashed, or else the program that was
+/// The one process that is meant: of several that fit, the last; without a choice, the one that failed, or else the program that was
 /// recorded, not one that it started. Where that is a choice, it is said.
 pub fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
     let selected = selected(log, arg)?;
@@ -25,7 +25,7 @@ pub fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
     let number = selected.as_ref().map_or(all.len(), Vec::len);
     let chosen = match selected {
         Some(selected) => selected.last().copied(),
-        None => match crashes(log)?.last() {
+        None => match failed(log)? {
             Some(crashed) => Some(crashed.pid),
             None => log.last_of_first_process()?.or_else(|| log.threads().map(|thread| thread.pid).last()),
         },
@@ -44,7 +44,7 @@ pub fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
 pub fn end(end: &ProcessEnd) -> String {
     match end {
         ProcessEnd::Exited { status } => format!("exit status {status}"),
-        ProcessEnd::Killed { signal } => format!("killed by {}", signal_name(*signal)),
+        ProcessEnd::Killed { signal } => format!("killed by {}", signal::name(*signal)),
         ProcessEnd::Executed => "executed another program".into(),
         ProcessEnd::Incomplete { why } => format!("recording ended before it did: {why}"),
         ProcessEnd::Unrecorded { why } => format!("not recorded: {why}"),

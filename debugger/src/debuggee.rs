@@ -73,13 +73,6 @@ pub(crate) fn from_gdb(tid: GdbTid) -> Option<Tid> {
     u32::try_from(tid.get()).ok().map(Tid)
 }
 
-/// The thread that matters where a cursor is: the one that executes the next instruction, and where all is over, the one that a signal
-/// killed.
-fn focus(cursor: &mut Cursor<'_>) -> Result<Tid, ReplayError> {
-    let dead = if cursor.time() == cursor.end() { cursor.death()? } else { None };
-    Ok(dead.map_or_else(|| cursor.place().tid, |(dead, _)| dead))
-}
-
 /// Copies a part of an answer that gdb fetches piece by piece.
 pub(crate) fn piece(of: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> usize {
     let rest = usize::try_from(offset).ok().and_then(|offset| of.get(offset..)).unwrap_or_default();
@@ -96,7 +89,7 @@ impl<'a> Debuggee<'a> {
     pub fn new(tools: &'a Tools, log: &'a Log, mut cursor: Cursor<'a>) -> Result<Self, ReplayError> {
         let image = Image::of(log, cursor.pid())?;
         let files = Files::new(log, cursor.pid(), &image)?;
-        let focus = focus(&mut cursor)?;
+        let focus = cursor.focus()?;
         let (stops, plan, later, asked) = (Stops::default(), Plan::default(), Later::default(), Asked::default());
         let symbols = Symbolizer::new(log, cursor.pid())?;
         let most = if cursor.time() == cursor.end() { AT_ONCE } else { QUICK };
@@ -162,7 +155,7 @@ impl<'a> Debuggee<'a> {
         self.moved();
         self.focus = match to {
             Seek::Place(place) => place.tid,
-            _ => focus(&mut self.cursor)?,
+            _ => self.cursor.focus()?,
         };
         self.sought = true;
         self.look_for_signal()?;

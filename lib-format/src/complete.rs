@@ -8,6 +8,7 @@ use crate::folder::{Contents, Ending, META_FILE, Meta, PROCESS_FILE, Recording, 
 use crate::frame::{Interval, IntervalHeader};
 use crate::process::{Origin, ProcessInfo};
 use crate::record::{EndReason, Placed, Record};
+use crate::signal;
 use crate::types::{Epoch, IntervalNo, Pid, Position, ProcessId, Tid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -501,14 +502,15 @@ impl Look<'_> {
             && let Some(pid) = self.last_of_first
             && self.never_began(pid)
         {
-            let what = format!("process {pid}, which was killed by signal {signal} before its first instruction");
+            let what =
+                format!("process {pid}, which was killed by {} before its first instruction", signal::name(signal));
             gaps.add(pid, what, true);
             return;
         }
         let ended = match self.meta.ending {
             Ending::Unknown | Ending::Killed { signal: SIGKILL } => return,
             Ending::Exited { status } => format!("exited with status {status}"),
-            Ending::Killed { signal } => format!("was killed by signal {signal}"),
+            Ending::Killed { signal } => format!("was killed by {}", signal::name(signal)),
         };
         let Some(pid) = self.last_of_first else { return };
         if self.processes.get(&pid).and_then(Option::as_ref).is_some_and(|info| info.unrecorded.is_some()) {

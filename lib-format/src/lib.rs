@@ -42,6 +42,7 @@ pub mod process;
 pub mod record;
 pub mod regs;
 pub mod shade;
+pub mod signal;
 pub mod source;
 pub mod trace;
 pub mod types;

@@ -296,8 +296,7 @@ fn threads_that_others_name() {
 
 #[test]
 fn the_end_of_the_first_process() {
-    let what =
-        "the end of process 4242, which was killed by signal 11: its log ends before, thread 4242 at instruction";
+    let what = "the end of process 4242, which was killed by SIGSEGV: its log ends before, thread 4242 at instruction";
     // Between two intervals, and in one.
     lacks(|log| drop(log.threads[0].intervals.pop()), nothing, &[what], &[]);
     lacks(|log| drop(records(log, 1).pop()), nothing, &[what], &[]);
@@ -317,7 +316,7 @@ fn the_end_of_the_first_process() {
     lacks(
         |_| {},
         |folder| std::fs::remove_dir_all(folder.join("p4242/t4242")).unwrap(),
-        &["the end of process 4242, which was killed by signal 11: the log of it has none"],
+        &["the end of process 4242, which was killed by SIGSEGV: the log of it has none"],
         &[],
     );
     // There was no thread when it had ended, so none is gone.
@@ -325,7 +324,7 @@ fn the_end_of_the_first_process() {
         std::fs::remove_dir_all(folder.join("p4242/t4242")).unwrap();
         list(folder);
     };
-    let killed = ["process 4242, which was killed by signal 11 before its first instruction"];
+    let killed = ["process 4242, which was killed by SIGSEGV before its first instruction"];
     lacks(|_| {}, never_began, &[], &killed);
 }
 

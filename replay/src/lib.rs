@@ -29,6 +29,7 @@
 //! replay process and talks to it over a socket ([`bugnet_format::control`]).
 
 pub mod backtrace;
+pub mod births;
 pub mod code_history;
 pub mod code_text;
 pub mod core;

@@ -1,12 +1,7 @@
 //! Signals for people: names, and what their codes mean.
 
+pub use bugnet_format::signal::name;
 use nix::sys::signal::Signal;
-
-/// A signal's name, `SIGSEGV` for example; for real-time signals their number.
-#[must_use]
-pub fn name(number: i32) -> String {
-    Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned())
-}
 
 /// What `si_code` says about why a signal was sent: its name in signal.h, and its meaning.
 #[must_use]

@@ -2,12 +2,14 @@
 //! environment, intervals and timing they had; `bugnet delta`, who accessed the memory that a function used; and that runs which do the same do so.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run};
+use bugnet_tests::alike::namespace;
+use bugnet_tests::bugnet::{Job, Workshop, bugnet, headers, must_pass, printed, run};
 use bugnet_tests::slices::bugs::Faulty;
 use bugnet_tests::small::build_named;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// How a run is recorded.
 #[derive(Clone, Copy, Default)]
@@ -18,9 +20,11 @@ struct How {
     fixed: bool,
     /// With a larger environment.
     large: bool,
+    /// In a namespace in which this many ids of processes and threads are left before the system begins anew with low ones.
+    left: Option<u64>,
 }
 
-const PLAIN: How = How { options: &[], fixed: false, large: false };
+const PLAIN: How = How { options: &[], fixed: false, large: false, left: None };
 
 /// Records a command into a folder of the workshop.
 fn record(workshop: &Workshop, name: &str, command: &[&str], how: How) -> Result<PathBuf> {
@@ -30,6 +34,18 @@ fn record(workshop: &Workshop, name: &str, command: &[&str], how: How) -> Result
     let mut recorded = job.recorded(&log, how.options)?;
     if how.large {
         recorded.env("LARGE", "x".repeat(3001));
+    }
+    if let Some(left) = how.left {
+        let last: u64 = std::fs::read_to_string("/proc/sys/kernel/pid_max")?.trim().parse()?;
+        let script = format!("echo {} >/proc/sys/kernel/ns_last_pid && \"$@\"", last - left);
+        let mut inside = Command::new("sh");
+        inside.args([
+            "-c",
+            &format!("exec {} --pid --fork --mount-proc sh -c '{script}' sh \"$@\"", namespace()),
+            "sh",
+        ]);
+        inside.arg(recorded.get_program()).args(recorded.get_args()).current_dir(&workshop.path).stdin(Stdio::null());
+        recorded = inside;
     }
     let output = run(&mut recorded)?;
     ensure!(log.exists(), "{}", printed(&output));
@@ -140,8 +156,9 @@ fn a_list(how: [How; 2]) -> Result<()> {
 }
 
 /// Runs that do the same are the same, however they were recorded: pointers, secrets of the system and intervals do not count.
-fn the_same(name: &'static str, args: [&str; 2], how: [How; 2]) -> Result<()> {
-    let workshop = Workshop::new(&format!("differing-same-{name}-{}", how[1].options.len()))?;
+/// Returns whether a thread of the second one has a lower id than its process.
+fn the_same(name: &'static str, args: [&str; 2], how: [How; 2]) -> Result<bool> {
+    let workshop = Workshop::new(&format!("differing-same-{name}-{}{:?}", how[1].options.len(), how[1].left))?;
     let logs = pair(&workshop, &build(&workshop, name)?, args, how)?;
     let found = diff(&logs, &[])?;
     for pair in list(&found, "/threads") {
@@ -156,7 +173,20 @@ fn the_same(name: &'static str, args: [&str; 2], how: [How; 2]) -> Result<()> {
         let only = &found[format!("only_{run}")];
         ensure!(list(only, "/lines").is_empty() && list(only, "/functions").is_empty(), "{only:#}");
     }
-    workshop.done()
+    let came_round = headers(&logs[1])?.iter().any(|header| header.tid.id() < header.pid.0);
+    workshop.done().map(|()| came_round)
+}
+
+/// Threads are paired by the order in which they were made, also where the system has given low ids to the later ones.
+fn ids_come_round() -> Result<()> {
+    let mut round = 0;
+    for left in 3..12 {
+        let late = How { left: Some(left), ..PLAIN };
+        let came_round = the_same("threads", ["200", "200"], [PLAIN, late]);
+        round += usize::from(came_round.with_context(|| format!("{left} ids were left"))?);
+    }
+    ensure!(round > 0, "no thread had a lower id than its process");
+    Ok(())
 }
 
 /// Where the runs of `ways.c` part first: at what, in which function, and the value that decided in each.
@@ -400,9 +430,10 @@ fn main() {
         trial("list_fixed", Box::new(move || a_list([fixed, fixed]))),
         trial("list_large_environment", Box::new(move || a_list([PLAIN, large]))),
         trial("list_short_intervals", Box::new(move || a_list([PLAIN, short]))),
-        trial("same_list", Box::new(move || the_same("list", ["123", "123"], [fixed, large]))),
-        trial("same_ways", Box::new(move || the_same("ways", ["1311", "1311"], [large, short]))),
-        trial("same_threads", Box::new(move || the_same("threads", ["200", "200"], [PLAIN, fixed]))),
+        trial("same_list", Box::new(move || the_same("list", ["123", "123"], [fixed, large]).map(drop))),
+        trial("same_ways", Box::new(move || the_same("ways", ["1311", "1311"], [large, short]).map(drop))),
+        trial("same_threads", Box::new(move || the_same("threads", ["200", "200"], [PLAIN, fixed]).map(drop))),
+        trial("ids_come_round", Box::new(ids_come_round)),
         trial("loop", Box::new(|| a_way("0000", "1000", "branch", "outer == 2"))),
         trial("switch", Box::new(|| a_way("0100", "0300", "jump", "switch (n)"))),
         trial("pointer", Box::new(|| a_way("0000", "0010", "call", "calls[way"))),

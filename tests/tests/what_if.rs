@@ -6,11 +6,11 @@ use bugnet_replay::cursor::{Cursor, Direction, Seek};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
-use bugnet_tests::bugnet::{Workshop, binary, printed, run};
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
 use bugnet_tests::programs::{PROGRAMS, Scale};
 use bugnet_what_if::{Change, Ended, Outcome, Pool, Seed, Set, Spot, Trial, Turn, Until};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -202,10 +202,19 @@ fn at_main(
 ) -> Result<()> {
     let (file, program) = (workshop.path.join(name).with_extension("c"), workshop.path.join(name));
     std::fs::write(&file, source)?;
-    let built = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(&file))?;
+    built(&file, &program)?;
+    at_main_of(&Job::new(&workshop.path, [program.to_string_lossy()]), written, look).map(drop)
+}
+
+fn built(source: &Path, program: &Path) -> Result<()> {
+    let built = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(program).arg(source))?;
     ensure!(built.status.success(), "{}", printed(&built));
-    let path = workshop.path.join("log");
-    let job = bugnet_tests::bugnet::Job::new(&workshop.path, [program.to_string_lossy()]);
+    Ok(())
+}
+
+/// The same of a program that is there; the log that was made of it.
+fn at_main_of(job: &Job, written: &[u8], look: impl FnOnce(&Seed, u64) -> Result<()>) -> Result<PathBuf> {
+    let path = job.dir.join("log");
     let recorded = run(&mut job.recorded(&path, &[])?)?;
     ensure!(recorded.stdout == written, "{}", printed(&recorded));
     let opened = Opened::new(&path)?;
@@ -214,7 +223,35 @@ fn at_main(
     let [main] = addresses[..] else { anyhow::bail!("{addresses:x?}") };
     cursor.seek(Seek::Start)?;
     cursor.run(Direction::Forward, &Conditions { addresses, ..Conditions::default() })?;
-    look(&opened.seed(&mut cursor)?, main)
+    look(&opened.seed(&mut cursor)?, main)?;
+    drop(cursor);
+    Ok(path)
+}
+
+/// Code that a recorded program puts where a process that is made from its log has its own cannot call the kernel.
+#[test]
+fn nothing_escapes() -> Result<()> {
+    let workshop = Workshop::new("what-if-escape")?;
+    let program = workshop.path.join("escape");
+    built(&source_tree().join("tests/programs/strangers/escape.c"), &program)?;
+    let expected = workshop.path.join("expected");
+    std::fs::write(&expected, "1\n")?;
+    for way in ["mremap", "mmap", "munmap", "mprotect", "read"] {
+        let folder = workshop.folder(way)?;
+        let job = Job::new(&folder, [&*program.to_string_lossy(), way]);
+        let log = at_main_of(&job, b"0\n", |seed, _| {
+            // It goes on, beyond what it has tried.
+            let outcome = tried(seed, &Trial::Nothing)?;
+            ensure!(outcome.ended == Ended::Exited(0) && outcome.stdout == b"0\n", "{way}: {outcome:?}");
+            Ok(())
+        })?;
+        let why = ["why", "--no-races", "--expect", &expected.to_string_lossy()];
+        let why = run(Command::new(binary()?).args(why).arg(&log).current_dir(&folder))?;
+        ensure!(why.status.success(), "{}", printed(&why));
+        let names = std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name())).collect::<Result<Vec<_>>>()?;
+        ensure!(names == ["log"], "{way}: {names:?}");
+    }
+    workshop.done()
 }
 
 /// The instructions of `main`, by their addresses.

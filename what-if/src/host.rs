@@ -1,5 +1,6 @@
 //! A process that does nothing but what it is told, by ptrace.
 
+use crate::confine::filter;
 use bugnet_format::regs::{ALIGNMENT_CHECK, COMPARED_FLAGS, GPR_NAMES, RegisterFile};
 use bugnet_replay::{ReplayError, Result};
 use nix::errno::Errno;
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 /// `syscall; int3`
 const TRAMPOLINE: [u8; 3] = [0x0f, 0x05, 0xcc];
+/// How long its system call is.
+const SYSCALL: u64 = 2;
 /// Addresses from here on are the kernel's, and one page that it maps everywhere.
 const USER_END: u64 = 1 << 47;
 const PAGE: u64 = 4096;
@@ -29,6 +32,8 @@ pub(crate) struct Host {
     memory: File,
     /// Where its trampoline is, by which it makes system calls.
     trampoline: u64,
+    /// A page for code that is not the program's.
+    room: Option<u64>,
     /// Whether the processor time that it was given is over.
     is_late: Cell<bool>,
 }
@@ -39,27 +44,29 @@ pub(crate) fn refused(what: &'static str) -> impl Fn(Errno) -> ReplayError {
 }
 
 impl Host {
-    /// An empty one: nothing is mapped in it but a page at this address.
+    /// An empty one: nothing is mapped in it but a page at this address, and one for code, if there is one. From here on it can ask nothing else of the kernel
+    /// than memory, up to so many bytes, a copy, and a timer.
     ///
     /// # Errors
     /// The operating system forbids it.
-    pub fn start(trampoline: u64) -> Result<Self> {
+    pub fn start(trampoline: u64, room: Option<u64>, most: u64) -> Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec it makes one system call, which allocates nothing and takes no lock.
         unsafe { command.pre_exec(|| ptrace::traceme().map_err(io::Error::from)) };
         let child = command.spawn().map_err(ReplayError::system("start a process to try things in"))?;
         let pid = Pid::from_raw(child.id() as i32);
-        let mut host = Self { pid, memory: memory_of(pid)?, trampoline: 0, is_late: Cell::new(false) };
+        let mut host = Self { pid, memory: memory_of(pid)?, trampoline: 0, room, is_late: Cell::new(false) };
         host.stopped_by(Signal::SIGTRAP)?;
-        let options = Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEFORK;
+        let children = Options::PTRACE_O_TRACEFORK | Options::PTRACE_O_TRACEVFORK | Options::PTRACE_O_TRACECLONE;
+        let options = Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESYSGOOD | children;
         ptrace::setoptions(pid, options).map_err(refused("trace a process"))?;
         // It has executed the program, but not yet an instruction of it.
         host.trampoline = host.registers()?.rip;
-        host.write(host.trampoline, &TRAMPOLINE)?;
+        host.put(host.trampoline, &TRAMPOLINE)?;
         let prot = libc::PROT_READ | libc::PROT_EXEC;
         host.map(trampoline, PAGE, prot as u64)?;
-        host.write(trampoline, &TRAMPOLINE)?;
+        host.put(trampoline, &TRAMPOLINE)?;
         let mapped = std::fs::read_to_string(format!("/proc/{pid}/maps"));
         host.trampoline = trampoline;
         for line in mapped.map_err(ReplayError::system("read what a process has mapped"))?.lines() {
@@ -69,7 +76,12 @@ impl Host {
                 host.call(libc::SYS_munmap, [address(start), address(end) - address(start), 0, 0, 0, 0])?;
             }
         }
+        if let Some(room) = room {
+            host.map(room, PAGE, prot as u64)?;
+        }
         host.ignore_children()?;
+        host.limit_memory(most)?;
+        host.confine()?;
         Ok(host)
     }
 
@@ -78,20 +90,51 @@ impl Host {
         // Behind the trampoline, a `struct sigaction` of the kernel's: handler, flags, restorer, mask.
         let action = self.trampoline + 64;
         let words = [libc::SIG_IGN as u64, 0, 0, 0];
-        self.write(action, &words.map(u64::to_le_bytes).concat())?;
+        self.put(action, &words.map(u64::to_le_bytes).concat())?;
         let args = [libc::SIGCHLD as u64, action, 0, 8, 0, 0];
         self.call(libc::SYS_rt_sigaction, args).map(drop)
     }
 
     /// Lets it and its copies have so much memory, in bytes, and no more.
-    ///
-    /// # Errors
-    /// The process is lost.
-    pub fn limit_memory(&self, most: u64) -> Result<()> {
+    fn limit_memory(&self, most: u64) -> Result<()> {
         // Behind the trampoline, a `struct rlimit64`: the soft and the hard one.
         let limit = self.trampoline + 128;
-        self.write(limit, &[most, most].map(u64::to_le_bytes).concat())?;
+        self.put(limit, &[most, most].map(u64::to_le_bytes).concat())?;
         self.call(libc::SYS_prlimit64, [0, u64::from(libc::RLIMIT_AS), limit, 0, 0, 0]).map(drop)
+    }
+
+    /// Takes away from it and its copies what they do not need, for good.
+    fn confine(&self) -> Result<()> {
+        let program = filter(self.trampoline + SYSCALL).map_err(|error| ReplayError::System {
+            what: "make a filter for system calls".to_owned(),
+            source: io::Error::other(error),
+        })?;
+        // Behind the trampoline, a `struct sock_fprog`, and what it points at.
+        let [head, body] = [self.trampoline + 256, self.trampoline + 256 + 16];
+        let instructions = program.iter().map(|one| {
+            u64::from(one.code) | u64::from(one.jt) << 16 | u64::from(one.jf) << 24 | u64::from(one.k) << 32
+        });
+        let words = [program.len() as u64, body].into_iter().chain(instructions);
+        let bytes = words.flat_map(u64::to_le_bytes).collect::<Vec<_>>();
+        self.put(head, &bytes)?;
+        let privileges = [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0, 0];
+        let filtered = [u64::from(libc::SECCOMP_SET_MODE_FILTER), 0, head, 0, 0, 0];
+        for (number, args) in [(libc::SYS_prctl, privileges), (libc::SYS_seccomp, filtered)] {
+            let answer = self.call(number, args)?;
+            if answer != 0 {
+                let source = io::Error::from_raw_os_error(answer.unsigned_abs() as i32);
+                return Err(ReplayError::System { what: "confine a process".to_owned(), source });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether memory is, or has some of, what is not the program's: the trampoline, and the room for code. Memory that is none is, too.
+    pub fn is_own(&self, addr: u64, len: u64) -> bool {
+        let meets = |end: u64| {
+            [Some(self.trampoline), self.room].into_iter().flatten().any(|page| addr < page + PAGE && page < end)
+        };
+        addr.checked_add(len.max(1)).is_none_or(meets)
     }
 
     /// Lets it execute instructions of its own for so long and no longer: what the kernel does for it is not counted, which takes longer on one machine
@@ -103,7 +146,7 @@ impl Host {
         // Behind the trampoline, a `struct itimerval`: the timer goes off once.
         let timer = self.trampoline + 160;
         let words = [0, 0, limit.as_secs(), u64::from(limit.subsec_micros())];
-        self.write(timer, &words.map(u64::to_le_bytes).concat())?;
+        self.put(timer, &words.map(u64::to_le_bytes).concat())?;
         self.call(libc::SYS_setitimer, [libc::ITIMER_VIRTUAL as u64, timer, 0, 0, 0, 0]).map(drop)
     }
 
@@ -117,7 +160,13 @@ impl Host {
         let child = ptrace::getevent(self.pid).map_err(refused("copy a process"))?;
         let pid = Pid::from_raw(i32::try_from(child).unwrap_or(-1));
         self.go_on()?;
-        let copy = Self { pid, memory: memory_of(pid)?, trampoline: self.trampoline, is_late: Cell::new(false) };
+        let copy = Self {
+            pid,
+            memory: memory_of(pid)?,
+            trampoline: self.trampoline,
+            room: self.room,
+            is_late: Cell::new(false),
+        };
         self.stopped_by(Signal::SIGTRAP)?;
         copy.stopped_by(Signal::SIGSTOP)?;
         Ok(copy)
@@ -135,9 +184,9 @@ impl Host {
         Ok((!self.is_late.get()).then_some(status))
     }
 
-    /// Has it execute one instruction; whether it has, and nothing else came of that.
+    /// Has it execute one instruction; whether it has, and nothing else came of that. A system call does not get to the kernel.
     pub fn step(&self) -> Result<bool> {
-        let step = || ptrace::step(self.pid, None).map_err(refused("have a process execute an instruction"));
+        let step = || ptrace::sysemu_step(self.pid, None).map_err(refused("have a process execute an instruction"));
         Ok(matches!(self.stops(&step)?, WaitStatus::Stopped(_, Signal::SIGTRAP)))
     }
 
@@ -216,8 +265,20 @@ impl Host {
         Err(ReplayError::System { what: format!("map {len} bytes at {start:#x}"), source })
     }
 
-    /// Writes to its memory, whether it may itself or not.
+    /// Writes to the program's memory, whether it may itself or not.
+    ///
+    /// # Errors
+    /// There is none, or the trampoline is there.
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<()> {
+        let is_there = addr < self.trampoline + PAGE && addr.saturating_add(bytes.len() as u64) > self.trampoline;
+        if is_there {
+            return Err(ReplayError::OutOfRange(format!("{addr:#x} is not the program's memory")));
+        }
+        self.put(addr, bytes)
+    }
+
+    /// Writes to memory.
+    fn put(&self, addr: u64, bytes: &[u8]) -> Result<()> {
         self.memory.write_all_at(bytes, addr).map_err(ReplayError::system("write to a process's memory"))
     }
 

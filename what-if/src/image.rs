@@ -60,10 +60,12 @@ impl Image {
         Ok(Self { mappings: mappings.all, bytes, registers, heap_end })
     }
 
-    /// A page that is free, and that a jump from an address reaches: in the middle of the largest free room, where the program maps nothing soon.
-    pub fn free_page_near(&self, addr: u64) -> Option<u64> {
+    /// A page that is free, and not another one, and that a jump from an address reaches: in the middle of the largest free room, where the program maps
+    /// nothing soon.
+    pub fn free_page_near(&self, addr: u64, other: u64) -> Option<u64> {
         let [first, last] = [addr.saturating_sub(REACH).max(LOWEST), addr.saturating_add(REACH).min(Addr::USER_END)];
         let mut taken: Vec<(u64, u64)> = self.mappings.iter().map(|one| (one.start, one.end)).collect();
+        taken.push((other, other + PAGE));
         taken.sort_unstable();
         taken.push((last, last));
         let mut end = first;

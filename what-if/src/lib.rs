@@ -13,12 +13,14 @@
 //! | where a run stops for that | `watch` |
 //! | a difference in place of a sum | `sums` |
 //! | a process that does nothing but what it is told, by ptrace | `host` |
+//! | what that process may ask of the kernel | `confine` |
 //!
-//! Nothing that such a run asks of the kernel gets there, but for memory: it is answered as the recorded run was (`PTRACE_SYSEMU`), and what is written
-//! is collected. A run that asks what the recorded one did not ends. Replay is exact; this is not: of what the recorded run never looked at, files have
+//! A log is a stranger's. Nothing that such a run asks of the kernel gets there, but for memory: it is answered as the recorded run was (`PTRACE_SYSEMU`), and what
+//! is written is collected. A run that asks what the recorded one did not ends. Replay is exact; this is not: of what the recorded run never looked at, files have
 //! what the log's copies of them have, and the rest is zero. So a seed is one only if the run without any change does what was recorded.
 
 mod calls;
+mod confine;
 mod host;
 mod image;
 mod loads;

@@ -1,6 +1,7 @@
 //! One run, to its end.
 
 use crate::calls::Answers;
+use crate::confine::ADVICE;
 use crate::host::Host;
 use crate::set::Set;
 use crate::watch::{Then, Watch};
@@ -11,6 +12,19 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of one call to write.
 const MOST_WRITTEN: u64 = 16 << 20;
+/// Most pieces of one call, as the kernel has it, and most bytes that a run may write in all.
+const MOST_PIECES: u64 = libc::UIO_MAXIOV as u64;
+const MOST_OUTPUT: usize = 64 << 20;
+/// What `mmap` may be told.
+const MAP_FLAGS: i32 = libc::MAP_ANONYMOUS
+    | libc::MAP_FIXED
+    | libc::MAP_FIXED_NOREPLACE
+    | libc::MAP_32BIT
+    | libc::MAP_GROWSDOWN
+    | libc::MAP_STACK;
+const PROTECTION: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+/// The bytes of the instruction.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// How often a run may stop, beyond twice the calls that the recorded one made: for a system call, or where it is watched.
 const STOPS: u64 = 4_000;
 const PAGE: u64 = 4096;
@@ -83,7 +97,7 @@ pub enum Ended {
     Signal(i32),
     /// It made a system call of which the log has no answer: its number.
     Asked(u64),
-    /// It took too long, or stopped too often.
+    /// It took too long, stopped too often, or wrote too much.
     Late,
     /// It wrote something else than it should have.
     Stopped,
@@ -144,6 +158,10 @@ pub(crate) fn run(
         }
         let before = run.stdout.len();
         let mut registers = host.registers()?;
+        // Another instruction has other numbers.
+        if !registers.rip.checked_sub(2).is_some_and(|at| host.read(at, 2).is_ok_and(|bytes| bytes == SYSCALL)) {
+            break Ended::Asked(registers.orig_rax);
+        }
         let args = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
         match run.call(registers.orig_rax, &args)? {
             Does::Ends(ended) => break ended,
@@ -156,6 +174,9 @@ pub(crate) fn run(
         }
         if run.stdout.len() > before && output.is_some_and(|output| !output.starts_with(&run.stdout)) {
             break Ended::Stopped;
+        }
+        if run.stdout.len() > MOST_OUTPUT {
+            break Ended::Late;
         }
     };
     let executions = run.watch.map_or(0, |watch| watch.count());
@@ -191,14 +212,29 @@ impl Run<'_> {
                 returns(self.set_break(end, args[0])?)
             }
             libc::SYS_mmap if args[3] & libc::MAP_ANONYMOUS as u64 != 0 => returns(self.map(args)?),
-            call @ (libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_mremap | libc::SYS_madvise) => {
-                returns(self.in_host(call, *args)?)
+            libc::SYS_munmap => returns(self.changes(libc::SYS_munmap, *args, &[(args[0], args[1])])?),
+            libc::SYS_mprotect => {
+                let mut args = *args;
+                args[2] &= PROTECTION as u64;
+                returns(self.changes(libc::SYS_mprotect, args, &[(args[0], args[1])])?)
             }
+            libc::SYS_mremap => {
+                let is_fixed = args[3] & libc::MREMAP_FIXED as u64 != 0;
+                let to = is_fixed.then_some((args[4], args[2]));
+                let ranges: Vec<_> = [(args[0], args[1])].into_iter().chain(to).collect();
+                returns(self.changes(libc::SYS_mremap, *args, &ranges)?)
+            }
+            libc::SYS_madvise if ADVICE.contains(&(args[2] as i32)) => {
+                returns(self.changes(libc::SYS_madvise, *args, &[(args[0], args[1])])?)
+            }
+            libc::SYS_madvise => returns(self.answers.next(number, args).map_or(0, |answer| answer.result)),
             libc::SYS_futex => returns(0),
             _ => Ok(match self.answers.next(number, args) {
                 Some(answer) => {
                     // A buffer that is not mapped is one that the kernel would have refused.
-                    let is_written = answer.written.iter().all(|(addr, bytes)| self.host.write(*addr, bytes).is_ok());
+                    let is_written = answer.written.iter().all(|(addr, bytes)| {
+                        !self.host.is_own(*addr, bytes.len() as u64) && self.host.write(*addr, bytes).is_ok()
+                    });
                     Does::Returns(if is_written { answer.result } else { -i64::from(libc::EFAULT) })
                 }
                 None => Does::Ends(Ended::Asked(number)),
@@ -212,9 +248,12 @@ impl Run<'_> {
 
     fn gathered(&self, vector: u64, count: u64) -> Option<Vec<u8>> {
         let mut all = Vec::new();
-        for pair in self.bytes(vector, count.checked_mul(16)?)?.chunks(16) {
+        for pair in self.bytes(vector, Some(count).filter(|count| *count <= MOST_PIECES)? * 16)?.chunks(16) {
             let word = |at: usize| u64::from_le_bytes(pair[at..at + 8].try_into().unwrap_or_default());
             all.extend(self.bytes(word(0), word(8))?);
+            if all.len() as u64 > MOST_WRITTEN {
+                return None;
+            }
         }
         Some(all)
     }
@@ -238,16 +277,25 @@ impl Run<'_> {
         Ok(result)
     }
 
-    fn map(&mut self, args: &[u64; 6]) -> Result<i64> {
-        let mut args = *args;
-        let is_fixed = args[3] & libc::MAP_FIXED as u64 != 0;
-        if let Some(at) = self.answers.next_map(args[1]).filter(|_| !is_fixed) {
-            args[0] = at;
+    /// Makes a call that changes what these ranges are, unless one of them has what is not the program's.
+    fn changes(&self, number: libc::c_long, args: [u64; 6], ranges: &[(u64, u64)]) -> Result<i64> {
+        if ranges.iter().any(|(addr, len)| self.host.is_own(*addr, *len)) {
+            return Ok(-i64::from(libc::ENOMEM));
         }
-        // The process has room, or has not: it is not to take what others need.
-        args[3] |= (libc::MAP_NORESERVE | libc::MAP_PRIVATE) as u64;
-        args[3] &= !(libc::MAP_POPULATE as u64 | libc::MAP_LOCKED as u64);
-        self.in_host(libc::SYS_mmap, args)
+        self.in_host(number, args)
+    }
+
+    fn map(&mut self, args: &[u64; 6]) -> Result<i64> {
+        let [mut addr, len, prot, flags, ..] = *args;
+        let is_fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64 != 0;
+        if let Some(at) = self.answers.next_map(len).filter(|_| !is_fixed) {
+            addr = at;
+        }
+        // The process has room, or has not: it is not to take what others need. Of memory that it would share with children it has none.
+        let flags = flags & MAP_FLAGS as u64 | (libc::MAP_NORESERVE | libc::MAP_PRIVATE) as u64;
+        let args = [addr, len, prot & PROTECTION as u64, flags, u64::MAX, 0];
+        let fixed = is_fixed.then_some((addr, len));
+        self.changes(libc::SYS_mmap, args, fixed.as_slice())
     }
 
     fn set_break(&mut self, end: u64, wanted: u64) -> Result<i64> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Memory that a run may have beyond what the process had at the place.
 const MORE: u64 = 1 << 30;
-/// Bytes of room for code.
+/// Bytes of room for code: a page.
 const ROOM: u64 = 4096;
 
 /// What the process is there.
@@ -140,9 +140,12 @@ impl Grain {
     pub fn seed(self) -> Result<Seed> {
         let image = &self.0.image;
         let none = || ReplayError::OutOfRange("there is no free page in the process".to_owned());
-        let host = Host::start(image.free_page().ok_or_else(none)?)?;
+        let trampoline = image.free_page().ok_or_else(none)?;
+        let room = image.free_page_near(image.registers.rip, trampoline);
+        let size = image.mappings.iter().fold(MORE, |size, one| size.saturating_add(one.end.saturating_sub(one.start)));
+        let host = Host::start(trampoline, room, size)?;
         for mapping in &image.mappings {
-            host.map(mapping.start, mapping.end - mapping.start, mapping.prot)?;
+            host.map(mapping.start, mapping.end.saturating_sub(mapping.start), mapping.prot)?;
         }
         for (addr, bytes) in &image.bytes {
             // What is not mapped is no memory: a page that the program had given back.
@@ -152,12 +155,6 @@ impl Grain {
                 host.write(from, &bytes[(from - addr) as usize..(until - addr) as usize])?;
             }
         }
-        let size: u64 = image.mappings.iter().map(|mapping| mapping.end - mapping.start).sum();
-        let room = image.free_page_near(image.registers.rip);
-        if let Some(room) = room {
-            host.map(room, ROOM, (libc::PROT_READ | libc::PROT_EXEC) as u64)?;
-        }
-        host.limit_memory(size.saturating_add(MORE))?;
         Ok(Seed { host, origin: self.0, room })
     }
 }

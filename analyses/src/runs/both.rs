@@ -7,7 +7,8 @@ use crate::path::objects::Code;
 use crate::path::trail::{Numbers, Trail};
 use bugnet_format::types::{IntervalNo, ProcessId, Tid};
 use bugnet_replay::Result;
-use bugnet_replay::log::Log;
+use bugnet_replay::births::births;
+use bugnet_replay::log::{Log, ThreadId};
 use bugnet_replay::tools::Tools;
 use std::num::NonZeroUsize;
 
@@ -77,7 +78,8 @@ impl<'a> Both<'a> {
             collect(&sides[side].recorded, &mut codes, jobs, |done| progress(before + done, of_good + of_bad))
         };
         let executed = [executed(GOOD, 0)?, executed(BAD, of_good)?];
-        let (threads, alone) = pairs(&executed);
+        let born = |side: &Side<'_>| births(side.recorded.log, side.recorded.pid);
+        let (threads, alone) = pairs([&born(&sides[GOOD])?, &born(&sides[BAD])?], &executed);
         Ok(Self { sides, executed, codes, threads, is_other_build: any_build, alone })
     }
 
@@ -97,11 +99,10 @@ impl<'a> Both<'a> {
 }
 
 /// Threads that begin with the same code, in the order in which they were made; then those that only one has.
-fn pairs(executed: &[Executed; 2]) -> (Vec<[Tid; 2]>, [Vec<Tid>; 2]) {
-    // Ids of threads ascend, but for when the system has used up all.
+fn pairs(born: [&[ThreadId]; 2], executed: &[Executed; 2]) -> (Vec<[Tid; 2]>, [Vec<Tid>; 2]) {
     let begins = |side: usize| {
-        let paths = executed[side].paths.iter();
-        paths.map(|(tid, path)| (*tid, path.walk().next().map(|step| step.code))).collect::<Vec<_>>()
+        let paths = born[side].iter().filter_map(|thread| Some((thread.tid, executed[side].paths.get(&thread.tid)?)));
+        paths.map(|(tid, path)| (tid, path.walk().next().map(|step| step.code))).collect::<Vec<_>>()
     };
     let (mut good, bad) = (begins(GOOD), begins(BAD));
     let (mut threads, mut alone) = (Vec::new(), Vec::new());

@@ -188,7 +188,7 @@ pub struct WhyArgs {
     pub no_races: bool,
     /// Do not try small changes of the program. With --expect, or a right run with the same arguments, the program is run on from `main`, on this
     /// machine, with one instruction after the other changed, to see whether its output is right then. No system call of such a run gets to the
-    /// kernel, but for memory: it is answered as it was in the recording
+    /// kernel, but for memory: it is answered as it was in the recording, and a filter (seccomp) lets the process ask for nothing else
     #[arg(long)]
     pub no_tries: bool,
     /// Show so many lines to look at

@@ -25,6 +25,8 @@ use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
 use sysroot::Sysroot;
 
+/// What gdb does not do with the files of a log.
+const STRANGERS: &str = include_str!("strangers.py");
 /// gdb's commands for going through time.
 const COMMANDS: &str = include_str!("bugnet.py");
 /// What gdb's debug adapter needs besides.
@@ -47,10 +49,13 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     let socket = sysroot.path("bugnet.socket");
     let listener = UnixListener::bind(&socket).map_err(Failure::system("make a socket for gdb"))?;
     listener.set_nonblocking(true).map_err(Failure::system("make a socket for gdb"))?;
-    for (name, text) in [("bugnet.py", COMMANDS), ("dap.py", ADAPTER)] {
+    for (name, text) in [("strangers.py", STRANGERS), ("bugnet.py", COMMANDS), ("dap.py", ADAPTER)] {
         std::fs::write(sysroot.path(name), text).map_err(Failure::system("write gdb's commands"))?;
     }
-    let mut commands = sysroot.commands();
+    let source = |name| format!("source {}", sysroot.path(name).display());
+    // Before gdb sees any file of the log's; the first one for a gdb without Python.
+    let mut commands = vec!["set auto-load gdb-scripts off".into(), source("strangers.py")];
+    commands.extend(sysroot.commands());
     commands.extend([
         "set may-write-registers off".into(),
         "set may-write-memory off".into(),
@@ -59,7 +64,6 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
         "set remotetimeout 3600".into(),
     ]);
     commands.extend(sysroot.file(&program).map(|file| format!("file {}", file.display())));
-    let source = |name| format!("source {}", sysroot.path(name).display());
     if args.dap {
         // The editor says when to connect.
         commands.extend([

@@ -1,8 +1,9 @@
 //! What counts as a failure of a run: `--fail-if`.
 
 use super::judge::{Judge, Judged};
-use super::summary::{describe_ending, signal_name};
+use super::summary::describe_ending;
 use bugnet_format::folder::Ending;
+use bugnet_format::signal;
 use nix::sys::signal::Signal;
 use std::path::Path;
 use std::str::FromStr;
@@ -161,7 +162,7 @@ impl Condition {
 pub fn status_and_signal(ending: &Ending) -> (i32, String) {
     match ending {
         Ending::Exited { status } => (*status, String::new()),
-        Ending::Killed { signal } => (128 + signal, signal_name(*signal)),
+        Ending::Killed { signal } => (128 + signal, signal::name(*signal)),
         Ending::Unknown => (128, String::new()),
     }
 }

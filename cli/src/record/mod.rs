@@ -28,7 +28,7 @@ pub use error::{EXIT_FAILED, RecordError};
 pub use location::LogFolder;
 pub use machine::CpuLevel;
 pub use seed::Seed;
-pub use summary::{describe_ending, signal_name};
+pub use summary::describe_ending;
 pub use wait::die_by;
 
 use crate::args::{KeepOn, RecordArgs};

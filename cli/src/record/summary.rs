@@ -4,6 +4,7 @@ use crate::failure::complain;
 use crate::info::Kept;
 use bugnet_format::folder::{Ending, Recording};
 use bugnet_format::record::{EndReason, Record};
+use bugnet_format::signal;
 use bugnet_format::source::Source;
 use bugnet_format::types::{ProcessId, Tid};
 use bugnet_replay::memory::Amount;
@@ -20,13 +21,8 @@ pub fn describe_ending(ending: &Ending) -> String {
     match ending {
         Ending::Unknown => "still running, or killed together with bugnet".into(),
         Ending::Exited { status } => format!("exit status {status}"),
-        Ending::Killed { signal } => format!("killed by {}", signal_name(*signal)),
+        Ending::Killed { signal } => format!("killed by {}", signal::name(*signal)),
     }
-}
-
-/// A signal's name, or its number if it has none.
-pub fn signal_name(signal: i32) -> String {
-    nix::sys::signal::Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |s| s.as_str().to_owned())
 }
 
 /// What a log holds, in short.

@@ -221,7 +221,7 @@ fn not_complete() {
         regs: Box::new(by_hand::registers(CODE + 3)),
     };
     by_hand::write(&place.path("log"), &meta, &by_hand::info(), &[0x90; 64], &[(PID, vec![full])]);
-    let what = "missing: the end of process 4711, which was killed by signal 15";
+    let what = "missing: the end of process 4711, which was killed by SIGTERM";
     for reader in READERS.iter().filter(|reader| ["replay", "check"].contains(&reader[0])) {
         let json = reader.contains(&"--json");
         ends_with(

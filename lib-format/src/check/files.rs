@@ -16,6 +16,7 @@ use crate::frame::{
 };
 use crate::process::Origin;
 use crate::record::{EndReason, Records};
+use crate::signal;
 use crate::source::Source;
 use crate::types::{CodeSeq, IntervalNo, ProcessId};
 use hashbrown::{HashMap, HashSet};
@@ -449,7 +450,7 @@ fn check_ending(recording: &Recording, ends: &[(ProcessId, Option<EndReason>)], 
             let same = |end: &EndReason| matches!(end, EndReason::Signal { signo, .. } if i64::from(*signo) == i64::from(signal));
             // SIGKILL may come when the program has asked to exit and is not gone yet.
             let anywhere = signal == SIGKILL || first.iter().any(|end| end.is_none());
-            (says(&same) || anywhere, format!("signal {signal}"))
+            (says(&same) || anywhere, signal::name(signal))
         }
     };
     if !agrees {

@@ -40,6 +40,7 @@ use bugnet_format::regs::{RSP, RegisterFile};
 use bugnet_format::types::{IntervalNo, Position};
 use serde::Serialize;
 use stacks::Stacks;
+use std::collections::BTreeMap;
 
 /// How much a [`CrashReport`] holds.
 #[derive(Clone, Copy, Debug)]
@@ -144,13 +145,17 @@ pub struct Output {
     pub text: String,
 }
 
-/// The threads of the log that a signal killed; of several ones of a process that somebody's signal killed together, the first.
+/// The threads of the log that a signal killed, in the order in which their processes began; of several ones of a process that somebody's signal killed
+/// together, the first.
 ///
 /// # Errors
 /// A thread's last interval cannot be read.
 pub fn crashes(log: &Log) -> Result<Vec<ThreadId>> {
     let mut crashed = Vec::new();
-    for thread in log.threads() {
+    let began: BTreeMap<_, _> = log.processes()?.into_iter().zip(0..).map(|((pid, _), number)| (pid, number)).collect();
+    let mut threads: Vec<_> = log.threads().collect();
+    threads.sort_by_key(|thread| began.get(&thread.pid).copied());
+    for thread in threads {
         let Some(end) = End::of(log, thread)? else { continue };
         if end.signal.is_sent() && threads::killed_before(log, thread, end.signal.number)? {
             continue;
@@ -158,6 +163,20 @@ pub fn crashes(log: &Log) -> Result<Vec<ThreadId>> {
         crashed.push(thread);
     }
     Ok(crashed)
+}
+
+/// The thread in which a recording's failure is: the last that died of what it did itself, a fault or an abort, or else of what somebody sent.
+///
+/// # Errors
+/// A thread's last interval cannot be read.
+pub fn failed(log: &Log) -> Result<Option<ThreadId>> {
+    let mut last = (None, None);
+    for thread in crashes(log)? {
+        let by_itself =
+            End::of(log, thread)?.is_some_and(|end| !end.signal.is_sent() || end.signal.code == libc::SI_TKILL);
+        *(if by_itself { &mut last.0 } else { &mut last.1 }) = Some(thread);
+    }
+    Ok(last.0.or(last.1))
 }
 
 /// Reports on the crash of a thread; `None` if no signal killed it.

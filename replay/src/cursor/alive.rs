@@ -50,6 +50,15 @@ impl Cursor<'_> {
         Ok(None)
     }
 
+    /// The thread that matters here: the one that executes the next instruction, and where all is over, the one that a signal killed.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn focus(&mut self) -> Result<Tid> {
+        let dead = if self.time() == self.end() { self.death()? } else { None };
+        Ok(dead.map_or_else(|| self.place().tid, |(dead, _)| dead))
+    }
+
     /// The threads that have begun and not ended where the cursor is, the one first that executes the next instruction. Of a thread that
     /// does nothing in the present epoch, it is said where it goes on.
     ///

@@ -6,3 +6,5 @@ mod debian;
 #[path = "sessions.rs"]
 #[expect(clippy::duplicate_mod, reason = "the same sessions with another gdb")]
 mod new;
+
+mod strangers;
