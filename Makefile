@@ -17,6 +17,7 @@ test-deps:
 	@scripts/install-deps.sh scripts/build-packages.txt tests/packages.txt
 	@scripts/apply-patches.sh
 	@scripts/install-gdb.sh
+	@scripts/install-nextest.sh
 
 demo: build
 	demo/demo.sh
@@ -27,7 +28,7 @@ test: test-deps
 # The tests at full size, and (test-dist.sh) the distribution on other Debian releases. Takes hours.
 soak: test-deps build
 	@scripts/install-deps.sh tests/soak-packages.txt
-	$(CARGO) test --release --locked --workspace -- --include-ignored
+	scripts/test.sh --profile soak --run-ignored all
 
 bench: test-deps build
 	@scripts/install-deps.sh spec-harness/packages.txt

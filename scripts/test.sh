@@ -1,5 +1,5 @@
 #!/bin/bash
-# All tests of `make test`, one after the other. Everything is built in the release profile, for two reasons: the
+# All tests of `make test`; arguments are options of `cargo nextest run`. Everything is built in the release profile, for two reasons: the
 # recorded programs run at a user's speed, and DynamoRIO, which takes longest to build, is built once.
 set -euo pipefail
 # Tests send signals to programs that inherit what this script inherits; in the background, that is SIGINT ignored.
@@ -10,17 +10,23 @@ fi
 : "${CARGO:=cargo}"
 cd "$(dirname "$0")/.."
 
+PATH=$PATH:${CARGO_TARGET_DIR:-target}/nextest/bin
+
+times=()
 step() {
     local start=$SECONDS
     printf '\n== %s\n' "$*"
     "$@"
-    echo "== done in $((SECONDS - start)) s"
+    times+=("$(printf '%5d s  %s' $((SECONDS - start)) "$*")")
 }
 
 step "$CARGO" fmt --all --check
+# First, so that what does not work is not looked at.
+step "$CARGO" nextest run --no-run --workspace --release --locked
+step "$CARGO" nextest run --workspace --release --locked "$@"
 step "$CARGO" clippy --workspace --all-targets --release --locked -- -D warnings
 RUSTDOCFLAGS="-D warnings" step "$CARGO" doc --workspace --no-deps --document-private-items --release --locked
-# All at once: what is built of a crate depends on what is built with it, and each other choice would build most of it once more.
-step "$CARGO" build --workspace --all-targets --release --locked
-step "$CARGO" test --workspace --release --locked
-printf '\nAll tests passed in %d s.\n' "$SECONDS"
+
+printf '\nAll tests passed. It took\n'
+printf '%s\n' "${times[@]}"
+printf '%5d s  in all\n' "$SECONDS"

@@ -16,8 +16,8 @@ struct Born {
     maker: Option<(Tid, IntervalNo, Position)>,
 }
 
-/// The threads of a process that the log holds, in the order in which they were made. Where the log does not have the beginnings, it is the order of what it has
-/// first of each.
+/// The threads of a process that the log holds, in the order in which they were made, the one with which it begins first. Where the log does not have the
+/// beginnings, the order of the others is that of what it has first of each.
 ///
 /// # Errors
 /// An interval cannot be read.
@@ -50,7 +50,8 @@ fn maker_in(placed: bugnet_format::record::Placed<'_>) -> Option<(Tid, IntervalN
 
 /// A thread's first checkpoint is its own, so of two that one thread has made, the later one may have come first to it: these take each other's places.
 fn in_order(mut all: Vec<Born>) -> Vec<Born> {
-    all.sort_by_key(|born| (born.sequence.is_none(), born.sequence));
+    let is_first = |thread: ThreadId| thread.tid.0 == thread.pid.pid.0;
+    all.sort_by_key(|born| (!is_first(born.thread), born.sequence.is_none(), born.sequence));
     let mut places: BTreeMap<Tid, Vec<usize>> = BTreeMap::new();
     for (place, born) in all.iter().enumerate() {
         if let Some((maker, ..)) = born.maker {

@@ -13,15 +13,17 @@ use std::collections::BTreeMap;
 /// Other advice changes only how long something takes, or, where bugnet has the rights for it, the machine (`MADV_HWPOISON`).
 pub(crate) const ADVICE: [i32; 5] = [libc::MADV_DONTNEED, libc::MADV_FREE, libc::MADV_DONTNEED_LOCKED, 102, 103];
 
-/// System calls that are allowed, some of them with one of these as the argument of this index only.
-const ALLOWED: [(libc::c_long, Option<(u8, &[i32])>); 7] = [
-    (libc::SYS_mmap, Some((4, &[-1]))),
-    (libc::SYS_munmap, None),
-    (libc::SYS_mprotect, None),
-    (libc::SYS_mremap, None),
-    (libc::SYS_madvise, Some((2, &ADVICE))),
-    (libc::SYS_fork, None),
-    (libc::SYS_setitimer, Some((0, &[libc::ITIMER_VIRTUAL]))),
+/// A system call that is allowed, with one of these as the argument of this index; with any, where there are none.
+struct Allowed(libc::c_long, u8, &'static [i32]);
+
+const ALLOWED: [Allowed; 7] = [
+    Allowed(libc::SYS_mmap, 4, &[-1]),
+    Allowed(libc::SYS_munmap, 0, &[]),
+    Allowed(libc::SYS_mprotect, 0, &[]),
+    Allowed(libc::SYS_mremap, 0, &[]),
+    Allowed(libc::SYS_madvise, 2, &ADVICE),
+    Allowed(libc::SYS_fork, 0, &[]),
+    Allowed(libc::SYS_setitimer, 0, &[libc::ITIMER_VIRTUAL]),
 ];
 
 /// Where `struct seccomp_data` has the address behind the instruction: its lower half, and its upper one.
@@ -36,8 +38,7 @@ const RETURN: u16 = 0x06;
 /// A filter that allows these calls to an instruction behind which this address is. Whoever makes another call is killed.
 pub(crate) fn filter(behind: u64) -> Result<BpfProgram, BackendError> {
     let mut rules = BTreeMap::new();
-    for (call, restriction) in ALLOWED {
-        let (index, values) = restriction.unwrap_or_default();
+    for Allowed(call, index, values) in ALLOWED {
         let alternatives = values.iter().map(|value| {
             let value = u64::from(value.cast_unsigned());
             let equal = SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?;

@@ -2,6 +2,7 @@
 
 use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
 use bugnet_replay::Result;
+use bugnet_replay::births::births;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use hashbrown::HashMap;
@@ -43,7 +44,7 @@ impl Times {
     /// The log cannot be read.
     pub fn new(log: &Log, pid: ProcessId) -> Result<Self> {
         let mut threads = Vec::new();
-        for id in log.threads().filter(|thread| thread.pid == pid) {
+        for id in births(log, pid)? {
             let (mut intervals, mut end) = (Vec::new(), 0);
             for &interval in log.intervals(id)? {
                 intervals.push((interval, log.header(IntervalId { thread: id, interval })?.instructions_before));
@@ -55,7 +56,6 @@ impl Times {
             }
             threads.push(Thread { id, intervals, end, reached: 0 });
         }
-        threads.sort_by_key(|thread| (thread.id.tid.0 != pid.pid.0, thread.id.tid));
         let numbers = threads.iter().zip(0..).map(|(thread, number)| (thread.id.tid, number)).collect();
         Ok(Self { threads, numbers, last: Cell::new(None) })
     }

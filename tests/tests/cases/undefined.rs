@@ -10,7 +10,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, bugnet, printed, run, source_tree};
 use bugnet_tests::correct::{CORRECT, Correct};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -130,8 +130,11 @@ fn correct(program: &Correct) -> Result<()> {
     workshop.done()
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::from_args();
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     let mut trial = |name: String, body: Box<dyn FnOnce() -> Result<()> + Send>| {
         // What valgrind says was the same when the programs were written; `make soak` asks it again.
@@ -149,5 +152,5 @@ fn main() -> Result<()> {
     for program in CORRECT.iter().filter(|program| FOLLOWED.contains(&program.name)) {
         trial(format!("correct_{}", program.name), Box::new(move || correct(program)));
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    Ok(trials)
 }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed};
 use bugnet_tests::small::build_named;
 use fastrand::Rng;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::fs::{self, DirEntry};
@@ -170,7 +170,11 @@ fn program_of(bugnet: &Child) -> Option<Pid> {
     Some(Pid::from_raw(children.split_whitespace().next()?.parse().ok()?))
 }
 
-fn main() {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let trial = |program: Program, (title, count, usual): (&str, u32, bool)| {
         let title = format!("{}_{title}", program.name);
         let workshop = format!("ended-by-people-{title}");
@@ -180,5 +184,5 @@ fn main() {
     // The many take minutes: make soak.
     let trials = [("once", 1, true), ("often", 25, false)].into_iter();
     let trials = trials.flat_map(|how| PROGRAMS.into_iter().map(move |program| trial(program, how)));
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit()
+    Ok(trials.collect())
 }

@@ -9,7 +9,7 @@ use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, verify_and_index};
 use bugnet_tests::threaded::{Threaded, programs};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 
 /// How much is tried.
 #[derive(Clone, Copy)]
@@ -124,7 +124,11 @@ fn try_program(program: &Threaded, name: &str, effort: Effort) -> Result<()> {
     workshop.done()
 }
 
-fn main() -> Result<()> {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for (effort, suffix, ignored) in [(SMALL, "", false), (FULL, "-full", true)] {
         trials.extend(programs()?.into_iter().map(|program| {
@@ -134,5 +138,5 @@ fn main() -> Result<()> {
             Trial::test(title, body).with_ignored_flag(ignored)
         }));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+    Ok(trials)
 }

@@ -5,7 +5,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, same_behaviour, source_tree};
 use bugnet_tests::threaded::{Threaded, programs};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -80,7 +80,11 @@ fn stores_are_in_time() -> Result<()> {
     workshop.done()
 }
 
-fn main() -> Result<()> {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     ensure!(source_tree().is_dir(), "no source tree");
     let in_time = || stores_are_in_time().map_err(|e| Failed::from(format!("{e:?}")));
     let mut trials = vec![Trial::test("stores_are_in_time", in_time)];
@@ -100,5 +104,5 @@ fn main() -> Result<()> {
             }
         }
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+    Ok(trials)
 }

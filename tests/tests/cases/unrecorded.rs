@@ -9,7 +9,7 @@ use bugnet_tests::alike::namespace;
 use bugnet_tests::bugnet::{ENVIRONMENT, Job, Workshop, printed, same_behaviour, take_messages};
 use bugnet_tests::small::{FOLDERS, Header, SKIP, build, build_parent, run_limited, sources};
 use bugnet_tests::threaded::programs;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -88,7 +88,11 @@ impl Program {
     }
 }
 
-fn main() -> Result<()> {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut all = Vec::new();
     for folder in FOLDERS {
         all.extend(sources(folder)?.into_iter().map(|(name, source)| (name, Program::Small(source))));
@@ -108,5 +112,5 @@ fn main() -> Result<()> {
             Trial::test(title, body).with_ignored_flag(number % DISKS.len() != disk)
         })
     });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit()
+    Ok(trials.collect())
 }

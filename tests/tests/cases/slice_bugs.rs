@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run};
 use bugnet_tests::slices::bugs::{Faulty, Kind};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -101,8 +101,11 @@ fn check(faulty: &Faulty, optimisation: &str) -> Result<()> {
     workshop.done()
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::from_args();
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for faulty in Faulty::all()? {
         for optimisation in ["-O0", "-O2"] {
@@ -112,5 +115,5 @@ fn main() -> Result<()> {
             trials.push(Trial::test(name, move || check(&faulty, optimisation).map_err(failed)));
         }
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    Ok(trials)
 }

@@ -12,7 +12,7 @@ mod session;
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::source_tree;
 use chapter::Chapter;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,11 @@ fn readme(source: &Path) -> Result<()> {
     Ok(())
 }
 
-fn main() -> Result<()> {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let source = source_tree().join("docs/src");
     let mut trials = Vec::new();
     for (name, chapter) in chapters(&source)? {
@@ -92,5 +96,5 @@ fn main() -> Result<()> {
     let (of_book, of_readme) = (source.clone(), source);
     trials.push(Trial::test("links", move || failed(links(&of_book))));
     trials.push(Trial::test("links_of_readme", move || failed(readme(&of_readme))));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+    Ok(trials)
 }

@@ -5,7 +5,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Workshop, must_pass};
 use bugnet_tests::servers::{SERVERS, Server};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
@@ -82,7 +82,11 @@ fn run_server(server: &Server, rounds: u32, runs: u32, test: &str) -> Result<()>
     workshop.done()
 }
 
-fn main() {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for server in SERVERS {
         for (suffix, rounds, runs) in [("", 20, 1), ("-ten", 200, 10)] {
@@ -92,5 +96,5 @@ fn main() {
             trials.push(Trial::test(name, body).with_ignored_flag(!suffix.is_empty()));
         }
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+    Ok(trials)
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, same_bytes, same_files};
 use bugnet_tests::small::{build_parent, sources};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -52,7 +52,11 @@ fn run_case(source: &Path, name: &str) -> Result<()> {
     workshop.done()
 }
 
-fn main() -> Result<()> {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for (name, path) in sources("children")? {
         let name = name.rsplit('/').next().unwrap_or_default().to_owned();
@@ -62,5 +66,5 @@ fn main() -> Result<()> {
         };
         trials.push(Trial::test(name, run));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+    Ok(trials)
 }

@@ -11,7 +11,7 @@ use bugnet_tests::bugnet::{Job, Workshop, binary, install, printed, run};
 use bugnet_tests::slices::random::{Program, SLOTS, program};
 use bugnet_tests::slices::reference::{Execution, Kind};
 use bugnet_tests::small::build_named;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -285,8 +285,11 @@ fn shared_memory() -> Result<()> {
     workshop.done()
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let trial = |name: String, body: Box<dyn FnOnce() -> Result<()> + Send>| {
         Trial::test(name, move || body().map_err(|e| Failed::from(format!("{e:#}"))))
     };
@@ -313,5 +316,5 @@ fn main() {
         small("instructions/string_prefixes.c", &[]),
         small("instructions/x87.c", &[]),
     ];
-    libtest_mimic::run(&arguments, trials).exit();
+    Ok(trials)
 }

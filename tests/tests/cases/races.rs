@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, built, must_pass, printed, run, source_tree};
 use bugnet_tests::faulty::{Fails, Program as Faulty};
 use bugnet_tests::threaded::{self, Threaded};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -370,8 +370,11 @@ fn trial(name: String, test: impl FnOnce() -> Result<()> + Send + 'static) -> Tr
     Trial::test(name, move || test().map_err(|error| Failed::from(format!("{error:?}"))))
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::from_args();
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for program in programs("races")? {
         trials.push(trial(format!("races::{}", program.name()), move || races(&program)));
@@ -407,5 +410,5 @@ fn main() -> Result<()> {
     // Its threads wake each other by an eventfd, which they find by poll.
     trials.push(trial("real::gio".into(), || real("gio", &["/usr/bin/gio", "info", "data"])));
     trials.push(trial("real::alone".into(), alone));
-    libtest_mimic::run(&arguments, trials).exit();
+    Ok(trials)
 }

@@ -22,7 +22,7 @@ use bugnet_replay::trace::{Chunk, Tracer, Wanted};
 use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run};
 use bugnet_tests::small::build_named;
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -476,8 +476,11 @@ fn sums() -> Result<()> {
     workshop.done()
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let real = |name: &'static str, command: &'static [&'static str]| {
         let body = move || {
             let folder = |workshop: &Workshop| Ok(Job::new(&workshop.folder("run")?, command.iter().copied()));
@@ -530,5 +533,5 @@ fn main() {
         small("code/overwrites_itself.s", &[]),
         small("code/patched_call.c", &[]),
     ];
-    libtest_mimic::run(&arguments, trials).exit();
+    Ok(trials)
 }

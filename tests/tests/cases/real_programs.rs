@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use bugnet_tests::bugnet::{Workshop, run, same_behaviour, same_files, verify_log};
 use bugnet_tests::programs::{PROGRAMS, Program, Scale};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 
 const INTERVALS: [(&str, &[&str]); 2] = [("default", &[]), ("1M", &["--interval", "1M"])];
 const CHECKS: [&str; 2] = ["--check-every", "10k"];
@@ -23,7 +23,11 @@ fn run_program(program: &Program, scale: Scale, interval: (&str, &[&str]), test:
     workshop.done()
 }
 
-fn main() {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for (scale, suffix) in [(Scale::Small, ""), (Scale::Full, "-full")] {
         for program in PROGRAMS {
@@ -36,5 +40,5 @@ fn main() {
             }
         }
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+    Ok(trials)
 }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use bugnet_tests::asm::{Case, build, compare, read_log, symbols};
 use bugnet_tests::bugnet::{INCOMPLETE, Job, Workshop, must_end_with, run, same_behaviour, source_tree};
 use bugnet_tests::trace::trace;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::path::Path;
 use std::process::Output;
 
@@ -50,7 +50,7 @@ fn run_case(source: &Path, name: &str, case: &Case) -> Result<()> {
     workshop.done()
 }
 
-fn trials() -> Result<Vec<Trial>> {
+pub fn trials() -> Result<Vec<Trial>> {
     let folder = source_tree().join("tests/asm_cases");
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo")?;
     let features: Vec<String> = cpuinfo
@@ -78,17 +78,10 @@ fn trials() -> Result<Vec<Trial>> {
                 None => run_case(&path, &name, &case).map_err(|e| Failed::from(format!("{e:?}"))),
             }
         };
-        let trial = Trial::test(name, run);
-        trials.push(match missing {
-            Some(feature) => trial.with_kind(format!("no {feature}")).with_ignored_flag(true),
-            None => trial,
-        });
+        let lacking = missing.as_ref().map_or_else(String::new, |feature| format!(" (no {feature})"));
+        trials.push(Trial::test(format!("{name}{lacking}"), run).with_ignored_flag(missing.is_some()));
     }
     trials.sort_by(|a, b| a.name().cmp(b.name()));
     ensure!(!trials.is_empty(), "no cases in {}", folder.display());
     Ok(trials)
-}
-
-fn main() -> Result<()> {
-    libtest_mimic::run(&Arguments::from_args(), trials()?).exit()
 }

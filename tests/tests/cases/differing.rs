@@ -6,7 +6,7 @@ use bugnet_tests::alike::namespace;
 use bugnet_tests::bugnet::{Job, Workshop, bugnet, headers, must_pass, printed, run};
 use bugnet_tests::slices::bugs::Faulty;
 use bugnet_tests::small::build_named;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -418,8 +418,11 @@ fn shared(how: &str) -> Result<()> {
     workshop.done()
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let trial = |name: &str, body: Box<dyn Fn() -> Result<()> + Send>| {
         Trial::test(name, move || body().map_err(|e| Failed::from(format!("{e:#}"))))
     };
@@ -456,5 +459,5 @@ fn main() {
             }),
         ),
     ];
-    libtest_mimic::run(&arguments, trials).exit();
+    Ok(trials)
 }

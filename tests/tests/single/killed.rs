@@ -28,7 +28,7 @@ enum Victim {
 
 /// A job that prints all the time it runs.
 fn job(dir: &Path) -> Result<Job> {
-    fs::write(dir.join("loop.sh"), include_str!("../programs/loop.sh"))?;
+    fs::write(dir.join("loop.sh"), include_str!("../../programs/loop.sh"))?;
     Ok(Job::new(dir, ["/bin/bash", "loop.sh", "400"]))
 }
 

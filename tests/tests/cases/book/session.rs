@@ -1,7 +1,7 @@
 //! Runs the sessions of a chapter.
 
-use crate::alike::{alike, of_this_run};
-use crate::chapter::Command;
+use super::alike::{alike, of_this_run};
+use super::chapter::Command;
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Workshop, binary, source_tree};
 use std::collections::HashMap;

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run};
 use bugnet_tests::faulty::{self, Fails};
 use bugnet_tests::slices::bugs::Faulty;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -465,8 +465,11 @@ fn faulty(name: &str) -> Result<()> {
     workshop.done()
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::from_args();
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let failed = |error: anyhow::Error| Failed::from(format!("{error:?}"));
     let mut trials = vec![
         Trial::test("ranks", move || ranks(false).map_err(failed)),
@@ -476,5 +479,5 @@ fn main() -> Result<()> {
     ];
     trials.extend(KINDS.iter().map(|one| Trial::test(format!("kind_{}", one.name), move || kind(one).map_err(failed))));
     trials.extend(FAULTY.map(|(name, _)| Trial::test(format!("faulty_{name}"), move || faulty(name).map_err(failed))));
-    libtest_mimic::run(&arguments, trials).exit();
+    Ok(trials)
 }

@@ -235,7 +235,7 @@ fn read(workshop: &Workshop, name: &str) -> Result<String> {
 }
 
 fn shell_loop(dir: &Path) -> Result<Job> {
-    fs::write(dir.join("loop.sh"), include_str!("../programs/loop.sh"))?;
+    fs::write(dir.join("loop.sh"), include_str!("../../programs/loop.sh"))?;
     Ok(Job::new(dir, ["/bin/bash", "loop.sh", "300"]))
 }
 

@@ -24,10 +24,10 @@ impl Victim {
     fn new(workshop: &Workshop) -> Result<Self> {
         let folder = workshop.folder("victim")?;
         let library = folder.join("libdigest.so");
-        compile(&["gcc", "-O1", "-g", "-shared", "-fPIC"], include_str!("../programs/library.c"), &library)?;
+        compile(&["gcc", "-O1", "-g", "-shared", "-fPIC"], include_str!("../../programs/library.c"), &library)?;
         let path = folder.display().to_string();
         let flags = ["gcc", "-O1", "-g", &format!("-L{path}"), &format!("-Wl,-rpath,{path},--no-as-needed,-ldigest")];
-        compile(&flags, include_str!("../programs/uses_library.c"), &folder.join("program"))?;
+        compile(&flags, include_str!("../../programs/uses_library.c"), &folder.join("program"))?;
         inputs::text(&folder.join("input"), 30_000)?;
         Ok(Self { folder })
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, same_bytes, source_tree, take_messages};
 use bugnet_tests::small::run_limited;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::time::Duration;
 
 /// After so long, a command that hangs is killed.
@@ -26,7 +26,11 @@ fn run_case(name: &str, command: &str) -> Result<()> {
     workshop.done()
 }
 
-fn main() -> Result<()> {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let file = source_tree().join("tests/everyday.txt");
     let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let mut trials = Vec::new();
@@ -39,5 +43,5 @@ fn main() -> Result<()> {
         };
         trials.push(Trial::test(name, run).with_ignored_flag(true));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+    Ok(trials)
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{INCOMPLETE, Job, Workshop, binary, printed, same_behaviour, same_bytes, take_messages};
 use bugnet_tests::kernel_word;
 use bugnet_tests::small::{FOLDERS, Header, SKIP, build, run_limited, sources};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -113,9 +113,13 @@ fn cases() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-fn main() -> Result<()> {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let trials = cases()?
         .into_iter()
         .map(|case| Trial::test(case.name.clone(), move || case.run().map_err(|e| Failed::from(format!("{e:?}")))));
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit()
+    Ok(trials.collect())
 }

@@ -5,7 +5,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{ENVIRONMENT, Workshop, binary, must_pass, printed, run};
 use bugnet_tests::small::run_limited;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
@@ -216,10 +216,14 @@ fn run_database(database: &Database) -> Result<()> {
     workshop.done()
 }
 
-fn main() {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let trial = |database: &'static Database| {
         let body = move || run_database(database).map_err(|e| Failed::from(format!("{e:?}")));
         Trial::test(database.name, body).with_ignored_flag(true)
     };
-    libtest_mimic::run(&Arguments::from_args(), DATABASES.iter().map(trial).collect()).exit()
+    Ok(DATABASES.iter().map(trial).collect())
 }

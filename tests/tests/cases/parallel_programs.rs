@@ -6,7 +6,7 @@ use bugnet_tests::bugnet::{Workshop, must_pass, run, same_behaviour, same_files,
 use bugnet_tests::parallel::{PARALLEL, PARALLEL_LONG};
 use bugnet_tests::programs::{Program, Scale};
 use bugnet_tests::small::run_limited;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::time::Duration;
 
 const OPTIONS: [&str; 4] = ["--interval", "10M", "--check-every", "10k"];
@@ -49,7 +49,11 @@ fn run_program(program: &Program, effort: Effort, test: &str) -> Result<()> {
     workshop.done()
 }
 
-fn main() {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for (programs, long) in [(PARALLEL, false), (PARALLEL_LONG, true)] {
         for program in programs {
@@ -61,5 +65,5 @@ fn main() {
             }
         }
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+    Ok(trials)
 }

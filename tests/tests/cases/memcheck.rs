@@ -13,7 +13,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run, source_tree};
 use bugnet_tests::correct::{CORRECT, Correct};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -463,8 +463,11 @@ const ELSEWHERE: &[&str] = &[
     "leaks",
 ];
 
-fn main() -> Result<()> {
-    let arguments = Arguments::from_args();
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     let mut trial = |name: String, body: Box<dyn FnOnce() -> Result<()> + Send>| {
         trials.push(Trial::test(name, move || body().map_err(|error| Failed::from(format!("{error:?}")))));
@@ -505,5 +508,5 @@ fn main() -> Result<()> {
     trial("named".to_owned(), Box::new(named));
     trial("far".to_owned(), Box::new(far));
     trial("constant".to_owned(), Box::new(constant));
-    libtest_mimic::run(&arguments, trials).exit();
+    Ok(trials)
 }

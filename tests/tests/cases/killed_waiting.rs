@@ -5,14 +5,13 @@
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, source_tree};
 use bugnet_tests::small::{Header, build};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// What `waits` can wait in, and the system call that this is.
@@ -64,15 +63,9 @@ struct Case {
     signal: Option<i32>,
 }
 
-fn program() -> Result<PathBuf> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        let source = source_tree().join("tests/programs/waits/waits.c");
-        let workshop = Workshop::new("killed-waiting-program").map_err(|e| format!("{e:?}"))?;
-        let header = Header { flags: vec!["-pthread".into()], ..Header::default() };
-        build(&source, &header, &workshop.path).map_err(|e| format!("{e:?}"))
-    });
-    built.clone().map_err(anyhow::Error::msg)
+fn program(workshop: &Workshop) -> Result<PathBuf> {
+    let header = Header { flags: vec!["-pthread".into()], ..Header::default() };
+    build(&source_tree().join("tests/programs/waits/waits.c"), &header, &workshop.path)
 }
 
 /// Whether each thread of a process sleeps.
@@ -120,7 +113,7 @@ impl Case {
 
     fn run(&self) -> Result<()> {
         let workshop = Workshop::new(&format!("killed-waiting-{}", self.title()))?;
-        let job = Job::new(&workshop.path, [&program()?.to_string_lossy(), self.call, self.place]);
+        let job = Job::new(&workshop.path, [&program(&workshop)?.to_string_lossy(), self.call, self.place]);
         let log = workshop.path.join("log");
         // In a loop, the signal then comes while the recorder is busy with an interval's files.
         let interval = if self.call == "none" { "50k" } else { "100M" };
@@ -216,7 +209,11 @@ fn cases() -> Vec<(Case, bool)> {
     cases
 }
 
-fn main() {
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
     let trial = |(case, usual): (Case, bool)| {
         let test = move || case.run().map_err(|e| Failed::from(format!("{e:?}")));
         (test, usual)
@@ -227,5 +224,5 @@ fn main() {
         // The others take minutes: make soak.
         Trial::test(title, test).with_ignored_flag(!usual)
     });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit()
+    Ok(trials.collect())
 }

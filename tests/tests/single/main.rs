@@ -1,0 +1,34 @@
+//! Tests that stand alone.
+
+mod architecture;
+mod bare_root;
+mod code_history;
+mod cores;
+mod dap;
+mod debugger;
+mod epochs;
+mod errors;
+mod harness;
+mod headlines;
+mod jits;
+mod kept;
+mod killed;
+mod known;
+mod leftovers;
+mod limits;
+mod messages;
+mod namespaces;
+mod order;
+mod packing;
+mod pages;
+mod portability;
+mod processes;
+mod questions;
+mod scale;
+mod scouting;
+mod snapshot;
+mod tracing;
+mod travel;
+mod until_fail;
+mod variables;
+mod what_if;
