@@ -421,3 +421,15 @@ fn versions_of_code_by_name() -> Result<()> {
     has(&recorded.refuses(&["code", "--at", "sumn"])?, &["did you mean sum"])?;
     recorded.workshop.done()
 }
+
+/// The end is shown where the failure is: in the process that failed by itself, not in one that was sent a signal, and in the thread that did.
+#[test]
+fn the_end_is_where_the_failure_is() -> Result<()> {
+    let recorded = Recorded::new("end-elsewhere", "end_elsewhere.c", &["-pthread"])?;
+    let shown = recorded.json(&["at", "end"])?;
+    let frames = shown["backtrace"].as_array().context("no backtrace")?;
+    let functions: Vec<_> = frames.iter().filter_map(|frame| frame["source"][0]["function"].as_str()).collect();
+    ensure!(functions.contains(&"fail"), "{shown:#}");
+    has(&recorded.says(&["at", "end"])?, &["fail at ", "other threads:"])?;
+    recorded.workshop.done()
+}
