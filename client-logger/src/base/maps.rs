@@ -1,11 +1,10 @@
 //! What is mapped where, also once the program has made a folder its root in which there is no /proc.
 
+use crate::base::descriptors::{How, OwnFile};
 use bugnet_dr::space::{self, Protection};
-use std::ffi::CStr;
-use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -42,12 +41,9 @@ pub fn start() {
 }
 
 /// Opens a file of `/proc`, as long as there are descriptors.
-fn open(path: &CStr) -> Option<File> {
-    let Some(folder) = PROC.get() else { return File::open(Path::new("/proc").join(path.to_str().ok()?)).ok() };
-    // SAFETY: an open folder of ours and a C string.
-    let file = unsafe { libc::openat(*folder, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    // SAFETY: a descriptor that was just opened and that nobody else has.
-    (file >= 0).then(|| unsafe { File::from_raw_fd(file) })
+fn open(file: &str) -> Option<OwnFile> {
+    let found = OwnFile::open(&Path::new("/proc").join(file), How::Read);
+    found.or_else(|why| OwnFile::open_in(*PROC.get().ok_or(why)?, file)).ok()
 }
 
 /// Gives up the reserve; whether there was one.
@@ -58,32 +54,32 @@ fn give_up_reserve() -> bool {
 }
 
 /// `/proc/self/pagemap`, where it can be read. To be asked at the end of the process: there may be no reserve left afterwards.
-pub fn pagemap() -> Option<File> {
-    let open = || open(c"self/pagemap");
+pub fn pagemap() -> Option<OwnFile> {
+    let open = || open("self/pagemap");
     open().or_else(|| if give_up_reserve() { open() } else { None })
 }
 
 /// The text of `/proc/self/maps`.
 fn text() -> String {
-    let open = || open(c"self/maps");
-    let read = |file: &mut File| {
+    let open = || open("self/maps");
+    let read = |file: &OwnFile| {
         let mut text = String::new();
-        let _ = file.read_to_string(&mut text);
+        let _ = (&**file).read_to_string(&mut text);
         text
     };
-    if let Some(mut file) = open() {
-        return read(&mut file);
+    if let Some(file) = open() {
+        return read(&file);
     }
     // The program has used up its descriptors.
     let reserve = RESERVE.load(Ordering::Acquire);
     if !give_up_reserve() {
         return String::new();
     }
-    let Some(mut file) = open() else { return String::new() };
-    let text = read(&mut file);
+    let Some(file) = open() else { return String::new() };
+    let text = read(&file);
     // SAFETY: makes another descriptor for an open file, out of the program's sight as the one before.
     let reserve = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, reserve) };
-    RESERVE.store(if reserve < 0 { file.into_raw_fd() } else { reserve }, Ordering::Release);
+    RESERVE.store(if reserve < 0 { file.leave_open() } else { reserve }, Ordering::Release);
     text
 }
 

@@ -1,13 +1,13 @@
 //! Memory that the recorder has mapped itself, but for shadows and tables.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
 
 static OWN: Mutex<Vec<Range<u64>>> = Mutex::new(Vec::new());
 
 fn own() -> MutexGuard<'static, Vec<Range<u64>>> {
-    OWN.lock().unwrap_or_else(|e| e.into_inner())
+    OWN.lock()
 }
 
 /// The recorder has mapped memory.

@@ -1,6 +1,6 @@
 //! What is true of the process, and not of one of its threads.
 
-use crate::base::die;
+use crate::base::failure::fail;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// Something that a process has one of, from its start on. A forked child replaces what it has of its parent; nothing is ever freed.
@@ -15,7 +15,7 @@ impl<T: Sync + 'static> OfProcess<T> {
     /// The process's.
     pub fn get(&self) -> &'static T {
         // SAFETY: null or a value that is never freed.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }.unwrap_or_else(|| die("the logger was not started"))
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }.unwrap_or_else(|| fail("the logger was not started"))
     }
 
     /// The process begins with this.

@@ -3,12 +3,14 @@
 mod compat;
 mod kinds;
 
+use crate::base::failure::attempt;
 use crate::base::fs_base::Guard;
 use crate::base::slots::set_segment_base;
 use crate::calls::answers;
 use crate::calls::exit::{self, alone, end, end_process};
 use crate::emitted::flush;
 use crate::kernel::arguments::{ARGUMENTS, clone_flags, string};
+use crate::kernel::descriptor_limit::concerns_numbers;
 use crate::kernel::descriptor_list;
 use crate::kernel::executing;
 use crate::kernel::lending;
@@ -67,8 +69,12 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> Boo
     // SAFETY: in the event.
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return 1 };
     // SAFETY: in the event.
-    let make = unsafe { before(drcontext, thread, number) };
-    thread.signals.in_call = make != 0;
+    let make = attempt(|| unsafe { before(drcontext, thread, number) }).unwrap_or(1);
+    // SAFETY: in the event; nobody else refers to it any more.
+    if let Some(thread) = unsafe { thread::of(drcontext) } {
+        thread.signals.in_call = make != 0;
+        thread.syscall.begins(make != 0);
+    }
     make
 }
 
@@ -100,6 +106,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         return compat::before(drcontext, thread, number, regs);
     }
     let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    thread.syscall.concerns_numbers = concerns_numbers(number, &args) && !thread.is_foreign();
     PROTECTIONS.get().follow(number, &args);
     snapshot::follow(number);
     // SAFETY: in the event.
@@ -376,8 +383,15 @@ fn set_gs_base(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64>
 pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let _own = Guard::between();
     // SAFETY: in the event.
+    attempt(|| unsafe { after(drcontext, number.into()) });
+}
+
+/// # Safety
+/// In the post-syscall event.
+unsafe fn after(drcontext: *mut c_void, mut number: i64) {
+    // SAFETY: in the event.
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return };
-    let mut number = i64::from(number);
+    thread.syscall.ends();
     if let Some(last) = &thread.syscall.last_program
         && number == libc::SYS_execve
     {

@@ -2,10 +2,10 @@
 //! nor ended by itself when its parent goes on was killed by SIGKILL, of which DynamoRIO learns nothing. An orphan is one for which nobody waits:
 //! its parent was killed meanwhile, or has never waited. The kernel says whether it still has the memory.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use bugnet_dr::dead_child;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 /// A process in another one's memory.
 struct Borrower {
@@ -24,7 +24,7 @@ static BORROWERS: Mutex<Vec<Borrower>> = Mutex::new(Vec::new());
 static LENDER: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 fn borrowers() -> MutexGuard<'static, Vec<Borrower>> {
-    BORROWERS.lock().unwrap_or_else(|e| e.into_inner())
+    BORROWERS.lock()
 }
 
 /// The thread with this context is about to lend its memory, unless another one is.

@@ -1,5 +1,6 @@
 //! How a process begins, goes on as a forked child, and ends: each floor's part of that, in order.
 
+use crate::base::lock::Mutex;
 use crate::base::options::{self, Options};
 use crate::base::process::{OfProcess, current_pid};
 use crate::base::warn;
@@ -19,7 +20,6 @@ use bugnet_format::types::{Pid, ProcessId, Tid};
 use hashbrown::HashMap;
 use std::ffi::c_void;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 /// How many threads had an id so far.
 static THREAD_IDS: OfProcess<Mutex<HashMap<u32, u32>>> = OfProcess::none();
@@ -116,7 +116,7 @@ pub fn forked() -> bool {
 pub fn name_thread(context: *mut c_void) -> Tid {
     // SAFETY: the caller's context of DynamoRIO's.
     let id = unsafe { thread_id(context) };
-    let mut ids = THREAD_IDS.get().lock().unwrap_or_else(|e| e.into_inner());
+    let mut ids = THREAD_IDS.get().lock();
     let threads = ids.entry(id).or_default();
     let tid = Tid::new(id, *threads);
     *threads += 1;

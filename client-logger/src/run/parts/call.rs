@@ -1,5 +1,6 @@
 //! The system call in which a thread is.
 
+use crate::base::descriptors;
 use crate::base::slots::Slot;
 use crate::kernel::exclusion;
 use crate::kernel::executing;
@@ -43,9 +44,29 @@ pub struct SyscallState {
     pub lending: Option<lending::Call>,
     /// The same.
     pub executing: Option<executing::Call>,
+    /// Whether it takes a descriptor's number or gives one.
+    pub concerns_numbers: bool,
+    /// Whether one that does is being made, for which the recorder waits.
+    pub keeps_numbers: bool,
 }
 
 impl SyscallState {
+    /// A call is about to be made, if it is made.
+    pub fn begins(&mut self, made: bool) {
+        self.ends();
+        self.keeps_numbers = std::mem::take(&mut self.concerns_numbers) && made;
+        if self.keeps_numbers {
+            descriptors::call_begins();
+        }
+    }
+
+    /// It has been made, or will not be.
+    pub fn ends(&mut self) {
+        if std::mem::take(&mut self.keeps_numbers) {
+            descriptors::call_ends();
+        }
+    }
+
     /// Nobody has to wait any more for the call that the thread with this context has made.
     pub fn let_others_go_on(&mut self, context: *mut c_void) {
         if let Some(call) = self.executing.take() {
