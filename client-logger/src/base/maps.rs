@@ -2,6 +2,7 @@
 
 use crate::base::descriptors::{How, OwnFile};
 use bugnet_dr::space::{self, Protection};
+use std::ffi::{CStr, CString};
 use std::io::Read;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -44,6 +45,45 @@ pub fn start() {
 fn open(file: &str) -> Option<OwnFile> {
     let found = OwnFile::open(&Path::new("/proc").join(file), How::Read);
     found.or_else(|why| OwnFile::open_in(*PROC.get().ok_or(why)?, file)).ok()
+}
+
+/// A link in `/proc`: what it leads to.
+fn link(path: &CStr) -> Option<Vec<u8>> {
+    let (folder, mut room) = (*PROC.get()?, vec![0; 256]);
+    // SAFETY: an open folder of ours, a C string, and a buffer of the given length.
+    let len = unsafe { libc::readlinkat(folder, path.as_ptr(), room.as_mut_ptr().cast(), room.len()) };
+    room.truncate(usize::try_from(len).ok()?);
+    Some(room)
+}
+
+/// The calling process's id in the namespace in which the program began, or the one that has forked it.
+pub fn id_at_start() -> Option<u32> {
+    str::from_utf8(&link(c"self")?).ok()?.parse().ok()
+}
+
+/// The id, where the calling process is, of the one that has another where the program began.
+pub fn id_here(at_start: u32) -> Option<u32> {
+    let ids = |process: &str| {
+        let (mut text, file) = (String::new(), format!("{process}/status"));
+        (&*OwnFile::open_in(*PROC.get()?, &file).ok()?).read_to_string(&mut text).ok()?;
+        let ids = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        Some(ids.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>())
+    };
+    let depth = ids("self")?.len();
+    ids(&at_start.to_string())?.get(depth - 1).copied()
+}
+
+/// Whether there is no process any more that has this id where the program began.
+pub fn is_gone(at_start: u32) -> bool {
+    let (Some(folder), Ok(path)) = (PROC.get(), CString::new(at_start.to_string())) else { return false };
+    // SAFETY: an open folder of ours and a C string.
+    unsafe { libc::faccessat(*folder, path.as_ptr(), libc::F_OK, 0) != 0 }
+}
+
+/// Whether children of the calling thread begin in another namespace of process ids.
+pub fn children_are_elsewhere() -> bool {
+    let [own, children] = [link(c"thread-self/ns/pid"), link(c"thread-self/ns/pid_for_children")];
+    own.is_some() && own != children
 }
 
 /// Gives up the reserve; whether there was one.

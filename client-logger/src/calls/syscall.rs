@@ -9,6 +9,7 @@ use crate::base::slots::set_segment_base;
 use crate::calls::answers;
 use crate::calls::exit::{self, alone, end, end_process};
 use crate::emitted::flush;
+use crate::kernel::apart::Apart;
 use crate::kernel::arguments::{ARGUMENTS, clone_flags, string};
 use crate::kernel::descriptor_limit::concerns_numbers;
 use crate::kernel::descriptor_list;
@@ -94,7 +95,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         return 1;
     }
     let killed = thread.let_signals_in();
-    let number = i64::from(number);
+    let mut number = i64::from(number);
     if recording::over() {
         thread.follow_end();
     }
@@ -105,7 +106,14 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         regs.rip = pc;
         return compat::before(drcontext, thread, number, regs);
     }
-    let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    let mut args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    if borrows(number, &args)
+        && let Some((apart, substitution)) = Apart::instead(drcontext, number, &args)
+    {
+        (number, args) = apart.call;
+        thread.syscall.substitution = substitution;
+        thread.syscall.apart = Some(apart);
+    }
     thread.syscall.concerns_numbers = concerns_numbers(number, &args) && !thread.is_foreign();
     PROTECTIONS.get().follow(number, &args);
     snapshot::follow(number);
@@ -407,7 +415,12 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
         compat::after(thread, number, &before);
         return;
     }
-    let args = ARGUMENTS.map(|reg| before.gpr[reg]);
+    let mut args = ARGUMENTS.map(|reg| before.gpr[reg]);
+    let apart = thread.syscall.apart.take();
+    let made = apart.as_ref().map_or((number, args), |apart| apart.call);
+    if number != libc::SYS_clone3 {
+        (number, args) = made;
+    }
     if let (Some(step), Some(machine)) = (thread.syscall.program_break.take(), Machine::current()) {
         number = libc::SYS_brk;
         let result = program_break::after(&step, args[0], machine.register_file().gpr[RAX]);
@@ -418,8 +431,8 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
     let Some(machine) = Machine::current() else { return };
     let after = machine.register_file();
     let result = after.gpr[RAX].cast_signed();
-    thread.signals.mask.after(number, &args, result, before.gpr[RSP]);
-    follow_processes(number, &args, result);
+    thread.signals.mask.after(made.0, &made.1, result, before.gpr[RSP]);
+    follow_processes(made.0, &made.1, result);
     let updates = changed(thread, &before, &after);
     if (number, args[0], result) == (libc::SYS_arch_prctl, ARCH_SET_FS, 0) {
         thread.segments.selectors[0] = 0;

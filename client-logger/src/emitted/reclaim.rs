@@ -11,7 +11,6 @@ use crate::base::process;
 use crate::emitted::chunk::Chunk;
 use crate::emitted::map;
 use crate::emitted::site::Site;
-use crate::log::recording;
 use bugnet_dr::fragments;
 use std::ffi::c_void;
 use std::os::raw::c_int;
@@ -90,7 +89,7 @@ pub fn on_build() {
     if deleted < FEW || deleted < kept.built / 2 || kept.asked || process::threaded() {
         return;
     }
-    if process::current_pid() != recording::id().pid.0 {
+    if !process::is_own() {
         return;
     }
     kept.asked = true;

@@ -1,5 +1,6 @@
 //! What the program asks of the kernel and gets otherwise than it would without the recorder: descriptors, limits, memory, its break and environment.
 
+pub mod apart;
 pub mod arguments;
 pub mod borrowers;
 pub mod descriptor_limit;

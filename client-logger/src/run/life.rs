@@ -32,9 +32,9 @@ impl Thread {
     /// A thread begins.
     pub fn start(context: *mut c_void) {
         // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
-        let foreign = process::current_pid() != recording::id().pid.0;
+        let foreign = !process::is_own();
         if foreign {
-            executing::child_begins(process::current_pid(), context);
+            executing::child_begins(process::identity(), context);
         }
         let tid = if foreign { Tid::default() } else { name_thread(context) };
         let own_streams = foreign.then(|| streams::of_process().clone());
@@ -92,7 +92,7 @@ impl Thread {
         if thread.foreign {
             exclusion::child_ends(context);
         }
-        if process::current_pid() == recording::id().pid.0 {
+        if process::is_own() {
             thread.cut_off();
         } else if let Some(log) = thread.log.writer.take() {
             // A thread of the process that this one was just forked from, where it goes on.

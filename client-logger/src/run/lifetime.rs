@@ -2,7 +2,7 @@
 
 use crate::base::lock::Mutex;
 use crate::base::options::{self, Options};
-use crate::base::process::{OfProcess, current_pid};
+use crate::base::process::{self, OfProcess, current_pid};
 use crate::base::warn;
 use crate::kernel::limits;
 use crate::kernel::streams::{self, Streams};
@@ -57,6 +57,7 @@ pub fn start(mut given: Options) {
     streams::begin(Streams::begin(&beginning.streams));
     PROTECTIONS.set(Protections::default());
     SHARED.set(SharedMappings::default());
+    process::begin();
     begin_alone();
 }
 
@@ -71,6 +72,7 @@ fn begin_alone() {
 
 /// A forked child goes on, with a log of its own. Returns whether it is recorded.
 pub fn forked() -> bool {
+    process::begin();
     spare::forget();
     if !options::get().follow {
         code::of_process().abandon();

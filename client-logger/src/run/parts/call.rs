@@ -2,6 +2,7 @@
 
 use crate::base::descriptors;
 use crate::base::slots::Slot;
+use crate::kernel::apart::Apart;
 use crate::kernel::exclusion;
 use crate::kernel::executing;
 use crate::kernel::lending;
@@ -28,6 +29,8 @@ pub struct SyscallState {
     pub interrupted: Option<Box<RegisterFile>>,
     /// A system call that the kernel gets in another form, between its two halves.
     pub substitution: Option<Substitution>,
+    /// The call that the kernel gets in the place of one that lends memory.
+    pub apart: Option<Apart>,
     /// What becomes of a `brk`, between its two halves.
     pub program_break: Option<Step>,
     /// An `execve` between its two halves.
