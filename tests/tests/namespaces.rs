@@ -46,6 +46,17 @@ fn with_a_proc_of_its_own() -> Result<()> {
 }
 
 #[test]
+fn a_program_that_another_file_hides() -> Result<()> {
+    let workshop = Workshop::new("namespaces-hidden")?;
+    let place = Place::new(&workshop)?;
+    let program = build_named("processes/hidden_program.c", &[], &workshop.folder("hidden")?)?;
+    ensure!(program == workshop.path.join("hidden/program"), "{}", program.display());
+    let recorded = place.alike(&format!("{PATIENTLY} $RECORD hidden/program"))?;
+    place.is_unrecorded(&recorded, "it has no path")?;
+    workshop.done()
+}
+
+#[test]
 fn the_end_of_a_namespace_cuts_logs_off() -> Result<()> {
     let workshop = Workshop::new("namespaces-end")?;
     let place = Place::new(&workshop)?;
