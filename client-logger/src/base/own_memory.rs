@@ -20,6 +20,11 @@ pub fn unmapped(start: *const c_void) {
     own().retain(|range| range.start != start as u64);
 }
 
+/// Whether any of it is in a range.
+pub fn is_in(range: &Range<u64>) -> bool {
+    own().iter().any(|own| own.start < range.end && range.start < own.end)
+}
+
 /// All of it.
 pub fn all() -> Vec<Range<u64>> {
     own().clone()

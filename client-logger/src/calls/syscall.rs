@@ -162,7 +162,7 @@ unsafe fn instead(drcontext: *mut c_void, thread: &mut Thread, number: i64, args
         .or_else(|| timers::instead(number, args))
         .or_else(|| mask::refused(number, args))
         .or_else(|| mapping_limit::meets(number))
-        .or_else(|| answers::in_the_way(thread, number, args))
+        .or_else(|| answers::in_the_way(drcontext, thread, number, args))
 }
 
 /// Before a system call of a thread that is not recorded; 0 if it is not to be made.

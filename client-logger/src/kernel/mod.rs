@@ -13,6 +13,7 @@ pub mod limits;
 pub mod mapping_limit;
 pub mod memory_limit;
 pub mod program_break;
+pub mod recorders;
 pub mod results;
 pub mod streams;
 pub mod substitute;
