@@ -24,6 +24,7 @@ mod log;
 mod picture;
 mod run;
 
+use base::failure::{self, attempt};
 use base::fs_base::Guard;
 use base::{die, maps, options, slots};
 use bugnet_dr::events::{Bool, Events, Loaded};
@@ -31,7 +32,7 @@ use bugnet_dr::process::VERSION;
 use calls::syscall;
 use emitted::reclaim;
 use kernel::{executing, lending};
-use log::modules;
+use log::{modules, recording};
 use picture::stack;
 use run::parts::chaos;
 use run::{blocks, fault, lifetime, signals, thread};
@@ -47,9 +48,7 @@ pub static _USES_DR_VERSION_: c_int = VERSION;
 /// Called by DynamoRIO, once, with an argument vector of `argc` strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dr_client_main(_id: u32, argc: c_int, argv: *const *const c_char) {
-    std::panic::set_hook(Box::new(|info| {
-        die(&format!("the logger failed, this is a defect of bugnet: {info}"));
-    }));
+    failure::start(recording::end);
     let args: Vec<String> = (0..argc as usize)
         // SAFETY: DynamoRIO hands over `argc` strings.
         .map(|i| unsafe { CStr::from_ptr(*argv.add(i)) }.to_string_lossy().into_owned())
@@ -83,34 +82,46 @@ pub unsafe extern "C" fn dr_client_main(_id: u32, argc: c_int, argv: *const *con
 }
 
 unsafe extern "C" fn on_thread_start(context: *mut c_void) {
-    thread::Thread::start(context);
+    let start = || thread::Thread::start(context);
+    // Where nothing is recorded, a thread needs less.
+    if attempt(start).or_else(|| attempt(start)).is_none() {
+        die("there is no room for another thread");
+    }
     base::fs_base::leave_client();
 }
 
 unsafe extern "C" fn on_thread_exit(context: *mut c_void) {
     let _own = Guard::new();
     // SAFETY: in the event.
-    unsafe { thread::Thread::exit(context) };
+    attempt(|| unsafe { thread::Thread::exit(context) });
 }
 
 unsafe extern "C" fn on_fork(context: *mut c_void) {
     let _own = Guard::new();
-    lending::forget();
-    executing::forget();
     // SAFETY: in the event.
-    unsafe { thread::Thread::forked(context) };
+    let forked = attempt(|| unsafe {
+        lending::forget();
+        executing::forget();
+        thread::Thread::forked(context);
+    });
+    if forked.is_none() {
+        // SAFETY: in the event.
+        attempt(|| unsafe { thread::Thread::leave_parents_log(context) });
+    }
 }
 
 unsafe extern "C" fn on_module_load(_context: *mut c_void, found: *const Loaded, _loaded: Bool) {
     let _own = Guard::new();
-    // SAFETY: the event's description.
-    let module = unsafe { &*found }.module();
-    if let Some((path, range)) = modules::add(module) {
-        chaos::note_library(&path, range);
-    }
+    attempt(|| {
+        // SAFETY: the event's description.
+        let module = unsafe { &*found }.module();
+        if let Some((path, range)) = modules::add(module) {
+            chaos::note_library(&path, range);
+        }
+    });
 }
 
 unsafe extern "C" fn on_exit() {
     let _own = Guard::new();
-    lifetime::finish();
+    attempt(lifetime::finish);
 }

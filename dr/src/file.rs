@@ -22,6 +22,18 @@ impl File {
         Self::open(path, sys::DR_FILE_READ)
     }
 
+    /// Creates a file, or empties one, for writing.
+    #[must_use]
+    pub fn create(path: &CStr) -> Option<Self> {
+        Self::open(path, sys::DR_FILE_WRITE_OVERWRITE | sys::DR_FILE_ALLOW_LARGE)
+    }
+
+    /// Opens a file, or creates one, to be appended to.
+    #[must_use]
+    pub fn append(path: &CStr) -> Option<Self> {
+        Self::open(path, sys::DR_FILE_WRITE_APPEND | sys::DR_FILE_ALLOW_LARGE)
+    }
+
     fn open(path: &CStr, flags: u32) -> Option<Self> {
         // SAFETY: a C string and flags.
         let file = unsafe { sys::dr_open_file(path.as_ptr(), flags) };

@@ -7,7 +7,7 @@ use object::elf;
 use object::read::elf::FileHeader;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::io::{Error, ErrorKind, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,13 @@ impl Program {
             if !head.starts_with(b"#!") {
                 check_elf(&elf, &head)?;
                 check_privileges(&elf, &metadata)?;
-                let elf = elf.canonicalize().map_err(|source| ProgramError::Unreadable { path: elf, source })?;
-                return Ok(Self { file, elf, argv });
+                let unreadable = |source| ProgramError::Unreadable { path: elf.clone(), source };
+                let found = elf.canonicalize().map_err(unreadable)?;
+                // Of a descriptor, the path is the one that the file had: another one may be there by now, or something be mounted over it.
+                if !is_at(&metadata, &found).map_err(unreadable)? {
+                    return Err(unreadable(Error::other("another file is where it was")));
+                }
+                return Ok(Self { file, elf: found, argv });
             }
             let line =
                 Interpreter::parse(&head).ok_or_else(|| ProgramError::BadInterpreterLine { script: elf.clone() })?;
@@ -115,6 +120,12 @@ fn executable(path: &Path) -> Result<Metadata, ProgramError> {
         return Err(ProgramError::NotExecutable { path: path.to_owned() });
     }
     Ok(metadata)
+}
+
+/// Whether the file of which this is known is at a path.
+fn is_at(known: &Metadata, path: &Path) -> std::io::Result<bool> {
+    let found = path.metadata()?;
+    Ok((found.dev(), found.ino()) == (known.dev(), known.ino()))
 }
 
 fn read_head(path: &Path) -> Result<Vec<u8>, ProgramError> {

@@ -117,6 +117,14 @@ impl Recorder<'_> {
         }
         if !logger_came && !summary::anything_recorded(folder.path()) {
             folder.keep(false);
+            if let Ending::Killed { signal } = meta.ending {
+                let signal = summary::signal_name(signal);
+                complain(&format_args!(
+                    "nothing was recorded: {signal} has ended the program before its first instruction"
+                ));
+                self.let_signals_in()?;
+                return Ok(Outcome::NotRecorded(waited));
+            }
             let ending = summary::describe_ending(&meta.ending);
             return Err(RecordError::NothingRecorded { logger: recording.logger, ending });
         }

@@ -1,11 +1,11 @@
 //! What is mapped where, also once the program has made a folder its root in which there is no /proc.
 
+use crate::base::descriptors::{How, OwnFile};
 use bugnet_dr::space::{self, Protection};
-use std::ffi::CStr;
-use std::fs::File;
+use std::ffi::{CStr, CString};
 use std::io::Read;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -42,12 +42,48 @@ pub fn start() {
 }
 
 /// Opens a file of `/proc`, as long as there are descriptors.
-fn open(path: &CStr) -> Option<File> {
-    let Some(folder) = PROC.get() else { return File::open(Path::new("/proc").join(path.to_str().ok()?)).ok() };
+fn open(file: &str) -> Option<OwnFile> {
+    let found = OwnFile::open(&Path::new("/proc").join(file), How::Read);
+    found.or_else(|why| OwnFile::open_in(*PROC.get().ok_or(why)?, file)).ok()
+}
+
+/// A link in `/proc`: what it leads to.
+fn link(path: &CStr) -> Option<Vec<u8>> {
+    let (folder, mut room) = (*PROC.get()?, vec![0; 256]);
+    // SAFETY: an open folder of ours, a C string, and a buffer of the given length.
+    let len = unsafe { libc::readlinkat(folder, path.as_ptr(), room.as_mut_ptr().cast(), room.len()) };
+    room.truncate(usize::try_from(len).ok()?);
+    Some(room)
+}
+
+/// The calling process's id in the namespace in which the program began, or the one that has forked it.
+pub fn id_at_start() -> Option<u32> {
+    str::from_utf8(&link(c"self")?).ok()?.parse().ok()
+}
+
+/// The id, where the calling process is, of the one that has another where the program began.
+pub fn id_here(at_start: u32) -> Option<u32> {
+    let ids = |process: &str| {
+        let (mut text, file) = (String::new(), format!("{process}/status"));
+        (&*OwnFile::open_in(*PROC.get()?, &file).ok()?).read_to_string(&mut text).ok()?;
+        let ids = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        Some(ids.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>())
+    };
+    let depth = ids("self")?.len();
+    ids(&at_start.to_string())?.get(depth - 1).copied()
+}
+
+/// Whether there is no process any more that has this id where the program began.
+pub fn is_gone(at_start: u32) -> bool {
+    let (Some(folder), Ok(path)) = (PROC.get(), CString::new(at_start.to_string())) else { return false };
     // SAFETY: an open folder of ours and a C string.
-    let file = unsafe { libc::openat(*folder, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    // SAFETY: a descriptor that was just opened and that nobody else has.
-    (file >= 0).then(|| unsafe { File::from_raw_fd(file) })
+    unsafe { libc::faccessat(*folder, path.as_ptr(), libc::F_OK, 0) != 0 }
+}
+
+/// Whether children of the calling thread begin in another namespace of process ids.
+pub fn children_are_elsewhere() -> bool {
+    let [own, children] = [link(c"thread-self/ns/pid"), link(c"thread-self/ns/pid_for_children")];
+    own.is_some() && own != children
 }
 
 /// Gives up the reserve; whether there was one.
@@ -58,32 +94,32 @@ fn give_up_reserve() -> bool {
 }
 
 /// `/proc/self/pagemap`, where it can be read. To be asked at the end of the process: there may be no reserve left afterwards.
-pub fn pagemap() -> Option<File> {
-    let open = || open(c"self/pagemap");
+pub fn pagemap() -> Option<OwnFile> {
+    let open = || open("self/pagemap");
     open().or_else(|| if give_up_reserve() { open() } else { None })
 }
 
 /// The text of `/proc/self/maps`.
 fn text() -> String {
-    let open = || open(c"self/maps");
-    let read = |file: &mut File| {
+    let open = || open("self/maps");
+    let read = |file: &OwnFile| {
         let mut text = String::new();
-        let _ = file.read_to_string(&mut text);
+        let _ = (&**file).read_to_string(&mut text);
         text
     };
-    if let Some(mut file) = open() {
-        return read(&mut file);
+    if let Some(file) = open() {
+        return read(&file);
     }
     // The program has used up its descriptors.
     let reserve = RESERVE.load(Ordering::Acquire);
     if !give_up_reserve() {
         return String::new();
     }
-    let Some(mut file) = open() else { return String::new() };
-    let text = read(&mut file);
+    let Some(file) = open() else { return String::new() };
+    let text = read(&file);
     // SAFETY: makes another descriptor for an open file, out of the program's sight as the one before.
     let reserve = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, reserve) };
-    RESERVE.store(if reserve < 0 { file.into_raw_fd() } else { reserve }, Ordering::Release);
+    RESERVE.store(if reserve < 0 { file.leave_open() } else { reserve }, Ordering::Release);
     text
 }
 

@@ -3,7 +3,10 @@
 //! The lowest floor; it knows nothing of recording.
 
 pub mod capabilities;
+pub mod descriptors;
+pub mod failure;
 pub mod fs_base;
+pub mod lock;
 pub mod maps;
 pub mod memory;
 pub mod options;
@@ -19,7 +22,7 @@ pub fn warn(message: &str) {
     bugnet_dr::process::say(&format!("bugnet: {message}\n"));
 }
 
-/// Ends the process: the recorder itself is broken, and going on would record something wrong.
+/// Ends the process: there is no way on, neither for the recorder nor for the program.
 pub fn die(message: &str) -> ! {
     warn(message);
     bugnet_dr::process::abort(125)

@@ -54,7 +54,7 @@ static OPTIONS: OnceLock<Options> = OnceLock::new();
 
 /// Those of the process, and of all that it forks.
 pub fn get() -> &'static Options {
-    OPTIONS.get().unwrap_or_else(|| crate::base::die("the logger was not started"))
+    OPTIONS.get().unwrap_or_else(|| crate::base::failure::fail("the logger was not started"))
 }
 
 /// The process begins with these.

@@ -1,7 +1,8 @@
 //! What is true of the process, and not of one of its threads.
 
-use crate::base::die;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::base::failure::fail;
+use crate::base::maps;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// Something that a process has one of, from its start on. A forked child replaces what it has of its parent; nothing is ever freed.
 pub struct OfProcess<T>(AtomicPtr<T>);
@@ -15,7 +16,7 @@ impl<T: Sync + 'static> OfProcess<T> {
     /// The process's.
     pub fn get(&self) -> &'static T {
         // SAFETY: null or a value that is never freed.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }.unwrap_or_else(|| die("the logger was not started"))
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }.unwrap_or_else(|| fail("the logger was not started"))
     }
 
     /// The process begins with this.
@@ -35,10 +36,35 @@ static NEW_PROGRAM: AtomicBool = AtomicBool::new(true);
 /// Whether there is, or was, more than one thread: blocks then have what threads need.
 static THREADED: AtomicBool = AtomicBool::new(false);
 
-/// The calling process's id, which in a child of `vfork` is not that of the process whose memory it has.
+/// What tells the process from others: see [`identity`].
+static IDENTITY: AtomicU32 = AtomicU32::new(0);
+
+/// The calling process's id, as it knows it itself. Other processes may have the same one in namespaces of their own, its parent and its children
+/// among them.
 pub fn current_pid() -> u32 {
     // Asks the system, and not DynamoRIO, which remembers.
     std::process::id()
+}
+
+/// What tells the calling process from its parent, its children, and all others that there are: its id where the first one of them began, whatever
+/// namespace it is in itself.
+pub fn identity() -> u32 {
+    maps::id_at_start().unwrap_or_else(current_pid)
+}
+
+/// A process begins, or a forked child goes on.
+pub fn begin() {
+    IDENTITY.store(identity(), Ordering::SeqCst);
+}
+
+/// Whether the calling thread is one of the process whose memory it has: not so in a child of `vfork`, nor in a forked child before [`begin`].
+pub fn is_own() -> bool {
+    identity() == IDENTITY.load(Ordering::SeqCst)
+}
+
+/// Whether the process whose memory the calling thread has is gone.
+pub fn is_left_alone() -> bool {
+    maps::is_gone(IDENTITY.load(Ordering::SeqCst))
 }
 
 /// Whether there is, or was, more than one thread.

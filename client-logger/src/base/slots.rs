@@ -44,6 +44,11 @@ pub enum Slot {
     WriteFault,
     /// What signal handlers need of the calling thread.
     Signals,
+    /// What the thread is to [locks](crate::base::lock).
+    #[cfg_attr(test, expect(dead_code, reason = "tests have no slots"))]
+    Holder,
+    /// Where the thread goes on if the recorder fails; null in a callout. See [`crate::base::failure`].
+    Refuge,
 }
 
 /// Sets the base of the program's FS or GS in the calling thread, in the word from which instrumented code, DynamoRIO's own and ours, takes it.
@@ -58,7 +63,7 @@ pub fn set_segment_base(segment: Segment, base: u64) -> bool {
 /// How many counters there are.
 pub const COUNTERS: usize = 8;
 /// How many there are.
-pub const SLOTS: u32 = SIGNALS + 1;
+pub const SLOTS: u32 = SIGNALS + 3;
 /// The counters come behind what blocks use.
 const FIRST_COUNTER: u32 = 31;
 const SIGNALS: u32 = FIRST_COUNTER + COUNTERS as u32;
@@ -66,6 +71,11 @@ const SIGNALS: u32 = FIRST_COUNTER + COUNTERS as u32;
 impl Slot {
     /// The first of all.
     pub const FIRST: Self = Self::Spill(Gpr::RAX);
+
+    /// Whether there are any yet. In tests there are none.
+    pub fn are_there() -> bool {
+        !cfg!(test) && SLOTS_OF_THREADS.get().is_some()
+    }
 
     fn index(self) -> u32 {
         match self {
@@ -86,6 +96,8 @@ impl Slot {
             Self::WriteFault => 29,
             Self::Distance => 30,
             Self::Signals => SIGNALS,
+            Self::Holder => SIGNALS + 1,
+            Self::Refuge => SIGNALS + 2,
             Self::Left(number) => FIRST_COUNTER + u32::from(number),
         }
     }

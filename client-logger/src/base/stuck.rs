@@ -4,6 +4,7 @@
 //! Such a thread cannot leave its block of code. If the one that is to supply the memory needs what the waiting one has hold
 //! of, the two would wait for each other for ever, as they do not natively.
 
+use crate::base::descriptors::read_text;
 use bugnet_format::types::Tid;
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,7 @@ impl Patience {
 
 /// Stack pointer and program counter of a thread that waits in the kernel without a system call; none of others.
 fn place(tid: Tid) -> Option<String> {
-    let text = |file| std::fs::read_to_string(format!("/proc/self/task/{}/{file}", tid.id())).ok();
+    let text = |file| read_text(format!("/proc/self/task/{}/{file}", tid.id())).ok();
     // `-1` in place of a system call's number.
     let place = text("syscall")?.strip_prefix("-1 ")?.to_owned();
     // A thread that is stopped waits for whoever stopped it.

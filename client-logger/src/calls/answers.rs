@@ -5,8 +5,12 @@ use crate::base::memory::read_memory;
 use crate::base::process;
 use crate::kernel::arguments::{clone_flags, made};
 use crate::kernel::program_break::{self, Step};
+use crate::kernel::recorders::{self, Instead};
 use crate::kernel::streams;
+use crate::kernel::substitute::Substitution;
 use crate::log::handover;
+use crate::picture::claims;
+use crate::picture::shadow;
 use crate::run::thread::Thread;
 use bugnet_dr::call as call_event;
 use bugnet_dr::process::main_module;
@@ -19,6 +23,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SET_BYTES: u64 = 8;
 /// A child begins without its parent's handlers.
 const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
+
+/// Signals in place of the system calls that some of the code makes, and that this is over.
+const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+const PR_SYS_DISPATCH_OFF: u64 = 0;
 
 /// Says a sentence once.
 fn warn_once(said: &AtomicBool, message: &str) {
@@ -38,6 +46,7 @@ const fn error(number: i32) -> Option<i64> {
 pub unsafe fn instead(context: *mut c_void, thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
     static PTRACE: AtomicBool = AtomicBool::new(false);
     static TSC: AtomicBool = AtomicBool::new(false);
+    static DISPATCH: AtomicBool = AtomicBool::new(false);
     static POLLING: AtomicBool = AtomicBool::new(false);
     let set = |argument, value| {
         // SAFETY: in the pre-syscall event; `leave_traces` restores the register.
@@ -69,6 +78,14 @@ pub unsafe fn instead(context: *mut c_void, thread: &mut Thread, number: i64, ar
             warn_once(
                 &TSC,
                 "the program forbids itself to read the time stamp counter, which recording needs: refused",
+            );
+            error(libc::EINVAL)
+        }
+        // DynamoRIO makes the program's calls, and its own, from where the program has no code.
+        libc::SYS_prctl if args[0] == PR_SET_SYSCALL_USER_DISPATCH && args[1] != PR_SYS_DISPATCH_OFF => {
+            warn_once(
+                &DISPATCH,
+                "the program asks for a signal in place of its system calls (syscall user dispatch): refused",
             );
             error(libc::EINVAL)
         }
@@ -119,13 +136,25 @@ fn restricted(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> 
 }
 
 /// The result of a system call that reaches for memory in which there is something of ours that cannot make way.
-pub fn in_the_way(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
+pub fn in_the_way(context: *mut c_void, thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if thread.make_way(number, args) {
+    let mut refused = false;
+    for claim in claims::of(number, args).into_iter().filter(|claim| !claim.yields) {
+        match recorders::instead(number, &claim.range, shadow::is_ours) {
+            Some(Instead::Result(result)) => return Some(result),
+            Some(Instead::Part(part)) => {
+                let part = [(0, part.start), (1, part.end - part.start)];
+                thread.syscall.substitution = Substitution::make(context, number, &part);
+            }
+            Some(Instead::Refused) => refused = true,
+            None => {}
+        }
+    }
+    if !refused && thread.make_way(number, args) {
         return None;
     }
-    let message = "the program asks for memory at an address of its own choice, where the recorder keeps what it knows of \
-                   another thread: refused with ENOMEM";
+    let message = "the program asks for memory at an address of its own choice, where the recorder keeps its own, as what it \
+                   knows of another thread: refused with ENOMEM";
     warn_once(&SAID, message);
     error(libc::ENOMEM)
 }

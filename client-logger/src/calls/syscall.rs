@@ -3,12 +3,15 @@
 mod compat;
 mod kinds;
 
+use crate::base::failure::attempt;
 use crate::base::fs_base::Guard;
 use crate::base::slots::set_segment_base;
 use crate::calls::answers;
 use crate::calls::exit::{self, alone, end, end_process};
 use crate::emitted::flush;
+use crate::kernel::apart::Apart;
 use crate::kernel::arguments::{ARGUMENTS, clone_flags, string};
+use crate::kernel::descriptor_limit::concerns_numbers;
 use crate::kernel::descriptor_list;
 use crate::kernel::executing;
 use crate::kernel::lending;
@@ -67,8 +70,12 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> Boo
     // SAFETY: in the event.
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return 1 };
     // SAFETY: in the event.
-    let make = unsafe { before(drcontext, thread, number) };
-    thread.signals.in_call = make != 0;
+    let make = attempt(|| unsafe { before(drcontext, thread, number) }).unwrap_or(1);
+    // SAFETY: in the event; nobody else refers to it any more.
+    if let Some(thread) = unsafe { thread::of(drcontext) } {
+        thread.signals.in_call = make != 0;
+        thread.syscall.begins(make != 0);
+    }
     make
 }
 
@@ -88,7 +95,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         return 1;
     }
     let killed = thread.let_signals_in();
-    let number = i64::from(number);
+    let mut number = i64::from(number);
     if recording::over() {
         thread.follow_end();
     }
@@ -99,7 +106,15 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         regs.rip = pc;
         return compat::before(drcontext, thread, number, regs);
     }
-    let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    let mut args = ARGUMENTS.map(|reg| regs.gpr[reg]);
+    if borrows(number, &args)
+        && let Some((apart, substitution)) = Apart::instead(drcontext, number, &args)
+    {
+        (number, args) = apart.call;
+        thread.syscall.substitution = substitution;
+        thread.syscall.apart = Some(apart);
+    }
+    thread.syscall.concerns_numbers = concerns_numbers(number, &args) && !thread.is_foreign();
     PROTECTIONS.get().follow(number, &args);
     snapshot::follow(number);
     // SAFETY: in the event.
@@ -147,7 +162,7 @@ unsafe fn instead(drcontext: *mut c_void, thread: &mut Thread, number: i64, args
         .or_else(|| timers::instead(number, args))
         .or_else(|| mask::refused(number, args))
         .or_else(|| mapping_limit::meets(number))
-        .or_else(|| answers::in_the_way(thread, number, args))
+        .or_else(|| answers::in_the_way(drcontext, thread, number, args))
 }
 
 /// Before a system call of a thread that is not recorded; 0 if it is not to be made.
@@ -376,8 +391,15 @@ fn set_gs_base(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64>
 pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let _own = Guard::between();
     // SAFETY: in the event.
+    attempt(|| unsafe { after(drcontext, number.into()) });
+}
+
+/// # Safety
+/// In the post-syscall event.
+unsafe fn after(drcontext: *mut c_void, mut number: i64) {
+    // SAFETY: in the event.
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return };
-    let mut number = i64::from(number);
+    thread.syscall.ends();
     if let Some(last) = &thread.syscall.last_program
         && number == libc::SYS_execve
     {
@@ -393,7 +415,12 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
         compat::after(thread, number, &before);
         return;
     }
-    let args = ARGUMENTS.map(|reg| before.gpr[reg]);
+    let mut args = ARGUMENTS.map(|reg| before.gpr[reg]);
+    let apart = thread.syscall.apart.take();
+    let made = apart.as_ref().map_or((number, args), |apart| apart.call);
+    if number != libc::SYS_clone3 {
+        (number, args) = made;
+    }
     if let (Some(step), Some(machine)) = (thread.syscall.program_break.take(), Machine::current()) {
         number = libc::SYS_brk;
         let result = program_break::after(&step, args[0], machine.register_file().gpr[RAX]);
@@ -404,8 +431,8 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let Some(machine) = Machine::current() else { return };
     let after = machine.register_file();
     let result = after.gpr[RAX].cast_signed();
-    thread.signals.mask.after(number, &args, result, before.gpr[RSP]);
-    follow_processes(number, &args, result);
+    thread.signals.mask.after(made.0, &made.1, result, before.gpr[RSP]);
+    follow_processes(made.0, &made.1, result);
     let updates = changed(thread, &before, &after);
     if (number, args[0], result) == (libc::SYS_arch_prctl, ARCH_SET_FS, 0) {
         thread.segments.selectors[0] = 0;

@@ -2,12 +2,12 @@
 //! processor faults at the branch, which has done nothing yet. DynamoRIO finds out at the target, when the branch is over, and does
 //! not know which it was: so each says so before it branches.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::memory::{read_memory, read_word};
 use crate::base::slots::Slot;
 use bugnet_format::regs::{RSP, RegisterFile};
 use hashbrown::HashMap;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
-use std::sync::{Mutex, MutexGuard};
 
 /// Bytes of the longest instruction.
 const LONGEST: usize = 15;
@@ -22,7 +22,7 @@ struct Branches {
 static BRANCHES: Mutex<Branches> = Mutex::new(Branches { addresses: Vec::new(), numbers: None });
 
 fn lock() -> MutexGuard<'static, Branches> {
-    BRANCHES.lock().unwrap_or_else(|e| e.into_inner())
+    BRANCHES.lock()
 }
 
 /// The number of the branch at an address, which its block puts into [`Slot::branch`].

@@ -5,7 +5,7 @@
 //! stub saves every register in the thread's [`Callouts`] and calls their handler. Behind it, all registers get their (maybe
 //! changed) saved values back.
 
-use crate::base::die;
+use crate::base::failure::fail;
 use crate::base::fs_base::{self, Bases};
 use crate::base::pages::Pages;
 use crate::base::slots::Slot;
@@ -201,7 +201,7 @@ fn entry() -> u64 {
             .slot(JUMP, Slot::Return)
             .0;
         let Some(memory) = space::allocate_near(Addr::PAGE as usize, Protection::ALL) else {
-            die("there is no memory left near the code cache")
+            fail("there is no memory left near the code cache")
         };
         // SAFETY: fresh memory, which is never freed and has room for the code.
         unsafe { memory.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };

@@ -1,6 +1,6 @@
 //! Memory for callouts that lie [apart](super::out_of_line) from their blocks.
 
-use crate::base::die;
+use crate::base::failure::fail;
 use crate::emitted::site::CALLOUT;
 use bugnet_dr::space::{self, Protection};
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ impl Chunk {
     /// An empty one.
     pub fn new() -> Self {
         let Some(start) = space::allocate_near(CHUNK, Protection::ALL) else {
-            die("there is no memory left near the code cache")
+            fail("there is no memory left near the code cache")
         };
         Self { start, used: 0 }
     }

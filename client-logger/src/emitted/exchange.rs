@@ -3,6 +3,7 @@
 //! What such an instruction has read cannot be known from outside. So it is executed on a copy of what memory holds, and
 //! memory then gets the result if it still holds that: a compare and exchange. If it does not, all begins anew.
 
+use crate::base::lock::Mutex;
 use bugnet_format::regs::ARITHMETIC_FLAGS;
 use hashbrown::HashMap;
 use iced_x86::{
@@ -10,7 +11,6 @@ use iced_x86::{
 };
 use std::arch::asm;
 use std::mem::offset_of;
-use std::sync::{Mutex, PoisonError};
 
 /// Bytes of the largest operand.
 pub const MOST: usize = 16;
@@ -58,7 +58,7 @@ static ROUTINES: Mutex<Option<Routines>> = Mutex::new(None);
 /// The routine for the instruction with these bytes, whose only memory operand it reads and writes; none if it has no form
 /// for another operand.
 pub fn routine(bytes: &[u8]) -> Option<Routine> {
-    let mut lock = ROUTINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lock = ROUTINES.lock();
     let routines = lock.get_or_insert_default();
     if let Some(known) = routines.known.get(bytes) {
         return *known;

@@ -5,6 +5,7 @@
 //! one of a block in the code cache if the address of the block's site is where the map says. No other block has that site.
 
 use crate::base::fs_base::Guard;
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::memory::read_memory;
 use crate::base::process;
 use crate::emitted::site::Site;
@@ -13,7 +14,6 @@ use bugnet_dr::ir::{Emitted, Gpr, Instr};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
 
 /// What changes at a place in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +199,7 @@ struct Maps {
 static MAPS: Mutex<Option<Maps>> = Mutex::new(None);
 
 fn with<R>(f: impl FnOnce(&mut Maps) -> R) -> R {
-    let mut maps: MutexGuard<'_, _> = MAPS.lock().unwrap_or_else(|e| e.into_inner());
+    let mut maps: MutexGuard<'_, _> = MAPS.lock();
     f(maps.get_or_insert_default())
 }
 

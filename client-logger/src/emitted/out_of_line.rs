@@ -15,7 +15,7 @@
 //! this, a block has to tell where it is, and does when it first runs: it calls out at its start whatever the counter says,
 //! by way of a conditional jump that is one byte away from the true one, and gets that byte then.
 
-use crate::base::die;
+use crate::base::failure::fail;
 use crate::emitted::by_rip;
 use crate::emitted::callout;
 use crate::emitted::lies::{Home, Way, Where};
@@ -66,7 +66,7 @@ impl Where {
             let byte = &*(byte as *const AtomicU8);
             let found = byte.load(Ordering::Relaxed);
             if found != before && found != now {
-                die("a block in the code cache does not begin as it was made");
+                fail("a block in the code cache does not begin as it was made");
             }
             // Another thread that does not come here any more finds where the block is.
             home.start.store(start, Ordering::Release);
@@ -116,7 +116,7 @@ impl Where {
             // SAFETY: the block has jumped here: it is there, from its start up to that jump and to the other ones.
             let (length, code) = unsafe { (length_at(at), (at as *const [u8; CONDITIONAL as usize]).read()) };
             if length == 0 || at - start > LONGEST_BLOCK {
-                die("a block in the code cache has no jump to a callout that it has come to");
+                fail("a block in the code cache has no jump to a callout that it has come to");
             }
             at += length;
             if let [0x0f, 0x80..=0x8f, distance @ ..] = code {

@@ -6,16 +6,15 @@
 //! more memory, neither here nor in DynamoRIO's caches.
 
 use crate::base::fs_base::Guard;
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process;
 use crate::emitted::chunk::Chunk;
 use crate::emitted::map;
 use crate::emitted::site::Site;
-use crate::log::recording;
 use bugnet_dr::fragments;
 use std::ffi::c_void;
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 /// Fewer blocks than this are not worth it.
 const FEW: u64 = 5_000;
@@ -55,7 +54,7 @@ static KEPT: Mutex<Kept> =
     Mutex::new(Kept { current: Generation::new(), old: Generation::new(), asked: false, built: 0 });
 
 fn kept() -> MutexGuard<'static, Kept> {
-    KEPT.lock().unwrap_or_else(|e| e.into_inner())
+    KEPT.lock()
 }
 
 /// Keeps a site of the block that is being built; the address is valid as long as the block can be executed.
@@ -90,7 +89,7 @@ pub fn on_build() {
     if deleted < FEW || deleted < kept.built / 2 || kept.asked || process::threaded() {
         return;
     }
-    if process::current_pid() != recording::id().pid.0 {
+    if !process::is_own() {
         return;
     }
     kept.asked = true;

@@ -2,14 +2,16 @@
 //! nor ended by itself when its parent goes on was killed by SIGKILL, of which DynamoRIO learns nothing. An orphan is one for which nobody waits:
 //! its parent was killed meanwhile, or has never waited. The kernel says whether it still has the memory.
 
+use crate::base::lock::{Mutex, MutexGuard};
+use crate::base::maps;
 use bugnet_dr::dead_child;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 /// A process in another one's memory.
 struct Borrower {
-    pid: u32,
+    /// Its [identity](crate::base::process::identity).
+    id: u32,
     /// Its context of DynamoRIO's.
     context: *mut c_void,
     /// That of the thread that waits for it; null for an orphan.
@@ -24,7 +26,7 @@ static BORROWERS: Mutex<Vec<Borrower>> = Mutex::new(Vec::new());
 static LENDER: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 fn borrowers() -> MutexGuard<'static, Vec<Borrower>> {
-    BORROWERS.lock().unwrap_or_else(|e| e.into_inner())
+    BORROWERS.lock()
 }
 
 /// The thread with this context is about to lend its memory, unless another one is.
@@ -38,9 +40,9 @@ pub fn lends_no_more(context: *mut c_void) {
 }
 
 /// A process begins in the memory of another one, with a context of its own. Returns that of the thread that waits for it; null for none.
-pub fn begins(pid: u32, context: *mut c_void) -> *mut c_void {
+pub fn begins(id: u32, context: *mut c_void) -> *mut c_void {
     let lender = LENDER.swap(std::ptr::null_mut(), Ordering::SeqCst);
-    borrowers().push(Borrower { pid, context, lender });
+    borrowers().push(Borrower { id, context, lender });
     lender
 }
 
@@ -68,7 +70,7 @@ pub fn gave_back(lender: *mut c_void, gone: impl FnOnce(*mut c_void)) {
 /// The same for each orphan that does not have the memory any more.
 pub fn look_for_orphans(mut gone: impl FnMut(*mut c_void)) {
     borrowers().retain(|borrower| {
-        let there = !borrower.lender.is_null() || has_this_memory(borrower.pid);
+        let there = !borrower.lender.is_null() || has_this_memory(borrower.id);
         if !there {
             lends_no_more(borrower.context);
             gone(borrower.context);
@@ -93,8 +95,9 @@ fn leave_alone(borrowers: &mut [Borrower], context: *mut c_void) {
 }
 
 /// Whether a process has the memory that the calling one has.
-fn has_this_memory(pid: u32) -> bool {
+fn has_this_memory(id: u32) -> bool {
     const KCMP_VM: i32 = 1;
+    let Some(pid) = maps::id_here(id) else { return false };
     // SAFETY: compares what two processes have.
     unsafe { libc::syscall(libc::SYS_kcmp, libc::getpid(), pid, KCMP_VM, 0, 0) == 0 }
 }

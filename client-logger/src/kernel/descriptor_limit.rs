@@ -44,6 +44,16 @@ fn makes(number: i64, args: &[u64; 6]) -> usize {
     }
 }
 
+/// Whether a system call takes a descriptor's number or gives one, and does not wait for others before it does.
+pub fn concerns_numbers(number: i64, args: &[u64; 6]) -> bool {
+    match number {
+        libc::SYS_close | libc::SYS_close_range | libc::SYS_dup2 | libc::SYS_dup3 => true,
+        libc::SYS_fcntl => matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC),
+        libc::SYS_accept | libc::SYS_accept4 => false,
+        _ => makes(number, args) > 0,
+    }
+}
+
 /// The error of a system call that meets the limit `soft`.
 pub fn meets(soft: u64, number: i64, args: &[u64; 6]) -> Option<i64> {
     let copies = number == libc::SYS_fcntl && matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);

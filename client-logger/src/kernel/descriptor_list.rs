@@ -27,7 +27,7 @@ fn is_list(folder: &Path) -> bool {
 /// Whether a descriptor, of those that the recorder may have, is its own.
 fn is_ours(fd: u64) -> bool {
     let target = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
-    target == Path::new("/proc") || target.starts_with(&options::get().log)
+    target.starts_with("/proc") || target.starts_with(&options::get().log)
 }
 
 /// The first of the descriptors that the recorder may have.

@@ -3,11 +3,8 @@
 //! Who makes them is known by context, so that others can say for a child of `vfork` that it makes none any more: one that SIGKILL kills says
 //! nothing, wherever it is.
 
-use crate::base::waiting;
+use crate::base::{process, waiting};
 use crate::kernel::borrowers;
-use crate::log::recording;
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
@@ -137,8 +134,7 @@ pub struct Waiter {
 impl Waiter {
     /// Whether it is of no use to wait: somebody has killed the process whose memory the calling one has, and its threads do not go on any more.
     fn is_left_alone(self) -> bool {
-        let owner = Pid::from_raw(recording::id().pid.0.cast_signed());
-        self.foreign && owner.is_some_and(|owner| test_kill_process(owner) == Err(Errno::SRCH))
+        self.foreign && process::is_left_alone()
     }
 }
 

@@ -51,8 +51,8 @@ impl Call {
 }
 
 /// A process begins in the memory of another one, with a context of its own.
-pub fn child_begins(pid: u32, context: *mut c_void) {
-    let lender = borrowers::begins(pid, context);
+pub fn child_begins(id: u32, context: *mut c_void) {
+    let lender = borrowers::begins(id, context);
     if !lender.is_null() {
         EXECUTING.over(Kind::Second, lender);
     }

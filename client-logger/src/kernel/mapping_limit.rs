@@ -1,6 +1,7 @@
 //! The kernel allows a process so many mappings (`vm.max_map_count`), and DynamoRIO ends the program where it gets none. So the
 //! program meets the limit earlier, and some are left.
 
+use crate::base::descriptors::read_text;
 use crate::base::maps;
 use crate::kernel::results::error;
 use std::sync::OnceLock;
@@ -21,7 +22,7 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 fn most() -> u64 {
     static MOST: OnceLock<u64> = OnceLock::new();
     *MOST.get_or_init(|| {
-        let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+        let text = read_text("/proc/sys/vm/max_map_count").unwrap_or_default();
         text.trim().parse().unwrap_or(DEFAULT).saturating_sub(LEFT)
     })
 }

@@ -1,5 +1,6 @@
 //! What the program asks of the kernel and gets otherwise than it would without the recorder: descriptors, limits, memory, its break and environment.
 
+pub mod apart;
 pub mod arguments;
 pub mod borrowers;
 pub mod descriptor_limit;
@@ -12,6 +13,7 @@ pub mod limits;
 pub mod mapping_limit;
 pub mod memory_limit;
 pub mod program_break;
+pub mod recorders;
 pub mod results;
 pub mod streams;
 pub mod substitute;

@@ -4,6 +4,7 @@
 //! As natively, the heap begins at a page that nobody can foresee, and there is nothing behind the break that can be accessed. What
 //! DynamoRIO has mapped stays reserved for the heap to grow, since here, other mappings come close to it.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::maps;
 use crate::base::own_memory;
 use crate::kernel::substitute::Substitution;
@@ -11,7 +12,6 @@ use bugnet_dr::space::{self, Protection};
 use bugnet_format::types::Addr;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
 
 /// What DynamoRIO maps above the break at first.
 const INITIAL: u64 = 4 << 20;
@@ -31,7 +31,7 @@ struct Break {
 static BREAK: Mutex<Option<Break>> = Mutex::new(None);
 
 fn lock() -> MutexGuard<'static, Option<Break>> {
-    BREAK.lock().unwrap_or_else(|e| e.into_inner())
+    BREAK.lock()
 }
 
 /// What a `brk` needs.

@@ -1,9 +1,9 @@
 //! Which descriptors refer to the files that were standard output and error when the recording began.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process::OfProcess;
 use bugnet_format::record::OutputStream;
 use hashbrown::HashMap;
-use std::sync::{Mutex, MutexGuard};
 
 /// `close_range` only marks descriptors, to be closed by `execve`.
 const CLOSE_RANGE_CLOEXEC: u32 = 4;
@@ -16,7 +16,7 @@ static STREAMS: OfProcess<Mutex<Streams>> = OfProcess::none();
 
 /// Those of the process.
 pub fn of_process() -> MutexGuard<'static, Streams> {
-    STREAMS.get().lock().unwrap_or_else(|e| e.into_inner())
+    STREAMS.get().lock()
 }
 
 /// Which standard stream of the program's a descriptor of the process refers to.

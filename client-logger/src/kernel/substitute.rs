@@ -1,9 +1,11 @@
 //! System calls that the kernel gets in another form than the program made them.
 
+use crate::base::descriptors;
 use crate::kernel::arguments::ARGUMENTS;
 use bugnet_dr::context::Machine;
 use bugnet_format::regs::RAX;
 use std::ffi::c_void;
+use std::path::Path;
 
 /// What the program had in the registers that the kernel gets with other values.
 #[derive(Debug, Default)]
@@ -38,6 +40,6 @@ impl Substitution {
 
 /// The highest descriptor that is open; DynamoRIO looks at each number up to the end of a `close_range`.
 pub fn highest_descriptor() -> Option<u64> {
-    let open = std::fs::read_dir("/proc/self/fd").ok()?;
-    open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max()
+    let open = descriptors::names(Path::new("/proc/self/fd")).ok()?;
+    open.iter().filter_map(|name| str::from_utf8(name).ok()?.parse().ok()).max()
 }

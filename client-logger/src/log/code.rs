@@ -2,6 +2,8 @@
 
 pub mod needed;
 
+use crate::base::descriptors;
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::memory::read_memory;
 use crate::base::process::OfProcess;
 use crate::log::file::LogFile;
@@ -13,7 +15,6 @@ use hashbrown::HashMap;
 use needed::Needed;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
 
 /// The store is written anew once it has so many pages more than twice what it had then.
 const TRIM: u64 = 256;
@@ -47,7 +48,7 @@ static CODE: OfProcess<Mutex<Code>> = OfProcess::none();
 
 /// The code picture of the process.
 pub fn of_process() -> MutexGuard<'static, Code> {
-    CODE.get().lock().unwrap_or_else(|e| e.into_inner())
+    CODE.get().lock()
 }
 
 /// A process begins, or a forked child goes on, with this code picture.
@@ -255,7 +256,7 @@ impl Code {
     /// Writes the store anew without pages that are not needed, and puts that into its place.
     fn trim(&mut self) -> Result<(), String> {
         let failed = |e: std::io::Error| e.to_string();
-        let bytes = std::fs::read(&self.path).map_err(failed)?;
+        let bytes = descriptors::read(&self.path).map_err(failed)?;
         let mut pages = CodeStore::decode(&bytes, Vec::new(), &self.path).map_err(|e| e.to_string())?.pages;
         drop(bytes);
         let mut next = HashMap::new();

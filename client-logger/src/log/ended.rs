@@ -1,11 +1,11 @@
 //! The logs of threads that have ended, if only the last epochs are kept: they go once none of theirs is.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::options;
 use crate::base::process::OfProcess;
 use crate::log::code::needed::is_kept;
 use crate::log::writer::Ended;
 use bugnet_format::types::Epoch;
-use std::sync::{Mutex, MutexGuard};
 
 static ENDED: OfProcess<Mutex<Vec<Ended>>> = OfProcess::none();
 
@@ -15,7 +15,7 @@ pub fn begin() {
 }
 
 fn ended() -> MutexGuard<'static, Vec<Ended>> {
-    ENDED.get().lock().unwrap_or_else(|e| e.into_inner())
+    ENDED.get().lock()
 }
 
 /// A thread has ended, of which there is this.

@@ -1,5 +1,6 @@
 //! A file of the log.
 
+use crate::base::descriptors::undisturbed;
 use crate::log::file_size_limit as limit;
 use crate::log::files;
 use crate::log::spare;
@@ -20,15 +21,17 @@ pub fn share_descriptors() {
 
 /// Whether there is no descriptor left for another file.
 pub fn descriptors_are_used_up() -> bool {
-    // SAFETY: opens a folder that is always there, and closes it.
-    unsafe {
-        let file = libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
-        if file >= 0 {
-            libc::close(file);
-            return false;
+    undisturbed(|| {
+        // SAFETY: opens a folder that is always there, and closes it.
+        unsafe {
+            let file = libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+            if file >= 0 {
+                libc::close(file);
+                return false;
+            }
         }
-    }
-    matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+        matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    })
 }
 
 /// Whether there is no room left where the log is.
@@ -51,8 +54,8 @@ fn c_path(path: &Path) -> Result<CString, String> {
 
 /// Why a file that does not exist yet cannot be made, of which DynamoRIO does not tell.
 fn why_not(path: &Path) -> String {
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(_) => {
+    match undisturbed(|| OpenOptions::new().write(true).create_new(true).open(path).map(drop)) {
+        Ok(()) => {
             let _ = std::fs::remove_file(path);
             "DynamoRIO has no descriptor for it".into()
         }
@@ -67,7 +70,7 @@ impl LogFile {
     /// A sentence.
     pub fn create(path: &Path) -> Result<Self, String> {
         let name = c_path(path)?;
-        let Some(file) = File::create_new(&name) else {
+        let Some(file) = undisturbed(|| File::create_new(&name)) else {
             return Err(format!("cannot create {}: {}", path.display(), why_not(path)));
         };
         // SAFETY: an open file of ours, whose number is a descriptor's.

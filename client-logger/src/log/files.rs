@@ -6,10 +6,13 @@
 //! A log is for its owner, who can read and write it, whatever the program wants of the files that it makes: its file mode
 //! creation mask is left alone, since all threads see a change at once.
 
+use crate::base::descriptors::{How, OwnFile, names, undisturbed};
 use crate::log::file_size_limit as limit;
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, remove_file, rename, set_permissions};
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, OpenOptions, Permissions, remove_dir, remove_file, rename, set_permissions};
 use std::io::Result;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What may be done with a file.
@@ -23,9 +26,17 @@ pub fn create_folder(path: &Path) -> Result<()> {
     set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER))
 }
 
-/// Opens a file with these options; one that is new is made private.
-pub fn open(options: &mut OpenOptions, path: &Path) -> Result<File> {
-    let file = options.mode(PRIVATE).open(path)?;
+/// Takes a folder away in which there are files only.
+pub fn remove_folder(path: &Path) {
+    for name in names(path).unwrap_or_default() {
+        let _ = remove_file(path.join(OsStr::from_bytes(&name)));
+    }
+    let _ = remove_dir(path);
+}
+
+/// Opens a file; one that is new is made private.
+pub fn open(path: &Path, how: How) -> Result<OwnFile> {
+    let file = OwnFile::open(path, how)?;
     // Where that is not permitted, the file is not a new one.
     let _ = file.set_permissions(Permissions::from_mode(PRIVATE));
     Ok(file)
@@ -37,22 +48,24 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     new.push(".new");
     let new = PathBuf::from(new);
     limit::check(bytes.len() as u64)?;
-    let file = open(OpenOptions::new().write(true).create(true).truncate(true), &new)?;
+    let file = open(&new, How::Empty)?;
     file.write_all_at(bytes, 0).and_then(|()| rename(&new, path)).inspect_err(|_| drop(remove_file(&new)))
 }
 
 /// Writes a file in its place, where there may be no room for another one.
 pub fn overwrite(path: &Path, bytes: &[u8]) -> Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
     limit::check(bytes.len() as u64)?;
-    file.write_all_at(bytes, 0)?;
-    file.set_len(bytes.len() as u64)
+    undisturbed(|| {
+        let file = OpenOptions::new().write(true).open(path)?;
+        file.write_all_at(bytes, 0)?;
+        file.set_len(bytes.len() as u64)
+    })
 }
 
 /// Appends to a file, which is made if there is none.
 pub fn append(path: &Path, bytes: &[u8]) -> Result<()> {
     // Such a file is appended to at whatever offset.
-    let file = open(OpenOptions::new().create(true).append(true), path)?;
+    let file = open(path, How::Append)?;
     limit::check(file.metadata()?.len() + bytes.len() as u64)?;
     file.write_all_at(bytes, 0)
 }

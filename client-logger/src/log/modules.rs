@@ -1,5 +1,6 @@
 //! ELF files that are mapped into the program, for symbols.
 
+use crate::base::lock::Mutex;
 use crate::base::memory::read_memory;
 use crate::log::files;
 use crate::log::recording;
@@ -12,7 +13,6 @@ use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 type Program = ProgramHeader64<Endianness>;
@@ -107,7 +107,7 @@ fn list(path: &str, range: &Range<u64>) {
     let base = range.start;
     let module = folder::Module { base, size: range.end - base, path: path.to_owned(), build_id: build_id(base) };
     let file = recording::folder().join(MODULES_FILE);
-    let mut list = LIST.lock().unwrap_or_else(|e| e.into_inner());
+    let mut list = LIST.lock();
     let written =
         serde_json::to_string(&module).map_err(io::Error::from).and_then(|line| list.append(&file, line + "\n"));
     drop(list);

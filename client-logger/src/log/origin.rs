@@ -1,6 +1,7 @@
 //! How a process came to be, as far as its log says: its folder and `process.json`, and the variables that it was
 //! started with, which programs that it executes get in turn.
 
+use crate::base::descriptors;
 use crate::log::files;
 use bugnet_format::folder::{CODE_FILE, MODULES_FILE, PROCESS_FILE, process_folder};
 use bugnet_format::process::{Origin, ProcessInfo};
@@ -41,7 +42,7 @@ pub struct Beginning {
 
 /// The strings in a file below `/proc/self` that end with a zero each.
 fn strings(file: &str) -> Vec<Vec<u8>> {
-    let bytes = std::fs::read(Path::new("/proc/self").join(file)).unwrap_or_default();
+    let bytes = descriptors::read(Path::new("/proc/self").join(file)).unwrap_or_default();
     bytes.split_inclusive(|b| *b == 0).map(|s| s.strip_suffix(&[0]).unwrap_or(s).to_owned()).collect()
 }
 
@@ -113,7 +114,7 @@ pub fn make_folder(log: &Path, pid: u32, info: &ProcessInfo) -> Result<(ProcessI
                 let path = folder.join(PROCESS_FILE);
                 let written = info.json().map_err(Error::other).and_then(|json| files::replace(&path, &json));
                 if let Err(e) = written {
-                    let _ = std::fs::remove_dir_all(folder);
+                    files::remove_folder(&folder);
                     return Err(format!("{}: {e}", path.display()));
                 }
                 return Ok((id, folder));

@@ -1,6 +1,6 @@
 //! What is recorded of the process, where that is, and whether it still is.
 
-use crate::base::process::{OfProcess, current_pid};
+use crate::base::process::{self, OfProcess};
 use crate::base::warn;
 use crate::log::origin;
 use crate::log::spare;
@@ -104,5 +104,5 @@ pub fn over() -> bool {
 pub fn origin_of_executed() -> Origin {
     let from = id();
     // A child of vfork runs in its parent's memory, where the process is the parent's.
-    if from.pid.0 == current_pid() { Origin::Exec { from } } else { Origin::Spawn { from } }
+    if process::is_own() { Origin::Exec { from } } else { Origin::Spawn { from } }
 }

@@ -4,9 +4,9 @@
 //! A tail that is kept is empty. It stays in the folder of the thread that had it until it is moved to that of another one, and is gone
 //! when the process ends. What kills the process before leaves an empty tail there, in which nothing is to be read.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::log::tail::Tail;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
 
 /// Most tails that are kept.
 const MOST: usize = 32;
@@ -14,7 +14,7 @@ const MOST: usize = 32;
 static SPARE: Mutex<Vec<Tail>> = Mutex::new(Vec::new());
 
 fn spare() -> MutexGuard<'static, Vec<Tail>> {
-    SPARE.lock().unwrap_or_else(|e| e.into_inner())
+    SPARE.lock()
 }
 
 /// A thread has ended, and all that is in its tail is in its interval files, too. `over`: whether nothing is recorded any more.

@@ -1,5 +1,6 @@
 //! A tail: the records of a frame to come, in a mapped file that outlives the process.
 
+use crate::base::descriptors::How;
 use crate::base::own_memory;
 use crate::log::file_size_limit as limit;
 use crate::log::files;
@@ -127,8 +128,7 @@ impl Tail {
 
 fn map_new(path: &Path) -> std::io::Result<*mut u8> {
     use std::os::fd::AsRawFd;
-    let mut options = std::fs::OpenOptions::new();
-    let file = files::open(options.read(true).write(true).create_new(true), path)?;
+    let file = files::open(path, How::New)?;
     let size = TAIL_HEADER_SIZE + TAIL_SIZE;
     let map = || {
         // The space is taken now: a full disk must not kill the program when the mapping is written.

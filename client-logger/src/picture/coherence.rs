@@ -21,6 +21,7 @@
 mod directory;
 pub mod wants;
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::stuck::Patience;
 use crate::base::waiting::{SLEEP, until};
 use crate::log::recording;
@@ -34,8 +35,8 @@ use bugnet_format::record::DependencyKind;
 use directory::{Entry, Group, Stripe, Taking, Visits};
 use smallvec::SmallVec;
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use wants::{Want, Wants};
 
 // There is a permission for each number of a block.
@@ -178,13 +179,9 @@ fn stripe_of(group: u32) -> usize {
 
 fn lock(stripe: usize, context: *mut c_void) -> MutexGuard<'static, Stripe> {
     let stripe = &directory()[stripe];
-    let free = || match stripe.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    };
+    let free = || stripe.try_lock();
     // Whoever has it waits for nobody who waits for it, and many may wait.
-    let sleep = || Some(stripe.lock().unwrap_or_else(|e| e.into_inner()));
+    let sleep = || Some(stripe.lock());
     until(context, free, sleep, || None)
 }
 

@@ -1,14 +1,14 @@
 //! Threads that are being created: what their parents had done by then.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::picture::moment::{Index, Moment};
 use hashbrown::HashMap;
-use std::sync::{Mutex, MutexGuard};
 
 /// By the stack pointer that the child begins with.
 static BIRTHS: Mutex<Option<HashMap<u64, (Index, Moment)>>> = Mutex::new(None);
 
 fn births() -> MutexGuard<'static, Option<HashMap<u64, (Index, Moment)>>> {
-    BIRTHS.lock().unwrap_or_else(|e| e.into_inner())
+    BIRTHS.lock()
 }
 
 /// A thread is about to create another one, which will begin with this stack pointer.

@@ -14,6 +14,8 @@
 
 mod known;
 
+use crate::base::descriptors::read_text;
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::waiting::SLEEP;
 use crate::log::recording;
 use crate::picture::blocks::Blocks;
@@ -25,8 +27,8 @@ use bugnet_handover::futex;
 use known::Known;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 
 /// Words that blocks compare at their start with what they need: one for each kind of blocks. 4 bytes each.
@@ -99,13 +101,13 @@ pub enum Passed {
     Held,
 }
 
-static PEERS: RwLock<Vec<Arc<Peer>>> = RwLock::new(Vec::new());
+static PEERS: Mutex<Vec<Arc<Peer>>> = Mutex::new(Vec::new());
 
 /// Threads that have not ended.
 static LIVING: Mutex<BTreeMap<Index, Arc<Peer>>> = Mutex::new(BTreeMap::new());
 
 fn living_peers() -> MutexGuard<'static, BTreeMap<Index, Arc<Peer>>> {
-    LIVING.lock().unwrap_or_else(|e| e.into_inner())
+    LIVING.lock()
 }
 
 /// How many threads have not ended.
@@ -126,24 +128,24 @@ const MOST_ENDED: usize = 64;
 
 /// The thread with this number.
 pub fn get(index: Index) -> Option<Arc<Peer>> {
-    PEERS.read().unwrap_or_else(|e| e.into_inner()).get(index as usize).cloned()
+    PEERS.lock().get(index as usize).cloned()
 }
 
 /// In a forked child: there are no threads.
 pub fn forget() {
-    PEERS.write().unwrap_or_else(|e| e.into_inner()).clear();
-    ENDED.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    PEERS.lock().clear();
+    ENDED.lock().clear();
     living_peers().clear();
 }
 
 /// All threads.
 pub fn all() -> Vec<Arc<Peer>> {
-    PEERS.read().unwrap_or_else(|e| e.into_inner()).clone()
+    PEERS.lock().clone()
 }
 
 /// Whether a thread runs, or would if there were a processor for it.
 pub fn runs(peer: &Peer) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", peer.tid.id()));
+    let stat = read_text(format!("/proc/self/task/{}/stat", peer.tid.id()));
     stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
 }
 
@@ -156,7 +158,7 @@ pub struct Awaited {
 impl Peer {
     /// The calling thread, whose bells and permissions these are, shows itself. It stands. `epoch`: that of its interval.
     pub fn new(tid: Tid, bells: Bells, permissions: Table, epoch: Option<Epoch>) -> Arc<Self> {
-        let mut peers = PEERS.write().unwrap_or_else(|e| e.into_inner());
+        let mut peers = PEERS.lock();
         let state = State {
             bells: Some(bells),
             shown: [0; 2],
@@ -176,7 +178,7 @@ impl Peer {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock()
     }
 
     /// The thread itself lets blocks find this at their start.
@@ -303,7 +305,7 @@ impl Peer {
         self.depart(&mut state, now);
         drop(state);
         living_peers().remove(&self.index);
-        let mut ended = ENDED.lock().unwrap_or_else(|e| e.into_inner());
+        let mut ended = ENDED.lock();
         ended.push_back(Arc::clone(self));
         if ended.len() > MOST_ENDED
             && let Some(first) = ended.pop_front()

@@ -1,10 +1,10 @@
 //! What the program may do with its memory where it runs code, without asking for each block: that takes reading a file.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::maps;
 use crate::base::process::OfProcess;
 use bugnet_format::types::Addr;
 use rangemap::RangeMap;
-use std::sync::{Mutex, MutexGuard};
 
 /// Beyond a program's break, so much may have been its heap.
 const HEAP: u64 = 1 << 30;
@@ -19,7 +19,7 @@ pub static PROTECTIONS: OfProcess<Protections> = OfProcess::none();
 
 impl Protections {
     fn executable(&self) -> MutexGuard<'_, RangeMap<u64, i32>> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+        self.0.lock()
     }
 
     /// Those of a forked child, whose memory is the same.

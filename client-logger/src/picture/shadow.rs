@@ -10,7 +10,7 @@ pub mod mapping;
 pub mod sizes;
 pub mod tables;
 
-use crate::base::die;
+use crate::base::failure::fail;
 use crate::base::fs_base;
 use crate::log::recording;
 use crate::picture::claims::Claim;
@@ -401,7 +401,7 @@ impl Shadow {
 }
 
 fn cannot_clear() -> ! {
-    die("the shadow of the program's memory cannot be cleared")
+    fail("the shadow of the program's memory cannot be cleared")
 }
 
 impl Picture for Shadow {

@@ -4,13 +4,13 @@
 //! DynamoRIO notices changes of code by its pages' protection, and so only stores to the address that the code runs
 //! at. A block in a shared mapping is treated as one in writable memory therefore ([`crate::picture::writable_code`]).
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::maps;
 use crate::base::process::{self, OfProcess};
 use bugnet_dr::fragments;
 use rangemap::RangeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 /// Start and length of a range around all memory that this process may write to and that was ever shared. Instrumented code
 /// looks at it.
@@ -29,11 +29,11 @@ pub static SHARED: OfProcess<SharedMappings> = OfProcess::none();
 
 impl SharedMappings {
     fn ranges(&self) -> MutexGuard<'_, RangeSet<u64>> {
-        self.ranges.lock().unwrap_or_else(|e| e.into_inner())
+        self.ranges.lock()
     }
 
     fn writable_ranges(&self) -> MutexGuard<'_, RangeSet<u64>> {
-        self.writable.lock().unwrap_or_else(|e| e.into_inner())
+        self.writable.lock()
     }
 
     /// Those of a forked child, whose memory is the same.

@@ -1,6 +1,6 @@
 //! Moves the initial stack, and sets its limit, where the kernel's place for it is in the way of a shadow.
 
-use crate::base::die;
+use crate::base::failure::fail;
 use crate::base::maps;
 use crate::base::memory::read_memory;
 use crate::picture::stack;
@@ -28,7 +28,7 @@ const AT_SYSINFO_EHDR: u64 = 33;
 pub fn limit(soft: u64) {
     let current = (soft != libc::RLIM_INFINITY).then_some(soft);
     if setrlimit(Resource::Stack, Rlimit { current, ..getrlimit(Resource::Stack) }).is_err() {
-        die("the limit of the stack cannot be set back");
+        fail("the limit of the stack cannot be set back");
     }
 }
 
@@ -67,7 +67,7 @@ impl Words {
 /// Moves the stack of a program that is about to execute its first instruction with this stack pointer, which points at
 /// argc, argv, a null, envp, a null, the auxiliary vector. `reaches`: whether an address can have a shadow. Returns the new stack pointer.
 pub fn relocate(rsp: u64, reaches: impl Fn(u64) -> bool) -> u64 {
-    let failed = || -> ! { die("the initial stack cannot be moved") };
+    let failed = || -> ! { fail("the initial stack cannot be moved") };
     let Some(old) = maps::all().into_iter().map(|region| region.range).find(|range| range.contains(&rsp)) else {
         failed()
     };

@@ -18,12 +18,13 @@
 //! Where it compares, a block of which all but the first byte has been taken away is executed wrongly: DynamoRIO 11.90 has another length
 //! in mind where it puts in the address of the bytes to compare with (`emit.c`, which asks for the whole block, against `mangle.c`).
 
+use crate::base::lock::Mutex;
 use crate::base::maps;
 use crate::base::process;
 use bugnet_dr::space::{self, Protection};
 use bugnet_format::types::Addr;
 use rangemap::RangeSet;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 /// What DynamoRIO was told last to be executable only.
 static TOLD: LazyLock<Mutex<RangeSet<u64>>> = LazyLock::new(Mutex::default);
@@ -72,7 +73,7 @@ pub fn after(number: i64, args: &[u64; 6], result: u64) {
     for piece in (start..start + len).step_by(size as usize) {
         let last = (piece + size).min(start + len) - 1;
         tell(piece, last - piece, Protection::READ | Protection::EXEC);
-        TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(piece..last);
+        TOLD.lock().insert(piece..last);
         // Of the byte's page, DynamoRIO remembers this for when it finds code there that is in no area. The areas stay.
         tell(last, 1, Protection::ALL);
     }
@@ -80,13 +81,13 @@ pub fn after(number: i64, args: &[u64; 6], result: u64) {
     let restored = unsafe { libc::mprotect(start as *mut _, len as usize, protection) };
     if restored != 0 {
         let why = std::io::Error::last_os_error();
-        crate::base::die(&format!("the program's code at {start:#x} cannot be made writable again: {why}"));
+        crate::base::failure::fail(&format!("the program's code at {start:#x} cannot be made writable again: {why}"));
     }
 }
 
 /// Whether DynamoRIO takes the memory at an address for such that cannot be written to: false where it may compare.
 pub fn is_told(address: u64) -> bool {
-    TOLD.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
+    TOLD.lock().contains(&address)
 }
 
 /// Tells DynamoRIO what the program may do with memory. If it cannot be told, it compares, which is slow and nothing else.

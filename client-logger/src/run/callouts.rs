@@ -5,6 +5,7 @@ mod exchange;
 mod limit;
 mod serve;
 
+use crate::base::failure::attempt;
 use crate::base::slots::Slot;
 use crate::emitted::callout::Callouts;
 use crate::emitted::site::{Kind, Site};
@@ -29,7 +30,9 @@ pub(in crate::run) unsafe extern "C" fn on_callout(callouts: *mut Callouts, site
             return;
         }
     }
-    thread.callout(site);
+    let thread = std::ptr::from_mut(thread);
+    // SAFETY: as above. Where the recorder fails, nobody refers to the thread any more.
+    attempt(|| unsafe { &mut *thread }.callout(site));
     // SAFETY: in this callout; the thread's own slot.
     unsafe {
         if let Some(back) = site.lies.back() {

@@ -4,6 +4,7 @@
 pub mod handlers;
 mod si_code;
 
+use crate::base::failure::{attempt, fail};
 use crate::base::fs_base::Guard;
 use crate::base::memory::read_memory;
 use crate::base::slots::Slot;
@@ -51,11 +52,16 @@ fn index_in_block(site: &Site, pc: u64) -> Option<u64> {
 /// DynamoRIO's restore-state event.
 pub unsafe extern "C" fn on_restore_state(_drcontext: *mut c_void, _restore_memory: Bool, info: *mut Restored) -> Bool {
     let _own = Guard::new();
+    attempt(|| restore(info));
+    1
+}
+
+fn restore(info: *mut Restored) {
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &mut *info };
-    let (Some(fragment), Some(pc)) = (info.fragment(), info.raw().map(View::pc)) else { return 1 };
+    let (Some(fragment), Some(pc)) = (info.fragment(), info.raw().map(View::pc)) else { return };
     if pc < fragment.start {
-        return 1;
+        return;
     }
     let found = map::here(fragment, pc);
     let machine = info.machine_mut();
@@ -66,7 +72,6 @@ pub unsafe extern "C" fn on_restore_state(_drcontext: *mut c_void, _restore_memo
     if found.flags_saved {
         machine.set_flags(machine.flags() & !ARITHMETIC_FLAGS | Slot::read_flags());
     }
-    1
 }
 
 /// Signals that kill a process that does nothing about them.
@@ -98,7 +103,7 @@ fn makes_shadow(thread: &mut Thread, raw: &View, here: &Here, accessed: u64) -> 
         return false;
     }
     if !thread.picture.shadow.reserve_range(thread.picture.shadow.address(shadow), len) {
-        crate::base::die("another thread has mapped memory whose shadow has no room; please record again");
+        fail("another thread has mapped memory whose shadow has no room; please record again");
     }
     true
 }
@@ -109,6 +114,13 @@ fn makes_shadow(thread: &mut Thread, raw: &View, here: &Here, accessed: u64) -> 
 /// DynamoRIO's signal event.
 pub unsafe extern "C" fn on_signal(drcontext: *mut c_void, info: *mut Signal) -> Action {
     let _own = Guard::new();
+    // SAFETY: in the event.
+    attempt(|| unsafe { signal(drcontext, info) }).unwrap_or(DELIVER)
+}
+
+/// # Safety
+/// In the signal event.
+unsafe fn signal(drcontext: *mut c_void, info: *mut Signal) -> Action {
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &mut *info };
     // SAFETY: in the event.

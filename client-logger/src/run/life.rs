@@ -1,5 +1,6 @@
 //! How a thread begins, goes on in a forked child, and ends.
 
+use crate::base::descriptors;
 use crate::base::process;
 use crate::base::slots::Slot;
 use crate::emitted::callout::{self, Callouts};
@@ -31,9 +32,9 @@ impl Thread {
     /// A thread begins.
     pub fn start(context: *mut c_void) {
         // A child of vfork runs in its parent's memory as if it were a thread; it is not recorded.
-        let foreign = process::current_pid() != recording::id().pid.0;
+        let foreign = !process::is_own();
         if foreign {
-            executing::child_begins(process::current_pid(), context);
+            executing::child_begins(process::identity(), context);
         }
         let tid = if foreign { Tid::default() } else { name_thread(context) };
         let own_streams = foreign.then(|| streams::of_process().clone());
@@ -68,7 +69,8 @@ impl Thread {
             // The first block calls out, and recording begins.
             (*thread).count.counter.set(0);
             (*thread).show_code_seq();
-            if process::threaded() {
+            // Where nothing is recorded, no block asks for what is shared: those that did are gone before the thread runs.
+            if process::threaded() && !recording::over() {
                 (*thread).share();
             }
             if process::has_begun() && foreign {
@@ -90,12 +92,13 @@ impl Thread {
         if thread.foreign {
             exclusion::child_ends(context);
         }
-        if process::current_pid() == recording::id().pid.0 {
+        if process::is_own() {
             thread.cut_off();
         } else if let Some(log) = thread.log.writer.take() {
             // A thread of the process that this one was just forked from, where it goes on.
             log.abandon();
         }
+        thread.syscall.ends();
         code::of_process().end_thread(thread.tid);
         Mask::end();
         if let Some(peer) = thread.peer() {
@@ -116,6 +119,17 @@ impl Thread {
         }
     }
 
+    /// The thread goes on in a forked child, of which nothing is recorded, since the recorder has failed: its log is the parent's.
+    ///
+    /// # Safety
+    /// In DynamoRIO's event for that.
+    pub unsafe fn leave_parents_log(context: *mut c_void) {
+        // SAFETY: in the event.
+        let Some(thread) = (unsafe { of(context) }) else { return };
+        thread.log.forked(true);
+        thread.foreign = false;
+    }
+
     /// The thread goes on in a forked child: its log so far is the parent's.
     ///
     /// # Safety
@@ -123,6 +137,7 @@ impl Thread {
     pub unsafe fn forked(context: *mut c_void) {
         // SAFETY: in the event.
         let Some(thread) = (unsafe { of(context) }) else { return };
+        descriptors::forget();
         thread.signals.mask.forked();
         let recorded = lifetime::forked();
         thread.log.forked(!recorded);

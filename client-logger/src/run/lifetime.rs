@@ -1,7 +1,8 @@
 //! How a process begins, goes on as a forked child, and ends: each floor's part of that, in order.
 
+use crate::base::lock::Mutex;
 use crate::base::options::{self, Options};
-use crate::base::process::{OfProcess, current_pid};
+use crate::base::process::{self, OfProcess, current_pid};
 use crate::base::warn;
 use crate::kernel::limits;
 use crate::kernel::streams::{self, Streams};
@@ -19,7 +20,6 @@ use bugnet_format::types::{Pid, ProcessId, Tid};
 use hashbrown::HashMap;
 use std::ffi::c_void;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 /// How many threads had an id so far.
 static THREAD_IDS: OfProcess<Mutex<HashMap<u32, u32>>> = OfProcess::none();
@@ -57,6 +57,7 @@ pub fn start(mut given: Options) {
     streams::begin(Streams::begin(&beginning.streams));
     PROTECTIONS.set(Protections::default());
     SHARED.set(SharedMappings::default());
+    process::begin();
     begin_alone();
 }
 
@@ -71,6 +72,7 @@ fn begin_alone() {
 
 /// A forked child goes on, with a log of its own. Returns whether it is recorded.
 pub fn forked() -> bool {
+    process::begin();
     spare::forget();
     if !options::get().follow {
         code::of_process().abandon();
@@ -116,7 +118,7 @@ pub fn forked() -> bool {
 pub fn name_thread(context: *mut c_void) -> Tid {
     // SAFETY: the caller's context of DynamoRIO's.
     let id = unsafe { thread_id(context) };
-    let mut ids = THREAD_IDS.get().lock().unwrap_or_else(|e| e.into_inner());
+    let mut ids = THREAD_IDS.get().lock();
     let threads = ids.entry(id).or_default();
     let tid = Tid::new(id, *threads);
     *threads += 1;

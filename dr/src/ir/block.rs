@@ -101,6 +101,22 @@ impl Block {
         }
     }
 
+    /// The block is nothing but the program's instruction at `pc` from here on. `false` if that cannot be decoded, and the block is empty.
+    pub fn begin_anew(&self, pc: u64) -> bool {
+        // SAFETY: see the crate's "Safety of the whole"; the instruction is made for this block.
+        unsafe {
+            sys::instrlist_clear(self.context, self.list);
+            let instr = sys::instr_create(self.context);
+            if decode(self.context, pc as *mut sys::byte, instr).is_null() {
+                sys::instr_destroy(self.context, instr);
+                return false;
+            }
+            sys::instr_set_translation(instr, pc as sys::app_pc);
+            sys::instrlist_append(self.list, instr);
+        }
+        true
+    }
+
     /// Puts the program's instructions back that DynamoRIO takes for a request to Valgrind (four `rol rdi`, which do
     /// nothing together, and `xchg rbx, rbx`; libraries like GLib have them) and answers itself: it leaves a label in
     /// their place, and a `mov edx, 0` that is none of the program's. At the start of a block event.

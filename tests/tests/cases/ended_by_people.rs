@@ -10,14 +10,12 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGKILL];
-/// `bugnet record` could not begin: the program was killed before its first instruction.
-const FAILED: i32 = 125;
 
 /// A program that waits for good.
 #[derive(Clone, Copy)]
@@ -87,6 +85,34 @@ impl Program {
         workshop.done()
     }
 
+    /// Sends each signal so often as soon as there is a process: what records it may not be there yet.
+    fn end_at_once(&self, title: &str, count: u32) -> Result<()> {
+        let workshop = Workshop::new(title)?;
+        let job = self.job(&workshop.path)?;
+        for number in 0..count {
+            for signal in SIGNALS {
+                let log = workshop.path.join(format!("log-{number}-{signal}"));
+                let mut command = job.recorded(&log, &[])?;
+                let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+                let pid = loop {
+                    if let Some(pid) = program_of(&child) {
+                        break pid;
+                    }
+                    ensure!(child.try_wait()?.is_none(), "bugnet record has ended by itself");
+                };
+                kill(pid, signal)?;
+                let status = end_of(&mut child, Duration::from_secs(60))?.context("the recording goes on")?;
+                let output = child.wait_with_output()?;
+                let about = || format!("{signal}: bugnet record ended with {status}\n{}", printed(&output));
+                ensure!(status.signal() == Some(signal as i32), about());
+                if log.exists() {
+                    must_pass(&["check"], &log).with_context(about)?;
+                }
+            }
+        }
+        workshop.done()
+    }
+
     fn end_one(&self, job: &Job, log: &Path, signal: Signal, whom: Whom, moment: Duration) -> Result<()> {
         let mut command = job.recorded(log, &["--check-every", "10k"])?;
         // Standard input stays open, and has nothing.
@@ -118,7 +144,8 @@ impl Program {
             std::thread::sleep(Duration::from_millis(1));
         }
         if !log.exists() {
-            ensure!(status.code() == Some(FAILED), "there is no log, but bugnet record ended with {status}");
+            // The program was killed before its first instruction.
+            ensure!(status.signal() == Some(signal as i32), "there is no log, but bugnet record ended with {status}");
             return Ok(());
         }
         let output = child.wait_with_output()?;
@@ -184,5 +211,6 @@ pub fn trials() -> Result<Vec<Trial>> {
     // The many take minutes: make soak.
     let trials = [("once", 1, true), ("often", 25, false)].into_iter();
     let trials = trials.flat_map(|how| PROGRAMS.into_iter().map(move |program| trial(program, how)));
-    Ok(trials.collect())
+    let at_once = || PROGRAMS[0].end_at_once("ended-by-people-at-once", 5).map_err(|e| Failed::from(format!("{e:?}")));
+    Ok(trials.chain([Trial::test("cat_at_once", at_once)]).collect())
 }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -60,9 +60,8 @@ fn kill_recordings(test: &str, count: usize, job: fn(&Path) -> Result<Job>) -> R
     workshop.done()
 }
 
-/// Whether there is a log: a program that dies before its first instruction leaves none, and `bugnet record` says so.
+/// Whether there is a log: a program that dies before its first instruction leaves none, and `bugnet record` ends as it does.
 fn kill_one(job: &Job, log: &Path, victim: Victim, delay: Duration) -> Result<bool> {
-    const FAILED: i32 = 125;
     let mut command = job.recorded(log, &OPTIONS)?;
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()?;
     while !log.join("recording.json").exists() {
@@ -83,7 +82,8 @@ fn kill_one(job: &Job, log: &Path, victim: Victim, delay: Duration) -> Result<bo
     while kill(group, Signal::SIGKILL).is_ok() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    ensure!(log.exists() || status.code() == Some(FAILED), "there is no log, but bugnet record ended with {status}");
+    let killed = status.signal() == Some(Signal::SIGKILL as i32);
+    ensure!(log.exists() || killed, "there is no log, but bugnet record ended with {status}");
     Ok(log.exists())
 }
 

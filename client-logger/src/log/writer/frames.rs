@@ -1,9 +1,9 @@
 //! An interval's file: its header, and frame after frame.
 
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::log::file::LogFile;
 use bugnet_format::frame::{HEADER_SIZE, IntervalHeader, LEVEL, Packer};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
 
 /// What compression needs, as long as no thread uses it: most threads compress little, and seldom at the same time.
 static PACKERS: Mutex<Vec<Packer>> = Mutex::new(Vec::new());
@@ -12,7 +12,7 @@ static PACKERS: Mutex<Vec<Packer>> = Mutex::new(Vec::new());
 const MOST_PACKERS: usize = 2;
 
 fn packers() -> MutexGuard<'static, Vec<Packer>> {
-    PACKERS.lock().unwrap_or_else(|e| e.into_inner())
+    PACKERS.lock()
 }
 
 /// Appends a frame to a buffer.

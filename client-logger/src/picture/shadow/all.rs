@@ -2,9 +2,9 @@
 
 use super::mapping::{Kind, Mapping};
 use super::sizes::{ADDRESS_BITS, GRANULE, TABLES, UNIT_SHIFT, granule};
+use crate::base::lock::{Mutex, MutexGuard};
 use hashbrown::{HashMap, HashSet};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
 
 /// Granules of a shadow.
 #[derive(Default)]
@@ -89,7 +89,7 @@ pub const MOST_FREE: usize = 16;
 static SHADOWS: Mutex<Option<Shadows>> = Mutex::new(None);
 
 pub fn shadows<R>(f: impl FnOnce(&mut Shadows) -> R) -> R {
-    let mut lock: MutexGuard<'_, _> = SHADOWS.lock().unwrap_or_else(|e| e.into_inner());
+    let mut lock: MutexGuard<'_, _> = SHADOWS.lock();
     f(lock.get_or_insert_default())
 }
 

@@ -9,12 +9,12 @@ use super::all::Shadows;
 use super::mapping::{Kind, Mapping};
 use super::sizes::{ADDRESS_BITS, COLOUR, GRANULE, LOWEST, STEP_SHIFT, UNIT_SHIFT, UNITS, units};
 use crate::base::fs_base;
+use crate::base::lock::Mutex;
 use crate::base::maps;
 use crate::picture::claims::Claim;
 use crate::picture::stack_move;
 use hashbrown::HashSet;
 use std::ops::Range;
-use std::sync::Mutex;
 
 /// Distances from 2 to the power of this on are far.
 const FAR: u32 = 45;
@@ -210,7 +210,7 @@ impl Room {
         if kind != Kind::Key && !fs_base::can_be_set() {
             return None;
         }
-        let mut coming = COMING.lock().unwrap_or_else(|e| e.into_inner());
+        let mut coming = COMING.lock();
         let known = coming.take().filter(|room| room.kind == kind && room.left > 0);
         let is_new = known.is_none();
         let mut room = known.unwrap_or_else(|| Self::now(all, kind));

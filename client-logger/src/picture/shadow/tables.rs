@@ -2,7 +2,7 @@
 
 use super::all::{MOST_FREE, Shadows, keep_to_itself, shadows};
 use super::sizes::{GRANULE, TABLE, TABLES, UNIT_SHIFT, UNITS};
-use crate::base::die;
+use crate::base::failure::fail;
 use bugnet_dr::zeroing;
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ impl Shadows {
                 unsafe { libc::munmap(got, TABLE) };
             }
         }
-        die("there is no address space left for another thread")
+        fail("there is no address space left for another thread")
     }
 
     fn unmap_table(&mut self, unit: u64) {

@@ -21,7 +21,7 @@ fn protect(page: u64, protection: i32) {
     // SAFETY: a page of the program's, which is given its own protection back before anything else happens to it.
     if unsafe { libc::mprotect(page as *mut c_void, Addr::PAGE as usize, protection) } != 0 {
         let why = std::io::Error::last_os_error();
-        crate::base::die(&format!(
+        crate::base::failure::fail(&format!(
             "the protection of the page at {page:#x}, where the program jumped to, cannot be changed: {why}"
         ));
     }

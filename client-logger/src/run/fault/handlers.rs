@@ -1,6 +1,7 @@
 //! The program's signal handlers: how they begin, and what a return from one restores.
 
 use super::si_code::{SEGV_ACCERR, SEGV_MAPERR, SI_KERNEL};
+use crate::base::failure::attempt;
 use crate::base::fs_base::Guard;
 use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::emitted::branches;
@@ -94,6 +95,13 @@ fn come_before_call(thread: &mut Thread, at: Option<u64>) {
 /// DynamoRIO's kernel transfer event.
 pub unsafe extern "C" fn on_kernel_transfer(drcontext: *mut c_void, info: *const Transfer) {
     let _own = Guard::new();
+    // SAFETY: in the event.
+    attempt(|| unsafe { transfer(drcontext, info) });
+}
+
+/// # Safety
+/// In the event of a transfer by the kernel.
+unsafe fn transfer(drcontext: *mut c_void, info: *const Transfer) {
     // SAFETY: the event hands out a valid description.
     let info = unsafe { &*info };
     // SAFETY: in the event.

@@ -1,6 +1,8 @@
 //! The system call in which a thread is.
 
+use crate::base::descriptors;
 use crate::base::slots::Slot;
+use crate::kernel::apart::Apart;
 use crate::kernel::exclusion;
 use crate::kernel::executing;
 use crate::kernel::lending;
@@ -27,6 +29,8 @@ pub struct SyscallState {
     pub interrupted: Option<Box<RegisterFile>>,
     /// A system call that the kernel gets in another form, between its two halves.
     pub substitution: Option<Substitution>,
+    /// The call that the kernel gets in the place of one that lends memory.
+    pub apart: Option<Apart>,
     /// What becomes of a `brk`, between its two halves.
     pub program_break: Option<Step>,
     /// An `execve` between its two halves.
@@ -43,9 +47,29 @@ pub struct SyscallState {
     pub lending: Option<lending::Call>,
     /// The same.
     pub executing: Option<executing::Call>,
+    /// Whether it takes a descriptor's number or gives one.
+    pub concerns_numbers: bool,
+    /// Whether one that does is being made, for which the recorder waits.
+    pub keeps_numbers: bool,
 }
 
 impl SyscallState {
+    /// A call is about to be made, if it is made.
+    pub fn begins(&mut self, made: bool) {
+        self.ends();
+        self.keeps_numbers = std::mem::take(&mut self.concerns_numbers) && made;
+        if self.keeps_numbers {
+            descriptors::call_begins();
+        }
+    }
+
+    /// It has been made, or will not be.
+    pub fn ends(&mut self) {
+        if std::mem::take(&mut self.keeps_numbers) {
+            descriptors::call_ends();
+        }
+    }
+
     /// Nobody has to wait any more for the call that the thread with this context has made.
     pub fn let_others_go_on(&mut self, context: *mut c_void) {
         if let Some(call) = self.executing.take() {

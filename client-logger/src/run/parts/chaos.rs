@@ -19,6 +19,7 @@
 //!
 //! How much of which there is differs from run to run ([`Mood`]), since some orders take many short delays, and others one that is long.
 
+use crate::base::lock::Mutex;
 use crate::base::options;
 use crate::log::origin;
 use bugnet_dr::thread as dr_thread;
@@ -27,7 +28,7 @@ use std::arch::asm;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Where a thread may be held back.
@@ -97,12 +98,12 @@ pub fn note_library(path: &str, addresses: Range<u64>) {
         return;
     }
     if OF_SYSTEM.iter().any(|folder| path.starts_with(folder)) {
-        LIBRARIES.lock().unwrap_or_else(|e| e.into_inner()).push(addresses);
+        LIBRARIES.lock().push(addresses);
     }
 }
 
 fn is_library(pc: u64) -> bool {
-    LIBRARIES.lock().unwrap_or_else(|e| e.into_inner()).iter().any(|addresses| addresses.contains(&pc))
+    LIBRARIES.lock().iter().any(|addresses| addresses.contains(&pc))
 }
 
 /// MXCSR as programs have it at their start, in memory, from where it is loaded.

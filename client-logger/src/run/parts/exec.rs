@@ -5,6 +5,7 @@
 //! (it gains rights, it is for another processor), it runs without being recorded, and the log and a message say so.
 
 use crate::base::capabilities::as_once_executed;
+use crate::base::descriptors::{How, OwnFile, read_text, undisturbed};
 use crate::base::memory::{read_memory, read_word};
 use crate::base::options;
 use crate::base::process;
@@ -13,6 +14,7 @@ use crate::kernel::limits::{self, Limits};
 use crate::kernel::streams;
 use crate::kernel::streams::Streams;
 use crate::kernel::substitute::Substitution;
+use crate::log::files;
 use crate::log::origin;
 use crate::log::recording;
 use bugnet_format::folder::process_folder;
@@ -114,13 +116,14 @@ fn may(path: &Path, mode: i32) -> bool {
 
 fn starts_with(path: &Path, magic: &[u8]) -> bool {
     let mut head = vec![0; magic.len()];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == magic
+    let file = OwnFile::open(path, How::Read);
+    file.and_then(|file| (&*file).read_exact(&mut head)).is_ok() && head == magic
 }
 
 fn plan(path: PathBuf) -> Plan {
     let unrecorded = |why: String| Plan::Unrecorded { why, warn: true };
     // Of a script, only what the kernel puts before the program's own arguments is asked for.
-    let program = match Program::at(path.clone(), vec![OsString::new()]) {
+    let program = match undisturbed(|| Program::at(path.clone(), vec![OsString::new()])) {
         Ok(program) => program,
         Err(ProgramError::WrongFormat { path, found }) => {
             // What is neither an ELF file nor a script fails, unless the system was told how to run it.
@@ -161,7 +164,7 @@ fn out_of_reach(program: &Path) -> Option<String> {
 /// Who among those that are recorded traces this process, if somebody does: what a tracer finds and changes in a process that is
 /// recorded is DynamoRIO's, and not the program's.
 fn traced() -> Option<String> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = read_text("/proc/self/status").ok()?;
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?.trim().parse().ok()?;
     let id = ProcessId { pid: Pid(tracer), program: 0 };
     let recorded = tracer != 0 && options::get().log.join(process_folder(id)).exists();
@@ -303,7 +306,7 @@ impl Exec {
             substitution.undo(drcontext);
         }
         if let Some(folder) = self.unrecorded {
-            let _ = std::fs::remove_dir_all(folder);
+            files::remove_folder(&folder);
         }
     }
 }

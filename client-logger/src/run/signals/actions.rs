@@ -1,8 +1,8 @@
 //! What signals do: what the program has set for each, and what the kernel is given in its place.
 
 use super::sets::{LEFT_TO_KERNEL, NEVER_BLOCKED, SET_BYTES, SIGNALS, bit};
+use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::memory::read_memory;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The disposition of a signal that is ignored.
@@ -84,8 +84,8 @@ pub static PROGRAMS: Mutex<Actions> = Mutex::new([None; SIGNALS as usize + 1]);
 /// The mask with which the next thread begins: its creator's.
 pub static INHERITED: AtomicU64 = AtomicU64::new(0);
 
-pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 /// The program has set what a signal does.

@@ -5,6 +5,7 @@
 //! a callout during which a signal has come, to whichever thread, sees to it that the next block begins with a limit
 //! callout.
 
+use crate::base::failure;
 use crate::emitted::callout::Saved;
 use bugnet_dr::context::Machine;
 use std::arch::x86_64::_rdtsc;
@@ -61,6 +62,7 @@ impl Leave {
         self.context.set_flags(saved.rflags);
         self.context.set_pc(pc);
         self.context.set_vectors(&saved.ymm);
+        failure::leave();
         crate::base::fs_base::leave_client();
         // SAFETY: in a callout, which is left for good.
         unsafe { self.context.redirect() };

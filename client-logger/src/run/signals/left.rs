@@ -5,7 +5,7 @@
 use super::actions::lock;
 use super::send::send_to_this_process;
 use super::sets::SET_BYTES;
-use std::sync::Mutex;
+use crate::base::lock::Mutex;
 
 /// Bytes of a signal's description.
 const INFO: usize = 128;

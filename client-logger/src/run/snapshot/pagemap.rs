@@ -2,9 +2,9 @@
 
 use super::keeper::Keeper;
 use super::parts::{Part, Rank, Untouched};
+use crate::base::descriptors::OwnFile;
 use crate::base::maps;
 use bugnet_format::types::Addr;
-use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +54,7 @@ impl Page {
 
 /// The list of the process's pages.
 pub struct Pagemap {
-    file: Option<File>,
+    file: Option<OwnFile>,
     /// Pages of which may still be asked.
     left: u64,
 }

@@ -5,6 +5,7 @@ use crate::base::options;
 use crate::base::process;
 use crate::log::code;
 use crate::log::ended;
+use crate::log::files;
 use crate::log::recording;
 use crate::log::spare;
 use crate::log::writer::Writer;
@@ -196,7 +197,7 @@ impl Thread {
             None => {
                 let folder = recording::folder().join(folder::thread_folder(self.tid));
                 let log = Writer::create(recording::id(), folder.clone(), options::get().keep, &header, &first);
-                self.log.writer = Some(log.inspect_err(|_| drop(std::fs::remove_dir_all(folder)))?);
+                self.log.writer = Some(log.inspect_err(|_| files::remove_folder(&folder))?);
                 recording::note_begun();
             }
         }
