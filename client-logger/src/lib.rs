@@ -30,7 +30,7 @@ use bugnet_dr::events::{Bool, Events, Loaded};
 use bugnet_dr::process::VERSION;
 use calls::syscall;
 use emitted::reclaim;
-use kernel::{executing, lending};
+use kernel::{executing, lending, turns};
 use log::modules;
 use picture::stack;
 use run::parts::chaos;
@@ -97,6 +97,7 @@ unsafe extern "C" fn on_fork(context: *mut c_void) {
     let _own = Guard::new();
     lending::forget();
     executing::forget();
+    turns::forget();
     // SAFETY: in the event.
     unsafe { thread::Thread::forked(context) };
 }

@@ -41,6 +41,12 @@ pub fn current_pid() -> u32 {
     std::process::id()
 }
 
+/// Whether a thread of the process runs, or would if there were a processor for it.
+pub fn runs(tid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
+    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
+}
+
 /// Whether there is, or was, more than one thread.
 pub fn threaded() -> bool {
     THREADED.load(Ordering::SeqCst)

@@ -1,6 +1,7 @@
 //! What the program asks of the kernel and gets otherwise than it would without the recorder: descriptors, limits, memory, its break and environment.
 
 pub mod arguments;
+pub mod arrivals;
 pub mod borrowers;
 pub mod descriptor_limit;
 pub mod descriptor_list;
@@ -16,3 +17,4 @@ pub mod results;
 pub mod streams;
 pub mod substitute;
 pub mod timers;
+pub mod turns;

@@ -14,6 +14,7 @@
 
 mod known;
 
+use crate::base::process;
 use crate::base::waiting::SLEEP;
 use crate::log::recording;
 use crate::picture::blocks::Blocks;
@@ -143,8 +144,7 @@ pub fn all() -> Vec<Arc<Peer>> {
 
 /// Whether a thread runs, or would if there were a processor for it.
 pub fn runs(peer: &Peer) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", peer.tid.id()));
-    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
+    process::runs(peer.tid.id())
 }
 
 /// A thread that another one waits for.
