@@ -37,12 +37,13 @@ fn record(record: &Record<'_>) -> Value {
         Record::Signal { step, number, regs, .. } => {
             json!({ "kind": "signal", "step": step, "number": number, "regs": regs })
         }
-        Record::Syscall { number, result, args, stream, updates, .. } => json!({
+        Record::Syscall { number, result, args, stream, order, updates, .. } => json!({
             "kind": "syscall",
             "number": number,
             "result": result,
             "args": args,
             "stream": stream,
+            "order": order,
             "updates": self::updates(updates),
         }),
         Record::Special { kind, updates, .. } => {
@@ -123,9 +124,10 @@ mod tests {
         let special = Record::Special { delta: 0, kind: SpecialKind::Cpuid, updates: rax.clone() };
         assert_eq!(record(&special), json!({ "kind": "special", "instruction": "cpuid", "updates": expected }));
         let stream = OutputStream::Stdout;
-        let syscall = Record::Syscall { delta: 0, number: 1, result: -5, args: [1; 6], stream, updates: rax };
+        let syscall = Record::Syscall { delta: 0, number: 1, result: -5, args: [1; 6], stream, order: 8, updates: rax };
         assert_eq!(record(&syscall)["stream"], "stdout");
         assert_eq!(record(&syscall)["result"], -5);
+        assert_eq!(record(&syscall)["order"], 8);
         let memory = Record::Memory { delta: 0, addr: Addr(16), bytes: b"\x01\xff" };
         assert_eq!(record(&memory), json!({ "kind": "memory", "addr": 16, "bytes": "01ff" }));
         let regs = Box::new(RegisterFile { rip: 77, ..RegisterFile::default() });

@@ -31,7 +31,7 @@ use bugnet_dr::events::{Bool, Events, Loaded};
 use bugnet_dr::process::VERSION;
 use calls::syscall;
 use emitted::reclaim;
-use kernel::{executing, lending};
+use kernel::{executing, lending, turns};
 use log::{modules, recording};
 use picture::stack;
 use run::parts::chaos;
@@ -102,6 +102,7 @@ unsafe extern "C" fn on_fork(context: *mut c_void) {
     let forked = attempt(|| unsafe {
         lending::forget();
         executing::forget();
+        turns::forget();
         thread::Thread::forked(context);
     });
     if forked.is_none() {

@@ -1,7 +1,7 @@
 //! Writes the sample recording that is frozen under `tests/data/v<version>/` into the folder given as argument.
 //!
 //! ```text
-//! cargo run -p bugnet-format --example make_sample -- lib-format/tests/data/v2
+//! cargo run -p bugnet-format --example make_sample -- lib-format/tests/data/v3
 //! ```
 //!
 //! A frozen sample is made once, when its version of the format comes into being, and never again.

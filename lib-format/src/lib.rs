@@ -51,4 +51,4 @@ mod wire;
 pub use error::{FormatError, Result};
 
 /// Version of the log format that this crate writes, and the only one that it reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;

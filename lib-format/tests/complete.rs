@@ -63,7 +63,7 @@ fn ends_with(log: &mut Log, reason: EndReason) {
 
 fn call(number: u64, flags: u64, result: i64) -> Record<'static> {
     let (stream, updates) = (OutputStream::None, RegisterUpdates::default());
-    Record::Syscall { delta: 1, number, result, args: [flags, 0, 0, 0, 0, 0], stream, updates }
+    Record::Syscall { delta: 1, number, result, args: [flags, 0, 0, 0, 0, 0], stream, order: 0, updates }
 }
 
 fn dependency(other: u32, interval: u64) -> Record<'static> {

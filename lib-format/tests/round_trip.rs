@@ -142,14 +142,16 @@ fn inner() -> impl Strategy<Value = Owned> {
             any::<i64>(),
             [number(), number(), number(), number(), number(), number()],
             updates(),
-            0..3usize
+            0..3usize,
+            number()
         )
-            .prop_map(|(delta, number, result, args, updates, stream)| Record::Syscall {
+            .prop_map(|(delta, number, result, args, updates, stream, order)| Record::Syscall {
                 delta,
                 number,
                 result,
                 args,
                 stream: OutputStream::ALL[stream],
+                order,
                 updates,
             }),
         (delta(), 0..SpecialKind::ALL.len(), updates()).prop_map(|(delta, kind, updates)| Record::Special {

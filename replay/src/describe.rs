@@ -151,6 +151,7 @@ mod tests {
                     result: 2,
                     args: [2, 0x10, 2, 0, 0, 0],
                     stream,
+                    order: 0,
                     updates: RegisterUpdates::default(),
                 },
                 "system call write(2, 0x10, 2) = 2 to standard error",

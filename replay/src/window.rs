@@ -98,8 +98,9 @@ impl Used {
     /// Parts of the address space for [`bugnet_format::control::Request::Compare`] of so many threads, of those that nothing points into, and
     /// none of which is this window.
     pub fn rooms(&self, threads: usize, window: u64) -> Vec<u64> {
-        // For narrow places of all threads, and for wide ones, while others are there.
-        let most = threads.div_ceil(ROOM_OF_NARROW) + 2 * threads.div_ceil(ROOM_OF_WIDE);
+        // One stands for those that have ended. For narrow places of all, and for wide ones, while others are there.
+        let regions = threads + 1;
+        let most = regions.div_ceil(ROOM_OF_NARROW) + 2 * regions.div_ceil(ROOM_OF_WIDE);
         let parts = CANDIDATES.rev().filter(|part| !self.0[*part]).map(|part| (part as u64) << PART_SHIFT);
         parts.filter(|part| *part != window).take(most).collect()
     }

@@ -149,6 +149,15 @@ pub enum Sent {
     Message(usize),
 }
 
+/// When a call takes its place among those of other threads that have to do with the same files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As it begins: it gives what others may have taken before it is over.
+    Gives,
+    /// When it is over: it takes what others may have given after it had begun.
+    Takes,
+}
+
 /// What is known of a system call.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemCall {
@@ -195,6 +204,21 @@ impl SystemCall {
     const fn sends(self, sends: Sent) -> Self {
         Self { sends: Some(sends), ..self }
     }
+
+    /// Its way, if it is a call on descriptors.
+    #[must_use]
+    pub fn way(&self) -> Option<Way> {
+        /// `select` and `pselect6`, of which only memory says the descriptors.
+        const SELECTS: [u32; 2] = [23, 270];
+        let args = self.args.unwrap_or_default();
+        let is_descriptor = |arg: &Arg| matches!(arg, Arg::Fd | Arg::InOut(Shape::PollFds(_)));
+        if !args.first().is_some_and(is_descriptor) && !SELECTS.contains(&self.number) {
+            return None;
+        }
+        // What has a second descriptor gives to one of them; and what leaves memory as it is takes nothing.
+        let gives = self.sends.is_some() || args.iter().skip(1).any(is_descriptor) || self.writes == Some(&[]);
+        Some(if gives { Way::Gives } else { Way::Takes })
+    }
 }
 
 /// All system calls of which anything is known, ascending by their numbers.
@@ -223,6 +247,19 @@ mod tests {
             assert_eq!(of(call.number.into()).map(|found| found.name), Some(call.name));
         }
         assert!(of(1 << 40).is_none());
+    }
+
+    #[test]
+    fn ways() {
+        let of = |way| {
+            let some =
+                ["read", "write", "close", "poll", "sendfile", "accept", "select", "futex", "mmap", "getpid", "dup2"];
+            let known = all().iter().filter(|call| call.way() == way && some.contains(&call.name));
+            known.map(|call| call.name).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Some(Way::Gives)), ["write", "close", "dup2", "sendfile"]);
+        assert_eq!(of(Some(Way::Takes)), ["read", "poll", "select", "accept"]);
+        assert_eq!(of(None), ["mmap", "getpid", "futex"]);
     }
 
     /// Where something points into memory, the call has such an argument.

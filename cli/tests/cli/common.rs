@@ -62,7 +62,7 @@ impl Place {
 
 /// A small recording that the format crate keeps.
 pub fn sample() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lib-format/tests/data/v2")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lib-format/tests/data/v3")
 }
 
 /// Copies a folder.

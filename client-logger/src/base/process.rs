@@ -1,5 +1,6 @@
 //! What is true of the process, and not of one of its threads.
 
+use crate::base::descriptors::read_text;
 use crate::base::failure::fail;
 use crate::base::maps;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -65,6 +66,12 @@ pub fn is_own() -> bool {
 /// Whether the process whose memory the calling thread has is gone.
 pub fn is_left_alone() -> bool {
     maps::is_gone(IDENTITY.load(Ordering::SeqCst))
+}
+
+/// Whether a thread of the process runs, or would if there were a processor for it.
+pub fn runs(tid: u32) -> bool {
+    let stat = read_text(format!("/proc/self/task/{tid}/stat"));
+    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
 }
 
 /// Whether there is, or was, more than one thread.

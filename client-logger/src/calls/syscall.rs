@@ -5,6 +5,7 @@ mod kinds;
 
 use crate::base::failure::attempt;
 use crate::base::fs_base::Guard;
+use crate::base::process::threaded;
 use crate::base::slots::set_segment_base;
 use crate::calls::answers;
 use crate::calls::exit::{self, alone, end, end_process};
@@ -21,6 +22,7 @@ use crate::kernel::program_break;
 use crate::kernel::streams;
 use crate::kernel::substitute::{Substitution, highest_descriptor};
 use crate::kernel::timers;
+use crate::kernel::turns::{self, Turn};
 use crate::log::code;
 use crate::log::file;
 use crate::log::recording;
@@ -43,6 +45,7 @@ use bugnet_dr::ir::Segment;
 use bugnet_dr::thread::segment_base;
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
+use bugnet_system_calls::{SystemCall, Way};
 use kinds::{borrows, child_stack, creates_thread, forks, known, mapped, output_buffers, shares_memory};
 use std::ffi::{c_int, c_void};
 
@@ -222,7 +225,26 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
         }
         code::of_process().before_fork();
     }
+    begin_in_order(thread, call);
     remember(thread, call, regs)
+}
+
+/// Which way a call goes whose place among those of other threads is recorded.
+fn way(number: i64) -> Option<Way> {
+    known(number).filter(|_| threaded()).and_then(SystemCall::way)
+}
+
+/// Before a call, as the last thing: gives it its place among those of other threads, where it has that from here on.
+fn begin_in_order(thread: &mut Thread, call: &Call) {
+    thread.syscall.order = None;
+    if way(call.number) != Some(Way::Gives) {
+        return;
+    }
+    if known(call.number).is_some_and(|known| known.sends.is_some()) && streams::of(call.args[0]) != OutputStream::None
+    {
+        thread.syscall.turn = Some(Turn::take(thread.tid().id(), call.drcontext));
+    }
+    thread.syscall.order = Some(turns::number());
 }
 
 /// Before a call that makes a thread; `stack`: the calling thread's stack pointer.
@@ -346,8 +368,9 @@ fn answer(
     if gs != before.gs_base {
         updates.values.push((register_number::GS_BASE, gs));
     }
-    let (position, stream) = (thread.counted() - 1, OutputStream::None);
-    thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+    let (position, stream, order) = (thread.counted() - 1, OutputStream::None, 0);
+    let number = number as u64;
+    thread.record(position, |delta| Record::Syscall { delta, number, result, args, stream, order, updates });
 }
 
 /// What the processor leaves in RCX and R11; under DynamoRIO, RCX has an address of the code cache there. The arguments
@@ -409,6 +432,12 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
     if unsafe { again(thread, drcontext) } {
         return;
     }
+    // Until the call is in the log: if an epoch has begun meanwhile, who writes next does so in that one, too.
+    let turn = thread.syscall.turn.take();
+    if turn.as_ref().is_some_and(|turn| !turn.is_kept()) {
+        // Others have written while the kernel kept this call.
+        thread.syscall.order = None;
+    }
     clean_up(thread, drcontext, number);
     let Some(before) = thread.syscall.before.take() else { return };
     if let Some(number) = thread.syscall.by_interrupt.take() {
@@ -421,6 +450,7 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
     if number != libc::SYS_clone3 {
         (number, args) = made;
     }
+    let order = way(number).map_or(0, |_| thread.syscall.order.take().unwrap_or_else(turns::number));
     if let (Some(step), Some(machine)) = (thread.syscall.program_break.take(), Machine::current()) {
         number = libc::SYS_brk;
         let result = program_break::after(&step, args[0], machine.register_file().gpr[RAX]);
@@ -446,7 +476,9 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
         describe(thread, number, &args, u64::try_from(result).unwrap_or(0));
     }
     let position = thread.counted() - 1;
-    thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+    let call = number as u64;
+    thread.record(position, |delta| Record::Syscall { delta, number: call, result, args, stream, order, updates });
+    drop(turn);
     if shares_memory(number, &args) {
         thread.see_code_of_child();
     }
@@ -553,7 +585,18 @@ fn hide_descriptors(drcontext: *mut c_void, number: i64) {
 fn follow(thread: &mut Thread, number: i64) {
     let known = matches!(
         number,
-        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl | libc::SYS_close | libc::SYS_close_range
+        libc::SYS_dup
+            | libc::SYS_dup2
+            | libc::SYS_dup3
+            | libc::SYS_fcntl
+            | libc::SYS_close
+            | libc::SYS_close_range
+            | libc::SYS_pidfd_getfd
+            | libc::SYS_recvmsg
+            | libc::SYS_recvmmsg
+            | libc::SYS_open
+            | libc::SYS_openat
+            | libc::SYS_openat2
     );
     if !known {
         return;

@@ -2,6 +2,7 @@
 
 pub mod apart;
 pub mod arguments;
+pub mod arrivals;
 pub mod borrowers;
 pub mod descriptor_limit;
 pub mod descriptor_list;
@@ -18,3 +19,4 @@ pub mod results;
 pub mod streams;
 pub mod substitute;
 pub mod timers;
+pub mod turns;

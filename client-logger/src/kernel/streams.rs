@@ -2,6 +2,7 @@
 
 use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process::OfProcess;
+use crate::kernel::arrivals::{self, Arrival};
 use bugnet_format::record::OutputStream;
 use hashbrown::HashMap;
 
@@ -71,6 +72,12 @@ impl Streams {
                 stream => self.0.insert(result as u64, stream),
             };
         }
+        for arrival in arrivals::of(number, args, result) {
+            match self.of_arrival(&arrival) {
+                OutputStream::None => self.0.remove(&arrival.fd),
+                stream => self.0.insert(arrival.fd, stream),
+            };
+        }
         match number {
             libc::SYS_close => {
                 self.0.remove(&(args[0] & 0xffff_ffff));
@@ -80,5 +87,13 @@ impl Streams {
             }
             _ => {}
         }
+    }
+
+    /// What a descriptor refers to that has come from elsewhere.
+    fn of_arrival(&self, arrival: &Arrival) -> OutputStream {
+        // Where both streams are one file, the one that was meant.
+        let mut known: Vec<u64> = self.0.keys().copied().filter(|fd| *fd != arrival.fd).collect();
+        known.sort_unstable_by_key(|fd| (Some(*fd) != arrival.number, *fd));
+        known.into_iter().find(|fd| arrival.is_like(*fd)).map_or(OutputStream::None, |fd| self.of(fd))
     }
 }

@@ -14,8 +14,8 @@
 
 mod known;
 
-use crate::base::descriptors::read_text;
 use crate::base::lock::{Mutex, MutexGuard};
+use crate::base::process;
 use crate::base::waiting::SLEEP;
 use crate::log::recording;
 use crate::picture::blocks::Blocks;
@@ -145,8 +145,7 @@ pub fn all() -> Vec<Arc<Peer>> {
 
 /// Whether a thread runs, or would if there were a processor for it.
 pub fn runs(peer: &Peer) -> bool {
-    let stat = read_text(format!("/proc/self/task/{}/stat", peer.tid.id()));
-    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
+    process::runs(peer.tid.id())
 }
 
 /// A thread that another one waits for.

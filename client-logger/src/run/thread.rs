@@ -94,6 +94,11 @@ pub unsafe fn of<'a>(context: *mut c_void) -> Option<&'a mut Thread> {
 }
 
 impl Thread {
+    /// Its number in the log.
+    pub fn tid(&self) -> Tid {
+        self.tid
+    }
+
     /// Whether this is a child of `vfork`, in its parent's memory.
     pub fn is_foreign(&self) -> bool {
         self.foreign

@@ -1,5 +1,8 @@
 //! What each thread's own replay would find in memory (zero, the code picture, its records and its stores), and what it has stored.
 //!
+//! Of threads that have ended, what they have stored is one plane: there may be thousands, and each question about a byte is one about all
+//! threads.
+//!
 //! Both are planes of bytes, one for each byte of memory. Where the code cache compares by itself ([`crate::comparing`]), they lie at the
 //! places that it finds ([`crate::places`]), in a region for each thread; else, or where the memory that there is cannot be told apart there,
 //! they lie in pages of their own.
@@ -43,12 +46,23 @@ pub enum Stored {
     Others,
 }
 
+/// A byte of the plane of stores for two threads, of which neither is the one that is asked about.
+fn of_both(one: u8, other: u8) -> u8 {
+    match (one, other) {
+        (STORED, _) | (_, STORED) => STORED,
+        (STORED_BEFORE, _) | (_, STORED_BEFORE) => STORED_BEFORE,
+        _ => one | other,
+    }
+}
+
 /// What is kept of a thread.
 struct Thread {
     /// The code picture that it has.
     seq: CodeSeq,
     /// How many of the pieces in its region have got their code.
     filled: usize,
+    /// Whether it has run, and not ended.
+    lives: bool,
     /// The planes, where they do not lie in a region. Pages appear when they are first touched.
     seen: Pages<Page>,
     stored: Pages<Page>,
@@ -56,7 +70,10 @@ struct Thread {
 
 /// The planes of all threads.
 pub struct Pictures {
+    /// The last one stands for all that have ended.
     threads: Vec<Thread>,
+    /// Those of which there may be something: the ones that live, and the last one.
+    some: Vec<usize>,
     regions: Shared,
     /// Whether there are some.
     has_regions: bool,
@@ -86,12 +103,13 @@ impl Pictures {
     /// Of threads whose first intervals have these code pictures. Where there is room, they lie in regions, for the memory in these pieces;
     /// where `marks` says so, with marks of what is accessed.
     pub fn new(seqs: impl Iterator<Item = CodeSeq>, rooms: Rooms, pieces: &[u64], marks: bool) -> Self {
-        let thread = |seq| Thread { seq, filled: 0, seen: Pages::default(), stored: Pages::default() };
-        let threads: Vec<Thread> = seqs.map(thread).collect();
+        let thread = |seq| Thread { seq, filled: 0, lives: false, seen: Pages::default(), stored: Pages::default() };
+        let threads: Vec<Thread> = seqs.chain([CodeSeq(0)]).map(thread).collect();
+        let some = vec![threads.len() - 1];
         let planes: &[Plane] =
             if marks { &[Plane::First, Plane::Written, Plane::Read] } else { &[Plane::First, Plane::Written] };
         let (regions, coded) = (Shared::default(), HashSet::new());
-        let mut new = Self { threads, regions, has_regions: false, planes, rooms, coded, moved: false };
+        let mut new = Self { threads, some, regions, has_regions: false, planes, rooms, coded, moved: false };
         new.make_regions(pieces);
         new
     }
@@ -121,7 +139,20 @@ impl Pictures {
 
     /// A thread is going to run.
     pub fn runs(&mut self, thread: usize) {
+        self.lives(thread);
         self.regions.with(|regions| regions.runs(thread));
+    }
+
+    /// There may be something of a thread from here on.
+    fn lives(&mut self, thread: usize) {
+        if !std::mem::replace(&mut self.threads[thread].lives, true) {
+            self.some.push(thread);
+        }
+    }
+
+    /// The one that stands for all that have ended.
+    fn ended(&self) -> usize {
+        self.threads.len() - 1
     }
 
     /// The regions, for whoever takes their marks.
@@ -149,7 +180,7 @@ impl Pictures {
         let mut pieces = self.regions.with(|old| old.pieces().to_vec()).unwrap_or_default();
         pieces.push(piece);
         let Some(old) = self.make_regions(&pieces) else { return };
-        if self.regions.with(|new| new.take_over(&old)).is_some() {
+        if self.regions.with(|new| new.take_over(&old, &self.some)).is_some() {
             old.give_back(&mut self.rooms);
             return;
         }
@@ -161,20 +192,22 @@ impl Pictures {
 
     /// Takes all that regions have into pages.
     fn take_out(&mut self, old: &Regions) {
-        for (number, thread) in self.threads.iter_mut().enumerate() {
+        for number in &self.some {
+            let thread = &mut self.threads[*number];
             // Into others, nothing has been put yet.
             let filled = &old.pieces()[..thread.filled];
             for page in filled.iter().flat_map(|piece| (*piece..piece + PIECE).step_by(PAGE)) {
-                let at = |plane| old.at(number, page, plane);
-                // SAFETY: pages of regions that nobody else uses.
-                let (seen, stored) = unsafe { (&*at(Plane::First), &*at(Plane::Written)) };
+                // SAFETY: a page of regions that nobody else uses.
+                let seen = unsafe { &*old.at(*number, page, Plane::First) };
                 // What has no code is zero until it is changed.
                 if *seen != [0; PAGE] || self.coded.contains(&page) {
                     *thread.seen.get_or_insert(page, || Box::new([0; PAGE])) = *seen;
                 }
-                if *stored != [0; PAGE] {
-                    *thread.stored.get_or_insert(page, || Box::new([0; PAGE])) = *stored;
-                }
+            }
+            for page in old.used(*number, Plane::Written) {
+                // SAFETY: as above.
+                let stored = unsafe { &*old.at(*number, page, Plane::Written) };
+                *thread.stored.get_or_insert(page, || Box::new([0; PAGE])) = *stored;
             }
         }
     }
@@ -263,12 +296,22 @@ impl Pictures {
         self.regions.with(|regions| regions.reset(thread)).unwrap_or(Ok(()))
     }
 
-    /// A thread is at its end: what it would find is not needed any more.
+    /// A thread is at its end: what it would find is not needed any more, and what it has stored is one with what others have that have ended.
     ///
     /// # Errors
     /// As for [`Self::reset`].
     pub fn end(&mut self, thread: usize) -> Result<(), u64> {
-        self.reset(thread, self.threads[thread].seq)
+        self.reset(thread, self.threads[thread].seq)?;
+        let ended = self.ended();
+        self.regions.with(|regions| regions.join(thread, ended, of_both)).unwrap_or(Ok(()))?;
+        let mut stored = std::mem::take(&mut self.threads[thread].stored);
+        for (page, from) in stored.iter_mut() {
+            let to = self.threads[ended].stored.get_or_insert(page, || Box::new([0; PAGE]));
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = of_both(*to, *from));
+        }
+        self.some.retain(|one| *one != thread);
+        self.threads[thread].lives = false;
+        Ok(())
     }
 
     /// A thread's code picture becomes `seq`.
@@ -290,6 +333,7 @@ impl Pictures {
 
     /// A thread has stored there.
     pub fn store(&mut self, thread: usize, addr: u64, len: u64) {
+        self.lives(thread);
         for (page, range) in pieces(addr, len) {
             if self.has_regions && self.place(thread, page, Plane::Written).is_none() {
                 self.claim(page & !(PIECE - 1));
@@ -313,7 +357,7 @@ impl Pictures {
             }
         };
         let pages: Vec<u64> = self.regions.with(|regions| regions.pages(addr, end).collect()).unwrap_or_default();
-        for number in 0..self.threads.len() {
+        for number in self.some.clone() {
             for page in &pages {
                 if let Some(stored) = self.in_region(number, *page, Plane::Written) {
                     change(stored, inside(*page));
@@ -330,7 +374,7 @@ impl Pictures {
         let (page, at) = (addr & !(Addr::PAGE - 1), (addr % Addr::PAGE) as usize);
         let word = at & !(WORD - 1)..(at & !(WORD - 1)) + WORD;
         let (mut byte, mut others, mut now, mut before) = (false, false, false, false);
-        for number in 0..self.threads.len() {
+        for &number in &self.some {
             let stored = match self.place(number, page, Plane::Written) {
                 // SAFETY: as in `in_region`; nobody changes it meanwhile.
                 Some(stored) => unsafe { &*stored },
@@ -349,6 +393,53 @@ impl Pictures {
             (true, false) => Stored::Reader,
             (false, _) if !now && before => Stored::System,
             (false, _) => Stored::Nobody,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_have_ended_are_as_one() {
+        const THREADS: usize = 1000;
+        let seqs = (0..=THREADS).map(|_| CodeSeq(0));
+        let mut pictures = Pictures::new(seqs, Rooms::default(), &[], false);
+        let word = |thread: usize| 0x1000 + 8 * thread as u64;
+        let living = THREADS;
+        pictures.runs(living);
+        for thread in 0..THREADS {
+            pictures.runs(thread);
+            pictures.store(thread, word(thread) + 2, 4);
+            assert_eq!(pictures.stored(word(thread) + 2, thread), Stored::Reader);
+            assert_eq!(pictures.stored(word(thread) + 2, living), Stored::Others);
+            pictures.end(thread).unwrap();
+            // The living one, and the one for the others.
+            assert_eq!(pictures.some.len(), 2);
+        }
+        for thread in 0..THREADS {
+            assert_eq!(pictures.stored(word(thread) + 2, living), Stored::Others);
+            assert_eq!(pictures.stored(word(thread), living), Stored::Nobody);
+        }
+        pictures.system(word(7), 8);
+        assert_eq!(pictures.stored(word(7) + 2, living), Stored::System);
+        pictures.store(living, word(8), 8);
+        assert_eq!(pictures.stored(word(8), living), Stored::Others);
+        pictures.store(living, word(THREADS), 8);
+        assert_eq!(pictures.stored(word(THREADS), living), Stored::Reader);
+    }
+
+    #[test]
+    fn two_that_have_ended_count_as_both_did() {
+        for (one, other, both) in [
+            (STORED, CHANGED, STORED),
+            (0, STORED, STORED),
+            (CHANGED, STORED_BEFORE, STORED_BEFORE),
+            (CHANGED, 0, CHANGED),
+            (0, 0, 0),
+        ] {
+            assert_eq!((of_both(one, other), of_both(other, one)), (both, both));
         }
     }
 }

@@ -66,6 +66,7 @@ mod tests {
             result: 2,
             args: [3; 6],
             stream: OutputStream::None,
+            order: 4,
             updates: RegisterUpdates::default(),
         };
         let first = Record::Checkpoint { tsc: 1, unix_nanos: 2, regs: regs() };

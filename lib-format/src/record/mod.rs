@@ -107,6 +107,8 @@ pub enum Record<'a> {
         args: [u64; 6],
         /// For writes: whether it went to standard output or error.
         stream: OutputStream,
+        /// Its place among the calls of all threads of the process, if it has one: the larger, the later; else 0.
+        order: u64,
         /// Other register changes (an FS base set by `arch_prctl`, for example).
         updates: RegisterUpdates,
     },
@@ -281,12 +283,13 @@ impl<'a> Record<'a> {
                 put_varint(out, *number);
                 regs.encode(out);
             }
-            Self::Syscall { delta, number, result, args, stream, updates } => {
+            Self::Syscall { delta, number, result, args, stream, order, updates } => {
                 out.push(tag::SYSCALL);
                 put_varint(out, *delta);
                 put_varint(out, *number);
                 out.extend_from_slice(&result.to_le_bytes());
                 out.push(*stream as u8);
+                put_varint(out, *order);
                 args.iter().for_each(|arg| put_varint(out, *arg));
                 updates.encode(out);
             }

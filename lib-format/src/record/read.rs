@@ -103,12 +103,13 @@ impl<'a> Records<'a> {
                 let number = r.varint()?;
                 let result = r.u64()?.cast_signed();
                 let stream = OutputStream::from_number(r.u8()?).ok_or(WireError("unknown output stream"))?;
+                let order = r.varint()?;
                 let mut args = [0; 6];
                 for arg in &mut args {
                     *arg = r.varint()?;
                 }
                 let updates = RegisterUpdates::decode(r)?;
-                Record::Syscall { delta, number, result, args, stream, updates }
+                Record::Syscall { delta, number, result, args, stream, order, updates }
             }
             tag::SPECIAL => Record::Special {
                 delta: r.varint()?,

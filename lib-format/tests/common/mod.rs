@@ -190,6 +190,7 @@ pub fn sample() -> Log {
             result: 5,
             args: [1, 0x7000_0000, 5, 0, 0, 0],
             stream: OutputStream::Stdout,
+            order: 300,
             updates: RegisterUpdates::default(),
         },
         Record::Special {

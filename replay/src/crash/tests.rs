@@ -25,7 +25,7 @@ fn write(arg: u64, text: &'static [u8], stream: OutputStream) -> [Record<'static
     let updates = RegisterUpdates::default();
     [
         Record::SyscallData { arg: 1, bytes: text },
-        Record::Syscall { delta: 5, number: 1, result, args, stream, updates },
+        Record::Syscall { delta: 5, number: 1, result, args, stream, order: 0, updates },
     ]
 }
 

@@ -220,7 +220,7 @@ mod tests {
         all[..args.len()].copy_from_slice(args);
         let data: Vec<(u8, &[u8])> = path.iter().map(|(arg, path)| (*arg, path.as_bytes())).collect();
         let (number, updates, stream) = (number.cast_unsigned(), RegisterUpdates::default(), OutputStream::None);
-        Call::of(&Record::Syscall { delta: 0, number, args: all, result, updates, stream }, &data)
+        Call::of(&Record::Syscall { delta: 0, number, args: all, result, updates, stream, order: 0 }, &data)
     }
 
     fn listed(state: &State) -> Vec<(u64, u64, u64, String)> {

@@ -14,7 +14,7 @@ mod window;
 pub use lent::Loan;
 pub use schedule::{Cycle, schedule, unknown_from};
 pub use summary::{OrderedDependency, ThreadSummary, WaitedFor, in_order, per_million, summaries};
-pub use threads::{OrderedInterval, OrderedThread, Threads, Wait};
+pub use threads::{OrderedCall, OrderedInterval, OrderedThread, Threads, Wait};
 pub use window::Window;
 
 use bugnet_format::package::Segment;

@@ -3,7 +3,8 @@
 use super::threads::{OrderedThread, Threads, Wait};
 use bugnet_format::package::Segment;
 use bugnet_format::types::Epoch;
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt;
 
 /// Threads that wait for each other: each for the next, and the last for the first.
@@ -25,6 +26,8 @@ struct Scheduler<'a> {
     limits: Vec<u64>,
     /// Index of the first dependency of each thread that is not known to be satisfied.
     next: Vec<usize>,
+    /// The same of its first system call that has a place in their order and was not run.
+    calls: Vec<usize>,
     segments: Vec<Segment>,
 }
 
@@ -32,6 +35,9 @@ struct Scheduler<'a> {
 ///
 /// Each thread runs as far as its dependencies let it, and then the one for which it waits. As a dependency only asks
 /// that another thread has come far enough, running ahead never stands in anyone's way. It goes epoch by epoch.
+///
+/// System calls that have a place among those of all threads come in that order. Dependencies count more; those of a recording never stand
+/// against it, as whatever a call comes after was over by then.
 ///
 /// What comes after instructions that a log, having been cut off, does not hold ([`unknown_from`]) stands at the end: such an
 /// instruction may be ordered behind others by the lost ones alone. What is known never waits for it.
@@ -42,26 +48,16 @@ pub fn schedule(threads: &Threads) -> Result<Vec<Segment>, Cycle> {
     let limits = unknown_from(threads);
     let threads = &threads.threads;
     let at = threads.iter().map(OrderedThread::first).collect();
-    let (known, next) = (limits.clone(), vec![0; threads.len()]);
-    let mut scheduler = Scheduler { threads, at, limits, next, segments: Vec::new() };
+    let (known, next, calls) = (limits.clone(), vec![0; threads.len()], vec![0; threads.len()]);
+    let mut scheduler = Scheduler { threads, at, limits, next, calls, segments: Vec::new() };
     let epochs: BTreeSet<Epoch> =
         threads.iter().flat_map(|thread| &thread.intervals).map(|interval| interval.epoch).collect();
     for epoch in epochs.range(..epochs.last().copied().unwrap_or_default()) {
-        for (thread, known) in known.iter().enumerate() {
-            scheduler.limits[thread] = threads[thread].end_of(*epoch).min(*known);
-        }
-        for thread in 0..threads.len() {
-            scheduler.finish(thread)?;
-        }
+        let ends = known.iter().zip(threads).map(|(known, thread)| thread.end_of(*epoch).min(*known));
+        scheduler.finish_all(ends.collect())?;
     }
-    scheduler.limits = known;
-    for thread in 0..threads.len() {
-        scheduler.finish(thread)?;
-    }
-    scheduler.limits.fill(u64::MAX);
-    for thread in 0..threads.len() {
-        scheduler.finish(thread)?;
-    }
+    scheduler.finish_all(known)?;
+    scheduler.finish_all(vec![u64::MAX; threads.len()])?;
     Ok(scheduler.segments)
 }
 
@@ -87,6 +83,29 @@ pub fn unknown_from(threads: &Threads) -> Vec<u64> {
 }
 
 impl Scheduler<'_> {
+    /// Runs all threads to these ends.
+    fn finish_all(&mut self, ends: Vec<u64>) -> Result<(), Cycle> {
+        // The next call of each, by their order.
+        let calls = ends.iter().enumerate().filter_map(|(thread, end)| self.hold(thread, *end));
+        let mut calls: BinaryHeap<_> = calls.collect();
+        while let Some(Reverse((_, thread))) = calls.pop() {
+            let next = &mut self.calls[thread];
+            self.limits[thread] = self.threads[thread].calls[*next].at.saturating_add(1);
+            *next += 1;
+            self.finish(thread)?;
+            calls.extend(self.hold(thread, ends[thread]));
+        }
+        self.limits = ends;
+        (0..self.threads.len()).try_for_each(|thread| self.finish(thread))
+    }
+
+    /// Holds a thread before its next call, if that is before an end, or there: the call's place, and the thread.
+    fn hold(&mut self, thread: usize, end: u64) -> Option<Reverse<(u64, usize)>> {
+        let call = self.threads[thread].calls.get(self.calls[thread]).filter(|call| call.at < end);
+        self.limits[thread] = call.map_or(end, |call| call.at);
+        call.map(|call| Reverse((call.order, thread)))
+    }
+
     /// Runs a thread to its limit, and others as far as it needs them.
     fn finish(&mut self, thread: usize) -> Result<(), Cycle> {
         // Each waits for the one behind it.

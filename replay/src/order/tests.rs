@@ -21,6 +21,7 @@ fn threads(lengths: &[u64]) -> Threads {
         lost_from: u64::MAX,
         end: None,
         loans: Vec::new(),
+        calls: Vec::new(),
     };
     Threads { threads: lengths.iter().enumerate().map(thread).collect() }
 }
@@ -157,6 +158,32 @@ fn dependencies_count_more_than_epochs() {
     for thread in &mut threads.threads {
         thread.intervals[1].epoch = Epoch(1);
     }
+    wait(&mut threads, 0, 4, 1, 16);
+    assert_order(&threads, &schedule(&threads).unwrap());
+}
+
+#[test]
+fn system_calls_come_in_their_order() {
+    let mut threads = threads(&[30, 30, 30]);
+    let call = |at, order| OrderedCall { at, order };
+    threads.threads[0].calls = vec![call(5, 2), call(12, 7)];
+    threads.threads[1].calls = vec![call(8, 1), call(9, 5), call(25, 6)];
+    threads.threads[2].calls = vec![call(0, 3), call(29, 4)];
+    // The first thread's first call comes after something that the third one has done before its own.
+    threads.threads[2].calls[0].at = 3;
+    wait(&mut threads, 0, 4, 2, 2);
+    let order = schedule(&threads).unwrap();
+    assert_order(&threads, &order);
+    let expected = [(1, 9), (0, 4), (2, 2), (0, 6), (2, 30), (1, 26), (0, u64::MAX), (1, u64::MAX), (2, u64::MAX)];
+    assert_eq!(order.iter().map(|s| (s.thread, s.until)).collect::<Vec<_>>(), expected);
+}
+
+/// What no recorder writes: a call has a place before what it comes after.
+#[test]
+fn dependencies_count_more_than_the_order_of_system_calls() {
+    let mut threads = threads(&[20, 20]);
+    threads.threads[0].calls = vec![OrderedCall { at: 5, order: 1 }];
+    threads.threads[1].calls = vec![OrderedCall { at: 5, order: 2 }];
     wait(&mut threads, 0, 4, 1, 16);
     assert_order(&threads, &schedule(&threads).unwrap());
 }

@@ -37,6 +37,17 @@ pub struct OrderedThread {
     pub end: Option<EndReason>,
     /// Its system calls that may have lent the process's memory to a child, ascending.
     pub loans: Vec<Loan>,
+    /// Its system calls that have a place among those of all threads, ascending.
+    pub calls: Vec<OrderedCall>,
+}
+
+/// A system call that has a place among those of all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderedCall {
+    /// How many instructions the thread had executed before the call.
+    pub at: u64,
+    /// Its place: the larger, the later.
+    pub order: u64,
 }
 
 /// An interval of a thread.
@@ -79,8 +90,8 @@ pub struct Wait {
 
 impl OrderedThread {
     fn new(id: ThreadId) -> Self {
-        let (intervals, waits, loans) = (Vec::new(), Vec::new(), Vec::new());
-        Self { id, intervals, waits, implied: 0, outside: 0, lost_from: u64::MAX, end: None, loans }
+        let (intervals, waits, loans, calls) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { id, intervals, waits, implied: 0, outside: 0, lost_from: u64::MAX, end: None, loans, calls }
     }
 
     /// Whether its log does not hold its last instructions: the next interval should follow a full one.
@@ -252,9 +263,10 @@ impl OrderedThread {
                     self.implied = self.implied.saturating_add(implied);
                     dependencies.push(Recorded { at, record: (other, other_interval, other_position), kind, block });
                 }
-                Record::Syscall { number, args, result, .. } => {
+                Record::Syscall { number, args, result, order, .. } => {
                     let at = header.instructions_before.saturating_add(placed.position.0);
                     self.loans.extend(Loan::of(at, number, &args, result));
+                    self.calls.extend((order > 0).then_some(OrderedCall { at, order }));
                 }
                 Record::End { reason, .. } => self.end = Some(reason),
                 _ => {}

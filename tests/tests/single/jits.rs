@@ -107,6 +107,27 @@ fn java_often() -> Result<()> {
     records_often(workshop, &["/usr/bin/java", "-cp", ".", "Compiled", "500"], as_it_is)
 }
 
+/// With the collector that a machine with two processors gets, of which each thread executes code that others have made and changed.
+#[test]
+#[ignore = "takes many minutes: make soak"]
+fn java_collecting_often() -> Result<()> {
+    let workshop = Workshop::new("jits-java-collecting-often")?;
+    let source = source_tree().join("tests/programs/Compiled.java");
+    let compiled = run(Command::new("/usr/bin/javac").arg("-d").arg(&workshop.path).arg(source))?;
+    ensure!(compiled.status.success(), "{}", printed(&compiled));
+    records_often(workshop, &["/usr/bin/java", "-XX:+UseG1GC", "-cp", ".", "Compiled", "5"], as_it_is)
+}
+
+/// The compiler of Java, which throws away more code than most programs have.
+#[test]
+#[ignore = "takes many minutes: make soak"]
+fn javac_often() -> Result<()> {
+    let workshop = Workshop::new("jits-javac-often")?;
+    let source = source_tree().join("tests/programs/Compiled.java");
+    std::fs::copy(source, workshop.path.join("Compiled.java"))?;
+    records_often(workshop, &["/usr/bin/javac", "-J-XX:+UseG1GC", "Compiled.java"], as_it_is)
+}
+
 #[test]
 #[ignore = "takes many minutes: make soak"]
 fn node_often() -> Result<()> {

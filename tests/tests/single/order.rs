@@ -1,12 +1,13 @@
 //! A log whose dependencies were taken away no longer says in which order the threads came: a merged replay must notice,
-//! and say which accesses contradict its order.
+//! and say which accesses contradict its order. What the threads wrote is in the order in which it came to the kernel.
 
 use anyhow::{Context, Result, ensure};
 use bugnet_format::folder::{Recording, interval_file};
 use bugnet_format::frame::{HEADER_SIZE, encode_frame, read_frames};
 use bugnet_format::record::{DependencyKind, Record, Records};
 use bugnet_format::types::{IntervalNo, Position, ProcessId};
-use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run};
+use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run, same_bytes};
+use bugnet_tests::small::build_named;
 use bugnet_tests::threaded::programs;
 use std::collections::BTreeSet;
 use std::fs;
@@ -99,5 +100,63 @@ fn all_processes_are_shown_and_the_worst_counts() -> Result<()> {
     let text = String::from_utf8_lossy(&merged.stdout);
     ensure!(merged.status.code() == Some(1), "{}\n{}", merged.status, printed(&merged));
     ensure!(named(&text) == processes.len() && text.contains("conflict at 0x"), "{text}");
+    workshop.done()
+}
+
+/// How many threads write in a test, and how many lines each.
+const WRITERS: [&str; 2] = ["6", "300"];
+
+#[test]
+fn output_is_in_the_order_in_which_threads_wrote() -> Result<()> {
+    let workshop = Workshop::new("order-writers")?;
+    let program = build_named("writers.c", &["-pthread"], &workshop.path)?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.path, [&program.to_string_lossy(), WRITERS[0], WRITERS[1]]);
+    // With intervals that end meanwhile.
+    let recorded = run(&mut job.recorded(&log, &["--interval", "200k"])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let replayed = must_pass(&["replay", "--output"], &log)?;
+    same_bytes("replayed standard output", &recorded.stdout, &replayed.stdout)?;
+    same_bytes("replayed standard error", &recorded.stderr, &replayed.stderr)?;
+    must_pass(&["replay", "--merged"], &log)?;
+    workshop.done()
+}
+
+#[test]
+fn system_calls_are_in_the_order_in_which_threads_made_them() -> Result<()> {
+    let workshop = Workshop::new("order-calls")?;
+    let program = build_named("writers.c", &["-pthread"], &workshop.path)?;
+    let log = workshop.path.join("log");
+    // To one file, so that there is one order.
+    let script = format!("exec {} {} 60 2>&1", program.display(), WRITERS[0]);
+    let recorded = run(&mut Job::new(&workshop.path, ["/bin/sh", "-c", &script]).recorded(&log, &[])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let listed = must_pass(&["syscalls", "-p", "program", "--only", "write,writev"], &log)?;
+    let listed = String::from_utf8(listed.stdout)?;
+    // What `writev` wrote comes in two parts.
+    let listed: Vec<String> = listed.lines().map(|line| line.replace("\", iov_len=7}, {iov_base=\"", "")).collect();
+    let wrote = String::from_utf8(recorded.stdout)?;
+    ensure!(wrote.lines().count() == listed.len(), "{} calls, which wrote\n{wrote}", listed.len());
+    for (wrote, listed) in wrote.lines().zip(&listed) {
+        let (thread, line) = wrote.split_once(" line ").with_context(|| wrote.to_owned())?;
+        ensure!(
+            listed.contains(thread) && listed.contains(&format!("line {line}\\n")),
+            "{wrote}, but listed\n{listed}"
+        );
+    }
+    workshop.done()
+}
+
+#[test]
+fn output_through_what_is_opened_again_is_there() -> Result<()> {
+    let workshop = Workshop::new("order-opened")?;
+    let log = workshop.path.join("log");
+    let script = "echo one > /dev/stdout; echo two > /dev/stderr; echo three > /proc/self/fd/1; echo four > /dev/fd/2; \
+                  echo none > /dev/null; echo five";
+    let recorded = run(&mut Job::new(&workshop.path, ["/bin/sh", "-c", script]).recorded(&log, &[])?)?;
+    same_bytes("standard output", b"one\nthree\nfive\n", &recorded.stdout)?;
+    let replayed = must_pass(&["replay", "--output"], &log)?;
+    same_bytes("replayed standard output", &recorded.stdout, &replayed.stdout)?;
+    same_bytes("replayed standard error", b"two\nfour\n", &replayed.stderr)?;
     workshop.done()
 }

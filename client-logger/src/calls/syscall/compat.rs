@@ -86,6 +86,6 @@ pub fn after(thread: &mut Thread, number: i64, before: &RegisterFile) {
         }
     }
     let (position, result) = (thread.counted() - 1, after.gpr[RAX].cast_signed());
-    let (args, stream) = ([0; 6], OutputStream::None);
-    thread.record(position, |delta| Record::Syscall { delta, number: number as u64, result, args, stream, updates });
+    let (number, args, stream, order) = (number as u64, [0; 6], OutputStream::None, 0);
+    thread.record(position, |delta| Record::Syscall { delta, number, result, args, stream, order, updates });
 }

@@ -10,6 +10,7 @@ use crate::kernel::limits::Limits;
 use crate::kernel::program_break::Step;
 use crate::kernel::streams::Streams;
 use crate::kernel::substitute::Substitution;
+use crate::kernel::turns::Turn;
 use crate::run::parts::exec::Exec;
 use crate::run::parts::last_program::LastProgram;
 use bugnet_format::regs::RegisterFile;
@@ -51,6 +52,10 @@ pub struct SyscallState {
     pub concerns_numbers: bool,
     /// Whether one that does is being made, for which the recorder waits.
     pub keeps_numbers: bool,
+    /// Its turn at writing, until there is a record of the call.
+    pub turn: Option<Turn>,
+    /// The call's place among those of all threads, if it has one from before it was made.
+    pub order: Option<u64>,
 }
 
 impl SyscallState {
@@ -81,6 +86,7 @@ impl SyscallState {
         if let Some(call) = self.lending.take() {
             call.over(context);
         }
+        self.turn = None;
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{PAGE, Page};
 use crate::marks::{LINE, take_line};
 use crate::places::{Owners, PIECE, Places, Plane, joined};
-use bugnet_dr::zeroing;
+use bugnet_dr::zeroing::{self, Used};
 use bugnet_format::types::Addr;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::cell::RefCell;
@@ -129,22 +129,61 @@ impl Regions {
         self.marked[thread] = true;
     }
 
-    /// Takes all that others have, whose memory is a part of what these are for.
-    pub fn take_over(&mut self, old: &Self) {
+    /// Takes all that others have of these threads, whose memory is a part of what these are for.
+    pub fn take_over(&mut self, old: &Self, threads: &[usize]) {
         self.marked.clone_from(&old.marked);
-        for (thread, page) in
-            (0..self.own.len()).flat_map(|thread| old.pages(0, u64::MAX).map(move |page| (thread, page)))
+        for (thread, plane) in threads.iter().flat_map(|thread| self.planes.iter().map(move |plane| (*thread, *plane)))
         {
-            for plane in self.planes {
+            for page in old.used(thread, plane) {
                 // SAFETY: pages of two regions, which are these types' and to which nobody has a reference; the code cache does not run.
-                unsafe {
-                    let from = &*old.at(thread, page, *plane);
-                    if *from != [0; PAGE] {
-                        self.at(thread, page, *plane).write(*from);
-                    }
-                }
+                unsafe { self.at(thread, page, plane).write(*old.at(thread, page, plane)) };
             }
         }
+    }
+
+    /// The pages of memory of which there is something in a thread's plane.
+    pub fn used(&self, thread: usize, plane: Plane) -> Vec<u64> {
+        let start = self.start(thread);
+        let place = |piece: &u64| (start + self.places().of(*piece, plane), *piece);
+        let mut places: Vec<(u64, u64)> = self.pieces.iter().map(place).collect();
+        places.sort_unstable();
+        let ranges = joined(places.iter().map(|(place, _)| *place));
+        let mut pages: Vec<u64> = match Used::find(ranges.into_iter()) {
+            // The places of a page lie in two pages.
+            Some(used) => {
+                let ends = used.pages().flat_map(|at| [at, at + Addr::PAGE - 1]);
+                let page = |at: u64| {
+                    let (place, piece) = places[places.partition_point(|(place, _)| *place <= at).checked_sub(1)?];
+                    (at - place < PIECE).then_some(piece + (at - place & !(Addr::PAGE - 1)))
+                };
+                ends.filter_map(page).collect()
+            }
+            // The kernel does not tell.
+            None => self.pieces.iter().flat_map(|piece| (*piece..piece + PIECE).step_by(PAGE)).collect(),
+        };
+        pages.sort_unstable();
+        pages.dedup();
+        // SAFETY: pages of a region, to which nobody has a reference; the code cache does not run.
+        pages.retain(|page| unsafe { &*self.at(thread, *page, plane) } != &[0; PAGE]);
+        pages
+    }
+
+    /// Puts what a thread has stored, and its marks, to those of another one: both, byte by byte. It has none any more.
+    ///
+    /// # Errors
+    /// As for [`Self::reset`].
+    pub fn join(&mut self, thread: usize, other: usize, of_both: impl Fn(u8, u8) -> u8) -> Result<(), u64> {
+        for plane in self.planes.iter().copied().filter(|plane| *plane != Plane::First) {
+            for page in self.used(thread, plane) {
+                // SAFETY: pages of two regions, to which nobody has a reference; the code cache does not run.
+                let (to, from) = unsafe { (&mut *self.at(other, page, plane), &*self.at(thread, page, plane)) };
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = of_both(*to, *from));
+            }
+        }
+        self.marked[other] |= std::mem::take(&mut self.marked[thread]);
+        // It does not run again.
+        let own = self.own[thread];
+        map(own, self.places().room(), ProtFlags::READ | ProtFlags::WRITE).then_some(()).ok_or(own)
     }
 
     /// Takes the marks of a line of memory with a place, of all threads: the bytes that were accessed, a bit each, and those that were

@@ -157,7 +157,7 @@ impl Interval {
     ) -> &mut Self {
         let delta = self.delta(position);
         let updates = RegisterUpdates { values: values.to_vec() };
-        self.put(&Record::Syscall { delta, number, result, args, stream, updates })
+        self.put(&Record::Syscall { delta, number, result, args, stream, order: 0, updates })
     }
 
     pub fn special(&mut self, position: u64, kind: SpecialKind, values: &[(u8, u64)]) -> &mut Self {
