@@ -17,18 +17,21 @@ const FRAME: u64 = 1 << 16;
 /// Bytes of a return address.
 const SLOT: u64 = 8;
 
-/// What was entered, and has not been left.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
-    /// A function.
-    Call {
-        slot: u64,
-        /// The innermost slot of a call from there on, through any number of others, on the same stack.
-        lowest: u64,
-    },
-    /// From here on, it may be another stack.
-    Switch,
+/// A function that was entered, and has not been left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Call {
+    slot: u64,
+    /// The innermost slot of a call from there on, through any number of others, on the same stack.
+    lowest: u64,
 }
+
+/// Functions that were entered, one in the other, with their slots in descending order: those that lie below another one's have been left, on this
+/// stack at least.
+type Nested = Vec<Call>;
+
+/// All that were entered, and have not been left. Each of these may be on another stack than the one before.
+#[derive(Default)]
+struct Open(Vec<Nested>);
 
 /// A function that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +58,7 @@ struct Dead {
 /// What is known of a thread.
 #[derive(Default)]
 struct Thread {
-    open: Vec<Open>,
+    open: Open,
     dead: Dead,
     /// The same when the last call was made.
     before: Dead,
@@ -168,18 +171,48 @@ impl Dead {
     }
 }
 
-impl Thread {
+impl Open {
+    /// From here on, it may be another stack.
     fn switch(&mut self) {
-        (self.dead, self.before) = Default::default();
-        if self.open.last().is_some_and(|last| *last != Open::Switch) {
-            self.open.push(Open::Switch);
+        if self.0.last().is_some_and(|last| !last.is_empty()) {
+            self.0.push(Nested::new());
         }
     }
 
     fn called(&mut self, slot: u64) {
-        // Those below have been left, on this stack at least.
-        self.open.retain(|open| !matches!(open, Open::Call { slot: other, .. } if *other <= slot));
-        self.open.push(Open::Call { slot, lowest: slot });
+        for nested in &mut self.0 {
+            while nested.pop_if(|call| call.slot <= slot).is_some() {}
+        }
+        let last = self.0.pop().unwrap_or_default();
+        self.0.retain(|nested| !nested.is_empty());
+        self.0.push(last);
+        if let Some(last) = self.0.last_mut() {
+            last.push(Call { slot, lowest: slot });
+        }
+    }
+
+    /// The innermost slot of the calls that are over with the one of a slot, if there is such a one.
+    fn returned(&mut self, slot: u64) -> Option<u64> {
+        let within = |nested: &Nested| nested.binary_search_by(|call| slot.cmp(&call.slot)).ok();
+        let (of, at) = self.0.iter().enumerate().rev().find_map(|(number, nested)| Some((number, within(nested)?)))?;
+        self.0.truncate(of + 1);
+        let nested = self.0.last_mut()?;
+        let least = nested.drain(at..).map(|call| call.lowest).min().unwrap_or(slot);
+        if let Some(outer) = nested.last_mut() {
+            outer.lowest = outer.lowest.min(least);
+        }
+        Some(least)
+    }
+}
+
+impl Thread {
+    fn switch(&mut self) {
+        (self.dead, self.before) = Default::default();
+        self.open.switch();
+    }
+
+    fn called(&mut self, slot: u64) {
+        self.open.called(slot);
         std::mem::swap(&mut self.dead, &mut self.before);
         self.dead.gone.clear();
         self.dead.below = 0..0;
@@ -188,19 +221,10 @@ impl Thread {
     fn returned(&mut self, slot: u64, place: Place) {
         let dead = &mut self.dead;
         dead.below = 0..0;
-        let is_it = |open: &Open| matches!(open, Open::Call { slot: other, .. } if *other == slot);
-        let Some(at) = self.open.iter().rposition(is_it) else { return };
-        let lows = self.open.drain(at..).map_while(|open| match open {
-            Open::Call { lowest, .. } => Some(lowest),
-            Open::Switch => None,
-        });
-        let least = lows.min().unwrap_or(slot);
+        let Some(least) = self.open.returned(slot) else { return };
         dead.gone.push(Gone { place, slot, is_sure: false });
         (dead.lowest, dead.below) = (least, least.saturating_sub(FRAME)..slot + SLOT);
         self.returns_to = 0;
-        if let Some(Open::Call { lowest, .. }) = self.open.last_mut() {
-            *lowest = (*lowest).min(least);
-        }
     }
 
     /// The first access of what is nobody's, by an instruction before the stack pointer moves.
@@ -226,5 +250,71 @@ impl Thread {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is open, in one list, with a mark where it may be another stack.
+    #[derive(Default)]
+    struct Plain(Vec<Option<Call>>);
+
+    impl Plain {
+        fn switch(&mut self) {
+            if self.0.last().is_some_and(Option::is_some) {
+                self.0.push(None);
+            }
+        }
+
+        fn called(&mut self, slot: u64) {
+            self.0.retain(|open| open.is_none_or(|call| call.slot > slot));
+            self.0.push(Some(Call { slot, lowest: slot }));
+        }
+
+        fn returned(&mut self, slot: u64) -> Option<u64> {
+            let at = self.0.iter().rposition(|open| open.is_some_and(|call| call.slot == slot))?;
+            let least = self.0.drain(at..).map_while(|open| open).map(|call| call.lowest).min();
+            if let (Some(Some(outer)), Some(least)) = (self.0.last_mut(), least) {
+                outer.lowest = outer.lowest.min(least);
+            }
+            least
+        }
+    }
+
+    #[test]
+    fn what_is_open() {
+        let mut random = fastrand::Rng::with_seed(6);
+        for _ in 0..2000 {
+            let (mut open, mut plain) = (Open::default(), Plain::default());
+            for _ in 0..random.usize(1..40) {
+                let slot = random.u64(1..12);
+                match random.u8(0..5) {
+                    0 => {
+                        open.switch();
+                        plain.switch();
+                    }
+                    1 | 2 => {
+                        open.called(slot);
+                        plain.called(slot);
+                    }
+                    _ => assert_eq!(open.returned(slot), plain.returned(slot), "{:?}", plain.0),
+                }
+            }
+        }
+    }
+
+    /// However deep a recursion is, a call costs the same: else, this would take hours.
+    #[test]
+    fn what_is_deep() {
+        let (mut open, deep) = (Open::default(), 3_000_000);
+        for slot in (0..deep).rev() {
+            open.called(8 * slot);
+        }
+        for slot in 0..deep {
+            assert_eq!(open.returned(8 * slot), Some(0));
+        }
+        assert_eq!(open.returned(0), None);
     }
 }

@@ -4,11 +4,12 @@ use super::bits::DEFINED;
 use super::origins::OriginId;
 use super::recipe::Mask;
 use super::regs::Regs;
+use super::stored;
 use super::{Flow, Thread, Undefined, Use, Used};
 use crate::memcheck::heap::Heap;
 use bugnet_events::atoms::Atoms;
 use bugnet_events::stretch::Ran;
-use bugnet_format::types::{Addr, Tid};
+use bugnet_format::types::{Addr, Position, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::memory::Memory as _;
 use bugnet_replay::symbols::Symbolizer;
@@ -146,24 +147,17 @@ impl Undefined<'_> {
         let thread = &mut self.threads[number].1;
         thread.regs.clear(mask_of(changed));
         let instruction = ran.block.instructions[0].instruction;
-        let bytes = match instruction.mnemonic() {
-            Mnemonic::Xsave
-            | Mnemonic::Xsave64
-            | Mnemonic::Xsavec
-            | Mnemonic::Xsavec64
-            | Mnemonic::Xsaveopt
-            | Mnemonic::Xsaveopt64 => 1024,
-            Mnemonic::Fxsave | Mnemonic::Fxsave64 => 512,
-            Mnemonic::Fnsave | Mnemonic::Fsave => 108,
-            Mnemonic::Fnstenv | Mnemonic::Fstenv => 28,
-            Mnemonic::Sgdt | Mnemonic::Sidt | Mnemonic::Str | Mnemonic::Sldt | Mnemonic::Smsw => 10,
-            _ => return,
-        };
-        if let Some(addr) = self.flow.address(place, &instruction) {
-            self.flow.memory.define(addr, bytes);
-            if bytes >= 512 {
-                save(thread, addr);
-            }
+        if !stored::stores(&instruction) {
+            return;
+        }
+        let Some(addr) = self.flow.address(place, &instruction) else { return };
+        let is_chosen = stored::is_chosen(&instruction);
+        let (asked, saved) = if is_chosen { self.flow.chosen(place, addr) } else { (0, None) };
+        for part in stored::parts(&instruction, asked, saved) {
+            self.flow.memory.define(addr.wrapping_add(part.start), part.end - part.start);
+        }
+        if is_chosen || matches!(instruction.mnemonic(), Mnemonic::Fxsave | Mnemonic::Fxsave64) {
+            save(thread, addr);
         }
     }
 }
@@ -204,6 +198,17 @@ impl Flow<'_> {
         }
         let index = value(instr.memory_index()).wrapping_mul(instr.memory_index_scale().into());
         Some(value(instr.memory_base()).wrapping_add(index).wrapping_add(instr.memory_displacement64()))
+    }
+
+    /// Which state components an instruction was asked to save, and which ones the header of its area then says that it saved, if that is known.
+    fn chosen(&mut self, place: Place, addr: u64) -> (u64, Option<u64>) {
+        let asked = match self.values.registers(place) {
+            Ok(registers) => registers.map_or(!0, |regs| regs.gpr[2] << 32 | regs.gpr[0] & u64::from(u32::MAX)),
+            Err(error) => return self.fail(error).unwrap_or((!0, None)),
+        };
+        let behind = Place { position: Position(place.position.0 + 1), ..place };
+        let bytes = self.bytes(behind, addr.wrapping_add(stored::HEADER), stored::WORD);
+        (asked, bytes.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?))))
     }
 
     /// The registers with the call's number and arguments are to be defined.

@@ -19,6 +19,7 @@ mod recipe;
 mod regs;
 mod scalar;
 mod stack;
+mod stored;
 mod strings;
 mod values;
 mod vector;
