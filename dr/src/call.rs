@@ -3,6 +3,21 @@
 use crate::sys;
 use std::ffi::c_void;
 
+unsafe extern "C" {
+    fn dr_holds_signal(context: *mut c_void) -> bool;
+}
+
+/// Whether DynamoRIO holds a signal that is to be delivered to the calling thread (`dr/patches/dispatch.patch`). The calls behind which that must not be
+/// done any more, it then gives up, and they are made again behind the handler: `rt_sigsuspend`, `rt_sigprocmask`, `exit` and `execve`.
+///
+/// # Safety
+/// In the pre-syscall event, with its context.
+#[must_use]
+pub unsafe fn holds_signal(context: *mut c_void) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { dr_holds_signal(context) }
+}
+
 /// In the pre-syscall event, with a call that is not to be made, or in the post-syscall event: what the program gets.
 ///
 /// # Safety

@@ -3,6 +3,7 @@
 //! - [`ir`]: the instructions of a block that is being built, and how to add to them.
 //! - [`access`]: what an instruction reads and writes, in the order by which the log counts reads, and which
 //!   instructions are not simply executed. Logger and replayer agree because both ask here.
+//! - [`actions`]: what the program has set for its signals.
 //! - [`mod@assembled`]: machine code that the compiler has assembled.
 //! - [`dead_child`]: a child of `vfork` that was killed, as DynamoRIO is to see it.
 //! - [`decode`]: one instruction, outside of a block.
@@ -23,6 +24,7 @@
 //! rest on; [`ir::Block::new`] is unsafe and states it.
 
 pub mod access;
+pub mod actions;
 pub mod assembled;
 pub mod call;
 pub mod context;

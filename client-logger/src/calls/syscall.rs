@@ -124,6 +124,12 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
     unsafe { thread.signals.mask.before(drcontext, number, &args, &regs) };
     // The call itself, where an interval would end.
     regs.rip = syscall_pc.unwrap_or_default();
+    // SAFETY: in the event.
+    if killed.is_none() && mask::is_last_to_let_in(number) && unsafe { call_event::holds_signal(drcontext) } {
+        // DynamoRIO gives the call up, and it is made again behind the handler.
+        thread.syscall.before = Some(regs);
+        return 1;
+    }
     if let Some(sent) = killed {
         // The call is counted.
         let position = thread.counted().wrapping_sub(1);
@@ -139,6 +145,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
         describe(thread, number, &args, u64::MAX);
     }
     if let Some(result) = instead {
+        thread.signals.mask.not_called();
         answer(thread, drcontext, &regs, number, args, result);
         return 0;
     }
@@ -335,10 +342,13 @@ fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> Bool 
         match Exec::prepare(drcontext, number, &args, own) {
             Ok(exec) => {
                 thread.syscall.exec = exec;
+                // The program inherits it.
+                thread.signals.mask.reopen();
                 execute(thread, drcontext);
             }
             Err(result) => {
                 thread.syscall.before = None;
+                thread.signals.mask.not_called();
                 // SAFETY: in the pre-syscall event.
                 unsafe { call_event::set_result(drcontext, result as u64) };
                 return 0;
@@ -461,7 +471,8 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
     let Some(machine) = Machine::current() else { return };
     let after = machine.register_file();
     let result = after.gpr[RAX].cast_signed();
-    thread.signals.mask.after(made.0, &made.1, result, before.gpr[RSP]);
+    // SAFETY: in the event.
+    unsafe { thread.signals.mask.after(drcontext, made.0, &made.1, result, before.gpr[RSP]) };
     follow_processes(made.0, &made.1, result);
     let updates = changed(thread, &before, &after);
     if (number, args[0], result) == (libc::SYS_arch_prctl, ARCH_SET_FS, 0) {

@@ -16,7 +16,7 @@ use crate::run::dying::wait_to_end;
 use crate::run::lifetime;
 use crate::run::parts::call::{self, SYSCALL_BYTES, left_in_r11};
 use crate::run::parts::last_program;
-use crate::run::signals;
+use crate::run::signals::{self, actions};
 use crate::run::snapshot::{self, How};
 use crate::run::thread::{self, Thread};
 use bugnet_dr::context::View;
@@ -72,6 +72,11 @@ fn restore(info: *mut Restored) {
     if found.flags_saved {
         machine.set_flags(machine.flags() & !ARITHMETIC_FLAGS | Slot::read_flags());
     }
+}
+
+/// Signals that stop a process that does nothing about them.
+fn stops(signo: i32) -> bool {
+    matches!(signo, libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
 }
 
 /// Signals that kill a process that does nothing about them.
@@ -146,7 +151,9 @@ unsafe fn signal(drcontext: *mut c_void, info: *mut Signal) -> Action {
     }
     name_limits(thread, info);
     let to_nowhere = info.number() == libc::SIGSEGV && found.is_none() && undo_branch_to_nowhere(thread, info);
-    let handler = thread.signals.mask.handler(info.number());
+    // What DynamoRIO goes by, which another thread may have changed since.
+    // SAFETY: in the event.
+    let handler = unsafe { actions::Action::delivered(drcontext) }.handler;
     // A fault cannot wait, and cannot be ignored.
     let faults = is_fault(info.number()) && info.raw().is_some();
     let fatal = if faults { handler <= 1 || info.is_blocked() } else { handler == 0 };
@@ -166,15 +173,70 @@ unsafe fn signal(drcontext: *mut c_void, info: *mut Signal) -> Action {
         return killed(thread, info, handler);
     }
     if handler <= 1 {
-        // Nothing will be delivered. DynamoRIO still looks through what it holds: the next block opens the mask.
-        thread.signals.mask.pending.remove(info.number());
-        thread.open_soon();
+        return ignored(thread, info, handler);
     } else if found.is_some() && thread.recording() {
         // What was counted behind a fault has not been executed.
         let (position, _) = interrupted(thread, info, found.as_ref());
         thread.recount(position);
     }
     DELIVER
+}
+
+/// Nothing is delivered: the program has changed what the signal does since it came. DynamoRIO still looks through what it holds: the next block
+/// opens the mask.
+fn ignored(thread: &mut Thread, info: &mut Signal, handler: u64) -> Action {
+    thread.signals.mask.pending.remove(info.number());
+    if handler == 0 && stops(info.number()) {
+        // DynamoRIO does not stop: the kernel does, which has the default by now, or will soon.
+        signals::send::send_plain(info.number());
+    }
+    let again = make_call_again(thread, info);
+    thread.open_soon();
+    if again { REDIRECT } else { DELIVER }
+}
+
+/// Where a signal that is not delivered has come in a system call, or before one that DynamoRIO has then given up, the call goes on as natively:
+/// it is made again. Returns whether it is, by way of the registers.
+fn make_call_again(thread: &mut Thread, info: &mut Signal) -> bool {
+    let now = info.machine().register_file();
+    if call::pending_pc() == Some(now.rip) {
+        // DynamoRIO has not begun with the call, and goes there by itself.
+        if thread.recording() {
+            thread.recount(thread.counted() - 1);
+        }
+        return false;
+    }
+    if let Some(before) = thread.syscall.before.take_if(|before| before.rip == now.rip) {
+        // Given up; DynamoRIO goes there by itself.
+        if thread.recording() {
+            thread.recount(thread.counted() - 1);
+        }
+        drop(before);
+        return false;
+    }
+    let ended = now.gpr[RAX].cast_signed() == -i64::from(libc::EINTR);
+    let is_behind = |call: u64| ended && now.rip == call + SYSCALL_BYTES;
+    let Some(before) = thread.syscall.interrupted.take_if(|before| now.rip == before.rip || is_behind(before.rip))
+    else {
+        return false;
+    };
+    if now.gpr[RSP] != before.gpr[RSP] {
+        return false;
+    }
+    if thread.recording() {
+        let position = thread.counted() - 1;
+        if thread.take_back_call(position) != Some(true) {
+            // The log has it that the call was interrupted, and so it was.
+            return false;
+        }
+        thread.recount(position);
+    }
+    let machine = info.machine_mut();
+    for (number, value) in before.gpr.iter().enumerate() {
+        *machine.gpr_mut(number) = *value;
+    }
+    machine.set_pc(before.rip);
+    true
 }
 
 /// A signal kills the process, whose recording has ended.

@@ -107,7 +107,8 @@ unsafe fn transfer(drcontext: *mut c_void, info: *const Transfer) {
     // SAFETY: in the event.
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return };
     if info.kind() == TransferKind::Delivery {
-        thread.signals.mask.delivered(info.signal());
+        // SAFETY: in the event.
+        unsafe { thread.signals.mask.delivered(drcontext, info.signal()) };
     }
     // A return from a handler has no second half.
     thread.signals.in_call = false;

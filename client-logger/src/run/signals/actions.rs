@@ -2,7 +2,8 @@
 
 use super::sets::{LEFT_TO_KERNEL, NEVER_BLOCKED, SET_BYTES, SIGNALS, bit};
 use crate::base::lock::{Mutex, MutexGuard};
-use crate::base::memory::read_memory;
+use bugnet_dr::actions::{self, Words};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The disposition of a signal that is ignored.
@@ -18,21 +19,20 @@ pub struct Action {
     pub mask: u64,
 }
 
+impl From<Words> for Action {
+    fn from([handler, flags, restorer, mask]: Words) -> Self {
+        Self { handler, flags, restorer, mask }
+    }
+}
+
 impl Action {
-    /// The one at this address of the program's.
-    pub fn read(address: u64) -> Option<Self> {
-        let mut bytes = [0; 32];
-        let word = |at: usize, bytes: &[u8; 32]| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[at..at + 8]);
-            u64::from_le_bytes(word)
-        };
-        read_memory(address, &mut bytes).then(|| Self {
-            handler: word(0, &bytes),
-            flags: word(8, &bytes),
-            restorer: word(16, &bytes),
-            mask: word(24, &bytes),
-        })
+    /// That by which a signal is delivered.
+    ///
+    /// # Safety
+    /// In the event of the signal, or in that of its delivery, with the event's context.
+    pub unsafe fn delivered(context: *mut c_void) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { actions::delivered(context) }.into()
     }
 
     /// The kernel's disposition of a signal.
@@ -102,16 +102,24 @@ pub fn kills(signal: i32) -> bool {
     KILLS.load(Ordering::Relaxed) & bit(signal) != 0
 }
 
-/// The program, or a child of `vfork` with actions of its `own`, has set the disposition of a signal.
-pub fn follow(signal: i32, action: Action, own: Option<&mut Actions>) {
+/// The program, or a child of `vfork` with actions of its `own`, has set the disposition of a signal; or a handler that was set for one signal begins.
+///
+/// # Safety
+/// The context of the thread that has.
+pub unsafe fn follow(signal: i32, context: *mut c_void, own: Option<&mut Actions>) {
     if !(1..=SIGNALS).contains(&signal) {
         return;
     }
     let is_own = own.is_some();
+    // Threads may come here in another order than that in which they have set it, so each asks what has been set last; the kernel's follows under the
+    // lock, too.
+    let mut programs = lock(&PROGRAMS);
+    // SAFETY: the caller's promise.
+    let action = Action::from(unsafe { actions::of(context, signal) });
     if let Some(own) = own {
         own[signal as usize] = Some(action);
     } else {
-        lock(&PROGRAMS)[signal as usize] = Some(action);
+        programs[signal as usize] = Some(action);
         follow_kills(signal, action.handler);
     }
     let Some(front) = lock(&IN_FRONT).get(signal as usize).copied().filter(|front| front.handler != 0) else { return };

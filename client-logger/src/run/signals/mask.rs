@@ -23,6 +23,8 @@ pub struct Mask {
     during: u64,
     /// Whether the system call waits with a mask that the kernel opens at once with the wait; it is closed around it.
     waits: bool,
+    /// Whether it is closed for another reason, up to when the call is over.
+    closed: bool,
     /// A mask like the program's for such a call that has none, and the kernel's description of it.
     given: (u64, [u64; 2]),
     /// The mask of a wait that a signal has just ended.
@@ -116,6 +118,11 @@ fn show_stack_in_use(address: u64, stack: u64) {
     }
 }
 
+/// Whether a signal that DynamoRIO gets behind such a system call comes too late: the thread blocks it by then, or there is no thread any more.
+pub fn is_last_to_let_in(number: i64) -> bool {
+    matches!(number, libc::SYS_rt_sigprocmask | libc::SYS_exit | libc::SYS_execve | libc::SYS_execveat)
+}
+
 /// Whether a system call makes a process or thread.
 fn creates(number: i64) -> bool {
     matches!(number, libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3)
@@ -132,6 +139,7 @@ impl Mask {
             suspended: None,
             during: blocked,
             waits: false,
+            closed: false,
             given: (0, [0; 2]),
             interrupted: None,
             in_wait: false,
@@ -223,7 +231,9 @@ impl Mask {
         self.during = temporary.unwrap_or(self.blocked) & !NEVER_BLOCKED;
         // SAFETY: the caller's promise.
         self.waits = unsafe { self.waits(context, number, args, temporary.is_some()) };
-        if self.waits {
+        // What comes before one of these is delivered before it.
+        self.closed = is_last_to_let_in(number);
+        if self.waits || self.closed {
             set(self.blocked | BLOCKED.load(Ordering::SeqCst));
         }
         let pointer = match number {
@@ -252,7 +262,7 @@ impl Mask {
                 // DynamoRIO forgets what comes to a child before it has settled: let it wait.
                 set(self.blocked | BLOCKED.load(Ordering::SeqCst));
             }
-            _ if self.waits => {}
+            _ if self.waits || self.closed => {}
             _ => {
                 if let Some(mask) = temporary {
                     set(mask);
@@ -321,8 +331,18 @@ impl Mask {
         }
     }
 
+    /// It is not made after all.
+    pub fn not_called(&mut self) {
+        if std::mem::take(&mut self.closed) {
+            self.apply();
+        }
+    }
+
     /// After it; `stack` is the stack pointer.
-    pub fn after(&mut self, number: i64, args: &[u64; 6], result: i64, stack: u64) {
+    ///
+    /// # Safety
+    /// In the post-syscall event, with the event's context.
+    pub unsafe fn after(&mut self, context: *mut c_void, number: i64, args: &[u64; 6], result: i64, stack: u64) {
         self.suspended = None;
         if number == libc::SYS_rt_sigprocmask && self.in_wait && result == 0 && args[2] != 0 {
             write_memory(args[2], &self.blocked.to_le_bytes());
@@ -341,14 +361,13 @@ impl Mask {
                 self.apply();
             }
             libc::SYS_rt_sigaction if result == 0 && args[1] != 0 => {
-                if let Some(action) = Action::read(args[1]) {
-                    follow(args[0] as i32, action, self.own.as_deref_mut());
-                }
+                // SAFETY: the caller's promise.
+                unsafe { follow(args[0] as i32, context, self.own.as_deref_mut()) };
             }
             _ => {
                 let temporary = temporary(number, args);
                 self.interrupted = temporary.filter(|_| result == -i64::from(libc::EINTR));
-                if creates(number) || temporary.is_some() || self.waits {
+                if creates(number) || temporary.is_some() || self.waits || self.closed {
                     self.apply();
                 }
             }
@@ -357,7 +376,10 @@ impl Mask {
 
     /// A handler of the program's is about to begin. What else waits natively interrupts it before its first instruction, so the kernel's
     /// mask stays as it is until the thread is there.
-    pub fn delivered(&mut self, signal: i32) {
+    ///
+    /// # Safety
+    /// In the event of the delivery, with the event's context.
+    pub unsafe fn delivered(&mut self, context: *mut c_void, signal: i32) {
         self.pending.remove(signal);
         const NODEFER: u64 = libc::SA_NODEFER as u64;
         const RESETHAND: u64 = 0x8000_0000;
@@ -365,21 +387,13 @@ impl Mask {
             (self.before_wait, self.in_wait) = (self.blocked, true);
             self.blocked = mask & !UNBLOCKABLE;
         }
-        let mut programs;
-        let actions = match self.own.as_deref_mut() {
-            Some(own) => own,
-            None => {
-                programs = lock(&PROGRAMS);
-                &mut *programs
-            }
-        };
-        let set = &mut actions[place(signal)];
-        if let Some(action) = *set {
-            let own = if action.flags & NODEFER == 0 { bit(signal) } else { 0 };
-            self.blocked |= (action.mask | own) & !UNBLOCKABLE;
-            if action.flags & RESETHAND != 0 {
-                *set = None;
-            }
+        // SAFETY: the caller's promise.
+        let action = unsafe { Action::delivered(context) };
+        let own = if action.flags & NODEFER == 0 { bit(signal) } else { 0 };
+        self.blocked |= (action.mask | own) & !UNBLOCKABLE;
+        if action.flags & RESETHAND != 0 {
+            // SAFETY: as above.
+            unsafe { follow(signal, context, self.own.as_deref_mut()) };
         }
     }
 }

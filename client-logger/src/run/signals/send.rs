@@ -53,6 +53,15 @@ pub unsafe fn send_to_this_process(signal: i32, info: *const i32) -> i64 {
     }
 }
 
+/// Sends the calling thread a signal, as `tgkill` does.
+pub fn send_plain(signal: i32) {
+    // SAFETY: ask for a number, and send a signal.
+    unsafe {
+        let pid = raw_syscall(libc::SYS_getpid, [0; 5]);
+        raw_syscall(libc::SYS_tgkill, [pid as u64, this_thread().into(), signal as u64, 0, 0]);
+    }
+}
+
 /// The calling thread's id.
 pub fn this_thread() -> u32 {
     // SAFETY: asks for a number.
