@@ -137,6 +137,9 @@ unsafe fn signal(drcontext: *mut c_void, info: *mut Signal) -> Action {
     if recording::over() {
         thread.follow_end();
     }
+    if info.number() == libc::SIGSEGV && std::mem::take(&mut thread.signals.called_back) {
+        return go_back(thread, info);
+    }
     if info.number() == libc::SIGSEGV {
         thread.allow();
     }
@@ -237,6 +240,16 @@ fn make_call_again(thread: &mut Thread, info: &mut Signal) -> bool {
     }
     machine.set_pc(before.rip);
     true
+}
+
+/// The thread leaves the block in which it waits for memory, before the instruction that does, with which another block begins.
+fn go_back(thread: &mut Thread, info: &mut Signal) -> Action {
+    let here = info.fragment().zip(info.raw()).map(|(fragment, raw)| map::here(fragment, raw.pc()));
+    if thread.recording() {
+        let (position, _) = interrupted(thread, info, here.as_ref());
+        thread.recount(position);
+    }
+    REDIRECT
 }
 
 /// A signal kills the process, whose recording has ended.

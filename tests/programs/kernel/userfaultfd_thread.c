@@ -1,8 +1,5 @@
-// A thread fills in pages for another one, and needs for that what the other has just written: recording ends, and the
-// program does not hang.
+// A thread fills in pages for another one, and needs for that what the other has just written.
 // flags: -pthread
-// intervals: no
-// message: userfaultfd
 #include "missing_pages.h"
 #include <pthread.h>
 static int fd;

@@ -48,6 +48,10 @@ impl Frame {
         self.set(FRAME_MASK as usize, mask);
     }
 
+    pub fn pc(self) -> u64 {
+        self.word(RIP)
+    }
+
     pub fn stack(self) -> u64 {
         self.word(RSP)
     }

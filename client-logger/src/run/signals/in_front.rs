@@ -8,6 +8,7 @@ use super::send::send_to_this_thread;
 use super::sets::{FAULTS, bit};
 use super::{held, stopped, suspended, unborn};
 use crate::base::memory::{read_word, write_memory};
+use crate::base::stuck;
 use std::sync::atomic::Ordering;
 
 /// Asynchronous signals that DynamoRIO would deliver in the middle of a block, or fail at if they interrupt a callout; unless
@@ -167,7 +168,17 @@ unsafe fn is_dynamorios(signal: i32, info: *const u8) -> bool {
 ///
 /// # Safety
 /// In the signal's handler, with the kernel's pointers.
-unsafe extern "C" fn hold(signal: i32, info: *const u8, context: *mut u8) -> bool {
+unsafe extern "C" fn hold(signal: i32, info: *mut u8, context: *mut u8) -> bool {
+    // SAFETY: the caller's promise.
+    if let Some(pc) = unsafe { stuck::calls_back(info) } {
+        // SAFETY: as above.
+        let there = unsafe { Frame::new(context) }.pc() == pc && own::is_called_back();
+        if there {
+            // SAFETY: as above.
+            unsafe { stuck::make_fault(info) };
+        }
+        return !there;
+    }
     // SAFETY: the caller's promise.
     if unsafe { is_dynamorios(signal, info) } {
         // SAFETY: as above.

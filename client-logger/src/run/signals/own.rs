@@ -21,13 +21,15 @@ pub struct OwnSignals {
     pub retry: Retry,
     /// Whether it is in a system call of the program's, and not in one that the logger makes before or behind it.
     pub in_call: bool,
+    /// Whether the fault that comes next is none, but [calls the thread back](crate::base::stuck).
+    pub called_back: bool,
 }
 
 impl OwnSignals {
     /// Of a thread that begins; `foreign`: of a process that shares its parent's memory.
     pub fn new(foreign: bool) -> Self {
         let (mask, codes, leave, retry) = (Mask::inherited(foreign), Codes::new(), Leave::new(), Retry::default());
-        Self { mask, codes, leave, handler_begins: false, retry, in_call: false }
+        Self { mask, codes, leave, handler_begins: false, retry, in_call: false, called_back: false }
     }
 }
 
@@ -46,6 +48,20 @@ pub(super) fn is_in_own_call() -> bool {
     });
     // SAFETY: this byte is read alone.
     !flag.is_null() && unsafe { !flag.read() }
+}
+
+/// The calling thread is called back; for a signal handler. `false` if it is not one of the program's.
+pub(super) fn is_called_back() -> bool {
+    let flag = part(|own| {
+        // SAFETY: as in `retry`.
+        unsafe { &raw mut (*own).called_back }
+    });
+    if flag.is_null() {
+        return false;
+    }
+    // SAFETY: this byte is written alone.
+    unsafe { flag.write(true) };
+    true
 }
 
 /// A part of the calling thread's signals; null for a thread that is not the program's.
