@@ -107,8 +107,8 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
     // The call itself, where an interval would end.
     regs.rip = syscall_pc.unwrap_or_default();
     // SAFETY: in the event.
-    if killed.is_none() && mask::is_last_to_let_in(number) && unsafe { call_event::holds_signal(drcontext) } {
-        // DynamoRIO gives the call up, and it is made again behind the handler.
+    if killed.is_none() && mask::is_last_to_let_in(number) && unsafe { call_event::give_up_for_signal(drcontext) } {
+        // It is made again behind the handler.
         thread.syscall.before = Some(regs);
         return 1;
     }
