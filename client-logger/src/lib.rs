@@ -28,7 +28,7 @@ use base::fs_base::Guard;
 use base::{die, maps, options, slots};
 use bugnet_dr::events::{Bool, Events, Loaded};
 use bugnet_dr::process::VERSION;
-use calls::syscall;
+use calls::{helper, syscall};
 use emitted::reclaim;
 use kernel::{executing, lending};
 use log::modules;
@@ -97,6 +97,7 @@ unsafe extern "C" fn on_fork(context: *mut c_void) {
     let _own = Guard::new();
     lending::forget();
     executing::forget();
+    helper::look();
     // SAFETY: in the event.
     unsafe { thread::Thread::forked(context) };
 }

@@ -27,6 +27,8 @@ pub struct SyscallState {
     pub interrupted: Option<Box<RegisterFile>>,
     /// A system call that the kernel gets in another form, between its two halves.
     pub substitution: Option<Substitution>,
+    /// Whether it sleeps in place of a `sched_yield`, as a process looks at it from outside.
+    pub sleeps: bool,
     /// What becomes of a `brk`, between its two halves.
     pub program_break: Option<Step>,
     /// An `execve` between its two halves.
