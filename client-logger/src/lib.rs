@@ -29,7 +29,7 @@ use base::fs_base::Guard;
 use base::{die, maps, options, slots};
 use bugnet_dr::events::{Bool, Events, Loaded};
 use bugnet_dr::process::VERSION;
-use calls::syscall;
+use calls::{helper, syscall};
 use emitted::reclaim;
 use kernel::{executing, lending, turns};
 use log::{modules, recording};
@@ -103,6 +103,7 @@ unsafe extern "C" fn on_fork(context: *mut c_void) {
         lending::forget();
         executing::forget();
         turns::forget();
+        helper::look();
         thread::Thread::forked(context);
     });
     if forked.is_none() {

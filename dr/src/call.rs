@@ -4,18 +4,18 @@ use crate::sys;
 use std::ffi::c_void;
 
 unsafe extern "C" {
-    fn dr_holds_signal(context: *mut c_void) -> bool;
+    fn dr_give_up_for_signal(context: *mut c_void) -> bool;
 }
 
-/// Whether DynamoRIO holds a signal that is to be delivered to the calling thread (`dr/patches/dispatch.patch`). The calls behind which that must not be
-/// done any more, it then gives up, and they are made again behind the handler: `rt_sigsuspend`, `rt_sigprocmask`, `exit` and `execve`.
+/// Whether DynamoRIO holds a signal that is to be delivered to the calling thread: if so, it gives the call up that is about to be made, and that is made again
+/// behind the handler (`dr/patches/dispatch.patch`).
 ///
 /// # Safety
-/// In the pre-syscall event, with its context.
+/// In the pre-syscall event, with its context; a client that is told so does nothing more about the call.
 #[must_use]
-pub unsafe fn holds_signal(context: *mut c_void) -> bool {
+pub unsafe fn give_up_for_signal(context: *mut c_void) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { dr_holds_signal(context) }
+    unsafe { dr_give_up_for_signal(context) }
 }
 
 /// In the pre-syscall event, with a call that is not to be made, or in the post-syscall event: what the program gets.

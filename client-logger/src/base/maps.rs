@@ -144,6 +144,11 @@ pub fn all() -> Vec<Region> {
     text().lines().filter_map(parse).collect()
 }
 
+/// The same, each with the kernel's line about it.
+pub fn all_with_lines() -> Vec<(Region, String)> {
+    text().lines().filter_map(|line| Some((parse(line)?, line.to_owned()))).collect()
+}
+
 /// The same, each with the name that the kernel gives it: a path, one in brackets, or none.
 pub fn all_with_names() -> Vec<(Region, String)> {
     let name = |line: &str| line.splitn(6, ' ').nth(5).unwrap_or_default().trim_start().to_owned();

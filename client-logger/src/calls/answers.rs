@@ -11,10 +11,12 @@ use crate::kernel::substitute::Substitution;
 use crate::log::handover;
 use crate::picture::claims;
 use crate::picture::shadow;
+use crate::picture::shadow::reserved;
 use crate::run::thread::Thread;
 use bugnet_dr::call as call_event;
 use bugnet_dr::process::main_module;
 use bugnet_format::record::OutputStream;
+use bugnet_format::types::Addr;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -138,6 +140,9 @@ fn restricted(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> 
 /// The result of a system call that reaches for memory in which there is something of ours that cannot make way.
 pub fn in_the_way(context: *mut c_void, thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64> {
     static SAID: AtomicBool = AtomicBool::new(false);
+    if reserves(number, args) {
+        return Some(args[0].cast_signed());
+    }
     let mut refused = false;
     for claim in claims::of(number, args).into_iter().filter(|claim| !claim.yields) {
         match recorders::instead(number, &claim.range, shadow::is_ours) {
@@ -157,6 +162,18 @@ pub fn in_the_way(context: *mut c_void, thread: &mut Thread, number: i64, args: 
                    knows of another thread: refused with ENOMEM";
     warn_once(&SAID, message);
     error(libc::ENOMEM)
+}
+
+/// Whether a system call reserves address space for nothing, at a place of the program's choice, which is done here, around what is ours.
+fn reserves(number: i64, args: &[u64; 6]) -> bool {
+    const HOW: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let [start, len, protection, flags, ..] = *args;
+    let whole = start.is_multiple_of(Addr::PAGE) && start != 0;
+    number == libc::SYS_mmap
+        && whole
+        && protection as i32 == libc::PROT_NONE
+        && flags as i32 & !libc::MAP_NORESERVE == HOW
+        && start.checked_add(len).is_some_and(|end| reserved::reserve(&(start..end.next_multiple_of(Addr::PAGE))))
 }
 
 /// Whether parameters of an io_uring ask for a thread of the kernel's that polls it.

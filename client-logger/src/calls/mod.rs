@@ -2,4 +2,6 @@
 
 mod answers;
 mod exit;
+pub mod helper;
+mod maps_file;
 pub mod syscall;

@@ -9,6 +9,8 @@ use crate::base::process::threaded;
 use crate::base::slots::set_segment_base;
 use crate::calls::answers;
 use crate::calls::exit::{self, alone, end, end_process};
+use crate::calls::helper;
+use crate::calls::maps_file;
 use crate::emitted::flush;
 use crate::kernel::apart::Apart;
 use crate::kernel::arguments::{ARGUMENTS, clone_flags, string};
@@ -122,11 +124,12 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
     snapshot::follow(number);
     // SAFETY: in the event.
     unsafe { thread.signals.mask.before(drcontext, number, &args, &regs) };
+    let behind = regs.rip;
     // The call itself, where an interval would end.
     regs.rip = syscall_pc.unwrap_or_default();
     // SAFETY: in the event.
-    if killed.is_none() && mask::is_last_to_let_in(number) && unsafe { call_event::holds_signal(drcontext) } {
-        // DynamoRIO gives the call up, and it is made again behind the handler.
+    if killed.is_none() && mask::is_last_to_let_in(number) && unsafe { call_event::give_up_for_signal(drcontext) } {
+        // It is made again behind the handler.
         thread.syscall.before = Some(regs);
         return 1;
     }
@@ -137,6 +140,7 @@ unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: c_int) -> 
     }
     // SAFETY: in the event.
     let instead = unsafe { instead(drcontext, thread, number, &args) };
+    let instead = instead.or_else(|| help(thread, number, &args, &regs, behind));
     if shares_memory(number, &args) {
         flush::share_blocks();
     }
@@ -172,7 +176,18 @@ unsafe fn instead(drcontext: *mut c_void, thread: &mut Thread, number: i64, args
         .or_else(|| timers::instead(number, args))
         .or_else(|| mask::refused(number, args))
         .or_else(|| mapping_limit::meets(number))
+        .or_else(|| maps_file::instead(number, args))
         .or_else(|| answers::in_the_way(drcontext, thread, number, args))
+}
+
+/// Makes a process that shares the program's memory, and is neither a thread nor a child of `vfork`, if that is what a call does which goes on `behind` it.
+fn help(thread: &Thread, number: i64, args: &[u64; 6], regs: &RegisterFile, behind: u64) -> Option<i64> {
+    if !shares_memory(number, args) || borrows(number, args) || creates_thread(number, args) || thread.is_foreign() {
+        return None;
+    }
+    let result = helper::make(&helper::Call { number, args, regs, behind, mask: thread.signals.mask.blocked() });
+    thread.signals.mask.apply();
+    result
 }
 
 /// Before a system call of a thread that is not recorded; 0 if it is not to be made.
@@ -213,17 +228,10 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
         placement::make_room_for_child(None);
         last_program::note_vfork(regs.rip);
     }
-    if borrows(number, &args) || !shares_memory(number, &args) {
-        thread.leave(position);
-    } else if creates_thread(number, &args) {
+    if creates_thread(number, &args) {
         create_thread(thread, call, regs.gpr[RSP], position);
     } else {
-        let why = "the program starts a process that shares its memory".to_owned();
-        thread.stop(position, EndReason::Unsupported { why }, (*regs).clone());
-        keep_out_of_the_way(thread, drcontext, number, &args);
-        // Behind the call, the thread gets its signal mask back.
-        thread.syscall.before = Some(regs);
-        return 1;
+        thread.leave(position);
     }
     keep_out_of_the_way(thread, drcontext, number, &args);
     if forks(number, &args) {
@@ -327,6 +335,14 @@ fn execute(thread: &mut Thread, drcontext: *mut c_void) {
 /// Gives the kernel some system calls in another form, whether or not the thread is recorded; 0 if it is not to get
 /// one at all.
 fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> Bool {
+    if helper::let_go(number) {
+        // For some milliseconds.
+        static TIME: [u64; 2] = [0, 10_000_000];
+        let arguments = [(0, TIME.as_ptr() as u64), (1, 0)];
+        thread.syscall.substitution = Substitution::make(drcontext, libc::SYS_nanosleep, &arguments);
+        thread.syscall.sleeps = true;
+        return 1;
+    }
     if !matches!(number, libc::SYS_execve | libc::SYS_execveat | libc::SYS_close_range | libc::SYS_brk) {
         return 1;
     }
@@ -467,6 +483,11 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
         // SAFETY: in the event.
         unsafe { call_event::set_result(drcontext, result) };
     }
+    if std::mem::take(&mut thread.syscall.sleeps) {
+        number = libc::SYS_sched_yield;
+        // SAFETY: in the event.
+        unsafe { call_event::set_result(drcontext, 0) };
+    }
     leave_traces(drcontext, &before);
     let Some(machine) = Machine::current() else { return };
     let after = machine.register_file();
@@ -474,6 +495,7 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
     // SAFETY: in the event.
     unsafe { thread.signals.mask.after(drcontext, made.0, &made.1, result, before.gpr[RSP]) };
     follow_processes(made.0, &made.1, result);
+    maps_file::opened(made.0, &made.1, result);
     let updates = changed(thread, &before, &after);
     if (number, args[0], result) == (libc::SYS_arch_prctl, ARCH_SET_FS, 0) {
         thread.segments.selectors[0] = 0;
@@ -526,6 +548,9 @@ fn follow_processes(number: i64, args: &[u64; 6], result: i64) {
     }
     if result < 0 && matches!(number, libc::SYS_clone | libc::SYS_clone3) {
         exit::note_clone_failed();
+    }
+    if matches!(number, libc::SYS_wait4 | libc::SYS_waitid) {
+        helper::look();
     }
 }
 

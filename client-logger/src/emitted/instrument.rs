@@ -116,7 +116,7 @@ pub unsafe fn rewrite(
 /// Whether code at these addresses may change without a system call that DynamoRIO knows: the program can write to it, or
 /// others can.
 fn may_change(start: u64, len: u64) -> bool {
-    SHARED.get().overlap(start, len)
+    SHARED.get().overlaps_mapping(start, len)
         || PROTECTIONS.get().writable(start)
         || PROTECTIONS.get().writable(start + len.max(1) - 1)
 }

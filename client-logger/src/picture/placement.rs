@@ -119,6 +119,11 @@ pub fn make_room_for_child(stack: Option<u64>) {
     }
 }
 
+/// Whether there is room for the shadow of everything, also behind what is about to come.
+pub fn has_room(coming: &Claim) -> bool {
+    Shadow::has_room(coming)
+}
+
 /// Finds other room for a thread's shadow, also for when what is about to come is there, and for what the thread `needs`. It is empty. None
 /// if there is no room. The thread is in a system call, or, if there are others, not going to return to its block of code.
 pub fn place_shadow(coming: Option<&Claim>, needs: &[Range<u64>]) -> Option<Shadow> {
@@ -129,11 +134,13 @@ fn find_place(coming: Option<&Claim>, needs: &[Range<u64>]) -> Option<Shadow> {
     if threaded() && coming.is_none() {
         return lazy_shadow(needs);
     }
+    let beside = |kind| coming.filter(|_| threaded()).and_then(|coming| Shadow::lazy_beside(kind, needs, coming));
     if by_fs()
-        && let Some(shadow) = Shadow::at_distance(stack_moves(), Steps::Any, coming, threaded())
+        && let Some(shadow) =
+            Shadow::at_distance(stack_moves(), Steps::Any, coming, threaded()).or_else(|| beside(at_distance()))
     {
         return Some(shadow);
     }
     leave_fs_in_call();
-    Shadow::with_key(coming, threaded())
+    Shadow::with_key(coming, threaded()).or_else(|| beside(Kind::Key))
 }

@@ -7,6 +7,7 @@
 mod all;
 pub mod layout;
 pub mod mapping;
+pub mod reserved;
 pub mod sizes;
 pub mod tables;
 
@@ -20,7 +21,7 @@ use bugnet_format::picture::Picture;
 use bugnet_format::types::{Addr, IntervalNo};
 use layout::{Layout, Room, Steps};
 use mapping::{Kind, Mapping};
-use sizes::{ADDRESS_BITS, GRANULE, extent, units};
+use sizes::{ADDRESS_BITS, GRANULE, extent, granule, units};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,6 +53,10 @@ pub fn is_ours(address: u64) -> bool {
 const MOST_KEPT: usize = 128 << 20;
 /// The same where each of several threads has a shadow.
 const MOST_KEPT_EACH: usize = 8 << 20;
+
+/// From so many granules on, those of the shadow of a mapping are only held: of mappings as large as that, programs access next to nothing, and
+/// whatever is reserved is looked through whenever an interval begins.
+const MANY: u64 = 16;
 
 /// So many places are tried for a shadow whose place turns out to be taken.
 const MOST_TRIED: usize = 100;
@@ -90,6 +95,14 @@ impl Shadow {
         (lazy || shadow.reserve_all(&shadows(|all| layout(all)))).then_some(shadow)
     }
 
+    /// Whether there is room for a shadow of everything, also behind what is about to come.
+    pub fn has_room(coming: &Claim) -> bool {
+        shadows(|all| {
+            let mut layout = Layout::now(all, false, Some(coming));
+            layout.plus(Steps::Any).or_else(|| layout.xor()).is_some()
+        })
+    }
+
     /// A shadow for a thread that is going to access these ranges, and that asks, before it accesses memory for the first time,
     /// whether the shadow of that is there.
     pub fn lazy(kind: Kind, needs: &[Range<u64>]) -> Option<Self> {
@@ -97,6 +110,18 @@ impl Shadow {
         for _ in 0..MOST_TRIED {
             let shadow =
                 Self::take(|all, mapping| all.waits(mapping, kind, needs), |all| Room::place(all, kind, needs))?;
+            if shadow.reserve_claims(needs) {
+                return Some(shadow);
+            }
+        }
+        None
+    }
+
+    /// The same, out of the way of what is about to come.
+    pub fn lazy_beside(kind: Kind, needs: &[Range<u64>], coming: &Claim) -> Option<Self> {
+        let mut room = shadows(|all| Room::beside(all, kind, coming));
+        for _ in 0..MOST_TRIED {
+            let shadow = Self::take(|_, _| false, |all| room.place_next(all, needs))?;
             if shadow.reserve_claims(needs) {
                 return Some(shadow);
             }
@@ -203,7 +228,33 @@ impl Shadow {
         reserved
     }
 
+    /// Sees to it that nothing else comes to lie in the granule of a shadow address, which need not be accessible yet. `false` if
+    /// something else lies there.
+    fn hold(self, shadow: u64) -> bool {
+        let start = granule(shadow);
+        shadow >> ADDRESS_BITS == 0 && start != 0 && self.map_granule(start, libc::PROT_NONE)
+    }
+
     fn reserve_granule(self, start: u64) -> bool {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        if !self.map_granule(start, access) {
+            return false;
+        }
+        shadows(|all| {
+            let own = all.all.entry(self.mapping).or_default();
+            if own.held.remove(&start) {
+                // SAFETY: a mapping of ours, of which nobody has made any use.
+                if unsafe { libc::mprotect(start as *mut libc::c_void, GRANULE as usize, access) } != 0 {
+                    die("the system has no room for the shadow of the program's memory");
+                }
+                own.reserved.push(start);
+            }
+        });
+        true
+    }
+
+    /// Maps a granule with this protection, unless it is mapped. `false` if something else lies there.
+    fn map_granule(self, start: u64, protection: i32) -> bool {
         shadows(|all| {
             if let Some(owner) =
                 all.granules.get(&start).or_else(|| all.claims.get(&start).filter(|o| **o != self.mapping))
@@ -211,10 +262,11 @@ impl Shadow {
                 return *owner == self.mapping;
             }
             let range = extent(start);
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+            let over = if reserved::contains(&range) { libc::MAP_FIXED } else { libc::MAP_FIXED_NOREPLACE };
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | over;
             let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
-            // SAFETY: a new mapping that replaces nothing.
-            let got = unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+            // SAFETY: a new mapping that replaces nothing, or nothing that can be accessed.
+            let got = unsafe { libc::mmap(at, len, protection, flags, -1, 0) };
             if got != at {
                 if got != libc::MAP_FAILED {
                     // A kernel that does not know the flag has put it elsewhere.
@@ -225,7 +277,12 @@ impl Shadow {
             }
             keep_to_itself(at, len);
             all.granules.insert(start, self.mapping);
-            all.all.entry(self.mapping).or_default().reserved.push(start);
+            let own = all.all.entry(self.mapping).or_default();
+            if protection == libc::PROT_NONE {
+                own.held.insert(start);
+            } else {
+                own.reserved.push(start);
+            }
             all.claims.remove(&start);
             true
         })
@@ -234,7 +291,12 @@ impl Shadow {
     /// Whether all of a range of the shadow, shorter than a granule, is reserved.
     pub fn is_reserved(self, shadow: u64, len: u64) -> bool {
         let last = shadow.saturating_add(len.saturating_sub(1));
-        shadows(|all| [shadow, last].iter().all(|at| all.granules.get(&(at & !(GRANULE - 1))) == Some(&self.mapping)))
+        shadows(|all| {
+            let held = all.all.get(&self.mapping).map(|own| &own.held);
+            let is_held = |start: &u64| held.is_some_and(|held| held.contains(start));
+            let is_it = |start: u64| all.granules.get(&start) == Some(&self.mapping) && !is_held(&start);
+            is_it(granule(shadow)) && is_it(granule(last))
+        })
     }
 
     fn own_granules(self) -> Vec<u64> {
@@ -340,15 +402,15 @@ impl Shadow {
         forget_known();
         shadows(|all| {
             all.first.take_if(|first| *first == self.mapping);
-            let Own { reserved, claimed } = all.all.remove(&self.mapping).unwrap_or_default();
+            let Own { reserved, held, claimed } = all.all.remove(&self.mapping).unwrap_or_default();
             for start in claimed {
                 if all.claims.get(&start) == Some(&self.mapping) {
                     all.claims.remove(&start);
                 }
             }
-            for start in reserved {
+            for start in reserved.into_iter().chain(held) {
                 // SAFETY: a mapping of ours, to which no reference is held, and whose thread is gone.
-                unsafe { libc::munmap(start as *mut libc::c_void, GRANULE as usize) };
+                unsafe { reserved::unmap(&extent(start)) };
                 all.granules.remove(&start);
             }
         });
@@ -391,12 +453,18 @@ impl Shadow {
         written.is_ok()
     }
 
-    /// Reserves the shadow of a range. `false` if something else lies there.
+    /// Whether the shadow of so much memory, at once, is held and not reserved.
+    pub fn is_large(len: u64) -> bool {
+        len / GRANULE >= MANY
+    }
+
+    /// Reserves the shadow of a range, or holds it, if it is large. `false` if something else lies there.
     pub fn reserve_range(self, address: u64, len: u64) -> bool {
         // The last byte may lie in one granule more than the steps meet.
         let steps = (address..address.saturating_add(len)).step_by(GRANULE as usize);
         let last = address.saturating_add(len.saturating_sub(1));
-        steps.chain([last]).all(|at| self.reserve(self.of(at)))
+        let is_large = Self::is_large(len);
+        steps.chain([last]).map(|at| self.of(at)).all(|at| if is_large { self.hold(at) } else { self.reserve(at) })
     }
 }
 

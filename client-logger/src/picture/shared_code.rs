@@ -10,7 +10,7 @@ use crate::base::process::{self, OfProcess};
 use bugnet_dr::fragments;
 use rangemap::RangeSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Start and length of a range around all memory that this process may write to and that was ever shared. Instrumented code
 /// looks at it.
@@ -22,6 +22,8 @@ pub struct SharedMappings {
     ranges: Mutex<RangeSet<u64>>,
     /// Those that this process may write to, too.
     writable: Mutex<RangeSet<u64>>,
+    /// Whether all memory is shared, with a process that was made in it.
+    all: AtomicBool,
 }
 
 /// The mappings of the process in which code may change without a store to its address.
@@ -38,7 +40,9 @@ impl SharedMappings {
 
     /// Those of a forked child, whose memory is the same.
     pub fn fork(&self) -> Self {
-        Self { ranges: Mutex::new(self.ranges().clone()), writable: Mutex::new(self.writable_ranges().clone()) }
+        let (ranges, writable) = (self.ranges().clone(), self.writable_ranges().clone());
+        set_hull(&writable, false);
+        Self { ranges: Mutex::new(ranges), writable: Mutex::new(writable), all: AtomicBool::new(false) }
     }
 
     /// Whether there ever was memory that this process and others can write to.
@@ -46,8 +50,26 @@ impl SharedMappings {
         HULL[1].load(Ordering::Relaxed) != 0
     }
 
+    /// From here on, all memory is shared, or is not. In an event of a system call.
+    pub fn lend_all(&self, all: bool) {
+        let was_any = self.any_writable();
+        self.all.store(all, Ordering::SeqCst);
+        set_hull(&self.writable_ranges(), all);
+        if !was_any && self.any_writable() {
+            build_anew();
+        }
+    }
+
+    fn is_all(&self) -> bool {
+        self.all.load(Ordering::Relaxed)
+    }
+
     /// Whether this process and others can write to all of a range.
     pub fn writable(&self, start: u64, len: u64) -> bool {
+        if self.is_all() {
+            let writes = |region: &maps::Region| region.protection & libc::PROT_WRITE != 0;
+            return maps::region_of(start).filter(writes).is_some_and(|region| start + len <= region.range.end);
+        }
         self.writable_ranges().get(&start).is_some_and(|range| start + len <= range.end)
     }
 
@@ -70,6 +92,11 @@ impl SharedMappings {
 
     /// Whether any of the range is shared.
     pub fn overlap(&self, start: u64, len: u64) -> bool {
+        self.is_all() || self.overlaps_mapping(start, len)
+    }
+
+    /// Whether any of the range is in a shared mapping.
+    pub fn overlaps_mapping(&self, start: u64, len: u64) -> bool {
         self.ranges().overlaps(&(start..start + len.max(1)))
     }
 
@@ -86,7 +113,7 @@ impl SharedMappings {
             libc::SYS_munmap => self.replace(range(args[0], args[1]), false),
             libc::SYS_mremap => {
                 // With an old size of 0, and for some flags, the old mapping stays.
-                let (shared, write) = (self.overlap(args[0], args[1]), self.writable(args[0], 1));
+                let (shared, write) = (self.overlaps_mapping(args[0], args[1]), self.writable(args[0], 1));
                 self.replace(range(result, args[2]), shared);
                 self.allow(&range(result, args[2]), write);
             }
@@ -122,10 +149,30 @@ fn include(range: &Range<u64>) {
         HULL[0].store(larger.start, Ordering::SeqCst);
     }
     HULL[1].store(larger.end - larger.start, Ordering::SeqCst);
-    if len == 0 && !process::threaded() {
+    if len == 0 {
+        build_anew();
+    }
+}
+
+/// Blocks look whether memory is shared from here on.
+fn build_anew() {
+    if !process::threaded() {
         // SAFETY: in an event in which it may be asked for; the whole address space.
         unsafe { fragments::flush_all() };
     }
+}
+
+/// Sets [`HULL`]: to everything if all memory is shared, else around what is `writable`.
+fn set_hull(writable: &RangeSet<u64>, all: bool) {
+    let (start, end) = match (writable.first(), writable.last()) {
+        _ if all => (0, u64::MAX),
+        (Some(first), Some(last)) => (first.start, last.end),
+        _ => (0, 0),
+    };
+    // As in `include`.
+    HULL[1].store(u64::MAX, Ordering::SeqCst);
+    HULL[0].store(start, Ordering::SeqCst);
+    HULL[1].store(end - start, Ordering::SeqCst);
 }
 
 /// The pages of a mapping.

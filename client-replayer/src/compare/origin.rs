@@ -75,6 +75,8 @@ pub struct Origins {
     pages: Pages<Page>,
     /// Memory that other processes may share.
     shared: Vec<Range<u64>>,
+    /// Whether all memory is such, since a process was made in it.
+    all_shared: bool,
     /// Words that the kernel writes at a time of its own.
     kernel_words: HashSet<u64>,
     /// How many children of `vfork` had the process's memory, and have given it back; at most [`MANY`]. What they stored is in no log:
@@ -165,6 +167,11 @@ impl Origins {
         self.shared.push(range);
     }
 
+    /// A process was made in the program's memory, and is neither a thread nor a child of `vfork`.
+    pub fn share_all(&mut self) {
+        self.all_shared = true;
+    }
+
     /// Other processes have nothing to do with this memory any more.
     pub fn unshare(&mut self, range: &Range<u64>) {
         let rest = |old: &Range<u64>| [old.start..old.end.min(range.start), old.start.max(range.end)..old.end];
@@ -195,12 +202,15 @@ impl Origins {
     /// Memory into which others may write at any time: start and length of each range.
     pub fn unsteady(&self) -> impl Iterator<Item = (u64, u64)> {
         let words = self.kernel_words.iter().map(|word| (word * WORD, WORD));
+        let words = words.chain(self.all_shared.then_some((0, u64::MAX)));
         self.shared.iter().map(|range| (range.start, range.end - range.start)).chain(words)
     }
 
     /// Whether something from outside writes at an address when it likes.
     fn is_unsteady(&self, addr: u64) -> bool {
-        self.kernel_words.contains(&(addr / WORD)) || self.shared.iter().any(|range| range.contains(&addr))
+        self.all_shared
+            || self.kernel_words.contains(&(addr / WORD))
+            || self.shared.iter().any(|range| range.contains(&addr))
     }
 
     /// As [`Self::of`], where the threads' stores are kept elsewhere, and are these; `None` where that does not tell.

@@ -162,6 +162,8 @@ impl System {
                 }
             }
             SHMAT => origins.share(range(result, 1 << 40)),
+            // For good: nothing tells when that process is gone.
+            CLONE | CLONE3 if makes_unsteady(memory, number_of_call, args, 0) => origins.share_all(),
             MUNMAP | MADVISE => changed.push((args[0], pages(args[1]))),
             MREMAP => changed.extend([(args[0], pages(args[1])), (result, pages(args[2]))]),
             BRK => {

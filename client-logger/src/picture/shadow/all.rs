@@ -9,14 +9,18 @@ use std::ops::Range;
 /// Granules of a shadow.
 #[derive(Default)]
 pub struct Own {
+    /// Those that can be accessed.
     pub reserved: Vec<u64>,
+    /// Those that nothing else can lie in, and that have not been accessed.
+    pub held: HashSet<u64>,
+    /// Those that are kept free for it, see [`Shadows::claims`].
     pub claimed: Vec<u64>,
 }
 
 /// The shadows of all threads.
 #[derive(Default)]
 pub struct Shadows {
-    /// The granules that are reserved: start, and whose they are.
+    /// The granules that are reserved or held: start, and whose they are.
     pub granules: HashMap<u64, Mapping>,
     /// Those that are kept free for a shadow, to be reserved by it only.
     pub claims: HashMap<u64, Mapping>,

@@ -7,6 +7,7 @@
 
 use super::all::Shadows;
 use super::mapping::{Kind, Mapping};
+use super::reserved;
 use super::sizes::{ADDRESS_BITS, COLOUR, GRANULE, LOWEST, STEP_SHIFT, UNIT_SHIFT, UNITS, units};
 use crate::base::fs_base;
 use crate::base::lock::Mutex;
@@ -38,14 +39,13 @@ struct Mapped {
 fn mapped() -> Vec<Mapped> {
     let inside = |range: &Range<u64>| range.start >> ADDRESS_BITS == 0;
     let regions = maps::all().into_iter().filter(|region| inside(&region.range));
-    regions
-        .map(|region| Mapped {
-            range: region.range,
-            stack: region.stack,
-            accessible: region.protection != libc::PROT_NONE,
-            common: region.named && !region.shared,
-        })
-        .collect()
+    let mapped = |region: maps::Region| {
+        let accessible = region.protection != libc::PROT_NONE;
+        let ranges = if accessible { vec![region.range] } else { reserved::without(&region.range) };
+        let (stack, common) = (region.stack, region.named && !region.shared);
+        ranges.into_iter().map(move |range| Mapped { range, stack, accessible, common })
+    };
+    regions.flat_map(mapped).collect()
 }
 
 /// Those of the ranges joined that come one after the other and lie in the same part of this size, a power of two.
@@ -77,6 +77,8 @@ pub(super) struct Layout {
     foreign: HashSet<u64>,
     /// Units in which there is something, or in which the shadow of another thread may grow.
     taken: HashSet<u64>,
+    /// Those that the program has reserved for nothing: there is room if there is none elsewhere, as it may soon make something of them.
+    spare: HashSet<u64>,
     /// What needs a shadow, joined.
     program: Vec<Range<u64>>,
     /// The same, piece by piece, and where the stack may grow to.
@@ -121,20 +123,28 @@ impl Layout {
             let around = |unit: u64| unit.saturating_sub(AROUND_FIRST)..=unit + AROUND_FIRST;
             foreign.extend(units.first().into_iter().chain(units.last()).flat_map(|unit| around(*unit)));
         }
-        Self { foreign, taken, program, pieces, common }
+        let spare = reserved::all().iter().flat_map(units).filter(|unit| !taken.contains(unit)).collect();
+        Self { foreign, taken, spare, program, pieces, common }
+    }
+
+    /// From here on, there is room in what the program has reserved for nothing. `false` if there was before.
+    fn use_spare(&mut self) -> bool {
+        !std::mem::take(&mut self.spare).is_empty()
     }
 
     /// Whether there is room for the shadow of everything.
     fn fits(&self, mapping: Mapping) -> bool {
         // Nothing can be mapped at the very bottom.
-        let free = |units: Vec<u64>| units.iter().all(|unit| *unit != 0 && !self.taken.contains(unit));
+        let is_free = |unit: &u64| *unit != 0 && !self.taken.contains(unit) && !self.spare.contains(unit);
+        let free = |units: Vec<u64>| units.iter().all(is_free);
         self.program.iter().all(|range| mapping.units_of(range).is_some_and(free))
     }
 
     /// Whether there is room for the shadow of what any thread accesses, and of what this one `needs`.
     fn fits_in_part(&self, all: &Shadows, mapping: Mapping, needs: &[Range<u64>]) -> bool {
         let mut granules = self.common.iter().chain(needs).flat_map(|range| mapping.granules_of(range));
-        granules.all(|start| all.can_have(mapping, start) && !self.foreign.contains(&(start >> UNIT_SHIFT)))
+        let is_free = |unit: u64| !self.foreign.contains(&unit) && !self.spare.contains(&unit);
+        granules.all(|start| all.can_have(mapping, start) && is_free(start >> UNIT_SHIFT))
     }
 
     /// Mappings at a distance, in the order in which they are tried.
@@ -165,12 +175,14 @@ impl Layout {
         all().filter(move |n| n % far == 0).chain(all()).map(|n| Mapping::Xor(n << UNIT_SHIFT))
     }
 
-    pub fn plus(&self, steps: Steps) -> Option<Mapping> {
-        self.distances(steps).find(|mapping| self.fits(*mapping))
+    pub fn plus(&mut self, steps: Steps) -> Option<Mapping> {
+        let find = |layout: &Self| layout.distances(steps).find(|mapping| layout.fits(*mapping));
+        find(self).or_else(|| if self.use_spare() { find(self) } else { None })
     }
 
-    pub fn xor(&self) -> Option<Mapping> {
-        Self::keys().find(|mapping| self.fits(*mapping))
+    pub fn xor(&mut self) -> Option<Mapping> {
+        let find = |layout: &Self| Self::keys().find(|mapping| layout.fits(*mapping));
+        find(self).or_else(|| if self.use_spare() { find(self) } else { None })
     }
 }
 
@@ -193,16 +205,33 @@ static COMING: Mutex<Option<Room>> = Mutex::new(None);
 
 impl Room {
     fn now(all: &Shadows, kind: Kind) -> Self {
-        let candidates = |layout: &Layout| -> Candidates {
-            match kind {
-                Kind::Distance { .. } => Box::new(layout.distances(Steps::Any)),
-                Kind::Key => Box::new(Layout::keys()),
-            }
-        };
-        let layout = Layout::now(all, kind == Kind::Distance { stack_moves: true }, None);
-        let (whole, part) = (candidates(&layout), candidates(&layout));
         // The more there are, the less one more changes.
-        Self { kind, layout, left: all.all.len() / 4, whole, part }
+        Self::new(kind, Layout::now(all, kind == Kind::Distance { stack_moves: true }, None), all.all.len() / 4)
+    }
+
+    /// For one shadow, with what is about to come.
+    pub fn beside(all: &Shadows, kind: Kind, coming: &Claim) -> Self {
+        Self::new(kind, Layout::now(all, kind == Kind::Distance { stack_moves: true }, Some(coming)), 1)
+    }
+
+    fn new(kind: Kind, layout: Layout, left: usize) -> Self {
+        let (whole, part) = (Self::candidates(kind, &layout), Self::candidates(kind, &layout));
+        Self { kind, layout, left, whole, part }
+    }
+
+    fn candidates(kind: Kind, layout: &Layout) -> Candidates {
+        match kind {
+            Kind::Distance { .. } => Box::new(layout.distances(Steps::Any)),
+            Kind::Key => Box::new(Layout::keys()),
+        }
+    }
+
+    /// Places a shadow by what is known here.
+    pub fn place_next(&mut self, all: &mut Shadows, needs: &[Range<u64>]) -> Option<Mapping> {
+        let mapping = self.next(all, needs)?;
+        all.all.entry(mapping).or_default();
+        all.claim(mapping, self.layout.common.iter().chain(needs));
+        Some(mapping)
     }
 
     /// Places the shadow of a thread, which needs that of these ranges soon.
@@ -214,11 +243,7 @@ impl Room {
         let known = coming.take().filter(|room| room.kind == kind && room.left > 0);
         let is_new = known.is_none();
         let mut room = known.unwrap_or_else(|| Self::now(all, kind));
-        let found = room.next(all, needs);
-        if let Some(mapping) = found {
-            all.all.entry(mapping).or_default();
-            all.claim(mapping, room.layout.common.iter().chain(needs));
-        }
+        let found = room.place_next(all, needs);
         if found.is_some() || is_new {
             *coming = Some(room);
             return found;
@@ -235,6 +260,14 @@ impl Room {
             layout.taken.extend(layout.program.iter().filter_map(|range| mapping.units_of(range)).flatten());
             return Some(mapping);
         }
-        self.part.find(|mapping| is_new(mapping) && layout.fits_in_part(all, *mapping, needs))
+        if let found @ Some(_) = self.part.find(|mapping| is_new(mapping) && layout.fits_in_part(all, *mapping, needs))
+        {
+            return found;
+        }
+        if !layout.use_spare() {
+            return None;
+        }
+        (self.whole, self.part) = (Self::candidates(self.kind, layout), Self::candidates(self.kind, layout));
+        self.next(all, needs)
     }
 }

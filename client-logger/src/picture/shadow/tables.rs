@@ -1,6 +1,7 @@
 //! Tables of permissions, a thread's each: where they lie, and those that wait for other threads.
 
 use super::all::{MOST_FREE, Shadows, keep_to_itself, shadows};
+use super::reserved;
 use super::sizes::{GRANULE, TABLE, TABLES, UNIT_SHIFT, UNITS};
 use crate::base::failure::fail;
 use bugnet_dr::zeroing;
@@ -15,14 +16,17 @@ impl Shadows {
     /// A table in the first unit in which there is room for one. Returns its unit.
     fn map_table(&mut self) -> u64 {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        let flags = flags | libc::MAP_NORESERVE;
         for unit in self.tables_end.max(TABLES >> UNIT_SHIFT)..UNITS {
             let mut granules = extent(unit).step_by(GRANULE as usize);
-            if self.tables.contains(&unit) || granules.any(|start| self.claims.contains_key(&start)) {
+            let is_taken = |start| self.claims.contains_key(&start) || self.granules.contains_key(&start);
+            if self.tables.contains(&unit) || granules.any(is_taken) {
                 continue;
             }
             let at = (unit << UNIT_SHIFT) as *mut libc::c_void;
-            // SAFETY: a new mapping that replaces nothing.
+            let over = if reserved::contains(&extent(unit)) { libc::MAP_FIXED } else { libc::MAP_FIXED_NOREPLACE };
+            let flags = flags | over;
+            // SAFETY: a new mapping that replaces nothing, or nothing that can be accessed.
             let got = unsafe { libc::mmap(at, TABLE, protection, flags, -1, 0) };
             if got == at {
                 keep_to_itself(at, TABLE);
@@ -40,7 +44,7 @@ impl Shadows {
 
     fn unmap_table(&mut self, unit: u64) {
         // SAFETY: the table in the unit, which nobody uses.
-        unsafe { libc::munmap((unit << UNIT_SHIFT) as *mut libc::c_void, TABLE) };
+        unsafe { reserved::unmap(&extent(unit)) };
         self.tables.remove(&unit);
         self.tables_end = self.tables_end.min(unit);
     }

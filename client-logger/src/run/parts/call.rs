@@ -32,6 +32,8 @@ pub struct SyscallState {
     pub substitution: Option<Substitution>,
     /// The call that the kernel gets in the place of one that lends memory.
     pub apart: Option<Apart>,
+    /// Whether it sleeps in place of a `sched_yield`, as a process looks at it from outside.
+    pub sleeps: bool,
     /// What becomes of a `brk`, between its two halves.
     pub program_break: Option<Step>,
     /// An `execve` between its two halves.

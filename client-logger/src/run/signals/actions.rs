@@ -165,6 +165,11 @@ pub fn place(signal: i32) -> usize {
     (signal & 127).min(SIGNALS) as usize
 }
 
+/// What the program has set for each signal.
+pub fn programs() -> Actions {
+    *lock(&PROGRAMS)
+}
+
 /// What the program has set for a signal: 0 the default, 1 to ignore it, otherwise the handler's address.
 pub fn handler(signal: i32) -> u64 {
     lock(&PROGRAMS)[place(signal)].map_or(0, |action| action.handler)

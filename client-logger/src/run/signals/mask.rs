@@ -159,6 +159,11 @@ impl Mask {
         }
     }
 
+    /// Which signals the program blocks.
+    pub fn blocked(&self) -> u64 {
+        self.blocked
+    }
+
     /// The kernel's mask becomes this one; but all wait there while DynamoRIO holds a signal.
     pub fn apply(&self) {
         let mask = if self.in_wait { self.blocked | self.before_wait } else { self.blocked };

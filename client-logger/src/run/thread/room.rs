@@ -4,13 +4,14 @@ use super::Thread;
 use crate::base::memory::read_memory;
 use crate::base::process;
 use crate::base::slots::Slot;
+use crate::emitted::flush;
 use crate::emitted::site::{Held, Site};
 use crate::log::code;
 use crate::picture::claims::{self, Claim};
 use crate::picture::placement;
 use crate::picture::shadow::mapping::Mapping;
 use crate::picture::shadow::sizes::{BIAS, GRANULE, granule};
-use crate::picture::shadow::{self, Shadow};
+use crate::picture::shadow::{self, Shadow, reserved};
 use crate::run::parts::picture::TOO_FAR_APART;
 use crate::run::parts::readable::for_readable;
 use bugnet_dr::access::Access;
@@ -38,17 +39,42 @@ impl Thread {
     /// something of ours lies there that cannot move.
     pub fn make_way(&mut self, number: i64, args: &[u64; 6]) -> bool {
         claims::of(number, args).into_iter().all(|claim| {
+            if claim.accessible && Shadow::is_large(claim.range.end - claim.range.start) {
+                self.ask_before_access(&claim);
+            }
             if self.picture.shadow.overlaps(&claim.range) {
                 let position = self.counted() - 1;
                 self.move_shadow(position, position, Some(&claim), None);
             }
-            shadow::make_room(&claim.range) || claim.yields
+            let made = shadow::make_room(&claim.range);
+            if made {
+                reserved::forget(&claim.range);
+            }
+            made || claim.yields
         })
+    }
+
+    /// The program is about to make so much memory accessible that there may be no room for the shadow of all of it: where that is so, the thread asks for
+    /// room from here on before it accesses memory, as threads do among others. Returns whether it does. In an event of a system call.
+    fn ask_before_access(&mut self, claim: &Claim) -> bool {
+        if !process::threaded() && !placement::has_room(claim) {
+            self.share();
+            flush::become_threaded();
+        }
+        process::threaded()
     }
 
     /// The program has mapped memory: sees to it that there is room for its shadow before the program touches it.
     pub fn mapped(&mut self, address: u64, len: u64) {
+        if process::threaded() && Shadow::is_large(len) {
+            // Of so much memory, it asks for the room of what it accesses.
+            return;
+        }
         if !self.picture.shadow.reserve_range(address, len) {
+            let range = address..address.saturating_add(len);
+            if Shadow::is_large(len) && self.ask_before_access(&Claim { range, accessible: true, yields: false }) {
+                return;
+            }
             let counted = self.counted();
             self.move_shadow(counted - 1, counted, None, Some(address..address.saturating_add(len)));
         }
