@@ -115,9 +115,8 @@ fn hidden(region: &Region, others: &[Range<u64>]) -> Vec<Range<u64>> {
     // As in a snapshot.
     let mut pages = (start..end.min(start.saturating_add(LIBRARY))).step_by(Addr::PAGE as usize);
     let of_program = pages.find(|page| !is_tool(*page)).unwrap_or(end);
-    let mut hidden = vec![start..of_program];
     let inside = |other: &Range<u64>| other.start.max(of_program)..other.end.min(end);
-    hidden.extend(others.iter().map(inside));
+    let mut hidden: Vec<_> = std::iter::once(start..of_program).chain(others.iter().map(inside)).collect();
     hidden.retain(|range| !range.is_empty());
     hidden.sort_unstable_by_key(|range| range.start);
     hidden
@@ -158,6 +157,7 @@ fn moved(rest: &str, by: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::slice::from_ref;
 
     #[test]
     fn what_is_ours_cannot_be_accessed() {
@@ -168,16 +168,16 @@ mod tests {
         };
         let file = "10000000-10004000 r-xp 00001000 fe:00 7                          /lib/a b";
         assert_eq!(shown(file, &[]), format!("{file}\n"));
-        assert_eq!(shown(file, &[0x1000_0000..0x1000_4000]), "10000000-10004000 ---p 00000000 00:00 0 \n");
+        assert_eq!(shown(file, from_ref(&(0x1000_0000..0x1000_4000))), "10000000-10004000 ---p 00000000 00:00 0 \n");
         assert_eq!(
-            shown(file, &[0x1000_1000..0x1000_2000]),
+            shown(file, from_ref(&(0x1000_1000..0x1000_2000))),
             "10000000-10001000 r-xp 00001000 fe:00 7                          /lib/a b\n\
              10001000-10002000 ---p 00000000 00:00 0 \n\
              10002000-10004000 r-xp 00003000 fe:00 7                          /lib/a b\n"
         );
         let anonymous = "10000000-10004000 rw-p 00000000 00:00 0 ";
         assert_eq!(
-            shown(anonymous, &[0x1000_0000..0x1000_1000]),
+            shown(anonymous, from_ref(&(0x1000_0000..0x1000_1000))),
             "10000000-10001000 ---p 00000000 00:00 0 \n10001000-10004000 rw-p 00000000 00:00 0 \n"
         );
     }
