@@ -17,6 +17,7 @@
 pub mod deadlocks;
 pub mod delta;
 pub mod diff;
+mod go;
 pub mod locks;
 pub mod memcheck;
 mod names;

@@ -16,6 +16,7 @@ use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::location::{Choice, Location, go};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tools::Tools;
 use std::io::Write;
 
 /// Finds it out, and shows it.
@@ -25,7 +26,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;
-    let (asked, notes) = asked(&args.value, args.thread, &log, &mut cursor, &mut symbols)?;
+    let (asked, notes) = asked(&args.value, args.thread, (&tools, &log), &mut cursor, &mut symbols)?;
     let options = Options {
         addresses: args.full,
         control: args.full,
@@ -66,7 +67,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
 pub fn asked(
     args: &ValueArgs,
     thread: Option<Tid>,
-    log: &Log,
+    (tools, log): (&Tools, &Log),
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
 ) -> Result<(Asked, Vec<String>), Failure> {
@@ -84,7 +85,7 @@ pub fn asked(
     if let Some(thread) = thread {
         go_to_thread(cursor, thread)?;
     }
-    Ok((ask(log, cursor, symbols, &question)?, arrival.notes))
+    Ok((ask((tools, log), cursor, symbols, &question)?, arrival.notes))
 }
 
 /// Goes to where a thread is at this moment.

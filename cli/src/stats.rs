@@ -66,7 +66,7 @@ fn add_slice(
 ) -> Result<Vec<String>, Failure> {
     let mut cursor = open(tools, log, &args.process)?;
     let mut symbols = Symbolizer::new(log, cursor.pid())?;
-    let (asked, notes) = asked(&args.value, args.thread, log, &mut cursor, &mut symbols)?;
+    let (asked, notes) = asked(&args.value, args.thread, (tools, log), &mut cursor, &mut symbols)?;
     let is_full = kind == SliceKind::Full;
     let options = Options { addresses: is_full, control: is_full, keep: 0, shares: true, ..Options::default() };
     let found = slice(tools, log, cursor.pid(), &asked.criterion, &options)?;

@@ -42,7 +42,7 @@ impl Debuggee<'_> {
         if let Some(place) = focus.filter(|place| place.tid != self.cursor.place().tid) {
             self.cursor.seek(Seek::Place(place))?;
         }
-        let asked = ask(self.log, &mut self.cursor, &mut self.symbols, question)?;
+        let asked = ask((self.tools, self.log), &mut self.cursor, &mut self.symbols, question)?;
         let options =
             Options { addresses: wanted.is_full, control: wanted.is_full, tables: true, keep: 0, ..Options::default() };
         // It replays in processes of its own: where that fails, all is well here.

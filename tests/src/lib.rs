@@ -7,6 +7,7 @@ pub mod alike;
 pub mod asm;
 pub mod browser;
 pub mod bugnet;
+pub mod causes;
 pub mod correct;
 pub mod debugged;
 pub mod editor;

@@ -1,6 +1,6 @@
 //! Deadlocks for people.
 
-use super::report::{Cycle, Report, Step, Wait, Waited};
+use super::report::{Cycle, Gone, Report, Step, Wait, Waited};
 use crate::locks::{Kind, Mode};
 use std::fmt::{Display, Formatter, Result};
 
@@ -58,6 +58,16 @@ fn named(what: &str, addr: Option<u64>, name: Option<&String>) -> String {
     }
 }
 
+/// Why a lock is never given back.
+pub fn never(gone: Gone) -> String {
+    match gone {
+        Gone::Ended => "that thread has ended without giving it back".to_owned(),
+        Gone::LeftBehind { by } => {
+            format!("that is a thread of process {by}, which held it when it forked this one, where the thread is not")
+        }
+    }
+}
+
 impl Display for Step {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{} (time @{})", self.place, self.time)?;
@@ -91,6 +101,9 @@ impl Display for Wait {
                     writeln!(f, "    held for reading by thread {} since {since}", holder.thread)?;
                 }
                 None => writeln!(f, "    which is thread {}", holder.thread)?,
+            }
+            if let Some(gone) = holder.gone {
+                writeln!(f, "    {}", never(gone))?;
             }
         }
         Ok(())

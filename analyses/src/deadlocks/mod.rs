@@ -10,8 +10,8 @@ mod report;
 mod watch;
 mod words;
 
-pub use display::Shown;
-pub use report::{Cycle, Holder, Report, Step, Wait, Waited};
+pub use display::{Shown, never};
+pub use report::{Cycle, Gone, Holder, Report, Step, Wait, Waited};
 
 use crate::locks::{self, Locks};
 use crate::races::births::Births;
@@ -50,7 +50,7 @@ pub fn deadlocks((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>) -> Resul
         cursor.seek(Seek::Start)?;
         walk_with(tools, log, pid, cursor.place(), &wanted, &mut watch)?;
     }
-    report::report(log, cursor, &mut symbols, &watch)
+    report::report((tools, log), cursor, &mut symbols, &watch)
 }
 
 /// Whether a thread ends by itself, or by another program. One that is alone waits for nobody then, and nobody for it.

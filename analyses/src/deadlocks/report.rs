@@ -5,18 +5,26 @@ use super::watch::{For, Watch};
 use super::words;
 use crate::locks::{Kind, Lock, Mode};
 use crate::runs::scene::Spot;
+use bugnet_format::process::Origin;
+use bugnet_format::record::Record;
 use bugnet_format::types::{Addr, ProcessId, Tid};
 use bugnet_replay::Result;
 use bugnet_replay::backtrace::Frame;
 use bugnet_replay::crash::{is_system, scopes_at};
 use bugnet_replay::cursor::{Cursor, Place, Seek};
-use bugnet_replay::log::Log;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::syscall::at_the_end;
+use bugnet_replay::tools::Tools;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Frames of a stack that are looked at.
 const FRAMES: usize = 12;
+/// The system call by which a thread ends alone.
+const EXIT: u64 = 60;
+/// Those that make processes.
+const MAKES: [i64; 4] = [libc::SYS_fork, libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
 
 /// All that was found.
 #[derive(Clone, Debug, Serialize)]
@@ -74,6 +82,22 @@ pub struct Holder {
     pub since: Option<(Mode, Step)>,
     /// Whether that is inferred from how the thread changed the lock's word.
     pub is_inferred: bool,
+    /// Why it never gives the lock back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gone: Option<Gone>,
+}
+
+/// Why a thread that holds a lock never gives it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gone {
+    /// It has ended.
+    Ended,
+    /// It is one of the process that forked this one, where it held the lock then; in this one, there is no such thread.
+    LeftBehind {
+        /// That process.
+        by: ProcessId,
+    },
 }
 
 /// A thread that waits.
@@ -116,6 +140,7 @@ pub struct Taken {
 }
 
 struct Reporting<'a, 'b> {
+    tools: &'a Tools,
     log: &'a Log,
     cursor: &'a mut Cursor<'b>,
     symbols: &'a mut Symbolizer,
@@ -125,9 +150,14 @@ struct Reporting<'a, 'b> {
 ///
 /// # Errors
 /// The log cannot be read, or the replay process is lost.
-pub(super) fn report(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, watch: &Watch) -> Result<Report> {
+pub(super) fn report(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    watch: &Watch,
+) -> Result<Report> {
     let pid = cursor.pid();
-    let mut reporting = Reporting { log, cursor, symbols };
+    let mut reporting = Reporting { tools, log, cursor, symbols };
     let (mut waits, mut locks) = (Vec::new(), Vec::new());
     for tid in (0..watch.times.len()).map(|thread| watch.times.id(thread).tid) {
         if let Some((wait, lock)) = reporting.wait(watch, tid)? {
@@ -169,6 +199,21 @@ fn circles(waits: &[Wait]) -> Vec<Vec<usize>> {
     found
 }
 
+/// Where a process made another one.
+fn birth(log: &Log, parent: ProcessId, child: ProcessId) -> Result<Option<Place>> {
+    for thread in log.threads().filter(|thread| thread.pid == parent) {
+        for &interval in log.intervals(thread)? {
+            for placed in log.interval(IntervalId { thread, interval })?.records().flatten() {
+                let Record::Syscall { number, result, .. } = placed.record else { continue };
+                if MAKES.contains(&number.cast_signed()) && result == i64::from(child.pid.0) {
+                    return Ok(Some(Place { tid: thread.tid, interval, position: placed.position }));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
 impl Reporting<'_, '_> {
     fn step(&mut self, place: Place) -> Result<Step> {
         self.cursor.seek(Seek::Place(place))?;
@@ -191,15 +236,58 @@ impl Reporting<'_, '_> {
         let Some(waiting) = words::waiting(self.log, self.cursor, self.symbols, &thread)? else { return Ok(None) };
         self.cursor.seek(Seek::End)?;
         let since = self.step_with(waiting.place, self.cursor.time(), &waiting.frames);
+        let holders = self.by_word(&waiting)?;
+        let (waited, address, name) = (Waited::Lock(waiting.kind()), Some(waiting.addr), self.name(waiting.addr));
+        Ok(Some(Wait { thread: tid, waited, address, name, since, holders }))
+    }
+
+    /// Who holds a lock, by what was made of its word: in this process, or in the one that forked it, before it did.
+    fn by_word(&mut self, waiting: &words::Waiting) -> Result<Vec<Holder>> {
+        self.cursor.seek(Seek::End)?;
         let mut holders = Vec::new();
-        for words::Holds { place, mode } in words::holders(self.cursor, &waiting)? {
+        for words::Holds { place, mode } in words::holders(self.cursor, waiting)? {
             self.cursor.seek(Seek::Place(place))?;
             let frames = scopes_at(self.log, self.cursor, self.symbols, FRAMES)?;
             let taken = self.step_with(place, self.cursor.time(), &frames);
-            holders.push(Holder { thread: place.tid, since: Some((mode, taken)), is_inferred: true });
+            let (thread, gone) = (place.tid, self.gone(place.tid)?);
+            holders.push(Holder { thread, since: Some((mode, taken)), is_inferred: true, gone });
         }
-        let (waited, address, name) = (Waited::Lock(waiting.kind()), Some(waiting.addr), self.name(waiting.addr));
-        Ok(Some(Wait { thread: tid, waited, address, name, since, holders }))
+        if holders.is_empty() {
+            holders = self.left_behind(waiting)?;
+        }
+        Ok(holders)
+    }
+
+    /// Who held a lock in the process that forked this one, when it did.
+    fn left_behind(&mut self, waiting: &words::Waiting) -> Result<Vec<Holder>> {
+        let (log, own) = (self.log, self.cursor.pid());
+        let info = log.processes()?.into_iter().find(|(id, _)| *id == own).and_then(|(_, info)| info);
+        let Some(Origin::Fork { from, .. }) = info.map(|info| info.origin) else { return Ok(Vec::new()) };
+        let Some(forked) = birth(log, from, own)? else { return Ok(Vec::new()) };
+        let mut parent = Cursor::open(self.tools, log, from)?;
+        parent.seek(Seek::Place(forked))?;
+        let mut symbols = Symbolizer::new(log, from)?;
+        let mut holders = Vec::new();
+        for words::Holds { place, mode } in words::holders(&mut parent, waiting)? {
+            // The thread that forked is there in both.
+            if place.tid == forked.tid {
+                continue;
+            }
+            parent.seek(Seek::Place(place))?;
+            let time = parent.time();
+            let frames = scopes_at(log, &mut parent, &mut symbols, FRAMES)?;
+            let taken = self.step_with(place, time, &frames);
+            let gone = Some(Gone::LeftBehind { by: from });
+            holders.push(Holder { thread: place.tid, since: Some((mode, taken)), is_inferred: true, gone });
+        }
+        Ok(holders)
+    }
+
+    /// Whether a thread has ended, and not with its process.
+    fn gone(&self, tid: Tid) -> Result<Option<Gone>> {
+        let thread = ThreadId { pid: self.cursor.pid(), tid };
+        let ends = at_the_end(self.log, thread)?.is_some_and(|(number, _)| number == EXIT);
+        Ok(ends.then_some(Gone::Ended))
     }
 
     /// A place in the middle of whatever takes a lock, perhaps inlined, with the frames there.
@@ -225,7 +313,12 @@ impl Reporting<'_, '_> {
         if let Some(wanted) = watch.wants.get(&tid) {
             let mut holders = Vec::new();
             for (thread, since, mode) in watch.holders(wanted.lock) {
-                holders.push(Holder { thread, since: Some((mode, self.step(since)?)), is_inferred: false });
+                let (since, gone) = (self.step(since)?, self.gone(thread)?);
+                holders.push(Holder { thread, since: Some((mode, since)), is_inferred: false, gone });
+            }
+            // No call has given it to anybody: the thread that has it was interrupted in the call, or is not of this process.
+            if holders.is_empty() && wanted.kind == Kind::Mutex {
+                holders = self.by_word(&words::of_mutex(wanted.lock.addr, wanted.call))?;
             }
             let (waited, address) = (Waited::Lock(wanted.kind), Some(wanted.lock.addr));
             let (name, since) = (self.name(wanted.lock.addr), self.step(wanted.call)?);
@@ -239,7 +332,8 @@ impl Reporting<'_, '_> {
             For::End => (Waited::Thread, None),
         };
         let ends = call.args[0].filter(|_| what == For::End).and_then(|own| watch.births.named(own));
-        let holder = |thread: usize| Holder { thread: watch.times.id(thread).tid, since: None, is_inferred: false };
+        let holder =
+            |thread: usize| Holder { thread: watch.times.id(thread).tid, since: None, is_inferred: false, gone: None };
         let holders = ends.map(holder).into_iter().collect();
         let name = address.and_then(|addr| self.name(addr));
         let since = self.step(call.place)?;

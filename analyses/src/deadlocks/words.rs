@@ -41,6 +41,8 @@ enum Layout {
     Wide,
 }
 
+/// What a word is made that was free, and for which nobody waits.
+const TAKEN: u64 = 1;
 const COUNT: u64 = (1 << 30) - 1;
 const WRITERS_WAIT: u64 = 1 << 31;
 const PARKED: [u64; 2] = [0b10, 0b11];
@@ -213,18 +215,25 @@ fn number(bytes: &[Option<u8>], layout: Layout) -> Option<u64> {
     known.filter(|_| bytes.len() as u64 == layout.bytes())
 }
 
-/// Who holds the lock at the end, as far as it is known. A writer that has announced itself waits for those who still read, and is not one of those
+/// A wait for a mutex of the C library, which also has a word that says whether it is held: the first one.
+pub fn of_mutex(addr: u64, place: Place) -> Waiting {
+    Waiting { addr, layout: Layout::Word, place, frames: Vec::new() }
+}
+
+/// Who holds the lock where the cursor is, as far as it is known. A writer that has announced itself waits for those who still read, and is not one of those
 /// that it waits for.
 ///
 /// # Errors
 /// The replay process is lost.
 pub fn holders(cursor: &mut Cursor<'_>, waiting: &Waiting) -> Result<Vec<Holds>> {
     let (layout, mut back) = (waiting.layout, Back::default());
-    cursor.seek(Seek::End)?;
     for _ in 0..WRITES {
         let write = cursor.last_write(Addr(waiting.addr), layout.bytes())?;
         let LastWrite::Instruction { place, before, after, .. } = write else { break };
-        let (Some(before), Some(after)) = (number(&before, layout), number(&after, layout)) else { break };
+        let Some(after) = number(&after, layout) else { break };
+        // Whoever makes it this has found it free, also where that was never seen.
+        let before = number(&before, layout).or((layout == Layout::Word && after == TAKEN).then_some(0));
+        let Some(before) = before else { break };
         let [before, after] = [before, after].map(|word| layout.taken(word));
         if after == Taken::default() {
             break;

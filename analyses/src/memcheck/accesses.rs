@@ -34,6 +34,7 @@ impl Checker<'_, '_> {
         let Some((at, why)) = self.heap.shadow.first_wrong(access.addr, access.len) else { return };
         if !access.whole && !self.heap.shadow.all_wrong(access.addr, access.len)
             || self.may_access(here.tid, block, &instruction, access)
+            || self.is_interpreters(instruction.ip(), (at, why))
             || !access.writes && self.was_told(here.tid, at, why)
         {
             return;

@@ -7,6 +7,7 @@ use super::found::{By, Error, Errors, Kind};
 use super::frames::{Astray, Frames, StackId};
 use super::functions::{Does, Family};
 use super::heap::{Block, Call, Heap};
+use super::python::Asking;
 use super::storing::Storing;
 use super::undefined::{Undefined, Used};
 use bugnet_events::calls::{Called, Entered};
@@ -28,6 +29,8 @@ pub struct Doing {
     slots: Vec<u64>,
     /// The call of the outermost one.
     call: Option<Call>,
+    /// The call of Python's allocator in which it is.
+    pub python: Option<Asking>,
     /// A stub that leads to a function which copies, by the slot that both have, and that function.
     copying: Option<(u64, usize, u64)>,
     /// The outermost function is to store what it gives out.
@@ -65,6 +68,8 @@ pub struct Checker<'c, 'a> {
     /// What is known in brief, if it is a check in brief.
     pub brief: Option<Brief>,
     pub doing: HashMap<Tid, Doing>,
+    /// Whether Python's own allocator gave blocks out.
+    pub gives_python: bool,
     /// Whether there was a function that stores what it gives out, of any thread, which has not returned.
     is_storing: bool,
     failed: Option<bugnet_replay::ReplayError>,
@@ -113,6 +118,7 @@ impl<'c, 'a> Checker<'c, 'a> {
             undefined: None,
             brief: None,
             doing: HashMap::new(),
+            gives_python: false,
             is_storing: false,
             failed: None,
         }
@@ -244,6 +250,11 @@ impl<'c, 'a> Checker<'c, 'a> {
                     self.begins(call, outermost);
                 }
             }
+            Meaning::Python(function) => {
+                if !self.is_inside(tid) {
+                    self.python_entered(call, function);
+                }
+            }
             Meaning::Library(index) if !self.is_inside(tid) => match self.known.library(index).1 {
                 Reads::First(arguments) => {
                     let stack = self.frames.stack(tid);
@@ -310,6 +321,9 @@ impl<'c, 'a> Checker<'c, 'a> {
                 {
                     self.ends(call, outermost, result, place);
                 }
+            }
+            Some(Meaning::Python(_)) => {
+                self.python_left(tid, call.slot, returned.and_then(|(result, _)| result));
             }
             Some(Meaning::Text(index)) => self.text_left(call, *index, returned),
             Some(Meaning::Library(index)) if self.known.library(*index).1 == Reads::String && !self.is_inside(tid) => {

@@ -1,6 +1,7 @@
 //! What code is of an allocator or of a C library, whose functions may do with memory what others may not.
 
-use super::functions::{Does, Function, known};
+use super::functions::{Does, Family, Function, known};
+use super::python;
 use super::stubs::{Stub, stubs};
 use bugnet_events::code::Block;
 use bugnet_format::folder::Module;
@@ -61,6 +62,8 @@ const LIBRARY: &[(&str, Reads)] = &[
 pub enum Meaning {
     /// An allocator's, by its index.
     Allocator(usize),
+    /// One of Python's, which know no bounds, by its index.
+    Python(usize),
     /// A stub for a function of a library, by its index.
     Library(usize),
     /// A function of a library itself, to which a stub leads.
@@ -83,6 +86,8 @@ pub struct Known {
     own: Vec<Range<u64>>,
     /// The program has operators `new` and `delete` of its own, of which the compiler may have inlined one and not the other.
     pub has_operators: bool,
+    /// Functions of Python's allocator: where they begin, and their indices.
+    pub python: Vec<(u64, usize)>,
     /// Stubs of functions that copy, and where each finds its target.
     pub slots: Vec<(u64, u64)>,
     /// Where these stubs lead, as far as it is known.
@@ -104,6 +109,7 @@ impl Known {
             meanings: HashMap::new(),
             own: modules.iter().filter_map(|module| own(log, module)).collect(),
             has_operators: false,
+            python: Vec::new(),
             slots: Vec::new(),
             targets: HashMap::new(),
             modules,
@@ -116,7 +122,12 @@ impl Known {
             };
             let is_programs = known.module_at(address).is_some_and(|module| !is_system(&module.path));
             known.has_operators |= is_programs && function.name.starts_with("_Z");
-            known.meanings.insert(address, Meaning::Allocator(index));
+            let is_pythons = matches!(&function.family, Family::Named(name) if name == python::FAMILY);
+            if is_pythons {
+                known.python.push((address, index));
+            }
+            let meaning = if is_pythons { Meaning::Python(index) } else { Meaning::Allocator(index) };
+            known.meanings.insert(address, meaning);
         }
         known.add_stubs(log);
         Ok(known)

@@ -23,7 +23,8 @@ pub struct Shown<'a> {
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Report { errors, others, counts, notes, .. } = self.report;
+        let Report { errors, others, counts, unfollowed, notes, .. } = self.report;
+        unfollowed.iter().try_for_each(|what| writeln!(f, "Not followed: {what}.\n"))?;
         for (number, one) in (1..).zip(errors.iter().take(self.top)) {
             error(f, number, one)?;
         }
@@ -33,6 +34,7 @@ impl Display for Shown<'_> {
         self.leaks(f)?;
         let times: u64 = errors.iter().map(|error| error.times).sum::<u64>() + others;
         let found = match errors.len() {
+            0 if !unfollowed.is_empty() => "No memory errors in what is followed".to_owned(),
             0 => "No memory errors".to_owned(),
             1 => "1 memory error".to_owned(),
             count => format!("{count} memory errors"),

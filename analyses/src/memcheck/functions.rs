@@ -1,5 +1,6 @@
 //! Which functions give memory out and take it back: those of C libraries, C++ and other allocators, and those that a file names.
 
+use super::python;
 pub use bugnet_format::allocator::{Does, Size};
 pub use bugnet_heap::Family;
 
@@ -109,6 +110,8 @@ pub fn known() -> Vec<Function> {
     for (letter, family) in [("l", Family::New), ("a", Family::NewArray)] {
         all.extend(RELEASING.iter().map(|rest| function(format!("_Zd{letter}{rest}"), RELEASE, &family)));
     }
+    let pythons = Family::Named(python::FAMILY.to_owned());
+    all.extend(python::FUNCTIONS.iter().map(|(name, does)| function((*name).to_owned(), *does, &pythons)));
     all.extend(TC_OPERATORS.iter().map(|(name, does, family)| function((*name).to_owned(), *does, family)));
     all
 }

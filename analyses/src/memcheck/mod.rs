@@ -9,7 +9,7 @@
 //! Which values are undefined, and what they decide, is followed on request (`undefined`).
 //!
 //! What allocators do themselves is not checked, nor what functions of C libraries for strings load beyond the end of a block, as long as they
-//! need none of it (`code`).
+//! need none of it (`code`). Of Python's own allocator, only what extensions ask for is known (`python`), and of Go's nothing: a report begins with that.
 
 mod accesses;
 mod ahead;
@@ -25,6 +25,7 @@ pub mod functions;
 mod heap;
 mod leaks;
 mod passing;
+mod python;
 mod report;
 mod returns;
 mod storing;
@@ -40,6 +41,7 @@ pub use leaks::Loss;
 pub use report::{BlockReport, CallReport, ErrorReport, FrameReport, Leak, OriginReport, Report, Where};
 pub use undefined::UndefinedCounts;
 
+use crate::go;
 use ahead::Ahead;
 use brief::Brief;
 use bugnet_events::looking::{Looks, walk_looking};
@@ -93,7 +95,12 @@ pub struct Options {
 /// The log cannot be read, replayed or traced.
 pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Options) -> Result<Report> {
     let pid = cursor.pid();
-    let can_look = !options.undefined && !options.follow;
+    // Of Python's own blocks, replay processes know nothing.
+    let has_python = !Symbolizer::new(log, pid)?.functions(&python::FUNCTIONS.map(|(name, _)| name)).is_empty();
+    // What a stack has that Go's runtime moves was set elsewhere.
+    let own = Options { undefined: options.undefined && !go::is_there(log, pid)?, ..options.clone() };
+    let options = &own;
+    let can_look = !options.undefined && !options.follow && !has_python;
     // Whoever looks at a part alone goes as far as parts of the whole outline do.
     let in_brief = can_look && options.most == u64::MAX;
     let kept = if in_brief && has_one_thread(log, pid) { keep(tools, log, cursor, options)? } else { None };

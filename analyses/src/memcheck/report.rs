@@ -9,6 +9,7 @@ use super::heap::{Block, Call};
 use super::leaks::{Loss, Lost};
 use super::undefined::{Maker, Origin, Undefined, UndefinedCounts, Use};
 use super::{Options, code::CANARY};
+use crate::go;
 use bugnet_format::types::Addr;
 use bugnet_heap::Relation;
 use bugnet_replay::Result;
@@ -39,6 +40,9 @@ pub struct Report {
     pub undefined: Option<UndefinedCounts>,
     /// Functions of allocators that were found.
     pub allocators: Vec<String>,
+    /// What could not be followed, so that errors of it are not among these, as sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfollowed: Vec<String>,
     /// What is not known, as sentences.
     pub notes: Vec<String>,
 }
@@ -194,13 +198,18 @@ pub fn report(
         };
         lost.iter().map(leak).collect()
     });
+    let is_go = go::is_there(log, checker.cursor.pid())?;
+    if is_go {
+        reports.retain(|error| error.stack.first().is_some_and(|first| !go::is_runtimes(first.function.as_deref())));
+    }
     let mut allocators: Vec<String> = checker.known.found().map(|function| function.shown()).collect();
     allocators.sort();
     allocators.dedup();
     let notes = notes(&checker, options, has_exited);
     let undefined = checker.undefined.as_ref().map(Undefined::counts);
     let (others, counts) = (checker.errors.others, checker.counts);
-    Ok(Report { errors: reports, others, leaks, counts, undefined, allocators, notes })
+    let unfollowed = unfollowed(&checker, is_go);
+    Ok(Report { errors: reports, others, leaks, counts, undefined, allocators, unfollowed, notes })
 }
 
 /// Those that were found by going back come where they happened.
@@ -216,6 +225,22 @@ fn order(checker: &mut Checker<'_, '_>, errors: &mut Vec<Error>) -> Result<()> {
     timed.sort_by_key(|(time, _)| *time);
     errors.extend(timed.into_iter().map(|(_, error)| error));
     Ok(())
+}
+
+/// What could not be followed.
+fn unfollowed(checker: &Checker<'_, '_>, is_go: bool) -> Vec<String> {
+    let mut all = Vec::new();
+    if checker.gives_python {
+        all.push(
+            "Python's own allocator: of its blocks, those are followed that extensions ask for, and what is up to 15 bytes behind them; not those of \
+             the interpreter, nor what was given back. In a recording with PYTHONMALLOC=malloc, all are"
+                .to_owned(),
+        );
+    }
+    if is_go {
+        all.push(go::UNFOLLOWED.to_owned());
+    }
+    all
 }
 
 fn notes(checker: &Checker<'_, '_>, options: &Options, has_exited: bool) -> Vec<String> {

@@ -13,7 +13,8 @@ pub struct Shown<'a>(pub &'a Report);
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Report { races, violations, looked, passed, .. } = self.0;
+        let Report { races, violations, unfollowed, looked, passed, .. } = self.0;
+        unfollowed.iter().try_for_each(|what| writeln!(f, "Not followed: {what}.\n"))?;
         if looked.instructions == 0 {
             return writeln!(
                 f,

@@ -36,6 +36,7 @@ pub use found::Looked;
 pub use report::{Benign, Race, Report, Violation};
 pub use side::Side;
 
+use crate::go;
 use crate::locks::{self, Locks};
 use births::Births;
 use bugnet_events::onward::walk_behind;
@@ -111,7 +112,14 @@ pub fn races(
         found => found?,
     };
     let mut symbols = Symbolizer::new(log, pid)?;
-    report::report(log, cursor, &mut symbols, &watch, options.top)
+    let mut report = report::report(log, cursor, &mut symbols, &watch, options.top)?;
+    if go::is_there(log, pid)? {
+        let is_own = |side: &Side| !go::is_runtimes(side.spot.function.as_deref());
+        report.races.retain(|race| is_own(&race.first) && is_own(&race.second));
+        report.violations.retain(|violation| violation.accesses.iter().all(is_own));
+        report.unfollowed.push(go::UNFOLLOWED.to_owned());
+    }
+    Ok(report)
 }
 
 /// Where one looks, and how.

@@ -21,6 +21,9 @@ pub struct Report {
     pub pid: ProcessId,
     /// How many threads it had.
     pub threads: usize,
+    /// What could not be followed, as sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfollowed: Vec<String>,
     /// The races, in the order in which they first happened; those of the same two lines once.
     pub races: Vec<Race>,
     /// How many more there are, which were not looked at more closely.
@@ -164,6 +167,7 @@ pub(super) fn report(
     Ok(Report {
         pid: cursor.pid(),
         threads: watch.times.len(),
+        unfollowed: Vec::new(),
         more_races: pairs.len() - races.len(),
         races,
         more_violations: torn.len() - violations.len(),

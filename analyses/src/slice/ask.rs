@@ -1,6 +1,7 @@
 //! From what people ask to what is sliced for.
 
-use super::{Criterion, output};
+use super::handled::{self, Fault};
+use super::{Criterion, output, thrown};
 use crate::names::brief;
 use bugnet_events::atoms::Atoms;
 use bugnet_events::effects::{Control, Decoding, Effects};
@@ -13,6 +14,7 @@ use bugnet_replay::cursor::{Cursor, Direction, Place, Seek};
 use bugnet_replay::log::{Log, ThreadId};
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tools::Tools;
 use bugnet_replay::written::{Home, Subject, homes_of};
 use bugnet_replay::{ReplayError, Result, disassembly};
 use iced_x86::{
@@ -27,7 +29,7 @@ const LONGEST: usize = 15;
 const GAP: usize = 3;
 
 /// Functions that end a program because of what their callers found. Of names with a template or a version, the beginning counts.
-const REPORTERS: [&str; 36] = [
+const REPORTERS: [&str; 38] = [
     "raise",
     "gsignal",
     "__GI_raise",
@@ -51,6 +53,8 @@ const REPORTERS: [&str; 36] = [
     "__cxxabiv1",
     "__cxa_throw",
     "__cxa_rethrow",
+    "__cxa_init_primary_exception",
+    "std::make_exception_ptr",
     "__gnu_cxx::__verbose",
     "std::__throw",
     "_Unwind",
@@ -120,9 +124,14 @@ pub struct Asked {
 ///
 /// # Errors
 /// There is no such thing, or the log cannot be read or replayed.
-pub fn ask(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, question: &Question) -> Result<Asked> {
+pub fn ask(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    question: &Question,
+) -> Result<Asked> {
     match question {
-        Question::Failure => failure(log, cursor),
+        Question::Failure => failure((tools, log), cursor, symbols),
         Question::Operands => operands(log, cursor),
         Question::Address => address(log, cursor),
         Question::Exit => exit(log, cursor),
@@ -202,7 +211,7 @@ fn instruction(log: &Log, cursor: &Cursor<'_>, rip: u64) -> Result<Option<(Instr
 }
 
 /// The memory that an instruction reads with these registers.
-fn reads(instruction: &Instruction, regs: &RegisterFile) -> Vec<(u64, u64)> {
+pub(super) fn reads(instruction: &Instruction, regs: &RegisterFile) -> Vec<(u64, u64)> {
     let mut factory = InstructionInfoFactory::new();
     let of = |register: Register| match register {
         Register::FS => Some(regs.fs_base),
@@ -256,8 +265,12 @@ fn instruction_names_stack(instruction: &Instruction) -> bool {
     (0..instruction.op_count()).any(|number| instruction.op_register(number) == Register::RSP)
 }
 
-/// What made the instruction fail at which the process ended, or why it was ended.
-fn failure(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
+/// What made the instruction fail at which the process ended, or for whose fault a handler then ended it, or why it was ended.
+fn failure((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, symbols: &mut Symbolizer) -> Result<Asked> {
+    let end = cursor.place();
+    if let Some(fault) = handled::first((tools, log), cursor, symbols)? {
+        return faulted(log, cursor, &fault);
+    }
     let thread = ThreadId { pid: cursor.pid(), tid: cursor.place().tid };
     let Some(report) = crash::report(None, log, thread, Limits::default())? else {
         if let Some(asked) = elsewhere(log, cursor)? {
@@ -269,28 +282,29 @@ fn failure(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
         )));
     };
     let signal = &report.signal;
-    if is_sent(signal) {
+    if is_sent(signal) && !handled::is_sent_again(log, cursor, signal.number)? {
+        if thrown::is_again(&report.backtrace) {
+            if thrown::seek(log, cursor, symbols)? {
+                return ended(log, cursor, &signal.name);
+            }
+            cursor.seek(Seek::Place(end))?;
+        }
         return ended(log, cursor, &signal.name);
     }
+    if let Some(at) = trap(log, cursor, (signal.number, cursor.regs().rip))? {
+        return reached(log, cursor, at, &signal.name);
+    }
     let here = next(log, cursor)?.filter(|_| report.instruction.is_some());
-    let Some((instruction, effects)) = here else {
-        let rip = cursor.regs().rip;
-        cursor.step(Direction::Backward)?;
-        let Some((instruction, effects)) = next(log, cursor)? else { return operands(log, cursor) };
-        let memory = if effects.memory_decides { reads(&instruction, cursor.regs()) } else { Vec::new() };
-        let what = format!("{rip:#x}, where {} went ({})", disassembly::text(&instruction), signal.name);
-        return Ok(asked(cursor, effects.decides, memory, what));
-    };
+    let Some((instruction, effects)) = here else { return went(log, cursor, cursor.regs().rip, &signal.name) };
     let text = disassembly::text(&instruction);
-    let is_access = matches!(signal.number, libc::SIGSEGV | libc::SIGBUS) && !effects.address.is_empty();
-    let goes_wrong = effects.memory_decides && effects.control == Control::Return;
-    if is_access && !goes_wrong {
+    if is_access(signal.number, &effects) {
         if let Some(asked) = wild(&instruction, &effects, cursor)? {
             return Ok(Asked { what: format!("{} ({})", asked.what, signal.name), ..asked });
         }
         // Where the stack ends says nothing of why it is that deep.
         if (effects.address - Atoms::RSP).is_empty() || report.is_stack_overflow() {
-            return no_stack(log, cursor, &text, &signal.name);
+            let frames = moment(log, cursor)?.backtrace;
+            return Ok(no_stack(cursor, &frames, &text, &signal.name));
         }
         let what = format!("the address that {text} accesses ({})", signal.name);
         return Ok(asked(cursor, effects.address, Vec::new(), what));
@@ -302,6 +316,71 @@ fn failure(log: &Log, cursor: &mut Cursor<'_>) -> Result<Asked> {
     }
     let asked = operands(log, cursor)?;
     Ok(Asked { what: format!("{} ({})", asked.what, signal.name), ..asked })
+}
+
+/// Whether a signal tells that an instruction could not access memory, and not that it has taken a wrong address to go to from there.
+fn is_access(signal: i32, effects: &Effects) -> bool {
+    let goes_wrong = effects.memory_decides && effects.control == Control::Return;
+    matches!(signal, libc::SIGSEGV | libc::SIGBUS) && !effects.address.is_empty() && !goes_wrong
+}
+
+/// What made an instruction fail for which a handler began, where the cursor is: the registers are the handler's.
+fn faulted(log: &Log, cursor: &mut Cursor<'_>, fault: &Fault) -> Result<Asked> {
+    let Fault { number, signal, frames, .. } = fault;
+    let rip = frames.first().map_or(0, |frame| frame.pc);
+    if let Some(at) = trap(log, cursor, (*number, rip))? {
+        return reached(log, cursor, at, signal);
+    }
+    let Some((instruction, effects)) = instruction(log, cursor, rip)? else { return went(log, cursor, rip, signal) };
+    let text = disassembly::text(&instruction);
+    if is_access(*number, &effects) {
+        if (effects.address - Atoms::RSP).is_empty() {
+            return Ok(no_stack(cursor, frames, &text, signal));
+        }
+        let what = format!("the address that {text} accesses ({signal})");
+        return Ok(asked(cursor, effects.address, Vec::new(), what));
+    }
+    let is_division = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
+    let divisor = Atoms::register(instruction.op0_register()).filter(|_| is_division);
+    let (what, atoms) = match divisor {
+        Some(divisor) => ("the divisor of", divisor),
+        None => ("what is taken by", effects.reads()),
+    };
+    Ok(asked(cursor, atoms, Vec::new(), format!("{what} {text} ({signal})")))
+}
+
+/// Why execution went to an address at which there is no code.
+fn went(log: &Log, cursor: &mut Cursor<'_>, rip: u64, signal: &str) -> Result<Asked> {
+    cursor.step(Direction::Backward)?;
+    let Some((instruction, effects)) = next(log, cursor)? else { return operands(log, cursor) };
+    let memory = if effects.memory_decides { reads(&instruction, cursor.regs()) } else { Vec::new() };
+    let what = format!("{rip:#x}, where {} went ({signal})", disassembly::text(&instruction));
+    Ok(asked(cursor, effects.decides, memory, what))
+}
+
+/// The instruction that was meant to end the program, if a signal tells of one such: it takes no values, so that only how it was reached is of
+/// interest. Behind `int3`, the address is already that of the next one.
+fn trap(log: &Log, cursor: &Cursor<'_>, (signal, rip): (i32, u64)) -> Result<Option<u64>> {
+    let is_it = |at: u64, known: &[Mnemonic]| -> Result<bool> {
+        Ok(instruction(log, cursor, at)?.is_some_and(|(instruction, _)| known.contains(&instruction.mnemonic())))
+    };
+    Ok(match signal {
+        libc::SIGILL if is_it(rip, &[Mnemonic::Ud0, Mnemonic::Ud1, Mnemonic::Ud2])? => Some(rip),
+        libc::SIGSEGV if is_it(rip, &[Mnemonic::Hlt])? => Some(rip),
+        libc::SIGTRAP if is_it(rip.wrapping_sub(1), &[Mnemonic::Int3, Mnemonic::Int1])? => Some(rip.wrapping_sub(1)),
+        libc::SIGTRAP if is_it(rip, &[Mnemonic::Int3, Mnemonic::Int1])? => Some(rip),
+        _ => None,
+    })
+}
+
+/// Why an instruction was reached that takes nothing.
+fn reached(log: &Log, cursor: &Cursor<'_>, at: u64, signal: &str) -> Result<Asked> {
+    let text =
+        instruction(log, cursor, at)?.map_or_else(String::new, |(instruction, _)| disassembly::text(&instruction));
+    let what = format!("the condition by which {text} was reached ({signal})");
+    let criterion =
+        Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call: None, here: Some(at) };
+    Ok(Asked { criterion, what })
 }
 
 /// Whether somebody sent a signal, and no instruction was refused.
@@ -371,20 +450,15 @@ fn zero_divisor(instruction: &Instruction, cursor: &mut Cursor<'_>) -> Result<Op
 }
 
 /// Why the function was called for which there was no room on the stack: the innermost one that called itself, if any did.
-fn no_stack(log: &Log, cursor: &mut Cursor<'_>, text: &str, signal: &str) -> Result<Asked> {
-    let frames = moment(log, cursor)?.backtrace;
+fn no_stack(cursor: &Cursor<'_>, frames: &[Frame], text: &str, signal: &str) -> Asked {
     let is_again = |number: &usize| {
         let name = function(&frames[*number]);
         name.is_some() && frames[number + 1..].iter().any(|outer| function(outer) == name)
     };
     let called = (0..frames.len()).find(is_again).unwrap_or(0);
     let Some(by) = frames.get(called + 1) else {
-        return Ok(asked(
-            cursor,
-            Atoms::RSP,
-            Vec::new(),
-            format!("the stack pointer with which {text} fails ({signal})"),
-        ));
+        let what = format!("the stack pointer with which {text} fails ({signal})");
+        return asked(cursor, Atoms::RSP, Vec::new(), what);
     };
     let what = format!(
         "the condition by which {} was called, for which {text} finds no room on the stack ({signal})",
@@ -392,7 +466,7 @@ fn no_stack(log: &Log, cursor: &mut Cursor<'_>, text: &str, signal: &str) -> Res
     );
     let criterion =
         Criterion { place: cursor.place(), atoms: Atoms::NONE, memory: Vec::new(), call: Some(by.pc), here: None };
-    Ok(Asked { criterion, what })
+    Asked { criterion, what }
 }
 
 fn function(frame: &Frame) -> Option<&str> {

@@ -36,7 +36,7 @@ pub fn follow(
     cursor.seek(Seek::Place(error.place))?;
     let mut is_bound = false;
     // What functions of libraries access, and addresses without a register, are not followed.
-    if let Ok(asked) = ask(log, cursor, symbols, &Question::Address) {
+    if let Ok(asked) = ask((tools, log), cursor, symbols, &Question::Address) {
         let full = cut(tools, log, cursor, &asked, true)?;
         near::lines(&full.graph, symbols, &mut |line, near| table.clues(line).wrong_access = Some(near));
         is_bound = boundary::find(cursor, symbols, &full.graph, table)?;
@@ -100,7 +100,7 @@ fn size(
     let has = |names: &[&str]| names.iter().any(|name| call.function.contains(name));
     let register = if has(&["realloc", "memalign", "aligned"]) { "rsi" } else { "rdi" };
     let Ok(register) = register.parse::<Named>() else { return Ok(()) };
-    let Ok(asked) = ask(log, cursor, symbols, &Question::Register(register)) else { return Ok(()) };
+    let Ok(asked) = ask((tools, log), cursor, symbols, &Question::Register(register)) else { return Ok(()) };
     let thin = cut(tools, log, cursor, &asked, false)?;
     let mut made: Vec<(Line, Near)> = Vec::new();
     near::lines(&thin.graph, symbols, &mut |line, near| made.push((line, near)));

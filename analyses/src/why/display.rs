@@ -25,9 +25,16 @@ pub struct Shown<'a> {
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let report = self.report;
+        for what in &report.unfollowed {
+            writeln!(f, "Not followed: {what}.")?;
+        }
         let name = if matches!(report.symptom, Symptom::None { .. }) { "" } else { "Symptom: " };
         for (number, line) in symptom(&report.symptom).iter().enumerate() {
             writeln!(f, "{}{line}", if number == 0 { name } else { "  " })?;
+        }
+        if let Some(fault) = &report.fault {
+            let at = fault.at.as_ref().map_or_else(String::new, |at| format!(", in {}", brief(at)));
+            writeln!(f, "  in its handler of {}, which came first, at {}{at}", fault.signal, fault.place)?;
         }
         if !report.said.is_empty() {
             writeln!(f, "It wrote to standard error, last:")?;
@@ -94,7 +101,7 @@ pub fn symptom(symptom: &Symptom) -> Vec<String> {
         Symptom::Exit { status, because: Some(because) } => format!("exit status {status}, after {because}"),
         Symptom::Output { byte, what } => format!("byte {byte} of the output is wrong: {what}"),
         Symptom::Short { bytes, missing } => format!(
-            "standard output ends after {bytes} bytes, where {missing:?} is missing: which value that follows from is not known"
+            "standard output ends after {bytes} bytes, where {missing:?} is missing, though the exit status is 0"
         ),
         Symptom::Silent { is_compared } => {
             let output = if *is_compared { ", and its output is the expected one" } else { "" };
@@ -115,7 +122,8 @@ pub fn symptom(symptom: &Symptom) -> Vec<String> {
 
 /// What was looked for without finding any.
 pub fn looked(report: &Report) -> String {
-    format!("no memory error{}", races(report))
+    let followed = if report.unfollowed.is_empty() { "" } else { " in what is followed" };
+    format!("no memory error{followed}{}", races(report))
 }
 
 fn chain(f: &mut Formatter<'_>, report: &Report) -> Result {

@@ -5,7 +5,8 @@ use super::published;
 use super::rank::{Given, Lock, Reason, Table};
 use super::report::{Illegal, Report};
 use super::{Options, Symptom, access, executed};
-use crate::deadlocks::{Step, Wait, Waited, deadlocks};
+use crate::deadlocks::{Gone, Step, Wait, Waited, deadlocks, never};
+use crate::go;
 use crate::memcheck::{CallReport, ErrorReport, Kind, Options as Memory, Where, memcheck, of_frame, relation};
 use crate::names::brief;
 use crate::races::{Options as Search, Pattern, Race, Side, races};
@@ -49,6 +50,7 @@ pub fn find(
         cursor,
         &Memory { named: Vec::new(), leaks: false, undefined, variables: 1, most, follow: false },
     )?;
+    report.unfollowed.clone_from(&memory.unfollowed);
     if !undefined {
         let what = "The run is long, so undefined values were not looked for: bugnet memcheck --undefined does.";
         report.notes.push(what.to_owned());
@@ -70,6 +72,13 @@ pub fn find(
         return Ok(());
     }
     if !shares_memory(log, pid)? {
+        return Ok(());
+    }
+    if go::is_there(log, pid)? {
+        report.notes.push(
+            "Races were not looked for, since goroutines go from thread to thread: build with -race for these."
+                .to_owned(),
+        );
         return Ok(());
     }
     if !options.races {
@@ -336,6 +345,10 @@ fn come_to_wait(
     (report, table): (&mut Report, &mut Table),
 ) -> Result<()> {
     let what = match wait.waited {
+        Waited::Lock(_) => {
+            never_given_back(wait, (report, table));
+            return Ok(());
+        }
         Waited::Condition => "condition",
         Waited::Semaphore => "semaphore",
         Waited::Barrier => "barrier",
@@ -359,6 +372,27 @@ fn come_to_wait(
         }
     });
     Ok(())
+}
+
+/// A thread waits for a lock of which the holder never gives it back. Notes where it was taken, and where it is waited for.
+fn never_given_back(wait: &Wait, (report, table): (&mut Report, &mut Table)) {
+    let name = wait.name.clone().unwrap_or_else(|| "a lock".to_owned());
+    for holder in &wait.holders {
+        let (Some(gone), Some((_, since))) = (holder.gone, &holder.since) else { continue };
+        let text = format!(
+            "thread {} waits for {name} to the end, which thread {} took: {}",
+            wait.thread,
+            holder.thread,
+            never(gone)
+        );
+        note_lock(&wait.since, (text.clone(), Lock::Waits), report, table);
+        // Another process's places are not of this recording's process.
+        if gone == Gone::Ended {
+            note_lock(since, (text, Lock::Takes), report, table);
+        } else if let Some(spot) = &since.spot {
+            report.illegal.push(Illegal::new(text, since.place, format!("{spot}, in the process that forked")));
+        }
+    }
 }
 
 /// Where a lock was taken, or is waited for.

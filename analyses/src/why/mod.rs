@@ -6,10 +6,12 @@
 //! | what shows that the run failed | `symptom` |
 //! | which loop a program was in that was ended | `hang` |
 //! | since when it was in it | `settled` |
+//! | which condition led to an end that came too early | `early` |
 //! | what the program itself reported | `reported` |
 //! | which byte of the output is wrong, and which lines of it are right | `wrong` |
 //! | how far each source line is from the failing value | `near` |
 //! | memory errors and races, by line | `illegal` |
+//! | which call took memory away that was accessed then | `taken` |
 //! | from where a memory error comes: its address, the block's size, what it lacks | `access` |
 //! | what was added to the pointer, where an access is beyond a block | `offset` |
 //! | which checks have let a value pass that was just their bound | `boundary` |
@@ -35,6 +37,7 @@ mod between;
 mod boundary;
 mod budget;
 mod display;
+mod early;
 mod hang;
 mod html;
 mod illegal;
@@ -51,6 +54,7 @@ mod set_back;
 mod settled;
 mod spectra;
 mod symptom;
+mod taken;
 mod tries;
 mod turns;
 mod uses;
@@ -65,7 +69,8 @@ pub use symptom::Symptom;
 pub use wrong::Told;
 
 use crate::slice::{
-    Asked, Criterion, Detail, Ended, Options as Slicing, Question, Slice, ask, report as report_slice, slice,
+    Asked, Criterion, Detail, Ended, Options as Slicing, Question, Slice, ask, first_fault, report as report_slice,
+    slice,
 };
 use bugnet_events::atoms::Atoms;
 use bugnet_replay::Result;
@@ -113,8 +118,16 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
     let mut table = Table::default();
     let mut settled = None;
     cursor.seek(Seek::End)?;
+    if matches!(report.symptom, Symptom::Crash { .. } | Symptom::Exit { .. }) {
+        report.fault = first_fault((tools, log), cursor, &mut symbols)?.map(|fault| report::Fault::of(&fault));
+    }
+    cursor.seek(Seek::End)?;
     let question = question((tools, log), cursor, &mut symbols, (&mut report, &mut settled), options)?;
-    let asked = match question.map(|question| ask(log, cursor, &mut symbols, &question)).transpose() {
+    let asked = match (&report.symptom, question) {
+        (Symptom::Short { .. }, _) => early::find((tools, log), cursor, &mut symbols),
+        (_, question) => question.map(|question| ask((tools, log), cursor, &mut symbols, &question)).transpose(),
+    };
+    let asked = match asked {
         Ok(asked) => asked,
         Err(error) => {
             report.notes.push(format!("It is not known which value is wrong: {error}."));
@@ -133,6 +146,9 @@ pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Opti
         }
     }
     illegal::find((tools, log), cursor, &mut symbols, (options, settled), (&mut report, &mut table))?;
+    if matches!(report.symptom, Symptom::Crash { .. }) || report.fault.is_some() {
+        taken::find(log, cursor, &mut symbols, (&mut report, &mut table))?;
+    }
     if let (Symptom::None { is_compared }, false) = (&report.symptom, report.illegal.is_empty()) {
         report.symptom = Symptom::Silent { is_compared: *is_compared };
     }
@@ -171,8 +187,10 @@ fn question(
                 *because = Some("a panic");
                 return Ok(Some(Question::Reported("a panic")));
             }
-            cursor.seek(Seek::End)?;
-            Some(Question::Exit)
+            match &report.fault {
+                Some(_) => Some(Question::Failure),
+                None => Some(Question::Exit),
+            }
         }
         Symptom::Output { byte, .. } => Some(Question::Output(*byte)),
         Symptom::Hang { doing, .. } => {
@@ -266,7 +284,7 @@ fn right(
 ) -> Result<()> {
     // What is further away from right output than from the wrong value may do something else for it.
     let is_as_near = |own: &Option<Near>, near: &Near| own.as_ref().is_some_and(|own| near.steps <= own.steps);
-    for asked in output.right(log, cursor, symbols)? {
+    for asked in output.right((tools, log), cursor, symbols)? {
         table.right += 1;
         let thin = cut(tools, log, cursor, &asked, false)?;
         near::lines(&thin.graph, symbols, &mut |line, near| {

@@ -129,8 +129,13 @@ fn steps(graph: &Graph, lines: &[Option<usize>]) -> HashMap<u32, u32> {
     found
 }
 
-/// Whether code of the program's own is in a slice of which the lines are not known.
+/// Whether code of the program's own is in a slice of which the lines are not known. Of a program with lines, what leads to functions of libraries has
+/// none.
 pub fn lacks_lines(graph: &Graph, symbols: &mut Symbolizer) -> bool {
+    let main = symbols.functions(&["main"]);
+    if main.keys().any(|at| Spot::of(symbols, *at).line.is_some()) {
+        return false;
+    }
     graph.nodes.iter().any(|node| {
         let What::Instruction(instruction) = &node.what else { return false };
         let spot = Spot::of(symbols, instruction.ip());

@@ -4,6 +4,8 @@ use super::Symptom;
 use super::spectra::Spectrum;
 use crate::slice;
 use bugnet_format::types::ProcessId;
+use bugnet_replay::backtrace::Frame;
+use bugnet_replay::crash::is_system;
 use bugnet_replay::cursor::Place;
 use serde::Serialize;
 
@@ -14,6 +16,9 @@ pub struct Report {
     pub pid: ProcessId,
     /// What shows that the run failed.
     pub symptom: Symptom,
+    /// The fault for which a handler began that then ended the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
     /// The last lines that it wrote to standard error; of a panic, those that tell of it.
     pub said: Vec<String>,
     /// The value that is wrong, in words; none if it is not known which.
@@ -33,10 +38,34 @@ pub struct Report {
     /// How many changes of the program were tried, if any could be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tried: Option<u32>,
+    /// What could not be followed, as sentences: what was illegal there is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfollowed: Vec<String>,
     /// Whether races were looked for.
     pub looked_for_races: bool,
     /// What is not known.
     pub notes: Vec<String>,
+}
+
+/// A fault that a handler took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fault {
+    /// Its name.
+    pub signal: String,
+    /// Where it came, and the handler began.
+    pub place: Place,
+    /// Where in the program.
+    pub at: Option<String>,
+}
+
+impl Fault {
+    /// In words.
+    pub(super) fn of(fault: &slice::Fault) -> Self {
+        let is_own = |frame: &&Frame| frame.place.module.as_ref().is_some_and(|module| !is_system(&module.path));
+        let own = fault.frames.iter().find(is_own).or(fault.frames.first());
+        let at = own.and_then(|frame| frame.place.brief());
+        Self { signal: fault.signal.clone(), place: fault.place, at }
+    }
 }
 
 /// A line from which the value follows.
@@ -107,6 +136,7 @@ impl Report {
         Self {
             pid,
             symptom,
+            fault: None,
             said: Vec::new(),
             asked: None,
             place: None,
@@ -116,6 +146,7 @@ impl Report {
             differs: Vec::new(),
             suspects: Vec::new(),
             tried: None,
+            unfollowed: Vec::new(),
             looked_for_races: false,
             notes: Vec::new(),
         }

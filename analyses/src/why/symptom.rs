@@ -63,7 +63,7 @@ pub enum Symptom {
         /// What differs from what, in words.
         what: String,
     },
-    /// Its standard output is right, but ends too early.
+    /// Its standard output is right, but ends too early, and nothing else shows that it failed.
     Short {
         /// Bytes that there are.
         bytes: u64,
@@ -101,7 +101,8 @@ impl Symptom {
     }
 }
 
-/// Finds it. What the user says of the output comes first; then how the process ended; then the output of right runs.
+/// Finds it. What the user says of the output comes first; then how the process ended; then the output of right runs. Output that is right as far as it
+/// goes says nothing of a process that failed: what ended it kept it from writing the rest.
 ///
 /// # Errors
 /// A log cannot be read or replayed; the output does not hold what it is told to hold.
@@ -110,6 +111,7 @@ pub fn find(
     cursor: &Cursor<'_>,
     options: &Options<'_>,
 ) -> Result<(Symptom, Option<Output>)> {
+    let mut short = None;
     if let Some(told) = &options.told {
         let output = Output::of(tools, log, cursor.pid(), options.jobs)?;
         let symptom = match told {
@@ -119,7 +121,9 @@ pub fn find(
                 Some(Symptom::Output { byte, what: output.shown(byte) })
             }
         };
-        if let Some(symptom) = symptom {
+        if let Some(Symptom::Short { .. }) = symptom {
+            short = symptom;
+        } else if let Some(symptom) = symptom {
             let judged = match (told, &symptom) {
                 (Told::Expected(right), Symptom::Output { byte, .. }) => Some(output.judged(right, *byte)),
                 _ => None,
@@ -130,7 +134,10 @@ pub fn find(
     let end = processes(log)?.into_iter().find(|process| process.id == cursor.pid()).map(|process| process.end);
     let is_compared = matches!(options.told, Some(Told::Expected(_)));
     let symptom = match end {
-        Some(ProcessEnd::Exited { status: 0 }) => return with_good((tools, log), cursor, options, is_compared),
+        Some(ProcessEnd::Exited { status: 0 }) => match short {
+            Some(short) => short,
+            None => return with_good((tools, log), cursor, options, is_compared),
+        },
         Some(ProcessEnd::Exited { status }) => Symptom::Exit { status, because: None },
         Some(ProcessEnd::Killed { signal }) if ENDED.contains(&signal) => {
             Symptom::Hang { signal: signal::name(signal), doing: None }

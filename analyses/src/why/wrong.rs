@@ -181,7 +181,12 @@ impl Output {
     ///
     /// # Errors
     /// The log cannot be replayed.
-    pub fn right(&self, log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer) -> Result<Vec<Asked>> {
+    pub fn right(
+        &self,
+        (tools, log): (&Tools, &Log),
+        cursor: &mut Cursor<'_>,
+        symbols: &mut Symbolizer,
+    ) -> Result<Vec<Asked>> {
         let mut calls: Vec<&Vec<Range<u64>>> = self.right.iter().collect();
         calls.sort_by_key(|lines| lines[0].start.abs_diff(self.wrong.unwrap_or(0)));
         let mut all = Vec::new();
@@ -189,7 +194,7 @@ impl Output {
             let first = lines[0].start;
             cursor.seek(Seek::End)?;
             // Output that is not in memory as it was written says nothing.
-            let Ok(asked) = ask(log, cursor, symbols, &Question::Output(first)) else { continue };
+            let Ok(asked) = ask((tools, log), cursor, symbols, &Question::Output(first)) else { continue };
             let Some(&(addr, _)) = asked.criterion.memory.first() else { continue };
             cursor.seek(Seek::Place(asked.criterion.place))?;
             let mut nearest: Vec<&Range<u64>> = lines.iter().collect();

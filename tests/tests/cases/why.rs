@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run};
+use bugnet_tests::causes::Cause;
 use bugnet_tests::faulty::{self, Fails};
 use bugnet_tests::slices::bugs::Faulty;
 use libtest_mimic::{Failed, Trial};
@@ -199,6 +200,7 @@ fn named_output() -> Result<()> {
     fs::write(&expected, "sum 50\nmore\n")?;
     let report = why(&["--expect", &expected.to_string_lossy()], &log)?;
     ensure!(report["symptom"]["symptom"] == "short" && report["symptom"]["missing"] == "more", "{report}");
+    ensure!(text(&report, "/asked").starts_with("the last condition before the end, in main at "), "{report}");
     workshop.done()
 }
 
@@ -465,6 +467,13 @@ fn faulty(name: &str) -> Result<()> {
     workshop.done()
 }
 
+/// A program of `programs/causes`.
+fn cause(cause: &Cause) -> Result<()> {
+    let workshop = Workshop::new(&format!("why-cause-{}", cause.name()))?;
+    cause.asked(&workshop.path)?;
+    workshop.done()
+}
+
 /// The tests.
 ///
 /// # Errors
@@ -479,5 +488,7 @@ pub fn trials() -> Result<Vec<Trial>> {
     ];
     trials.extend(KINDS.iter().map(|one| Trial::test(format!("kind_{}", one.name), move || kind(one).map_err(failed))));
     trials.extend(FAULTY.map(|(name, _)| Trial::test(format!("faulty_{name}"), move || faulty(name).map_err(failed))));
+    let causes = Cause::all()?.into_iter();
+    trials.extend(causes.map(|one| Trial::test(format!("cause_{}", one.name()), move || cause(&one).map_err(failed))));
     Ok(trials)
 }
