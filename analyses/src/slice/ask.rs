@@ -326,7 +326,7 @@ fn is_access(signal: i32, effects: &Effects) -> bool {
 
 /// What made an instruction fail for which a handler began, where the cursor is: the registers are the handler's.
 fn faulted(log: &Log, cursor: &mut Cursor<'_>, fault: &Fault) -> Result<Asked> {
-    let Fault { number, signal, frames, .. } = fault;
+    let Fault { number, signal, frames, before: (regs, changed), .. } = fault;
     let rip = frames.first().map_or(0, |frame| frame.pc);
     if let Some(at) = trap(log, cursor, (*number, rip))? {
         return reached(log, cursor, at, signal);
@@ -340,13 +340,15 @@ fn faulted(log: &Log, cursor: &mut Cursor<'_>, fault: &Fault) -> Result<Asked> {
         let what = format!("the address that {text} accesses ({signal})");
         return Ok(asked(cursor, effects.address, Vec::new(), what));
     }
+    // The handler has other registers.
+    let memory = if effects.address.meets(*changed) { Vec::new() } else { reads(&instruction, regs) };
     let is_division = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
-    let divisor = Atoms::register(instruction.op0_register()).filter(|_| is_division);
-    let (what, atoms) = match divisor {
-        Some(divisor) => ("the divisor of", divisor),
-        None => ("what is taken by", effects.reads()),
+    let (what, atoms) = match Atoms::register(instruction.op0_register()) {
+        Some(divisor) if is_division => ("the divisor of", divisor),
+        None if is_division && !memory.is_empty() => ("the divisor of", Atoms::NONE),
+        _ => ("what is taken by", effects.reads()),
     };
-    Ok(asked(cursor, atoms, Vec::new(), format!("{what} {text} ({signal})")))
+    Ok(asked(cursor, atoms, memory, format!("{what} {text} ({signal})")))
 }
 
 /// Why execution went to an address at which there is no code.

@@ -2,7 +2,8 @@
 //! kills itself. What is wrong is at the fault.
 
 use super::ask::reads;
-use bugnet_events::effects::Control;
+use bugnet_events::atoms::Atoms;
+use bugnet_events::effects::{Control, Decoding};
 use bugnet_events::stretch::Access;
 use bugnet_events::walk::{Visit, walk_back};
 use bugnet_format::record::{Record, SignalStep};
@@ -38,6 +39,8 @@ pub struct Fault {
     pub signal: String,
     /// The functions that it interrupted.
     pub frames: Vec<Frame>,
+    /// The registers before the last instruction that was executed, and what that changed of them: the handler has others.
+    pub(super) before: (RegisterFile, Atoms),
 }
 
 /// Signals that an instruction raises by itself.
@@ -61,14 +64,17 @@ pub fn first((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, symbols: &mu
     let mut found = None;
     for Begun { place, number, .. } in begun.into_iter().take(inside).rev() {
         let Some(number) = is_fault(number) else { continue };
-        if let Some(frames) = interrupted(log, cursor, symbols, place)? {
-            found = Some(Fault { place, number, signal: signal::name(number), frames });
+        if let Some((frames, before)) = interrupted(log, cursor, symbols, place)? {
+            found = Some(Fault { place, number, signal: signal::name(number), frames, before });
             break;
         }
     }
     cursor.seek(Seek::Place(found.as_ref().map_or(end, |fault| fault.place)))?;
     Ok(found)
 }
+
+/// The functions that a handler has interrupted, and what is known of their registers.
+type Interrupted = (Vec<Frame>, (RegisterFile, Atoms));
 
 /// In how many of these handlers, the last ones, the thread was to the end: one that was left by a jump is over once calls are made from further out.
 fn still_inside((tools, log): (&Tools, &Log), cursor: &Cursor<'_>, begun: &[Begun]) -> Result<usize> {
@@ -105,13 +111,13 @@ fn still_inside((tools, log): (&Tools, &Log), cursor: &Cursor<'_>, begun: &[Begu
 }
 
 /// The functions that a handler has interrupted which begins at a place; none if the instruction is not known. What the kernel has written for the
-/// handler need not be known, but the instruction before is.
+/// handler need not be known, but the instruction before is: also the registers before that, and what it changes of them.
 fn interrupted(
     log: &Log,
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
     place: Place,
-) -> Result<Option<Vec<Frame>>> {
+) -> Result<Option<Interrupted>> {
     let Some(before) = place.position.0.checked_sub(1) else { return Ok(None) };
     cursor.seek(Seek::Place(Place { position: Position(before), ..place }))?;
     let regs = cursor.regs().clone();
@@ -151,7 +157,7 @@ fn interrupted(
         _ if frames.is_empty() => frames.push(own),
         _ => frames[0] = own,
     }
-    Ok(Some(frames))
+    Ok(Some((frames, (regs, Decoding::default().effects(&last).writes()))))
 }
 
 /// Whether a conditional branch is taken with these flags; none if it is not known.
