@@ -245,7 +245,7 @@ impl Shadow {
             if own.held.remove(&start) {
                 // SAFETY: a mapping of ours, of which nobody has made any use.
                 if unsafe { libc::mprotect(start as *mut libc::c_void, GRANULE as usize, access) } != 0 {
-                    die("the system has no room for the shadow of the program's memory");
+                    fail("the system has no room for the shadow of the program's memory");
                 }
                 own.reserved.push(start);
             }
