@@ -154,7 +154,7 @@ impl Regions {
                 let ends = used.pages().flat_map(|at| [at, at + Addr::PAGE - 1]);
                 let page = |at: u64| {
                     let (place, piece) = places[places.partition_point(|(place, _)| *place <= at).checked_sub(1)?];
-                    (at - place < PIECE).then_some(piece + (at - place & !(Addr::PAGE - 1)))
+                    (at - place < PIECE).then_some(piece + ((at - place) & !(Addr::PAGE - 1)))
                 };
                 ends.filter_map(page).collect()
             }
