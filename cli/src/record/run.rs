@@ -16,6 +16,7 @@ use crate::args::RecordArgs;
 use crate::failure::complain;
 use crate::recordings::lock::{self, Lock};
 use bugnet_format::folder::{Ending, Machine, Meta, Recording};
+use bugnet_format::signal;
 use bugnet_launch::Program;
 use bugnet_replay::symbols::pack_elf_below;
 use bugnet_replay::tools::{Tool, Tools};
@@ -118,7 +119,7 @@ impl Recorder<'_> {
         if !logger_came && !summary::anything_recorded(folder.path()) {
             folder.keep(false);
             if let Ending::Killed { signal } = meta.ending {
-                let signal = summary::signal_name(signal);
+                let signal = signal::name(signal);
                 complain(&format_args!(
                     "nothing was recorded: {signal} has ended the program before its first instruction"
                 ));
