@@ -130,8 +130,11 @@ impl<T> Mutex<T> {
     }
 
     fn take(&self, own: Holder, awaited: u32) -> Option<MutexGuard<'_, T>> {
-        let taken = self.holder.compare_exchange(0, own.0 | awaited, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(MutexGuard { mutex: self })
+        // There is a guard only where the lock was taken: one that goes lets go of it.
+        match self.holder.compare_exchange(0, own.0 | awaited, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Some(MutexGuard { mutex: self }),
+            Err(_) => None,
+        }
     }
 
     #[cold]

@@ -36,8 +36,9 @@ fn record(workshop: &Workshop, name: &str, command: &[&str], how: How) -> Result
         recorded.env("LARGE", "x".repeat(3001));
     }
     if let Some(left) = how.left {
-        let last: u64 = std::fs::read_to_string("/proc/sys/kernel/pid_max")?.trim().parse()?;
-        let script = format!("echo {} >/proc/sys/kernel/ns_last_pid && \"$@\"", last - left);
+        // A namespace may have a limit of its own.
+        let last = format!("$(($(cat /proc/sys/kernel/pid_max) - {left}))");
+        let script = format!("echo {last} >/proc/sys/kernel/ns_last_pid && \"$@\"");
         let mut inside = Command::new("sh");
         inside.args([
             "-c",
