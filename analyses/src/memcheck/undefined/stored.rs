@@ -79,16 +79,22 @@ mod tests {
         Decoder::new(64, bytes, DecoderOptions::NONE).decode()
     }
 
+    /// Where parts begin and end.
+    fn ends(parts: Parts) -> Vec<[u64; 2]> {
+        parts.iter().map(|part| [part.start, part.end]).collect()
+    }
+
     #[test]
     fn what_is_compacted() {
         let xsavec = instruction(&[0x48, 0x0f, 0xc7, 0x27]);
-        let of = |asked, saved| parts(&xsavec, asked, Some(saved)).into_vec();
-        assert_eq!(of(0b110, 0b010), [24..32, 160..416, 512..528]);
-        assert_eq!(of(0xe6, 0b110), [24..32, 160..416, 512..528, 576..832]);
-        assert_eq!(of(0b1, 0), [512..528]);
+        let of = |asked, saved| ends(parts(&xsavec, asked, Some(saved)));
+        assert_eq!(of(0b110, 0b010), [[24, 32], [160, 416], [512, 528]]);
+        assert_eq!(of(0xe6, 0b110), [[24, 32], [160, 416], [512, 528], [576, 832]]);
+        assert_eq!(of(0b1, 0), [[512, 528]]);
         // SMSW, STR and SLDT store 2 bytes, and the environment may be the short one.
-        assert_eq!(parts(&instruction(&[0x0f, 0x01, 0x27]), 0, None).into_vec(), [0..2]);
-        assert_eq!(parts(&instruction(&[0x66, 0xd9, 0x37]), 0, None).into_vec(), [0..14]);
-        assert_eq!(parts(&instruction(&[0xdd, 0x37]), 0, None).into_vec(), [0..108]);
+        let short = |bytes: &[u8]| ends(parts(&instruction(bytes), 0, None));
+        assert_eq!(short(&[0x0f, 0x01, 0x27]), [[0, 2]]);
+        assert_eq!(short(&[0x66, 0xd9, 0x37]), [[0, 14]]);
+        assert_eq!(short(&[0xdd, 0x37]), [[0, 108]]);
     }
 }
