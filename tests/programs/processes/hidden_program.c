@@ -1,5 +1,4 @@
 // A program is executed by its descriptor, while another file is where it was.
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>

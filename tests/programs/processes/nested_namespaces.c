@@ -1,6 +1,5 @@
 // The first process of a process id namespace, which has threads, makes the first one of a nested one: both have the same id. With an argument, it lends its
 // memory to that one, as posix_spawn does.
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
