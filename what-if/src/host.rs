@@ -1,6 +1,7 @@
 //! A process that does nothing but what it is told, by ptrace.
 
 use crate::confine::filter;
+use crate::xstate;
 use bugnet_format::regs::{ALIGNMENT_CHECK, COMPARED_FLAGS, GPR_NAMES, RegisterFile};
 use bugnet_replay::{ReplayError, Result};
 use nix::errno::Errno;
@@ -289,7 +290,7 @@ impl Host {
         Ok(bytes)
     }
 
-    /// Gives it the registers of a recorded thread. The upper halves of YMM registers stay zero.
+    /// Gives it the registers of a recorded thread.
     pub fn become_thread(&self, thread: &RegisterFile) -> Result<()> {
         let mut registers = self.registers()?;
         registers.orig_rax = u64::MAX;
@@ -315,7 +316,9 @@ impl Host {
         for (to, ymm) in vectors.xmm_space.chunks_mut(4).zip(&thread.ymm) {
             to.copy_from_slice(&words(&ymm[..16]));
         }
-        ptrace::setregset::<regset::NT_PRFPREG>(self.pid, vectors).map_err(refused(what))
+        ptrace::setregset::<regset::NT_PRFPREG>(self.pid, vectors).map_err(refused(what))?;
+        let upper: Vec<u8> = thread.ymm.iter().flat_map(|ymm| &ymm[16..]).copied().collect();
+        xstate::set_upper_halves(self.pid, &upper)
     }
 }
 

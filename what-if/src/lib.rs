@@ -14,6 +14,7 @@
 //! | a difference in place of a sum | `sums` |
 //! | a process that does nothing but what it is told, by ptrace | `host` |
 //! | what that process may ask of the kernel | `confine` |
+//! | the part of its registers that only XSAVE has | `xstate` |
 //!
 //! A log is a stranger's. Nothing that such a run asks of the kernel gets there, but for memory: it is answered as the recorded run was (`PTRACE_SYSEMU`), and what
 //! is written is collected. A run that asks what the recorded one did not ends. Replay is exact; this is not: of what the recorded run never looked at, files have
@@ -31,6 +32,7 @@ mod set;
 mod sums;
 mod switch;
 mod watch;
+mod xstate;
 
 pub use pool::Pool;
 pub use run::{Change, Ended, Outcome, Trial, Turn, Until};

@@ -87,6 +87,33 @@ fn sqlite() -> Result<()> {
     runs_on("sqlite")
 }
 
+/// All of a vector register is what it was, wherever the run begins.
+#[test]
+fn vector_registers() -> Result<()> {
+    let workshop = Workshop::new("what-if-vectors")?;
+    let source = "#include <immintrin.h>\n#include <stdio.h>\nint main(int argc, char **argv) {\n    (void)argv;\n    \
+                  __m256i all = _mm256_set1_epi8((char)(argc + 'a' - 1));\n    __asm__ volatile(\"nop\\n.globl here\\nhere: nop\" : \"+x\"(all));\n    \
+                  char text[33] = {0};\n    _mm256_storeu_si256((__m256i *)text, all);\n    puts(text);\n    return 0;\n}\n";
+    let (file, program) = (workshop.path.join("vectors.c"), workshop.path.join("vectors"));
+    std::fs::write(&file, source)?;
+    let flags = ["-g", "-O1", "-mavx2", "-o"];
+    let built = run(Command::new("gcc").args(flags).arg(&program).arg(&file))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let path = workshop.path.join("log");
+    let recorded = run(&mut Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&path, &[])?)?;
+    let expected = format!("{}\n", "a".repeat(32));
+    ensure!(recorded.stdout == expected.as_bytes(), "{}", printed(&recorded));
+    let opened = Opened::new(&path)?;
+    let mut cursor = opened.cursor()?;
+    let addresses: Vec<u64> = Symbolizer::new(&opened.log, cursor.pid())?.functions(&["here"]).into_keys().collect();
+    ensure!(addresses.len() == 1, "{addresses:x?}");
+    cursor.seek(Seek::Start)?;
+    cursor.run(Direction::Forward, &Conditions { addresses, ..Conditions::default() })?;
+    let outcome = tried(&opened.seed(&mut cursor)?, &Trial::Nothing)?;
+    ensure!(outcome.stdout == expected.as_bytes(), "{outcome:?}");
+    workshop.done()
+}
+
 /// What it asks of the kernel does not get there, whatever is changed: files stay as they are, nobody is sent a signal.
 const ASKS: &str = r#"
 #include <stdio.h>
