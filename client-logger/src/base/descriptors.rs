@@ -6,10 +6,11 @@
 //! one.
 
 use bugnet_dr::file::File as Hidden;
+use rustix::fs::RawDir;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Result};
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -197,25 +198,11 @@ pub fn read_text(path: impl AsRef<Path>) -> Result<String> {
 /// # Errors
 /// The kernel's.
 pub fn names(path: &Path) -> Result<Vec<Vec<u8>>> {
-    /// Where an entry has its length, and its name.
-    const LEN: usize = 16;
-    const NAME: usize = 19;
     let folder = OwnFile::open(path, How::Read)?;
-    let (mut names, mut room) = (Vec::new(), vec![0_u8; 32 << 10]);
-    loop {
-        // SAFETY: a buffer of the given length.
-        let got = unsafe { libc::syscall(libc::SYS_getdents64, folder.as_raw_fd(), room.as_mut_ptr(), room.len()) };
-        if got < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        if got == 0 {
-            return Ok(names);
-        }
-        let mut rest = &room[..got as usize];
-        while let Some(&[low, high]) = rest.get(LEN..LEN + 2) {
-            let (entry, others) = rest.split_at(usize::from(u16::from_le_bytes([low, high])).min(rest.len()));
-            names.extend(entry.get(NAME..).and_then(|name| Some(name.split(|byte| *byte == 0).next()?.to_owned())));
-            rest = others;
-        }
+    let mut room = vec![MaybeUninit::uninit(); 32 << 10];
+    let (mut entries, mut names) = (RawDir::new(&*folder, &mut room), Vec::new());
+    while let Some(entry) = entries.next() {
+        names.push(entry?.file_name().to_bytes().to_owned());
     }
+    Ok(names)
 }

@@ -77,15 +77,15 @@ unsafe extern "C" fn enter(
         "mov rdi, rdx",
         "call rsi",
         "xor eax, eax",
-        "add rsp, 8",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbp",
-        "pop rbx",
-        "ret",
+        "jmp {leave}",
+        leave = sym leave_frame,
     )
+}
+
+/// How [`enter`] returns.
+#[unsafe(naked)]
+unsafe extern "C" fn leave_frame() {
+    naked_asm!("add rsp, 8", "pop r15", "pop r14", "pop r13", "pop r12", "pop rbp", "pop rbx", "ret",)
 }
 
 /// Goes on where [`enter`] has been called with a refuge.
@@ -95,14 +95,8 @@ unsafe extern "C" fn flee(refuge: *mut Refuge) -> ! {
         "mov rsp, [rdi]",
         "mov eax, 1",
         "cld",
-        "add rsp, 8",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbp",
-        "pop rbx",
-        "ret",
+        "jmp {leave}",
+        leave = sym leave_frame,
     )
 }
 

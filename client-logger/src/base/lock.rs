@@ -6,6 +6,7 @@ use crate::base::slots::Slot;
 use bugnet_handover::futex;
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -132,9 +133,14 @@ impl<T> Mutex<T> {
     fn take(&self, own: Holder, awaited: u32) -> Option<MutexGuard<'_, T>> {
         // There is a guard only where the lock was taken: one that goes lets go of it.
         match self.holder.compare_exchange(0, own.0 | awaited, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Some(MutexGuard { mutex: self }),
+            Ok(_) => Some(self.guard()),
             Err(_) => None,
         }
+    }
+
+    /// Of the thread that has just taken the lock.
+    fn guard(&self) -> MutexGuard<'_, T> {
+        MutexGuard { mutex: self, value: PhantomData }
     }
 
     #[cold]
@@ -151,7 +157,7 @@ impl<T> Mutex<T> {
             }
             if Holder(found & !AWAITED).has_failed() {
                 if change(own.0 | AWAITED) {
-                    return MutexGuard { mutex: self };
+                    return self.guard();
                 }
             } else if change(found | AWAITED) {
                 futex::wait(&self.holder, found | AWAITED, Some(SLEEP));
@@ -170,6 +176,8 @@ impl<T> fmt::Debug for Mutex<T> {
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
+    /// It is as good as the value: other threads may refer to the one as far as they may to the other.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> Deref for MutexGuard<'_, T> {
@@ -204,7 +212,8 @@ mod tests {
     fn who_holds_it_keeps_others_away() {
         let value = Mutex::new(1);
         let held = value.lock();
-        assert!(value.try_lock().is_none());
+        // Also from who has tried before.
+        assert!([(); 3].iter().all(|()| value.try_lock().is_none()));
         drop(held);
         assert!(value.try_lock().is_some());
     }

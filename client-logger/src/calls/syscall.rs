@@ -1,11 +1,12 @@
 //! System calls: their records, what goes to standard output and error, and those that recording has to know.
 
 mod compat;
+mod descriptors;
 mod kinds;
+mod order;
 
 use crate::base::failure::attempt;
 use crate::base::fs_base::Guard;
-use crate::base::process::threaded;
 use crate::base::slots::set_segment_base;
 use crate::calls::answers;
 use crate::calls::exit::{self, alone, end, end_process};
@@ -15,7 +16,6 @@ use crate::emitted::flush;
 use crate::kernel::apart::Apart;
 use crate::kernel::arguments::{ARGUMENTS, clone_flags, string};
 use crate::kernel::descriptor_limit::concerns_numbers;
-use crate::kernel::descriptor_list;
 use crate::kernel::executing;
 use crate::kernel::lending;
 use crate::kernel::limits;
@@ -24,7 +24,6 @@ use crate::kernel::program_break;
 use crate::kernel::streams;
 use crate::kernel::substitute::{Substitution, highest_descriptor};
 use crate::kernel::timers;
-use crate::kernel::turns::{self, Turn};
 use crate::log::code;
 use crate::log::file;
 use crate::log::recording;
@@ -47,7 +46,6 @@ use bugnet_dr::ir::Segment;
 use bugnet_dr::thread::segment_base;
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
-use bugnet_system_calls::{SystemCall, Way};
 use kinds::{borrows, child_stack, creates_thread, forks, known, mapped, output_buffers, shares_memory};
 use std::ffi::{c_int, c_void};
 
@@ -240,26 +238,8 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
         }
         code::of_process().before_fork();
     }
-    begin_in_order(thread, call);
+    order::begins(thread, call);
     remember(thread, call, regs)
-}
-
-/// Which way a call goes whose place among those of other threads is recorded.
-fn way(number: i64) -> Option<Way> {
-    known(number).filter(|_| threaded()).and_then(SystemCall::way)
-}
-
-/// Before a call, as the last thing: gives it its place among those of other threads, where it has that from here on.
-fn begin_in_order(thread: &mut Thread, call: &Call) {
-    thread.syscall.order = None;
-    if way(call.number) != Some(Way::Gives) {
-        return;
-    }
-    if known(call.number).is_some_and(|known| known.sends.is_some()) && streams::of(call.args[0]) != OutputStream::None
-    {
-        thread.syscall.turn = Some(Turn::take(thread.tid().id(), call.drcontext));
-    }
-    thread.syscall.order = Some(turns::number());
 }
 
 /// Before a call that makes a thread; `stack`: the calling thread's stack pointer.
@@ -476,7 +456,7 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
     if number != libc::SYS_clone3 {
         (number, args) = made;
     }
-    let order = way(number).map_or(0, |_| thread.syscall.order.take().unwrap_or_else(turns::number));
+    let order = order::ends(thread, number);
     if let (Some(step), Some(machine)) = (thread.syscall.program_break.take(), Machine::current()) {
         number = libc::SYS_brk;
         let result = program_break::after(&step, args[0], machine.register_file().gpr[RAX]);
@@ -536,8 +516,8 @@ fn clean_up(thread: &mut Thread, drcontext: *mut c_void, number: i64) {
         substitution.undo(drcontext);
     }
     if thread.syscall.by_interrupt.is_none() {
-        follow(thread, number);
-        hide_descriptors(drcontext, number);
+        descriptors::follow(thread, number);
+        descriptors::hide(drcontext, number);
     }
 }
 
@@ -601,51 +581,4 @@ unsafe fn again(thread: &mut Thread, drcontext: *mut c_void) -> bool {
         thread.signals.mask.reopen();
     }
     again
-}
-
-/// Leaves the recorder's descriptors out of a list that the program has just read; in the post-syscall event.
-fn hide_descriptors(drcontext: *mut c_void, number: i64) {
-    if number != libc::SYS_getdents64 {
-        return;
-    }
-    let Some(machine) = Machine::current() else { return };
-    let regs = machine.register_file();
-    let [fd, address, ..] = ARGUMENTS.map(|reg| regs.gpr[reg]);
-    if let Some(len) = descriptor_list::filter(fd, address, regs.gpr[RAX].cast_signed()) {
-        // SAFETY: in the event.
-        unsafe { call_event::set_result(drcontext, len) };
-    }
-}
-
-/// Keeps track of descriptors, whether or not the thread is recorded.
-fn follow(thread: &mut Thread, number: i64) {
-    let known = matches!(
-        number,
-        libc::SYS_dup
-            | libc::SYS_dup2
-            | libc::SYS_dup3
-            | libc::SYS_fcntl
-            | libc::SYS_close
-            | libc::SYS_close_range
-            | libc::SYS_pidfd_getfd
-            | libc::SYS_recvmsg
-            | libc::SYS_recvmmsg
-            | libc::SYS_open
-            | libc::SYS_openat
-            | libc::SYS_openat2
-    );
-    if !known {
-        return;
-    }
-    let Some(machine) = Machine::current() else { return };
-    let regs = machine.register_file();
-    // The kernel leaves all registers as they are but the result's, RCX and R11.
-    let (args, result) = (ARGUMENTS.map(|reg| regs.gpr[reg]), regs.gpr[RAX].cast_signed());
-    if result < 0 {
-        return;
-    }
-    match &mut thread.syscall.own_streams {
-        Some(own) => own.follow(number, &args, result),
-        None => streams::of_process().follow(number, &args, result),
-    }
 }

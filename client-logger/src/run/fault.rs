@@ -202,19 +202,12 @@ fn ignored(thread: &mut Thread, info: &mut Signal, handler: u64) -> Action {
 /// it is made again. Returns whether it is, by way of the registers.
 fn make_call_again(thread: &mut Thread, info: &mut Signal) -> bool {
     let now = info.machine().register_file();
-    if call::pending_pc() == Some(now.rip) {
-        // DynamoRIO has not begun with the call, and goes there by itself.
+    let has_not_begun = call::pending_pc() == Some(now.rip);
+    if has_not_begun || thread.syscall.before.take_if(|before| before.rip == now.rip).is_some() {
+        // It has not begun, or was given up: DynamoRIO goes there by itself.
         if thread.recording() {
             thread.recount(thread.counted() - 1);
         }
-        return false;
-    }
-    if let Some(before) = thread.syscall.before.take_if(|before| before.rip == now.rip) {
-        // Given up; DynamoRIO goes there by itself.
-        if thread.recording() {
-            thread.recount(thread.counted() - 1);
-        }
-        drop(before);
         return false;
     }
     let ended = now.gpr[RAX].cast_signed() == -i64::from(libc::EINTR);
