@@ -6,15 +6,13 @@
 //! so all who have the descriptor read on where the last one came to.
 
 use crate::base::lock::{Mutex, MutexGuard};
-use crate::base::maps::{self, Region};
+use crate::base::maps;
 use crate::base::memory::write_memory;
 use crate::base::options;
 use crate::base::process;
 use crate::kernel::arguments::string;
-use crate::kernel::memory_limit;
+use crate::kernel::{joined, memory_limit};
 use crate::picture::shadow;
-use bugnet_dr::space::is_tool;
-use bugnet_format::types::Addr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,25 +99,11 @@ fn shown() -> Vec<u8> {
         if shadow::is_ours(region.range.start) {
             continue;
         }
-        let hidden = if name.starts_with(&log) { vec![region.range.clone()] } else { hidden(&region, &others) };
+        let is_log = name.starts_with(&log);
+        let hidden = if is_log { vec![region.range.clone()] } else { joined::not_the_programs(&region.range, &others) };
         show(&mut shown, &region.range, &line, &hidden);
     }
     shown.into_bytes()
-}
-
-/// What of a region is not the program's; `others`: what is not, beside DynamoRIO and the recorder's libraries.
-fn hidden(region: &Region, others: &[Range<u64>]) -> Vec<Range<u64>> {
-    /// Longer than what is joined with the program's memory.
-    const LIBRARY: u64 = 64 << 20;
-    let Range { start, end } = region.range;
-    // As in a snapshot.
-    let mut pages = (start..end.min(start.saturating_add(LIBRARY))).step_by(Addr::PAGE as usize);
-    let of_program = pages.find(|page| !is_tool(*page)).unwrap_or(end);
-    let inside = |other: &Range<u64>| other.start.max(of_program)..other.end.min(end);
-    let mut hidden: Vec<_> = std::iter::once(start..of_program).chain(others.iter().map(inside)).collect();
-    hidden.retain(|range| !range.is_empty());
-    hidden.sort_unstable_by_key(|range| range.start);
-    hidden
 }
 
 /// Adds a line of the kernel's, about this range, of which parts are hidden, in ascending order.

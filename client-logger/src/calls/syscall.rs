@@ -238,7 +238,7 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
         }
         code::of_process().before_fork();
     }
-    order::begins(thread, call);
+    order::begins(thread, drcontext, number, args[0]);
     remember(thread, call, regs)
 }
 

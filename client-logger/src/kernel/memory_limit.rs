@@ -3,12 +3,12 @@
 //! Beside the program's memory there is the recorder's, which is larger. Where the program has a limit, what is the program's is
 //! added up before it grows, and calls that would exceed the limit fail as they would natively.
 
-use crate::base::maps::{self, Region};
+use crate::base::maps;
 use crate::base::own_memory;
+use crate::kernel::joined;
 use crate::kernel::program_break::{self, Step};
 use crate::kernel::results::error;
 use crate::picture::shadow;
-use bugnet_dr::space::is_tool;
 use bugnet_format::types::Addr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,11 +58,6 @@ fn growth(number: i64, args: &[u64; 6]) -> Option<Growth> {
     }
 }
 
-/// Whether memory is the recorder's.
-fn is_ours(region: &Region) -> bool {
-    is_tool(region.range.start) || shadow::is_ours(region.range.start)
-}
-
 /// What else the program has nothing of: the kernel may have joined it with memory of the program's.
 pub fn others() -> Vec<Range<u64>> {
     [&[program_break::spare()], &own_memory::all()[..]].concat()
@@ -73,10 +68,13 @@ fn used(replaced: &Range<u64>) -> [u64; 2] {
     let others = others();
     let mut used = [0; 2];
     // What lies beyond, as the vsyscall page, the kernel does not count.
-    for region in maps::all().iter().filter(|region| region.range.end >> 47 == 0 && !is_ours(region)) {
-        let common =
-            |range: &Range<u64>| range.end.min(region.range.end).saturating_sub(range.start.max(region.range.start));
-        let len = region.range.end - region.range.start - common(replaced) - others.iter().map(common).sum::<u64>();
+    for region in
+        maps::all().iter().filter(|region| region.range.end >> 47 == 0 && !shadow::is_ours(region.range.start))
+    {
+        let left = |part: Range<u64>| {
+            part.end - part.start - part.end.min(replaced.end).saturating_sub(part.start.max(replaced.start))
+        };
+        let len: u64 = joined::the_programs(&region.range, &others).into_iter().map(left).sum();
         used[0] += len;
         let data = region.protection & libc::PROT_WRITE != 0 && !region.shared && !region.stack;
         used[1] += if data { len } else { 0 };

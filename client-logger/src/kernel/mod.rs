@@ -9,6 +9,7 @@ pub mod descriptor_list;
 pub mod environment;
 pub mod exclusion;
 pub mod executing;
+pub mod joined;
 pub mod lending;
 pub mod limits;
 pub mod mapping_limit;

@@ -2,6 +2,7 @@
 
 use crate::base::maps;
 use crate::base::own_memory;
+use crate::kernel::joined;
 use crate::kernel::results::error;
 use bugnet_dr::space::is_tool;
 use bugnet_format::types::Addr;
@@ -21,60 +22,42 @@ pub enum Instead {
     Refused,
 }
 
-/// Parts of a range in which there is something that is not the recorder's. `is_ours`: whether what is mapped at an address is.
-fn parts(
-    range: &Range<u64>,
-    mapped: impl Iterator<Item = Range<u64>>,
-    ours: &[Range<u64>],
-    is_ours: impl Fn(u64) -> bool,
-) -> Vec<Range<u64>> {
+/// What of the given regions lies in a range, where pieces that touch are one.
+fn within(range: &Range<u64>, regions: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut parts: Vec<Range<u64>> = Vec::new();
-    let mut add = |part: Range<u64>| match parts.last_mut() {
-        Some(last) if last.end == part.start => last.end = part.end,
-        _ => parts.push(part),
-    };
-    for region in mapped.filter(|region| region.start < range.end && range.start < region.end && !is_ours(region.start))
-    {
-        // The kernel may have joined it with what is the recorder's.
-        let mut at = region.start.max(range.start);
-        let end = region.end.min(range.end);
-        let mut within: Vec<_> = ours.iter().filter(|own| own.start < end && at < own.end).collect();
-        within.sort_unstable_by_key(|own| own.start);
-        for own in within {
-            if at < own.start {
-                add(at..own.start);
-            }
-            at = at.max(own.end);
-        }
-        if at < end {
-            add(at..end);
+    for region in regions {
+        let part = region.start.max(range.start)..region.end.min(range.end);
+        match parts.last_mut() {
+            _ if part.is_empty() => {}
+            Some(last) if last.end == part.start => last.end = part.end,
+            _ => parts.push(part),
         }
     }
     parts
-}
-
-/// Ranges with the pages that they end in.
-fn whole_pages(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.iter_mut().for_each(|range| range.end = range.end.next_multiple_of(Addr::PAGE));
-    ranges
 }
 
 /// What becomes of a call that changes what is mapped in a range, if there is something of the recorder's; `is_shadow`: whether what is at an address
 /// makes way.
 pub fn instead(number: i64, range: &Range<u64>, is_shadow: impl Fn(u64) -> bool) -> Option<Instead> {
     let is_own = |address| is_tool(address) && !is_shadow(address);
-    let touches = |own: &Range<u64>| own.start < range.end && range.start < own.end;
     let (first, last) = (range.start, range.end.saturating_sub(Addr::PAGE));
     let asked = range.end - range.start > LONG || is_own(first) || is_own(last) || own_memory::is_in(range);
     if range.is_empty() || !asked {
         return None;
     }
-    let all = maps::all();
-    let mapped = || all.iter().map(|region| region.range.clone());
-    if !own_memory::is_in(range) && !mapped().any(|region| touches(&region) && is_own(region.start)) {
+    let (all, own) = (maps::all(), own_memory::all());
+    let there = || all.iter().map(|region| &region.range).filter(|at| at.start < range.end && range.start < at.end);
+    if there()
+        .filter(|region| !is_shadow(region.start))
+        .all(|region| within(range, joined::not_the_programs(region, &own).into_iter()).is_empty())
+    {
         return None;
     }
-    Some(match (number, &parts(range, mapped(), &whole_pages(own_memory::all()), is_own)[..]) {
+    let others = there().flat_map(|region| match is_shadow(region.start) {
+        true => vec![region.clone()],
+        false => joined::the_programs(region, &own),
+    });
+    Some(match (number, &within(range, others)[..]) {
         (libc::SYS_munmap, []) => Instead::Result(0),
         (libc::SYS_munmap, [part]) => Instead::Part(part.clone()),
         (libc::SYS_mremap, []) => Instead::Result(error(libc::EFAULT)),
@@ -88,14 +71,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_the_programs_is_found() {
-        let mapped = || [0x1000..0x4000, 0x6000..0x8000, 0x8000..0x9000, 0x9000..0xa000].into_iter();
-        let none = |_| false;
-        assert_eq!(parts(&(0x2000..0x7000), mapped(), &[], none), [0x2000..0x4000, 0x6000..0x7000]);
-        assert_eq!(parts(&(0x6000..0xb000), mapped(), &[], none), [0x6000..0xa000, 0..0][..1]);
-        assert_eq!(parts(&(0x6000..0xb000), mapped(), &[], |at| at == 0x8000), [0x6000..0x8000, 0x9000..0xa000]);
-        let ours = [0x3000..0x4000, 0x1000..0x2000];
-        assert_eq!(parts(&(0..0x5000), mapped(), &ours, none), [0x2000..0x3000, 0..0][..1]);
-        assert_eq!(parts(&(0x3000..0x6000), mapped(), &ours, none), []);
+    fn what_lies_in_a_range_is_one_where_it_touches() {
+        let regions = || [0x1000..0x4000, 0x6000..0x8000, 0x8000..0x9000, 0x9000..0xa000].into_iter();
+        assert_eq!(within(&(0x2000..0x7000), regions()), [0x2000..0x4000, 0x6000..0x7000]);
+        assert_eq!(within(&(0x6000..0xb000), regions()), [0x6000..0xa000, 0..0][..1]);
+        assert_eq!(within(&(0x4000..0x6000), regions()), []);
     }
 }

@@ -14,6 +14,7 @@ mod parts;
 use crate::base::maps;
 use crate::base::options;
 use crate::base::options::Ends;
+use crate::kernel::joined;
 use crate::log::handover;
 use crate::run::thread::Thread;
 use bugnet_format::record::Record;
@@ -79,7 +80,7 @@ pub fn keep(thread: &mut Thread, position: u64, stack: u64, how: How) {
         let mut pagemap = Pagemap::open();
         let mut kept: Vec<Range<u64>> = Vec::new();
         for part in ordered(stack, &others, parts::all()) {
-            for left in parts::without(part.range.clone(), &kept) {
+            for left in joined::without(part.range.clone(), &kept) {
                 Part { range: left, ..part }.keep(&mut pagemap, &mut keeper);
             }
             kept.push(part.range);

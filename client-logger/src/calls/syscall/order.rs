@@ -1,6 +1,5 @@
 //! The place of a call among those of other threads: see [`turns`].
 
-use super::Call;
 use super::kinds::known;
 use crate::base::process::threaded;
 use crate::kernel::streams;
@@ -8,21 +7,21 @@ use crate::kernel::turns::{self, Turn};
 use crate::run::thread::Thread;
 use bugnet_format::record::OutputStream;
 use bugnet_system_calls::{SystemCall, Way};
+use std::ffi::c_void;
 
 /// Which way a call goes whose place among those of other threads is recorded.
 fn way(number: i64) -> Option<Way> {
     known(number).filter(|_| threaded()).and_then(SystemCall::way)
 }
 
-/// Before a call, as the last thing: gives it its place, where it has that from here on.
-pub fn begins(thread: &mut Thread, call: &Call) {
+/// Before a call with this first argument, as the last thing: gives it its place, where it has that from here on.
+pub fn begins(thread: &mut Thread, drcontext: *mut c_void, number: i64, first: u64) {
     thread.syscall.order = None;
-    if way(call.number) != Some(Way::Gives) {
+    if way(number) != Some(Way::Gives) {
         return;
     }
-    if known(call.number).is_some_and(|known| known.sends.is_some()) && streams::of(call.args[0]) != OutputStream::None
-    {
-        thread.syscall.turn = Some(Turn::take(thread.tid().id(), call.drcontext));
+    if known(number).is_some_and(|known| known.sends.is_some()) && streams::of(first) != OutputStream::None {
+        thread.syscall.turn = Some(Turn::take(thread.tid().id(), drcontext));
     }
     thread.syscall.order = Some(turns::number());
 }

@@ -1,9 +1,8 @@
 //! The parts of the program's memory.
 
 use crate::base::maps::{self, Region};
-use crate::kernel::memory_limit;
+use crate::kernel::{joined, memory_limit};
 use crate::picture::shadow;
-use bugnet_dr::space::is_tool;
 use bugnet_format::types::Addr;
 use std::ops::Range;
 use std::path::Path;
@@ -70,41 +69,15 @@ fn kind(region: &Region, name: &str) -> Option<(Rank, Untouched)> {
     }
 }
 
-/// What of a region is the program's. `others`: what is not, beside DynamoRIO and the recorder's libraries.
-fn of_program(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
-    /// Longer than what is joined with the program's memory.
-    const LIBRARY: u64 = 64 << 20;
-    if shadow::is_ours(range.start) {
-        return Vec::new();
-    }
-    // The kernel may have joined the end of a library of ours with memory of the program's.
-    let last = range.end.min(range.start + LIBRARY);
-    let start = (range.start..last).step_by(Addr::PAGE as usize).find(|page| !is_tool(*page));
-    start.map_or_else(Vec::new, |start| without(start..range.end, others))
-}
-
-/// A range without others.
-pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut others: Vec<_> = others.iter().filter(|other| other.start < range.end && other.end > range.start).collect();
-    others.sort_by_key(|other| other.start);
-    let mut left = Vec::new();
-    let mut at = range.start;
-    for other in others {
-        left.push(at..other.start);
-        at = at.max(other.end);
-    }
-    left.push(at..range.end);
-    left.retain(|range| !range.is_empty());
-    left
-}
-
 /// All parts of the program's memory, ascending.
 pub fn all() -> Vec<Part> {
     let others = memory_limit::others();
     let parts = maps::all_with_names().into_iter().filter_map(|(region, name)| {
         let (rank, untouched) = kind(&region, &name)?;
         let writable = region.protection & libc::PROT_WRITE != 0;
-        Some(of_program(region.range, &others).into_iter().map(move |range| Part { range, writable, rank, untouched }))
+        let program =
+            if shadow::is_ours(region.range.start) { Vec::new() } else { joined::the_programs(&region.range, &others) };
+        Some(program.into_iter().map(move |range| Part { range, writable, rank, untouched }))
     });
     parts.flatten().collect()
 }
@@ -137,17 +110,5 @@ mod tests {
         ] {
             assert_eq!(kind(protection, shared, name), None, "{name}");
         }
-    }
-
-    #[test]
-    fn what_is_left() {
-        let without = |others: &[Range<u64>]| -> Vec<(u64, u64)> {
-            super::without(10..20, others).into_iter().map(|left| (left.start, left.end)).collect()
-        };
-        assert_eq!(without(&[]), [(10, 20)]);
-        assert_eq!(without(&[15..16, 12..13]), [(10, 12), (13, 15), (16, 20)]);
-        assert_eq!(without(&[5..12, 11..13, 18..30]), [(13, 18)]);
-        assert_eq!(without(&[0..10, 20..30]), [(10, 20)]);
-        assert_eq!(without(std::slice::from_ref(&(0..40))), []);
     }
 }
