@@ -6,7 +6,7 @@ use crate::find_log::{find_log, tools};
 use crate::index;
 use crate::processes::meant;
 use crate::terminal::output;
-use bugnet_replay::crash::{Moment, moment_of};
+use bugnet_replay::crash::{Brief, Moment, moment_of};
 use bugnet_replay::cursor::Cursor;
 use bugnet_replay::location::{Arrival, Choice, Location, go};
 use bugnet_replay::log::Log;
@@ -49,15 +49,20 @@ pub fn at(args: &AtArgs) -> Result<(), Failure> {
         writeln!(out)?;
     } else {
         arrival.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
-        write!(out, "{moment}")?;
+        show(&mut out, &moment, args.full)?;
     }
     out.flush()?;
     Ok(())
 }
 
+/// Shows a moment: all of it, or what fits a screen.
+pub fn show(out: &mut impl Write, moment: &Moment, full: bool) -> std::io::Result<()> {
+    if full { write!(out, "{moment}") } else { write!(out, "{}", Brief(moment)) }
+}
+
 /// A cursor on the process that is meant.
 pub fn open<'a>(tools: &'a Tools, log: &'a Log, arg: &ProcessArg) -> Result<Cursor<'a>, Failure> {
     let mut cursor = Cursor::open(tools, log, meant(log, arg)?)?;
-    index::use_if_there(log, &mut cursor)?;
+    index::use_where_needed(tools, log, &mut cursor)?;
     Ok(cursor)
 }

@@ -4,6 +4,7 @@ use crate::args::CoreArgs;
 use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
+use crate::index;
 use crate::new_file::{check_free, make};
 use crate::terminal::output;
 use bugnet_replay::core::{Core, Held};
@@ -21,6 +22,8 @@ pub fn core(args: &CoreArgs) -> Result<(), Failure> {
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
+    // It is to have all that can be known.
+    index::make_if_needed(&tools, &log, &mut cursor)?;
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;
     let at = args.at.clone().unwrap_or(Location::Position(Seek::End));
     let arrival = go(&mut cursor, &mut symbols, &at, Choice { thread: args.thread, is_first: false })?;
@@ -47,9 +50,6 @@ pub fn core(args: &CoreArgs) -> Result<(), Failure> {
         if left_out > 0 {
             let pages = if left_out == 1 { "page that was" } else { "pages that were" };
             writeln!(out, "  {} {pages} mapped, and of which nothing is known, are left out", HumanCount(left_out))?;
-        }
-        if cursor.epochs() > 1 && !cursor.has_index() {
-            writeln!(out, "  with an index (bugnet replay --index), more may be known from other intervals")?;
         }
         if let Some(note) = note {
             writeln!(out, "  {note}")?;

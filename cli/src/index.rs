@@ -1,20 +1,43 @@
 //! Indexes of logs: made where a question needs one.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use bugnet_format::types::ProcessId;
 use bugnet_replay::cursor::Cursor;
 use bugnet_replay::index::Index;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::verify::Verified;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use std::num::NonZeroUsize;
 
-/// Gives the cursor the index of its process, if there is one.
-pub fn use_if_there(log: &Log, cursor: &mut Cursor<'_>) -> Result<(), Failure> {
+/// Of more than so many, a line says that an index is made: it takes a second.
+const LONG: u64 = 1_000_000_000;
+/// Most instructions of a process whose index is made without being asked for: some 20 seconds of a processor.
+const MOST: u64 = 50_000_000_000;
+
+/// Gives the cursor the index of its process, if there is one; else one is made as soon as memory is asked for that it takes one to know.
+pub fn use_where_needed<'a>(tools: &'a Tools, log: &'a Log, cursor: &mut Cursor<'a>) -> Result<(), Failure> {
     if let Some(index) = Index::find(log, cursor.pid())? {
         cursor.use_index(index)?;
+        return Ok(());
     }
+    let (pid, end) = (cursor.pid(), cursor.end());
+    cursor.make_index_by(move || {
+        if end > MOST {
+            complain(&format!(
+                "not all is known of what memory was: that takes a replay of {} instructions, which `bugnet replay {}` makes once",
+                HumanCount(end),
+                log.path().display()
+            ));
+            return None;
+        }
+        let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        if end > LONG {
+            complain(&format!("replaying {} instructions, once, to know what memory was", HumanCount(end)));
+        }
+        let made = make(tools, log, pid, jobs, &mut Verified::default());
+        made.inspect_err(|why| complain(&format!("not all is known of what memory was: {why}"))).ok()
+    });
     Ok(())
 }
 

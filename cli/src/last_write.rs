@@ -1,7 +1,7 @@
 //! `bugnet last-write`: what wrote a variable or some bytes last.
 
 use crate::args::LastWriteArgs;
-use crate::at::open;
+use crate::at::{open, show};
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::index;
@@ -54,7 +54,7 @@ pub fn last_write(args: &LastWriteArgs) -> Result<(), Failure> {
     arrival.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
     write!(out, "{written}")?;
     if let Some(moment) = moment {
-        write!(out, "{moment}")?;
+        show(&mut out, &moment, args.full)?;
     }
     Ok(out.flush()?)
 }

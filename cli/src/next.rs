@@ -1,4 +1,4 @@
-//! What to do next with a log that holds a crash: commands, ready to paste.
+//! What to do next with a log, by how the program has ended: commands, ready to paste.
 
 use bugnet_replay::crash::CrashReport;
 use std::path::Path;
@@ -16,7 +16,10 @@ pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
     let log = quoted(&log.display().to_string());
     let (process, thread, interval) = (crash.thread.pid, crash.thread.tid, crash.interval);
     let mut steps = vec![
-        Step { command: format!("bugnet replay -p {process} {log}"), what: "verify that it replays exactly" },
+        Step {
+            command: format!("bugnet why -p {process} {log}"),
+            what: "why: what led there, memory errors and races on the way, which changes avoid it",
+        },
         Step {
             command: format!("bugnet debug -p {process} {log}"),
             what: "gdb, there; it goes backwards, too (reverse-continue, reverse-step ...)",
@@ -29,6 +32,8 @@ pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
             command: format!("bugnet last-write VARIABLE -p {process} {log}"),
             what: "what wrote a variable last; ADDR:8 are the 8 bytes at ADDR",
         },
+        Step { command: format!("bugnet memcheck -p {process} {log}"), what: "all memory errors" },
+        Step { command: format!("bugnet replay -p {process} {log}"), what: "verify that it replays exactly" },
         Step { command: format!("bugnet replay -p {process} --output {log}"), what: "all that it printed" },
         Step {
             command: format!("bugnet dump -p {process} --thread {thread} --interval {interval} {log}"),
@@ -36,6 +41,8 @@ pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
         },
     ];
     if !crash.others.is_empty() {
+        let command = format!("bugnet races -p {process} {log}");
+        steps.push(Step { command, what: "accesses of several threads that nothing orders" });
         let command = format!("bugnet info -p {process} --threads {log}");
         steps.push(Step { command, what: "which thread waited for which" });
     }

@@ -4,7 +4,7 @@ use crate::args::{SliceArgs, ValueArgs};
 use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
-use crate::new_file::{check_free, make};
+use crate::new_file::{check_page, make};
 use crate::next::quoted;
 use crate::terminal::output;
 use bugnet_analyses::slice::{
@@ -21,7 +21,7 @@ use std::io::Write;
 
 /// Finds it out, and shows it.
 pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
-    args.html.as_deref().map_or(Ok(()), check_free)?;
+    args.html.as_deref().map_or(Ok(()), check_page)?;
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;

@@ -4,7 +4,7 @@ use crate::args::{SliceKind, StatsArgs, ValueArgs};
 use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
-use crate::new_file::{check_free, make};
+use crate::new_file::{check_page, make};
 use crate::processes::selected;
 use crate::slice::asked;
 use crate::terminal::{output, progress};
@@ -22,7 +22,7 @@ pub fn stats(args: &StatsArgs) -> Result<(), Failure> {
     if args.slice.is_none() && (at.is_some() || reg.is_some() || mem.is_some() || var.is_some() || byte.is_some()) {
         return Err(Failure::Usage("a value is one to slice: say --slice, too".into()));
     }
-    args.html.as_deref().map_or(Ok(()), check_free)?;
+    args.html.as_deref().map_or(Ok(()), check_page)?;
     let log = Log::open_source(find_log(&args.log)?)?;
     let tools = tools(&args.time)?;
     let processes = selected(&log, &args.process)?;

@@ -4,7 +4,7 @@ use crate::args::{LogArg, WhyArgs};
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools};
 use crate::index;
-use crate::new_file::{check_free, make};
+use crate::new_file::{check_page, make};
 use crate::next::quoted;
 use crate::processes::meant;
 use crate::terminal::output;
@@ -18,13 +18,13 @@ use std::path::Path;
 
 /// Finds it out, and shows it.
 pub fn why(args: &WhyArgs) -> Result<(), Failure> {
-    args.html.as_deref().map_or(Ok(()), check_free)?;
+    args.html.as_deref().map_or(Ok(()), check_page)?;
     let told = told(args)?;
     let log = Log::open_source(find_log(&args.log)?)?;
     let good = args.good.iter().map(|path| open_good(path, args)).collect::<Result<Vec<Log>, _>>()?;
     let tools = tools(&args.time)?;
     let mut cursor = Cursor::open(&tools, &log, meant(&log, &args.process)?)?;
-    index::use_if_there(&log, &mut cursor)?;
+    index::use_where_needed(&tools, &log, &mut cursor)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let options = Options { told, good: &good, races: !args.no_races, tries: !args.no_tries, top: args.top, jobs };
     let report = find((&tools, &log), &mut cursor, &options)?;
@@ -56,7 +56,9 @@ fn open_good(path: &Path, args: &WhyArgs) -> Result<Log, Failure> {
 /// What the user says of the output.
 fn told(args: &WhyArgs) -> Result<Option<Told>, Failure> {
     if let Some(path) = &args.expect {
-        let right = std::fs::read(path).map_err(Failure::system(format!("read {}", path.display())))?;
+        let unreadable =
+            |why| Failure::Usage(format!("--expect takes a file with the right output; {}: {why}", path.display()));
+        let right = std::fs::read(path).map_err(unreadable)?;
         return Ok(Some(Told::Expected(right)));
     }
     let wrong = args.wrong.as_ref();

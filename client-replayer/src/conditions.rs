@@ -5,6 +5,7 @@
 
 use crate::accesses::Accesses;
 use crate::engine::{Engine, Trouble};
+use crate::expression::{self, Subject};
 use crate::light;
 use crate::memory::Memory;
 use crate::site::{AccessId, AddressId};
@@ -142,8 +143,9 @@ impl Engine {
     /// # Errors
     /// Too many.
     pub fn set_conditions(&mut self, conditions: Conditions) -> Result<(), String> {
-        let most = [conditions.addresses.len(), conditions.ranges.len(), conditions.calls.len()].into_iter().max();
-        if most > Some(MAX_CONDITIONS) {
+        let Conditions { addresses, ranges, calls, tests, .. } = &conditions;
+        let most = [addresses.len(), ranges.len(), calls.len(), tests.len()].into_iter().max();
+        if most > Some(MAX_CONDITIONS) || !tests.is_sorted_by(|(a, _), (b, _)| a < b) {
             return Err(format!("more than {MAX_CONDITIONS} conditions of a kind cannot be watched for"));
         }
         let left = self.watching.conditions.leaving;
@@ -166,8 +168,21 @@ impl Engine {
         if !self.watching.has_address_for(pc, self.running) || self.watching.start == (self.running, at) {
             return Ok(());
         }
+        if !self.passes_test(pc) {
+            return Ok(());
+        }
         self.note_stored();
         self.meet(at, Event::Address(pc)).map_err(|trouble| (at, trouble))
+    }
+
+    /// Whether the instruction at this address counts, by the expressions that say when it does.
+    fn passes_test(&mut self, pc: u64) -> bool {
+        let Self { watching, memory, .. } = self;
+        let tests = &watching.conditions.tests;
+        let Ok(found) = tests.binary_search_by_key(&pc, |(address, _)| *address) else { return true };
+        let mut read = |at: u64, len: u64| memory.known_element(at, len as u32);
+        let mut subject = Subject { regs: light::saved(), pc, memory: &mut read };
+        tests[found].1.iter().any(|test| expression::holds(test, &mut subject).unwrap_or(true))
     }
 
     /// Called before an instruction that accesses memory, behind [`Self::confirm`]. Where that is watched, and the run is to stop, it stops behind the

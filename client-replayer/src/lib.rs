@@ -45,6 +45,7 @@ mod counter;
 mod due;
 mod engine;
 mod executed;
+mod expression;
 mod fork;
 mod fs_base;
 mod glance;

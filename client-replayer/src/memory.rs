@@ -15,6 +15,7 @@ use crate::touched::Touched;
 use crate::watch::Watch;
 use bugnet_dr::space::{self, Protection};
 use bugnet_dr::zeroing;
+use bugnet_format::control::ByteState;
 use bugnet_format::types::{Addr, CodeSeq};
 use hashbrown::HashMap;
 use rustix::mm::{MprotectFlags, mprotect};
@@ -288,6 +289,24 @@ impl Memory {
         // SAFETY: as in `read`.
         unsafe { std::ptr::copy_nonoverlapping(addr as *const u8, bytes.as_mut_ptr(), len) };
         u64::from_le_bytes(bytes)
+    }
+
+    /// The same, as far as it is known what the program has there; if nothing keeps track of that, all is.
+    pub fn known_element(&mut self, addr: u64, len: u32) -> Option<u64> {
+        let is_known = |state: &ByteState| matches!(state, ByteState::Known | ByteState::Zero);
+        if let Some(touched) = &mut self.touched {
+            let states = touched.states(addr, len as usize);
+            if !states.iter().all(is_known) {
+                return None;
+            }
+            if states.iter().all(|state| *state == ByteState::Zero) {
+                return Some(0);
+            }
+            if states.contains(&ByteState::Zero) {
+                return None;
+            }
+        }
+        (self.readable(addr, len.into()) == u64::from(len)).then(|| self.element(addr, len))
     }
 
     /// Makes sure that the bytes can be read.

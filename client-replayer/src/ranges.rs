@@ -32,6 +32,26 @@ impl Ranges {
         }
     }
 
+    /// Takes `len` bytes from `at` on out.
+    pub fn remove(&mut self, at: u64, len: u64) {
+        let (start, end) = (at, at.saturating_add(len));
+        if start >= end {
+            return;
+        }
+        while let Some((&other, &other_end)) = self.ends.range(..end).next_back() {
+            if other_end <= start {
+                break;
+            }
+            self.ends.remove(&other);
+            if other_end > end {
+                self.ends.insert(end, other_end);
+            }
+            if other < start {
+                self.ends.insert(other, start);
+            }
+        }
+    }
+
     fn covers(&self, start: u64, end: u64) -> bool {
         self.ends.range(..=start).next_back().is_some_and(|(_, other)| *other >= end)
     }
@@ -44,5 +64,25 @@ impl Ranges {
     /// Start and length of each range, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.ends.iter().map(|(start, end)| (*start, end - start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_out_is_not_in_it() {
+        let mut ranges = Ranges::default();
+        for (at, len) in [(10, 10), (30, 10), (20, 5)] {
+            ranges.add(at, len);
+        }
+        ranges.remove(12, 3);
+        ranges.remove(24, 8);
+        ranges.remove(0, 5);
+        ranges.remove(35, 0);
+        assert_eq!(ranges.iter().collect::<Vec<_>>(), [(10, 2), (15, 9), (32, 8)]);
+        ranges.remove(0, u64::MAX);
+        assert_eq!(ranges.iter().count(), 0);
     }
 }

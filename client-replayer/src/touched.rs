@@ -10,7 +10,7 @@
 
 use crate::compare::Shared;
 use crate::compare::origin::Origins;
-use crate::compare::system::{self, Buffer, System};
+use crate::compare::system::{self, Buffer, Made, System};
 use crate::glance::Glance;
 use crate::instruction::{Instruction, Registers, range};
 use crate::lines::Lines;
@@ -37,10 +37,69 @@ type Bits = [u64; PAGE as usize / 64];
 /// A page that was accessed.
 struct Page {
     known: Bits,
+    /// What was written: by an instruction, or from outside after something else had been seen there.
+    stored: Bits,
+    /// What was there before, where that is not what is there now or soon will be.
+    found: Option<Box<Found>>,
     /// The lines of which something was accessed, a bit each.
     accessed: u64,
     /// The lines of which something was written: by an instruction, or from outside after something else had been seen there.
     written: u64,
+}
+
+/// What a page was, as far as it is known.
+struct Found {
+    known: Bits,
+    bytes: [u8; PAGE as usize],
+}
+
+impl Page {
+    fn new() -> Self {
+        let none = [0; PAGE as usize / 64];
+        Self { known: none, stored: none, found: None, accessed: 0, written: 0 }
+    }
+
+    /// What was seen before it was written, and is not in `found` yet.
+    fn seen(&self) -> Bits {
+        std::array::from_fn(|word| {
+            let found = self.found.as_ref().map_or(0, |found| found.known[word]);
+            self.known[word] & !self.stored[word] & !found
+        })
+    }
+
+    /// The same, without what may have been changed otherwise before it was seen; the page begins at `start`.
+    fn seen_before(&self, start: u64, changed: &Ranges) -> Bits {
+        let mut seen = self.seen();
+        for (number, word) in seen.iter_mut().enumerate() {
+            let mut left = *word;
+            while left != 0 {
+                let bit = left & left.wrapping_neg();
+                if changed.contains(start + number as u64 * 64 + u64::from(bit.trailing_zeros())) {
+                    *word &= !bit;
+                }
+                left &= !bit;
+            }
+        }
+        seen
+    }
+
+    /// These bytes were there before.
+    fn find(&mut self, bits: &Bits, byte: impl Fn(usize) -> u8) {
+        if bits.iter().all(|word| *word == 0) {
+            return;
+        }
+        let none = || Box::new(Found { known: [0; PAGE as usize / 64], bytes: [0; PAGE as usize] });
+        let found = self.found.get_or_insert_with(none);
+        for (number, word) in bits.iter().enumerate() {
+            found.known[number] |= word;
+            let mut left = *word;
+            while left != 0 {
+                let at = number * 64 + left.trailing_zeros() as usize;
+                found.bytes[at] = byte(at);
+                left &= left - 1;
+            }
+        }
+    }
 }
 
 /// Pages that were accessed, by address.
@@ -73,7 +132,7 @@ impl Pages {
         let slot = (page / PAGE) as usize % RECENT;
         if self.recent[slot].0 != page {
             let number = *self.numbers.entry(page).or_insert_with(|| {
-                self.all.push(Page { known: [0; PAGE as usize / 64], accessed: 0, written: 0 });
+                self.all.push(Page::new());
                 (self.all.len() - 1) as u32
             });
             self.recent[slot] = (page, number);
@@ -102,6 +161,11 @@ pub struct Touched {
     code: HashSet<u64>,
     /// What may have been changed by something that nobody sees.
     changed: Ranges,
+    /// How often that was said.
+    changes: u64,
+    /// Of that, what the kernel has made, as zeros or of a file, and nothing but instructions can have changed since.
+    zeros: Ranges,
+    mapped: Ranges,
     /// Whether that goes for all memory at all times, since the kernel, or another process, has been told where memory is.
     unsteady: bool,
     origins: Origins,
@@ -222,9 +286,11 @@ impl Touched {
         }
         for other in others {
             let page = self.pages.make(other & !(PAGE - 1));
-            let line = 1 << (other % PAGE / LINE as u64);
-            page.accessed |= line;
-            page.written |= line;
+            let line = other % PAGE / LINE as u64;
+            page.accessed |= 1 << line;
+            page.written |= 1 << line;
+            page.stored[line as usize] = u64::MAX;
+            self.not_as_made(other & !(LINE as u64 - 1), LINE as u64);
             if let Some(glance) = &mut self.glance {
                 [false, true].into_iter().for_each(|writes| glance.accessed(other, 1, writes));
             }
@@ -284,6 +350,7 @@ impl Touched {
             let line = at % PAGE / LINE as u64;
             let page = self.pages.make(at & !(PAGE - 1));
             page.known[line as usize] |= known;
+            page.stored[line as usize] |= written;
             page.accessed |= 1 << line;
             page.written |= u64::from(written != 0) << line;
             if let Some(glance) = &mut self.glance {
@@ -312,7 +379,9 @@ impl Touched {
         let line = at % PAGE / LINE as u64;
         if at % LINE as u64 + len <= LINE as u64 && len > 0 {
             let page = self.pages.make(at & !(PAGE - 1));
-            page.known[line as usize] |= (u64::MAX >> (64 - len)) << (at % LINE as u64);
+            let bytes = (u64::MAX >> (64 - len)) << (at % LINE as u64);
+            page.known[line as usize] |= bytes;
+            page.stored[line as usize] |= if writes { bytes } else { 0 };
             page.accessed |= 1 << line;
             page.written |= u64::from(writes) << line;
         } else {
@@ -326,7 +395,10 @@ impl Touched {
             words(&mut page.known, first, end).for_each(|(word, mask)| *word |= mask);
             let lines = lines(first, end);
             page.accessed |= lines;
-            page.written |= if writes { lines } else { 0 };
+            if writes {
+                words(&mut page.stored, first, end).for_each(|(word, mask)| *word |= mask);
+                page.written |= lines;
+            }
         }
     }
 
@@ -337,27 +409,59 @@ impl Touched {
         }
         self.take_marks(at, bytes.len() as u64);
         for (page, first, end) in pieces(at, bytes.len() as u64) {
-            let from = (page + first as u64 - at) as usize;
+            let (start, from) = (page, (page + first as u64 - at) as usize);
             let page = self.pages.make(page);
-            let is_known = |at: usize| page.known[at / 64] >> (at % 64) & 1 == 1;
-            // What was seen there before was something else.
-            let changed = (first..end).zip(from..).filter(|(at, byte)| bytes[*byte] != now[*byte] && is_known(*at));
-            let changed = changed.fold(0, |lines, (at, _)| lines | 1 << (at / LINE));
-            page.written |= changed;
+            let (mut unseen, mut changed) = ([0; PAGE as usize / 64], [0; PAGE as usize / 64]);
+            for (at, byte) in (first..end).zip(from..) {
+                let (word, bit) = (at / 64, 1_u64 << (at % 64));
+                if page.known[word] & bit == 0 {
+                    let is_open = page.stored[word] & bit == 0 && !self.changed.contains(start + at as u64);
+                    unseen[word] |= if is_open { bit } else { 0 };
+                } else if bytes[byte] != now[byte] {
+                    // What was seen there before was something else.
+                    changed[word] |= bit;
+                }
+            }
+            page.find(&unseen, |at| bytes[from + at - first]);
+            let seen = page.seen_before(start, &self.changed);
+            let seen = std::array::from_fn(|word| seen[word] & changed[word]);
+            page.find(&seen, |at| now[from + at - first]);
+            for (line, changed) in changed.iter().enumerate() {
+                page.stored[line] |= changed;
+                page.written |= u64::from(*changed != 0) << line;
+            }
             words(&mut page.known, first, end).for_each(|(word, mask)| *word |= mask);
             page.accessed |= lines(first, end);
         }
     }
 
+    /// What was made is not any more what it was made as.
+    fn not_as_made(&mut self, at: u64, len: u64) {
+        self.changes += 1;
+        self.changed.add(at, len);
+        self.zeros.remove(at, len);
+        self.mapped.remove(at, len);
+    }
+
     /// The bytes are not known any more, nor is what was there before.
-    pub fn forget(&mut self, at: u64, len: u64) {
+    pub fn forget(&mut self, memory: &Memory, at: u64, len: u64) {
         if len == 0 || self.lines.is_some() {
             return;
         }
-        self.changed.add(at, len);
         self.take_marks(at, len);
-        let forget =
-            |page: &mut Page, first, end| words(&mut page.known, first, end).for_each(|(word, mask)| *word &= !mask);
+        let changed = &self.changed;
+        let forget = |page: &mut Page, start: u64, first, end| {
+            // What was only read was there before.
+            let mut seen = [0; PAGE as usize / 64];
+            words(&mut seen, first, end).for_each(|(word, mask)| *word = mask);
+            let before = page.seen_before(start, changed);
+            seen.iter_mut().zip(&before).for_each(|(seen, before)| *seen &= before);
+            if seen.iter().any(|word| *word != 0) {
+                let bytes = memory.read(start, PAGE);
+                page.find(&seen, |at| bytes.get(at).copied().unwrap_or_default());
+            }
+            words(&mut page.known, first, end).for_each(|(word, mask)| *word &= !mask);
+        };
         if len / PAGE > self.pages.all.len() as u64 {
             // A large range is mostly memory that nobody has touched.
             let end = at.saturating_add(len);
@@ -365,28 +469,30 @@ impl Touched {
                 let (from, to) = (at.max(*start), end.min(start + PAGE));
                 if from < to {
                     let page = &mut self.pages.all[*number as usize];
-                    forget(page, (from - start) as usize, (to - start) as usize);
+                    forget(page, *start, (from - start) as usize, (to - start) as usize);
                 }
             }
-            return;
-        }
-        for (page, first, end) in pieces(at, len) {
-            if let Some(page) = self.pages.get_mut(page) {
-                forget(page, first, end);
+        } else {
+            for (start, first, end) in pieces(at, len) {
+                if let Some(page) = self.pages.get_mut(start) {
+                    forget(page, start, first, end);
+                }
             }
         }
+        self.not_as_made(at, len);
     }
 
     /// A signal's handler begins, with a frame that the kernel has pushed there.
-    pub fn handler_begins(&mut self, at: u64, len: u64) {
+    pub fn handler_begins(&mut self, memory: &Memory, at: u64, len: u64) {
         self.signals = true;
-        self.forget(at, len);
+        self.forget(memory, at, len);
     }
 
     /// What an instruction stores that replay does not execute: what it leaves there is not known before records say it.
-    pub fn stored_by_records(&mut self, at: u64, len: u64) {
+    pub fn stored_by_records(&mut self, memory: &Memory, at: u64, len: u64) {
+        self.forget(memory, at, len);
         self.know(at, len, true);
-        self.forget(at, len);
+        self.forget(memory, at, len);
     }
 
     /// What is known of each of `len` bytes from `at` on.
@@ -397,6 +503,10 @@ impl Touched {
             let page = at - bit;
             if self.pages.get(page).is_some_and(|page| page.known[bit as usize / 64] >> (bit % 64) & 1 == 1) {
                 ByteState::Known
+            } else if !self.unsteady && self.zeros.contains(at) {
+                ByteState::Zero
+            } else if !self.unsteady && self.mapped.contains(at) {
+                ByteState::Mapped
             } else if self.unsteady || self.changed.contains(at) {
                 ByteState::Changed
             } else if self.code.contains(&page) {
@@ -424,7 +534,7 @@ impl Touched {
             return;
         }
         let changed = self.changed_by(memory, number, args, result);
-        changed.iter().for_each(|(at, len)| self.forget(*at, *len));
+        changed.iter().for_each(|(at, len)| self.forget(memory, *at, *len));
         self.calls.insert(thread, changed);
     }
 
@@ -445,9 +555,54 @@ impl Touched {
             return;
         }
         self.numbers.insert(number);
-        let begun = self.calls.remove(&thread);
+        let (begun, heap) = (self.calls.remove(&thread), self.system.heap.map(|(_, last)| last));
+        let is_begun = begun.is_some();
         let changed = begun.unwrap_or_else(|| self.changed_by(memory, number, args, result));
-        changed.into_iter().for_each(|(at, len)| self.forget(at, len));
+        changed.into_iter().for_each(|(at, len)| self.forget(memory, at, len));
+        // Others may have been there before a call was over that had begun earlier.
+        if !is_begun && let Some(((at, len), made)) = system::made(number, args, result, heap) {
+            match made {
+                Made::Zeros => self.zeros.add(at, len),
+                Made::File => self.mapped.add(at, len),
+            }
+        }
+    }
+
+    /// From here on, it is as if nothing was known of memory.
+    pub fn begin_anew(&mut self) {
+        self.take_all();
+        self.marked = !matches!(self.marks, Source::None);
+        (self.pages, self.changed) = (Pages::default(), Ranges::default());
+        (self.zeros, self.mapped, self.code) = (Ranges::default(), Ranges::default(), HashSet::new());
+    }
+
+    /// What was found out of memory as it was in the beginning: the pages from an address on, and where the next ones begin.
+    pub fn found(&mut self, memory: &Memory, from: u64, most: usize) -> (Vec<LeftPage>, Option<u64>) {
+        self.take_all();
+        let Self { pages, changed, .. } = self;
+        let all: BTreeSet<u64> = pages.numbers.keys().copied().filter(|page| *page >= from).collect();
+        let mut all = all.into_iter();
+        let mut found = Vec::new();
+        for addr in all.by_ref() {
+            let Some(page) = pages.get_mut(addr) else { continue };
+            let seen = page.seen_before(addr, changed);
+            if seen.iter().any(|word| *word != 0) {
+                let bytes = memory.read(addr, PAGE);
+                page.find(&seen, |at| bytes.get(at).copied().unwrap_or_default());
+            }
+            let Some(Found { known, bytes }) = page.found.as_deref() else { continue };
+            let known = known.iter().flat_map(|word| word.to_le_bytes()).collect();
+            found.push(LeftPage { addr, known, bytes: bytes.to_vec(), ..LeftPage::default() });
+            if found.len() == most {
+                break;
+            }
+        }
+        (found, all.next())
+    }
+
+    /// How often something may have been changed that nobody saw.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// The pages of which something was accessed, or executed as `executed` says; some of them, from the one at `from` on, and where
@@ -486,6 +641,8 @@ impl Touched {
         Unseen {
             changed: self.changed.iter().collect(),
             unsteady: unsteady.into_iter().chain(self.origins.unsteady()).collect(),
+            zeros: self.zeros.iter().collect(),
+            mapped: self.mapped.iter().collect(),
             heap: self.system.heap,
             calls: self.numbers.iter().copied().collect(),
             signals: self.signals,
@@ -506,9 +663,10 @@ impl Touched {
                         (false, _) => self.know(at, access.bytes.into(), writes),
                         // Which bytes a mask lets through is not looked at: those that are known stay so.
                         (true, true) => {
-                            self.changed.add(at, access.bytes.into());
+                            self.not_as_made(at, access.bytes.into());
                             for (page, first, end) in pieces(at, access.bytes.into()) {
                                 let page = self.pages.make(page);
+                                words(&mut page.stored, first, end).for_each(|(word, mask)| *word |= mask);
                                 page.accessed |= lines(first, end);
                                 page.written |= lines(first, end);
                             }

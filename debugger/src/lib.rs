@@ -28,6 +28,7 @@ mod serve;
 mod siginfo;
 mod slice;
 mod stops;
+mod tests_of;
 
 pub use debuggee::Debuggee;
 pub use serve::{Client, ServeError, serve};

@@ -118,6 +118,7 @@ impl Debuggee<'_> {
 
     fn go_to(&mut self, to: &Location) -> Result<String, ReplayError> {
         if let Location::Position(seek) = to {
+            self.cursor.check(*seek)?;
             self.seek(*seek)?;
             return self.when();
         }

@@ -12,7 +12,7 @@ use bugnet_replay::signal;
 use std::ops::Range;
 
 /// What gdb is told in the end of the answer about what is supported.
-const SUPPORTED: &[u8] = b";qXfer:siginfo:read+";
+const SUPPORTED: &[u8] = b";qXfer:siginfo:read+;ConditionalBreakpoints+";
 /// How the packets begin.
 const FEATURES: &[u8] = b"qSupported";
 const READ: &[u8] = b"qXfer:siginfo:read::";
@@ -218,6 +218,6 @@ mod tests {
     fn the_feature_is_announced() {
         let mut answer = b"+$a;b+#00".to_vec();
         Interest::default().put(b"qSupported:multiprocess+", &mut answer, None);
-        assert_eq!(answer, [b"+", &*packet(b"a;b+;qXfer:siginfo:read+")].concat());
+        assert_eq!(answer, [b"+", &*packet(b"a;b+;qXfer:siginfo:read+;ConditionalBreakpoints+")].concat());
     }
 }

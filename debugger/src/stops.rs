@@ -1,6 +1,7 @@
 //! What gdb wants to be told of: breakpoints, watchpoints, system calls.
 
 use crate::debuggee::Debuggee;
+use crate::tests_of::Tests;
 use bugnet_replay::cursor::{Conditions, WatchedRange};
 use gdbstub::target::TargetResult;
 use gdbstub::target::ext::breakpoints::{
@@ -8,6 +9,7 @@ use gdbstub::target::ext::breakpoints::{
 };
 use gdbstub::target::ext::catch_syscalls::{CatchSyscalls, SyscallNumbers};
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Watched memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +36,26 @@ pub struct Stops {
     hardware: BTreeSet<u64>,
     watches: Vec<Watch>,
     calls: Option<Calls>,
+    /// When breakpoints count, as the connection has it from gdb.
+    pub tests: Arc<Mutex<Tests>>,
 }
 
 impl Stops {
     /// As the cursor understands it.
     pub fn conditions(&self) -> Conditions {
-        Conditions { addresses: self.software.union(&self.hardware).copied().collect(), ..self.without_addresses() }
+        let addresses: Vec<u64> = self.software.union(&self.hardware).copied().collect();
+        let tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
+        let tests = addresses.iter().filter_map(|addr| {
+            let kinds = [(0, &self.software), (1, &self.hardware)];
+            let mut all = Vec::new();
+            for (kind, _) in kinds.iter().filter(|(_, there)| there.contains(addr)) {
+                // Without one, it always counts.
+                all.extend(tests.0.get(&(*kind, *addr))?.iter().cloned());
+            }
+            Some((*addr, all))
+        });
+        let tests = tests.collect();
+        Conditions { addresses, tests, ..self.without_addresses() }
     }
 
     /// The same, but not where instructions are.

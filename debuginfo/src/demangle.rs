@@ -17,9 +17,90 @@ pub fn demangle(name: &str) -> String {
     name.into_owned()
 }
 
+/// Template arguments that C++'s standard library has unless a program says otherwise.
+const DEFAULTS: [&str; 6] =
+    ["std::allocator<", "std::char_traits<", "std::less<", "std::hash<", "std::equal_to<", "std::default_delete<"];
+
+/// A demangled name as a person writes it: without default template arguments, and texts as `std::string`.
+#[must_use]
+pub fn brief(name: &str) -> String {
+    if !name.contains('<') {
+        return name.to_owned();
+    }
+    let mut rest = name;
+    // What does not close what it opens is no name of C++.
+    let brief = arguments(&mut rest).filter(|_| rest.is_empty()).unwrap_or_else(|| name.to_owned());
+    ["std::__cxx11::basic_string<char>", "std::basic_string<char>"]
+        .iter()
+        .fold(brief, |name, text| name.replace(text, "std::string"))
+}
+
+/// What comes up to the end, or up to the bracket that closes arguments, in short; `rest` is what is left.
+fn arguments(rest: &mut &str) -> Option<String> {
+    let (mut all, mut one) = (Vec::new(), String::new());
+    while let Some(at) = rest.find(['<', '>', ',']) {
+        // `operator<`, `operator->` and the like are names.
+        let (before, sign) = (&rest[..at], &rest[at..=at]);
+        one.push_str(before);
+        let is_operator = one.trim_end_matches(['<', '>', '-', '=']).ends_with("operator");
+        match sign {
+            _ if is_operator => one.push_str(sign),
+            "<" => {
+                *rest = &rest[at + 1..];
+                let inner = arguments(rest)?;
+                *rest = rest.strip_prefix('>')?;
+                one.push_str(&format!("<{}>", inner.trim_end()));
+                continue;
+            }
+            ">" => {
+                *rest = &rest[at..];
+                all.push(one);
+                return Some(joined(all));
+            }
+            _ => all.push(std::mem::take(&mut one)),
+        }
+        *rest = &rest[at + 1..];
+    }
+    one.push_str(rest);
+    *rest = "";
+    all.push(one);
+    Some(all.join(","))
+}
+
+/// Arguments without those that are not worth a word; the first one always is.
+fn joined(all: Vec<String>) -> String {
+    let is_default = |one: &str| DEFAULTS.iter().any(|default| one.trim_start().starts_with(default));
+    let kept: Vec<String> =
+        all.into_iter().enumerate().filter(|(at, one)| *at == 0 || !is_default(one)).map(|(_, one)| one).collect();
+    kept.join(",")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::demangle;
+    use super::{brief, demangle};
+
+    #[test]
+    fn names_in_short() {
+        for (name, short) in [
+            ("std::vector<Order, std::allocator<Order> >::size() const", "std::vector<Order>::size() const"),
+            (
+                "f(std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&, int)",
+                "f(std::string const&, int)",
+            ),
+            (
+                "std::map<int, std::vector<char, std::allocator<char>>, std::less<int>, std::allocator<std::pair<int const, char>>>",
+                "std::map<int, std::vector<char>>",
+            ),
+            ("std::allocator<char>::allocate", "std::allocator<char>::allocate"),
+            ("a < b", "a < b"),
+            ("operator<<(int, int)", "operator<<(int, int)"),
+            ("T::operator->() const", "T::operator->() const"),
+            ("core::option::Option<alloc::vec::Vec<u8>>", "core::option::Option<alloc::vec::Vec<u8>>"),
+            ("main", "main"),
+        ] {
+            assert_eq!(brief(name), short);
+        }
+    }
 
     #[test]
     fn only_mangled_names_are_demangled() {

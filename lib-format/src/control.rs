@@ -90,6 +90,9 @@ pub struct Conditions {
     pub threads: bool,
     /// A thread leaves a piece of code.
     pub leaving: Option<Leaving>,
+    /// Of some of [`Self::addresses`], ascending: that they count only where one of these expressions, gdb's agent expressions, is not zero, or
+    /// cannot be told.
+    pub tests: Vec<(u64, Vec<Vec<u8>>)>,
 }
 
 /// A thread that is to execute an instruction outside of a piece of code.
@@ -257,6 +260,15 @@ pub enum Request {
         /// Only those from this address on.
         from: u64,
     },
+    /// Keep track of memory as if nothing was known of it here: answered by [`Response::Ready`]. What is found from here on tells what it is
+    /// now ([`Request::Found`]). The process is good for nothing else any more.
+    Foresee,
+    /// What memory was when it began to be kept track of, as far as anything has shown it up to here before it was changed: answered by
+    /// [`Response::Left`], with nothing but what is known.
+    Found {
+        /// Only the pages from this address on.
+        from: u64,
+    },
     /// What happened to memory in the package up to here that no instruction did, and no record tells: answered by
     /// [`Response::Unseen`].
     Unseen,
@@ -326,6 +338,10 @@ pub enum ByteState {
     Known,
     /// They have not, and it may have been changed in the package by something that nobody saw.
     Changed,
+    /// The kernel has made the memory in the package, as zeros, and nothing can have changed it since.
+    Zero,
+    /// The kernel has mapped a file there in the package, privately, and nothing can have changed it since.
+    Mapped,
     /// They have not, but the code picture at the package's start has it.
     Code,
     /// Nothing: it is as it was before the package.
@@ -358,6 +374,10 @@ pub struct Unseen {
     pub changed: Vec<(u64, u64)>,
     /// What others may change at any time from here on.
     pub unsteady: Vec<(u64, u64)>,
+    /// What the kernel has made in the package, as zeros, and was not changed since by anything but instructions.
+    pub zeros: Vec<(u64, u64)>,
+    /// Where it has mapped files in the package, privately, likewise.
+    pub mapped: Vec<(u64, u64)>,
     /// The end of the heap behind the first `brk`, and behind the last one.
     pub heap: Option<(u64, u64)>,
     /// Numbers of the system calls that were made, ascending.
@@ -504,6 +524,8 @@ pub enum Response {
         bytes: Vec<u8>,
         /// One for each byte that was asked for. Empty where nothing keeps track of that.
         states: Vec<ByteState>,
+        /// How often something may have been changed in the package that nobody saw.
+        changes: u64,
     },
     /// Answer to [`Request::KnownPages`]: their addresses, ascending, at most [`MAX_LISTED`] of them.
     Pages(Vec<u64>),

@@ -23,7 +23,7 @@ use zstd::bulk::Compressor;
 /// First bytes of an index.
 const MAGIC: [u8; 8] = *b"BUGNETIX";
 /// Version of the format, also of what the tables mean.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of the header.
 const HEADER: usize = 64;
 /// Bytes of the bits for the known bytes of a page.
@@ -35,7 +35,7 @@ const MAX_TABLE: u64 = 1 << 30;
 const LEVEL: i32 = 1;
 
 /// Where a block is in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Block {
     at: u64,
     len: u32,
@@ -58,6 +58,10 @@ pub struct EpochTable {
     pub changed: Vec<(u64, u64)>,
     /// Memory that others may change at any time from then on, likewise.
     pub unsteady: Vec<(u64, u64)>,
+    /// Memory that the kernel made in the epoch, as zeros; all else that the epoch has left of it is in the pages. Likewise.
+    pub zeros: Vec<(u64, u64)>,
+    /// Where it mapped a file in the epoch, privately, in the same way. Likewise.
+    pub mapped: Vec<(u64, u64)>,
     /// Numbers of the system calls that were made, ascending.
     pub calls: Vec<u64>,
     /// Whether a signal's handler began.
@@ -79,8 +83,10 @@ pub struct PageEntry {
     pub written: u64,
     /// Lines of which code was executed; perhaps a little more.
     pub executed: u64,
-    /// What the epoch has left there, if something of it is known.
+    /// What the epoch has left there, if something of it is known: all that was accessed, and not changed since by something that nobody saw.
     pub left: Option<Block>,
+    /// What the epoch has found there, as it was at its start, if something of it is known.
+    pub found: Option<Block>,
 }
 
 /// What is known of a page.
@@ -108,7 +114,7 @@ impl EpochTable {
         self.pages.is_sorted_by(|a, b| a.addr < b.addr)
             && self.pages.iter().all(|page| page.addr.is_multiple_of(Addr::PAGE))
             && ascend(&self.changed)
-            && ascend(&self.unsteady)
+            && [&self.unsteady, &self.zeros, &self.mapped].into_iter().all(|ranges| ascend(ranges))
             && self.calls.is_sorted_by(|a, b| a < b)
     }
 }
@@ -353,7 +359,7 @@ mod tests {
         let mut bytes = [0; PAGE];
         (bytes[0], bytes[2]) = (7, 9);
         let left = writer.block(&Packed::page(&known, &bytes).unwrap()).unwrap();
-        let page = PageEntry { addr: 0x1000, accessed: 1, written: 0, executed: 0, left: Some(left) };
+        let page = PageEntry { addr: 0x1000, accessed: 1, written: 0, executed: 0, left: Some(left), found: None };
         let table = EpochTable { pages: vec![page], changed: vec![(0x10, 5), (0x20, 1)], ..EpochTable::default() };
         writer.epoch(&table).unwrap();
         writer.finish(42).unwrap()

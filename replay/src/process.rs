@@ -10,8 +10,10 @@ use crate::patches::Merging;
 use crate::starter;
 use crate::tools::{Tool, Tools};
 use bugnet_format::control::{
-    self, ByteState, CONTROL_FD, Conditions, MAX_READ, PACKAGE_FD, Request, Response, WatchedRange,
+    self, ByteState, CONTROL_FD, Conditions, LeftPage, MAX_PAGES, MAX_READ, PACKAGE_FD, Request, Response, WatchedRange,
 };
+use bugnet_format::index::KNOWN;
+use bugnet_format::types::Addr;
 use command_fds::{CommandFdExt, FdMapping};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -239,8 +241,26 @@ impl Process {
     /// known: memory begins as zero. What only the code picture at the start tells is known, too.
     pub fn read_known(&mut self, addr: u64, len: u64) -> Result<Vec<Option<u8>>> {
         let states = self.read_states(addr, len)?;
-        let is_known = |state| matches!(state, ByteState::Known | ByteState::Code);
+        let is_known = |state| matches!(state, ByteState::Known | ByteState::Zero | ByteState::Code);
         Ok(states.into_iter().map(|(byte, state)| is_known(state).then_some(byte)).collect())
+    }
+
+    /// Pages that are asked for from an address on, and where the next ones begin.
+    pub fn pages(&mut self, request: &Request, from: u64) -> Result<(Vec<LeftPage>, Option<u64>)> {
+        self.send(request)?;
+        match self.receive()? {
+            Response::Left { pages, next } if is_sound(&pages, from, next) => Ok((pages, next)),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// How often something may have been changed in the package that nobody saw, where it is kept track of memory.
+    pub fn changes(&mut self) -> Result<u64> {
+        self.send(&Request::ReadKnown { addr: 0, len: 0 })?;
+        match self.receive()? {
+            Response::Known { changes, .. } => Ok(changes),
+            other => Err(self.unexpected(&other)),
+        }
     }
 
     /// `len` bytes of memory, and what is known of each. What is not known is any byte.
@@ -248,14 +268,15 @@ impl Process {
         let len = len.min(MAX_READ);
         self.send(&Request::ReadKnown { addr, len })?;
         match self.receive()? {
-            Response::Known { bytes, states }
+            Response::Known { bytes, states, .. }
                 if bytes.len() as u64 <= len && (states.is_empty() || states.len() as u64 == len) =>
             {
                 let state = |number: usize| match (bytes.get(number), states.get(number)) {
+                    (_, Some(ByteState::Zero)) => (0, ByteState::Zero),
                     (Some(byte), Some(state)) => (*byte, *state),
                     (Some(byte), None) if *byte != 0 => (*byte, ByteState::Known),
                     // Replay has no page for it.
-                    (None, Some(ByteState::Changed)) => (0, ByteState::Changed),
+                    (None, Some(state @ (ByteState::Changed | ByteState::Mapped))) => (0, *state),
                     _ => (0, ByteState::Untouched),
                 };
                 Ok((0..len as usize).map(state).collect())
@@ -268,7 +289,7 @@ impl Process {
     pub fn known_pages(&mut self) -> Result<Vec<u64>> {
         let mut all: Vec<u64> = Vec::new();
         loop {
-            let from = all.last().map_or(0, |page| page.saturating_add(bugnet_format::types::Addr::PAGE));
+            let from = all.last().map_or(0, |page| page.saturating_add(Addr::PAGE));
             self.send(&Request::KnownPages { from })?;
             match self.receive()? {
                 Response::Pages(pages) if pages.is_empty() => return Ok(all),
@@ -506,4 +527,18 @@ fn processor_time(pid: u32) -> (bool, Option<u64>) {
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     let ticks = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     (fields.first() == Some(&"Z"), ticks(14).zip(ticks(15)).map(|(user, system)| user + system))
+}
+
+/// Whether pages are what was asked for.
+fn is_sound(pages: &[LeftPage], from: u64, next: Option<u64>) -> bool {
+    let whole = |page: &LeftPage| {
+        let (known, bytes) = (page.known.len(), page.bytes.len());
+        page.addr.is_multiple_of(Addr::PAGE)
+            && ((known, bytes) == (0, 0) || (known, bytes) == (KNOWN, Addr::PAGE as usize))
+    };
+    pages.len() <= MAX_PAGES
+        && pages.iter().all(whole)
+        && pages.is_sorted_by(|a, b| a.addr < b.addr)
+        && pages.first().is_none_or(|first| first.addr >= from)
+        && next.is_none_or(|next| pages.last().is_some_and(|last| last.addr < next))
 }

@@ -7,6 +7,7 @@ pub mod names;
 mod table;
 
 use names::Names;
+pub use table::IOCTLS;
 
 /// How an argument is written.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +116,23 @@ pub enum Kernel {
     Result(u64),
     /// The value of an argument, times this.
     Arg(usize, u64),
+    /// A bit for each descriptor below the value of an argument, in words of 8 bytes.
+    Descriptors(usize),
+    /// As many as the number of 4 bytes says that is at the address in an argument before the call, and no more than this.
+    Counted(usize, u64),
+    /// In an array with as many elements as the argument `count` says, `len` bytes of each, of which the first is `offset` behind the element's.
+    Each {
+        /// The argument that says how many there are.
+        count: usize,
+        /// Bytes of an element.
+        size: u64,
+        /// Where in an element the kernel writes.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+    },
+    /// As many as are listed for the command in an argument, less the mask's bits; none where it is not.
+    Command(usize, u64, &'static [(u64, u64)]),
     /// The pointer is to a vector of buffers, whose length is in this argument.
     Vector(usize),
     /// The pointer is to a message header.

@@ -84,6 +84,9 @@ pub struct AtArgs {
     /// The first time that the code ran, not the last
     #[arg(long)]
     pub first: bool,
+    /// Print all that there is to see: instructions, registers and what they point at, the values of all frames, other threads
+    #[arg(long)]
+    pub full: bool,
     #[command(flatten)]
     pub time: TimeArg,
     /// Print one JSON object
@@ -118,6 +121,9 @@ pub struct LastWriteArgs {
     /// Before this thread ran that line or function
     #[arg(long, value_name = "T", requires = "before")]
     pub thread: Option<Tid>,
+    /// Print all that there is to see: instructions, registers and what they point at, the values of all frames, other threads
+    #[arg(long)]
+    pub full: bool,
     #[command(flatten)]
     pub time: TimeArg,
     /// Print one JSON object

@@ -27,6 +27,8 @@ use sysroot::Sysroot;
 
 /// What gdb does not do with the files of a log.
 const STRANGERS: &str = include_str!("strangers.py");
+/// The scripts of this system's that gdb takes for the libraries of a log.
+const PRINTERS: &str = include_str!("printers.py");
 /// gdb's commands for going through time.
 const COMMANDS: &str = include_str!("bugnet.py");
 /// What gdb's debug adapter needs besides.
@@ -49,7 +51,9 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     let socket = sysroot.path("bugnet.socket");
     let listener = UnixListener::bind(&socket).map_err(Failure::system("make a socket for gdb"))?;
     listener.set_nonblocking(true).map_err(Failure::system("make a socket for gdb"))?;
-    for (name, text) in [("strangers.py", STRANGERS), ("bugnet.py", COMMANDS), ("dap.py", ADAPTER)] {
+    for (name, text) in
+        [("strangers.py", STRANGERS), ("printers.py", PRINTERS), ("bugnet.py", COMMANDS), ("dap.py", ADAPTER)]
+    {
         std::fs::write(sysroot.path(name), text).map_err(Failure::system("write gdb's commands"))?;
     }
     let source = |name| format!("source {}", sysroot.path(name).display());
@@ -63,6 +67,7 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
         // Some answers take a while.
         "set remotetimeout 3600".into(),
     ]);
+    commands.push(source("printers.py"));
     commands.extend(sysroot.file(&program).map(|file| format!("file {}", file.display())));
     if args.dap {
         // The editor says when to connect.
@@ -96,7 +101,7 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
 /// The process where gdb is to find it.
 fn open<'a>(args: &DebugArgs, tools: &'a Tools, log: &'a Log, pid: ProcessId) -> Result<Debuggee<'a>, Failure> {
     let mut cursor = Cursor::open(tools, log, pid)?;
-    index::use_if_there(log, &mut cursor)?;
+    index::use_where_needed(tools, log, &mut cursor)?;
     let otherwise = Location::Position(if args.start { Seek::Start } else { Seek::End });
     let at = args.at.as_ref().unwrap_or(&otherwise);
     let mut symbols = Symbolizer::new(log, pid)?;

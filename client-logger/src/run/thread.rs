@@ -4,6 +4,7 @@ mod chaos;
 mod code_seq;
 mod copies;
 mod epoch;
+pub mod first_stack;
 mod log;
 mod memory;
 mod ownership;

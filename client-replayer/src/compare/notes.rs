@@ -81,8 +81,9 @@ impl Engine {
         if let Some(compare) = &mut self.compare {
             compare.origins.system(addr, len);
         }
-        if let Some(touched) = &mut self.memory.touched {
-            touched.stored_by_records(addr, len);
+        if let Some(mut touched) = self.memory.touched.take() {
+            touched.stored_by_records(&self.memory, addr, len);
+            self.memory.touched = Some(touched);
         }
         Ok(())
     }
@@ -98,8 +99,9 @@ impl Engine {
         if let Some(compare) = &mut self.compare {
             compare.origins.system(new, len);
         }
-        if let Some(touched) = &mut self.memory.touched {
-            touched.handler_begins(new, len);
+        if let Some(mut touched) = self.memory.touched.take() {
+            touched.handler_begins(&self.memory, new, len);
+            self.memory.touched = Some(touched);
         }
     }
 

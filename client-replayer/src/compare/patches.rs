@@ -191,7 +191,7 @@ impl Engine {
     /// One thread knows these bytes: puts them where nothing is known of memory. So its reads find them, mostly, without a patch.
     pub(crate) fn supply(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Trouble> {
         let Some(touched) = &mut self.memory.touched else { return Ok(()) };
-        let open = |state: ByteState| matches!(state, ByteState::Untouched | ByteState::Changed);
+        let open = |state: ByteState| !matches!(state, ByteState::Known | ByteState::Code);
         let states = touched.states(addr, bytes.len());
         let mut at = 0;
         while at < bytes.len() {

@@ -20,19 +20,29 @@ const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
 
-/// The terminal's commands of `ioctl`, and some of its kind: they write no more than the table says.
-const SMALL_IOCTLS: Range<u64> = 0x5400..0x5500;
+/// The terminal's commands of `ioctl`, and some of its kind: they write what the table says.
+const OF_TERMINALS: Range<u64> = 0x5400..0x5500;
+/// The same, by their number in what says more.
+const IS_OF_TERMINALS: u64 = 0x54;
 
 /// Whether all is known of which memory a system call may change. After another one, any may be another.
 pub fn is_understood(memory: &Memory, number_of_call: u64, args: &[u64; 6]) -> bool {
     // A child that shares memory, and is no thread, may have written there.
     let shares = |flags: u64| flags & (CLONE_VM | CLONE_THREAD) == CLONE_VM;
     match number_of_call {
-        IOCTL => SMALL_IOCTLS.contains(&args[1]),
+        IOCTL => is_known_ioctl(args[1]),
         CLONE => !shares(args[0]),
         CLONE3 => Some(number(memory, args[0])).filter(|flags| *flags != 0).is_some_and(|flags| !shares(flags)),
         number => bugnet_system_calls::of(number).is_some_and(|call| call.writes.is_some()),
     }
+}
+
+/// Whether it is known what the kernel writes for a command of `ioctl`.
+fn is_known_ioctl(command: u64) -> bool {
+    let is_written = bugnet_system_calls::IOCTLS.iter().any(|(known, _)| *known == command);
+    // What only takes something says so.
+    let takes = command >> 30 == 1 && command >> 8 & 0xff == IS_OF_TERMINALS;
+    is_written || takes || OF_TERMINALS.contains(&command)
 }
 
 /// Whether a system call lends all memory to a child, a process of its own, until it returns.
@@ -75,6 +85,7 @@ const IO_URING_SETUP: u64 = 425;
 const IO_URING_ENTER: u64 = 426;
 
 const MAP_SHARED: u64 = 1;
+const MAP_ANONYMOUS: u64 = 0x20;
 const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
@@ -83,6 +94,13 @@ const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 pub fn number(memory: &Memory, at: u64) -> u64 {
     memory.read(at, 8).try_into().map_or(0, u64::from_le_bytes)
 }
+
+const EINTR: i64 = 4;
+const EFAULT: i64 = 14;
+/// Results below zero are errors down to this.
+const MOST_ERRORS: i64 = 4095;
+/// Most elements of an array that the kernel writes to.
+const MOST_ELEMENTS: u64 = 1 << 16;
 
 /// The buffers of a vector of `count`, each as start and length.
 pub fn vector(memory: &Memory, at: u64, count: u64) -> Vec<Buffer> {
@@ -96,17 +114,56 @@ fn buffers(memory: &Memory, args: &[u64; 6], result: i64, arg: usize, size: Kern
         Kernel::Bytes(bytes) => vec![(at, bytes)],
         Kernel::Result(times) => vec![(at, u64::try_from(result).unwrap_or(0).saturating_mul(times))],
         Kernel::Arg(arg, times) => vec![(at, args[arg].saturating_mul(times))],
+        Kernel::Descriptors(arg) => vec![(at, args[arg].div_ceil(64).saturating_mul(8))],
+        // What is not known there, as what another process has written, may be anything.
+        Kernel::Counted(arg, most) => match number(memory, args[arg]) & u64::from(u32::MAX) {
+            0 => vec![(at, most)],
+            count => vec![(at, count.min(most))],
+        },
+        Kernel::Each { count, size, offset, len } => {
+            let element = |i: u64| (at.wrapping_add(i * size + offset), len);
+            (0..args[count].min(MOST_ELEMENTS)).map(element).collect()
+        }
+        Kernel::Command(arg, mask, known) => {
+            let command = args[arg] & !mask;
+            known.iter().filter(|(known, _)| *known == command).map(|(_, bytes)| (at, *bytes)).collect()
+        }
         Kernel::Vector(count) => vector(memory, at, args[count]),
         Kernel::Message => message(memory, at),
     }
 }
 
-/// The buffers of a message header, and itself.
+/// The buffers of a message header, and what is written in itself: two lengths, and flags.
 pub fn message(memory: &Memory, at: u64) -> Vec<Buffer> {
     let field = |offset: u64| number(memory, at.wrapping_add(offset));
     let mut all = vector(memory, field(16), field(24));
-    all.extend([(at, 56), (field(0), field(8)), (field(32), field(40))]);
+    let lengths = [(at.wrapping_add(8), 4), (at.wrapping_add(40), 12)];
+    all.extend([(field(0), field(8) & u64::from(u32::MAX)), (field(32), field(40))].into_iter().chain(lengths));
     all
+}
+
+/// Memory that a call has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// Zeros.
+    Zeros,
+    /// What a file has, which is nobody else's to change there.
+    File,
+}
+
+/// What memory a call has made, if it is the process's own.
+pub fn made(number: u64, args: &[u64; 6], result: i64, heap: Option<u64>) -> Option<(Buffer, Made)> {
+    let result = u64::try_from(result).ok()?;
+    match (number, heap) {
+        (MMAP, _) if args[3] & MAP_SHARED != 0 => None,
+        (MMAP, _) => {
+            let made = if args[3] & MAP_ANONYMOUS != 0 { Made::Zeros } else { Made::File };
+            Some(((result, pages(args[1])), made))
+        }
+        // All of a page came with its first byte.
+        (BRK, Some(old)) if pages(old) < pages(result) => Some(((pages(old), pages(result) - pages(old)), Made::Zeros)),
+        _ => None,
+    }
 }
 
 /// What has to be known of earlier calls.
@@ -128,8 +185,14 @@ impl System {
         result: i64,
     ) -> Vec<Buffer> {
         let mut changed = Vec::new();
-        // Also where the call failed: some of them write nevertheless.
-        for (arg, size) in bugnet_system_calls::of(number_of_call).and_then(|call| call.writes).unwrap_or_default() {
+        let call = bugnet_system_calls::of(number_of_call);
+        // What failed has written nothing; but for what waits, which says how long, and for what came upon memory that is not there.
+        let is_silent = (-MOST_ERRORS..0).contains(&result)
+            && ![EINTR, EFAULT].contains(&-result)
+            && number_of_call != IOCTL
+            && call.is_some_and(|call| call.waits.is_none());
+        let writes = call.and_then(|call| call.writes).filter(|_| !is_silent);
+        for (arg, size) in writes.unwrap_or_default() {
             changed.extend(buffers(memory, args, result, *arg, *size));
         }
         if let Ok(result) = u64::try_from(result) {

@@ -165,8 +165,9 @@ impl Engine {
             }
             memory.install_code(&[CodePage { addr, seq, bytes }])?;
             // Where other threads may have written there meanwhile, that says what one of them is going to execute, and no more.
-            if let (true, Some(touched)) = (is_merged, &mut memory.touched) {
-                touched.forget(addr, Addr::PAGE);
+            if is_merged && let Some(mut touched) = memory.touched.take() {
+                touched.forget(memory, addr, Addr::PAGE);
+                memory.touched = Some(touched);
             }
         }
         self.memory_seq = seq;

@@ -123,12 +123,11 @@ impl Engine {
             }
             Request::ReadKnown { addr, len } => {
                 let bytes = self.memory.read(addr, len.min(control::MAX_READ));
-                let states = self
-                    .memory
-                    .touched
-                    .as_mut()
-                    .map(|touched| touched.states(addr, len.min(control::MAX_READ) as usize));
-                Response::Known { bytes, states: states.unwrap_or_default() }
+                let touched = self.memory.touched.as_mut();
+                let known = touched
+                    .map(|touched| (touched.states(addr, len.min(control::MAX_READ) as usize), touched.changes()));
+                let (states, changes) = known.unwrap_or_default();
+                Response::Known { bytes, states, changes }
             }
             Request::KnownPages { from } => {
                 Response::Pages(self.memory.touched.as_mut().map_or(Vec::new(), |touched| touched.pages_from(from)))
@@ -136,6 +135,16 @@ impl Engine {
             Request::Left { from } => {
                 let mut touched = self.memory.touched.take().ok_or_else(untracked)?;
                 let (pages, next) = touched.left(&self.memory, &self.executed.lines(), from, control::MAX_PAGES);
+                self.memory.touched = Some(touched);
+                Response::Left { pages, next }
+            }
+            Request::Foresee => {
+                self.memory.touched.as_mut().ok_or_else(untracked)?.begin_anew();
+                Response::Ready
+            }
+            Request::Found { from } => {
+                let mut touched = self.memory.touched.take().ok_or_else(untracked)?;
+                let (pages, next) = touched.found(&self.memory, from, control::MAX_PAGES);
                 self.memory.touched = Some(touched);
                 Response::Left { pages, next }
             }

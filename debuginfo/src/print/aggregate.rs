@@ -28,6 +28,9 @@ impl Printer<'_> {
         if self.is_unknown(value, ty) {
             return self.missing(Missing::Unavailable);
         }
+        if self.standard(value, ty) {
+            return;
+        }
         if ty.is_rust() {
             return self.rust_structure(value, ty);
         }

@@ -4,6 +4,7 @@ mod aggregate;
 mod float;
 mod rust;
 mod scalar;
+mod standard;
 mod text;
 
 use crate::location::{Contents, Missing, Place};

@@ -4,6 +4,7 @@ use super::own::is_system;
 use super::{CrashReport, Instruction, Output, Scope, Signal, SourceText, Waiting, WaitingKind};
 use crate::backtrace::{Found, Frame};
 use crate::symbols::SourceFrame;
+use bugnet_debuginfo::demangle::brief;
 use bugnet_format::record::OutputStream;
 use bugnet_format::regs::{GPR_NAMES, RegisterFile};
 use std::fmt::{Display, Formatter, Result};
@@ -171,7 +172,9 @@ pub(super) fn frame(number: usize, frame: &Frame, is_own: bool, f: &mut Formatte
     let own_code = module.is_some_and(|module| !is_system(&module.path));
     let Some((outermost, inlined)) = frame.place.source.split_last() else {
         let what = match (&frame.place.symbol, module) {
-            (Some(symbol), Some(module)) => format!("{}+{:#x} in {}", symbol.name, symbol.offset, module.path),
+            (Some(symbol), Some(module)) => {
+                format!("{}+{:#x} in {}", brief(&symbol.name), symbol.offset, module.path)
+            }
             (_, Some(module)) => format!("{}+{:#x}", module.path, module.offset),
             _ => "no known file".into(),
         };
@@ -202,11 +205,11 @@ fn variables(scope: &Scope, own_code: bool, f: &mut Formatter<'_>) -> Result {
 }
 
 fn source(frame: &SourceFrame, symbol: Option<&str>) -> String {
-    let function = frame.function.as_deref().or(symbol).unwrap_or("?");
+    let function = brief(frame.function.as_deref().or(symbol).unwrap_or("?"));
     match (&frame.file, frame.line) {
         (Some(file), Some(line)) => format!("{function} at {file}:{line}"),
         (Some(file), None) => format!("{function} at {file}"),
-        _ => function.to_owned(),
+        _ => function,
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) use instruction::code_bytes;
 pub use instruction::{Access, Instruction, register_value};
 pub use jump::Executed;
 pub use locks::{Kind as WaitingKind, Waiting};
-pub use moment::{Moment, moment, moment_of};
+pub use moment::{Brief, Moment, moment, moment_of};
 pub use own::{OwnFrame, is_system, is_system_source};
 pub use pointers::Pointer;
 pub use source::{SourceText, Sources};

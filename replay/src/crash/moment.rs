@@ -115,9 +115,50 @@ fn before(rip: u64, code: &mut Seen<'_>) -> Vec<Line> {
     lines.split_off(lines.len().saturating_sub(BEFORE))
 }
 
-impl Display for Moment {
+/// Most frames that the first screen has.
+const FRAMES: usize = 12;
+
+/// What of a moment answers most questions: the line, the values there, and how it was called.
+#[derive(Debug)]
+pub struct Brief<'a>(pub &'a Moment);
+
+impl Display for Brief<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "at {} (time @{} of {})", self.place, self.time, self.end)?;
+        let moment = self.0;
+        moment.heading(f)?;
+        match &moment.source {
+            Some(source) => source_text(source, f)?,
+            None => moment.code(f)?,
+        }
+        writeln!(f)?;
+        // Values are those of the first frame in the user's own code, and arguments those of frames on the way there.
+        let own = moment.own.as_ref().map_or(0, |own| own.frame);
+        let shown = moment.backtrace.iter().take((own + 1).max(FRAMES)).enumerate();
+        for (number, one) in shown {
+            let is_own = number > 0 && moment.own.as_ref().is_some_and(|own| own.frame == number);
+            let scopes = if number == own { one.scopes.clone() } else { Vec::new() };
+            frame(number, &Frame { scopes, ..one.clone() }, is_own, f)?;
+        }
+        let more = moment.backtrace.len().saturating_sub((own + 1).max(FRAMES));
+        if more > 0 {
+            writeln!(f, "  and {more} more")?;
+        }
+        let others = match moment.others.len() {
+            0 => String::new(),
+            1 => ", where the other thread is".to_owned(),
+            count => format!(", where the {count} other threads are"),
+        };
+        writeln!(f, "\n--full: instructions, registers and what they point at, the values of all frames{others}")
+    }
+}
+
+impl Moment {
+    fn heading(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "at {} (time @{} of {})", self.place, self.time, self.end)
+    }
+
+    /// The instructions.
+    fn code(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "\ninstructions:")?;
         for Line { address, bytes, text } in &self.before {
             writeln!(f, "    {:#018x}  {bytes:<30}  {text}", address.0)?;
@@ -129,6 +170,15 @@ impl Display for Moment {
             let mark = if number == 0 { '>' } else { ' ' };
             writeln!(f, "  {mark} {:#018x}  {bytes:<30}  {text}", address.0)?;
         }
+        Ok(())
+    }
+}
+
+/// All of it.
+impl Display for Moment {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        self.heading(f)?;
+        self.code(f)?;
         writeln!(f, "\nregisters:")?;
         registers(&self.registers, f)?;
         if !self.pointers.is_empty() {

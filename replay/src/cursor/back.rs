@@ -129,7 +129,7 @@ impl Found {
             for at in *addr..addr.saturating_add(*len) {
                 let (page, number) = (at & !(PAGE - 1), (at % PAGE) as usize);
                 let content = match table.page(page) {
-                    Some(entry) => index.content(epoch, entry)?,
+                    Some(entry) => index.content(entry.left)?,
                     None => None,
                 };
                 let known = content.filter(|content| content.known[number / 64] >> (number % 64) & 1 == 1);

@@ -1,10 +1,13 @@
 //! What memory was, and how that is known.
 //!
 //! Of the present epoch, a replay process knows what its instructions and records have said. What it does not know is as an earlier epoch
-//! left it, if nothing can have changed it since without being noticed; or as a later one finds it, or the log's snapshot has it, if
-//! nothing can have changed it on the way; or as a file has it that nobody can write to. All but the last take an index.
+//! left it, if nothing can have changed it since without being noticed; or as it came to be ([`super::made`]); or as the rest of this epoch
+//! ([`super::foreseen`]) or a later one finds it, or the log's snapshot has it, if nothing can have changed it on the way; or as a file has it
+//! that nobody can write to. All but the last take an index.
 
 use super::Cursor;
+use super::foreseen::{Bits, Foreseen};
+use super::made::Born;
 use crate::error::Result;
 use crate::index::Index;
 use crate::memory::{Memory, Snapshots};
@@ -13,11 +16,9 @@ use bugnet_format::control::{ByteState, MAX_READ};
 use bugnet_format::index::Content;
 use bugnet_format::types::{Addr, Epoch};
 use serde::Serialize;
+use std::fmt;
 
 const PAGE: u64 = Addr::PAGE;
-/// The bytes of a page, a bit each: a word for each line.
-type Bits = [u64; PAGE as usize / 64];
-
 /// Where it is known from what a byte of memory is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
@@ -36,7 +37,9 @@ pub enum Origin {
         /// Its number.
         epoch: Epoch,
     },
-    /// It is in a part of this ELF file that nobody can write to.
+    /// The kernel has made the memory, as zeros, and nothing has changed it since.
+    Zeros,
+    /// It is in a part of this ELF file that nobody can write to, or nothing has since it was mapped.
     File {
         /// The file's build id, lower-case hexadecimal.
         build_id: String,
@@ -63,11 +66,12 @@ pub struct Piece {
 
 /// [`Origin`], with indices of epochs and modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     Present,
     Code,
     Earlier(usize),
     Later(usize),
+    Zeros,
     File(usize),
     Snapshot,
     Unknown,
@@ -80,18 +84,33 @@ struct Slot {
     source: Source,
 }
 
+/// Makes an index, once; none if there is none to be had.
+#[derive(Default)]
+pub(super) struct MakeIndex<'a>(pub Option<Box<dyn FnOnce() -> Option<Index> + 'a>>);
+
+impl fmt::Debug for MakeIndex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MakeIndex").field(&self.0.is_some()).finish()
+    }
+}
+
 /// What is looked at where the present epoch knows nothing; each is read when it is first needed.
 #[derive(Debug, Default)]
-pub(super) struct Elsewhere {
+pub(super) struct Elsewhere<'a> {
     pub index: Option<Index>,
+    /// Makes one where it is needed.
+    pub make_index: MakeIndex<'a>,
+    pub foreseen: Option<Foreseen>,
+    /// Whether the log has the process from where it executed its program.
+    pub begins: Option<bool>,
     files: Option<ReadOnly>,
     /// Memory at the end, as the log has it.
     pub end: Option<Snapshots>,
 }
 
 /// Bytes of a page that are looked for.
-struct Search<'a> {
-    page: u64,
+pub(super) struct Search<'a> {
+    pub page: u64,
     /// Offset in the page of the first one.
     first: usize,
     slots: &'a mut [Slot],
@@ -132,8 +151,44 @@ impl Search<'_> {
         }
     }
 
-    /// What earlier epochs left of `wanted`. `unwritten` loses the lines that one of them has written to.
-    fn earlier(&mut self, index: &mut Index, epoch: usize, mut wanted: Bits, unwritten: &mut Bits) -> Result<()> {
+    /// Offset in the page of the first byte.
+    pub fn first(&self) -> usize {
+        self.first
+    }
+
+    /// And behind the last one.
+    pub fn end(&self) -> usize {
+        self.first + self.slots.len()
+    }
+
+    /// Those of `bits` that are not known, and lie in a part of the page.
+    pub fn among(&self, bits: &Bits, from: usize, until: usize) -> Bits {
+        self.bits(|number| {
+            let at = self.first + number;
+            (from..until).contains(&at) && is_set(bits, at) && self.slots[number].source == Source::Unknown
+        })
+    }
+
+    /// Puts those of `wanted` that `bytes` has, which begin at an offset.
+    pub fn put(&mut self, wanted: &Bits, from: usize, bytes: &[u8], source: Source) {
+        for (at, byte) in (from..).zip(bytes) {
+            if is_set(wanted, at) {
+                self.slots[at - self.first] = Slot { byte: *byte, source };
+            }
+        }
+    }
+
+    /// Those of `bits` that lie in one of the ranges.
+    fn within(&self, bits: &Bits, ranges: &[(u64, u64)]) -> Bits {
+        let mut others = *bits;
+        self.without(&mut others, ranges);
+        std::array::from_fn(|word| bits[word] & !others[word])
+    }
+
+    /// What earlier epochs left of `wanted`, and what is as it came to be. `unwritten` loses the lines that one of them has written to.
+    fn earlier(&mut self, index: &mut Index, epoch: usize, mut wanted: Bits, unwritten: &mut Bits) -> Result<Born> {
+        let none = [0; PAGE as usize / 64];
+        let mut born = Born { by_call: none, with_process: none };
         for number in (0..epoch).rev() {
             if is_empty(&wanted) && is_empty(unwritten) {
                 break;
@@ -141,35 +196,65 @@ impl Search<'_> {
             let table = index.table(number)?;
             if let Some(entry) = table.page(self.page) {
                 if !is_empty(&wanted)
-                    && let Some(content) = index.content(number, entry)?
+                    && let Some(content) = index.content(entry.left)?
                 {
                     self.take(&mut wanted, &content, Source::Earlier(number));
                 }
                 without_lines(unwritten, entry.written);
             }
+            self.take_zeros(&self.within(&wanted, &table.zeros));
+            let mapped = self.within(&wanted, &table.mapped);
+            born.by_call.iter_mut().zip(&mapped).for_each(|(born, mapped)| *born |= mapped);
+            // What was made has also been changed thereby.
             self.without(&mut wanted, &table.changed);
             if table.is_unknown {
                 *unwritten = [0; PAGE as usize / 64];
             }
         }
-        Ok(())
+        born.with_process = wanted;
+        Ok(born)
     }
 
-    /// What this epoch and later ones find of `wanted`, as long as nothing may have changed it; what is left then at the end.
+    /// These are zeros since the kernel has made them.
+    fn take_zeros(&mut self, bits: &Bits) {
+        for number in 0..self.slots.len() {
+            if is_set(bits, self.first + number) {
+                self.slots[number] = Slot { byte: 0, source: Source::Zeros };
+            }
+        }
+    }
+
+    /// What the rest of an epoch finds of `wanted`; what is left then at its end.
+    fn in_rest(&mut self, seen: &Foreseen, epoch: usize, mut wanted: Bits) -> Bits {
+        self.without(&mut wanted, &seen.unsteady);
+        if let Some(content) = seen.found.get(&self.page) {
+            self.take(&mut wanted, content, Source::Later(epoch));
+        }
+        if let Some(accessed) = seen.accessed.get(&self.page) {
+            wanted.iter_mut().zip(accessed).for_each(|(wanted, accessed)| *wanted &= !accessed);
+        }
+        self.without(&mut wanted, &seen.changed);
+        wanted
+    }
+
+    /// What this epoch, from its start on, and later ones find of `wanted`, as long as nothing may have changed it; what is left then at the
+    /// end.
     fn later(&mut self, index: &mut Index, epoch: usize, mut wanted: Bits) -> Result<Bits> {
         for number in epoch..index.epochs() {
             if is_empty(&wanted) {
                 break;
             }
             let table = index.table(number)?;
-            self.without(&mut wanted, &table.changed);
             self.without(&mut wanted, &table.unsteady);
             if let Some(entry) = table.page(self.page) {
-                without_lines(&mut wanted, entry.written);
-                if let Some(content) = index.content(number, entry)? {
+                if let Some(content) = index.content(entry.found)? {
                     self.take(&mut wanted, &content, Source::Later(number));
                 }
+                if let Some(content) = index.content(entry.left)? {
+                    wanted.iter_mut().zip(&content.known).for_each(|(wanted, known)| *wanted &= !known);
+                }
             }
+            self.without(&mut wanted, &table.changed);
         }
         Ok(wanted)
     }
@@ -258,8 +343,8 @@ impl Cursor<'_> {
             let at = addr.0 + held.len() as u64;
             let states = self.open.states(at, (end - at).min(MAX_READ))?;
             let is_held = |byte: u8, state| match state {
-                ByteState::Known | ByteState::Code => true,
-                ByteState::Changed => byte != 0,
+                ByteState::Known | ByteState::Code | ByteState::Zero => true,
+                ByteState::Changed | ByteState::Mapped => byte != 0,
                 ByteState::Untouched => false,
             };
             held.extend(states.into_iter().map(|(byte, state)| is_held(byte, state).then_some(byte)));
@@ -274,6 +359,7 @@ impl Cursor<'_> {
             Source::Code => Origin::Code,
             Source::Earlier(index) => Origin::Earlier { epoch: epoch(index) },
             Source::Later(index) => Origin::Later { epoch: epoch(index) },
+            Source::Zeros => Origin::Zeros,
             Source::File(module) => {
                 let build_id = self.elsewhere.files.as_ref().map_or("", |files| files.build_id(module));
                 Origin::File { build_id: build_id.to_owned() }
@@ -300,19 +386,36 @@ impl Cursor<'_> {
         Ok(slots)
     }
 
-    fn files(&mut self) -> Result<&mut ReadOnly> {
+    pub(super) fn files(&mut self) -> Result<&mut ReadOnly> {
         match &mut self.elsewhere.files {
             Some(files) => Ok(files),
             none => Ok(none.insert(ReadOnly::new(self.log, self.pid)?)),
         }
     }
 
+    /// An index is needed.
+    fn want_index(&mut self) -> Result<()> {
+        let made = self.elsewhere.make_index.0.take().and_then(|make| make());
+        made.map_or(Ok(()), |index| self.use_index(index))
+    }
+
     /// The bytes of a page from `at` on, of which the replay process says this.
     fn page(&mut self, at: u64, states: &[(u8, ByteState)]) -> Result<Vec<Slot>> {
+        let slots = self.page_as_known(at, states)?;
+        if self.has_index() || slots.iter().all(|slot| slot.source != Source::Unknown) {
+            return Ok(slots);
+        }
+        self.want_index()?;
+        if self.has_index() { self.page_as_known(at, states) } else { Ok(slots) }
+    }
+
+    /// The same by what there is already.
+    fn page_as_known(&mut self, at: u64, states: &[(u8, ByteState)]) -> Result<Vec<Slot>> {
         let has_index = self.elsewhere.index.is_some();
         let slot = |(byte, state): &(u8, ByteState)| {
             let source = match state {
                 ByteState::Known => Source::Present,
+                ByteState::Zero => Source::Zeros,
                 ByteState::Code if !has_index => Source::Code,
                 _ => Source::Unknown,
             };
@@ -328,14 +431,32 @@ impl Cursor<'_> {
         let mut in_file = search.open();
         let mut at_end = if is_end { search.open() } else { [0; PAGE as usize / 64] };
         if let Some(index) = &mut self.elsewhere.index {
-            let mut untouched =
-                search.bits(|number| matches!(states[number].1, ByteState::Untouched | ByteState::Code));
-            search.without(&mut untouched, &index.table(epoch)?.unsteady);
-            search.earlier(index, epoch, untouched, &mut in_file)?;
-            let mut open = search.open();
-            open.iter_mut().zip(&untouched).for_each(|(open, untouched)| *open &= untouched);
-            let left = search.later(index, epoch, open)?;
-            at_end.iter_mut().zip(&left).for_each(|(at_end, left)| *at_end |= left);
+            let table = index.table(epoch)?;
+            let in_state = |search: &Search<'_>, wanted: fn(ByteState) -> bool| {
+                let mut bits = search.bits(|number| wanted(states[number].1));
+                search.without(&mut bits, &table.unsteady);
+                bits
+            };
+            let untouched = in_state(&search, |state| matches!(state, ByteState::Untouched | ByteState::Code));
+            let changed = in_state(&search, |state| matches!(state, ByteState::Changed | ByteState::Mapped));
+            let mut born = search.earlier(index, epoch, untouched, &mut in_file)?;
+            let mapped = in_state(&search, |state| state == ByteState::Mapped);
+            born.by_call.iter_mut().zip(&mapped).for_each(|(born, mapped)| *born |= mapped);
+            self.take_born(&mut search, &born)?;
+            let mut left = search.among(&changed, search.first(), search.end());
+            if !is_empty(&left) && !is_end {
+                left = match self.foreseen()? {
+                    Some(seen) => search.in_rest(seen, epoch, left),
+                    None => [0; PAGE as usize / 64],
+                };
+            }
+            let open = search.among(&untouched, search.first(), search.end());
+            if let Some(index) = &mut self.elsewhere.index {
+                let mut left = search.later(index, epoch + 1, left)?;
+                let open = search.later(index, epoch, open)?;
+                left.iter_mut().zip(&open).for_each(|(left, open)| *left |= open);
+                at_end.iter_mut().zip(&left).for_each(|(at_end, left)| *at_end |= left);
+            }
         }
         let open = search.open();
         if is_empty(&open) {

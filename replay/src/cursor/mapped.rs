@@ -2,7 +2,7 @@
 
 use super::Cursor;
 use crate::error::Result;
-use crate::mappings::{Mappings, StackOf, Timeline, counts};
+use crate::mappings::{Mappings, Origin, Range, StackOf, State, Timeline, counts};
 use crate::memory::Snapshots;
 use bugnet_format::folder::Module;
 use bugnet_format::regs::RSP;
@@ -20,8 +20,8 @@ pub(super) struct Mapped {
     timeline: Option<Timeline>,
     /// Nobody had asked for it, but it was tried.
     was_tried: bool,
-    /// The ELF files that were mapped at this time, by their indices.
-    at: Option<(u64, BTreeSet<usize>)>,
+    /// The address space at this time, and the ELF files that were mapped, by their indices.
+    at: Option<(u64, State, BTreeSet<usize>)>,
 }
 
 impl Cursor<'_> {
@@ -66,13 +66,30 @@ impl Cursor<'_> {
 
     /// Whether an ELF file, by its index, may be mapped here.
     pub(super) fn may_be_mapped(&mut self, module: usize) -> bool {
+        self.here().is_none_or(|(_, mapped)| mapped.contains(&module))
+    }
+
+    /// What an address is mapped to here, as far as it is known ([`Cursor::know_mappings`]).
+    pub(super) fn mapped_at(&mut self, addr: u64) -> Range {
+        let nothing = Range { end: u64::MAX, origin: Origin::Other };
+        self.here().map_or(nothing, |(state, _)| state.origin(addr))
+    }
+
+    /// Whether the log does not have the beginning of what was mapped, as far as that is known.
+    pub(super) fn mapped_is_cut(&self) -> bool {
+        self.mapped.timeline.as_ref().is_none_or(|timeline| timeline.is_cut)
+    }
+
+    fn here(&mut self) -> Option<(&State, &BTreeSet<usize>)> {
         let time = self.time();
         let Mapped { timeline, at, .. } = &mut self.mapped;
-        let Some(timeline) = timeline else { return true };
-        if at.as_ref().is_none_or(|(at, _)| *at != time) {
-            *at = Some((time, timeline.at(time).modules()));
+        let timeline = timeline.as_ref()?;
+        if at.as_ref().is_none_or(|(at, ..)| *at != time) {
+            let state = timeline.at(time);
+            let modules = state.modules();
+            *at = Some((time, state, modules));
         }
-        at.as_ref().is_some_and(|(_, mapped)| mapped.contains(&module))
+        at.as_ref().map(|(_, state, modules)| (state, modules))
     }
 
     /// What is mapped here, as far as the log tells. Of stacks that the kernel made, that is what threads have used.

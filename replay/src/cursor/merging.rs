@@ -137,7 +137,7 @@ impl Open {
         Ok(stop)
     }
 
-    fn execute(&mut self, target: Target, hits: Hits) -> Result<Stop> {
+    pub(super) fn execute(&mut self, target: Target, hits: Hits) -> Result<Stop> {
         self.tracked.process.begin();
         let is_short = matches!(target, Target::Time(time) if time.saturating_sub(self.time) <= FEW);
         let process = &mut self.tracked.process;
@@ -169,7 +169,7 @@ impl Open {
     }
 
     /// Makes the process one that can run to a target. What stopped it, if it did not get as far as that.
-    fn prepare(&mut self, target: Target) -> Result<Option<Stop>> {
+    pub(super) fn prepare(&mut self, target: Target) -> Result<Option<Stop>> {
         if self.threads.len() < 2 {
             return Ok(None);
         }

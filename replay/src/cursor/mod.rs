@@ -6,8 +6,10 @@
 
 mod alive;
 mod back;
+mod foreseen;
 mod interrupt;
 mod known;
+mod made;
 mod mapped;
 mod merging;
 mod outline;
@@ -36,7 +38,7 @@ use bugnet_format::control::{ByteState, Hit, Hits, Request, Response, Stop, Targ
 use bugnet_format::package::Segment;
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{ProcessId, Tid};
-use known::Elsewhere;
+use known::{Elsewhere, MakeIndex};
 use mapped::Mapped;
 pub(crate) use outline::Outline;
 use scout::Grain;
@@ -124,7 +126,7 @@ pub struct Cursor<'a> {
     ends: HashMap<Tid, alive::End>,
     /// The replay process of another epoch, which can be given the next one.
     spare: Option<Tracked>,
-    elsewhere: Elsewhere,
+    elsewhere: Elsewhere<'a>,
     mapped: Mapped,
     /// What is known of the patches of epochs that are not open.
     known: merging::Known,
@@ -298,7 +300,10 @@ impl Open {
     /// Memory as far as it is known in the epoch.
     fn read(&mut self, addr: u64, len: u64) -> Result<Vec<Option<u8>>> {
         let states = self.states(addr, len)?;
-        Ok(states.into_iter().map(|(byte, state)| (state == ByteState::Known).then_some(byte)).collect())
+        Ok(states
+            .into_iter()
+            .map(|(byte, state)| matches!(state, ByteState::Known | ByteState::Zero).then_some(byte))
+            .collect())
     }
 
     fn set_conditions(&mut self, conditions: &Conditions) -> Result<()> {
@@ -356,6 +361,11 @@ impl<'a> Cursor<'a> {
         }
         self.elsewhere.index = Some(index);
         self.learn_from_index()
+    }
+
+    /// From here on, this makes an index where a byte of memory takes one, if there is one to be had. It is asked once.
+    pub fn make_index_by(&mut self, make: impl FnOnce() -> Option<Index> + 'a) {
+        self.elsewhere.make_index = MakeIndex(Some(Box::new(make)));
     }
 
     /// Whether it has an index.
@@ -478,6 +488,19 @@ impl<'a> Cursor<'a> {
         Ok(if time == self.outline.end { Stopped::End } else { Stopped::There })
     }
 
+    /// Whether somewhere is not beyond the end of what was recorded.
+    ///
+    /// # Errors
+    /// It is; the error says where the end is.
+    pub fn check(&self, to: Seek) -> Result<()> {
+        match to {
+            Seek::Time(time) if time > self.outline.end => {
+                Err(ReplayError::OutOfRange(format!("@{time} is beyond the end, which is @{}", self.outline.end)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn go_to_place(&mut self, place: Place) -> Result<Stopped> {
         let time = self.time_of(place)?;
         self.go_to_time(time)
@@ -495,7 +518,10 @@ impl<'a> Cursor<'a> {
                 .map(|(tid, parts)| format!("{tid}/{}..{}", parts.start(), parts.end()))
                 .collect();
             let holds = holds.join(", ");
-            return Err(ReplayError::OutOfRange(format!("the log does not hold {place}; it holds {holds}")));
+            let known = self.outline.threads().any(|(tid, _)| tid == place.tid);
+            // Whoever pastes a position pastes it from somewhere.
+            let other = if known { "" } else { "that is a position of another process or recording: " };
+            return Err(ReplayError::OutOfRange(format!("{other}the log does not hold {place}; it holds {holds}")));
         };
         self.enter(index)?;
         let Some(thread) = self.open.threads.iter().position(|thread| thread.id.tid == place.tid) else {

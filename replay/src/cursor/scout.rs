@@ -43,7 +43,7 @@ impl Default for Grain {
 }
 
 /// Where a process is, and what is known of that.
-struct Here {
+pub(super) struct Here {
     process: Process,
     time: u64,
     thread: usize,
@@ -76,7 +76,7 @@ impl Cursor<'_> {
 
 impl Open {
     /// Takes a copy's place, and says where it was itself.
-    fn change_places(&mut self, time: u64, copy: Process) -> Result<Here> {
+    pub(super) fn change_places(&mut self, time: u64, copy: Process) -> Result<Here> {
         let process = std::mem::replace(&mut self.tracked.process, copy);
         self.interrupter.follow(&self.tracked.process)?;
         let Self { thread, at, regs, hit, over, .. } = &*self;
@@ -86,7 +86,7 @@ impl Open {
         Ok(here)
     }
 
-    fn return_to(&mut self, here: Here) -> Result<()> {
+    pub(super) fn return_to(&mut self, here: Here) -> Result<()> {
         let Here { process, time, thread, at, regs, hit, over } = here;
         self.take_copy(time, process)?;
         (self.thread, self.at, self.regs, self.hit, self.over) = (thread, at, regs, hit, over);

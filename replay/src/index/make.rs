@@ -11,11 +11,11 @@ use crate::stretch::{Stretch, Tracked};
 use crate::tools::Tools;
 use crate::verify::Verified;
 use bugnet_format::complete::Mentions;
-use bugnet_format::control::{Hits, LeftPage, MAX_PAGES, Request, Response, Stop, Target, Unseen};
+use bugnet_format::control::{Hits, LeftPage, Request, Response, Stop, Target, Unseen};
 use bugnet_format::frame::Interval;
-use bugnet_format::index::{Block, EpochTable, IndexWriter, KNOWN, Packed, PageEntry};
+use bugnet_format::index::{Block, EpochTable, IndexWriter, Packed, PageEntry};
 use bugnet_format::record::EndReason;
-use bugnet_format::types::{Addr, Position, ProcessId};
+use bugnet_format::types::{Position, ProcessId};
 use std::collections::HashMap;
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -31,8 +31,8 @@ pub struct Progress {
     pub of_epochs: usize,
 }
 
-/// What an epoch has left of a page.
-struct Left {
+/// What is known of a page.
+struct Kept {
     addr: u64,
     hash: u128,
 }
@@ -65,6 +65,18 @@ impl Contents {
         Ok(hash)
     }
 
+    /// The same of the page at an address, of which other bytes may be given as well; none if nothing is known of it.
+    fn keep(&self, addr: u64, known: &[u8], mut bytes: Vec<u8>) -> std::io::Result<Option<Kept>> {
+        if known.is_empty() {
+            return Ok(None);
+        }
+        for (bytes, known) in bytes.chunks_mut(8).zip(known).filter(|(_, known)| **known != u8::MAX) {
+            // Of what is not known, nothing is kept.
+            bytes.iter_mut().enumerate().for_each(|(number, byte)| *byte *= known >> number & 1);
+        }
+        Ok(Some(Kept { addr, hash: self.add(known, &bytes)? }))
+    }
+
     /// Where it is in the index, in which it is written if it is not there yet.
     fn block(&self, hash: u128, writer: &mut IndexWriter) -> std::io::Result<Block> {
         let mut contents = self.lock();
@@ -81,9 +93,11 @@ impl Contents {
 
 /// What was found in an epoch.
 struct Found {
-    /// Without what it left.
+    /// Without what it left and found.
     table: EpochTable,
-    left: Vec<Left>,
+    left: Vec<Kept>,
+    /// What it found.
+    found: Vec<Kept>,
     heap: Option<(u64, u64)>,
     /// With several threads, where memory is not what it was for one of them.
     patches: Option<Packed>,
@@ -95,7 +109,7 @@ impl Found {
     /// Of an epoch that cannot be replayed: anything.
     fn nothing() -> Self {
         let table = EpochTable { changed: vec![(0, u64::MAX)], is_unknown: true, ..EpochTable::default() };
-        Self { table, left: Vec::new(), heap: None, patches: None, verified: Verified::default() }
+        Self { table, left: Vec::new(), found: Vec::new(), heap: None, patches: None, verified: Verified::default() }
     }
 }
 
@@ -166,20 +180,27 @@ fn replay(
     let mut found = unseen(process)?;
     found.verified = verified(log, &stretch, intervals, process)?;
     found.patches = patches::all(process)?.map(|all| Packed::patches(&all)).transpose().map_err(failed())?;
+    each_page(process, |from| Request::Left { from }, |page| found.add_left(page, contents))?;
+    each_page(process, |from| Request::Found { from }, |page| found.add_found(page, contents))?;
+    *last = Some(tracked);
+    Ok(found)
+}
+
+/// Asks for pages, and does something with each.
+fn each_page(
+    process: &mut Process,
+    request: impl Fn(u64) -> Request,
+    mut take: impl FnMut(LeftPage) -> std::io::Result<()>,
+) -> Result<()> {
     let mut from = Some(0);
     while let Some(start) = from {
-        process.send(&Request::Left { from: start })?;
-        let (pages, next) = match process.receive()? {
-            Response::Left { pages, next } if is_sound(&pages, start, next) => (pages, next),
-            other => return Err(process.unexpected(&other)),
-        };
+        let (pages, next) = process.pages(&request(start), start)?;
         for page in pages {
-            found.add(page, contents).map_err(ReplayError::system("compress memory"))?;
+            take(page).map_err(ReplayError::system("compress memory"))?;
         }
         from = next;
     }
-    *last = Some(tracked);
-    Ok(found)
+    Ok(())
 }
 
 /// The intervals of a stretch that were replayed as if alone, each from its own start, and have reached their ends. `intervals`: where each
@@ -211,24 +232,10 @@ fn verified(
     Ok(verified)
 }
 
-/// Whether pages are what was asked for.
-fn is_sound(pages: &[LeftPage], from: u64, next: Option<u64>) -> bool {
-    let whole = |page: &LeftPage| {
-        let (known, bytes) = (page.known.len(), page.bytes.len());
-        page.addr.is_multiple_of(Addr::PAGE)
-            && ((known, bytes) == (0, 0) || (known, bytes) == (KNOWN, Addr::PAGE as usize))
-    };
-    pages.len() <= MAX_PAGES
-        && pages.iter().all(whole)
-        && pages.is_sorted_by(|a, b| a.addr < b.addr)
-        && pages.first().is_none_or(|first| first.addr >= from)
-        && next.is_none_or(|next| pages.last().is_some_and(|last| last.addr < next))
-}
-
 /// What nobody saw in an epoch that was replayed.
 fn unseen(process: &mut Process) -> Result<Found> {
     process.send(&Request::Unseen)?;
-    let Unseen { changed, unsteady, heap, mut calls, signals } = match process.receive()? {
+    let Unseen { changed, unsteady, zeros, mapped, heap, mut calls, signals } = match process.receive()? {
         Response::Unseen(unseen) => unseen,
         other => return Err(process.unexpected(&other)),
     };
@@ -239,9 +246,9 @@ fn unseen(process: &mut Process) -> Result<Found> {
     };
     calls.sort_unstable();
     calls.dedup();
-    let (changed, unsteady) = (sorted(changed), sorted(unsteady));
-    let table = EpochTable { changed, unsteady, calls, signals, ..EpochTable::default() };
-    Ok(Found { table, left: Vec::new(), heap, patches: None, verified: Verified::default() })
+    let [changed, unsteady, zeros, mapped] = [changed, unsteady, zeros, mapped].map(sorted);
+    let table = EpochTable { changed, unsteady, zeros, mapped, calls, signals, ..EpochTable::default() };
+    Ok(Found { table, left: Vec::new(), found: Vec::new(), heap, patches: None, verified: Verified::default() })
 }
 
 /// Adds a range to others, which ascend and do not touch.
@@ -261,16 +268,15 @@ fn add(ranges: &mut Vec<(u64, u64)>, start: u64, len: u64) {
 }
 
 impl Found {
-    fn add(&mut self, page: LeftPage, contents: &Contents) -> std::io::Result<()> {
-        let LeftPage { addr, accessed, written, executed, known, mut bytes } = page;
-        self.table.pages.push(PageEntry { addr, accessed, written, executed, left: None });
-        if !known.is_empty() {
-            for (bytes, known) in bytes.chunks_mut(8).zip(&known).filter(|(_, known)| **known != u8::MAX) {
-                // Of what is not known, nothing is kept.
-                bytes.iter_mut().enumerate().for_each(|(number, byte)| *byte *= known >> number & 1);
-            }
-            self.left.push(Left { addr, hash: contents.add(&known, &bytes)? });
-        }
+    fn add_left(&mut self, page: LeftPage, contents: &Contents) -> std::io::Result<()> {
+        let LeftPage { addr, accessed, written, executed, known, bytes } = page;
+        self.table.pages.push(PageEntry { addr, accessed, written, executed, left: None, found: None });
+        self.left.extend(contents.keep(addr, &known, bytes)?);
+        Ok(())
+    }
+
+    fn add_found(&mut self, page: LeftPage, contents: &Contents) -> std::io::Result<()> {
+        self.found.extend(contents.keep(page.addr, &page.known, page.bytes)?);
         Ok(())
     }
 }
@@ -291,10 +297,11 @@ impl<'a> Merging<'a> {
     }
 
     fn add(&mut self, mut found: Found) -> std::io::Result<()> {
-        let mut left = found.left.into_iter().peekable();
+        let (mut left, mut seen) = (found.left.into_iter().peekable(), found.found.into_iter().peekable());
         for page in &mut found.table.pages {
-            let Some(new) = left.next_if(|left| left.addr == page.addr) else { continue };
-            page.left = Some(self.contents.block(new.hash, &mut self.writer)?);
+            let mut block = |kept: Option<Kept>| kept.map(|kept| self.contents.block(kept.hash, &mut self.writer));
+            page.left = block(left.next_if(|left| left.addr == page.addr)).transpose()?;
+            page.found = block(seen.next_if(|seen| seen.addr == page.addr)).transpose()?;
         }
         found.table.unsteady.iter().for_each(|(start, len)| add(&mut self.unsteady, *start, *len));
         found.table.unsteady.clone_from(&self.unsteady);

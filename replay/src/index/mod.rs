@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::log::Log;
 use crate::tools::Tools;
 use crate::verify::Verified;
-use bugnet_format::index::{Content, EpochTable, IndexReader, PageEntry};
+use bugnet_format::index::{Block, Content, EpochTable, IndexReader};
 use bugnet_format::patch::Patch;
 use bugnet_format::types::ProcessId;
 use std::collections::HashMap;
@@ -34,7 +34,8 @@ pub struct Index {
     tables: HashMap<usize, Arc<EpochTable>>,
     /// Pages in the tables.
     pages: usize,
-    contents: HashMap<(usize, u64), Arc<Content>>,
+    /// By where they are.
+    contents: HashMap<Block, Arc<Content>>,
 }
 
 impl Index {
@@ -123,20 +124,20 @@ impl Index {
         Ok(Some(self.reader.patches(block).inspect_err(|_| place::remove(&self.path))?))
     }
 
-    /// What an epoch has left of a page, by the page's entry in its table.
+    /// What an epoch has left or found of a page, as the page's entry in its table says.
     ///
     /// # Errors
     /// As for [`Self::table`].
-    pub(crate) fn content(&mut self, epoch: usize, page: &PageEntry) -> Result<Option<Arc<Content>>> {
-        let Some(block) = page.left else { return Ok(None) };
-        if let Some(content) = self.contents.get(&(epoch, page.addr)) {
+    pub(crate) fn content(&mut self, block: Option<Block>) -> Result<Option<Arc<Content>>> {
+        let Some(block) = block else { return Ok(None) };
+        if let Some(content) = self.contents.get(&block) {
             return Ok(Some(Arc::clone(content)));
         }
         let content = Arc::new(self.reader.content(block).inspect_err(|_| place::remove(&self.path))?);
         if self.contents.len() >= MOST_CONTENTS {
             self.contents.clear();
         }
-        self.contents.insert((epoch, page.addr), Arc::clone(&content));
+        self.contents.insert(block, Arc::clone(&content));
         Ok(Some(content))
     }
 }

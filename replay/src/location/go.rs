@@ -33,6 +33,7 @@ pub fn go(cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, to: &Location, choi
     check_thread(cursor, choice.thread)?;
     let name = match to {
         Location::Position(position) => {
+            cursor.check(*position)?;
             cursor.seek(*position)?;
             return Ok(Arrival::default());
         }

@@ -96,7 +96,40 @@ pub(crate) struct StackOf {
     pub pointer: u64,
 }
 
+/// What memory is mapped to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// An ELF file, by its index, from this offset on, and nobody else sees what is written there.
+    File { module: usize, offset: u64 },
+    /// Memory of the process's own.
+    Nothing,
+    /// Something else, or that is not known.
+    Other,
+}
+
+/// Addresses up to `end` that are mapped to the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub end: u64,
+    pub origin: Origin,
+}
+
 impl State {
+    /// What an address is mapped to, and all behind it up to the end of the range.
+    pub fn origin(&self, addr: u64) -> Range {
+        let Some((start, region)) = self.layout.at(addr) else {
+            let end = self.layout.regions().map(|(start, _)| start).find(|start| *start > addr).unwrap_or(u64::MAX);
+            return Range { end, origin: Origin::Other };
+        };
+        let origin = match region.module {
+            _ if region.is_shared => Origin::Other,
+            Some(module) => Origin::File { module, offset: region.offset.wrapping_add(addr - start) },
+            None if region.name.is_empty() => Origin::Nothing,
+            None => Origin::Other,
+        };
+        Range { end: region.end, origin }
+    }
+
     /// The indices of the ELF files of which something is mapped.
     pub fn modules(&self) -> BTreeSet<usize> {
         self.layout.regions().filter_map(|(_, region)| region.module).collect()

@@ -1,9 +1,9 @@
-//! Memory that is all the time as an ELF file has it, since nobody can write there.
+//! Memory that is as an ELF file has it: all the time, since nobody can write there, or where it came to be.
 
 use super::files;
 use crate::error::Result;
 use crate::log::Log;
-use bugnet_debuginfo::image::read_only_parts;
+use bugnet_debuginfo::image::{mapped_segments, read_only_parts};
 use bugnet_format::code::CodeStore;
 use bugnet_format::folder::Module;
 use bugnet_format::source::Source;
@@ -91,6 +91,42 @@ impl ReadOnly {
             file.bytes.get(from..bytes.end.min(from.saturating_add(len))).filter(|found| !found.is_empty())
         });
         found.unwrap_or_default().to_vec()
+    }
+
+    /// Up to `len` bytes that are mapped with this offset in a module's file.
+    pub fn at_offset(&mut self, module: usize, offset: u64, len: usize) -> Vec<u8> {
+        let bytes = &self.file(module).bytes;
+        if bytes.is_empty() {
+            return Vec::new();
+        }
+        // Behind its end there are zeros, up to the end of the page.
+        let end = (bytes.len() as u64).next_multiple_of(Addr::PAGE);
+        let all = (offset..end).take(len).map(|at| bytes.get(at as usize).copied().unwrap_or_default());
+        all.collect()
+    }
+
+    /// Up to `len` bytes of a module at an address where the kernel mapped it as a program, or as a program's loader.
+    pub fn at_start(&mut self, module: usize, addr: u64, len: usize) -> Vec<u8> {
+        let Some(base) = self.modules.get(module).map(|module| module.base) else { return Vec::new() };
+        let bytes = &self.file(module).bytes;
+        let segments = mapped_segments(bytes);
+        let Some(first) = segments.first() else { return Vec::new() };
+        let bias = base.wrapping_sub(first.address.wrapping_sub(first.offset) & !(Addr::PAGE - 1));
+        let at = addr.wrapping_sub(bias);
+        let page = |address: u64| address & !(Addr::PAGE - 1);
+        let Some(segment) =
+            segments.iter().find(|it| (page(it.address)..it.address.saturating_add(it.size)).contains(&at))
+        else {
+            return Vec::new();
+        };
+        let (in_file, behind) = (segment.address.saturating_add(segment.file_size), segment.address + segment.size);
+        let byte = |at: u64| match at < in_file {
+            true => {
+                bytes.get(usize::try_from(segment.offset.wrapping_add(at.wrapping_sub(segment.address))).ok()?).copied()
+            }
+            false => Some(0),
+        };
+        (at..behind).take(len).map_while(byte).collect()
     }
 
     /// The lowest start of a part of the module above an address.

@@ -30,5 +30,6 @@ mod snapshot;
 mod tracing;
 mod travel;
 mod until_fail;
+mod values;
 mod variables;
 mod what_if;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use bugnet_tests::browser::Page;
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Text that would do something where it were not text.
@@ -26,16 +26,18 @@ fn sliced(name: &str, options: &[&str]) -> Result<Sliced> {
     ensure!(compiled.status.success(), "{}", printed(&compiled));
     let command = [&*program.to_string_lossy(), "a", HOSTILE, "c"];
     let recorded = run(&mut Job::new(&workshop.path, command).recorded(&log, &[])?)?;
-    let slice = || -> Result<_> {
+    let slice = |page: &Path| -> Result<_> {
         let mut slice = Command::new(binary()?);
-        slice.args(["slice", "--json", "--html"]).arg(&page).args(options).arg(&log);
+        slice.args(["slice", "--json", "--html"]).arg(page).args(options).arg(&log);
         run(&mut slice)
     };
-    let output = slice()?;
+    let output = slice(&page)?;
     ensure!(output.status.success(), "{}{}", printed(&recorded), printed(&output));
     let report = serde_json::from_slice(&output.stdout)?;
-    // What is there is not written over.
-    let again = slice()?;
+    // A page takes the place of another one; what else is there is not written over.
+    let again = slice(&page)?;
+    ensure!(again.status.success() && again.stdout == output.stdout, "{}", printed(&again));
+    let again = slice(&program)?;
     ensure!(again.status.code() == Some(2) && printed(&again).contains("is there already"), "{}", printed(&again));
     Ok(Sliced { workshop, page, report })
 }

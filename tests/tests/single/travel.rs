@@ -283,7 +283,7 @@ fn from_a_crash_to_the_store_that_caused_it() -> Result<()> {
     let regs = &at_end["registers"];
     let wild = regs["gpr"].as_array().context("registers")?.iter().filter_map(Value::as_u64);
     ensure!(wild.into_iter().any(|value| value == 0x4141_4141_4141_4141), "no wild pointer in {regs}");
-    let text = says(&["at", "end"], &log)?;
+    let text = says(&["at", "--full", "end"], &log)?;
     let argument = |name: &str, text: &str| -> Option<String> {
         let line = text.lines().find(|line| line.contains(&format!(" {name} = 0x")))?;
         Some(line.rsplit_once(' ')?.1.to_owned())

@@ -60,7 +60,7 @@ fn shows_the_list(name: &str, flags: &[&str], prepare: impl Fn(&Path) -> Result<
     prepare(Path::new(&job.command[0]))?;
     let text = info_of(&workshop, name, &job, "list")?;
     has(&text, &LIST)?;
-    has(&text, &["\"second\", value = 2, zero = 0}\n", "next:\n  bugnet replay -p "])?;
+    has(&text, &["\"second\", value = 2, zero = 0}\n", "next:\n  bugnet why -p "])?;
     workshop.done()
 }
 

@@ -12,11 +12,11 @@ use crate::picture::stack_move;
 use crate::run::dying::die;
 use crate::run::parts::count::STRETCH;
 use crate::run::signals;
-use crate::run::thread::Thread;
+use crate::run::thread::{Thread, first_stack};
 use bugnet_dr::fpu;
 use bugnet_dr::ir::Gpr;
 use bugnet_format::record::Record;
-use bugnet_format::regs::RegisterFile;
+use bugnet_format::regs::{RSP, RegisterFile};
 
 impl Thread {
     /// The program is about to execute its first instruction.
@@ -28,6 +28,7 @@ impl Thread {
         if placement::stack_moves() {
             *rsp = stack_move::relocate(*rsp, |address| self.picture.shadow.reaches(address));
         }
+        first_stack::clear_below(*rsp);
     }
 
     /// A block of `back` instructions begins that reaches over the threshold.
@@ -69,7 +70,8 @@ impl Thread {
     }
 
     fn threshold_reached(&mut self, site: &Site, flags: u64) {
-        if process::takes_first_instruction() {
+        let is_start = process::takes_first_instruction();
+        if is_start {
             self.prepare_start();
         }
         if recording::over() {
@@ -106,6 +108,9 @@ impl Thread {
             }
             self.log.paused = None;
             position = 0;
+            if is_start {
+                self.record_first_stack(regs.gpr[RSP]);
+            }
             self.count.next_check = options.check_every;
         } else {
             self.check_if_due(position, position + site.back, &regs);

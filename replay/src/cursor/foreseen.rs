@@ -1,0 +1,122 @@
+//! What memory is here by what a run from here on finds there, before anything changes it: a copy of the replay process goes to the epoch's
+//! end for that. So it is known what a system call has put into memory that the program has not looked at yet.
+
+use super::{Conditions, Cursor, Open};
+use crate::error::Result;
+use bugnet_format::control::{Hits, LeftPage, Request, Response, Target};
+use bugnet_format::index::{Content, KNOWN};
+use bugnet_format::types::Addr;
+use std::collections::HashMap;
+
+/// The bytes of a page, a bit each: a word for each line.
+pub(super) type Bits = [u64; Addr::PAGE as usize / 64];
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct Foreseen {
+    /// Where it was: the index of the epoch, the time in it, and how often memory may have been changed by then.
+    epoch: usize,
+    time: u64,
+    changes: u64,
+    /// What is here, by page.
+    pub found: HashMap<u64, Content>,
+    /// What is accessed behind this place, whether or not that tells what it is here.
+    pub accessed: HashMap<u64, Bits>,
+    /// What may be changed behind this place by something that nobody sees: start and length of ranges, ascending; and what by others at any time.
+    pub changed: Vec<(u64, u64)>,
+    pub unsteady: Vec<(u64, u64)>,
+}
+
+/// The bits of bytes.
+pub(super) fn bits(known: &[u8]) -> Bits {
+    let mut bits = [0; Addr::PAGE as usize / 64];
+    for (word, bytes) in bits.iter_mut().zip(known.chunks_exact(8)) {
+        *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    bits
+}
+
+impl Cursor<'_> {
+    /// What a run from here finds, unless it was interrupted, or cannot be had.
+    pub(super) fn foreseen(&mut self) -> Result<Option<&Foreseen>> {
+        let changes = self.open.tracked.process.changes()?;
+        let is_here = |seen: &Foreseen| {
+            // Nothing was changed that nobody saw since then; what was accessed is known.
+            seen.epoch == self.open.index && seen.time <= self.open.time && seen.changes == changes
+        };
+        if !self.elsewhere.foreseen.as_ref().is_some_and(is_here) {
+            self.elsewhere.foreseen = self.open.foresee(changes)?;
+        }
+        Ok(self.elsewhere.foreseen.as_ref())
+    }
+}
+
+impl Open {
+    fn foresee(&mut self, changes: u64) -> Result<Option<Foreseen>> {
+        let (time, copy) = (self.time, self.tracked.process.fork()?);
+        let here = self.change_places(time, copy)?;
+        let found = self.foresee_from_here(changes);
+        self.return_to(here)?;
+        found
+    }
+
+    fn foresee_from_here(&mut self, changes: u64) -> Result<Option<Foreseen>> {
+        let (epoch, time) = (self.index, self.time);
+        self.set_conditions(&Conditions::default())?;
+        if self.prepare(Target::End)?.is_some() {
+            return Ok(None);
+        }
+        let process = &mut self.tracked.process;
+        process.send(&Request::Foresee)?;
+        match process.receive()? {
+            Response::Ready => {}
+            other => return Err(process.unexpected(&other)),
+        }
+        self.execute(Target::End, Hits::Ignore)?;
+        if !self.over {
+            return Ok(None);
+        }
+        let mut seen = Foreseen {
+            epoch,
+            time,
+            changes,
+            found: HashMap::new(),
+            accessed: HashMap::new(),
+            changed: Vec::new(),
+            unsteady: Vec::new(),
+        };
+        self.each(
+            |from| Request::Found { from },
+            |page| {
+                if let (KNOWN, Ok(bytes)) = (page.known.len(), page.bytes.try_into()) {
+                    seen.found.insert(page.addr, Content { known: bits(&page.known), bytes });
+                }
+            },
+        )?;
+        self.each(
+            |from| Request::Left { from },
+            |page| {
+                seen.accessed.insert(page.addr, bits(&page.known));
+            },
+        )?;
+        let process = &mut self.tracked.process;
+        process.send(&Request::Unseen)?;
+        match process.receive()? {
+            Response::Unseen(unseen) => (seen.changed, seen.unsteady) = (unseen.changed, unseen.unsteady),
+            other => return Err(process.unexpected(&other)),
+        }
+        seen.changed.sort_unstable();
+        seen.unsteady.sort_unstable();
+        Ok(Some(seen))
+    }
+
+    fn each(&mut self, request: impl Fn(u64) -> Request, mut take: impl FnMut(LeftPage)) -> Result<()> {
+        let mut from = Some(0);
+        while let Some(start) = from {
+            let (pages, next) = self.tracked.process.pages(&request(start), start)?;
+            pages.into_iter().for_each(&mut take);
+            from = next;
+        }
+        Ok(())
+    }
+}

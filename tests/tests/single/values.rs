@@ -1,0 +1,230 @@
+//! Values are shown as a debugger shows them of a live process: all memory of which the recording tells what it was, and containers as what is in them.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_format::types::Addr;
+use bugnet_replay::cursor::{Conditions, Cursor, Direction, Origin, Seek, Stopped};
+use bugnet_replay::index::Index;
+use bugnet_replay::log::Log;
+use bugnet_replay::memory::Memory;
+use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tools::Tools;
+use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run, source_tree, verify_and_index};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compiles a program of `tests/programs/values` without optimisation.
+fn compiled(workshop: &Workshop, name: &str) -> Result<PathBuf> {
+    let program = workshop.path.join(Path::new(name).file_stem().context("no name")?);
+    let compiler = if name.ends_with("cpp") { "g++" } else { "gcc" };
+    let source = source_tree().join("tests/programs/values").join(name);
+    let built = run(Command::new(compiler).args(["-g", "-O0", "-o"]).arg(&program).arg(source))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    Ok(program)
+}
+
+/// What gdb prints for these commands on a log.
+fn gdb(log: &Path, options: &[&str], commands: &[&str]) -> Result<String> {
+    let mut command = Command::new(binary()?);
+    command.arg("debug").args(options).arg(log).args(["--", "-nx", "-batch"]);
+    commands.iter().for_each(|line| {
+        command.args(["-ex", line]);
+    });
+    Ok(printed(&run(&mut command)?))
+}
+
+#[test]
+fn memory_that_the_recording_tells_is_shown() -> Result<()> {
+    let workshop = Workshop::new("values-middle")?;
+    let program = compiled(&workshop, "middle.c")?;
+    std::fs::write(workshop.path.join("input"), "a line\n")?;
+    let log = workshop.path.join("log");
+    let job = Job {
+        command: [&*program.to_string_lossy(), "never looked at"].map(str::to_owned).to_vec(),
+        dir: workshop.path.clone(),
+        stdin: Some("input".into()),
+    };
+    // The position is in the middle of an interval in the middle, of a log without an index.
+    let recorded = run(&mut job.recorded(&log, &["--interval", "1M"])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let said = gdb(
+        &log,
+        &[],
+        &[
+            "seek @9000000",
+            "bt",
+            "frame function main",
+            "p arguments[1]",
+            "p *items@3",
+            "p table",
+            "p settings",
+            "p nothing[3]",
+            "p mapped[5000]",
+            "p mapped[5001]",
+            "p mapped[100000]",
+            "p line[0]@7",
+        ],
+    )?;
+    for wanted in [
+        "in main (count=2",
+        "= 0x7ff",
+        "\"never looked at\"",
+        "{{kind = 0 '\\000', price = 0, name = '\\000' <repeats 15 times>}, {kind = 98 'b', price = 1.5,",
+        "= {5, 6, 7, 8}",
+        "= {a = 1, b = 2, name = \"hello\"",
+        "= 0\n",
+        "= 120 'x'",
+        "= 0 '\\000'",
+    ] {
+        ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
+    }
+    // What was read, a call had put there, and the program looks at it later.
+    ensure!(said.contains("= \"a line\\n\""), "{said}");
+    workshop.done()
+}
+
+/// From where bytes are known, and that those which are not are not told.
+#[test]
+fn what_tells_what_memory_was() -> Result<()> {
+    let workshop = Workshop::new("values-origins")?;
+    let program = compiled(&workshop, "middle.c")?;
+    std::fs::write(workshop.path.join("input"), "a line\n")?;
+    let path = workshop.path.join("log");
+    let job = Job {
+        command: vec![program.to_string_lossy().into()],
+        dir: workshop.path.clone(),
+        stdin: Some("input".into()),
+    };
+    let recorded = run(&mut job.recorded(&path, &["--interval", "1M"])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    verify_and_index(&path)?;
+    let (tools, log) = (Tools::locate_for(&binary()?, None)?, Log::open(&path)?);
+    let pid = log.processes()?.last().context("no process")?.0;
+    let mut cursor = Cursor::open(&tools, &log, pid)?;
+    cursor.use_index(Index::find(&log, pid)?.context("no index")?)?;
+    let mut symbols = Symbolizer::new(&log, pid)?;
+    let work: Vec<u64> = symbols.functions(&["work"]).into_keys().collect();
+    cursor.seek(Seek::Start)?;
+    let stopped = cursor.run(Direction::Forward, &Conditions { addresses: work, ..Conditions::default() })?;
+    ensure!(matches!(stopped, Stopped::Condition(_)), "{stopped:?}");
+    // The first argument is what `malloc` gave.
+    let items = cursor.regs().gpr[7];
+    let at_work = cursor.time();
+    for time in [at_work, at_work + 2_500_000, 9_000_000] {
+        cursor.seek(Seek::Time(time))?;
+        let pieces = cursor.read_with_origin(Addr(items), 96)?;
+        ensure!(pieces.iter().all(|piece| piece.origin != Origin::Unknown), "at @{time}: {pieces:?}");
+        let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.bytes.clone()).collect();
+        ensure!(bytes[32] == b'b' && bytes[40..48] == 1.5_f64.to_le_bytes(), "{bytes:?}");
+        ensure!(bytes[33..40].iter().chain(&bytes[..32]).all(|byte| *byte == 0), "{bytes:?}");
+    }
+    workshop.done()
+}
+
+#[test]
+fn containers_are_shown_as_what_is_in_them() -> Result<()> {
+    let workshop = Workshop::new("values-containers")?;
+    let program = compiled(&workshop, "shop.cpp")?;
+    let log = workshop.path.join("log");
+    run(&mut Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&log, &[])?)?;
+    let own = must_pass(&["at", "sum"], &log)?;
+    let own = String::from_utf8_lossy(&own.stdout).into_owned();
+    let full = String::from_utf8_lossy(&must_pass(&["at", "--full", "end"], &log)?.stdout).into_owned();
+    ensure!(!own.contains("registers:") && full.contains("registers:"), "{own}\n{full}");
+    // The first screen is one.
+    ensure!(own.lines().count() < 30, "{own}");
+    let shown = gdb(
+        &log,
+        &[],
+        &[
+            "frame function main",
+            "p orders",
+            "p orders[1]",
+            "p orders.size()",
+            "p stock",
+            "p motto",
+            "p seen",
+            "p names",
+            "p none",
+        ],
+    )?;
+    let orders = "std::vector of length 5, capacity 8 = {{kind = 97 'a', price = 0, who = \"customer 0\"}, {kind = 98 'b', \
+                  price = 1.5, who = \"customer 1\"}, ";
+    let stock = "std::map with 5 elements = {[\"customer 0\"] = 10, [\"customer 1\"] = 11, ";
+    for wanted in [
+        orders,
+        stock,
+        "\"a text that is too long to be kept inside of itself\"",
+        "std::set with 5 elements = {",
+        "std::unordered_map with 1 element = {[7] = \"seven\"}",
+        "std::vector of length 0, capacity 0",
+    ] {
+        ensure!(shown.contains(wanted), "gdb does not show {wanted}:\n{shown}");
+        ensure!(full.contains(wanted) || own.contains(wanted), "our own report does not show {wanted}:\n{full}\n{own}");
+    }
+    for wanted in ["= {kind = 98 'b', price = 1.5, who = \"customer 1\"}\n", "= 5\n"] {
+        ensure!(shown.contains(wanted), "an xmethod does not work: {wanted}\n{shown}");
+    }
+    workshop.done()
+}
+
+/// gdb leaves it to the replay when a breakpoint counts, in both directions.
+#[test]
+fn conditions_of_breakpoints() -> Result<()> {
+    let workshop = Workshop::new("values-conditions")?;
+    let source = "static volatile unsigned long total;\n__attribute__((noinline)) static void hit(int number, const char *text) {\n    \
+                  total += number ^ text[0];\n}\nint main(void) {\n    for (int i = 0; i < 200000; i++)\n        hit(i, i == 777 ? \"b\" \
+                  : \"a\");\n    return 0;\n}\n";
+    let (file, program) = (workshop.path.join("hits.c"), workshop.path.join("hits"));
+    std::fs::write(&file, source)?;
+    let built = run(Command::new("gcc").args(["-g", "-O0", "-o"]).arg(&program).arg(&file))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let log = workshop.path.join("log");
+    run(&mut Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&log, &["--interval", "1M"])?)?;
+    // gdb itself looks at what its expressions for others cannot say, as a character in quotes: so a number.
+    let commands = [
+        "break hit if number == 150000",
+        "continue",
+        "p number",
+        "break hit if *text == 98",
+        "delete 1",
+        "reverse-continue",
+        "p number",
+        "condition 2 number > 776 && number % 1000 == 1",
+        "continue",
+        "p number",
+        "info breakpoints",
+        "condition 2",
+        "continue",
+        "p number",
+    ];
+    let forward = gdb(&log, &["--start"], &commands)?;
+    let values: Vec<&str> = forward.lines().filter(|line| line.starts_with('$')).collect();
+    ensure!(values == ["$1 = 150000", "$2 = 777", "$3 = 1001", "$4 = 1002"], "{forward}");
+    // Had gdb told itself when it counts, it would have stopped, and counted, each time.
+    let hits = forward.split("already hit ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+    ensure!(hits.is_some_and(|hits| hits < 100), "{hits:?}\n{forward}");
+    workshop.done()
+}
+
+/// What a program finds below its first stack pointer is zero, as natively, and known.
+#[test]
+fn the_stack_begins_as_the_kernel_makes_it() -> Result<()> {
+    let workshop = Workshop::new("values-stack")?;
+    let source = ".globl _start\n_start:\n lea -60000(%rsp), %rdi\n xor %eax, %eax\nnext: or (%rdi), %al\n inc %rdi\n cmp %rsp, %rdi\n \
+                  jne next\n movzbl %al, %edi\n mov $60, %eax\n syscall\n";
+    let (file, program) = (workshop.path.join("first.s"), workshop.path.join("first"));
+    std::fs::write(&file, source)?;
+    let built = run(Command::new("gcc").args(["-nostdlib", "-static", "-o"]).arg(&program).arg(&file))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let job = Job::new(&workshop.path, [program.to_string_lossy().into_owned(), "an argument".into()]);
+    let path = workshop.path.join("log");
+    let (native, recorded) = (run(&mut job.native()?)?, run(&mut job.recorded(&path, &[])?)?);
+    ensure!(native.status.code() == Some(0) && recorded.status.code() == Some(0), "{}", printed(&recorded));
+    let (tools, log) = (Tools::locate_for(&binary()?, None)?, Log::open(&path)?);
+    let mut cursor = Cursor::open(&tools, &log, log.processes()?.last().context("no process")?.0)?;
+    let rsp = cursor.regs().gpr[4];
+    ensure!(cursor.read_memory(Addr(rsp - 60_000), 60_000)? == vec![0; 60_000], "the stack is not known below");
+    let argument = u64::from_le_bytes(cursor.read_memory(Addr(rsp + 16), 8)?.try_into().unwrap_or_default());
+    ensure!(cursor.read_memory(Addr(argument), 12)? == b"an argument\0", "the argument is not known");
+    workshop.done()
+}
