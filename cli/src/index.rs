@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 
 /// Of more than so many, a line says that an index is made: it takes a second.
 const LONG: u64 = 1_000_000_000;
-/// Most instructions of a process whose index is made without being asked for: some 20 seconds of a processor.
+/// Most instructions of a process with one thread whose index is made without being asked for: some 20 seconds of a processor.
 const MOST: u64 = 50_000_000_000;
 
 /// Gives the cursor the index of its process, if there is one; else one is made as soon as memory is asked for that it takes one to know.
@@ -22,8 +22,10 @@ pub fn use_where_needed<'a>(tools: &'a Tools, log: &'a Log, cursor: &mut Cursor<
         return Ok(());
     }
     let (pid, end) = (cursor.pid(), cursor.end());
+    // What threads read is compared on the way.
+    let most = if cursor.all_threads().nth(1).is_some() { MOST / 10 } else { MOST };
     cursor.make_index_by(move || {
-        if end > MOST {
+        if end > most {
             complain(&format!(
                 "not all is known of what memory was: that takes a replay of {} instructions, which `bugnet replay {}` makes once",
                 HumanCount(end),

@@ -118,7 +118,8 @@ pub enum Kernel {
     Arg(usize, u64),
     /// A bit for each descriptor below the value of an argument, in words of 8 bytes.
     Descriptors(usize),
-    /// As many as the number of 4 bytes says that is at the address in an argument before the call, and no more than this.
+    /// As many as the number of 4 bytes says that is at the address in an argument before the call, and no more than this. The call itself may make the
+    /// number smaller, never larger.
     Counted(usize, u64),
     /// In an array with as many elements as the argument `count` says, `len` bytes of each, of which the first is `offset` behind the element's.
     Each {

@@ -18,7 +18,7 @@ use Size::{At, Fixed, OfArg, Result};
 const TIMESPEC: Kernel = Kernel::Bytes(16);
 const STAT: Kernel = Kernel::Bytes(144);
 const STATFS: Kernel = Kernel::Bytes(120);
-const ADDRESS: u64 = 128;
+const ADDRESS: Kernel = Kernel::Bytes(128);
 /// What the kernel finds out of each descriptor in a list for `poll`.
 const REVENTS: Kernel = Kernel::Each { count: 1, size: 8, offset: 6, len: 2 };
 /// What it writes for commands of `fcntl` (`F_GETLK`, `F_OFD_GETLK`, `F_GETOWN_EX`, and hints), and of `futex`: those that change words by themselves.
@@ -36,14 +36,18 @@ pub static IOCTLS: &[(u64, u64)] = &[
     (0x5413, 8),
     (0x5415, 4),
     (0x5419, 4),
+    (0x541c, 512),
     (0x541b, 4),
     (0x541e, 72),
     (0x5424, 4),
     (0x5429, 4),
     (0x542e, 36),
+    (0x5432, 64),
     (0x5456, 36),
-    (0x545a, 4),
-    (0x545d, 4),
+    (0x5459, 4),
+    (0x545a, 256),
+    (0x545d, 80),
+    (0x545e, 64),
     (0x5460, 8),
     (0x8004_5430, 4),
     (0x8004_5432, 4),
@@ -108,16 +112,16 @@ pub static TABLE: &[SystemCall] = &[
     call(40, "sendfile", &[Fd, Fd, InOut(Opaque(Fixed(8))), Unsigned]).writes(&[(2, Kernel::Bytes(8))]),
     call(41, "socket", &[Choice(DOMAIN), ChoiceAndBits(SOCKET_TYPE, SOCKET, 0xf), Int]).writes(&[]),
     call(42, "connect", &[Fd, In(SocketAddress(OfArg(2))), Unsigned]).writes(&[]).waits(Wait::Send),
-    call(43, "accept", &[Fd, Out(SocketAddress(At(2))), InOut(Word)]).writes(&[(1, Kernel::Counted(2, ADDRESS)), (2, Kernel::Bytes(4))]).waits(Wait::Receive),
+    call(43, "accept", &[Fd, Out(SocketAddress(At(2))), InOut(Word)]).writes(&[(1, ADDRESS), (2, Kernel::Bytes(4))]).waits(Wait::Receive),
     call(44, "sendto", &[Fd, In(Bytes(OfArg(2))), Unsigned, Bits(MESSAGE), In(SocketAddress(OfArg(5))), Unsigned]).writes(&[]).waits(Wait::Send).sends(Sent::Bytes(1, 2)),
-    call(45, "recvfrom", &[Fd, Out(Bytes(Result)), Unsigned, Bits(MESSAGE), Out(SocketAddress(At(5))), InOut(Word)]).writes(&[(1, Kernel::Result(1)), (4, Kernel::Counted(5, ADDRESS)), (5, Kernel::Bytes(4))]).waits(Wait::Receive),
+    call(45, "recvfrom", &[Fd, Out(Bytes(Result)), Unsigned, Bits(MESSAGE), Out(SocketAddress(At(5))), InOut(Word)]).writes(&[(1, Kernel::Result(1)), (4, ADDRESS), (5, Kernel::Bytes(4))]).waits(Wait::Receive),
     call(46, "sendmsg", &[Fd, Pointer, Bits(MESSAGE)]).writes(&[]).waits(Wait::Send).sends(Sent::Message(1)),
     call(47, "recvmsg", &[Fd, Pointer, Bits(MESSAGE)]).writes(&[(1, Kernel::Message)]).waits(Wait::Receive),
     call(48, "shutdown", &[Fd, Int]).writes(&[]),
     call(49, "bind", &[Fd, In(SocketAddress(OfArg(2))), Unsigned]).writes(&[]),
     call(50, "listen", &[Fd, Int]).writes(&[]),
-    call(51, "getsockname", &[Fd, Out(SocketAddress(At(2))), InOut(Word)]).writes(&[(1, Kernel::Counted(2, ADDRESS)), (2, Kernel::Bytes(4))]),
-    call(52, "getpeername", &[Fd, Out(SocketAddress(At(2))), InOut(Word)]).writes(&[(1, Kernel::Counted(2, ADDRESS)), (2, Kernel::Bytes(4))]),
+    call(51, "getsockname", &[Fd, Out(SocketAddress(At(2))), InOut(Word)]).writes(&[(1, ADDRESS), (2, Kernel::Bytes(4))]),
+    call(52, "getpeername", &[Fd, Out(SocketAddress(At(2))), InOut(Word)]).writes(&[(1, ADDRESS), (2, Kernel::Bytes(4))]),
     call(53, "socketpair", &[Choice(DOMAIN), ChoiceAndBits(SOCKET_TYPE, SOCKET, 0xf), Int, Out(Words(2))]).writes(&[(3, Kernel::Bytes(8))]),
     call(54, "setsockopt", &[Fd, Int, Int, In(Opaque(OfArg(4))), Unsigned]).writes(&[]),
     call(55, "getsockopt", &[Fd, Int, Int, Out(Opaque(At(4))), InOut(Word)]).writes(&[(3, Kernel::Counted(4, 1 << 16)), (4, Kernel::Bytes(4))]),
@@ -300,7 +304,7 @@ pub static TABLE: &[SystemCall] = &[
     call(285, "fallocate", &[Fd, Int, Signed, Signed]).writes(&[]),
     call(286, "timerfd_settime", &[Fd, Hex, In(Opaque(Fixed(32))), Out(Opaque(Fixed(32)))]).writes(&[(3, Kernel::Bytes(32))]),
     unnamed(287, "timerfd_gettime").writes(&[(1, Kernel::Bytes(32))]),
-    call(288, "accept4", &[Fd, Out(SocketAddress(At(2))), InOut(Word), Bits(SOCKET)]).writes(&[(1, Kernel::Counted(2, ADDRESS)), (2, Kernel::Bytes(4))]).waits(Wait::Receive),
+    call(288, "accept4", &[Fd, Out(SocketAddress(At(2))), InOut(Word), Bits(SOCKET)]).writes(&[(1, ADDRESS), (2, Kernel::Bytes(4))]).waits(Wait::Receive),
     call(289, "signalfd4", &[Fd, Pointer, Unsigned, Hex]).writes(&[]),
     call(290, "eventfd2", &[Unsigned, Hex]).writes(&[]),
     call(291, "epoll_create1", &[Hex]).writes(&[]),

@@ -99,7 +99,7 @@ const EINTR: i64 = 4;
 const EFAULT: i64 = 14;
 /// Results below zero are errors down to this.
 const MOST_ERRORS: i64 = 4095;
-/// Most elements of an array that the kernel writes to.
+/// Most elements of an array that are told apart from what lies between them.
 const MOST_ELEMENTS: u64 = 1 << 16;
 
 /// The buffers of a vector of `count`, each as start and length.
@@ -120,9 +120,12 @@ fn buffers(memory: &Memory, args: &[u64; 6], result: i64, arg: usize, size: Kern
             0 => vec![(at, most)],
             count => vec![(at, count.min(most))],
         },
+        Kernel::Each { count, size, .. } if args[count] > MOST_ELEMENTS => {
+            vec![(at, args[count].saturating_mul(size))]
+        }
         Kernel::Each { count, size, offset, len } => {
             let element = |i: u64| (at.wrapping_add(i * size + offset), len);
-            (0..args[count].min(MOST_ELEMENTS)).map(element).collect()
+            (0..args[count]).map(element).collect()
         }
         Kernel::Command(arg, mask, known) => {
             let command = args[arg] & !mask;

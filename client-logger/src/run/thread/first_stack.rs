@@ -15,9 +15,11 @@ const MOST: u64 = 256 << 10;
 /// Bytes of a record.
 const PIECE: u64 = 4096;
 
-/// Takes away what DynamoRIO has left below this stack pointer, with which a program is about to begin: natively, there are zeros.
+/// Takes away what DynamoRIO has left below this stack pointer, with which a program is about to begin on the stack that the kernel has made: natively,
+/// there are zeros.
 pub fn clear_below(rsp: u64) {
-    let Some(region) = maps::region_of(rsp) else { return };
+    let stack = maps::all().into_iter().find(|region| region.stack && region.range.contains(&rsp));
+    let Some(region) = stack else { return };
     let page = rsp & !(Addr::PAGE - 1);
     let start = region.range.start.min(page);
     // SAFETY: nobody has anything below the stack pointer of a program that has not begun, and DynamoRIO is on a stack of its own.
