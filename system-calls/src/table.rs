@@ -21,10 +21,8 @@ const STATFS: Kernel = Kernel::Bytes(120);
 const ADDRESS: Kernel = Kernel::Bytes(128);
 /// What the kernel finds out of each descriptor in a list for `poll`.
 const REVENTS: Kernel = Kernel::Each { count: 1, size: 8, offset: 6, len: 2 };
-/// What it writes for commands of `fcntl` (`F_GETLK`, `F_OFD_GETLK`, `F_GETOWN_EX`, and hints), and of `futex`: those that change words by themselves.
+/// What it writes for commands of `fcntl` (`F_GETLK`, `F_OFD_GETLK`, `F_GETOWN_EX`, and hints).
 const FCNTL_RESULTS: Kernel = Kernel::Command(1, 0, &[(5, 32), (36, 32), (16, 8), (1035, 8), (1037, 8)]);
-const FUTEX_WORDS: &[(u64, u64)] = &[(5, 4), (6, 4), (7, 4), (8, 4), (11, 4), (12, 4), (13, 4)];
-const FUTEX_OPTIONS: u64 = 128 | 256;
 
 /// The commands of `ioctl` of which it is known what the kernel writes, with how many bytes. Those of terminals and of their kind that are not listed write nothing.
 pub static IOCTLS: &[(u64, u64)] = &[
@@ -236,7 +234,7 @@ pub static TABLE: &[SystemCall] = &[
     unnamed(199, "fremovexattr").writes(&[]),
     call(200, "tkill", &[Int, Signal]).writes(&[]),
     call(201, "time", &[Out(Opaque(Fixed(8)))]).writes(&[(0, Kernel::Bytes(8))]),
-    call(202, "futex", &[Pointer, ChoiceAndBits(FUTEX, FUTEX_FLAGS, 0x7f), Int, Pointer, Pointer, Hex]).writes(&[(0, Kernel::Command(1, FUTEX_OPTIONS, FUTEX_WORDS)), (4, Kernel::Command(1, FUTEX_OPTIONS, FUTEX_WORDS))]).waits(Wait::Timespec(3)),
+    call(202, "futex", &[Pointer, ChoiceAndBits(FUTEX, FUTEX_FLAGS, 0x7f), Int, Pointer, Pointer, Hex]).writes(&[(0, Kernel::Bytes(4)), (4, Kernel::Bytes(4))]).waits(Wait::Timespec(3)),
     call(203, "sched_setaffinity", &[Int, Unsigned, Pointer]).writes(&[]),
     call(204, "sched_getaffinity", &[Int, Unsigned, Out(Opaque(Result))]).writes(&[(2, Kernel::Result(1))]),
     unnamed(206, "io_setup").writes(&[(1, Kernel::Bytes(8))]),

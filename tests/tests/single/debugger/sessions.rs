@@ -576,11 +576,11 @@ fn a_long_run_is_interrupted() -> Result<()> {
 fn a_long_command_is_interrupted() -> Result<()> {
     let workshop = workshop("debugger-command")?;
     let log = recorded(&workshop, "long", &["--interval", "10M"])?;
-    let mut gdb = Machine::start(&log, &[])?;
+    let mut gdb = Machine::start(&log, &["--start"])?;
     let before = gdb.until("(time @")?;
     gdb.until("(gdb)")?;
-    for (command, delay) in [("monitor last-write", 500), ("monitor last-write", 100), ("last-write", 200)] {
-        // Nothing has ever written there, which takes long to find out.
+    for (command, delay) in [("monitor next-write", 500), ("monitor next-write", 100), ("monitor first-read", 200)] {
+        // Nothing ever accesses that, which takes long to find out.
         gdb.ask(&format!("-interpreter-exec console \"{command} 0x1:8\""))?;
         std::thread::sleep(Duration::from_millis(delay));
         gdb.interrupt()?;
@@ -593,6 +593,8 @@ fn a_long_command_is_interrupted() -> Result<()> {
     }
     ensure!(gdb.said.contains("interrupted") && !gdb.said.contains("another way"), "{}", gdb.said);
     ensure!(!gdb.said.contains("Traceback") && !gdb.said.contains("KeyboardInterrupt"), "{}", gdb.said);
+    gdb.ask("-interpreter-exec console \"seek end\"")?;
+    gdb.until("^done")?;
     gdb.ask("-interpreter-exec console \"monitor last-write sum\"")?;
     gdb.until("in main at ")?;
     gdb.until("^done")?;
