@@ -498,14 +498,16 @@ impl Touched {
     /// What is known of each of `len` bytes from `at` on.
     pub fn states(&mut self, at: u64, len: usize) -> Vec<ByteState> {
         self.take_marks(at, len as u64);
+        // What the kernel writes at its own times, as the id of a thread that it makes, is not what the memory was made as.
+        let is_steady = |at: u64| !self.unsteady && !self.origins.is_unsteady(at);
         let state = |at: u64| {
             let bit = at % PAGE;
             let page = at - bit;
             if self.pages.get(page).is_some_and(|page| page.known[bit as usize / 64] >> (bit % 64) & 1 == 1) {
                 ByteState::Known
-            } else if !self.unsteady && self.zeros.contains(at) {
+            } else if self.zeros.contains(at) && is_steady(at) {
                 ByteState::Zero
-            } else if !self.unsteady && self.mapped.contains(at) {
+            } else if self.mapped.contains(at) && is_steady(at) {
                 ByteState::Mapped
             } else if self.unsteady || self.changed.contains(at) {
                 ByteState::Changed

@@ -207,7 +207,7 @@ impl Origins {
     }
 
     /// Whether something from outside writes at an address when it likes.
-    fn is_unsteady(&self, addr: u64) -> bool {
+    pub fn is_unsteady(&self, addr: u64) -> bool {
         self.all_shared
             || self.kernel_words.contains(&(addr / WORD))
             || self.shared.iter().any(|range| range.contains(&addr))
