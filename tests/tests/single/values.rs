@@ -61,7 +61,7 @@ fn memory_that_the_recording_tells_is_shown() -> Result<()> {
             "p mapped[5000]",
             "p mapped[5001]",
             "p mapped[100000]",
-            "p line[0]@7",
+            "p line[1]",
         ],
     )?;
     for wanted in [
@@ -77,8 +77,8 @@ fn memory_that_the_recording_tells_is_shown() -> Result<()> {
     ] {
         ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
     }
-    // What was read, a call had put there, and the program looks at it later.
-    ensure!(said.contains("= \"a line\\n\""), "{said}");
+    // A call had put it there, and the program looks at it later. What lies beside it, the recorder may have logged along with it, or not.
+    ensure!(said.contains("= 32 ' '"), "{said}");
     workshop.done()
 }
 
