@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: build deps test-deps demo test soak bench docs deny dist test-dist clean
+.PHONY: build deps test-deps demo test soak bench docs deny dist deb test-dist clean
 
 build: deps
 	$(CARGO) build --release --locked
@@ -44,6 +44,9 @@ deny:
 
 dist: deps
 	scripts/dist.sh
+
+deb: deps
+	scripts/deb.sh
 
 test-dist: deps
 	scripts/test-dist.sh

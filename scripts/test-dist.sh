@@ -1,21 +1,23 @@
 #!/bin/bash
-# test-dist.sh [RELEASE...]: tries the distribution on other Debian releases (by default one with an older and one with a
-# newer libc than the release it is usually built on): in a chroot of each, records and replays programs of that
+# test-dist.sh [RELEASE...]: tries the distribution on Debian releases (by default those with an older, the same, and a newer libc
+# than the release it is usually built on): in a chroot of each, installs the package, records and replays programs of that
 # release, replays a log that was recorded outside, and outside replays the logs recorded there.
 #
 # Needs root. The chroots stay in $XDG_CACHE_HOME/bugnet-chroots (~/.cache), so that a second run is quick.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- bullseye trixie
+[ $# -gt 0 ] || set -- bullseye bookworm trixie
 [ "$(id -u)" = 0 ] || { echo "test-dist: chroots need root" >&2; exit 1; }
 scripts/install-deps.sh scripts/build-packages.txt scripts/test-dist-packages.txt
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/bugnet-chroots
 mkdir -p "$cache"
 
-archive=$(scripts/dist.sh | tail -n 1 | cut -f 2)
+package=$(scripts/deb.sh | tail -n 1 | cut -f 2)
+archive=$(ls -t dist/*.tar.gz | head -n 1)
 work=$(mktemp -d "${TMPDIR:-/tmp}/bugnet-test-dist.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/unpacked"
+cp "$package" "$work/bugnet.deb"
 tar -xf "$archive" -C "$work/unpacked" --strip-components=1
 
 # record.sh RELEASE, run here and in each chroot: records a few programs into logs/RELEASE-*, with their real output beside.
@@ -63,6 +65,9 @@ mount -t proc proc "$1/proc"
 mount --rbind /dev "$1/dev"
 in_chroot() { chroot "$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C "${@:2}"; }
 echo "== Debian $3: $(in_chroot "$1" ldd --version | head -n 1)"
+in_chroot "$1" dpkg --install /mnt/bugnet.deb
+# Without gdb, which the package recommends, `debug` alone does not work there.
+in_chroot "$1" bugnet doctor || [ $? = 4 ]
 in_chroot "$1" bash /mnt/record.sh "$3" </dev/null
 in_chroot "$1" bash /mnt/replay.sh </dev/null
 END

@@ -11,7 +11,7 @@ pub use analyses::{
     ValueArgs, WhyArgs, WindowArgs,
 };
 pub use debug::DebugArgs;
-pub use keep::{GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
+pub use keep::{DoctorArgs, GenerateArgs, LsArgs, PackArgs, RmArgs, UnpackArgs};
 pub use questions::{AtArgs, CodeArgs, CoreArgs, HitsArgs, LastWriteArgs, SyscallsArgs};
 pub use record::{KeepOn, RecordArgs};
 
@@ -82,6 +82,7 @@ pub enum Command {
     Rm(RmArgs),
     Pack(PackArgs),
     Unpack(UnpackArgs),
+    Doctor(DoctorArgs),
     #[command(hide = true)]
     Generate(GenerateArgs),
 }

@@ -1,6 +1,7 @@
 //! What must not stay behind where a signal ends a command: programs that it has started, and temporary files.
 
 use crate::failure::Failure;
+use bugnet_replay::work::Work;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 /// The signals by which people and terminals end commands.
@@ -31,6 +32,9 @@ const STANDSTILL: c_int = 10_000;
 static TOLD: AtomicI32 = AtomicI32::new(-1);
 /// Whether a signal has come that ends all.
 static COMES: AtomicBool = AtomicBool::new(false);
+/// What a first Ctrl-C ends in place of all, so that what is known by then is told; as long as that is so.
+static HEEDED: OnceLock<Work> = OnceLock::new();
+static HEEDS: AtomicBool = AtomicBool::new(false);
 /// What there is, by numbers that go up. Whoever has been told of a signal keeps this for ever, so that nothing comes or goes any more.
 static ALL: Mutex<All> = Mutex::new(All { next: 0, things: BTreeMap::new() });
 
@@ -136,6 +140,18 @@ fn signals() -> libc::sigset_t {
     }
 }
 
+/// From here on, the first Ctrl-C ends this work alone, of which nothing is lost; the next one ends all.
+///
+/// # Errors
+/// The system does not let one wait for signals.
+pub fn heed(work: &Work) -> Result<(), Failure> {
+    drop(ready()?);
+    let heeded = HEEDED.get_or_init(|| work.clone());
+    debug_assert!(heeded.over().is_none(), "there is one work");
+    HEEDS.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
 /// Changes which signals wait for this thread; what did before.
 fn change_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
     let mut before = *set;
@@ -186,6 +202,13 @@ fn listen() -> Result<(), Failure> {
 /// Says which signal has come, and keeps this thread from making anything more. The kernel prefers a process's first thread, which is the one
 /// that makes files.
 extern "C" fn on_signal(signal: c_int) {
+    if signal == libc::SIGINT
+        && HEEDS.swap(false, Ordering::Relaxed)
+        && let Some(work) = HEEDED.get()
+    {
+        work.interrupt();
+        return;
+    }
     COMES.store(true, Ordering::Relaxed);
     // SAFETY: a system call that a handler may make, with a byte that lives; and the place of the thread's `errno`, which is as it was when
     // the handler returns. That nothing was written because all is full is as good.

@@ -2,8 +2,10 @@
 
 use crate::args::{LogArg, TimeArg};
 use crate::encrypted::{decrypt, is_encrypted};
+use crate::ending::heed;
 use crate::failure::Failure;
 use crate::recordings::{LATEST, default_folder, lock};
+use crate::terminal::Bar;
 use bugnet_format::FormatError;
 use bugnet_format::folder::META_FILE;
 use bugnet_format::pack::ReadAt;
@@ -22,6 +24,14 @@ const START: u64 = 64;
 pub fn tools(time: &TimeArg) -> Result<Tools, ReplayError> {
     let mut tools = Tools::locate()?;
     tools.time_limit = time.timeout.map(Duration::from_secs);
+    Ok(tools)
+}
+
+/// The same for a command that takes long: it shows what it does, and tells what it knows where Ctrl-C ends it.
+pub fn tools_that_show(time: &TimeArg) -> Result<Tools, Failure> {
+    let tools = tools(time)?;
+    tools.work.watch_by(Bar::new());
+    heed(&tools.work)?;
     Ok(tools)
 }
 

@@ -1,13 +1,14 @@
 //! Indexes of logs: made where a question needs one.
 
 use crate::failure::{Failure, complain};
+use crate::terminal::progress;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::cursor::Cursor;
 use bugnet_replay::index::Index;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::verify::Verified;
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::HumanCount;
 use std::num::NonZeroUsize;
 
 /// Of more than so many, a line says that an index is made: it takes a second.
@@ -75,16 +76,13 @@ fn make(
     verified: &mut Verified,
 ) -> Result<Index, Failure> {
     // Drawn on a terminal only.
-    let bar = ProgressBar::new(0).with_style(style());
+    let bar = progress("epochs indexed");
+    // It is there for all questions to come.
+    let tools = &tools.for_other_work();
     let made = Index::make_verifying(tools, log, pid, jobs, verified, |progress| {
         bar.set_length(progress.of_epochs as u64);
         bar.set_position(progress.epochs as u64);
     });
     bar.finish_and_clear();
     Ok(made?)
-}
-
-fn style() -> ProgressStyle {
-    let template = "index {bar:40} {pos} of {len} epochs, {eta} to go";
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

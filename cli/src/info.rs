@@ -9,7 +9,7 @@ use crate::order;
 use crate::processes::{Table, end, quoted, selected};
 use crate::record::describe_ending;
 use crate::terminal::{one_line, output};
-use bugnet_format::folder::{CODE_FILE, ELF_FOLDER, Meta, process_folder};
+use bugnet_format::folder::{CODE_FILE, ELF_FOLDER, Ending, Meta, process_folder};
 use bugnet_format::process::Origin;
 use bugnet_format::record::{EndReason, Record, SignalStep};
 use bugnet_format::types::{IntervalNo, ProcessId};
@@ -264,11 +264,21 @@ impl fmt::Display for Info {
             }
         }
         self.crashes.iter().try_for_each(|crash| write!(f, "\n{crash}"))?;
-        if let Some(crash) = self.crashes.first() {
-            writeln!(f, "\nnext:")?;
-            for step in next::steps(&self.path, crash) {
-                writeln!(f, "  {}\n      {}", one_line(&step.command), step.what)?;
+        let steps = match self.crashes.first() {
+            Some(crash) => next::steps(&self.path, crash),
+            None => {
+                let (process, ending) = match only.map(|only| (only.id, &only.end)) {
+                    Some((id, ProcessEnd::Exited { status })) => (Some(id), Ending::Exited { status: *status }),
+                    Some((id, ProcessEnd::Killed { signal })) => (Some(id), Ending::Killed { signal: *signal }),
+                    _ => (None, meta.ending.clone()),
+                };
+                let has_threads = self.threads.iter().any(|thread| thread.id.tid.0 != thread.id.pid.pid.0);
+                next::steps_of_ending(&self.path, process, &ending, has_threads)
             }
+        };
+        writeln!(f, "\nnext:")?;
+        for step in steps {
+            writeln!(f, "  {}\n      {}", one_line(&step.command), step.what)?;
         }
         Ok(())
     }

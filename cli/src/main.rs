@@ -8,6 +8,7 @@ mod core;
 mod deadlocks;
 mod debug;
 mod differences;
+mod doctor;
 mod dump;
 mod encrypted;
 mod ending;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         Command::Rm(args) => rm::rm(args),
         Command::Pack(args) => pack::pack(args).map(done),
         Command::Unpack(args) => pack::unpack(args).map(done),
+        Command::Doctor(args) => doctor::doctor(args),
         Command::Generate(args) => generate::generate(args).map(done),
     };
     result.unwrap_or_else(|failure| failure.report())

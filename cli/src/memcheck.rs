@@ -3,7 +3,7 @@
 use crate::args::MemcheckArgs;
 use crate::at::open;
 use crate::failure::{EXIT_ERRORS, Failure};
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log, tools_that_show};
 use crate::index::make_if_needed;
 use crate::next::quoted;
 use crate::terminal::output;
@@ -20,14 +20,16 @@ const WITH_VARIABLES: usize = 10;
 pub fn memcheck(args: &MemcheckArgs) -> Result<ExitCode, Failure> {
     let named = named(args)?;
     let log = Log::open_source(find_log(&args.log)?)?;
-    let tools = tools(&args.time)?;
+    let tools = tools_that_show(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     if !args.no_leaks || args.undefined {
         make_if_needed(&tools, &log, &mut cursor)?;
     }
     let (leaks, undefined, variables) = (!args.no_leaks, args.undefined, args.top.min(WITH_VARIABLES));
     let options = Options { named, leaks, undefined, variables, most: u64::MAX, follow: args.follow };
+    tools.work.begin("looking at accesses", cursor.end(), None);
     let report = find(&tools, &log, &mut cursor, &options)?;
+    tools.work.end();
     let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;

@@ -1,7 +1,13 @@
 //! What to do next with a log, by how the program has ended: commands, ready to paste.
 
+use bugnet_format::folder::Ending;
+use bugnet_format::types::ProcessId;
 use bugnet_replay::crash::CrashReport;
 use std::path::Path;
+
+/// Signals by which programs die of their own faults.
+const CRASHES: [i32; 7] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP, libc::SIGSYS];
 
 /// A command with what it is for.
 pub struct Step {
@@ -49,6 +55,32 @@ pub fn steps(log: &Path, crash: &CrashReport) -> Vec<Step> {
     steps
 }
 
+/// What to do next about the log of a program that ended like this, or about one of its processes that did. `has_threads`: several of them in one process.
+pub fn steps_of_ending(log: &Path, process: Option<ProcessId>, ending: &Ending, has_threads: bool) -> Vec<Step> {
+    let process = process.map_or_else(String::new, |process| format!("-p {process} "));
+    let log = format!("{process}{}", quoted(&log.display().to_string()));
+    let step = |command: &str, what| Step { command: format!("bugnet {command} {log}"), what };
+    let deadlocks = || step("deadlocks", "who waits for whom, if it hung");
+    let memcheck = step("memcheck", "memory errors that nobody noticed");
+    let races = step("races", "accesses of several threads that nothing orders");
+    let mut steps = match ending {
+        Ending::Exited { status: 0 } => {
+            vec![step("why --expect FILE", "why its output is not that of the file, if it is wrong"), memcheck]
+        }
+        Ending::Exited { .. } => vec![step("why", "what led to this exit status"), memcheck],
+        Ending::Killed { signal } if CRASHES.contains(signal) => vec![step("why", "what led there")],
+        Ending::Killed { .. } | Ending::Unknown => {
+            let why = step("why", "in which loop it was, and since when");
+            if has_threads { vec![deadlocks(), why] } else { vec![why] }
+        }
+    };
+    if has_threads {
+        steps.push(races);
+    }
+    steps.push(step("debug", "gdb, at the end; it goes backwards, too"));
+    steps
+}
+
 /// A word as a shell takes it.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
@@ -60,7 +92,19 @@ pub fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::*;
+
+    #[test]
+    fn the_best_command_comes_first() {
+        let first = |ending: Ending, has_threads| {
+            steps_of_ending(Path::new("/l"), None, &ending, has_threads)[0].command.clone()
+        };
+        assert_eq!(first(Ending::Exited { status: 0 }, false), "bugnet why --expect FILE /l");
+        assert_eq!(first(Ending::Exited { status: 3 }, true), "bugnet why /l");
+        assert_eq!(first(Ending::Killed { signal: libc::SIGABRT }, true), "bugnet why /l");
+        assert_eq!(first(Ending::Killed { signal: libc::SIGTERM }, true), "bugnet deadlocks /l");
+        assert_eq!(first(Ending::Killed { signal: libc::SIGTERM }, false), "bugnet why /l");
+    }
 
     #[test]
     fn words() {

@@ -3,7 +3,7 @@
 use crate::args::{SliceArgs, ValueArgs};
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log, tools_that_show};
 use crate::new_file::{check_page, make};
 use crate::next::quoted;
 use crate::terminal::output;
@@ -23,7 +23,7 @@ use std::io::Write;
 pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     args.html.as_deref().map_or(Ok(()), check_page)?;
     let log = Log::open_source(find_log(&args.log)?)?;
-    let tools = tools(&args.time)?;
+    let tools = tools_that_show(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;
     let (asked, notes) = asked(&args.value, args.thread, (&tools, &log), &mut cursor, &mut symbols)?;
@@ -40,9 +40,11 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
         most: None,
     };
     let find = if args.forward { forward } else { find };
+    tools.work.begin("following the value", 0, None);
     let found = find(&tools, &log, cursor.pid(), &asked.criterion, &options)?;
     let page = if args.html.is_some() { PAGE_LINES } else { 0 };
     let detail = Detail { is_full: args.full, is_forward: args.forward, values: args.lines.max(page) };
+    tools.work.end();
     let report = report(&log, &mut cursor, &mut symbols, &asked, &found, detail)?;
     if let Some(path) = &args.html {
         // The page may be looked at from anywhere.

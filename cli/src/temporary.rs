@@ -17,7 +17,7 @@ use tempfile::{Builder, TempDir};
 /// How the names of all such folders begin.
 const NAMES: &str = "bugnet-";
 /// What a command adds to that, by which its folders are known.
-const KINDS: [&str; 2] = ["debug-", "pack-"];
+const KINDS: [&str; 3] = ["debug-", "pack-", "doctor-"];
 /// What follows: letters and digits by chance.
 const CHANCE: usize = 12;
 /// Attempts to make a folder of which nobody thinks that it was left over.
@@ -39,6 +39,8 @@ pub enum Kind {
     Debug,
     /// `bugnet pack`.
     Pack,
+    /// `bugnet doctor`.
+    Doctor,
 }
 
 impl Temporary {

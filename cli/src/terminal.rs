@@ -3,9 +3,11 @@
 //! All that commands print goes through [`output`] or [`crate::failure::complain`], but for what a recorded program wrote,
 //! which `replay --output` gives back as it was.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use bugnet_replay::work::Watch;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;
 use std::io::{BufWriter, Result, StdoutLock, Write, stdout};
+use std::time::Duration;
 
 /// Standard output for text, or for JSON, in which other escapes stand for the same.
 pub fn output(json: bool) -> Plain<BufWriter<StdoutLock<'static>>> {
@@ -14,8 +16,52 @@ pub fn output(json: bool) -> Plain<BufWriter<StdoutLock<'static>>> {
 
 /// A bar that says how much of what is done; drawn on a terminal only.
 pub fn progress(what: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}} of {{len}} {what}, {{eta}} to go"));
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    ProgressBar::new(0).with_style(style(&format!("{{wide_bar}} {{pos}} of {{len}} {what}, {{eta}} to go")))
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Shows work on a terminal, unless it is soon done.
+#[derive(Debug)]
+pub struct Bar(ProgressBar);
+
+/// How soon.
+const SOON: Duration = Duration::from_millis(500);
+
+impl Bar {
+    pub fn new() -> Self {
+        let bar = ProgressBar::new(0);
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+        Self(bar)
+    }
+}
+
+impl Watch for Bar {
+    fn begins(&self, what: &str, of: u64) {
+        // How long it takes is told by what is done of this alone.
+        self.0.reset();
+        self.0.set_length(of);
+        self.0.set_message(what.to_owned());
+        self.0.set_style(match of {
+            0 => style("{spinner} {msg}: {human_pos} instructions"),
+            _ => style("{msg} {wide_bar} {percent} %, {eta} to go"),
+        });
+    }
+
+    fn did(&self, done: u64) {
+        if self.0.is_hidden() && self.0.elapsed() > SOON {
+            self.0.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        // What is gone through twice is done when it is so the first time.
+        self.0.set_position(self.0.length().filter(|all| *all > 0).map_or(done, |all| done.min(all)));
+    }
+
+    fn ends(&self) {
+        self.0.finish_and_clear();
+        self.0.set_draw_target(ProgressDrawTarget::hidden());
+    }
 }
 
 /// Columns of the terminal to which standard output goes; none if it goes elsewhere. `$COLUMNS` has the last word.

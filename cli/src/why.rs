@@ -2,7 +2,7 @@
 
 use crate::args::{LogArg, WhyArgs};
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log, tools_that_show};
 use crate::index;
 use crate::new_file::{check_page, make};
 use crate::next::quoted;
@@ -22,12 +22,28 @@ pub fn why(args: &WhyArgs) -> Result<(), Failure> {
     let told = told(args)?;
     let log = Log::open_source(find_log(&args.log)?)?;
     let good = args.good.iter().map(|path| open_good(path, args)).collect::<Result<Vec<Log>, _>>()?;
-    let tools = tools(&args.time)?;
+    let tools = tools_that_show(&args.time)?;
     let mut cursor = Cursor::open(&tools, &log, meant(&log, &args.process)?)?;
     index::use_where_needed(&tools, &log, &mut cursor)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-    let options = Options { told, good: &good, races: !args.no_races, tries: !args.no_tries, top: args.top, jobs };
-    let report = find((&tools, &log), &mut cursor, &options)?;
+    let options = Options {
+        told,
+        good: &good,
+        races: !args.no_races,
+        tries: !args.no_tries,
+        thorough: args.thorough,
+        top: args.top,
+        jobs,
+    };
+    let mut out = output(args.json);
+    let named = format!("-p {} {}", cursor.pid(), quoted(&log.path().display().to_string()));
+    let report = find((&tools, &log), &mut cursor, &options, &mut |report, part| {
+        if !args.json {
+            tools.work.end();
+            write!(out, "{}", Shown { report, part, log: &named })?;
+        }
+        out.flush()
+    })?;
     if let Some(path) = &args.html {
         // The page may be looked at from anywhere.
         let at = std::path::absolute(log.path())?;
@@ -36,13 +52,10 @@ pub fn why(args: &WhyArgs) -> Result<(), Failure> {
         let page = html(&report, &symbols, &log).map_err(std::io::Error::from)?;
         make(path, |to| Ok(to.write_all(page.as_bytes())?))?;
     }
-    let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        let log = format!("-p {} {}", report.pid, quoted(&log.path().display().to_string()));
-        write!(out, "{}", Shown { report: &report, log: &log })?;
         args.html.iter().try_for_each(|path| writeln!(out, "{} shows it as a page", path.display()))?;
     }
     Ok(out.flush()?)

@@ -145,8 +145,11 @@ impl Engine {
     pub fn set_conditions(&mut self, conditions: Conditions) -> Result<(), String> {
         let Conditions { addresses, ranges, calls, tests, .. } = &conditions;
         let most = [addresses.len(), ranges.len(), calls.len(), tests.len()].into_iter().max();
-        if most > Some(MAX_CONDITIONS) || !tests.is_sorted_by(|(a, _), (b, _)| a < b) {
+        if most > Some(MAX_CONDITIONS) {
             return Err(format!("more than {MAX_CONDITIONS} conditions of a kind cannot be watched for"));
+        }
+        if !tests.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Err("the addresses whose conditions are tested do not ascend".into());
         }
         let left = self.watching.conditions.leaving;
         let addresses: HashSet<u64> = conditions.addresses.iter().copied().collect();

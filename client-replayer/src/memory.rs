@@ -293,20 +293,14 @@ impl Memory {
 
     /// The same, as far as it is known what the program has there; if nothing keeps track of that, all is.
     pub fn known_element(&mut self, addr: u64, len: u32) -> Option<u64> {
-        let is_known = |state: &ByteState| matches!(state, ByteState::Known | ByteState::Zero);
-        if let Some(touched) = &mut self.touched {
-            let states = touched.states(addr, len as usize);
-            if !states.iter().all(is_known) {
-                return None;
-            }
-            if states.iter().all(|state| *state == ByteState::Zero) {
-                return Some(0);
-            }
-            if states.contains(&ByteState::Zero) {
-                return None;
-            }
-        }
-        (self.readable(addr, len.into()) == u64::from(len)).then(|| self.element(addr, len))
+        let bytes = self.read(addr, len.into());
+        let states = self.touched.as_mut().map(|touched| touched.states(addr, len as usize));
+        let byte = |number: usize| match states.as_ref().map_or(ByteState::Known, |states| states[number]) {
+            ByteState::Known => bytes.get(number).copied(),
+            ByteState::Zero => Some(0),
+            _ => None,
+        };
+        (0..len as usize).rev().try_fold(0, |value, number| Some(value << 8 | u64::from(byte(number)?)))
     }
 
     /// Makes sure that the bytes can be read.

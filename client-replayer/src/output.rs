@@ -77,5 +77,8 @@ pub fn written(
             piece(bytes)?;
         }
     }
-    Ok(())
+    match left {
+        0 => Ok(()),
+        left => Err(format!("the buffers of an output call hold {left} bytes less than it wrote")),
+    }
 }

@@ -8,6 +8,8 @@
 //! What a system call may have changed, or something else that nobody sees, is not known until it is read again; nor is, from then on,
 //! what was there before the package began.
 
+mod page;
+
 use crate::compare::Shared;
 use crate::compare::origin::Origins;
 use crate::compare::system::{self, Buffer, Made, System};
@@ -21,125 +23,14 @@ use crate::ranges::Ranges;
 use bugnet_dr::access::{Action, StringKind};
 use bugnet_dr::ir::Gpr;
 use bugnet_format::control::{ByteState, LeftPage, MAX_LISTED, Unseen, WatchedRange};
-use bugnet_format::types::Addr;
 use hashbrown::{HashMap, HashSet};
+use page::{Found, PAGE, Page, Pages, lines, pieces};
 use std::collections::BTreeSet;
 
-const PAGE: u64 = Addr::PAGE;
 /// Longest range that an instruction is believed to access, in bytes; no string instruction goes over more that is looked at later.
 const MAX_RANGE: u64 = 1 << 30;
-/// Pages that are found fast.
-const RECENT: usize = 256;
-
-/// The bytes of a page, a bit each.
-type Bits = [u64; PAGE as usize / 64];
-
-/// A page that was accessed.
-struct Page {
-    known: Bits,
-    /// What was written: by an instruction, or from outside after something else had been seen there.
-    stored: Bits,
-    /// What was there before, where that is not what is there now or soon will be.
-    found: Option<Box<Found>>,
-    /// The lines of which something was accessed, a bit each.
-    accessed: u64,
-    /// The lines of which something was written: by an instruction, or from outside after something else had been seen there.
-    written: u64,
-}
-
-/// What a page was, as far as it is known.
-struct Found {
-    known: Bits,
-    bytes: [u8; PAGE as usize],
-}
-
-impl Page {
-    fn new() -> Self {
-        let none = [0; PAGE as usize / 64];
-        Self { known: none, stored: none, found: None, accessed: 0, written: 0 }
-    }
-
-    /// What was seen before it was written, and is not in `found` yet.
-    fn seen(&self) -> Bits {
-        std::array::from_fn(|word| {
-            let found = self.found.as_ref().map_or(0, |found| found.known[word]);
-            self.known[word] & !self.stored[word] & !found
-        })
-    }
-
-    /// The same, without what may have been changed otherwise before it was seen; the page begins at `start`.
-    fn seen_before(&self, start: u64, changed: &Ranges) -> Bits {
-        let mut seen = self.seen();
-        for (number, word) in seen.iter_mut().enumerate() {
-            let mut left = *word;
-            while left != 0 {
-                let bit = left & left.wrapping_neg();
-                if changed.contains(start + number as u64 * 64 + u64::from(bit.trailing_zeros())) {
-                    *word &= !bit;
-                }
-                left &= !bit;
-            }
-        }
-        seen
-    }
-
-    /// These bytes were there before.
-    fn find(&mut self, bits: &Bits, byte: impl Fn(usize) -> u8) {
-        if bits.iter().all(|word| *word == 0) {
-            return;
-        }
-        let none = || Box::new(Found { known: [0; PAGE as usize / 64], bytes: [0; PAGE as usize] });
-        let found = self.found.get_or_insert_with(none);
-        for (number, word) in bits.iter().enumerate() {
-            found.known[number] |= word;
-            let mut left = *word;
-            while left != 0 {
-                let at = number * 64 + left.trailing_zeros() as usize;
-                found.bytes[at] = byte(at);
-                left &= left - 1;
-            }
-        }
-    }
-}
-
-/// Pages that were accessed, by address.
-struct Pages {
-    all: Vec<Page>,
-    numbers: HashMap<u64, u32>,
-    /// Pages that were accessed lately and their numbers, by the lowest bits of their address.
-    recent: [(u64, u32); RECENT],
-}
-
-impl Default for Pages {
-    fn default() -> Self {
-        // No page begins there.
-        Self { all: Vec::new(), numbers: HashMap::new(), recent: [(u64::MAX, 0); RECENT] }
-    }
-}
-
-impl Pages {
-    fn get(&self, page: u64) -> Option<&Page> {
-        self.numbers.get(&page).map(|number| &self.all[*number as usize])
-    }
-
-    fn get_mut(&mut self, page: u64) -> Option<&mut Page> {
-        self.numbers.get(&page).map(|number| &mut self.all[*number as usize])
-    }
-
-    /// The page, new if there is none.
-    #[inline]
-    fn make(&mut self, page: u64) -> &mut Page {
-        let slot = (page / PAGE) as usize % RECENT;
-        if self.recent[slot].0 != page {
-            let number = *self.numbers.entry(page).or_insert_with(|| {
-                self.all.push(Page::new());
-                (self.all.len() - 1) as u32
-            });
-            self.recent[slot] = (page, number);
-        }
-        &mut self.all[self.recent[slot].1 as usize]
-    }
-}
+/// Bytes of a number that says how long a buffer is.
+const COUNT: usize = 4;
 
 /// Where the marks are.
 #[derive(Default)]
@@ -166,6 +57,8 @@ pub struct Touched {
     /// Of that, what the kernel has made, as zeros or of a file, and nothing but instructions can have changed since.
     zeros: Ranges,
     mapped: Ranges,
+    /// Whether it is kept what memory was in the beginning.
+    finds: bool,
     /// Whether that goes for all memory at all times, since the kernel, or another process, has been told where memory is.
     unsteady: bool,
     origins: Origins,
@@ -392,12 +285,11 @@ impl Touched {
     fn know_range(&mut self, at: u64, len: u64, writes: bool) {
         for (page, first, end) in pieces(at, len.min(MAX_RANGE)) {
             let page = self.pages.make(page);
-            words(&mut page.known, first, end).for_each(|(word, mask)| *word |= mask);
-            let lines = lines(first, end);
-            page.accessed |= lines;
-            if writes {
-                words(&mut page.stored, first, end).for_each(|(word, mask)| *word |= mask);
-                page.written |= lines;
+            for (line, mask) in lines(first, end) {
+                page.known[line] |= mask;
+                page.stored[line] |= if writes { mask } else { 0 };
+                page.accessed |= 1 << line;
+                page.written |= u64::from(writes) << line;
             }
         }
     }
@@ -411,27 +303,9 @@ impl Touched {
         for (page, first, end) in pieces(at, bytes.len() as u64) {
             let (start, from) = (page, (page + first as u64 - at) as usize);
             let page = self.pages.make(page);
-            let (mut unseen, mut changed) = ([0; PAGE as usize / 64], [0; PAGE as usize / 64]);
-            for (at, byte) in (first..end).zip(from..) {
-                let (word, bit) = (at / 64, 1_u64 << (at % 64));
-                if page.known[word] & bit == 0 {
-                    let is_open = page.stored[word] & bit == 0 && !self.changed.contains(start + at as u64);
-                    unseen[word] |= if is_open { bit } else { 0 };
-                } else if bytes[byte] != now[byte] {
-                    // What was seen there before was something else.
-                    changed[word] |= bit;
-                }
-            }
-            page.find(&unseen, |at| bytes[from + at - first]);
-            let seen = page.seen_before(start, &self.changed);
-            let seen = std::array::from_fn(|word| seen[word] & changed[word]);
-            page.find(&seen, |at| now[from + at - first]);
-            for (line, changed) in changed.iter().enumerate() {
-                page.stored[line] |= changed;
-                page.written |= u64::from(*changed != 0) << line;
-            }
-            words(&mut page.known, first, end).for_each(|(word, mask)| *word |= mask);
-            page.accessed |= lines(first, end);
+            let changed = self.finds.then_some(&self.changed);
+            let [new, now] = [bytes, now].map(|bytes| move |at: usize| bytes[from + at - first]);
+            lines(first, end).for_each(|line| page.put(start, line, changed, new, now));
         }
     }
 
@@ -449,18 +323,15 @@ impl Touched {
             return;
         }
         self.take_marks(at, len);
-        let changed = &self.changed;
+        let (changed, finds) = (&self.changed, self.finds);
         let forget = |page: &mut Page, start: u64, first, end| {
-            // What was only read was there before.
-            let mut seen = [0; PAGE as usize / 64];
-            words(&mut seen, first, end).for_each(|(word, mask)| *word = mask);
-            let before = page.seen_before(start, changed);
-            seen.iter_mut().zip(&before).for_each(|(seen, before)| *seen &= before);
-            if seen.iter().any(|word| *word != 0) {
-                let bytes = memory.read(start, PAGE);
-                page.find(&seen, |at| bytes.get(at).copied().unwrap_or_default());
+            for (line, mask) in lines(first, end) {
+                if finds {
+                    let at = start + (line * LINE) as u64;
+                    page.keep(start, line, mask, changed, || memory.read(at, LINE as u64));
+                }
+                page.known[line] &= !mask;
             }
-            words(&mut page.known, first, end).for_each(|(word, mask)| *word &= !mask);
         };
         if len / PAGE > self.pages.all.len() as u64 {
             // A large range is mostly memory that nobody has touched.
@@ -527,6 +398,12 @@ impl Touched {
         if !system::is_understood(memory, number, args) {
             changed.push((0, u64::MAX));
         }
+        for (count, all) in system::counted(number, args) {
+            // How long a buffer is says what nobody may have seen.
+            if self.states(count, COUNT).iter().any(|state| *state != ByteState::Known) {
+                changed.push(all);
+            }
+        }
         changed
     }
 
@@ -564,33 +441,32 @@ impl Touched {
         // Others may have been there before a call was over that had begun earlier.
         if !is_begun && let Some(((at, len), made)) = system::made(number, args, result, heap) {
             match made {
-                Made::Zeros => self.zeros.add(at, len),
-                Made::File => self.mapped.add(at, len),
+                Made::Zeros => self.zeros.add_these(at, len),
+                Made::File => self.mapped.add_these(at, len),
             }
         }
     }
 
-    /// From here on, it is as if nothing was known of memory.
+    /// From here on, it is as if nothing was known of memory, and it is kept what is found there.
     pub fn begin_anew(&mut self) {
         self.take_all();
         self.marked = !matches!(self.marks, Source::None);
         (self.pages, self.changed) = (Pages::default(), Ranges::default());
         (self.zeros, self.mapped, self.code) = (Ranges::default(), Ranges::default(), HashSet::new());
+        self.finds = true;
     }
 
-    /// What was found out of memory as it was in the beginning: the pages from an address on, and where the next ones begin.
+    /// What memory was where it began to be kept: the pages from an address on, and where the next ones begin.
     pub fn found(&mut self, memory: &Memory, from: u64, most: usize) -> (Vec<LeftPage>, Option<u64>) {
         self.take_all();
         let Self { pages, changed, .. } = self;
         let all: BTreeSet<u64> = pages.numbers.keys().copied().filter(|page| *page >= from).collect();
-        let mut all = all.into_iter();
-        let mut found = Vec::new();
+        let (mut all, mut found) = (all.into_iter(), Vec::new());
         for addr in all.by_ref() {
             let Some(page) = pages.get_mut(addr) else { continue };
-            let seen = page.seen_before(addr, changed);
-            if seen.iter().any(|word| *word != 0) {
-                let bytes = memory.read(addr, PAGE);
-                page.find(&seen, |at| bytes.get(at).copied().unwrap_or_default());
+            for (line, mask) in lines(0, PAGE as usize) {
+                let at = addr + (line * LINE) as u64;
+                page.keep(addr, line, mask, changed, || memory.read(at, LINE as u64));
             }
             let Some(Found { known, bytes }) = page.found.as_deref() else { continue };
             let known = known.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -668,9 +544,11 @@ impl Touched {
                             self.not_as_made(at, access.bytes.into());
                             for (page, first, end) in pieces(at, access.bytes.into()) {
                                 let page = self.pages.make(page);
-                                words(&mut page.stored, first, end).for_each(|(word, mask)| *word |= mask);
-                                page.accessed |= lines(first, end);
-                                page.written |= lines(first, end);
+                                for (line, mask) in lines(first, end) {
+                                    page.stored[line] |= mask;
+                                    page.accessed |= 1 << line;
+                                    page.written |= 1 << line;
+                                }
                             }
                         }
                         (true, false) => {}
@@ -693,34 +571,4 @@ impl Touched {
             _ => {}
         }
     }
-}
-
-/// The pages of a range, each with the first of its bytes that are in it and the first one behind.
-fn pieces(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
-    let end = at.saturating_add(len);
-    let mut from = at;
-    std::iter::from_fn(move || {
-        let page = from - from % PAGE;
-        let to = end.min(page.saturating_add(PAGE));
-        let piece = (page, (from - page) as usize, (to.max(page) - page) as usize);
-        let any = from < to;
-        from = to;
-        any.then_some(piece)
-    })
-}
-
-/// The lines of a page in which bytes `first..end` lie, a bit each.
-fn lines(first: usize, end: usize) -> u64 {
-    let (first, last) = (first / LINE, (end - 1) / LINE);
-    u64::MAX >> (63 - (last - first)) << first
-}
-
-/// The words of a page in which bits `first..end` lie, each with a mask of these.
-fn words(bits: &mut Bits, first: usize, end: usize) -> impl Iterator<Item = (&mut u64, u64)> {
-    let touched = bits.iter_mut().enumerate().take(end.div_ceil(64)).skip(first / 64);
-    touched.map(move |(number, word)| {
-        let low = first.saturating_sub(64 * number);
-        let high = (end - 64 * number).min(64);
-        (word, (u64::MAX >> (64 - (high - low))) << low)
-    })
 }

@@ -18,6 +18,7 @@
 //! [`Cursor`]: bugnet_replay::cursor::Cursor
 
 mod asked;
+mod conditional;
 mod debuggee;
 mod files;
 pub mod image;
@@ -28,7 +29,6 @@ mod serve;
 mod siginfo;
 mod slice;
 mod stops;
-mod tests_of;
 
 pub use debuggee::Debuggee;
 pub use serve::{Client, ServeError, serve};

@@ -1,9 +1,9 @@
 //! Talking with a gdb that is connected, until it goes.
 
+use crate::conditional::{self, Conditional};
 use crate::debuggee::Debuggee;
 use crate::resume::Reason;
 use crate::siginfo::{Interest, LOOKED_AT, SigInfo};
-use crate::tests_of::{self, Tests};
 use bugnet_format::types::Tid;
 use bugnet_replay::ReplayError;
 use bugnet_replay::cursor::Interrupter;
@@ -111,7 +111,7 @@ struct Buffered {
     /// What there is to say of the signal here.
     siginfo: Arc<Mutex<Option<(Tid, SigInfo)>>>,
     interest: Interest,
-    tests: Arc<Mutex<Tests>>,
+    conditional: Arc<Mutex<Conditional>>,
 }
 
 /// The packet by which a `monitor` command has been done.
@@ -201,8 +201,8 @@ impl Connection for Buffered {
     fn flush(&mut self) -> io::Result<()> {
         self.put_answer();
         self.put_signal();
-        if tests_of::sets(&self.packet) {
-            self.tests.lock().unwrap_or_else(PoisonError::into_inner).take(&self.packet);
+        if conditional::sets(&self.packet) {
+            self.conditional.lock().unwrap_or_else(PoisonError::into_inner).take(&self.packet);
         }
         let siginfo = self.siginfo.lock().unwrap_or_else(PoisonError::into_inner);
         self.interest.put(&self.packet, &mut self.unsent, siginfo.as_ref());
@@ -231,7 +231,7 @@ impl ConnectionExt for Buffered {
                     self.packet.clear();
                 }
                 b'#' => self.in_packet = false,
-                _ if self.in_packet && (self.packet.len() <= LOOKED_AT || tests_of::sets(&self.packet)) => {
+                _ if self.in_packet && (self.packet.len() <= LOOKED_AT || conditional::sets(&self.packet)) => {
                     self.packet.push(byte);
                 }
                 _ => {}
@@ -327,7 +327,7 @@ pub fn serve<'a>(debuggee: &mut Debuggee<'a>, client: Client) -> Result<(), Serv
         stopped_by: debuggee.stopped_by()?,
         siginfo: Arc::clone(&debuggee.siginfo),
         interest: Interest::default(),
-        tests: Arc::clone(&debuggee.stops.tests),
+        conditional: Arc::clone(&debuggee.stops.conditional),
     };
     let stub = GdbStubBuilder::new(conn).packet_buffer_size(PACKET).build();
     let stub = stub.map_err(|e| ServeError::Protocol(e.to_string()))?;

@@ -1,7 +1,7 @@
 //! What gdb wants to be told of: breakpoints, watchpoints, system calls.
 
+use crate::conditional::Conditional;
 use crate::debuggee::Debuggee;
-use crate::tests_of::Tests;
 use bugnet_replay::cursor::{Conditions, WatchedRange};
 use gdbstub::target::TargetResult;
 use gdbstub::target::ext::breakpoints::{
@@ -37,24 +37,22 @@ pub struct Stops {
     watches: Vec<Watch>,
     calls: Option<Calls>,
     /// When breakpoints count, as the connection has it from gdb.
-    pub tests: Arc<Mutex<Tests>>,
+    pub conditional: Arc<Mutex<Conditional>>,
 }
 
 impl Stops {
     /// As the cursor understands it.
     pub fn conditions(&self) -> Conditions {
         let addresses: Vec<u64> = self.software.union(&self.hardware).copied().collect();
-        let tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
-        let tests = addresses.iter().filter_map(|addr| {
-            let kinds = [(0, &self.software), (1, &self.hardware)];
-            let mut all = Vec::new();
-            for (kind, _) in kinds.iter().filter(|(_, there)| there.contains(addr)) {
-                // Without one, it always counts.
-                all.extend(tests.0.get(&(*kind, *addr))?.iter().cloned());
-            }
-            Some((*addr, all))
-        });
-        let tests = tests.collect();
+        let conditional = self.conditional.lock().unwrap_or_else(PoisonError::into_inner);
+        let kinds = [(0, &self.software), (1, &self.hardware)];
+        let test = |addr: u64| {
+            // Without one, a breakpoint always counts.
+            let there = kinds.iter().filter(|(_, there)| there.contains(&addr));
+            let tests: Option<Vec<_>> = there.map(|(kind, _)| conditional.0.get(&(*kind, addr)).cloned()).collect();
+            Some((addr, tests?.concat()))
+        };
+        let tests = addresses.iter().filter_map(|addr| test(*addr)).collect();
         Conditions { addresses, tests, ..self.without_addresses() }
     }
 

@@ -35,6 +35,23 @@ pub fn brief(name: &str) -> String {
         .fold(brief, |name, text| name.replace(text, "std::string"))
 }
 
+/// The name of a function without the types of its parameters, if it has them: for where their values follow.
+#[must_use]
+pub fn without_parameters(name: &str) -> &str {
+    let mut depth = 0_i32;
+    let begins = |(at, sign): (usize, char)| {
+        depth += match sign {
+            '<' => 1,
+            '>' => -1,
+            _ => 0,
+        };
+        (sign == '(' && depth == 0 && at > 0 && !name[at..].starts_with("(anonymous")).then_some(at)
+    };
+    // The names of operators have signs of their own.
+    let end = if name.contains("operator") { None } else { name.char_indices().find_map(begins) };
+    &name[..end.unwrap_or(name.len())]
+}
+
 /// What comes up to the end, or up to the bracket that closes arguments, in short; `rest` is what is left.
 fn arguments(rest: &mut &str) -> Option<String> {
     let (mut all, mut one) = (Vec::new(), String::new());
@@ -77,7 +94,20 @@ fn joined(all: Vec<String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, demangle};
+    use super::{brief, demangle, without_parameters};
+
+    #[test]
+    fn names_without_parameters() {
+        for (name, short) in [
+            ("sum(std::vector<int> const&)", "sum"),
+            ("a<int (*)(char)>::f(int) const", "a<int (*)(char)>::f"),
+            ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
+            ("T::operator()(int) const", "T::operator()(int) const"),
+            ("main", "main"),
+        ] {
+            assert_eq!(without_parameters(name), short);
+        }
+    }
 
     #[test]
     fn names_in_short() {

@@ -1,6 +1,6 @@
 //! One ELF file with the files that hold its debug information: symbols, lines, unwinding tables, entries.
 
-use crate::demangle::demangle;
+use crate::demangle::{brief, demangle};
 use crate::section::{Reader, bases, build_id, dwarf, hex, section};
 use crate::split::{SplitFiles, Wanted};
 use crate::store::{Store, ThreadLocals};
@@ -287,7 +287,7 @@ impl Image {
         let Ok(mut frames) = frames else { return Vec::new() };
         let mut out = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
-            let function = frame.function.and_then(|f| f.raw_name().ok().map(|name| demangle(&name)));
+            let function = frame.function.and_then(|f| f.raw_name().ok().map(|name| brief(&demangle(&name))));
             let file = frame.location.as_ref().and_then(|l| l.file).map(str::to_owned);
             let line = frame.location.as_ref().and_then(|l| l.line);
             let column = frame.location.as_ref().and_then(|l| l.column).filter(|column| *column > 0);

@@ -98,6 +98,22 @@ pub struct Content {
     pub bytes: [u8; PAGE],
 }
 
+impl Content {
+    /// Of so many bytes, [`KNOWN`] and a page; none if there are more or fewer.
+    #[must_use]
+    pub fn new(known: &[u8], bytes: &[u8]) -> Option<Self> {
+        Some(Self { known: known_bits(known)?, bytes: bytes.try_into().ok()? })
+    }
+}
+
+/// The bits of [`KNOWN`] bytes, a word for each line; none of more or fewer.
+#[must_use]
+pub fn known_bits(known: &[u8]) -> Option<[u64; PAGE / 64]> {
+    let (words, rest) = known.as_chunks::<8>();
+    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    words.try_into().ok().filter(|_| rest.is_empty())
+}
+
 impl EpochTable {
     /// The page at this address.
     #[must_use]
@@ -288,15 +304,8 @@ impl IndexReader {
     /// It is damaged.
     pub fn content(&self, block: Block) -> Result<Content> {
         let all = self.read(block, (KNOWN + PAGE) as u64)?;
-        let Some((known, bytes)) = all.split_at_checked(KNOWN).filter(|(_, bytes)| bytes.len() == PAGE) else {
-            return Err(self.damaged(block, "a page that is too short"));
-        };
-        let mut content = Content { known: [0; PAGE / 64], bytes: [0; PAGE] };
-        content.bytes.copy_from_slice(bytes);
-        for (word, bytes) in content.known.iter_mut().zip(known.chunks_exact(8)) {
-            *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        }
-        Ok(content)
+        let content = all.split_at_checked(KNOWN).and_then(|(known, bytes)| Content::new(known, bytes));
+        content.ok_or_else(|| self.damaged(block, "a page that is too short"))
     }
 
     /// The patches of an epoch.

@@ -64,8 +64,10 @@ pub fn record(record: &Record<'_>) -> String {
 #[must_use]
 pub fn thread_end(last: Option<&EndReason>) -> String {
     match last {
-        None => "the log was cut off".into(),
-        Some(EndReason::Full) => "the log was cut off behind a whole interval".into(),
+        None => "alive where its log ends: SIGKILL came, or it still ran".into(),
+        Some(EndReason::Full) => {
+            "alive where its log ends, behind a whole interval: SIGKILL came, or it still ran".into()
+        }
         Some(reason) => end_reason(reason),
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong in replay, and whose fault it is.
 
 use crate::log::IntervalId;
+use crate::work::Over;
 use bugnet_format::FormatError;
 use bugnet_format::types::Position;
 use std::path::PathBuf;
@@ -78,6 +79,9 @@ pub enum ReplayError {
         /// Which dependencies.
         what: String,
     },
+    /// What takes long was ended before its end.
+    #[error("{0}")]
+    Over(Over),
     /// A thread, interval or position that the log does not hold was asked for.
     #[error("{0}")]
     OutOfRange(String),

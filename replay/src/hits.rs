@@ -7,6 +7,7 @@ use crate::error::{ReplayError, Result};
 use crate::location::{Code, Spot, check_thread, finish_prologue};
 use crate::log::Log;
 use crate::symbols::Symbolizer;
+use bugnet_debuginfo::demangle::without_parameters;
 use bugnet_format::code::CodeStore;
 use bugnet_format::types::{Addr, Tid};
 use serde::Serialize;
@@ -49,7 +50,7 @@ impl fmt::Display for Hit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}  ", self.place)?;
         match &self.function {
-            Some(function) => write!(f, "{function}(")?,
+            Some(function) => write!(f, "{}(", without_parameters(function))?,
             None => write!(f, "{}(", self.address)?,
         }
         for (number, one) in self.arguments.iter().enumerate() {

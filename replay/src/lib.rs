@@ -55,6 +55,7 @@ mod package;
 mod patches;
 pub mod pool;
 mod process;
+mod ranges;
 pub mod session;
 pub mod signal;
 mod starter;
@@ -68,6 +69,7 @@ pub mod trace;
 pub mod tree;
 pub mod verify;
 mod window;
+pub mod work;
 pub mod written;
 
 pub use error::{ReplayError, Result};

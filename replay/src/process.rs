@@ -7,10 +7,13 @@ use crate::error::{ReplayError, Result};
 use crate::log::IntervalId;
 use crate::package::Package;
 use crate::patches::Merging;
+use crate::ranges::joined;
 use crate::starter;
 use crate::tools::{Tool, Tools};
+use crate::work::Work;
 use bugnet_format::control::{
-    self, ByteState, CONTROL_FD, Conditions, LeftPage, MAX_PAGES, MAX_READ, PACKAGE_FD, Request, Response, WatchedRange,
+    self, ByteState, CONTROL_FD, Conditions, LeftPage, MAX_PAGES, MAX_READ, PACKAGE_FD, Request, Response, Unseen,
+    WatchedRange,
 };
 use bugnet_format::index::KNOWN;
 use bugnet_format::types::Addr;
@@ -56,6 +59,8 @@ pub(crate) struct Process {
     stderr: File,
     /// How long an interval may take.
     limit: Option<Duration>,
+    /// For which it replays.
+    work: Work,
     /// When it got this one.
     since: Instant,
     /// With several threads, how it knows what each reads.
@@ -95,7 +100,7 @@ impl Process {
         })?;
         close_others_on_exec(&mut command);
         let child = starter::start(command).map_err(ReplayError::system(format!("start {}", host.display())))?;
-        let (limit, since) = (tools.time_limit, Instant::now());
+        let (limit, since, work) = (tools.time_limit, Instant::now(), tools.work.clone());
         let (merging, number) = (Merging::Undecided, STARTED.fetch_add(1, Ordering::Relaxed));
         let mut process = Self {
             interval,
@@ -105,6 +110,7 @@ impl Process {
             socket,
             stderr,
             limit,
+            work,
             since,
             merging,
             conditions: Conditions::default(),
@@ -120,6 +126,11 @@ impl Process {
     /// Which of all processes it is that this one has started.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// For which it replays.
+    pub fn work(&self) -> &Work {
+        &self.work
     }
 
     /// Whether it can be given another interval: with each that it replays it grows.
@@ -161,7 +172,7 @@ impl Process {
             other => return Err(self.unexpected(&other)),
         }
         let stderr = self.stderr.try_clone().map_err(ReplayError::system("connect to a replay process"))?;
-        let (interval, limit, since) = (self.interval, self.limit, Instant::now());
+        let (interval, limit, since, work) = (self.interval, self.limit, Instant::now(), self.work.clone());
         let Self { merging, intervals, .. } = *self;
         let (conditions, observes, number) =
             (self.conditions.clone(), self.observes, STARTED.fetch_add(1, Ordering::Relaxed));
@@ -174,6 +185,7 @@ impl Process {
             socket,
             stderr,
             limit,
+            work,
             since,
             merging,
             conditions,
@@ -245,11 +257,45 @@ impl Process {
         Ok(states.into_iter().map(|(byte, state)| is_known(state).then_some(byte)).collect())
     }
 
-    /// Pages that are asked for from an address on, and where the next ones begin.
-    pub fn pages(&mut self, request: &Request, from: u64) -> Result<(Vec<LeftPage>, Option<u64>)> {
-        self.send(request)?;
+    /// Asks for pages, and does something with each.
+    pub fn each_page(
+        &mut self,
+        request: impl Fn(u64) -> Request,
+        mut take: impl FnMut(LeftPage) -> Result<()>,
+    ) -> Result<()> {
+        let mut from = Some(0);
+        while let Some(start) = from {
+            self.send(&request(start))?;
+            let (pages, next) = match self.receive()? {
+                Response::Left { pages, next } if is_sound(&pages, start, next) => (pages, next),
+                other => return Err(self.unexpected(&other)),
+            };
+            pages.into_iter().try_for_each(&mut take)?;
+            from = next;
+        }
+        Ok(())
+    }
+
+    /// From here on, it is kept what memory is here.
+    pub fn foresee(&mut self) -> Result<()> {
+        self.send(&Request::Foresee)?;
         match self.receive()? {
-            Response::Left { pages, next } if is_sound(&pages, from, next) => Ok((pages, next)),
+            Response::Ready => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// What happened to memory that nobody saw; the ranges ascend and do not touch.
+    pub fn unseen(&mut self) -> Result<Unseen> {
+        self.send(&Request::Unseen)?;
+        match self.receive()? {
+            Response::Unseen(unseen) => Ok(Unseen {
+                changed: joined(unseen.changed),
+                unsteady: joined(unseen.unsteady),
+                zeros: joined(unseen.zeros),
+                mapped: joined(unseen.mapped),
+                ..unseen
+            }),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -312,6 +358,7 @@ impl Process {
 
     /// Sends a request.
     pub fn send(&mut self, request: &Request) -> Result<()> {
+        self.work.go_on()?;
         control::send(&mut self.socket, request).map_err(|e| self.lost(&e))
     }
 

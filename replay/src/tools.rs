@@ -8,6 +8,7 @@
 //!    `libdynamorio.so` then lies where `dynamorio-sys` was built.
 
 use crate::error::{ReplayError, Result};
+use crate::work::Work;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,12 +45,14 @@ impl Tool {
     }
 }
 
-/// The folders in which bugnet's own files lie, and how long what is run of them may take.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The folders in which bugnet's own files lie, how long what is run of them may take, and what is done with them.
+#[derive(Clone, Debug)]
 pub struct Tools {
     folders: Vec<PathBuf>,
     /// How long the replay of an interval may take, or of all threads together; none for as long as it takes.
     pub time_limit: Option<Duration>,
+    /// For which they are used.
+    pub work: Work,
 }
 
 impl Tools {
@@ -71,7 +74,7 @@ impl Tools {
             path.canonicalize().map_err(ReplayError::system(format!("find the folder {}", path.display())))
         };
         if let Some(lib) = lib.filter(|lib| !lib.is_empty()) {
-            return Ok(Self { folders: vec![resolve(Path::new(&lib))?], time_limit: None });
+            return Ok(Self { folders: vec![resolve(Path::new(&lib))?], time_limit: None, work: Work::default() });
         }
         let exe = resolve(exe)?;
         let own = exe.parent().unwrap_or(Path::new("/"));
@@ -83,7 +86,13 @@ impl Tools {
         let mut folders: Vec<PathBuf> = installed.into_iter().filter(|folder| folder.is_dir()).collect();
         folders.push(own.to_owned());
         folders.extend(cargo_dynamorio(own));
-        Ok(Self { folders, time_limit: None })
+        Ok(Self { folders, time_limit: None, work: Work::default() })
+    }
+
+    /// The same for something that is done to its end, however long it takes.
+    #[must_use]
+    pub fn for_other_work(&self) -> Self {
+        Self { work: Work::default(), ..self.clone() }
     }
 
     /// Absolute path of a tool.

@@ -132,8 +132,8 @@ pub enum Kernel {
         /// How many bytes.
         len: u64,
     },
-    /// As many as are listed for the command in an argument, less the mask's bits; none where it is not.
-    Command(usize, u64, &'static [(u64, u64)]),
+    /// As many as are listed for the command in an argument; none where it is not.
+    Command(usize, &'static [(u64, u64)]),
     /// The pointer is to a vector of buffers, whose length is in this argument.
     Vector(usize),
     /// The pointer is to a message header.
@@ -191,6 +191,8 @@ pub struct SystemCall {
     /// Memory of the process that the kernel may write, by the arguments behind which that is; `None` where it is not known. What calls map and
     /// unmap is not in here, nor what threads and processes do that they make.
     pub writes: Option<&'static [(usize, Kernel)]>,
+    /// Whether it writes there as the last thing, and so nothing where it fails, unless with `EFAULT`.
+    pub writes_last: bool,
     /// How it waits, if it is one that a signal can interrupt.
     pub waits: Option<Wait>,
     /// The arguments that point at paths.
@@ -201,7 +203,8 @@ pub struct SystemCall {
 
 impl SystemCall {
     const fn new(number: u32, name: &'static str, args: Option<&'static [Arg]>) -> Self {
-        Self { number, name, args, returns: Returns::Number, writes: None, waits: None, paths: &[], sends: None }
+        let (returns, writes, writes_last) = (Returns::Number, None, false);
+        Self { number, name, args, returns, writes, writes_last, waits: None, paths: &[], sends: None }
     }
 
     const fn returning(self, returns: Returns) -> Self {
@@ -210,6 +213,10 @@ impl SystemCall {
 
     const fn writes(self, writes: &'static [(usize, Kernel)]) -> Self {
         Self { writes: Some(writes), ..self }
+    }
+
+    const fn writes_last(self, writes: &'static [(usize, Kernel)]) -> Self {
+        Self { writes: Some(writes), writes_last: true, ..self }
     }
 
     const fn waits(self, waits: Wait) -> Self {

@@ -14,6 +14,7 @@ pub mod editor;
 pub mod faulty;
 pub mod inputs;
 pub mod kernel_word;
+pub mod machine;
 pub mod many_loads;
 pub mod moved;
 pub mod parallel;

@@ -77,7 +77,9 @@ impl Display for Memory {
 impl Display for Conflict {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let times = self.times.map(|times| count(times, "time", "times"));
-        write!(f, "{}", self.pattern)?;
+        // Such as WR: a write by one, and then a read by the other one.
+        let words = self.pattern.chars().map(|letter| if letter == 'W' { "write" } else { "read" });
+        write!(f, "{} ({})", self.pattern, words.collect::<Vec<_>>().join(", then "))?;
         if let Some(part) = &self.part {
             write!(f, " of {part}")?;
         }

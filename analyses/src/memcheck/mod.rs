@@ -91,6 +91,8 @@ pub struct Options {
 /// Finds memory errors of a process. The cursor should have an index where there are several epochs: of memory that is not known, leaks
 /// know nothing.
 ///
+/// What was found is told, too, if the tools' work is over before the end.
+///
 /// # Errors
 /// The log cannot be read, replayed or traced.
 pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Options) -> Result<Report> {
@@ -110,7 +112,9 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     };
     // What cannot be looked at in brief cannot be looked at.
     let can_look = can_look && (brief.is_some() || !in_brief);
-    let looked = match brief.filter(Checker::is_certain) {
+    // What is over is not begun again: what is not certain then is left out.
+    let is_settled = |checker: &Checker<'_, '_>| checker.is_certain() || tools.work.over().is_some();
+    let looked = match brief.filter(is_settled) {
         Some(checker) => Some(checker),
         None if can_look => look(tools, log, cursor, options, false)?,
         None => None,
@@ -119,18 +123,32 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
         Some(checker) => checker,
         None => follow(tools, log, cursor, options)?,
     };
-    checker.check()?;
-    checker.undefined.as_mut().map_or(Ok(()), Undefined::check)?;
-    checker.judge_exit()?;
+    let checked = checker.check().and_then(|()| checker.undefined.as_mut().map_or(Ok(()), Undefined::check));
+    unless_over(checked)?;
+    let over = tools.work.over();
+    if over.is_some() {
+        tools.work.resume();
+        checker.cursor.begin_anew()?;
+    } else {
+        checker.judge_exit()?;
+    }
     let end = processes(log)?.into_iter().find(|process| process.id == pid).map(|process| process.end);
-    let has_exited = matches!(end, Some(ProcessEnd::Exited { .. }));
+    let has_exited = over.is_none() && matches!(end, Some(ProcessEnd::Exited { .. }));
     // The last instruction of one thread is the call by which it exits, then.
-    checker.judge_returns(!has_exited || !has_one_thread(log, pid))?;
-    if matches!(end, Some(ProcessEnd::Killed { signal }) if FAULTS.contains(&signal)) {
+    checker.judge_returns(over.is_none() && (!has_exited || !has_one_thread(log, pid)))?;
+    if over.is_none() && matches!(end, Some(ProcessEnd::Killed { signal }) if FAULTS.contains(&signal)) {
         checker.judge_fault()?;
     }
     let lost = (options.leaks && has_exited).then(|| leaks::leaks(checker.cursor, &checker.heap)).transpose()?;
-    report::report(log, checker, lost, options, has_exited)
+    report::report(log, checker, lost, (options, over), has_exited)
+}
+
+/// An error, unless it is that the work is over: what was found by then stands.
+fn unless_over(result: Result<()>) -> Result<()> {
+    match result {
+        Err(ReplayError::Over(_)) => Ok(()),
+        other => other,
+    }
 }
 
 /// Before the first instruction. `in_brief`: stubs of functions that copy are looked at where they begin themselves, so that it does not matter where they
@@ -215,7 +233,7 @@ fn keep<'c, 'a>(
     };
     let mut passing = Passing::new(checker, options.most);
     match walk_with(tools, log, pid, start, &Arc::new(wanted), &mut passing) {
-        Ok(()) => Ok(Some(passing.checker)),
+        Ok(()) | Err(ReplayError::Over(_)) => Ok(Some(passing.checker)),
         Err(ReplayError::NotTraced { .. }) => Ok(None),
         Err(other) => Err(other),
     }
@@ -243,8 +261,11 @@ fn look<'c, 'a>(
     let looked = looked(&checker.known);
     let ahead = Ahead::new(&checker.known, checker.is_whole);
     let mut passing = Passing::new(checker, options.most);
-    let looks = walk_looking((tools, log, pid), start, &Arc::new(wanted), looked, ahead, &mut passing)?;
-    Ok((looks == Looks::All).then_some(passing.checker))
+    match walk_looking((tools, log, pid), start, &Arc::new(wanted), looked, ahead, &mut passing) {
+        Ok(looks) => Ok((looks == Looks::All).then_some(passing.checker)),
+        Err(ReplayError::Over(_)) => Ok(Some(passing.checker)),
+        Err(other) => Err(other),
+    }
 }
 
 /// Goes through all that was executed, and looks at each access here.
@@ -259,7 +280,7 @@ fn follow<'c, 'a>(
     let wanted = Arc::new(Wanted { functions: beginnings(&checker.known), ..Wanted::default() });
     checker.undefined = options.undefined.then(|| Undefined::new(tools, log, pid));
     let mut passing = Passing::new(checker, options.most);
-    walk_with(tools, log, pid, start, &wanted, &mut passing)?;
+    unless_over(walk_with(tools, log, pid, start, &wanted, &mut passing))?;
     Ok(passing.checker)
 }
 

@@ -20,6 +20,7 @@ use bugnet_replay::disassembly;
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Place as Code;
 use bugnet_replay::syscall;
+use bugnet_replay::work::Over;
 use serde::Serialize;
 
 /// Innermost frames among which a variable is looked for that points at a block.
@@ -43,6 +44,9 @@ pub struct Report {
     /// What could not be followed, so that errors of it are not among these, as sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unfollowed: Vec<String>,
+    /// Why not all was looked at, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over: Option<Over>,
     /// What is not known, as sentences.
     pub notes: Vec<String>,
 }
@@ -174,7 +178,7 @@ pub fn report(
     log: &Log,
     mut checker: Checker<'_, '_>,
     lost: Option<Vec<Lost>>,
-    options: &Options,
+    (options, over): (&Options, Option<Over>),
     has_exited: bool,
 ) -> Result<Report> {
     let mut errors = std::mem::take(&mut checker.errors.all);
@@ -205,11 +209,15 @@ pub fn report(
     let mut allocators: Vec<String> = checker.known.found().map(|function| function.shown()).collect();
     allocators.sort();
     allocators.dedup();
-    let notes = notes(&checker, options, has_exited);
+    let mut notes = notes(&checker, options, has_exited || over.is_some());
+    if let Some(over) = over {
+        let what = "what lies behind these instructions was not looked at, nor what is lost at the end";
+        notes.insert(0, format!("{over}: {what}"));
+    }
     let undefined = checker.undefined.as_ref().map(Undefined::counts);
     let (others, counts) = (checker.errors.others, checker.counts);
     let unfollowed = unfollowed(&checker, is_go);
-    Ok(Report { errors: reports, others, leaks, counts, undefined, allocators, unfollowed, notes })
+    Ok(Report { errors: reports, others, leaks, counts, undefined, allocators, unfollowed, over, notes })
 }
 
 /// Those that were found by going back come where they happened.

@@ -32,6 +32,17 @@ impl Pattern {
             Self::Wrw => "WRW",
         }
     }
+
+    /// What is wrong about it.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Rwr => "two reads of one call have another thread's write in between",
+            Self::Wwr => "a read does not find what the same call has written, but what another thread has",
+            Self::Rww => "what another thread has written since the read is overwritten",
+            Self::Wrw => "another thread reads what the call is about to overwrite",
+        }
+    }
 }
 
 /// Why a pair does not count, of those in whose middle another thread came.

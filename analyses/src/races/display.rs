@@ -1,6 +1,5 @@
 //! Races and violations for people.
 
-use super::Pattern;
 use super::report::{Benign, Race, Report, Violation};
 use super::side::Side;
 use std::fmt::{Display, Formatter, Result};
@@ -141,12 +140,7 @@ impl Display for Race {
 
 impl Display for Violation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let (name, meaning) = match self.pattern {
-            Pattern::Rwr => ("RWR", "two reads of one call have another thread's write in between"),
-            Pattern::Wwr => ("WWR", "a read does not find what the same call has written, but what another thread has"),
-            Pattern::Rww => ("RWW", "what another thread has written since the read is overwritten"),
-            Pattern::Wrw => ("WRW", "another thread reads what the call is about to overwrite"),
-        };
+        let (name, meaning) = (self.pattern.name(), self.pattern.meaning());
         let memory = memory(self.variable.as_deref(), self.address);
         writeln!(f, "{name} atomicity violation on {memory}, {}: {meaning}", times(self.times))?;
         let [first, between, second] = &self.accesses;

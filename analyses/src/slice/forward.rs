@@ -11,12 +11,12 @@ use bugnet_events::onward::walk_on;
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit};
 use bugnet_format::types::{ProcessId, Tid};
-use bugnet_replay::Result;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::Made;
 use bugnet_replay::tools::Tools;
+use bugnet_replay::{ReplayError, Result};
 use hashbrown::HashSet;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -57,7 +57,7 @@ pub fn forward(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, 
         state.made.add(*addr, *len, want, &mut state.sets);
     }
     let mut ended = Ended::Start;
-    walk_on(tools, log, pid, criterion.place, &Arc::default(), &mut |visit| {
+    let walked = walk_on(tools, log, pid, criterion.place, &Arc::default(), &mut |visit| {
         let place = match &visit {
             Visit::Ran { place, .. } | Visit::Skipped { place, .. } | Visit::Delivered { place, .. } => *place,
         };
@@ -76,7 +76,15 @@ pub fn forward(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, 
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
-    })?;
+    });
+    match walked {
+        // What was found by then is told.
+        Err(ReplayError::Over(why)) => {
+            tools.work.resume();
+            ended = Ended::Over(why);
+        }
+        walked => walked?,
+    }
     let doubts = state.doubtful.len() as u64;
     Ok(Slice {
         graph: state.graph,

@@ -105,7 +105,7 @@ pub fn html<'r>(report: &'r Report, symbols: &Symbolizer, log: &str) -> serde_js
         of: report.lines.len(),
         executed: report.counts.executed,
         walked: report.counts.walked,
-        ended: report.ended,
+        ended: &report.ended,
         notes: &report.notes,
         from: report.from.iter().filter(is_shown).collect(),
         lines: report.lines.iter().take(PAGE_LINES).map(node).collect(),

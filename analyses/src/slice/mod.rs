@@ -46,6 +46,7 @@ use bugnet_replay::Result;
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
+use bugnet_replay::work::Over;
 use elsewhere::Changes;
 use hashbrown::HashSet;
 use serde::Serialize;
@@ -168,6 +169,8 @@ pub enum Ended {
     Until,
     /// It has as many executions of instructions as it was to have.
     Enough,
+    /// The work was over.
+    Over(Over),
 }
 
 /// Finds out what has made values what they are.
@@ -183,5 +186,8 @@ pub fn slice(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, op
     }
     // Whoever followed what was stored before followed too much: what is in the slice now was in it before, and is known to be sound.
     changes = found;
+    if let Ended::Over(Over::Late(time)) = slice.ended {
+        tools.work.begin("following the value again", 0, Some(time));
+    }
     Ok(Walker::new(tools, log, pid, criterion, options, &changes)?.all(criterion)?.0)
 }

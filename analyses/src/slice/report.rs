@@ -38,7 +38,7 @@ pub struct Report {
     /// How much there is.
     pub counts: Counts,
     /// Why the search ended.
-    pub ended: &'static str,
+    pub ended: String,
     /// What whoever asked should know.
     pub notes: Vec<String>,
 }
@@ -204,13 +204,14 @@ pub fn report(
         lines,
         outside,
         counts,
-        ended: match slice.ended {
-            Ended::Found if detail.is_forward => "nothing of it is left then",
-            Ended::Found => "everything is found",
-            Ended::Start if detail.is_forward => "the recording ends then",
-            Ended::Start => "there is nothing recorded before",
-            Ended::Until => "it was not to go further",
-            Ended::Enough => "it was not to find more",
+        ended: match &slice.ended {
+            Ended::Found if detail.is_forward => "nothing of it is left then".to_owned(),
+            Ended::Found => "everything is found".to_owned(),
+            Ended::Start if detail.is_forward => "the recording ends then".to_owned(),
+            Ended::Start => "there is nothing recorded before".to_owned(),
+            Ended::Until => "it was not to go further".to_owned(),
+            Ended::Enough => "it was not to find more".to_owned(),
+            Ended::Over(why) => why.to_string(),
         },
         notes,
     })
@@ -252,7 +253,8 @@ fn notes(slice: &Slice) -> Vec<String> {
     if cut > 0 {
         notes.push(format!("What lies behind {cut} of the instructions is further away than was to be looked."));
     }
-    if slice.graph.count == 0 && slice.graph.nodes.len() as u32 == ASKED + 1 {
+    let is_over = matches!(slice.ended, Ended::Over(_));
+    if !is_over && slice.graph.count == 0 && slice.graph.nodes.len() as u32 == ASKED + 1 {
         notes.push("Nothing that was executed in this recording yields it.".into());
     }
     notes

@@ -15,13 +15,13 @@ use bugnet_events::atoms::Atoms;
 use bugnet_events::stretch::{Access, Ran};
 use bugnet_events::walk::{Did, Visit, Visitor, walk_back_with};
 use bugnet_format::types::{IntervalNo, Position, ProcessId, Tid};
-use bugnet_replay::Result;
 use bugnet_replay::code_text::CodeText;
 use bugnet_replay::cursor::{Cursor, Place};
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::{Symbolizer, constant_memory};
 use bugnet_replay::syscall::Made;
 use bugnet_replay::tools::Tools;
+use bugnet_replay::{ReplayError, Result};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -162,8 +162,15 @@ impl<'a> Walker<'a> {
         }
         let (tools, log, pid) = (self.tools, self.log, self.pid);
         let mut walking = Walking { walker: &mut self, result: Ok(Ended::Start) };
-        walk_back_with(tools, log, pid, criterion.place, &mut walking)?;
-        let ended = walking.result?;
+        let walked = walk_back_with(tools, log, pid, criterion.place, &mut walking);
+        let ended = match walked.and(walking.result) {
+            // What was found by then is told.
+            Err(ReplayError::Over(why)) => Ended::Over(why),
+            ended => ended?,
+        };
+        if let Ended::Over(_) = ended {
+            tools.work.resume();
+        }
         self.rest();
         let Self { mut state, doubtful, doubts, walked, touched, shares, comparison, found, .. } = self;
         state.graph.finish(&state.sets);

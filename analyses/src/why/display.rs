@@ -1,5 +1,6 @@
 //! One page for people.
 
+use super::Part;
 use super::report::{Report, Step, Suspect};
 use super::symptom::Symptom;
 use crate::names::brief;
@@ -14,20 +15,29 @@ const ILLEGAL: usize = 3;
 const LONGEST: usize = 48;
 const VALUES: usize = 3;
 
-/// What was found, for people.
+/// A part of what was found, for people. One page has all three, one behind the other.
 pub struct Shown<'a> {
     /// What was found.
     pub report: &'a Report,
+    /// Which part.
+    pub part: Part,
     /// What stands behind a position in a command: the process and the log, as a shell takes them.
     pub log: &'a str,
 }
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let report = self.report;
-        for what in &report.unfollowed {
-            writeln!(f, "Not followed: {what}.")?;
+        match self.part {
+            Part::Chain => self.symptom(f),
+            Part::Illegal => self.illegal(f),
+            Part::Lines => self.lines(f),
         }
+    }
+}
+
+impl Shown<'_> {
+    fn symptom(&self, f: &mut Formatter<'_>) -> Result {
+        let report = self.report;
         let name = if matches!(report.symptom, Symptom::None { .. }) { "" } else { "Symptom: " };
         for (number, line) in symptom(&report.symptom).iter().enumerate() {
             writeln!(f, "{}{line}", if number == 0 { name } else { "  " })?;
@@ -43,18 +53,30 @@ impl Display for Shown<'_> {
         if let (Some(asked), Some(place)) = (&report.asked, report.place) {
             writeln!(f, "wrong value: {asked}, at {place}")?;
         }
-        chain(f, report)?;
+        chain(f, report)
+    }
+
+    fn illegal(&self, f: &mut Formatter<'_>) -> Result {
+        let report = self.report;
         if let Some(first) = report.illegal.first() {
             writeln!(f, "\nFirst thing that was illegal: {}\n  {} in {}", first.what, first.place, first.at)?;
         } else if !matches!(report.symptom, Symptom::None { .. } | Symptom::Silent { .. }) {
-            writeln!(f, "\nNothing illegal was found before: {}.", looked(report))?;
+            writeln!(f, "\n{}", looked(report))?;
         }
         for more in report.illegal.iter().skip(1).take(ILLEGAL - 1) {
             writeln!(f, "then: {}\n  {} in {}", more.what, more.place, more.at)?;
         }
+        for what in &report.unfollowed {
+            writeln!(f, "Not followed: {what}.")?;
+        }
         for differs in &report.differs {
             writeln!(f, "{differs}")?;
         }
+        Ok(())
+    }
+
+    fn lines(&self, f: &mut Formatter<'_>) -> Result {
+        let report = self.report;
         if !report.suspects.is_empty() {
             writeln!(f, "\nLines to look at first:")?;
         }
@@ -122,8 +144,11 @@ pub fn symptom(symptom: &Symptom) -> Vec<String> {
 
 /// What was looked for without finding any.
 pub fn looked(report: &Report) -> String {
+    if report.is_cut {
+        return "Nothing illegal was found before, but not all was looked at: see the notes.".to_owned();
+    }
     let followed = if report.unfollowed.is_empty() { "" } else { " in what is followed" };
-    format!("no memory error{followed}{}", races(report))
+    format!("Nothing illegal was found before: no memory error{followed}{}.", races(report))
 }
 
 fn chain(f: &mut Formatter<'_>, report: &Report) -> Result {

@@ -36,7 +36,7 @@ if (data.illegal.length) {
   section("The first thing that was illegal", ...data.illegal.map((one) =>
     el("div", { class: "illegal" }, el("p", {}, one.what), el("p", { class: "faint" }, `${one.place} in ${one.at}`), command(one.command))));
 } else {
-  section("Nothing illegal was found", el("p", { class: "faint" }, data.looked));
+  section("What was illegal", el("p", { class: "faint" }, data.looked));
 }
 
 if (data.suspects.length) {

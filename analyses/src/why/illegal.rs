@@ -4,6 +4,7 @@ use super::near::{self, Line};
 use super::published;
 use super::rank::{Given, Lock, Reason, Table};
 use super::report::{Illegal, Report};
+use super::stages::{Stages, left_out};
 use super::{Options, Symptom, access, executed};
 use crate::deadlocks::{Gone, Step, Wait, Waited, deadlocks, never};
 use crate::go;
@@ -19,6 +20,7 @@ use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::tree::processes;
+use indicatif::HumanCount;
 use std::ops::Range;
 
 /// Memory errors, races and atomicity violations that are looked at.
@@ -35,14 +37,16 @@ pub fn find(
     (tools, log): (&Tools, &Log),
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
-    (options, until): (&Options<'_>, Option<Place>),
+    (options, stages, until): (&Options<'_>, Stages, Option<Place>),
     (report, table): (&mut Report, &mut Table),
 ) -> Result<()> {
     let most = match until {
         Some(place) => Some(before(cursor, place)?),
         None => None,
     };
-    let undefined = most.map_or_else(|| instructions(log, cursor), Ok)? <= UNDEFINED;
+    let undefined = options.thorough || most.map_or_else(|| instructions(log, cursor), Ok)? <= UNDEFINED;
+    let what = "memory errors";
+    stages.begin_whole(what, cursor)?;
     let most = most.unwrap_or(u64::MAX);
     let memory = memcheck(
         tools,
@@ -51,6 +55,11 @@ pub fn find(
         &Memory { named: Vec::new(), leaks: false, undefined, variables: 1, most, follow: false },
     )?;
     report.unfollowed.clone_from(&memory.unfollowed);
+    if let Some(over) = &memory.over {
+        report.is_cut = true;
+        let first = HumanCount(memory.counts.instructions);
+        report.notes.push(format!("{} The first {first} instructions were looked at.", left_out(what, over)));
+    }
     if !undefined {
         let what = "The run is long, so undefined values were not looked for: bugnet memcheck --undefined does.";
         report.notes.push(what.to_owned());
@@ -60,9 +69,11 @@ pub fn find(
     }
     table.is_memory = !memory.errors.is_empty();
     if let Some(first) = memory.errors.first() {
+        stages.begin("where the memory error comes from", cursor)?;
         access::follow((tools, log), cursor, symbols, first, table)?;
     }
     let pid = cursor.pid();
+    stages.begin("deadlocks", cursor)?;
     // A thread may wait for itself, too, unless it is in an endless loop.
     if matches!(report.symptom, Symptom::Hang { .. })
         && until.is_none()
@@ -85,21 +96,23 @@ pub fn find(
         report.notes.push("Races were not looked for.".to_owned());
         return Ok(());
     }
-    report.looked_for_races = true;
+    stages.begin("races", cursor)?;
     let how = Search { top: RACES, jobs: options.jobs, follow: false, segments: false };
     let given_back = match memory.errors.first() {
         Some(error) => GivenBack::of(error, cursor)?,
         None => None,
     };
     let found = races((tools, log), cursor, how, |_, _| {})?;
+    report.looked_for_races = true;
     for race in found.races.iter().filter(|race| race.benign.is_empty()) {
         note_race(race, given_back.as_ref(), report, table);
     }
     for torn in &found.violations {
         let name = torn.variable.clone().unwrap_or_else(|| format!("{:#x}", torn.address));
         let text = format!(
-            "another access of {name} came between two of one call ({})",
-            format!("{:?}", torn.pattern).to_uppercase()
+            "another access of {name} came between two of one call ({}: {})",
+            torn.pattern.name(),
+            torn.pattern.meaning()
         );
         // The last one first: of a line that has several of them, it says most.
         for (number, side) in torn.accesses.iter().enumerate().rev() {

@@ -20,6 +20,7 @@
 //! | what tells the run apart from right ones, by line | `spectra` |
 //! | what comes of small changes of the code, when they are tried | `tries`, and which ones `variants` |
 //! | for how long they are tried | `budget` |
+//! | what is done one after the other, and for how long each may take | `stages` |
 //! | what comes of a jump that goes the other way, once | `turns` |
 //! | what comes of variables that are set back | `set_back`, and when they are used `uses` |
 //! | which instructions were executed, in a slice or not | `ran` |
@@ -53,6 +54,7 @@ mod runs_over;
 mod set_back;
 mod settled;
 mod spectra;
+mod stages;
 mod symptom;
 mod taken;
 mod tries;
@@ -73,14 +75,15 @@ use crate::slice::{
     slice,
 };
 use bugnet_events::atoms::Atoms;
-use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
+use bugnet_replay::{ReplayError, Result};
 use indicatif::HumanCount;
 use near::{Line, Near};
 use rank::{Clues, Table};
+use stages::{Stages, left_out};
 use std::num::NonZeroUsize;
 use wrong::Output;
 
@@ -100,70 +103,138 @@ pub struct Options<'a> {
     pub races: bool,
     /// Try small changes of the program, to see whether its output is right then.
     pub tries: bool,
+    /// Look at everything, however long that takes.
+    pub thorough: bool,
     /// Lines that are shown.
     pub top: usize,
     /// Intervals that are replayed at the same time.
     pub jobs: NonZeroUsize,
 }
 
-/// Finds out why the process that a cursor is on failed.
+/// What of a report is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The symptom, and from what it follows.
+    Chain,
+    /// What was illegal.
+    Illegal,
+    /// All the rest.
+    Lines,
+}
+
+/// Finds out why the process that a cursor is on failed. `known` is told of each part of the report as soon as it is made.
 ///
 /// # Errors
 /// The logs cannot be read, replayed or traced; good ones are of another program; the output does not hold what it is told to hold.
-pub fn why((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, options: &Options<'_>) -> Result<Report> {
+pub fn why(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    options: &Options<'_>,
+    known: &mut dyn FnMut(&Report, Part) -> std::io::Result<()>,
+) -> Result<Report> {
     let pid = cursor.pid();
     let mut symbols = Symbolizer::new(log, pid)?;
+    let stages = Stages::new(cursor, options.thorough);
+    stages.begin("what shows that it failed", cursor)?;
     let (symptom, output) = symptom::find((tools, log), cursor, options)?;
     let mut report = Report::new(pid, symptom);
     let mut table = Table::default();
     let mut settled = None;
+    let mut told = |report: &Report, part| known(report, part).map_err(ReplayError::Sink);
+    stages.run("what the failing value follows from", cursor, &mut report, |cursor, report| {
+        chain((tools, log), cursor, &mut symbols, (options, stages, &output), (report, &mut table, &mut settled))
+    })?;
+    let is_open = matches!(report.symptom, Symptom::None { .. });
+    if !is_open {
+        told(&report, Part::Chain)?;
+    }
+    let looked = stages.run("memory errors and races", cursor, &mut report, |cursor, report| {
+        illegal::find((tools, log), cursor, &mut symbols, (options, stages, settled), (report, &mut table))?;
+        if matches!(report.symptom, Symptom::Crash { .. }) || report.fault.is_some() {
+            stages.begin("who took memory away", cursor)?;
+            taken::find(log, cursor, &mut symbols, (report, &mut table))?;
+        }
+        Ok(())
+    })?;
+    report.is_cut |= looked.is_none();
+    if let (Symptom::None { is_compared }, false) = (&report.symptom, report.illegal.is_empty()) {
+        report.symptom = Symptom::Silent { is_compared: *is_compared };
+    }
+    table.is_shared = illegal::shares_memory(log, pid)?;
+    if is_open {
+        told(&report, Part::Chain)?;
+    }
+    if options.good.is_empty() {
+        told(&report, Part::Illegal)?;
+    } else {
+        let last = settled.map(|place| place.interval);
+        stages.run("what tells it apart from right runs", cursor, &mut report, |_, report| {
+            spectra::find((tools, log), pid, (options, last), (report, &mut table))
+        })?;
+        told(&report, Part::Illegal)?;
+    }
+    table.shows = report.symptom.shows();
+    if let Some(output) = output.filter(|_| options.tries && !table.is_empty()) {
+        let what = "small changes of the code";
+        stages.run(what, cursor, &mut report, |cursor, report| {
+            match tries::find((tools, log), cursor, &mut symbols, (&output, report.place), options, &mut table) {
+                Ok(count) => report.tried = Some(count),
+                Err(over @ ReplayError::Over(_)) => return Err(over),
+                Err(error) => report.notes.push(format!("No change of the program was tried: {error}.")),
+            }
+            if let Some(over) = tools.work.over() {
+                report.notes.push(left_out(what, &over));
+                tools.work.resume();
+            }
+            Ok(())
+        })?;
+    }
+    tools.work.end();
+    report.suspects = table.ranked(&mut symbols, options.top);
+    told(&report, Part::Lines)?;
+    Ok(report)
+}
+
+/// What the symptom follows from: the failing value, and the lines that have to do with it.
+fn chain(
+    (tools, log): (&Tools, &Log),
+    cursor: &mut Cursor<'_>,
+    symbols: &mut Symbolizer,
+    (options, stages, output): (&Options<'_>, Stages, &Option<Output>),
+    (report, table, settled): (&mut Report, &mut Table, &mut Option<Place>),
+) -> Result<()> {
+    let pid = cursor.pid();
     cursor.seek(Seek::End)?;
     if matches!(report.symptom, Symptom::Crash { .. } | Symptom::Exit { .. }) {
-        report.fault = first_fault((tools, log), cursor, &mut symbols)?.map(|fault| report::Fault::of(&fault));
+        report.fault = first_fault((tools, log), cursor, symbols)?.map(|fault| report::Fault::of(&fault));
+    }
+    if has_failed(&report.symptom) {
+        report.said = reported::said(tools, log, pid)?;
     }
     cursor.seek(Seek::End)?;
-    let question = question((tools, log), cursor, &mut symbols, (&mut report, &mut settled), options)?;
+    let question = question((tools, log), cursor, symbols, (report, settled), options)?;
     let asked = match (&report.symptom, question) {
-        (Symptom::Short { .. }, _) => early::find((tools, log), cursor, &mut symbols),
-        (_, question) => question.map(|question| ask((tools, log), cursor, &mut symbols, &question)).transpose(),
+        (Symptom::Short { .. }, _) => early::find((tools, log), cursor, symbols),
+        (_, question) => question.map(|question| ask((tools, log), cursor, symbols, &question)).transpose(),
     };
     let asked = match asked {
         Ok(asked) => asked,
+        Err(over @ ReplayError::Over(_)) => return Err(over),
         Err(error) => {
             report.notes.push(format!("It is not known which value is wrong: {error}."));
             None
         }
     };
-    if has_failed(&report.symptom) {
-        report.said = reported::said(tools, log, pid)?;
-    }
     if let Some(asked) = &asked {
         report.asked = Some(asked.what.clone());
         report.place = Some(asked.criterion.place);
-        slices((tools, log), cursor, &mut symbols, asked, (&mut report, &mut table))?;
-        if let Some(output) = &output {
-            right((tools, log), cursor, &mut symbols, output, &mut table)?;
+        slices((tools, log), cursor, symbols, (asked, stages), (report, table))?;
+        if let Some(output) = output {
+            stages.begin("what right output follows from", cursor)?;
+            right((tools, log), cursor, symbols, output, table)?;
         }
     }
-    illegal::find((tools, log), cursor, &mut symbols, (options, settled), (&mut report, &mut table))?;
-    if matches!(report.symptom, Symptom::Crash { .. }) || report.fault.is_some() {
-        taken::find(log, cursor, &mut symbols, (&mut report, &mut table))?;
-    }
-    if let (Symptom::None { is_compared }, false) = (&report.symptom, report.illegal.is_empty()) {
-        report.symptom = Symptom::Silent { is_compared: *is_compared };
-    }
-    table.is_shared = illegal::shares_memory(log, pid)?;
-    let last = settled.map(|place| place.interval);
-    spectra::find((tools, log), pid, (options, last), (&mut report, &mut table))?;
-    table.shows = report.symptom.shows();
-    if let Some(output) = output.filter(|_| options.tries && !table.is_empty()) {
-        match tries::find((tools, log), cursor, &mut symbols, (&output, report.place), options, &mut table) {
-            Ok(count) => report.tried = Some(count),
-            Err(error) => report.notes.push(format!("No change of the program was tried: {error}.")),
-        }
-    }
-    report.suspects = table.ranked(&mut symbols, options.top);
-    Ok(report)
+    Ok(())
 }
 
 /// Whether it failed in a way that it may have told of.
@@ -232,7 +303,7 @@ fn slices(
     (tools, log): (&Tools, &Log),
     cursor: &mut Cursor<'_>,
     symbols: &mut Symbolizer,
-    asked: &Asked,
+    (asked, stages): (&Asked, Stages),
     (report, table): (&mut Report, &mut Table),
 ) -> Result<()> {
     let thin = cut(tools, log, cursor, asked, false)?;
@@ -246,7 +317,7 @@ fn slices(
         report.notes.push(reported::no_lines(log, cursor.pid())?);
         return Ok(());
     }
-    let is_cut = thin.ended == Ended::Enough;
+    let is_cut = matches!(thin.ended, Ended::Enough | Ended::Over(_));
     let detail = Detail { is_full: false, is_forward: false, values: CHAIN };
     let shown = report_slice(log, cursor, symbols, asked, &thin, detail)?;
     drop(thin);
@@ -255,11 +326,15 @@ fn slices(
         // What was wanted where it ended came from further back, and not from outside.
         report.outside.clear();
     }
+    stages.begin("which lines decide about the failing value", cursor)?;
     let full = cut(tools, log, cursor, asked, true)?;
-    if is_cut || full.ended == Ended::Enough {
+    if is_cut || matches!(full.ended, Ended::Enough | Ended::Over(_)) {
+        let why = match full.ended {
+            Ended::Over(over) => over.to_string(),
+            _ => format!("{EXECUTIONS} executions of instructions there have to do with it"),
+        };
         report.notes.push(format!(
-            "Lines that the value follows from were looked for in the last {} instructions, in which {EXECUTIONS} executions of \
-             instructions have to do with it. What lies further back is not known.",
+            "Lines that the value follows from were looked for in the last {} instructions ({why}). What lies further back is not known.",
             HumanCount(full.walked)
         ));
     }

@@ -540,7 +540,10 @@ impl Clues {
         all.extend(self.differs.iter().chain(&self.parts).cloned());
         if let Some(Spectrum { passed, all: runs, ochiai, dstar, .. }) = self.spectrum {
             let dstar = dstar.map_or("infinite".to_owned(), |dstar| format!("{dstar:.2}"));
-            all.push(format!("was executed by {passed} of {runs} right runs (Ochiai {ochiai:.2}, DStar {dstar})"));
+            all.push(format!(
+                "was executed by {passed} of {runs} right runs (how suspicious that is: {ochiai:.2} of 1 by Ochiai's formula, {dstar} by DStar's, which has no \
+                 end)"
+            ));
         }
         all
     }

@@ -41,6 +41,8 @@ pub struct Report {
     /// What could not be followed, as sentences: what was illegal there is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unfollowed: Vec<String>,
+    /// Whether what was illegal was not looked for to the end.
+    pub is_cut: bool,
     /// Whether races were looked for.
     pub looked_for_races: bool,
     /// What is not known.
@@ -147,6 +149,7 @@ impl Report {
             suspects: Vec::new(),
             tried: None,
             unfollowed: Vec::new(),
+            is_cut: false,
             looked_for_races: false,
             notes: Vec::new(),
         }

@@ -17,6 +17,7 @@ use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::syscall::name;
 use bugnet_replay::tools::Tools;
+use bugnet_replay::work::Work;
 use bugnet_replay::{ReplayError, Result, signal};
 use bugnet_what_if::{Change, Ended, Outcome, Pool, Seed, Trial, Until};
 use hashbrown::HashMap;
@@ -70,6 +71,8 @@ pub(super) struct Start {
     length: u64,
     /// What it writes from there on.
     stdout: Vec<u8>,
+    /// Until when trials are made.
+    work: Work,
     /// What runs trials: each up to where more than this is wrong.
     pool: Pool,
 }
@@ -262,7 +265,7 @@ impl Start {
         mut look: impl FnMut(T, &Outcome) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut tries = tries.into_iter();
-        while !budget.is_spent() {
+        while !budget.is_spent() && self.work.over().is_none() {
             let (trials, of): (Vec<Trial>, Vec<T>) = tries.by_ref().take(BATCH * self.pool.width()).unzip();
             if of.is_empty() {
                 break;
@@ -309,7 +312,8 @@ impl Start {
                 // What is wrong already does not become right.
                 let until = Until { time: LEAST.max(TIMES * took), output: Some(right.to_vec()) };
                 let pool = Pool::new(&seed, &until, jobs)?;
-                return Ok(Self { seed, main, file, place, length, stdout, pool });
+                let work = tools.work.clone();
+                return Ok(Self { seed, main, file, place, length, stdout, work, pool });
             }
             Ended::Exited(_) | Ended::Stopped | Ended::Same => "it writes something else".to_owned(),
             Ended::Asked(number) => format!("it makes a system call `{}` that the log does not have", name(number)),

@@ -183,6 +183,10 @@ pub struct WhyArgs {
     /// What is wrong in the output: the number of a byte of standard output and error, from 0, or a text, of which the first byte counts
     #[arg(long, value_name = "BYTE|TEXT")]
     pub wrong: Option<String>,
+    /// Take as long as it takes. Without this, each stage (from what the failing value follows, memory errors, races, small changes) has 20 s, and 20 s
+    /// more for each 1,000 million instructions of the run; a note says which ones were not done
+    #[arg(long)]
+    pub thorough: bool,
     /// Do not look for races
     #[arg(long)]
     pub no_races: bool,

@@ -103,6 +103,23 @@ pub struct UnpackArgs {
     pub output: PathBuf,
 }
 
+/// Say what of this machine bugnet can use, and what to do where it cannot
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bugnet doctor\n\n\
+        It records /bin/true, replays that recording, and looks at the kernel, the processor, the disk, limits and gdb.\n\n\
+        Exit status:\n  \
+        0  all commands work here; notes say where one is slower, or does less\n  \
+        4  one does not work here, or cannot be tried")]
+pub struct DoctorArgs {
+    /// The gdb that `bugnet debug` is to use
+    #[arg(long, value_name = "PATH", default_value = "gdb")]
+    pub gdb: PathBuf,
+    /// Print one JSON list
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Write man pages and shell completions below a folder
 #[derive(Debug, Args)]
 pub struct GenerateArgs {

@@ -26,7 +26,7 @@ mod wait;
 pub use condition::Condition;
 pub use error::{EXIT_FAILED, RecordError};
 pub use location::LogFolder;
-pub use machine::CpuLevel;
+pub use machine::{CpuLevel, describe as describe_machine};
 pub use seed::Seed;
 pub use summary::describe_ending;
 pub use wait::die_by;
@@ -114,6 +114,7 @@ fn once(recorder: &Recorder<'_>, seed: Option<u64>, limit: Option<Limit>) -> Res
     if verdict.is_none_or(|verdict| matches!(verdict, Verdict::Failed(_))) {
         if !args.quiet {
             summary::print(run.folder.path(), &run.waited.ending);
+            summary::print_next(run.folder.path(), &run.waited.ending);
         }
         if let (Some(limit), Some(default)) = (limit, run.folder.default_folder()) {
             make_room(limit, default, run.folder.path(), args.quiet);

@@ -2,6 +2,7 @@
 
 use crate::failure::complain;
 use crate::info::Kept;
+use crate::next::steps_of_ending;
 use bugnet_format::folder::{Ending, Recording};
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::signal;
@@ -98,6 +99,18 @@ pub fn print(log: &Path, ending: &Ending) {
         complain(&format_args!("memory of process {process} at its end: {}", Kept(*memory)));
     }
     complain(&line(log, ending, &totals, Source::from(log).size(log)));
+}
+
+/// Prints which command says most of a program that has failed, if it has.
+pub fn print_next(log: &Path, ending: &Ending) {
+    let threads = Recording::open(log).and_then(|recording| recording.threads()).unwrap_or_default();
+    if threads.is_empty() || matches!(ending, Ending::Exited { status: 0 }) {
+        return;
+    }
+    let has_several = threads.iter().any(|thread| thread.tid.0 != thread.pid.pid.0);
+    if let Some(step) = steps_of_ending(log, None, ending, has_several).first() {
+        complain(&format_args!("next: {}  ({})", step.command, step.what));
+    }
 }
 
 fn line(log: &Path, ending: &Ending, totals: &Totals, size: u64) -> String {

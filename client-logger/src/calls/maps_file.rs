@@ -99,8 +99,10 @@ fn shown() -> Vec<u8> {
         if shadow::is_ours(region.range.start) {
             continue;
         }
-        let is_log = name.starts_with(&log);
-        let hidden = if is_log { vec![region.range.clone()] } else { joined::not_the_programs(&region.range, &others) };
+        let hidden = match name.starts_with(&log) {
+            true => vec![region.range.clone()],
+            false => joined::not_the_programs(&region.range, &others).into_iter().collect(),
+        };
         show(&mut shown, &region.range, &line, &hidden);
     }
     shown.into_bytes()

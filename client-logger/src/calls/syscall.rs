@@ -46,7 +46,7 @@ use bugnet_dr::ir::Segment;
 use bugnet_dr::thread::segment_base;
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
-use kinds::{borrows, child_stack, creates_thread, forks, known, mapped, output_buffers, shares_memory};
+use kinds::{Output, borrows, child_stack, creates_thread, forks, known, mapped, shares_memory};
 use std::ffi::{c_int, c_void};
 
 /// Whether the client sees a system call: it sees all.
@@ -261,7 +261,7 @@ fn remember(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) -> Bool {
 
 /// Records what a system call, which is its block's last instruction, and counted, gets by its arguments: paths, and what it writes
 /// to standard output or error, where it writes no more than so many bytes.
-fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], written: u64) {
+fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], mut written: u64) {
     let position = thread.counted() - 1;
     for &arg in known(number).map_or(&[][..], |call| call.paths) {
         if let Some(text) = string(args[arg]) {
@@ -269,8 +269,13 @@ fn describe(thread: &mut Thread, number: i64, args: &[u64; 6], written: u64) {
         }
     }
     if streams::of(args[0]) != OutputStream::None {
-        for (address, len) in output_buffers(number, args) {
+        let Output { structures, buffers } = Output::of(number, args);
+        let buffers = buffers.into_iter().map(|(address, len)| {
             let len = len.min(written);
+            written -= len;
+            (address, len)
+        });
+        for (address, len) in structures.into_iter().chain(buffers) {
             thread.make_room_in_call(address, len);
             thread.supply(position, address, len);
         }
@@ -480,10 +485,8 @@ unsafe fn after(drcontext: *mut c_void, mut number: i64) {
     if (number, args[0], result) == (libc::SYS_arch_prctl, ARCH_SET_FS, 0) {
         thread.segments.selectors[0] = 0;
     }
-    let stream = match output_buffers(number, &args).is_empty() {
-        true => OutputStream::None,
-        false => streams::of(args[0]),
-    };
+    let sends = known(number).is_some_and(|call| call.sends.is_some());
+    let stream = if sends { streams::of(args[0]) } else { OutputStream::None };
     follow_memory(thread, number, &args, result);
     if thread.split_call(&before) {
         describe(thread, number, &args, u64::try_from(result).unwrap_or(0));

@@ -3,7 +3,7 @@
 //! Beside the program's memory there is the recorder's, which is larger. Where the program has a limit, what is the program's is
 //! added up before it grows, and calls that would exceed the limit fail as they would natively.
 
-use crate::base::maps;
+use crate::base::maps::{self, Region};
 use crate::base::own_memory;
 use crate::kernel::joined;
 use crate::kernel::program_break::{self, Step};
@@ -65,16 +65,13 @@ pub fn others() -> Vec<Range<u64>> {
 
 /// Bytes of what the program has, without a range that is to be replaced: all, and data.
 fn used(replaced: &Range<u64>) -> [u64; 2] {
-    let others = others();
+    // Nor does what is replaced count.
+    let others = [&others()[..], &[replaced.clone()]].concat();
     let mut used = [0; 2];
     // What lies beyond, as the vsyscall page, the kernel does not count.
-    for region in
-        maps::all().iter().filter(|region| region.range.end >> 47 == 0 && !shadow::is_ours(region.range.start))
-    {
-        let left = |part: Range<u64>| {
-            part.end - part.start - part.end.min(replaced.end).saturating_sub(part.start.max(replaced.start))
-        };
-        let len: u64 = joined::the_programs(&region.range, &others).into_iter().map(left).sum();
+    let is_counted = |region: &&Region| region.range.end >> 47 == 0 && !shadow::is_ours(region.range.start);
+    for region in maps::all().iter().filter(is_counted) {
+        let len: u64 = joined::the_programs(&region.range, &others).iter().map(|part| part.end - part.start).sum();
         used[0] += len;
         let data = region.protection & libc::PROT_WRITE != 0 && !region.shared && !region.stack;
         used[1] += if data { len } else { 0 };

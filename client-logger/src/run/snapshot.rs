@@ -80,7 +80,7 @@ pub fn keep(thread: &mut Thread, position: u64, stack: u64, how: How) {
         let mut pagemap = Pagemap::open();
         let mut kept: Vec<Range<u64>> = Vec::new();
         for part in ordered(stack, &others, parts::all()) {
-            for left in joined::without(part.range.clone(), &kept) {
+            for left in joined::without(&part.range, &kept) {
                 Part { range: left, ..part }.keep(&mut pagemap, &mut keeper);
             }
             kept.push(part.range);

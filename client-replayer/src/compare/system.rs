@@ -95,10 +95,9 @@ pub fn number(memory: &Memory, at: u64) -> u64 {
     memory.read(at, 8).try_into().map_or(0, u64::from_le_bytes)
 }
 
-const EINTR: i64 = 4;
 const EFAULT: i64 = 14;
-/// Results below zero are errors down to this.
-const MOST_ERRORS: i64 = 4095;
+/// Bytes of the longest address of a socket (`sockaddr_storage`).
+const LONGEST_ADDRESS: u64 = 128;
 /// Most elements of an array that are told apart from what lies between them.
 const MOST_ELEMENTS: u64 = 1 << 16;
 
@@ -127,21 +126,30 @@ fn buffers(memory: &Memory, args: &[u64; 6], result: i64, arg: usize, size: Kern
             let element = |i: u64| (at.wrapping_add(i * size + offset), len);
             (0..args[count]).map(element).collect()
         }
-        Kernel::Command(arg, mask, known) => {
-            let command = args[arg] & !mask;
-            known.iter().filter(|(known, _)| *known == command).map(|(_, bytes)| (at, *bytes)).collect()
+        Kernel::Command(arg, known) => {
+            known.iter().filter(|(known, _)| *known == args[arg]).map(|(_, bytes)| (at, *bytes)).collect()
         }
         Kernel::Vector(count) => vector(memory, at, args[count]),
         Kernel::Message => message(memory, at),
     }
 }
 
-/// The buffers of a message header, and what is written in itself: two lengths, and flags.
+/// Where a call finds the lengths of buffers ([`Kernel::Counted`]), each with the longest such buffer.
+pub fn counted(number_of_call: u64, args: &[u64; 6]) -> impl Iterator<Item = (u64, Buffer)> {
+    let writes = bugnet_system_calls::of(number_of_call).and_then(|call| call.writes).unwrap_or_default();
+    writes.iter().filter_map(|(arg, size)| match size {
+        Kernel::Counted(count, most) => Some((args[*count], (args[*arg], *most))),
+        _ => None,
+    })
+}
+
+/// The buffers of a message header, and what is written in itself: two lengths, and flags. How long the buffer for an address is, the kernel may have said
+/// itself, behind an earlier message.
 pub fn message(memory: &Memory, at: u64) -> Vec<Buffer> {
     let field = |offset: u64| number(memory, at.wrapping_add(offset));
     let mut all = vector(memory, field(16), field(24));
     let lengths = [(at.wrapping_add(8), 4), (at.wrapping_add(40), 12)];
-    all.extend([(field(0), field(8) & u64::from(u32::MAX)), (field(32), field(40))].into_iter().chain(lengths));
+    all.extend([(field(0), LONGEST_ADDRESS), (field(32), field(40))].into_iter().chain(lengths));
     all
 }
 
@@ -189,11 +197,8 @@ impl System {
     ) -> Vec<Buffer> {
         let mut changed = Vec::new();
         let call = bugnet_system_calls::of(number_of_call);
-        // What failed has written nothing; but for what waits, which says how long, and for what came upon memory that is not there.
-        let is_silent = (-MOST_ERRORS..0).contains(&result)
-            && ![EINTR, EFAULT].contains(&-result)
-            && number_of_call != IOCTL
-            && call.is_some_and(|call| call.waits.is_none());
+        // Some write also where they fail.
+        let is_silent = result < 0 && result != -EFAULT && call.is_some_and(|call| call.writes_last);
         let writes = call.and_then(|call| call.writes).filter(|_| !is_silent);
         for (arg, size) in writes.unwrap_or_default() {
             changed.extend(buffers(memory, args, result, *arg, *size));

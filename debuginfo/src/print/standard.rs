@@ -11,6 +11,8 @@ use crate::value::Value;
 const DEEPEST: usize = 8;
 /// Most nodes of a container that are walked through.
 const MOST_NODES: u64 = 1 << 12;
+/// What is longer than any memory was not made yet, or is gone.
+const LONGEST: u64 = 1 << 47;
 /// Bytes of a node of a tree before its value, and where its links are: to its parent, and to what is left and right of it.
 const TREE_HEAD: u64 = 32;
 const PARENT: u64 = 8;
@@ -31,7 +33,7 @@ impl Printer<'_> {
     /// Prints a container of a standard library; whether it is one.
     pub(super) fn standard(&mut self, value: &Value, ty: &Node) -> bool {
         let Some(name) = self.place.store.qualified_name(ty) else { return false };
-        let start = self.out.len();
+        let (start, left) = (self.out.len(), self.left);
         let printed = match &*template(&name) {
             "std::basic_string" if name.contains("<char,") || name.contains("<char>") => self.string(value),
             "std::vector" => self.vector(value),
@@ -46,6 +48,7 @@ impl Printer<'_> {
         };
         if printed.is_none() {
             self.out.truncate(start);
+            self.left = left;
         }
         printed.is_some()
     }
@@ -80,7 +83,7 @@ impl Printer<'_> {
     fn string(&mut self, value: &Value) -> Option<()> {
         let start = self.path(value, &["_M_dataplus", "_M_p"])?;
         let (start, len) = (self.number(&start)?, self.field(value, "_M_string_length")?);
-        let len = self.number(&len)?;
+        let len = self.number(&len).filter(|len| *len < LONGEST)?;
         self.text(start, len)
     }
 
@@ -108,7 +111,11 @@ impl Printer<'_> {
         let element = self.place.store.type_of(&element)?;
         let size = self.place.store.size_of(&element).filter(|size| *size > 0)?;
         let (start, finish, end) = (self.number(&start?)?, self.number(&finish?)?, self.number(&end?)?);
-        let (count, room) = (finish.checked_sub(start)? / size, end.checked_sub(start)? / size);
+        let (len, room) = (finish.checked_sub(start)?, end.checked_sub(start)?);
+        if len > room || room >= LONGEST {
+            return None;
+        }
+        let (count, room) = (len / size, room / size);
         self.push(&format!("std::vector of length {count}, capacity {room}"));
         self.elements(count, |number| Some(Value::new(Some(element.clone()), Contents::Memory(start + number * size))))
     }

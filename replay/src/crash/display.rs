@@ -205,7 +205,7 @@ fn variables(scope: &Scope, own_code: bool, f: &mut Formatter<'_>) -> Result {
 }
 
 fn source(frame: &SourceFrame, symbol: Option<&str>) -> String {
-    let function = brief(frame.function.as_deref().or(symbol).unwrap_or("?"));
+    let function = frame.function.clone().or_else(|| symbol.map(brief)).unwrap_or_else(|| "?".to_owned());
     match (&frame.file, frame.line) {
         (Some(file), Some(line)) => format!("{function} at {file}:{line}"),
         (Some(file), None) => format!("{function} at {file}"),

@@ -3,8 +3,8 @@
 
 use super::{Conditions, Cursor, Open};
 use crate::error::Result;
-use bugnet_format::control::{Hits, LeftPage, Request, Response, Target};
-use bugnet_format::index::{Content, KNOWN};
+use bugnet_format::control::{Hits, Request, Target, Unseen};
+use bugnet_format::index::{Content, known_bits};
 use bugnet_format::types::Addr;
 use std::collections::HashMap;
 
@@ -25,15 +25,6 @@ pub(super) struct Foreseen {
     /// What may be changed behind this place by something that nobody sees: start and length of ranges, ascending; and what by others at any time.
     pub changed: Vec<(u64, u64)>,
     pub unsteady: Vec<(u64, u64)>,
-}
-
-/// The bits of bytes.
-pub(super) fn bits(known: &[u8]) -> Bits {
-    let mut bits = [0; Addr::PAGE as usize / 64];
-    for (word, bytes) in bits.iter_mut().zip(known.chunks_exact(8)) {
-        *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    }
-    bits
 }
 
 impl Cursor<'_> {
@@ -66,57 +57,28 @@ impl Open {
         if self.prepare(Target::End)?.is_some() {
             return Ok(None);
         }
-        let process = &mut self.tracked.process;
-        process.send(&Request::Foresee)?;
-        match process.receive()? {
-            Response::Ready => {}
-            other => return Err(process.unexpected(&other)),
-        }
+        self.tracked.process.foresee()?;
         self.execute(Target::End, Hits::Ignore)?;
         if !self.over {
             return Ok(None);
         }
-        let mut seen = Foreseen {
-            epoch,
-            time,
-            changes,
-            found: HashMap::new(),
-            accessed: HashMap::new(),
-            changed: Vec::new(),
-            unsteady: Vec::new(),
-        };
-        self.each(
+        let process = &mut self.tracked.process;
+        let (mut found, mut accessed) = (HashMap::new(), HashMap::new());
+        process.each_page(
             |from| Request::Found { from },
             |page| {
-                if let (KNOWN, Ok(bytes)) = (page.known.len(), page.bytes.try_into()) {
-                    seen.found.insert(page.addr, Content { known: bits(&page.known), bytes });
-                }
+                found.extend(Content::new(&page.known, &page.bytes).map(|content| (page.addr, content)));
+                Ok(())
             },
         )?;
-        self.each(
+        process.each_page(
             |from| Request::Left { from },
             |page| {
-                seen.accessed.insert(page.addr, bits(&page.known));
+                accessed.extend(known_bits(&page.known).map(|bits| (page.addr, bits)));
+                Ok(())
             },
         )?;
-        let process = &mut self.tracked.process;
-        process.send(&Request::Unseen)?;
-        match process.receive()? {
-            Response::Unseen(unseen) => (seen.changed, seen.unsteady) = (unseen.changed, unseen.unsteady),
-            other => return Err(process.unexpected(&other)),
-        }
-        seen.changed.sort_unstable();
-        seen.unsteady.sort_unstable();
-        Ok(Some(seen))
-    }
-
-    fn each(&mut self, request: impl Fn(u64) -> Request, mut take: impl FnMut(LeftPage)) -> Result<()> {
-        let mut from = Some(0);
-        while let Some(start) = from {
-            let (pages, next) = self.tracked.process.pages(&request(start), start)?;
-            pages.into_iter().for_each(&mut take);
-            from = next;
-        }
-        Ok(())
+        let Unseen { changed, unsteady, .. } = process.unseen()?;
+        Ok(Some(Foreseen { epoch, time, changes, found, accessed, changed, unsteady }))
     }
 }

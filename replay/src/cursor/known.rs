@@ -7,6 +7,7 @@
 
 use super::Cursor;
 use super::foreseen::{Bits, Foreseen};
+use super::indexed::MakeIndex;
 use super::made::Born;
 use crate::error::Result;
 use crate::index::Index;
@@ -16,9 +17,9 @@ use bugnet_format::control::{ByteState, MAX_READ};
 use bugnet_format::index::Content;
 use bugnet_format::types::{Addr, Epoch};
 use serde::Serialize;
-use std::fmt;
 
 const PAGE: u64 = Addr::PAGE;
+
 /// Where it is known from what a byte of memory is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
@@ -82,16 +83,6 @@ pub(super) enum Source {
 struct Slot {
     byte: u8,
     source: Source,
-}
-
-/// Makes an index, once; none if there is none to be had.
-#[derive(Default)]
-pub(super) struct MakeIndex<'a>(pub Option<Box<dyn FnOnce() -> Option<Index> + 'a>>);
-
-impl fmt::Debug for MakeIndex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MakeIndex").field(&self.0.is_some()).finish()
-    }
 }
 
 /// What is looked at where the present epoch knows nothing; each is read when it is first needed.
@@ -169,11 +160,11 @@ impl Search<'_> {
         })
     }
 
-    /// Puts those of `wanted` that `bytes` has, which begin at an offset.
-    pub fn put(&mut self, wanted: &Bits, from: usize, bytes: &[u8], source: Source) {
-        for (at, byte) in (from..).zip(bytes) {
-            if is_set(wanted, at) {
-                self.slots[at - self.first] = Slot { byte: *byte, source };
+    /// Puts those of `wanted`, which are known from elsewhere: `byte` has what is at an offset in the page, if it has that.
+    pub fn put(&mut self, wanted: &Bits, source: Source, byte: impl Fn(usize) -> Option<u8>) {
+        for (at, slot) in (self.first..).zip(&mut *self.slots) {
+            if let Some(byte) = byte(at).filter(|_| is_set(wanted, at)) {
+                *slot = Slot { byte, source };
             }
         }
     }
@@ -202,7 +193,7 @@ impl Search<'_> {
                 }
                 without_lines(unwritten, entry.written);
             }
-            self.take_zeros(&self.within(&wanted, &table.zeros));
+            self.put(&self.within(&wanted, &table.zeros), Source::Zeros, |_| Some(0));
             let mapped = self.within(&wanted, &table.mapped);
             born.by_call.iter_mut().zip(&mapped).for_each(|(born, mapped)| *born |= mapped);
             // What was made has also been changed thereby.
@@ -213,15 +204,6 @@ impl Search<'_> {
         }
         born.with_process = wanted;
         Ok(born)
-    }
-
-    /// These are zeros since the kernel has made them.
-    fn take_zeros(&mut self, bits: &Bits) {
-        for number in 0..self.slots.len() {
-            if is_set(bits, self.first + number) {
-                self.slots[number] = Slot { byte: 0, source: Source::Zeros };
-            }
-        }
     }
 
     /// What the rest of an epoch finds of `wanted`; what is left then at its end.
@@ -391,12 +373,6 @@ impl Cursor<'_> {
             Some(files) => Ok(files),
             none => Ok(none.insert(ReadOnly::new(self.log, self.pid)?)),
         }
-    }
-
-    /// An index is needed.
-    fn want_index(&mut self) -> Result<()> {
-        let made = self.elsewhere.make_index.0.take().and_then(|make| make());
-        made.map_or(Ok(()), |index| self.use_index(index))
     }
 
     /// The bytes of a page from `at` on, of which the replay process says this.

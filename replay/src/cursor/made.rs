@@ -41,16 +41,16 @@ impl Cursor<'_> {
                 Mapped::File { module, offset } => {
                     let called = search.among(&born.by_call, at, until);
                     let bytes = self.files()?.at_offset(module, offset, until - at);
-                    search.put(&called, at, &bytes, Source::File(module));
+                    search.put(&called, Source::File(module), |offset| bytes.get(offset.checked_sub(at)?).copied());
                     if begins {
                         let first = search.among(&born.with_process, at, until);
                         let bytes = self.files()?.at_start(module, addr, until - at);
-                        search.put(&first, at, &bytes, Source::File(module));
+                        search.put(&first, Source::File(module), |offset| bytes.get(offset.checked_sub(at)?).copied());
                     }
                 }
                 Mapped::Nothing if begins => {
                     let first = search.among(&born.with_process, at, until);
-                    search.put(&first, at, &vec![0; until - at], Source::Zeros);
+                    search.put(&first, Source::Zeros, |_| Some(0));
                 }
                 Mapped::Nothing | Mapped::Other => {}
             }

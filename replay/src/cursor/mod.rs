@@ -7,6 +7,7 @@
 mod alive;
 mod back;
 mod foreseen;
+mod indexed;
 mod interrupt;
 mod known;
 mod made;
@@ -27,7 +28,6 @@ pub use place::{Place, Seek};
 pub use writes::LastWrite;
 
 use crate::error::{ReplayError, Result};
-use crate::index::Index;
 use crate::log::Log;
 use crate::order::{OrderedThread, Window};
 use crate::patches::Patches;
@@ -38,7 +38,7 @@ use bugnet_format::control::{ByteState, Hit, Hits, Request, Response, Stop, Targ
 use bugnet_format::package::Segment;
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::{ProcessId, Tid};
-use known::{Elsewhere, MakeIndex};
+use known::Elsewhere;
 use mapped::Mapped;
 pub(crate) use outline::Outline;
 use scout::Grain;
@@ -350,28 +350,20 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// From here on, the cursor knows what the index knows.
+    /// Begins anew at the start, behind an error that may have left it anywhere.
     ///
     /// # Errors
-    /// It is the index of something else.
-    pub fn use_index(&mut self, index: Index) -> Result<()> {
-        if index.epochs() != self.outline.epochs() {
-            let (found, there) = (index.epochs(), self.outline.epochs());
-            return Err(ReplayError::OutOfRange(format!("an index of {found} epochs, but the log has {there}")));
-        }
-        self.elsewhere.index = Some(index);
-        self.learn_from_index()
+    /// As [`Self::open`].
+    pub fn begin_anew(&mut self) -> Result<()> {
+        self.spare = None;
+        let patches = self.patches_of(0)?;
+        self.open_epoch(0, patches).map(drop)
     }
 
-    /// From here on, this makes an index where a byte of memory takes one, if there is one to be had. It is asked once.
-    pub fn make_index_by(&mut self, make: impl FnOnce() -> Option<Index> + 'a) {
-        self.elsewhere.make_index = MakeIndex(Some(Box::new(make)));
-    }
-
-    /// Whether it has an index.
+    /// What it takes for replay.
     #[must_use]
-    pub fn has_index(&self) -> bool {
-        self.elsewhere.index.is_some()
+    pub fn tools(&self) -> &'a Tools {
+        self.tools
     }
 
     /// The process.
@@ -449,21 +441,26 @@ impl<'a> Cursor<'a> {
 
     fn enter(&mut self, index: usize) -> Result<()> {
         if index != self.open.index {
-            let (interrupter, spare) = (self.interrupter.clone(), self.spare.take());
             let patches = self.patches_of(index)?;
-            let opened =
-                Open::new(self.tools, self.log, self.pid, &self.outline, index, interrupter, (spare, patches))?;
-            let Open { mut tracked, original, patches, index, .. } = std::mem::replace(&mut self.open, opened);
+            let Open { mut tracked, original, patches, index, .. } = self.open_epoch(index, patches)?;
             if let Some((_, original)) = original {
                 tracked.process = original;
             }
             self.known.keep(index, patches);
-            self.open.far = self.known.far.unwrap_or(merging::FAR);
-            self.open.grain = self.grain;
-            self.open.onward = self.onward;
             self.spare = Some(tracked);
         }
         Ok(())
+    }
+
+    /// Opens an epoch; the one that was open.
+    fn open_epoch(&mut self, index: usize, patches: Patches) -> Result<Open> {
+        let (interrupter, spare) = (self.interrupter.clone(), self.spare.take());
+        let opened = Open::new(self.tools, self.log, self.pid, &self.outline, index, interrupter, (spare, patches))?;
+        let before = std::mem::replace(&mut self.open, opened);
+        self.open.far = self.known.far.unwrap_or(merging::FAR);
+        self.open.grain = self.grain;
+        self.open.onward = self.onward;
+        Ok(before)
     }
 
     /// Goes somewhere. A time or a position behind the end of all means the end.

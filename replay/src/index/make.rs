@@ -7,6 +7,7 @@ use crate::order::Window;
 use crate::patches;
 use crate::pool;
 use crate::process::Process;
+use crate::ranges::add;
 use crate::stretch::{Stretch, Tracked};
 use crate::tools::Tools;
 use crate::verify::Verified;
@@ -170,6 +171,7 @@ fn replay(
     let stretch = Stretch::read_with(log, pid, &Window::only(epoch), look)?;
     let mut tracked = stretch.compare(tools, log, last.take())?;
     let process = &mut tracked.process;
+    process.foresee()?;
     process.begin();
     process.send(&Request::RunTo { target: Target::End, hits: Hits::Ignore, output: false })?;
     match process.receive()? {
@@ -180,27 +182,11 @@ fn replay(
     let mut found = unseen(process)?;
     found.verified = verified(log, &stretch, intervals, process)?;
     found.patches = patches::all(process)?.map(|all| Packed::patches(&all)).transpose().map_err(failed())?;
-    each_page(process, |from| Request::Left { from }, |page| found.add_left(page, contents))?;
-    each_page(process, |from| Request::Found { from }, |page| found.add_found(page, contents))?;
+    let failed = |done: std::io::Result<()>| done.map_err(ReplayError::system("compress memory"));
+    process.each_page(|from| Request::Left { from }, |page| failed(found.add_left(page, contents)))?;
+    process.each_page(|from| Request::Found { from }, |page| failed(found.add_found(page, contents)))?;
     *last = Some(tracked);
     Ok(found)
-}
-
-/// Asks for pages, and does something with each.
-fn each_page(
-    process: &mut Process,
-    request: impl Fn(u64) -> Request,
-    mut take: impl FnMut(LeftPage) -> std::io::Result<()>,
-) -> Result<()> {
-    let mut from = Some(0);
-    while let Some(start) = from {
-        let (pages, next) = process.pages(&request(start), start)?;
-        for page in pages {
-            take(page).map_err(ReplayError::system("compress memory"))?;
-        }
-        from = next;
-    }
-    Ok(())
 }
 
 /// The intervals of a stretch that were replayed as if alone, each from its own start, and have reached their ends. `intervals`: where each
@@ -234,37 +220,11 @@ fn verified(
 
 /// What nobody saw in an epoch that was replayed.
 fn unseen(process: &mut Process) -> Result<Found> {
-    process.send(&Request::Unseen)?;
-    let Unseen { changed, unsteady, zeros, mapped, heap, mut calls, signals } = match process.receive()? {
-        Response::Unseen(unseen) => unseen,
-        other => return Err(process.unexpected(&other)),
-    };
-    let sorted = |ranges: Vec<(u64, u64)>| {
-        let mut all = Vec::new();
-        ranges.into_iter().for_each(|(start, len)| add(&mut all, start, len));
-        all
-    };
+    let Unseen { changed, unsteady, zeros, mapped, heap, mut calls, signals } = process.unseen()?;
     calls.sort_unstable();
     calls.dedup();
-    let [changed, unsteady, zeros, mapped] = [changed, unsteady, zeros, mapped].map(sorted);
     let table = EpochTable { changed, unsteady, zeros, mapped, calls, signals, ..EpochTable::default() };
     Ok(Found { table, left: Vec::new(), found: Vec::new(), heap, patches: None, verified: Verified::default() })
-}
-
-/// Adds a range to others, which ascend and do not touch.
-fn add(ranges: &mut Vec<(u64, u64)>, start: u64, len: u64) {
-    let (mut start, mut end) = (start, start.saturating_add(len));
-    if start == end {
-        return;
-    }
-    let first = ranges.partition_point(|(at, len)| at + len < start);
-    let behind = ranges.partition_point(|(at, _)| *at <= end);
-    if let (Some((low, _)), Some((high, len))) = (ranges.get(first), ranges[..behind].last())
-        && first < behind
-    {
-        (start, end) = (start.min(*low), end.max(high + len));
-    }
-    ranges.splice(first..behind, [(start, end - start)]);
 }
 
 impl Found {
@@ -312,23 +272,5 @@ impl<'a> Merging<'a> {
         }
         found.table.patches = found.patches.map(|packed| self.writer.block(&packed)).transpose()?;
         self.writer.epoch(&found.table)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_that_touch_become_one() {
-        let mut ranges = Vec::new();
-        for (start, len) in [(10, 5), (30, 5), (20, 5), (15, 5), (50, 0), (40, 10), (34, 3), (0, u64::MAX - 5)] {
-            add(&mut ranges, start, len);
-            assert!(ranges.is_sorted_by(|(a, len), (b, _)| a + len < *b), "{ranges:?}");
-            if start == 40 {
-                assert_eq!(ranges, [(10, 15), (30, 5), (40, 10)]);
-            }
-        }
-        assert_eq!(ranges, [(0, u64::MAX - 5)]);
     }
 }

@@ -336,6 +336,7 @@ impl Tracer {
         if executed == 0 {
             return Ok(None);
         }
+        self.session.process().work().did(executed);
         let Some(written) = self.session.written() else { return Err(self.makes_no_sense()) };
         let (words, start) = (written.words, written.start);
         let used = Some(written.used).filter(|_| self.wanted.outline);

@@ -360,7 +360,7 @@ const KINDS: [Kind; 14] = [
         symptom: "silent",
         says: &[
             "was given back",
-            "came between two of one call (RWW)",
+            "came between two of one call (RWW: ",
             "without an order, before the block was given back",
         ],
         among: 1,

@@ -32,20 +32,24 @@ fn gdb(log: &Path, options: &[&str], commands: &[&str]) -> Result<String> {
     Ok(printed(&run(&mut command)?))
 }
 
+/// Records `middle.c` in short intervals; the log has no index.
+fn middle(workshop: &Workshop, arguments: &[&str]) -> Result<PathBuf> {
+    let program = compiled(workshop, "middle.c")?;
+    std::fs::write(workshop.path.join("input"), "a line\n")?;
+    let program = program.to_string_lossy();
+    let command = [&[&*program], arguments].concat();
+    let job = Job { stdin: Some("input".into()), ..Job::new(&workshop.path, command) };
+    let log = workshop.path.join("log");
+    let recorded = run(&mut job.recorded(&log, &["--interval", "1M"])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    Ok(log)
+}
+
 #[test]
 fn memory_that_the_recording_tells_is_shown() -> Result<()> {
     let workshop = Workshop::new("values-middle")?;
-    let program = compiled(&workshop, "middle.c")?;
-    std::fs::write(workshop.path.join("input"), "a line\n")?;
-    let log = workshop.path.join("log");
-    let job = Job {
-        command: [&*program.to_string_lossy(), "never looked at"].map(str::to_owned).to_vec(),
-        dir: workshop.path.clone(),
-        stdin: Some("input".into()),
-    };
-    // The position is in the middle of an interval in the middle, of a log without an index.
-    let recorded = run(&mut job.recorded(&log, &["--interval", "1M"])?)?;
-    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let log = middle(&workshop, &["never looked at"])?;
+    // The position is in the middle of an interval in the middle.
     let said = gdb(
         &log,
         &[],
@@ -86,16 +90,7 @@ fn memory_that_the_recording_tells_is_shown() -> Result<()> {
 #[test]
 fn what_tells_what_memory_was() -> Result<()> {
     let workshop = Workshop::new("values-origins")?;
-    let program = compiled(&workshop, "middle.c")?;
-    std::fs::write(workshop.path.join("input"), "a line\n")?;
-    let path = workshop.path.join("log");
-    let job = Job {
-        command: vec![program.to_string_lossy().into()],
-        dir: workshop.path.clone(),
-        stdin: Some("input".into()),
-    };
-    let recorded = run(&mut job.recorded(&path, &["--interval", "1M"])?)?;
-    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let path = middle(&workshop, &[])?;
     verify_and_index(&path)?;
     let (tools, log) = (Tools::locate_for(&binary()?, None)?, Log::open(&path)?);
     let pid = log.processes()?.last().context("no process")?.0;

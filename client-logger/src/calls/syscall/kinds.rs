@@ -10,30 +10,43 @@ pub(super) fn known(number: i64) -> Option<&'static SystemCall> {
     u64::try_from(number).ok().and_then(bugnet_system_calls::of)
 }
 
-/// The buffers that a system call writes out: `(address, length)`, and the structures that lead to them.
-pub(super) fn output_buffers(number: i64, args: &[u64; 6]) -> Vec<(u64, u64)> {
-    let vectors = |address: u64, count: u64| {
+/// Memory that a system call writes out: address and length of each piece.
+#[derive(Default)]
+pub(super) struct Output {
+    /// The structures that lead to the buffers.
+    pub structures: Vec<(u64, u64)>,
+    /// The buffers, in order.
+    pub buffers: Vec<(u64, u64)>,
+}
+
+impl Output {
+    /// What the call of this number and arguments writes out.
+    pub fn of(number: i64, args: &[u64; 6]) -> Self {
+        let mut output = Self::default();
+        match known(number).and_then(|call| call.sends) {
+            Some(Sent::Bytes(address, len)) => output.buffers.push((args[address], args[len])),
+            Some(Sent::Vector(address, count)) => output.vector(args[address], args[count]),
+            Some(Sent::Message(address)) => {
+                let header = args[address];
+                output.structures.push((header, 56));
+                if let (Some(base), Some(count)) = (read_word(header + 16), read_word(header + 24)) {
+                    output.vector(base, count);
+                }
+            }
+            None => {}
+        }
+        output
+    }
+
+    /// Adds a vector of so many buffers.
+    fn vector(&mut self, address: u64, count: u64) {
         let count = count.min(1024);
-        let mut buffers = vec![(address, count * 16)];
+        self.structures.push((address, count * 16));
         for i in 0..count {
             if let (Some(base), Some(len)) = (read_word(address + 16 * i), read_word(address + 16 * i + 8)) {
-                buffers.push((base, len));
+                self.buffers.push((base, len));
             }
         }
-        buffers
-    };
-    match known(number).and_then(|call| call.sends) {
-        Some(Sent::Bytes(address, len)) => vec![(args[address], args[len])],
-        Some(Sent::Vector(address, count)) => vectors(args[address], args[count]),
-        Some(Sent::Message(address)) => {
-            let header = args[address];
-            let mut buffers = vec![(header, 56)];
-            if let (Some(base), Some(count)) = (read_word(header + 16), read_word(header + 24)) {
-                buffers.extend(vectors(base, count));
-            }
-            buffers
-        }
-        None => Vec::new(),
     }
 }
 

@@ -4,14 +4,12 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Workshop, binary, new_gdb, printed, run};
 use bugnet_tests::debugged::{line_with, recorded, source};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use bugnet_tests::machine::Machine;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Whether the gdb is the new one.
@@ -470,67 +468,11 @@ fn threads_come_and_go() -> Result<()> {
     workshop.done()
 }
 
-/// A gdb that is spoken to as an IDE does (GDB/MI).
-struct Machine {
-    bugnet: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    said: String,
-}
-
-impl Machine {
-    fn start(log: &Path, options: &[&str]) -> Result<Self> {
-        let mut command = Command::new(binary()?);
-        command.arg("debug").args(options).arg("--gdb").arg(gdb()?).arg(log).args(["--", "-nx", "-i=mi"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut bugnet = command.process_group(0).spawn()?;
-        let input = bugnet.stdin.take().context("no stdin")?;
-        let output = BufReader::new(bugnet.stdout.take().context("no stdout")?);
-        Ok(Self { bugnet, input, output, said: String::new() })
-    }
-
-    fn ask(&mut self, command: &str) -> Result<()> {
-        Ok(writeln!(self.input, "{command}")?)
-    }
-
-    /// Reads on to the line that holds this.
-    fn until(&mut self, wanted: &str) -> Result<String> {
-        loop {
-            let mut line = Vec::new();
-            ensure!(self.output.read_until(b'\n', &mut line)? > 0, "gdb ended without {wanted}:\n{}", self.said);
-            // A new gdb's own decorations may be cut into pieces.
-            let line = String::from_utf8_lossy(&line).into_owned();
-            self.said += &line;
-            if line.contains(wanted) {
-                return Ok(line);
-            }
-        }
-    }
-
-    /// As a terminal does with Ctrl-C, which it sends to all processes of the group.
-    fn interrupt(&self) -> Result<()> {
-        Ok(killpg(Pid::from_raw(self.bugnet.id().try_into()?), Signal::SIGINT)?)
-    }
-
-    fn end(mut self) -> Result<()> {
-        self.ask("-gdb-exit")?;
-        ensure!(self.bugnet.wait()?.success(), "{}", self.said);
-        Ok(())
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        // It fails only if it is gone already.
-        let _ = self.bugnet.kill();
-    }
-}
-
 #[test]
 fn as_an_ide_does() -> Result<()> {
     let workshop = workshop("debugger-mi")?;
     let log = recorded(&workshop, "heap_overflow", &[])?;
-    let mut gdb = Machine::start(&log, &[])?;
+    let mut gdb = Machine::start(&gdb()?, &log, &[])?;
     gdb.until("where SIGSEGV killed thread")?;
     gdb.ask("-break-watch entry->text")?;
     gdb.until("^done,wpt=")?;
@@ -551,7 +493,7 @@ fn as_an_ide_does() -> Result<()> {
 fn a_long_run_is_interrupted() -> Result<()> {
     let workshop = workshop("debugger-interrupt")?;
     let log = recorded(&workshop, "long", &["--interval", "10M"])?;
-    let mut gdb = Machine::start(&log, &["--start"])?;
+    let mut gdb = Machine::start(&gdb()?, &log, &["--start"])?;
     gdb.until("(time @0 of")?;
     // Which takes long, since each access is looked at.
     gdb.ask("-data-evaluate-expression $rsp")?;
@@ -576,12 +518,16 @@ fn a_long_run_is_interrupted() -> Result<()> {
 fn a_long_command_is_interrupted() -> Result<()> {
     let workshop = workshop("debugger-command")?;
     let log = recorded(&workshop, "long", &["--interval", "10M"])?;
-    let mut gdb = Machine::start(&log, &["--start"])?;
+    let mut gdb = Machine::start(&gdb()?, &log, &[])?;
     let before = gdb.until("(time @")?;
     gdb.until("(gdb)")?;
-    for (command, delay) in [("monitor next-write", 500), ("monitor next-write", 100), ("monitor first-read", 200)] {
-        // Nothing ever accesses that, which takes long to find out.
-        gdb.ask(&format!("-interpreter-exec console \"{command} 0x1:8\""))?;
+    // Nothing has ever written there, but all the time beside it, so that it takes long to find that out, whatever an index knows.
+    gdb.ask("-interpreter-exec console \"p/x (unsigned long)&'long.c'::sum + 8\"")?;
+    let beside = gdb.until("$1 = 0x")?;
+    let beside = beside.split(['=', '\\']).nth(1).context("no address")?.trim();
+    gdb.until("^done")?;
+    for (command, delay) in [("monitor last-write", 500), ("monitor last-write", 100), ("last-write", 200)] {
+        gdb.ask(&format!("-interpreter-exec console \"{command} {beside}:8\""))?;
         std::thread::sleep(Duration::from_millis(delay));
         gdb.interrupt()?;
         gdb.until("^")?;
@@ -593,8 +539,6 @@ fn a_long_command_is_interrupted() -> Result<()> {
     }
     ensure!(gdb.said.contains("interrupted") && !gdb.said.contains("another way"), "{}", gdb.said);
     ensure!(!gdb.said.contains("Traceback") && !gdb.said.contains("KeyboardInterrupt"), "{}", gdb.said);
-    gdb.ask("-interpreter-exec console \"seek end\"")?;
-    gdb.until("^done")?;
     gdb.ask("-interpreter-exec console \"monitor last-write sum\"")?;
     gdb.until("in main at ")?;
     gdb.until("^done")?;

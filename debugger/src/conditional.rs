@@ -6,14 +6,14 @@ use std::collections::HashMap;
 
 /// The conditions of breakpoints, of which one has to hold, by the breakpoint's kind and address. None for one that always counts.
 #[derive(Debug, Default)]
-pub struct Tests(pub HashMap<(u8, u64), Vec<Vec<u8>>>);
+pub struct Conditional(pub HashMap<(u8, u64), Vec<Vec<u8>>>);
 
 /// Whether a packet, by its beginning, is one that sets a breakpoint.
 pub fn sets(packet: &[u8]) -> bool {
     matches!(packet, [b'Z', b'0' | b'1', ..])
 }
 
-impl Tests {
+impl Conditional {
     /// Takes the conditions from a packet that sets a breakpoint: `Z0,ADDR,KIND;XLEN,CODE;XLEN,CODE...`, in which CODE is hexadecimal.
     pub fn take(&mut self, packet: &[u8]) {
         let Ok(packet) = std::str::from_utf8(packet) else { return };
@@ -47,15 +47,15 @@ mod tests {
 
     #[test]
     fn conditions_come_with_breakpoints() {
-        let mut tests = Tests::default();
-        tests.take(b"Z0,401136,1;X3,220127;X2,0027");
-        assert_eq!(tests.0[&(0, 0x40_1136)], [vec![0x22, 1, 0x27], vec![0, 0x27]]);
+        let mut conditional = Conditional::default();
+        conditional.take(b"Z0,401136,1;X3,220127;X2,0027");
+        assert_eq!(conditional.0[&(0, 0x40_1136)], [vec![0x22, 1, 0x27], vec![0, 0x27]]);
         // Set again, without any; and with some that cannot be read.
-        tests.take(b"Z1,401136,1;X1,27;cmds:0,X1,27");
-        assert_eq!(tests.0[&(1, 0x40_1136)], [vec![0x27]]);
-        tests.take(b"Z0,401136,1");
-        tests.take(b"Z1,401136,1;X1,2g");
-        assert!(tests.0.is_empty());
+        conditional.take(b"Z1,401136,1;X1,27;cmds:0,X1,27");
+        assert_eq!(conditional.0[&(1, 0x40_1136)], [vec![0x27]]);
+        conditional.take(b"Z0,401136,1");
+        conditional.take(b"Z1,401136,1;X1,2g");
+        assert!(conditional.0.is_empty());
         assert!(sets(b"Z0,1,1") && sets(b"Z1,1,1") && !sets(b"Z2,1,1") && !sets(b"z0,1,1"));
     }
 }
