@@ -7,7 +7,7 @@ mod questions;
 mod record;
 
 pub use analyses::{
-    CompareArgs, DeadlocksArgs, DeltaArgs, DiffArgs, MemcheckArgs, RacesArgs, SliceArgs, SliceKind, StatsArgs,
+    CompareArgs, DeadlocksArgs, DeltaArgs, DiffArgs, Full, MemcheckArgs, RacesArgs, SliceArgs, SliceKind, StatsArgs,
     ValueArgs, WhyArgs, WindowArgs,
 };
 pub use debug::DebugArgs;

@@ -78,7 +78,7 @@ fn make(
     // Drawn on a terminal only.
     let bar = progress("epochs indexed");
     // It is there for all questions to come.
-    let tools = &tools.for_other_work();
+    let _unlimited = tools.work.without_limit();
     let made = Index::make_verifying(tools, log, pid, jobs, verified, |progress| {
         bar.set_length(progress.of_epochs as u64);
         bar.set_position(progress.epochs as u64);

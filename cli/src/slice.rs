@@ -1,6 +1,6 @@
 //! `bugnet slice`: what has made a value what it is.
 
-use crate::args::{SliceArgs, ValueArgs};
+use crate::args::{Full, SliceArgs, ValueArgs};
 use crate::at::open;
 use crate::failure::Failure;
 use crate::find_log::{find_log, tools_that_show};
@@ -28,8 +28,9 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;
     let (asked, notes) = asked(&args.value, args.thread, (&tools, &log), &mut cursor, &mut symbols)?;
     let options = Options {
-        addresses: args.full,
-        control: args.full,
+        addresses: args.full.is_some(),
+        control: args.full.is_some(),
+        given: args.full == Some(Full::Given),
         tables: true,
         depth: args.depth,
         until: args.until,
@@ -43,7 +44,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     tools.work.begin("following the value", 0, None);
     let found = find(&tools, &log, cursor.pid(), &asked.criterion, &options)?;
     let page = if args.html.is_some() { PAGE_LINES } else { 0 };
-    let detail = Detail { is_full: args.full, is_forward: args.forward, values: args.lines.max(page) };
+    let detail = Detail { is_full: args.full.is_some(), is_forward: args.forward, values: args.lines.max(page) };
     tools.work.end();
     let report = report(&log, &mut cursor, &mut symbols, &asked, &found, detail)?;
     if let Some(path) = &args.html {

@@ -4,7 +4,7 @@
 #[path = "gdb/process.rs"]
 mod process;
 
-use process::{Died, compile, normal};
+use process::{Died, as_written, compile};
 use std::path::Path;
 
 /// Compiles `source` with this compiler and flags, and compares all frames of its crash with gdb.
@@ -24,12 +24,13 @@ fn compare(died: &Died, what: &str) {
         if scope.function.as_deref().is_some_and(|name| name.starts_with("core::") || name.starts_with("std::")) {
             continue;
         }
-        let mut theirs = theirs.clone();
+        let written = |(name, value): &(String, String)| (name.clone(), as_written(value));
+        let mut theirs: Vec<_> = theirs.iter().map(written).collect();
         let mut ours: Vec<(String, String)> = scope
             .arguments
             .iter()
             .chain(&scope.locals)
-            .map(|variable| (variable.name.clone(), normal(&variable.value)))
+            .map(|variable| (variable.name.clone(), variable.value.clone()))
             .collect();
         // Of a block that the compiler has moved, gdb also lists the variables of the function that it was inlined from.
         let has_value = |one: &(String, String)| ours.iter().any(|own| own.0 == one.0 && own.1 != one.1);

@@ -1,4 +1,4 @@
 import words
 
-POEM = "the honorificabilitudinitatibus of words is found in a play of long ago".split()
+POEM = "many misunderstandings of words are found in a play of long ago".split()
 print(words.lengths(POEM))

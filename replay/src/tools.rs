@@ -89,12 +89,6 @@ impl Tools {
         Ok(Self { folders, time_limit: None, work: Work::default() })
     }
 
-    /// The same for something that is done to its end, however long it takes.
-    #[must_use]
-    pub fn for_other_work(&self) -> Self {
-        Self { work: Work::default(), ..self.clone() }
-    }
-
     /// Absolute path of a tool.
     ///
     /// # Errors

@@ -107,6 +107,13 @@ impl Work {
         self.0.is_resumed.store(true, Ordering::Relaxed);
     }
 
+    /// While the guard lives, nothing is late: something is done that is not for this alone.
+    #[must_use]
+    pub fn without_limit(&self) -> WithoutLimit<'_> {
+        let left = self.limit().take().map(|(until, time)| (until.saturating_duration_since(Instant::now()), time));
+        WithoutLimit { work: self, left }
+    }
+
     /// Nothing takes long any more.
     pub fn end(&self) {
         *self.limit() = None;
@@ -124,6 +131,19 @@ impl Work {
     }
 }
 
+/// Ends with the limit that there was, and as much time as was left.
+#[derive(Debug)]
+pub struct WithoutLimit<'a> {
+    work: &'a Work,
+    left: Option<(Duration, Duration)>,
+}
+
+impl Drop for WithoutLimit<'_> {
+    fn drop(&mut self) {
+        *self.work.limit() = self.left.and_then(|(left, time)| Some((Instant::now().checked_add(left)?, time)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +158,10 @@ mod tests {
         work.resume();
         assert!(work.go_on().is_ok());
         work.begin("nothing", 0, Some(Duration::ZERO));
+        assert_eq!(work.over(), Some(Over::Late(Duration::ZERO)));
+        let unlimited = work.without_limit();
+        assert_eq!(work.over(), None);
+        drop(unlimited);
         assert_eq!(work.over(), Some(Over::Late(Duration::ZERO)));
         work.begin("nothing", 0, Some(Duration::from_secs(1 << 30)));
         assert_eq!(work.over(), None);

@@ -5,6 +5,7 @@
 
 pub mod names;
 mod table;
+pub mod written;
 
 use names::Names;
 pub use table::IOCTLS;
@@ -114,6 +115,8 @@ pub enum Kernel {
     Bytes(u64),
     /// The call's result, times this.
     Result(u64),
+    /// The call's result, so many bytes behind the pointer.
+    ResultBehind(u64),
     /// The value of an argument, times this.
     Arg(usize, u64),
     /// A bit for each descriptor below the value of an argument, in words of 8 bytes.
@@ -138,6 +141,8 @@ pub enum Kernel {
     Vector(usize),
     /// The pointer is to a message header.
     Message,
+    /// The pointer is to message headers with a length behind each, as many as this argument says.
+    Messages(usize),
 }
 
 /// How a system call says how long it waits.

@@ -16,6 +16,7 @@ impl Display for Shown<'_> {
                 _ => writeln!(f, "deadlock: {} threads wait for each other", circle.len())?,
             }
             circle.iter().try_for_each(|wait| write!(f, "{}", waits[*wait]))?;
+            in_order(f, circle.iter().map(|wait| &waits[*wait]))?;
             writeln!(f)?;
         }
         let mut others =
@@ -40,6 +41,25 @@ impl Display for Shown<'_> {
             _ => writeln!(f, "of {unknown} calls it is not known which lock they were about"),
         }
     }
+}
+
+/// How waits came to be, the first step first.
+fn in_order<'a>(f: &mut Formatter<'_>, waits: impl Iterator<Item = &'a Wait>) -> Result {
+    let mut steps = Vec::new();
+    for wait in waits {
+        let what = wait.what();
+        steps.push((wait.since.time, format!("thread {} waits for {what}", wait.thread), &wait.since));
+        for holder in &wait.holders {
+            let Some((_, since)) = &holder.since else { continue };
+            steps.push((since.time, format!("thread {} takes {what}", holder.thread), since));
+        }
+    }
+    steps.sort_by_key(|(time, ..)| *time);
+    writeln!(f, "  how it came to that:")?;
+    for (number, (_, text, step)) in (1..).zip(steps) {
+        writeln!(f, "    {number}. {text} at {step}")?;
+    }
+    Ok(())
 }
 
 fn kind(kind: Kind) -> &'static str {
@@ -75,8 +95,9 @@ impl Display for Step {
     }
 }
 
-impl Display for Wait {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+impl Wait {
+    /// What it waits for, in words.
+    fn what(&self) -> String {
         let what = match self.waited {
             Waited::Lock(lock) => kind(lock),
             Waited::Condition => "the condition variable",
@@ -84,8 +105,13 @@ impl Display for Wait {
             Waited::Barrier => "the barrier",
             Waited::Thread => "the end of a thread",
         };
-        let what = named(what, self.address, self.name.as_ref());
-        writeln!(f, "  thread {} waits for {what} since {}", self.thread, self.since)?;
+        named(what, self.address, self.name.as_ref())
+    }
+}
+
+impl Display for Wait {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        writeln!(f, "  thread {} waits for {} since {}", self.thread, self.what(), self.since)?;
         if self.holders.is_empty() && matches!(self.waited, Waited::Lock(_)) {
             writeln!(f, "    nobody is known to hold it")?;
         }

@@ -143,6 +143,12 @@ impl Modules {
         self.0.iter().filter_map(of)
     }
 
+    /// Whether it is code of the dynamic loader.
+    #[must_use]
+    pub fn is_loader(&self, addr: u64) -> bool {
+        self.owner(addr) == Owner::Loader
+    }
+
     /// Whether it is code of the C library, or of the dynamic loader.
     #[must_use]
     pub fn is_libc(&self, addr: u64) -> bool {

@@ -15,6 +15,7 @@ use bugnet_replay::log::{Log, ThreadId};
 use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
+use bugnet_replay::tree::{ProcessEnd, processes};
 use bugnet_replay::written::{Home, Subject, homes_of};
 use bugnet_replay::{ReplayError, Result, disassembly};
 use iced_x86::{
@@ -275,6 +276,11 @@ fn failure((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, symbols: &mut 
     let Some(report) = crash::report(None, log, thread, Limits::default())? else {
         if let Some(asked) = elsewhere(log, cursor)? {
             return Ok(asked);
+        }
+        let process = processes(log)?.into_iter().find(|process| process.id == cursor.pid());
+        if process.is_some_and(|process| matches!(process.end, ProcessEnd::Exited { status: 1.. })) {
+            cursor.seek(Seek::Place(end))?;
+            return exit(log, cursor);
         }
         return Err(ReplayError::OutOfRange(format!(
             "process {} did not fail: say which value it is about, with --at, --reg, --mem, --var or --output",

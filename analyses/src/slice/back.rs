@@ -2,6 +2,7 @@
 
 use super::elsewhere::Stored;
 use super::frames::Frames;
+use super::given::{self, Given};
 use super::graph::{Dependence, Graph, Wanting};
 use super::live::Live;
 use super::wants::{Sets, Want};
@@ -29,6 +30,8 @@ pub struct State {
     pub with_addresses: bool,
     /// Memory that never changes, in ascending order: what is loaded from there follows from where that is.
     pub constant: Vec<Range<u64>>,
+    /// What is not followed, if something is not.
+    pub given: Option<Given>,
     /// Steps that are gone, if not all.
     pub depth: Option<u32>,
     /// Who waits for decisions, if these are followed.
@@ -160,6 +163,16 @@ impl State {
                 all.push((flow, yielded));
             }
         }
+        let is_linkers = self.given.as_ref().is_some_and(|given| given.is_linkers(decoded.instruction.ip()));
+        // What it only hands on is not its own.
+        let hands_on = is_linkers || self.given.is_some() && given::keeps(&decoded.instruction);
+        let copies = |(flow, _): &(&Flow, Yielded)| {
+            flow.how == How::Copied && flow.certain && (flow.from_memory || !flow.from.is_empty())
+        };
+        if hands_on && decided.is_none() && all.iter().all(copies) && !overlap(accesses) {
+            self.passes_on(place, all, accesses);
+            return None;
+        }
         let wants = |(_, yielded): &(&Flow, Yielded)| {
             let atoms = yielded.atoms.iter().map(|(_, _, want)| *want);
             atoms.chain(yielded.bytes.iter().map(|(_, _, want)| *want)).collect::<SmallVec<[Want; 8]>>()
@@ -194,6 +207,9 @@ impl State {
                 self.pages.add(*at);
             }
         }
+        if is_linkers && !given::hands_on_state(&decoded.instruction) {
+            return Some(());
+        }
         if self.depth.is_some_and(|limit| depth >= limit) {
             self.graph.nodes[node as usize].is_cut = true;
             return Some(());
@@ -223,6 +239,32 @@ impl State {
             frames.wait(place.tid, decoded.instruction.ip(), Want { who, depth: depth + 1 }, &mut self.sets);
         }
         Some(())
+    }
+
+    /// Goes back over an instruction that only moves what is wanted: it is wanted by the same ones where it was before.
+    fn passes_on(&mut self, place: Place, all: SmallVec<[(&Flow, Yielded); 2]>, accesses: &[Access]) {
+        for (flow, yielded) in all {
+            let registers = self.live.registers(place.tid);
+            yielded.atoms.iter().for_each(|(_, number, _)| registers.remove_numbered(*number));
+            for (_, at, _) in &yielded.bytes {
+                if let Some(seen) = self.live.remove(*at) {
+                    self.stored.push(Stored { addr: *at, seen, place });
+                }
+            }
+            let wants = yielded.atoms.iter().map(|(nth, _, want)| (*nth, *want));
+            for (nth, want) in wants.chain(yielded.bytes.iter().map(|(nth, _, want)| (*nth, *want))) {
+                if flow.from_memory {
+                    let from = lined_up(accesses, false)
+                        .find(|(first, access)| (*first..first + access.len as usize).contains(&nth));
+                    if let Some((first, access)) = from {
+                        self.live.add(access.addr + (nth - first) as u64, 1, want, &mut self.sets);
+                    }
+                } else if let Some(number) = flow.from.numbers().nth(nth) {
+                    let atoms = Atoms::numbered(number) - self.ignored;
+                    self.live.registers(place.tid).add(atoms, want, &mut self.sets);
+                }
+            }
+        }
     }
 
     /// What a flow follows from is wanted now; of one that copies, the bytes with these numbers.

@@ -18,6 +18,7 @@ mod display;
 mod elsewhere;
 mod forward;
 mod frames;
+mod given;
 mod graph;
 mod handled;
 mod html;
@@ -75,6 +76,8 @@ pub struct Options {
     pub addresses: bool,
     /// What decides that instructions are executed, too.
     pub control: bool,
+    /// The dynamic linker's work, and what functions keep of registers for their callers, is given: nobody asks from what that follows, and why it was done.
+    pub given: bool,
     /// What is loaded from memory that nobody can write to follows from the address: which entry of a table it is, or which text.
     pub tables: bool,
     /// No more steps than this.
@@ -98,6 +101,7 @@ impl Default for Options {
         Self {
             addresses: false,
             control: false,
+            given: false,
             tables: true,
             depth: None,
             until: None,

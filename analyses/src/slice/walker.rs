@@ -4,6 +4,7 @@ use super::back::{Pages, State};
 use super::branches::Branches;
 use super::elsewhere::{Changes, Comparison, Run};
 use super::frames::Frames;
+use super::given::Given;
 use super::graph::{ASKED, Dependence, Graph, Origin, Source, Wanting};
 use super::live::{Live, Seen};
 use super::loads::Loads;
@@ -112,6 +113,7 @@ impl<'a> Walker<'a> {
             ignored: ignored - criterion.atoms,
             with_addresses: options.addresses,
             constant: if options.tables { constant_memory(log, pid)? } else { Vec::new() },
+            given: options.given.then(|| Given::new(log, pid)).transpose()?,
             depth: options.depth,
             frames,
             pages: Pages::default(),

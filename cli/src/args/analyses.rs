@@ -91,6 +91,15 @@ pub enum SliceKind {
     Full,
 }
 
+/// How full a full slice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Full {
+    /// Without the dynamic linker's work, and what functions keep of registers for their callers
+    Given,
+    /// With all
+    All,
+}
+
 /// Show what has made a value what it is: the instructions and source lines from which it follows, and where it came from
 ///
 /// Without a value, it is about why the process failed: the operands of the instruction that faulted, or the condition by which the program
@@ -117,9 +126,10 @@ pub struct SliceArgs {
     pub log: LogArg,
     #[command(flatten)]
     pub value: ValueArgs,
-    /// With addresses and decisions
-    #[arg(long)]
-    pub full: bool,
+    /// With addresses and decisions: all of them, or without how the dynamic linker has found functions, and how functions keep registers for their
+    /// callers, which is how it is if nothing is said
+    #[arg(long, value_name = "given|all", num_args = 0..=1, require_equals = true, default_missing_value = "given")]
+    pub full: Option<Full>,
     /// What the value influenced from there on; with --full, also what was found in memory by it
     #[arg(long)]
     pub forward: bool,

@@ -7,6 +7,7 @@ mod hostile;
 mod keeping;
 mod limit;
 mod log_folder;
+mod long;
 mod packed;
 mod readers;
 mod record_errors;

@@ -1,7 +1,8 @@
 //! Memory that the kernel writes after the call that asks for it has returned: io_uring, and native asynchronous I/O.
 
-use super::system::{number, vector};
+use super::system::number;
 use crate::memory::Memory;
+use bugnet_system_calls::written::{message, vector};
 use hashbrown::HashMap;
 
 /// Setup flags of a ring: the kernel takes entries without being called; entries of 128 bytes.
@@ -78,9 +79,9 @@ fn asked(entry: u64, memory: &Memory) -> Vec<Buffer> {
     let field = |offset: u64| number(memory, entry.wrapping_add(offset));
     let (second, address, len) = (field(8), field(16), field(24) & u64::from(u32::MAX));
     match field(0) & 0xff {
-        READV | READV_FIXED => vector(memory, address, len),
+        READV | READV_FIXED => vector(address, len, memory),
         READ_FIXED | READ | RECV => vec![(address, len)],
-        RECVMSG => super::system::message(memory, address),
+        RECVMSG => message(address, memory),
         ACCEPT => vec![(address, 128), (second, 4)],
         STATX => vec![(second, 256)],
         EPOLL_WAIT => vec![(address, len * 12)],
@@ -97,7 +98,7 @@ pub fn submitted(requests: u64, count: u64, memory: &Memory) -> Vec<Buffer> {
         let field = |offset: u64| number(memory, request.wrapping_add(offset));
         match field(16) & 0xffff {
             PREAD => vec![(field(24), field(32))],
-            PREADV => vector(memory, field(24), field(32)),
+            PREADV => vector(field(24), field(32), memory),
             _ => Vec::new(),
         }
     };

@@ -8,7 +8,7 @@ pub use super::requests::Buffer;
 use super::requests::{self, Rings};
 use crate::memory::Memory;
 use bugnet_format::types::Addr;
-use bugnet_system_calls::Kernel;
+use bugnet_system_calls::written;
 use std::ops::Range;
 
 const IOCTL: u64 = 16;
@@ -95,62 +95,15 @@ pub fn number(memory: &Memory, at: u64) -> u64 {
     memory.read(at, 8).try_into().map_or(0, u64::from_le_bytes)
 }
 
-const EFAULT: i64 = 14;
-/// Bytes of the longest address of a socket (`sockaddr_storage`).
-const LONGEST_ADDRESS: u64 = 128;
-/// Most elements of an array that are told apart from what lies between them.
-const MOST_ELEMENTS: u64 = 1 << 16;
-
-/// The buffers of a vector of `count`, each as start and length.
-pub fn vector(memory: &Memory, at: u64, count: u64) -> Vec<Buffer> {
-    let entry = |i: u64| (number(memory, at.wrapping_add(i * 16)), number(memory, at.wrapping_add(i * 16 + 8)));
-    (0..count.min(1024)).map(entry).collect()
-}
-
-fn buffers(memory: &Memory, args: &[u64; 6], result: i64, arg: usize, size: Kernel) -> Vec<Buffer> {
-    let at = args[arg];
-    match size {
-        Kernel::Bytes(bytes) => vec![(at, bytes)],
-        Kernel::Result(times) => vec![(at, u64::try_from(result).unwrap_or(0).saturating_mul(times))],
-        Kernel::Arg(arg, times) => vec![(at, args[arg].saturating_mul(times))],
-        Kernel::Descriptors(arg) => vec![(at, args[arg].div_ceil(64).saturating_mul(8))],
-        // What is not known there, as what another process has written, may be anything.
-        Kernel::Counted(arg, most) => match number(memory, args[arg]) & u64::from(u32::MAX) {
-            0 => vec![(at, most)],
-            count => vec![(at, count.min(most))],
-        },
-        Kernel::Each { count, size, .. } if args[count] > MOST_ELEMENTS => {
-            vec![(at, args[count].saturating_mul(size))]
-        }
-        Kernel::Each { count, size, offset, len } => {
-            let element = |i: u64| (at.wrapping_add(i * size + offset), len);
-            (0..args[count]).map(element).collect()
-        }
-        Kernel::Command(arg, known) => {
-            known.iter().filter(|(known, _)| *known == args[arg]).map(|(_, bytes)| (at, *bytes)).collect()
-        }
-        Kernel::Vector(count) => vector(memory, at, args[count]),
-        Kernel::Message => message(memory, at),
+impl written::Memory for Memory {
+    fn word(&self, at: u64) -> u64 {
+        number(self, at)
     }
 }
 
-/// Where a call finds the lengths of buffers ([`Kernel::Counted`]), each with the longest such buffer.
-pub fn counted(number_of_call: u64, args: &[u64; 6]) -> impl Iterator<Item = (u64, Buffer)> {
-    let writes = bugnet_system_calls::of(number_of_call).and_then(|call| call.writes).unwrap_or_default();
-    writes.iter().filter_map(|(arg, size)| match size {
-        Kernel::Counted(count, most) => Some((args[*count], (args[*arg], *most))),
-        _ => None,
-    })
-}
-
-/// The buffers of a message header, and what is written in itself: two lengths, and flags. How long the buffer for an address is, the kernel may have said
-/// itself, behind an earlier message.
-pub fn message(memory: &Memory, at: u64) -> Vec<Buffer> {
-    let field = |offset: u64| number(memory, at.wrapping_add(offset));
-    let mut all = vector(memory, field(16), field(24));
-    let lengths = [(at.wrapping_add(8), 4), (at.wrapping_add(40), 12)];
-    all.extend([(field(0), LONGEST_ADDRESS), (field(32), field(40))].into_iter().chain(lengths));
-    all
+/// Where a call finds the lengths of buffers, each with the longest such buffer.
+pub fn counted(number_of_call: u64, args: &[u64; 6]) -> Vec<(u64, Buffer)> {
+    bugnet_system_calls::of(number_of_call).map_or_else(Vec::new, |call| written::counted(call, args).collect())
 }
 
 /// Memory that a call has made.
@@ -195,14 +148,8 @@ impl System {
         args: &[u64; 6],
         result: i64,
     ) -> Vec<Buffer> {
-        let mut changed = Vec::new();
         let call = bugnet_system_calls::of(number_of_call);
-        // Some write also where they fail.
-        let is_silent = result < 0 && result != -EFAULT && call.is_some_and(|call| call.writes_last);
-        let writes = call.and_then(|call| call.writes).filter(|_| !is_silent);
-        for (arg, size) in writes.unwrap_or_default() {
-            changed.extend(buffers(memory, args, result, *arg, *size));
-        }
+        let mut changed = call.and_then(|call| written::written(call, args, result, memory)).unwrap_or_default();
         if let Ok(result) = u64::try_from(result) {
             self.succeeded(memory, origins, number_of_call, args, result, &mut changed);
         }

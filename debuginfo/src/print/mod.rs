@@ -3,6 +3,7 @@
 mod aggregate;
 mod float;
 mod rust;
+mod rust_std;
 mod scalar;
 mod standard;
 mod text;

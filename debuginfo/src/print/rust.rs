@@ -67,17 +67,37 @@ impl Printer<'_> {
     }
 
     fn rust_enum(&mut self, value: &Value, part: &Node) {
+        let member = match self.variant(value, part) {
+            Ok(member) => member,
+            Err(why) => return self.missing(why),
+        };
+        let store = self.place.store;
+        let Some(ty) = member.value.ty.as_ref().and_then(|ty| store.strip(ty)) else {
+            return self.missing(Missing::Unsupported);
+        };
+        let name = store.qualified_name(&ty).or(member.name).unwrap_or_default();
+        self.push(variant_name(&name));
+        let members = self.place.members(&member.value, &ty, self.memory);
+        if !members.is_empty() {
+            self.rust_fields(&members, false);
+        }
+    }
+
+    /// The variant that an enum has, as the member that holds it.
+    pub(super) fn rust_variant(&mut self, value: &Value) -> Option<Member> {
+        let ty = self.place.store.strip(value.ty.as_ref()?)?;
+        let children = ty.children();
+        let part = children.iter().find(|child| child.tag() == gimli::DW_TAG_variant_part)?;
+        self.variant(value, part).ok()
+    }
+
+    fn variant(&mut self, value: &Value, part: &Node) -> Result<Member, Missing> {
         let store = self.place.store;
         let discriminant = match store.reference(part, gimli::DW_AT_discr) {
             Some(member) => {
-                let Some(member) = self.place.member(value, &member, self.memory) else {
-                    return self.missing(Missing::Unsupported);
-                };
+                let member = self.place.member(value, &member, self.memory).ok_or(Missing::Unsupported)?;
                 let size = member.value.ty.as_ref().and_then(|ty| store.size_of(ty)).unwrap_or(8);
-                match member.value.integer(size, false, self.memory) {
-                    Ok(number) => Some((number, size)),
-                    Err(why) => return self.missing(why),
-                }
+                Some((member.value.integer(size, false, self.memory)?, size))
             }
             None => None,
         };
@@ -97,14 +117,12 @@ impl Printer<'_> {
             let inner = variant.children();
             inner.iter().find_map(|child| self.place.member(value, child, self.memory))
         });
-        let Some(member) = member else { return self.missing(Missing::Unsupported) };
-        let Some(ty) = member.value.ty.as_ref().and_then(|ty| store.strip(ty)) else {
-            return self.missing(Missing::Unsupported);
-        };
-        self.push(&store.qualified_name(&ty).or(member.name).unwrap_or_default());
-        let members = self.place.members(&member.value, &ty, self.memory);
-        if !members.is_empty() {
-            self.rust_fields(&members, false);
-        }
+        member.ok_or(Missing::Unsupported)
     }
+}
+
+/// The name of a variant as one writes it: those of `Option` and `Result` alone.
+fn variant_name(name: &str) -> &str {
+    let is_alone = ["core::option::Option<", "core::result::Result<"].iter().any(|start| name.starts_with(start));
+    name.rsplit("::").next().filter(|_| is_alone).unwrap_or(name)
 }

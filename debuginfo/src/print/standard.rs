@@ -10,7 +10,7 @@ use crate::value::Value;
 /// Most base classes within each other in which a field is looked for.
 const DEEPEST: usize = 8;
 /// Most nodes of a container that are walked through.
-const MOST_NODES: u64 = 1 << 12;
+pub(super) const MOST_NODES: u64 = 1 << 12;
 /// What is longer than any memory was not made yet, or is gone.
 const LONGEST: u64 = 1 << 47;
 /// Bytes of a node of a tree before its value, and where its links are: to its parent, and to what is left and right of it.
@@ -20,7 +20,7 @@ const LEFT: u64 = 16;
 const RIGHT: u64 = 24;
 
 /// A name without its template arguments, and without the inline namespace of versions.
-fn template(name: &str) -> String {
+pub(super) fn template(name: &str) -> String {
     let name = name.split('<').next().unwrap_or_default();
     name.replace("std::__cxx11::", "std::").replace("std::__debug::", "std::")
 }
@@ -42,9 +42,7 @@ impl Printer<'_> {
             | "std::unordered_multimap"
             | "std::unordered_set"
             | "std::unordered_multiset") => self.table(value, short),
-            "alloc::string::String" => self.rust_string(value),
-            "alloc::vec::Vec" => self.rust_vector(value, ty),
-            _ => None,
+            _ => self.rust_container(value, ty, &name),
         };
         if printed.is_none() {
             self.out.truncate(start);
@@ -54,7 +52,7 @@ impl Printer<'_> {
     }
 
     /// A field of a structure or of its base classes.
-    fn field(&mut self, value: &Value, name: &str) -> Option<Value> {
+    pub(super) fn field(&mut self, value: &Value, name: &str) -> Option<Value> {
         self.field_within(value, name, DEEPEST)
     }
 
@@ -68,15 +66,15 @@ impl Printer<'_> {
         members.iter().filter(|member| member.is_base).find_map(|base| self.field_within(&base.value, name, depth))
     }
 
-    fn path(&mut self, value: &Value, names: &[&str]) -> Option<Value> {
+    pub(super) fn path(&mut self, value: &Value, names: &[&str]) -> Option<Value> {
         names.iter().try_fold(value.clone(), |value, name| self.field(&value, name))
     }
 
-    fn number(&mut self, value: &Value) -> Option<u64> {
+    pub(super) fn number(&mut self, value: &Value) -> Option<u64> {
         u64::try_from(value.integer(8, false, self.memory).ok()?).ok()
     }
 
-    fn word(&mut self, address: u64) -> Option<u64> {
+    pub(super) fn word(&mut self, address: u64) -> Option<u64> {
         self.number(&Value::new(None, Contents::Memory(address)))
     }
 
@@ -87,7 +85,7 @@ impl Printer<'_> {
         self.text(start, len)
     }
 
-    fn text(&mut self, start: u64, len: u64) -> Option<()> {
+    pub(super) fn text(&mut self, start: u64, len: u64) -> Option<()> {
         let len = usize::try_from(len).ok()?;
         let shown = len.min(self.limits.elements);
         let bytes = self.memory.read(start, shown);
@@ -121,7 +119,7 @@ impl Printer<'_> {
     }
 
     /// Values in braces, if there are any, each as `at` has it.
-    fn elements(&mut self, count: u64, mut at: impl FnMut(u64) -> Option<Value>) -> Option<()> {
+    pub(super) fn elements(&mut self, count: u64, mut at: impl FnMut(u64) -> Option<Value>) -> Option<()> {
         if count == 0 {
             return Some(());
         }
@@ -138,7 +136,7 @@ impl Printer<'_> {
     }
 
     /// The type that a template has for a parameter.
-    fn argument(&self, ty: &Node, name: &str) -> Option<Node> {
+    pub(super) fn argument(&self, ty: &Node, name: &str) -> Option<Node> {
         let is_it = |child: &&Node| {
             child.tag() == gimli::DW_TAG_template_type_parameter
                 && self.place.store.name(child).as_deref() == Some(name)
@@ -233,30 +231,6 @@ impl Printer<'_> {
         }
         self.push(if (printed as u64) < count { "...}" } else { "}" });
         Some(())
-    }
-
-    /// Where the elements of a `Vec` are, and how many there are: behind one structure more or less, by the version.
-    fn rust_buffer(&mut self, value: &Value) -> Option<(u64, u64)> {
-        let buffer = self.field(value, "buf")?;
-        let buffer = self.field(&buffer, "inner").unwrap_or(buffer);
-        let pointer = self.path(&buffer, &["ptr", "pointer"])?;
-        let pointer = self.field(&pointer, "pointer").unwrap_or(pointer);
-        let len = self.field(value, "len")?;
-        Some((self.number(&pointer)?, self.number(&len)?))
-    }
-
-    fn rust_string(&mut self, value: &Value) -> Option<()> {
-        let bytes = self.field(value, "vec")?;
-        let (start, len) = self.rust_buffer(&bytes)?;
-        self.text(start, len)
-    }
-
-    fn rust_vector(&mut self, value: &Value, ty: &Node) -> Option<()> {
-        let element = self.argument(ty, "T")?;
-        let size = self.place.store.size_of(&element)?;
-        let (start, count) = self.rust_buffer(value)?;
-        self.push(&format!("Vec(size={count})"));
-        self.elements(count, |number| Some(Value::new(Some(element.clone()), Contents::Memory(start + number * size))))
     }
 }
 

@@ -26,9 +26,21 @@ const FRAMES: usize = 12;
 /// Where a position-independent program lies under gdb, which turns randomisation off.
 const PIE_BASE: u64 = 0x5555_5555_4000;
 
-/// The text of a value with addresses of code that only gdb knows names for left as they are.
-pub fn normal(value: &str) -> String {
-    value.to_owned()
+/// A value that gdb has printed, with the variants of `Option` and `Result` as one writes them, which is how we print them.
+pub fn as_written(value: &str) -> String {
+    let mut value = value.to_owned();
+    for path in ["core::option::Option<", "core::result::Result<"] {
+        while let Some(start) = value.find(path) {
+            let mut depth = 0;
+            let end = value[start..].find(|c| {
+                depth += i32::from(c == '<') - i32::from(c == '>');
+                c == '>' && depth == 0
+            });
+            let Some(end) = end.map(|end| start + end).filter(|end| value[*end..].starts_with(">::")) else { break };
+            value.replace_range(start..end + ">::".len(), "");
+        }
+    }
+    value
 }
 
 /// Compiles a program of the tests.

@@ -8,6 +8,7 @@ mod dap;
 mod debugger;
 mod epochs;
 mod errors;
+mod full_slices;
 mod harness;
 mod headlines;
 mod jits;

@@ -106,7 +106,7 @@ fn a_slice() -> Result<()> {
 #[test]
 fn a_large_slice() -> Result<()> {
     let Sliced { workshop, page: file, report } =
-        sliced("large-slice", &["--at", "report", "--var", "total", "--full"])?;
+        sliced("large-slice", &["--at", "report", "--var", "total", "--full=all"])?;
     let mut page = Page::open(&workshop, &file)?;
     let lines = report["lines"].as_array().map_or(0, Vec::len);
     ensure!(lines > 200 && count(&mut page, ".node.line")? == 200, "{lines} lines");

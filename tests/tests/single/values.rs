@@ -15,9 +15,13 @@ use std::process::Command;
 /// Compiles a program of `tests/programs/values` without optimisation.
 fn compiled(workshop: &Workshop, name: &str) -> Result<PathBuf> {
     let program = workshop.path.join(Path::new(name).file_stem().context("no name")?);
-    let compiler = if name.ends_with("cpp") { "g++" } else { "gcc" };
+    let (compiler, options) = match name.rsplit('.').next() {
+        Some("cpp") => ("g++", ["-g", "-O0"]),
+        Some("rs") => ("rustc", ["-g", "-Copt-level=0"]),
+        _ => ("gcc", ["-g", "-O0"]),
+    };
     let source = source_tree().join("tests/programs/values").join(name);
-    let built = run(Command::new(compiler).args(["-g", "-O0", "-o"]).arg(&program).arg(source))?;
+    let built = run(Command::new(compiler).args(options).arg("-o").arg(&program).arg(source))?;
     ensure!(built.status.success(), "{}", printed(&built));
     Ok(program)
 }
@@ -111,6 +115,33 @@ fn what_tells_what_memory_was() -> Result<()> {
         let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.bytes.clone()).collect();
         ensure!(bytes[32] == b'b' && bytes[40..48] == 1.5_f64.to_le_bytes(), "{bytes:?}");
         ensure!(bytes[33..40].iter().chain(&bytes[..32]).all(|byte| *byte == 0), "{bytes:?}");
+    }
+    workshop.done()
+}
+
+#[test]
+fn containers_of_rust_are_shown_as_what_is_in_them() -> Result<()> {
+    let workshop = Workshop::new("values-rust")?;
+    let program = compiled(&workshop, "shop.rs")?;
+    let log = workshop.path.join("log");
+    run(&mut Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&log, &[])?)?;
+    let own = must_pass(&["at", "--full", "shop.rs:28"], &log)?;
+    let own = String::from_utf8_lossy(&own.stdout).into_owned();
+    for wanted in [
+        "prices = &[u32](size=3) = {289, 599, 119}",
+        "Vec(size=3) = {\"jam\", \"honey\", \"sugar\"}",
+        "stock = HashMap(size=1) = {[\"jam\"] = 30}",
+        "seen = HashSet(size=1) = {4}",
+        "shelves = BTreeMap(size=2) = {[3] = \"honey\", [7] = \"jam\"}",
+        "many = BTreeMap(size=40) = {[0] = 0, [1] = 10, [2] = 20, [3] = 30, [4] = 40, [5] = 50, [6] = 60, [7] = 70,",
+        "odd = BTreeSet(size=15) = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29}",
+        "empty = BTreeMap(size=0)",
+        "paid = shop::Paid::Part(5, 0x",
+        "best = Some(\"jam\")",
+        "nothing = None",
+        "failed = Err(\"closed\")",
+    ] {
+        ensure!(own.contains(wanted), "{wanted} is missing:\n{own}");
     }
     workshop.done()
 }
