@@ -30,7 +30,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     let options = Options {
         addresses: args.full.is_some(),
         control: args.full.is_some(),
-        given: args.full == Some(Full::Given),
+        given: args.full != Some(Full::All),
         tables: true,
         depth: args.depth,
         until: args.until,

@@ -69,7 +69,7 @@ fn add_slice(
     let (asked, notes) = asked(&args.value, args.thread, (tools, log), &mut cursor, &mut symbols)?;
     let is_full = kind == SliceKind::Full;
     let options =
-        Options { addresses: is_full, control: is_full, given: is_full, keep: 0, shares: true, ..Options::default() };
+        Options { addresses: is_full, control: is_full, given: true, keep: 0, shares: true, ..Options::default() };
     let found = slice(tools, log, cursor.pid(), &asked.criterion, &options)?;
     stats.add_slice(cursor.pid(), &found, &asked.what, is_full);
     Ok(notes)

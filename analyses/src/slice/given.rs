@@ -1,4 +1,4 @@
-//! What a full slice does not follow unless it is asked to: how the dynamic linker comes to its results, and how functions keep registers for
+//! What a slice does not follow unless it is asked to: how the dynamic linker comes to its results, and how functions keep registers for
 //! their callers. Both would bring everything in that was ever called, since a restored register is there when its function has come to its end.
 
 use crate::races::place::Modules;

@@ -126,8 +126,8 @@ pub struct SliceArgs {
     pub log: LogArg,
     #[command(flatten)]
     pub value: ValueArgs,
-    /// With addresses and decisions: all of them, or without how the dynamic linker has found functions, and how functions keep registers for their
-    /// callers, which is how it is if nothing is said
+    /// With addresses and decisions. With `all`, also with how the dynamic linker has found functions, and how functions keep registers for their callers,
+    /// of which no other slice has anything
     #[arg(long, value_name = "given|all", num_args = 0..=1, require_equals = true, default_missing_value = "given")]
     pub full: Option<Full>,
     /// What the value influenced from there on; with --full, also what was found in memory by it

@@ -76,7 +76,7 @@ fn check(faulty: &Faulty, optimisation: &str) -> Result<()> {
 
     let executed = executed(faulty, &log)?;
     let thin = Found::new(faulty, &question, &log)?;
-    let full = Found::new(faulty, &[&question[..], &["--full"]].concat(), &log)?;
+    let full = Found::new(faulty, &[&question[..], &["--full=all"]].concat(), &log)?;
     let line = faulty.line;
     println!("{name}: thin: {}; full: {}", thin.shown(line, executed.len()), full.shown(line, executed.len()));
     let is_in = |found: &Found| found.rank(line).is_some();
