@@ -66,7 +66,7 @@ pub fn others() -> Vec<Range<u64>> {
 /// Bytes of what the program has, without a range that is to be replaced: all, and data.
 fn used(replaced: &Range<u64>) -> [u64; 2] {
     // Nor does what is replaced count.
-    let others = [&others()[..], &[replaced.clone()]].concat();
+    let others = [&others()[..], std::slice::from_ref(replaced)].concat();
     let mut used = [0; 2];
     // What lies beyond, as the vsyscall page, the kernel does not count.
     let is_counted = |region: &&Region| region.range.end >> 47 == 0 && !shadow::is_ours(region.range.start);
