@@ -30,7 +30,7 @@ impl<F: Fn(u64) -> u64> Memory for F {
 }
 
 /// The buffers that the kernel may write for a call; none where that is not known. A call that has failed may have written, too, but for those of which
-/// [`SystemCall::writes_last`] says that they have not.
+/// the field `writes_last` says that they have not.
 #[must_use]
 pub fn written(call: &SystemCall, args: &[u64; 6], result: i64, memory: &impl Memory) -> Option<Vec<Buffer>> {
     let writes = call.writes?;
