@@ -104,7 +104,8 @@ impl Work {
     /// What was interrupted, or late, goes on, for as long as it takes.
     pub fn resume(&self) {
         *self.limit() = None;
-        self.0.is_resumed.store(true, Ordering::Relaxed);
+        // Who was late can still be interrupted.
+        self.0.is_resumed.fetch_or(self.is_interrupted(), Ordering::Relaxed);
     }
 
     /// While the guard lives, nothing is late: something is done that is not for this alone.
@@ -153,6 +154,7 @@ mod tests {
         let work = Work::default();
         work.begin("nothing", 0, None);
         assert!(work.go_on().is_ok());
+        work.resume();
         work.clone().interrupt();
         assert!(matches!(work.go_on(), Err(ReplayError::Over(Over::Interrupted))));
         work.resume();

@@ -112,9 +112,7 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     };
     // What cannot be looked at in brief cannot be looked at.
     let can_look = can_look && (brief.is_some() || !in_brief);
-    // What is over is not begun again: what is not certain then is left out.
-    let is_settled = |checker: &Checker<'_, '_>| checker.is_certain() || tools.work.over().is_some();
-    let looked = match brief.filter(is_settled) {
+    let looked = match brief.filter(Checker::is_certain) {
         Some(checker) => Some(checker),
         None if can_look => look(tools, log, cursor, options, false)?,
         None => None,

@@ -22,7 +22,9 @@ fn info() {
     let output = place.run(&["info"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
-    for words in ["/usr/bin/sample", "sample -x", "2027-01-15T08:00:00Z", "killed by SIGSEGV", "alive where its log ends"] {
+    for words in
+        ["/usr/bin/sample", "sample -x", "2027-01-15T08:00:00Z", "killed by SIGSEGV", "alive where its log ends"]
+    {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
     let json: Value = serde_json::from_str(&stdout(&place.run(&["info", "--json", "log"]))).unwrap();
