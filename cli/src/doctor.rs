@@ -116,8 +116,7 @@ fn recording() -> Result<Vec<Finding>, Failure> {
         let args = args.iter().map(Path::new).chain([&*log]);
         Command::new(&this).args(args).stdin(Stdio::null()).output().map_err(Failure::system("start bugnet"))
     };
-    let kernel = nix::sys::utsname::uname()
-        .map_or_else(|_| String::new(), |names| names.release().to_string_lossy().into_owned());
+    let kernel = describe_machine(CpuLevel::Host).kernel;
     let recorded = Command::new(&this)
         .args(["record", "-o"])
         .args([&*log, Path::new("--"), Path::new(PROGRAM)])
@@ -136,7 +135,7 @@ fn recording() -> Result<Vec<Finding>, Failure> {
         let then = "tell us, with the recording: this should not be";
         Finding::no("replay, ...", format!("a recording of {PROGRAM} does not replay: {}", said(&replayed)), then)
     };
-    Ok(vec![Finding::yes("record", format!("{PROGRAM} was recorded, on Linux {kernel}{}", container())), replay])
+    Ok(vec![Finding::yes("record", format!("{PROGRAM} was recorded, on {kernel}{}", container())), replay])
 }
 
 /// The last line that a command has said.
