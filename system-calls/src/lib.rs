@@ -3,12 +3,14 @@
 //!
 //! What the table does not say of a call is unknown, and who uses it says so.
 
+pub mod kernel;
 pub mod names;
 mod table;
 pub mod written;
 
 use names::Names;
 pub use table::IOCTLS;
+pub use kernel::Kernel;
 
 /// How an argument is written.
 #[derive(Clone, Copy, Debug)]
@@ -106,43 +108,6 @@ pub enum Shape {
     Rlimit,
     /// How a child ended.
     WaitStatus,
-}
-
-/// How many bytes behind a pointer argument the kernel may write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
-    /// So many.
-    Bytes(u64),
-    /// The call's result, times this.
-    Result(u64),
-    /// The call's result, so many bytes behind the pointer.
-    ResultBehind(u64),
-    /// The value of an argument, times this.
-    Arg(usize, u64),
-    /// A bit for each descriptor below the value of an argument, in words of 8 bytes.
-    Descriptors(usize),
-    /// As many as the number of 4 bytes says that is at the address in an argument before the call, and no more than this. The call itself may make the
-    /// number smaller, never larger.
-    Counted(usize, u64),
-    /// In an array with as many elements as the argument `count` says, `len` bytes of each, of which the first is `offset` behind the element's.
-    Each {
-        /// The argument that says how many there are.
-        count: usize,
-        /// Bytes of an element.
-        size: u64,
-        /// Where in an element the kernel writes.
-        offset: u64,
-        /// How many bytes.
-        len: u64,
-    },
-    /// As many as are listed for the command in an argument; none where it is not.
-    Command(usize, &'static [(u64, u64)]),
-    /// The pointer is to a vector of buffers, whose length is in this argument.
-    Vector(usize),
-    /// The pointer is to a message header.
-    Message,
-    /// The pointer is to message headers with a length behind each, as many as this argument says.
-    Messages(usize),
 }
 
 /// How a system call says how long it waits.

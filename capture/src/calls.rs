@@ -1,0 +1,313 @@
+//! System calls: which are made as they are, which otherwise, and what the log keeps of each.
+
+use crate::end;
+use crate::exec;
+use crate::files::{self, Kind};
+use crate::fork;
+use crate::kernel::{self, Kernel};
+use crate::layout::{self, CALL, END, EXITS, FILE, MADE_AGAIN};
+use crate::log::Record;
+use crate::signals::{self, Context};
+use crate::state;
+use crate::sys::{self, EFAULT, ENOSYS, MAP_ANONYMOUS, MAP_SHARED};
+use crate::table::{self, Call, Sent};
+
+/// Bytes of the instruction that makes a call.
+pub const BYTES: u64 = 2;
+/// Most bytes that one record takes: what a call writes, and what is known of it.
+const MOST: usize = 1 << 28;
+
+/// Those that may wait without the table saying so: on files, pipes, terminals, locks and children.
+const MAY_WAIT: [u64; 30] = [
+    0, 1, 2, 16, 19, 20, 40, 61, 72, 73, 74, 75, 85, 162, 187, 247, 257, 275, 276, 277, 278, 295, 296, 306, 318, 327, 328,
+    437, 17, 18,
+];
+
+const PR_SET_PDEATHSIG: u64 = 1;
+const PR_GET_TSC: u64 = 25;
+const PR_SET_TSC: u64 = 26;
+const PR_SET_SECCOMP: u64 = 22;
+const PR_SET_MM: u64 = 35;
+const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+const ARCH_GET_CPUID: u64 = 0x1011;
+const ARCH_SET_CPUID: u64 = 0x1012;
+const O_ACCMODE: i64 = 3;
+const O_RDONLY: i64 = 0;
+const F_GETFL: u64 = 3;
+
+/// How a call is served.
+enum Way {
+    /// Made as it is.
+    Make,
+    /// Answered.
+    Answer(i64),
+    /// The light part ends, and the program makes it alone.
+    End(&'static str),
+}
+
+fn way(number: u64, args: &[u64; 6]) -> Way {
+    const UNKNOWN: &str = "a system call of which bugnet does not know what it writes";
+    match number {
+        // mmap
+        9 if args[3] & MAP_SHARED != 0 => shared(args),
+        10 | 329 if args[2] as i32 & 0x0100_0000 != 0 => Way::End("the stack's end is moved"),
+        16 => match table::ioctl(args[1]) {
+            Some(_) => Way::Make,
+            None => Way::End("an ioctl of which bugnet does not know what it writes"),
+        },
+        30 => Way::End("the program shares memory with other processes (shmat)"),
+        101 => Way::End("the program traces another process, or is traced"),
+        154 => Way::End("the program makes segments of its own (modify_ldt)"),
+        157 => match args[0] {
+            PR_SET_TSC | PR_SET_MM => Way::Answer(-1),
+            PR_GET_TSC => Way::Answer(if sys::write(args[1], &1u32.to_le_bytes()) { 0 } else { -EFAULT }),
+            PR_SET_SYSCALL_USER_DISPATCH => Way::Answer(-22),
+            PR_SET_SECCOMP => Way::End("the program restricts its system calls (seccomp)"),
+            _ => Way::Make,
+        },
+        158 => match args[0] {
+            ARCH_GET_CPUID => Way::Answer(1),
+            ARCH_SET_CPUID => Way::Answer(-19),
+            _ => Way::Make,
+        },
+        // The kernel would write at its own times: the program does without.
+        206 | 323 | 334 | 425 => Way::Answer(-ENOSYS),
+        216 => Way::End("the program maps a file's pages in another order (remap_file_pages)"),
+        310 | 311 if args[0] as u32 != state::get().pid => Way::Make,
+        317 => Way::End("the program restricts its system calls (seccomp)"),
+        _ => match table::of(number) {
+            Some(Call { writes: Some(_), .. }) => Way::Make,
+            // Those that there are none of say so.
+            None if number > 600 => Way::Make,
+            _ => Way::End(UNKNOWN),
+        },
+    }
+}
+
+/// A mapping that others may write.
+fn shared(args: &[u64; 6]) -> Way {
+    const WRITE: &str = "the program maps memory that other processes can write";
+    if args[3] & MAP_ANONYMOUS != 0 {
+        return Way::End(WRITE);
+    }
+    // SAFETY: asks only.
+    let flags = unsafe { sys::call3(sys::FCNTL, args[4], F_GETFL, 0) };
+    if flags >= 0 && flags & O_ACCMODE != O_RDONLY { Way::End(WRITE) } else { Way::Make }
+}
+
+/// Serves the call at which the program is.
+pub fn serve(context: &mut Context, number: u64) {
+    let args = context.arguments();
+    let result = match number {
+        13 => signals::action(args[0] as usize, args[1], args[2], args[3]),
+        14 => signals::mask(context, args[0], args[1], args[2], args[3]),
+        15 => {
+            note_made(number, &args, 0);
+            signals::give_back(context);
+            return;
+        }
+        127 => signals::pending(args[0], args[1]),
+        131 => signals::alt_stack(context.rsp(), args[0], args[1]),
+        sys::FORK | sys::VFORK | fork::CLONE | fork::CLONE3 => return fork::serve(context, number, &args),
+        sys::EXECVE | 322 => return exec::serve(context, number, &args),
+        sys::EXIT | sys::EXIT_GROUP => return exit(number, &args),
+        _ => match way(number, &args) {
+            Way::Answer(result) => result,
+            Way::End(why) => return end::because(context, why, true),
+            Way::Make => make(number, &args),
+        },
+    };
+    finish(context, number, &args, result);
+}
+
+fn exit(number: u64, args: &[u64; 6]) {
+    let state = state::get();
+    if state.lent > 0 {
+        // A child of vfork ends, and its parent goes on with the log.
+        note_made(number, args, 0);
+    } else if let Some(mut record) = Record::begin(END, EXITS, 8) {
+        record.word(args[0]);
+        record.end();
+    }
+    // SAFETY: ends the process.
+    unsafe { sys::call(number, *args) };
+}
+
+/// Makes a call for the program.
+fn make(number: u64, args: &[u64; 6]) -> i64 {
+    let mut args = *args;
+    let mut path = [0u8; 32];
+    if let Some(argument) = own_path(number, &args, &mut path) {
+        args[argument] = state::get().elf.as_ptr() as u64;
+        if matches!(number, 89 | 267) {
+            return link(&args, number);
+        }
+    }
+    let masked = |argument: usize| Some((argument, sys::read_word(args[argument])?)).filter(|_| args[argument] != 0);
+    let mask = match number {
+        130 => masked(0),
+        271 => masked(3),
+        281 | 441 => masked(4),
+        _ => None,
+    };
+    if let Some((argument, mask)) = mask {
+        return signals::suspended(number, &args, argument, mask);
+    }
+    if number == 270 && args[5] != 0 {
+        return select(&args);
+    }
+    if table::of(number).is_some_and(|call| call.waits) || MAY_WAIT.contains(&number) {
+        return signals::waiting(number, &args);
+    }
+    // SAFETY: the program's own call.
+    unsafe { sys::call(number, args) }
+}
+
+/// `pselect6` with a mask.
+fn select(args: &[u64; 6]) -> i64 {
+    let Some(pair) = sys::read::<16>(args[5]) else { return -EFAULT };
+    let [set, size] = [0, 8].map(|at| u64::from_le_bytes(core::array::from_fn(|i| pair[at + i])));
+    let Some(mask) = (set != 0).then(|| sys::read_word(set)).flatten() else { return signals::waiting(270, args) };
+    let kept = mask & !signals::RAISED;
+    let given = [&raw const kept as u64, size];
+    let mut args = *args;
+    args[5] = given.as_ptr() as u64;
+    signals::suspended_in(270, &args, mask)
+}
+
+/// The argument that is a path of the program's own file, as the kernel would name it.
+fn own_path(number: u64, args: &[u64; 6], room: &mut [u8; 32]) -> Option<usize> {
+    let argument = match number {
+        2 | 4 | 21 | 89 | 137 => 0,
+        257 | 262 | 267 | 269 | 332 | 437 | 439 => 1,
+        _ => return None,
+    };
+    let len = sys::read_text(args[argument], room)?;
+    let text = &room[..len];
+    let rest = text.strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
+    let mut own = crate::text::Text::<16>::new();
+    let _ = core::fmt::Write::write_fmt(&mut own, format_args!("{}", state::get().pid));
+    (rest == b"self" || rest == own.bytes() || rest == b"thread-self").then_some(argument)
+}
+
+/// What `readlink` of the program's own file gives.
+fn link(args: &[u64; 6], number: u64) -> i64 {
+    let [to, size] = if number == 89 { [args[1], args[2]] } else { [args[2], args[3]] };
+    let own = state::text(&state::get().elf);
+    let len = own.len().min(size as usize);
+    if sys::write(to, &own[..len]) { len as i64 } else { -EFAULT }
+}
+
+/// A call is over: the log keeps it, the program gets its result, and a signal that has come is delivered.
+fn finish(context: &mut Context, number: u64, args: &[u64; 6], result: i64) {
+    let state = state::get();
+    let arrived = state.signals.take_arrived();
+    let Some(arrived) = arrived else { return made(context, number, args, result) };
+    if result == MADE_AGAIN || result == -sys::EINTR && signals::restarts(number) {
+        made_again(context, number);
+    } else {
+        made(context, number, args, result);
+    }
+    signals::deliver(context, &arrived);
+}
+
+/// The call is made again, behind a handler.
+pub fn made_again(context: &mut Context, number: u64) {
+    note_made(number, &context.arguments(), MADE_AGAIN);
+    context.set_rip(context.rip() - BYTES);
+}
+
+/// The log keeps a call, and the program gets its result.
+pub fn made(context: &mut Context, number: u64, args: &[u64; 6], result: i64) {
+    note_made(number, args, result);
+    context.set_rax(result as u64);
+}
+
+/// The log keeps a call.
+pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
+    if number == 9 && result >= 0 && args[3] & MAP_ANONYMOUS == 0 {
+        keep_file(args[4]);
+    }
+    let call = table::of(number);
+    let writes = call.and_then(|call| call.writes).unwrap_or_default();
+    let silent = result == MADE_AGAIN || result < 0 && result != -EFAULT && call.is_some_and(|call| call.writes_last);
+    let mut total = 10 * 8;
+    let mut all = |see: &mut dyn FnMut(u64, u64)| {
+        if silent {
+            return;
+        }
+        let memory = |at: u64| sys::read_word(at).unwrap_or(0);
+        for (argument, size) in writes {
+            if args[*argument] == 0 {
+                continue;
+            }
+            if number == 16 {
+                see(args[2], table::ioctl(args[1]).unwrap_or(0));
+            } else if !matches!(size, Kernel::Bytes(0)) {
+                kernel::visit(args, result, *argument, *size, &memory, &mut |(at, len)| see(at, len));
+            }
+        }
+        fork::written(number, args, result, &mut *see);
+    };
+    all(&mut |_, len| total += 24 + len.min(MOST as u64).next_multiple_of(8) as usize);
+    let Some(mut record) = Record::begin(CALL, 0, total) else {
+        state::get().full = true;
+        return;
+    };
+    record.word(number);
+    args.iter().for_each(|arg| record.word(*arg));
+    record.word(result as u64);
+    record.word(sent(call, args, result));
+    all(&mut |at, len| {
+        if len > 0 && at != 0 {
+            record.memory(at, len.min(MOST as u64));
+        }
+    });
+    record.end();
+}
+
+/// Before the call that maps it, the log has a file.
+fn keep_file(descriptor: u64) {
+    let Kind::Regular(key) = files::kind(descriptor) else { return };
+    if !files::keep(descriptor, key) {
+        state::get().full = true;
+        return;
+    }
+    if let Some(mut record) = Record::begin(FILE, 0, 32) {
+        key.0.iter().for_each(|word| record.word(*word));
+        record.end();
+    }
+}
+
+/// A hash of what a call has sent.
+fn sent(call: Option<&Call>, args: &[u64; 6], result: i64) -> u64 {
+    let Ok(mut left) = u64::try_from(result) else { return 0 };
+    let mut state = 0;
+    let mut add = |(at, len): (u64, u64)| {
+        let len = len.min(left);
+        left -= len;
+        let mut done = 0;
+        let mut room = [0u8; 4096];
+        while done < len {
+            let part = (len - done).min(room.len() as u64) as usize;
+            // SAFETY: room for as many bytes.
+            let there = unsafe { sys::copy(room.as_mut_ptr(), at + done, part) };
+            state = layout::hash(state, &room[..there]);
+            if there < part {
+                return;
+            }
+            done += part as u64;
+        }
+    };
+    let memory = |at: u64| sys::read_word(at).unwrap_or(0);
+    match call.and_then(|call| call.sends) {
+        Some(Sent::Bytes(at, len)) => add((args[at], args[len])),
+        Some(Sent::Vector(at, count)) => kernel::vector(args[at], args[count], &memory, &mut add),
+        Some(Sent::Message(at)) => {
+            let [buffers, count] = [16, 24].map(|field| memory(args[at].wrapping_add(field)));
+            kernel::vector(buffers, count, &memory, &mut add);
+        }
+        None => {}
+    }
+    state
+}

@@ -1,0 +1,104 @@
+//! Files that the program maps: the log keeps them as they are then, each once, by device, inode, size and time of change.
+
+use crate::state;
+use crate::sys;
+use crate::text::Text;
+use core::fmt::Write;
+
+/// Most bytes of a file that is kept.
+const MOST: u64 = 1 << 30;
+/// Offsets in `struct stat`.
+const MODE: usize = 24;
+const SIZE: usize = 48;
+const CHANGED: usize = 88;
+const REGULAR: u32 = 0o100_000;
+const KIND: u32 = 0o170_000;
+
+/// What tells a file from others, and from itself at other times.
+#[derive(Clone, Copy)]
+pub struct Key(pub [u64; 4]);
+
+/// What a descriptor refers to.
+pub enum Kind {
+    /// A regular file.
+    Regular(Key),
+    /// Something else, or nothing.
+    Other,
+}
+
+/// What a descriptor refers to.
+pub fn kind(file: u64) -> Kind {
+    let mut stat = [0u8; 144];
+    // SAFETY: room for the structure.
+    if unsafe { sys::call3(sys::FSTAT, file, stat.as_mut_ptr() as u64, 0) } < 0 {
+        return Kind::Other;
+    }
+    let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| stat[at + i]));
+    if word(MODE) as u32 & KIND != REGULAR {
+        return Kind::Other;
+    }
+    Kind::Regular(Key([word(0), word(8), word(SIZE), word(CHANGED) * 1_000_000_000 + word(CHANGED + 8)]))
+}
+
+/// Keeps a file; whether the log has it.
+pub fn keep(file: u64, key: Key) -> bool {
+    let Key([device, inode, size, changed]) = key;
+    if size > MOST {
+        return false;
+    }
+    let mut path = Text::<1200>::new();
+    path.push(state::text(&state::get().folder));
+    let _ = write!(path, "/light/files/{device:x}-{inode:x}-{size:x}-{changed:x}");
+    let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
+    // SAFETY: a path that ends with a zero byte.
+    let copy = unsafe { sys::call3(sys::OPEN, path.address(), flags, 0o600) };
+    if copy == -17 {
+        // Whoever was first copies it, or has.
+        return true;
+    }
+    if copy < 0 {
+        return false;
+    }
+    let whole = fill(file, copy as u64, size);
+    // SAFETY: this program's own file, and its path.
+    unsafe {
+        sys::call3(sys::CLOSE, copy as u64, 0, 0);
+        if !whole {
+            sys::call3(sys::UNLINK, path.address(), 0, 0);
+        }
+    }
+    whole
+}
+
+fn fill(from: u64, to: u64, size: u64) -> bool {
+    let mut at = 0u64;
+    while at < size {
+        let mut offsets = [at, at];
+        let [first, second] = &mut offsets;
+        let (first, second) = ((&raw mut *first) as u64, (&raw mut *second) as u64);
+        // SAFETY: two offsets, which the kernel moves.
+        let copied = unsafe { sys::call(sys::COPY_FILE_RANGE, [from, first, to, second, size - at, 0]) };
+        if copied <= 0 {
+            return by_hand(from, to, at, size);
+        }
+        at += copied as u64;
+    }
+    true
+}
+
+/// Where the kernel does not copy from one of the file systems to the other.
+fn by_hand(from: u64, to: u64, mut at: u64, size: u64) -> bool {
+    let mut room = [0u8; 16 << 10];
+    while at < size {
+        // SAFETY: room for so many bytes; the file is this program's own.
+        let moved = unsafe {
+            let read = sys::call(sys::PREAD, [from, room.as_mut_ptr() as u64, room.len() as u64, at, 0, 0]);
+            if read <= 0 { read } else { sys::call(18, [to, room.as_ptr() as u64, read as u64, at, 0, 0]) }
+        };
+        if moved <= 0 {
+            return false;
+        }
+        at += moved as u64;
+    }
+    true
+}

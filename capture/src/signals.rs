@@ -1,0 +1,695 @@
+//! Signals: all handlers are this program's. What the program asks for is answered; a signal for which it has a handler is delivered at the end of
+//! a call, with a frame as the kernel makes it.
+//!
+//! While the program runs, the kernel blocks what the program blocks, but for signals that instructions raise, and SIGSYS. While a call is served, it blocks
+//! what has a handler, too, but for the time in which the call waits.
+
+use crate::calls;
+use crate::fork;
+use crate::layout::{AT_CALL, BY_FAULT, DIES, END, SIGNAL};
+use crate::log::{self, Record};
+use crate::special;
+use crate::state;
+use crate::sys;
+use crate::trap;
+use core::arch::global_asm;
+
+pub const SIGILL: usize = 4;
+pub const SIGTRAP: usize = 5;
+pub const SIGBUS: usize = 7;
+pub const SIGFPE: usize = 8;
+pub const SIGKILL: usize = 9;
+pub const SIGSEGV: usize = 11;
+pub const SIGSTOP: usize = 19;
+pub const SIGSYS: usize = 31;
+const SIGNALS: usize = 65;
+
+/// Bit of a signal in a set.
+pub const fn bit(signal: usize) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Signals that instructions raise, and the one of calls: the kernel never blocks them.
+pub const RAISED: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
+const NEVER_BLOCKED: u64 = bit(SIGKILL) | bit(SIGSTOP);
+
+pub const SA_SIGINFO: u64 = 4;
+const SA_ONSTACK: u64 = 0x0800_0000;
+const SA_RESTART: u64 = 0x1000_0000;
+const SA_NODEFER: u64 = 0x4000_0000;
+const SA_RESETHAND: u64 = 0x8000_0000;
+const SA_RESTORER: u64 = 0x0400_0000;
+/// Flags that the kernel itself has to have.
+const SA_OF_CHILDREN: u64 = 3;
+
+const SS_ONSTACK: u32 = 1;
+const SS_DISABLE: u32 = 2;
+const SS_AUTODISARM: u32 = 1 << 31;
+const SIG_DFL: u64 = 0;
+const SIG_IGN: u64 = 1;
+/// `si_code` of a dispatched call.
+const SYS_USER_DISPATCH: i32 = 2;
+
+/// A signal's handling, as the kernel has it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Action {
+    pub handler: u64,
+    pub flags: u64,
+    pub restorer: u64,
+    pub mask: u64,
+}
+
+/// A stack for handlers, as the kernel has it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct AltStack {
+    start: u64,
+    flags: u32,
+    pad: u32,
+    size: u64,
+}
+
+/// A signal that has come.
+#[derive(Clone, Copy)]
+pub struct Arrived {
+    signal: usize,
+    info: [u8; 128],
+}
+
+/// What the program has asked for, and what has come.
+#[derive(Clone, Copy)]
+pub struct Signals {
+    actions: [Action; SIGNALS],
+    /// What the program blocks.
+    pub mask: u64,
+    /// What it blocked before a call that waits with another mask.
+    pub suspended: Option<u64>,
+    alt: AltStack,
+    /// Signals with handlers of the program's.
+    pub handled: u64,
+    arrived: Arrived,
+    /// Whether one has.
+    pub come: u8,
+}
+
+impl Signals {
+    pub const fn new() -> Self {
+        Self {
+            actions: [Action { handler: 0, flags: 0, restorer: 0, mask: 0 }; SIGNALS],
+            mask: 0,
+            suspended: None,
+            alt: AltStack { start: 0, flags: SS_DISABLE, pad: 0, size: 0 },
+            handled: 0,
+            arrived: Arrived { signal: 0, info: [0; 128] },
+            come: 0,
+        }
+    }
+
+    /// No signal has a handler any more.
+    pub fn forget_handlers(&mut self) {
+        for action in self.actions.iter_mut().filter(|action| action.handler != SIG_IGN) {
+            *action = Action { handler: SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+        }
+        self.handled = 0;
+        begin_again();
+    }
+
+    /// The signal that has come, which is nobody else's then.
+    pub fn take_arrived(&mut self) -> Option<Arrived> {
+        // A handler may have stored it.
+        // SAFETY: a field of this structure.
+        let come = unsafe { (&raw const self.come).read_volatile() };
+        (come != 0).then(|| {
+            self.come = 0;
+            self.arrived
+        })
+    }
+}
+
+/// The state of the program in a frame of the kernel's (`struct ucontext`).
+pub struct Context(*mut u64);
+
+/// Words in it.
+const STACK: usize = 2;
+const GENERAL: usize = 5;
+const FLAGS: usize = GENERAL + 17;
+const FP_STATE: usize = GENERAL + 23;
+const MASK: usize = 37;
+/// Bytes of it, and of what is in front of it and behind it in a frame.
+const CONTEXT: usize = 304;
+const INFO: usize = 128;
+const FRAME: u64 = 8 + (CONTEXT + INFO) as u64;
+/// Registers in the order in which they stand there.
+const RDI: usize = 8;
+const RSI: usize = 9;
+const RDX: usize = 12;
+const RAX: usize = 13;
+const RSP: usize = 15;
+const RIP: usize = 16;
+
+/// In the state of x87 and vector registers: MXCSR; what is in use; the size of all, and the mark behind it.
+const MXCSR: u64 = 24;
+const SOFTWARE: u64 = 464;
+const IN_USE: u64 = 512;
+const MARK: u32 = 0x4650_5853;
+
+impl Context {
+    /// A word.
+    pub fn get(&self, at: usize) -> u64 {
+        // SAFETY: in the structure.
+        unsafe { self.0.add(at).read() }
+    }
+
+    pub fn set(&mut self, at: usize, value: u64) {
+        // SAFETY: as above.
+        unsafe { self.0.add(at).write(value) };
+    }
+
+    pub fn register(&self, number: usize) -> u64 {
+        self.get(GENERAL + number)
+    }
+
+    pub fn set_register(&mut self, number: usize, value: u64) {
+        self.set(GENERAL + number, value);
+    }
+
+    pub fn rax(&self) -> u64 {
+        self.register(RAX)
+    }
+
+    pub fn set_rax(&mut self, value: u64) {
+        self.set_register(RAX, value);
+    }
+
+    pub fn rip(&self) -> u64 {
+        self.register(RIP)
+    }
+
+    pub fn set_rip(&mut self, value: u64) {
+        self.set_register(RIP, value);
+    }
+
+    pub fn rsp(&self) -> u64 {
+        self.register(RSP)
+    }
+
+    /// A call's arguments.
+    pub fn arguments(&self) -> [u64; 6] {
+        [RDI, RSI, RDX, 2, 0, 1].map(|number| self.register(number))
+    }
+
+    /// What the kernel blocks when it returns to the program.
+    pub fn set_mask(&mut self, mask: u64) {
+        self.set(MASK, mask & !RAISED);
+    }
+
+    /// The program's own stack for handlers becomes the kernel's.
+    pub fn leave_stack(&mut self) {
+        let alt = state::get().signals.alt;
+        self.set(STACK, alt.start);
+        self.set(STACK + 1, u64::from(alt.flags));
+        self.set(STACK + 2, alt.size);
+    }
+
+    /// Bytes of the state of x87 and vector registers.
+    fn fp_bytes(&self) -> u64 {
+        let at = self.get(FP_STATE);
+        let mark = sys::read::<8>(at + SOFTWARE).unwrap_or_default();
+        let [mark, size] = [0, 4].map(|i| u32::from_le_bytes(core::array::from_fn(|n| mark[i + n])));
+        if mark == MARK { size.into() } else { 512 }
+    }
+}
+
+const HANDLER_STACK: usize = 128 << 10;
+
+/// Where handlers run: the kernel's frames, with all registers that there are, and what they call.
+#[repr(align(64))]
+struct HandlerStack([u8; HANDLER_STACK]);
+static mut HANDLERS: HandlerStack = HandlerStack([0; HANDLER_STACK]);
+
+global_asm!(
+    ".globl bugnet_restore",
+    "bugnet_restore:",
+    "mov eax, 15",
+    "syscall",
+    "ud2",
+);
+
+unsafe extern "C" {
+    fn bugnet_restore();
+}
+
+fn kernel_action(signal: usize, action: &Action, old: u64) -> i64 {
+    // SAFETY: structures of the kernel's; the handlers are this program's, or the kernel's own.
+    unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, action as *const Action as u64, old, 8, 0, 0]) }
+}
+
+/// Our handler of a signal, with what the kernel itself has to know of the program's flags.
+fn own_action(signal: usize, flags: u64) -> Action {
+    let handler = if signal == SIGSYS { on_call as *const () as u64 } else { on_signal as *const () as u64 };
+    let mask = if signal == SIGSYS { state::get().signals.handled & !RAISED } else { !RAISED };
+    let flags = flags & SA_OF_CHILDREN | SA_SIGINFO | SA_ONSTACK | SA_RESTORER | SA_NODEFER;
+    Action { handler, flags, restorer: bugnet_restore as *const () as u64, mask }
+}
+
+/// While a call is served, what has a handler is blocked.
+fn renew_dispatch() {
+    kernel_action(SIGSYS, &own_action(SIGSYS, 0), 0);
+}
+
+/// Takes over what the process has inherited, and installs our handlers.
+pub fn begin() {
+    let state = state::get();
+    let (ours, size) = (&raw const HANDLERS as u64, HANDLER_STACK as u64);
+    let stack = AltStack { start: ours, flags: 0, pad: 0, size };
+    let mut mask = 0u64;
+    // SAFETY: a stack of this program's; structures for the kernel to write.
+    unsafe {
+        sys::call3(sys::SIGALTSTACK, &raw const stack as u64, 0, 0);
+        sys::call(sys::RT_SIGPROCMASK, [0, 0, &raw mut mask as u64, 8, 0, 0]);
+    }
+    state.signals.mask = mask & !bit(SIGSYS);
+    for signal in 1..SIGNALS {
+        let mut old = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
+        // SAFETY: a structure for the kernel to write.
+        unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, 0, &raw mut old as u64, 8, 0, 0]) };
+        state.signals.actions[signal] = old;
+        if RAISED & bit(signal) != 0 {
+            kernel_action(signal, &own_action(signal, 0), 0);
+        }
+    }
+    let open = mask & !RAISED;
+    // SAFETY: a set.
+    unsafe { sys::call(sys::RT_SIGPROCMASK, [2, &raw const open as u64, 0, 8, 0, 0]) };
+}
+
+/// A fork begins without handlers of its parent's, also without ours.
+fn begin_again() {
+    for signal in (1..SIGNALS).filter(|signal| RAISED & bit(*signal) != 0) {
+        kernel_action(signal, &own_action(signal, 0), 0);
+    }
+}
+
+/// A parent goes on, of which a child of `vfork` had the memory: its handlers are as they were.
+pub fn renew(_before: &Signals) {
+    renew_dispatch();
+}
+
+/// The program's handlers, masks and stack become the kernel's: the light part is over.
+pub fn leave(context: &mut Context) {
+    let signals = &state::get().signals;
+    for signal in 1..SIGNALS {
+        if RAISED & bit(signal) != 0 || signals.handled & bit(signal) != 0 {
+            kernel_action(signal, &signals.actions[signal], 0);
+        }
+    }
+    context.set(MASK, signals.mask);
+    context.leave_stack();
+}
+
+/// `rt_sigaction`.
+pub fn action(number: usize, new: u64, old: u64, size: u64) -> i64 {
+    let signals = &mut state::get().signals;
+    if size != 8 || number == 0 || number >= SIGNALS {
+        return -22;
+    }
+    let wanted = match (new != 0).then(|| sys::read::<32>(new)) {
+        None => None,
+        Some(None) => return -sys::EFAULT,
+        Some(Some(bytes)) => {
+            let word = |i: usize| u64::from_le_bytes(core::array::from_fn(|n| bytes[8 * i + n]));
+            Some(Action { handler: word(0), flags: word(1), restorer: word(2), mask: word(3) & !NEVER_BLOCKED })
+        }
+    };
+    if wanted.is_some() && NEVER_BLOCKED & bit(number) != 0 {
+        return -22;
+    }
+    let before = signals.actions[number];
+    if let Some(wanted) = wanted {
+        signals.actions[number] = wanted;
+        let handled = wanted.handler != SIG_DFL && wanted.handler != SIG_IGN;
+        signals.handled = signals.handled & !bit(number) | if handled { bit(number) } else { 0 };
+        if RAISED & bit(number) == 0 {
+            let given = if handled { own_action(number, wanted.flags) } else { Action { mask: 0, ..wanted } };
+            kernel_action(number, &given, 0);
+            renew_dispatch();
+        }
+    }
+    if old != 0 {
+        let words = [before.handler, before.flags, before.restorer, before.mask];
+        if !sys::write(old, words.map(u64::to_le_bytes).as_flattened()) {
+            return -sys::EFAULT;
+        }
+    }
+    0
+}
+
+/// `rt_sigprocmask`.
+pub fn mask(context: &mut Context, how: u64, new: u64, old: u64, size: u64) -> i64 {
+    let signals = &mut state::get().signals;
+    if size != 8 {
+        return -22;
+    }
+    let before = signals.mask;
+    if new != 0 {
+        let Some(set) = sys::read_word(new) else { return -sys::EFAULT };
+        let set = set & !NEVER_BLOCKED;
+        signals.mask = match how as i32 {
+            0 => before | set,
+            1 => before & !set,
+            2 => set,
+            _ => return -22,
+        };
+        context.set_mask(signals.mask);
+    }
+    if old != 0 && !sys::write(old, &before.to_le_bytes()) { -sys::EFAULT } else { 0 }
+}
+
+/// Whether an address is on the program's stack for handlers.
+fn on_alt_stack(alt: &AltStack, rsp: u64) -> bool {
+    alt.flags & (SS_DISABLE | SS_AUTODISARM) == 0 && rsp > alt.start && rsp - alt.start <= alt.size
+}
+
+/// `sigaltstack`.
+pub fn alt_stack(rsp: u64, new: u64, old: u64) -> i64 {
+    let signals = &mut state::get().signals;
+    let before = signals.alt;
+    let on = on_alt_stack(&before, rsp);
+    let wanted = match (new != 0).then(|| sys::read::<24>(new)) {
+        None => None,
+        Some(None) => return -sys::EFAULT,
+        Some(Some(bytes)) => Some(bytes),
+    };
+    if let Some(bytes) = wanted {
+        let word = |i: usize| u64::from_le_bytes(core::array::from_fn(|n| bytes[8 * i + n]));
+        let flags = word(1) as u32;
+        let mode = flags & !SS_AUTODISARM;
+        // The smallest stack is as the kernel's own frame: what programs find in `AT_MINSIGSTKSZ`.
+        let smallest = 2048;
+        if on {
+            return -1;
+        }
+        if mode != 0 && mode != SS_ONSTACK && mode != SS_DISABLE {
+            return -22;
+        }
+        signals.alt = if mode == SS_DISABLE {
+            AltStack { start: 0, flags, pad: 0, size: 0 }
+        } else if word(2) < smallest {
+            return -12;
+        } else {
+            AltStack { start: word(0), flags: flags & SS_AUTODISARM, pad: 0, size: word(2) }
+        };
+    }
+    if old != 0 {
+        let shown = if before.size == 0 { SS_DISABLE } else { u32::from(on) } | before.flags & SS_AUTODISARM;
+        let words = [before.start, shown.into(), before.size];
+        if !sys::write(old, words.map(u64::to_le_bytes).as_flattened()) {
+            return -sys::EFAULT;
+        }
+    }
+    0
+}
+
+/// `rt_sigpending`: what is blocked only as a call is served does not wait.
+pub fn pending(set: u64, size: u64) -> i64 {
+    let mut found = 0u64;
+    // SAFETY: room for a set.
+    let result = unsafe { sys::call3(127, &raw mut found as u64, size, 0) };
+    found &= state::get().signals.mask;
+    if result == 0 && !sys::write(set, &found.to_le_bytes()[..size as usize]) { -sys::EFAULT } else { result }
+}
+
+/// Makes a call that may wait, with what the program blocks blocked meanwhile.
+pub fn waiting(number: u64, args: &[u64; 6]) -> i64 {
+    let signals = &state::get().signals;
+    if signals.handled & !signals.mask == 0 {
+        // SAFETY: the program's own call.
+        return unsafe { sys::call(number, *args) };
+    }
+    let (open, closed) = (signals.mask & !RAISED, (signals.mask | signals.handled) & !RAISED);
+    // SAFETY: sets; and the program's own call.
+    unsafe {
+        sys::call(sys::RT_SIGPROCMASK, [2, &raw const open as u64, 0, 8, 0, 0]);
+        let result = sys::wait(number, args, &raw const signals.come);
+        sys::call(sys::RT_SIGPROCMASK, [2, &raw const closed as u64, 0, 8, 0, 0]);
+        result
+    }
+}
+
+/// Makes a call that waits with a mask of its own, which is at the address in an argument.
+pub fn suspended(number: u64, args: &[u64; 6], argument: usize, mask: u64) -> i64 {
+    let kept = mask & !RAISED;
+    let mut given = *args;
+    given[argument] = &raw const kept as u64;
+    suspended_in(number, &given, mask)
+}
+
+/// The same, where the arguments lead to a set of this program's already.
+pub fn suspended_in(number: u64, given: &[u64; 6], mask: u64) -> i64 {
+    let signals = &mut state::get().signals;
+    // SAFETY: the program's own call, with a set of this program's in the place of the program's.
+    let result = unsafe { sys::wait(number, given, &raw const signals.come) };
+    // SAFETY: a field.
+    if unsafe { (&raw const signals.come).read_volatile() } != 0 {
+        signals.suspended = Some(signals.mask);
+        signals.mask = mask & !NEVER_BLOCKED;
+    }
+    result
+}
+
+/// Whether a call that a signal has interrupted is made again behind its handler.
+pub fn restarts(number: u64) -> bool {
+    let signals = &state::get().signals;
+    // Those that never are: waits with a time of their own, or for a signal.
+    const NEVER: [u64; 16] = [7, 23, 34, 35, 65, 69, 70, 128, 130, 208, 220, 230, 232, 270, 271, 281];
+    signals.actions[signals.arrived.signal].flags & SA_RESTART != 0 && !NEVER.contains(&number)
+}
+
+/// A signal that has come is delivered: the program goes on in its handler, with a frame as the kernel makes it.
+pub fn deliver(context: &mut Context, arrived: &Arrived) {
+    begin_handler(context, arrived, AT_CALL);
+}
+
+fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) {
+    let state = state::get();
+    let signals = &mut state.signals;
+    let Arrived { signal, info } = arrived;
+    let action = signals.actions[*signal];
+    if action.handler == SIG_DFL || action.handler == SIG_IGN {
+        // The program has taken its handler away since: the kernel does what is to be done.
+        if action.handler == SIG_DFL {
+            // SAFETY: a signal for the calling thread.
+            unsafe {
+                let [pid, tid] = [sys::GETPID, sys::GETTID].map(|number| sys::call3(number, 0, 0, 0) as u64);
+                sys::call3(sys::TGKILL, pid, tid, *signal as u64);
+            }
+        }
+        context.set_mask(signals.mask);
+        return;
+    }
+    let before = signals.suspended.take().unwrap_or(signals.mask);
+    let mut at = context.rsp() - 128;
+    if action.flags & SA_ONSTACK != 0 && signals.alt.size != 0 && !on_alt_stack(&signals.alt, context.rsp()) {
+        at = signals.alt.start + signals.alt.size;
+    }
+    let fp_bytes = context.fp_bytes();
+    let fp = (at - fp_bytes) & !63;
+    let frame = ((fp - FRAME) & !15) - 8;
+    let mut head = [0u8; FRAME as usize];
+    head[..8].copy_from_slice(&action.restorer.to_le_bytes());
+    // SAFETY: the structure that the kernel has made.
+    head[8..8 + CONTEXT].copy_from_slice(unsafe { core::slice::from_raw_parts(context.0.cast::<u8>(), CONTEXT) });
+    let mut put = |word: usize, value: u64| head[8 + word * 8..][..8].copy_from_slice(&value.to_le_bytes());
+    put(STACK, signals.alt.start);
+    put(STACK + 1, if signals.alt.size == 0 { SS_DISABLE.into() } else { signals.alt.flags.into() });
+    put(STACK + 2, signals.alt.size);
+    put(FP_STATE, fp);
+    put(MASK, before);
+    if how == AT_CALL {
+        // What the kernel has there is of the signal by which this program sees calls.
+        put(GENERAL + 19, 0);
+        put(GENERAL + 20, 0);
+        put(GENERAL + 21, signals.mask);
+        put(GENERAL + 22, 0);
+    }
+    head[8 + CONTEXT..].copy_from_slice(info);
+    // SAFETY: what the kernel has saved, and the program's stack, below what it uses.
+    let state_there = unsafe { sys::copy(fp as *mut u8, context.get(FP_STATE), fp_bytes as usize) };
+    if !sys::write(frame, &head) || state_there != fp_bytes as usize {
+        // As the kernel: without room for the frame, the program dies.
+        dies(context, SIGSEGV);
+        return;
+    }
+    signals.mask = (signals.mask | action.mask | if action.flags & SA_NODEFER == 0 { bit(*signal) } else { 0 }) & !NEVER_BLOCKED;
+    if signals.alt.flags & SS_AUTODISARM != 0 {
+        signals.alt = AltStack { start: 0, flags: SS_DISABLE, pad: 0, size: 0 };
+    }
+    if action.flags & SA_RESETHAND != 0 {
+        signals.actions[*signal].handler = SIG_DFL;
+        signals.handled &= !bit(*signal);
+        if RAISED & bit(*signal) == 0 {
+            kernel_action(*signal, &Action { handler: SIG_DFL, flags: 0, restorer: 0, mask: 0 }, 0);
+        }
+    }
+    context.set_mask(state.signals.mask);
+    context.set_register(RDI, *signal as u64);
+    context.set_register(RSI, frame + 8 + CONTEXT as u64);
+    context.set_register(RDX, frame + 8);
+    context.set_rax(0);
+    context.set_register(RSP, frame);
+    context.set_rip(action.handler);
+    // Direction, resume and trap flags.
+    context.set(FLAGS, context.get(FLAGS) & !0x1_0500);
+    // Handlers begin with x87 and vector registers as programs do.
+    let fresh = context.get(FP_STATE);
+    sys::write(fresh + MXCSR, &0x1f80u32.to_le_bytes());
+    sys::write(fresh + IN_USE, &[0; 8]);
+    if let Some(mut record) = Record::begin(SIGNAL, *signal as u16, 64 + 18 * 8 + FRAME as usize + fp_bytes as usize + 64) {
+        record.word(how);
+        for number in 0..18 {
+            record.word(context.register(number));
+        }
+        record.memory(frame, fp + fp_bytes - frame);
+        record.end();
+    }
+}
+
+/// `rt_sigreturn`: the program goes on with what its frame says.
+pub fn give_back(context: &mut Context) {
+    let from = context.rsp();
+    let own_fp = context.get(FP_STATE);
+    let mut words = [0u64; CONTEXT / 8];
+    // SAFETY: room for a context.
+    let copied = unsafe { sys::copy(words.as_mut_ptr().cast(), from, CONTEXT) };
+    if copied != CONTEXT {
+        dies(context, SIGSEGV);
+        return;
+    }
+    for number in 0..18 {
+        let mut value = words[GENERAL + number];
+        if number == 17 {
+            // What programs may change.
+            const CHANGED: u64 = 0x0005_0dd5;
+            value = value & CHANGED | context.get(FLAGS) & !CHANGED;
+        }
+        context.set_register(number, value);
+    }
+    let fp = words[FP_STATE];
+    let bytes = context.fp_bytes();
+    if fp != 0 {
+        // SAFETY: the kernel's own frame, which is as large as the one that was made from it.
+        unsafe { sys::copy(own_fp as *mut u8, fp, bytes as usize) };
+    }
+    let signals = &mut state::get().signals;
+    signals.mask = words[MASK] & !NEVER_BLOCKED;
+    context.set_mask(signals.mask);
+    let alt = AltStack { start: words[STACK], flags: words[STACK + 1] as u32, pad: 0, size: words[STACK + 2] };
+    if !on_alt_stack(&signals.alt, context.rsp()) {
+        signals.alt = if alt.flags & SS_DISABLE != 0 { AltStack { size: 0, ..alt } } else { alt };
+    }
+}
+
+/// The program dies of a signal that the instruction at which it is has raised, as it would alone.
+fn dies(context: &mut Context, signal: usize) {
+    if let Some(mut record) = Record::begin(END, DIES, 8) {
+        record.word(signal as u64);
+        record.end();
+    }
+    // No core has this program's handlers in it.
+    kernel_action(signal, &Action { handler: SIG_DFL, flags: 0, restorer: 0, mask: 0 }, 0);
+    trap::dispatch(false);
+    if signal == SIGTRAP {
+        // INT3 is behind itself already.
+        // SAFETY: a signal for the calling thread, which is blocked until the handler is over.
+        unsafe {
+            let [pid, tid] = [sys::GETPID, sys::GETTID].map(|number| sys::call3(number, 0, 0, 0) as u64);
+            sys::call3(sys::TGKILL, pid, tid, signal as u64);
+        }
+    }
+    let _ = context;
+}
+
+/// The kernel's signal in the place of a call.
+unsafe extern "C" fn on_call(signal: i32, info: *const u8, context: *mut u64) {
+    // SAFETY: `siginfo_t` has the code there.
+    let code = unsafe { info.add(8).cast::<i32>().read() };
+    if code == SYS_USER_DISPATCH {
+        trap::serve(&mut Context(context));
+    } else {
+        // SAFETY: the same handler's arguments.
+        unsafe { on_signal(signal, info, context) };
+    }
+}
+
+/// Any other signal.
+unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *mut u64) {
+    let mut context = Context(context);
+    let state = state::get();
+    let signal = signal as usize;
+    // SAFETY: `siginfo_t` has 128 bytes, the code and an address among them.
+    let (code, address, info) = unsafe {
+        (info.add(8).cast::<i32>().read(), info.add(16).cast::<u64>().read(), info.cast::<[u8; 128]>().read())
+    };
+    let rip = context.rip();
+    let raised = RAISED & bit(signal) != 0 && code > 0;
+    if trap::own().contains(&rip) {
+        if raised {
+            in_own(&mut context, signal, address);
+            return;
+        }
+        // A call waits.
+        state.signals.arrived = Arrived { signal, info };
+        // SAFETY: a field, which the code that was interrupted reads.
+        unsafe { (&raw mut state.signals.come).write_volatile(1) };
+        let (not_made, given_up) = sys::waiting();
+        if not_made.contains(&rip) {
+            context.set_rip(given_up);
+        }
+        // The others wait until this one is delivered.
+        context.set(MASK, !RAISED);
+        return;
+    }
+    if raised {
+        if signal == SIGSEGV && special::answer(&mut context) {
+            return;
+        }
+        let action = state.signals.actions[signal];
+        let blocked = state.signals.mask & bit(signal) != 0;
+        if action.handler == SIG_DFL || action.handler == SIG_IGN || blocked {
+            dies(&mut context, signal);
+        } else {
+            begin_handler(&mut context, &Arrived { signal, info }, BY_FAULT);
+        }
+        return;
+    }
+    // Between two calls: it is delivered at the next.
+    state.signals.arrived = Arrived { signal, info };
+    state.signals.come = 1;
+    context.set(MASK, !RAISED);
+}
+
+/// This program's own code has raised a signal.
+fn in_own(context: &mut Context, signal: usize, address: u64) {
+    let (at, over) = sys::copying();
+    let log = log::AT..log::AT + crate::layout::SEGMENT as u64;
+    if signal == SIGBUS && log.contains(&address) {
+        // The disk is full: what is written from here on is lost.
+        let page = address & !0xfff;
+        let flags = sys::MAP_PRIVATE | sys::MAP_FIXED | sys::MAP_ANONYMOUS | 0x4000;
+        // SAFETY: the rest of the log.
+        unsafe { sys::call(sys::MMAP, [page, log.end - page, 3, flags, u64::MAX, 0]) };
+        state::get().full = true;
+    } else if context.rip() == at && (signal == SIGSEGV || signal == SIGBUS) {
+        context.set_rip(over);
+    } else if signal == SIGILL && fork::is_behind(context.rip()) {
+        fork::behind(context);
+    } else {
+        crate::text::fail("internal error: a fault", -(signal as i64));
+    }
+}
+
+/// The light part ends at a call that is being served, which is then made without us.
+pub fn call_without_us(context: &mut Context) {
+    context.set_rip(context.rip() - calls::BYTES);
+}

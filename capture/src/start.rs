@@ -1,0 +1,199 @@
+//! How a program begins: loaded, with a stack, at its first instruction.
+
+use crate::elf::{Elf, Loaded, PAGE, page_end};
+use crate::layout::{EXECUTED, PROGRAM, SPAWNED, START, STARTED};
+use crate::log::{self, From, Record};
+use crate::stack::{self, Contents, Kernel};
+use crate::state;
+use crate::sys;
+use crate::text::fail;
+use crate::trap;
+use core::arch::asm;
+use core::ffi::CStr;
+
+/// Where programs that can be moved lie, less what makes the place hard to guess.
+const PROGRAMS: u64 = 0x1500_0000_0000;
+/// This program's own arguments.
+const OWN: usize = 6;
+/// `personality`: libraries lie from a third of the address space on.
+const COMPAT_LAYOUT: u64 = 0x020_0000;
+
+const PR_SET_NAME: u64 = 15;
+const PR_SET_MM: u64 = 35;
+const PR_SET_MM_MAP: u64 = 14;
+
+/// Bytes of a text, without its end.
+fn bytes(text: u64) -> &'static [u8] {
+    // SAFETY: the kernel's texts end with a zero byte, and stay.
+    unsafe { CStr::from_ptr(text as *const _) }.to_bytes()
+}
+
+/// # Safety
+/// `initial` is the stack as the kernel built it.
+pub unsafe extern "C" fn main(initial: *const u64) -> ! {
+    // SAFETY: the caller's promise.
+    let kernel = unsafe { Kernel::new(initial) };
+    let mut own = [0; OWN];
+    let mut args = kernel.args();
+    for slot in &mut own {
+        *slot = args.next().unwrap_or_else(|| fail("usage: bugnet-capture LOG ORIGIN ELF NAME COMM ARGUMENTS", 0));
+    }
+    let [program, folder, origin, elf, name, comm] = own;
+    let state = state::get();
+    let fits = state::set(&mut state.folder, bytes(folder))
+        && state::set(&mut state.own, bytes(program))
+        && state::set(&mut state.elf, bytes(elf));
+    if !fits {
+        fail("a path is too long", -36);
+    }
+    // SAFETY: a text that ends with a zero byte; a number.
+    unsafe {
+        sys::call3(sys::PRCTL, PR_SET_NAME, comm, 0);
+        let personality = sys::call3(sys::PERSONALITY, 0xffff_ffff, 0, 0) as u64;
+        sys::call3(sys::PERSONALITY, personality & !COMPAT_LAYOUT, 0, 0);
+    }
+    if let Err(error) = log::begin(parse(bytes(origin))) {
+        fail("the log has no room for another process", error);
+    }
+    describe(&kernel, elf, name);
+    let loaded = load(elf, kernel.random());
+    let contents = Contents {
+        kernel: &kernel,
+        skipped: OWN,
+        name,
+        program: loaded.program,
+        interpreter: loaded.interpreter,
+        executable: loaded.executable,
+    };
+    let stack = stack::build(&contents);
+    let heap = page_end(loaded.program.end) + (kernel.random() >> 40 & 0x1fff) * PAGE;
+    tell_kernel(&loaded.program, heap, &stack);
+    let entry = loaded.interpreter.map_or(loaded.program.entry, |interpreter| interpreter.entry);
+    if let Some(mut record) = Record::begin(START, 0, 24) {
+        record.word(entry);
+        record.word(stack.pointer);
+        record.word(heap);
+        record.end();
+    }
+    trap::begin();
+    // SAFETY: the program's first instruction, its stack, and registers as the kernel leaves them.
+    unsafe { jump(entry, stack.pointer) }
+}
+
+/// From which process, as `how:pid.program`.
+fn parse(text: &[u8]) -> From {
+    let mut numbers = text.split(|b| *b == b'.').map(|digits| {
+        digits.iter().filter(|b| b.is_ascii_digit()).fold(0u32, |n, b| n.wrapping_mul(10).wrapping_add(u32::from(b - b'0')))
+    });
+    let mut next = || numbers.next().unwrap_or(0);
+    let how = match next() {
+        2 => EXECUTED,
+        3 => SPAWNED,
+        _ => STARTED,
+    };
+    From { how, pid: next(), program: next(), call: next() }
+}
+
+/// Tells the log what is executed.
+fn describe(kernel: &Kernel, elf: u64, name: u64) {
+    let texts = || [elf, name].into_iter().chain(kernel.args().skip(OWN)).map(bytes);
+    let len: usize = texts().map(|text| text.len() + 1).sum();
+    if let Some(mut record) = Record::begin(PROGRAM, 0, len) {
+        for text in texts() {
+            record.bytes(text);
+            record.bytes(&[0]);
+        }
+        record.end();
+    }
+}
+
+struct Program {
+    program: Loaded,
+    interpreter: Option<Loaded>,
+    executable: bool,
+}
+
+fn load(path: u64, random: u64) -> Program {
+    let opened = |path: u64| {
+        // SAFETY: a path that ends with a zero byte.
+        let file = unsafe { sys::call3(sys::OPEN, path, sys::O_CLOEXEC, 0) };
+        let elf = if file < 0 { None } else { Elf::read(file as u64) };
+        elf.unwrap_or_else(|| fail("the program, or its interpreter, cannot be loaded", file.min(0)))
+    };
+    let close = |elf: &Elf| {
+        if !elf.keep() {
+            fail("the log has no room for the program", 0);
+        }
+        elf.close();
+    };
+    let elf = opened(path);
+    let place = PROGRAMS + (random & 0x0fff_ffff) * PAGE;
+    let program = elf.load(Some(place)).unwrap_or_else(|error| fail("the program has no room", error));
+    let mut room = [0; 4096];
+    let interpreter = elf.interpreter(&mut room).map(|_| {
+        let elf = opened(room.as_ptr() as u64);
+        let loaded = elf.load(None).unwrap_or_else(|error| fail("the program's interpreter has no room", error));
+        close(&elf);
+        loaded
+    });
+    close(&elf);
+    Program { program, interpreter, executable: elf.executable_stack() }
+}
+
+/// Tells the kernel where the program, its heap and its arguments are.
+fn tell_kernel(program: &Loaded, heap: u64, stack: &stack::Built) {
+    let [code, data] = [program.code, (program.code.1, program.end)];
+    let map = [
+        code.0,
+        code.1,
+        data.0,
+        data.1,
+        heap,
+        heap,
+        stack.pointer,
+        stack.arguments.0,
+        stack.arguments.1,
+        stack.environment.0,
+        stack.environment.1,
+        stack.auxiliary.0,
+        (stack.auxiliary.1 - stack.auxiliary.0) & 0xffff_ffff | 0xffff_ffff << 32,
+    ];
+    // SAFETY: a structure of these fields, of which the last two have 4 bytes each: the vector's size, and no file.
+    let told = unsafe {
+        sys::call(sys::PRCTL, [PR_SET_MM, PR_SET_MM_MAP, map.as_ptr() as u64, size_of_val(&map) as u64, 0, 0])
+    };
+    if told < 0 {
+        fail("the kernel does not take the program's layout", told);
+    }
+}
+
+/// # Safety
+/// Never comes back; nothing of this program's stack is used any more.
+unsafe fn jump(entry: u64, stack: u64) -> ! {
+    let control: u32 = 0x1f80;
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "ldmxcsr [{control}]",
+            "fninit",
+            "xorps xmm0, xmm0", "xorps xmm1, xmm1", "xorps xmm2, xmm2", "xorps xmm3, xmm3",
+            "xorps xmm4, xmm4", "xorps xmm5, xmm5", "xorps xmm6, xmm6", "xorps xmm7, xmm7",
+            "xorps xmm8, xmm8", "xorps xmm9, xmm9", "xorps xmm10, xmm10", "xorps xmm11, xmm11",
+            "xorps xmm12, xmm12", "xorps xmm13, xmm13", "xorps xmm14, xmm14", "xorps xmm15, xmm15",
+            "mov rsp, rsi",
+            "push rdi",
+            "push 0x202",
+            "popfq",
+            "xor eax, eax", "xor ebx, ebx", "xor ecx, ecx", "xor edx, edx", "xor esi, esi", "xor ebp, ebp", "xor edi, edi",
+            "xor r8d, r8d", "xor r9d, r9d", "xor r10d, r10d", "xor r11d, r11d",
+            "xor r12d, r12d", "xor r13d, r13d", "xor r14d, r14d", "xor r15d, r15d",
+            "push 0x202",
+            "popfq",
+            "ret",
+            control = in(reg) &raw const control,
+            in("rdi") entry,
+            in("rsi") stack,
+            options(noreturn),
+        )
+    }
+}

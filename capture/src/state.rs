@@ -1,0 +1,67 @@
+//! What this program knows of the process: one thread, so one of each.
+
+use crate::signals::Signals;
+use core::cell::UnsafeCell;
+
+/// All of it.
+pub struct State {
+    pub pid: u32,
+    /// How many programs of processes with this id came before.
+    pub program: u32,
+    /// Calls so far: a fork's number.
+    pub calls: u32,
+    /// Whether the light part goes on.
+    pub on: bool,
+    /// Whether the log's disk is full.
+    pub full: bool,
+    /// Path of the log's folder, and of this program.
+    pub folder: [u8; 1024],
+    pub own: [u8; 1024],
+    /// Path of the program.
+    pub elf: [u8; 4096],
+    /// The part of the log's file in use.
+    pub used: usize,
+    /// Whether the process is a child of `vfork`, so deep.
+    pub lent: usize,
+    pub signals: Signals,
+}
+
+struct Own(UnsafeCell<State>);
+
+// SAFETY: the program has one thread as long as this is used.
+unsafe impl Sync for Own {}
+
+static STATE: Own = Own(UnsafeCell::new(State {
+    pid: 0,
+    program: 0,
+    calls: 0,
+    on: false,
+    full: false,
+    folder: [0; 1024],
+    own: [0; 1024],
+    elf: [0; 4096],
+    used: 0,
+    lent: 0,
+    signals: Signals::new(),
+}));
+
+/// The process's.
+pub fn get() -> &'static mut State {
+    // SAFETY: one thread; handlers that interrupt others read and write single fields, which nobody holds a reference to.
+    unsafe { &mut *STATE.0.get() }
+}
+
+/// A text in a field, without its end.
+pub fn text(field: &[u8]) -> &[u8] {
+    &field[..field.iter().position(|b| *b == 0).unwrap_or(field.len())]
+}
+
+/// Puts a text into a field; whether there is room for its end, too.
+pub fn set(field: &mut [u8], text: &[u8]) -> bool {
+    let fits = text.len() < field.len();
+    if fits {
+        field[..text.len()].copy_from_slice(text);
+        field[text.len()] = 0;
+    }
+    fits
+}

@@ -1,0 +1,51 @@
+//! What is known of system calls, made from the table that all of bugnet has (`build.rs`).
+
+use crate::kernel::Kernel;
+
+/// Where the bytes are that a call writes to its first argument, a descriptor.
+#[derive(Clone, Copy)]
+pub enum Sent {
+    /// At the address in one argument, as many as another one says.
+    Bytes(usize, usize),
+    /// In a vector of buffers at the address in one argument, of which another one says how many there are.
+    Vector(usize, usize),
+    /// In those of a message header at the address in an argument.
+    Message(usize),
+}
+
+/// What is known of a call.
+pub struct Call {
+    pub number: u32,
+    pub name: &'static str,
+    /// What the kernel may write; none where that is not known.
+    pub writes: Option<&'static [(usize, Kernel)]>,
+    /// Whether it writes nothing where it fails, but with `EFAULT`.
+    pub writes_last: bool,
+    /// Whether it waits in a way that a signal can interrupt.
+    pub waits: bool,
+    pub sends: Option<Sent>,
+}
+
+static TABLE: &[Call] = include!(concat!(env!("OUT_DIR"), "/table.rs"));
+static IOCTLS: &[(u64, u64)] = include!(concat!(env!("OUT_DIR"), "/ioctls.rs"));
+
+/// The call with this number.
+pub fn of(number: u64) -> Option<&'static Call> {
+    TABLE.binary_search_by_key(&number, |call| call.number.into()).ok().map(|at| &TABLE[at])
+}
+
+/// How many bytes an ioctl writes; none where that is not known.
+pub fn ioctl(command: u64) -> Option<u64> {
+    const OF_TERMINALS: core::ops::Range<u64> = 0x5401..0x5480;
+    let command = command & 0xffff_ffff;
+    if let Some((_, bytes)) = IOCTLS.iter().find(|(known, _)| *known == command) {
+        return Some(*bytes);
+    }
+    // Direction and size stand in the upper half of those made since terminals.
+    match command >> 30 {
+        0 if OF_TERMINALS.contains(&command) => Some(0),
+        0 => None,
+        1 => Some(0),
+        _ => Some(command >> 16 & 0x3fff),
+    }
+}

@@ -1,0 +1,90 @@
+//! The signal that comes in the place of each system call of the program's, and what its handler does.
+//!
+//! ```text
+//! program: syscall ──> SIGSYS ──> serve ──> call made, kept ──┬─ no signal has come ──> behind the call
+//!                                                             └─ one has ──> its handler's frame ──> the program's handler
+//! ```
+
+use crate::calls;
+use crate::end;
+use crate::signals::{self, Context};
+use crate::state;
+use crate::sys;
+
+const PR_SET_TSC: u64 = 26;
+const PR_TSC_ENABLE: u64 = 1;
+const PR_TSC_SIGSEGV: u64 = 2;
+const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+const ARCH_CPUID: u64 = 0x1012;
+
+unsafe extern "C" {
+    /// Where the linker has put this program's code.
+    static __executable_start: u8;
+    static etext: u8;
+}
+
+/// This program's own code, from which calls are made.
+pub fn own() -> core::ops::Range<u64> {
+    // SAFETY: symbols of the linker's, whose addresses alone are of interest.
+    unsafe { &raw const __executable_start as u64..&raw const etext as u64 }
+}
+
+/// What the kernel blocks all calls by but our own: one byte, which says that it does.
+static SELECTOR: u8 = 1;
+
+/// The thread's calls lead to the handler, or do no more. After `fork`, this has to be asked for again.
+pub fn dispatch(on: bool) {
+    let Range { start, end } = own();
+    let args = if on {
+        [PR_SET_SYSCALL_USER_DISPATCH, 1, start, end - start, &raw const SELECTOR as u64, 0]
+    } else {
+        [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]
+    };
+    // SAFETY: the range and the byte are this program's.
+    let done = unsafe { sys::call(sys::PRCTL, args) };
+    if done < 0 && on {
+        crate::text::fail("this kernel has no syscall user dispatch", done);
+    }
+}
+
+use core::ops::Range;
+
+/// Whether the program may read the time stamp counter, and the processor's features, by itself.
+pub fn allow_instructions(allowed: bool) -> bool {
+    // SAFETY: settings of the calling thread's.
+    unsafe {
+        sys::call3(sys::PRCTL, PR_SET_TSC, if allowed { PR_TSC_ENABLE } else { PR_TSC_SIGSEGV }, 0) == 0
+            && sys::call3(sys::ARCH_PRCTL, ARCH_CPUID, u64::from(allowed), 0) == 0
+    }
+}
+
+/// All that the program does leads here from now on.
+pub fn begin() {
+    signals::begin();
+    if !allow_instructions(false) {
+        crate::text::fail("the processor does not let CPUID be hidden", 0);
+    }
+    state::get().on = true;
+    dispatch(true);
+}
+
+/// A system call of the program's.
+pub fn serve(context: &mut Context) {
+    let state = state::get();
+    let number = context.rax();
+    if !state.on {
+        // A handler's return that was under way as the light part ended.
+        return;
+    }
+    state.calls = state.calls.wrapping_add(1);
+    if let Some(arrived) = state.signals.take_arrived() {
+        // It came since the last call: before this one, which is made behind its handler.
+        calls::made_again(context, number);
+        signals::deliver(context, &arrived);
+        return;
+    }
+    calls::serve(context, number);
+    if state.full {
+        end::because(context, "the disk is full, or the log cannot be written", false);
+    }
+}

@@ -1,0 +1,96 @@
+//! How a light log lies in its file (FORMAT.md, "Light logs"). Numbers only: the program that captures has no standard library, and includes this file.
+
+/// First 8 bytes of a file.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x01");
+/// Bytes of a file's header: magic; process id and number of the program; those of the process that it came from; how; which of its forks; when (nanoseconds
+/// since the Unix epoch); bytes of the file in use. All in little-endian order.
+pub const HEADER: usize = 64;
+/// Where in the header the fields are.
+pub const PROCESS: usize = 8;
+/// The process before: id and number of the program.
+pub const FROM: usize = 16;
+/// How it began, and by which call of the process before.
+pub const ORIGIN: usize = 24;
+/// When it began.
+pub const BEGAN: usize = 32;
+/// How many bytes are in use; what is behind them is not written yet, or half.
+pub const USED: usize = 40;
+
+/// `ORIGIN`: `bugnet record` started it.
+pub const STARTED: u32 = 0;
+/// It is a fork.
+pub const FORKED: u32 = 1;
+/// It was executed by a process.
+pub const EXECUTED: u32 = 2;
+/// It was executed by a child of `vfork`.
+pub const SPAWNED: u32 = 3;
+
+/// Most bytes of a file. Longer logs go on in the next one.
+pub const SEGMENT: usize = 1 << 30;
+
+/// A record's head: its length in bytes with the head, a multiple of 8; its kind; a number that depends on that.
+pub const HEAD: usize = 8;
+
+/// What is executed: the path of its ELF file, its name, each followed by a zero byte, and the arguments, likewise.
+pub const PROGRAM: u16 = 1;
+/// Memory that is there at the start: address, length, protection and flags, source (a number), offset in the file, key of the file (device, inode, size, time of change in nanoseconds), bytes.
+pub const MAP: u16 = 2;
+/// The first instruction and the stack pointer.
+pub const START: u16 = 3;
+/// A system call: number in the head, six arguments, result, hash of what it sent, and what it wrote: address, length, bytes, up to a multiple of 8 of them.
+pub const CALL: u16 = 4;
+/// An instruction whose result comes from the processor: which in the head, its address, four results.
+pub const SPECIAL: u16 = 5;
+/// A signal is delivered: its number in the head; how; the registers of the handler's first instruction; the bytes from its stack pointer on.
+pub const SIGNAL: u16 = 6;
+/// The file that the next call maps: its key.
+pub const FILE: u16 = 7;
+/// Nothing comes behind it: how the process ends in the head, a number, a sentence.
+pub const END: u16 = 8;
+
+/// `MAP`: zeros.
+pub const ZEROS: u64 = 0;
+/// `MAP`: what a file has.
+pub const OF_FILE: u64 = 1;
+/// `MAP`: the bytes in the record.
+pub const BYTES: u64 = 2;
+/// `MAP`: the stack, which grows down.
+pub const STACK: u64 = 3;
+
+/// `SPECIAL`: RDTSC.
+pub const RDTSC: u16 = 0;
+/// `SPECIAL`: RDTSCP.
+pub const RDTSCP: u16 = 1;
+/// `SPECIAL`: CPUID.
+pub const CPUID: u16 = 2;
+
+/// `SIGNAL`: at the end of the call before it.
+pub const AT_CALL: u64 = 0;
+/// `SIGNAL`: by the instruction at which the thread is.
+pub const BY_FAULT: u64 = 1;
+
+/// `END`: by `exit_group` or `exit`, with this status.
+pub const EXITS: u16 = 0;
+/// `END`: by a signal, which the instruction at which the thread is has raised.
+pub const DIES: u16 = 1;
+/// `END`: by executing another program, whose number this is.
+pub const EXECUTES: u16 = 2;
+/// `END`: the process goes on, and is not captured any more; the sentence says why.
+pub const GOES_ON: u16 = 3;
+
+/// Result of a call that is made again behind a handler (`ERESTARTSYS`), which no program sees.
+pub const MADE_AGAIN: i64 = -512;
+
+/// Goes on with a hash of what a call sends.
+#[must_use]
+pub fn hash(mut state: u64, bytes: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        state = (state ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR).rotate_left(29);
+    }
+    for byte in rest {
+        state = (state ^ u64::from(*byte)).wrapping_mul(FACTOR).rotate_left(29);
+    }
+    state ^ bytes.len() as u64
+}
