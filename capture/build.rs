@@ -17,7 +17,7 @@ fn main() {
         let writes = writes.map_or("None".to_owned(), |writes| format!("Some(&[{writes}])"));
         let sends = call.sends.map_or("None".to_owned(), |sends| format!("Some(Sent::{sends:?})"));
         let (number, last, waits) = (call.number, call.writes_last, call.waits.is_some());
-        let _ = writeln!(table, "    Call {{ number: {number}, name: {:?}, writes: {writes}, writes_last: {last}, waits: {waits}, sends: {sends} }},", call.name);
+        let _ = writeln!(table, "    Call {{ number: {number}, writes: {writes}, writes_last: {last}, waits: {waits}, sends: {sends} }},");
     }
     table.push(']');
     // Slices print as arrays.

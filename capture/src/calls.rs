@@ -9,6 +9,7 @@ use crate::layout::{self, CALL, END, EXITS, FILE, MADE_AGAIN};
 use crate::log::Record;
 use crate::signals::{self, Context};
 use crate::state;
+use crate::streams;
 use crate::sys::{self, EFAULT, ENOSYS, MAP_ANONYMOUS, MAP_SHARED};
 use crate::table::{self, Call, Sent};
 
@@ -23,7 +24,6 @@ const MAY_WAIT: [u64; 30] = [
     437, 17, 18,
 ];
 
-const PR_SET_PDEATHSIG: u64 = 1;
 const PR_GET_TSC: u64 = 25;
 const PR_SET_TSC: u64 = 26;
 const PR_SET_SECCOMP: u64 = 22;
@@ -225,6 +225,9 @@ pub fn made(context: &mut Context, number: u64, args: &[u64; 6], result: i64) {
 
 /// The log keeps a call.
 pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
+    if result >= 0 {
+        streams::follow(number, args, result);
+    }
     if number == 9 && result >= 0 && args[3] & MAP_ANONYMOUS == 0 {
         keep_file(args[4]);
     }
@@ -232,7 +235,7 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
     let writes = call.and_then(|call| call.writes).unwrap_or_default();
     let silent = result == MADE_AGAIN || result < 0 && result != -EFAULT && call.is_some_and(|call| call.writes_last);
     let mut total = 10 * 8;
-    let mut all = |see: &mut dyn FnMut(u64, u64)| {
+    let all = |see: &mut dyn FnMut(u64, u64)| {
         if silent {
             return;
         }
@@ -273,8 +276,12 @@ fn keep_file(descriptor: u64) {
         state::get().full = true;
         return;
     }
-    if let Some(mut record) = Record::begin(FILE, 0, 32) {
+    let mut room = [0; 4096];
+    let len = files::path(descriptor, &mut room);
+    if let Some(mut record) = Record::begin(FILE, 0, 40 + len) {
         key.0.iter().for_each(|word| record.word(*word));
+        record.word(len as u64);
+        record.bytes(&room[..len]);
         record.end();
     }
 }

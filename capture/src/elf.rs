@@ -171,7 +171,9 @@ impl Elf {
             if mapped < 0 {
                 return Err(mapped);
             }
-            note(start, pages - start, protection, OF_FILE, Some((offset, self.key)), &[]);
+            let mut room = [0; 4096];
+            let len = files::path(self.file, &mut room);
+            note(start, pages - start, protection, OF_FILE, Some((offset, self.key)), &room[..len]);
             if end > file_end && segment.flags & 2 != 0 && pages > file_end {
                 let zeros = [0; PAGE as usize];
                 let zeros = &zeros[..(pages.min(end.max(pages)) - file_end) as usize];

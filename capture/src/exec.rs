@@ -7,6 +7,7 @@ use crate::layout::{END, EXECUTES};
 use crate::log::{self, Record};
 use crate::signals::Context;
 use crate::state;
+use crate::streams;
 use crate::sys;
 use crate::text::{Text, say};
 use core::fmt::Write;
@@ -161,7 +162,7 @@ fn execute(number: u64, args: &[u64; 6]) -> i64 {
 }
 
 /// Where in the room the arguments begin: behind this program's own and those of scripts.
-const OWN_POINTERS: usize = 7;
+const OWN_POINTERS: usize = 8;
 const SCRIPTS: usize = OWN_POINTERS + DEPTH * 2;
 
 /// Whether a file changes the rights of who executes it.
@@ -182,7 +183,9 @@ fn run(room: &mut Room, first: usize, count: usize, argv: u64, envp: u64, number
     let mut origin = Text::<64>::new();
     let how = if state.lent > 0 { 3 } else { 2 };
     let (pid, program) = if state.lent > 0 { (crate::fork::lender(), state.program) } else { (state.pid, state.program) };
-    let _ = write!(origin, "{how}.{pid}.{program}.{}", state.calls);
+    let _ = write!(origin, "{how}.{pid}.{program}.{}", state.used);
+    let mut streams = Text::<4096>::new();
+    streams::encode(&mut streams);
     let name = state::text(&room.path);
     let short = name.iter().rposition(|b| *b == b'/').map_or(0, |i| i + 1);
     let comm = room.path[short..].as_ptr() as u64;
@@ -192,6 +195,7 @@ fn run(room: &mut Room, first: usize, count: usize, argv: u64, envp: u64, number
         state.own.as_ptr() as u64,
         state.folder.as_ptr() as u64,
         origin.address(),
+        streams.address(),
         room.elf.as_ptr() as u64,
         room.path.as_ptr() as u64,
         comm,
@@ -200,7 +204,7 @@ fn run(room: &mut Room, first: usize, count: usize, argv: u64, envp: u64, number
     room.pointers[begin..first].copy_from_slice(&own);
     let used = state.used;
     if state.lent == 0 {
-        note(state.calls.into());
+        note(0);
     }
     // SAFETY: texts that end with zero bytes, and the program's own environment.
     let result = unsafe {

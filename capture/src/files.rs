@@ -40,15 +40,30 @@ pub fn kind(file: u64) -> Kind {
     Kind::Regular(Key([word(0), word(8), word(SIZE), word(CHANGED) * 1_000_000_000 + word(CHANGED + 8)]))
 }
 
+/// Puts the path of an open file into `room`, as the kernel names it; how long it is.
+pub fn path(file: u64, room: &mut [u8]) -> usize {
+    let mut link = Text::<64>::new();
+    let _ = write!(link, "/proc/self/fd/{file}");
+    // SAFETY: a path that ends with a zero byte, and room for so many bytes.
+    let len = unsafe { sys::call3(sys::READLINK, link.address(), room.as_mut_ptr() as u64, room.len() as u64) };
+    usize::try_from(len).unwrap_or(0)
+}
+
+/// The name that a file has in the log.
+pub fn name(path: &mut Text<1200>, Key([device, inode, size, changed]): Key) {
+    let _ = write!(path, "files/{device:x}-{inode:x}-{size:x}-{changed:x}");
+}
+
 /// Keeps a file; whether the log has it.
 pub fn keep(file: u64, key: Key) -> bool {
-    let Key([device, inode, size, changed]) = key;
+    let Key([_, _, size, _]) = key;
     if size > MOST {
         return false;
     }
     let mut path = Text::<1200>::new();
     path.push(state::text(&state::get().folder));
-    let _ = write!(path, "/light/files/{device:x}-{inode:x}-{size:x}-{changed:x}");
+    path.push(b"/light/");
+    name(&mut path, key);
     let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
     // SAFETY: a path that ends with a zero byte.
     let copy = unsafe { sys::call3(sys::OPEN, path.address(), flags, 0o600) };

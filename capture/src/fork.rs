@@ -29,6 +29,7 @@ const DEPTH: usize = 4;
 struct Lent {
     registers: [u64; 18],
     signals: Signals,
+    streams: [u8; 256],
     number: u64,
     pid: u32,
 }
@@ -39,7 +40,7 @@ struct Lending(core::cell::UnsafeCell<[Lent; DEPTH]>);
 unsafe impl Sync for Lending {}
 
 static LENT: Lending = Lending(core::cell::UnsafeCell::new(
-    [Lent { registers: [0; 18], signals: Signals::new(), number: 0, pid: 0 }; DEPTH],
+    [Lent { registers: [0; 18], signals: Signals::new(), streams: [0; 256], number: 0, pid: 0 }; DEPTH],
 ));
 
 // The call is made here, with the program's registers and stack, outside of any handler, since it returns twice. Then both ask to be let go on, by an instruction
@@ -84,7 +85,7 @@ pub fn serve(context: &mut Context, number: u64, args: &[u64; 6]) {
 }
 
 fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
-    let (from, program) = (state::get().pid, state::get().program);
+    let (from, program, at) = (state::get().pid, state::get().program, state::get().used);
     let mut given = *args;
     let mut stack = 0;
     let mut structure = [0u8; 88];
@@ -117,7 +118,7 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         state::get().signals.forget_handlers();
     }
     let state = state::get();
-    if let Err(error) = log::begin(From { pid: from, program, how: FORKED, call: state.calls }) {
+    if let Err(error) = log::begin(From { pid: from, program, how: FORKED, call: at as u32 }) {
         say(format_args!("a forked process is not recorded: the log has no room for it (error {})", -error));
         // The parent's log is no longer there.
         state.on = false;
@@ -127,7 +128,6 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         return;
     }
     trap::dispatch(true);
-    state.calls = 0;
     calls::made(context, number, args, 0);
 }
 
@@ -158,6 +158,7 @@ fn lend(context: &mut Context, number: u64) {
     *lent = Lent {
         registers: core::array::from_fn(|n| context.register(n)),
         signals: state.signals,
+        streams: state.streams,
         number,
         pid: state.pid,
     };
@@ -187,6 +188,7 @@ pub fn behind(context: &mut Context) {
     } else {
         state.lent = depth;
         state.signals = lent.signals;
+        state.streams = lent.streams;
         state.pid = lent.pid;
         crate::signals::renew(&lent.signals);
     }

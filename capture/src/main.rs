@@ -1,6 +1,6 @@
 //! Runs a program natively and keeps what comes to it from outside: the start, what system calls give, signals, time stamps.
 //!
-//! `bugnet-capture LOG ORIGIN ELF NAME COMM ARGUMENTS...`, executed in the place of a program ([`exec`]).
+//! `bugnet-capture LOG ORIGIN STREAMS ELF NAME COMM ARGUMENTS...`, executed in the place of a program ([`exec`]).
 //!
 //! The program lies at an address of its own, with its log, which is a file that memory is shared with ([`log`]): SIGKILL loses nothing. It loads the
 //! recorded program and its interpreter ([`start`]), asks the kernel for a signal in the place of each system call that is not made from its own code (syscall
@@ -17,6 +17,7 @@ mod calls;
 mod elf;
 mod end;
 mod exec;
+mod expand;
 mod files;
 mod fork;
 #[path = "../../system-calls/src/kernel.rs"]
@@ -31,6 +32,7 @@ mod special;
 mod stack;
 mod start;
 mod state;
+mod streams;
 mod sys;
 mod table;
 mod text;

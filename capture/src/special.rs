@@ -33,6 +33,14 @@ const HIDDEN: [(u32, u32, usize, u32); 15] = [
     (0x1d, 0, 0, 0xffff_ffff),
 ];
 
+/// State components that the processor has: XGETBV, which nothing traps, says so.
+pub fn components() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: reads a register that processors with CPUID faulting have.
+    unsafe { core::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack)) };
+    u64::from(low) | u64::from(high) << 32
+}
+
 fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     let raw = __cpuid_count(leaf, subleaf);
     let mut out = [raw.eax, raw.ebx, raw.ecx, raw.edx];

@@ -1,12 +1,15 @@
 //! How a program begins: loaded, with a stack, at its first instruction.
 
 use crate::elf::{Elf, Loaded, PAGE, page_end};
+use crate::expand;
 use crate::layout::{EXECUTED, PROGRAM, SPAWNED, START, STARTED};
 use crate::log::{self, From, Record};
 use crate::stack::{self, Contents, Kernel};
+use crate::special;
 use crate::state;
+use crate::streams;
 use crate::sys;
-use crate::text::fail;
+use crate::text::{Text, fail};
 use crate::trap;
 use core::arch::asm;
 use core::ffi::CStr;
@@ -14,7 +17,7 @@ use core::ffi::CStr;
 /// Where programs that can be moved lie, less what makes the place hard to guess.
 const PROGRAMS: u64 = 0x1500_0000_0000;
 /// This program's own arguments.
-const OWN: usize = 6;
+const OWN: usize = 7;
 /// `personality`: libraries lie from a third of the address space on.
 const COMPAT_LAYOUT: u64 = 0x020_0000;
 
@@ -35,10 +38,13 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
     let kernel = unsafe { Kernel::new(initial) };
     let mut own = [0; OWN];
     let mut args = kernel.args();
-    for slot in &mut own {
-        *slot = args.next().unwrap_or_else(|| fail("usage: bugnet-capture LOG ORIGIN ELF NAME COMM ARGUMENTS", 0));
+    if args.clone().nth(1).map(bytes) == Some(b"--expand") {
+        expand::run(args.nth(2).map_or(b"", bytes));
     }
-    let [program, folder, origin, elf, name, comm] = own;
+    for slot in &mut own {
+        *slot = args.next().unwrap_or_else(|| fail("usage: bugnet-capture LOG ORIGIN STREAMS ELF NAME COMM ARGUMENTS", 0));
+    }
+    let [program, folder, origin, streams, elf, name, comm] = own;
     let state = state::get();
     let fits = state::set(&mut state.folder, bytes(folder))
         && state::set(&mut state.own, bytes(program))
@@ -55,6 +61,7 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
     if let Err(error) = log::begin(parse(bytes(origin))) {
         fail("the log has no room for another process", error);
     }
+    streams::begin(bytes(streams));
     describe(&kernel, elf, name);
     let loaded = load(elf, kernel.random());
     let contents = Contents {
@@ -69,10 +76,15 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
     let heap = page_end(loaded.program.end) + (kernel.random() >> 40 & 0x1fff) * PAGE;
     tell_kernel(&loaded.program, heap, &stack);
     let entry = loaded.interpreter.map_or(loaded.program.entry, |interpreter| interpreter.entry);
-    if let Some(mut record) = Record::begin(START, 0, 24) {
+    let mut streams = Text::<4096>::new();
+    streams::encode(&mut streams);
+    if let Some(mut record) = Record::begin(START, 0, 40 + streams.bytes().len()) {
         record.word(entry);
         record.word(stack.pointer);
         record.word(heap);
+        record.word(special::components());
+        record.word(streams.bytes().len() as u64);
+        record.bytes(streams.bytes());
         record.end();
     }
     trap::begin();
@@ -167,12 +179,16 @@ fn tell_kernel(program: &Loaded, heap: u64, stack: &stack::Built) {
     }
 }
 
+/// Where the program goes on: its first instruction and its stack, which no register leads to.
+static mut TARGET: [u64; 2] = [0; 2];
+
 /// # Safety
 /// Never comes back; nothing of this program's stack is used any more.
-unsafe fn jump(entry: u64, stack: u64) -> ! {
+pub unsafe fn jump(entry: u64, stack: u64) -> ! {
     let control: u32 = 0x1f80;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise. Moves leave the flags as they are, and nothing is written to the program's stack.
     unsafe {
+        TARGET = [entry, stack];
         asm!(
             "ldmxcsr [{control}]",
             "fninit",
@@ -180,19 +196,15 @@ unsafe fn jump(entry: u64, stack: u64) -> ! {
             "xorps xmm4, xmm4", "xorps xmm5, xmm5", "xorps xmm6, xmm6", "xorps xmm7, xmm7",
             "xorps xmm8, xmm8", "xorps xmm9, xmm9", "xorps xmm10, xmm10", "xorps xmm11, xmm11",
             "xorps xmm12, xmm12", "xorps xmm13, xmm13", "xorps xmm14, xmm14", "xorps xmm15, xmm15",
-            "mov rsp, rsi",
-            "push rdi",
             "push 0x202",
             "popfq",
-            "xor eax, eax", "xor ebx, ebx", "xor ecx, ecx", "xor edx, edx", "xor esi, esi", "xor ebp, ebp", "xor edi, edi",
-            "xor r8d, r8d", "xor r9d, r9d", "xor r10d, r10d", "xor r11d, r11d",
-            "xor r12d, r12d", "xor r13d, r13d", "xor r14d, r14d", "xor r15d, r15d",
-            "push 0x202",
-            "popfq",
-            "ret",
+            "mov eax, 0", "mov ebx, 0", "mov ecx, 0", "mov edx, 0", "mov esi, 0", "mov edi, 0", "mov ebp, 0",
+            "mov r8d, 0", "mov r9d, 0", "mov r10d, 0", "mov r11d, 0",
+            "mov r12d, 0", "mov r13d, 0", "mov r14d, 0", "mov r15d, 0",
+            "mov rsp, [rip + {target} + 8]",
+            "jmp qword ptr [rip + {target}]",
             control = in(reg) &raw const control,
-            in("rdi") entry,
-            in("rsi") stack,
+            target = sym TARGET,
             options(noreturn),
         )
     }

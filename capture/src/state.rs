@@ -8,8 +8,6 @@ pub struct State {
     pub pid: u32,
     /// How many programs of processes with this id came before.
     pub program: u32,
-    /// Calls so far: a fork's number.
-    pub calls: u32,
     /// Whether the light part goes on.
     pub on: bool,
     /// Whether the log's disk is full.
@@ -21,6 +19,8 @@ pub struct State {
     pub elf: [u8; 4096],
     /// The part of the log's file in use.
     pub used: usize,
+    /// Which descriptors are the recording's standard output (1) and error (2).
+    pub streams: [u8; 256],
     /// Whether the process is a child of `vfork`, so deep.
     pub lent: usize,
     pub signals: Signals,
@@ -34,13 +34,13 @@ unsafe impl Sync for Own {}
 static STATE: Own = Own(UnsafeCell::new(State {
     pid: 0,
     program: 0,
-    calls: 0,
     on: false,
     full: false,
     folder: [0; 1024],
     own: [0; 1024],
     elf: [0; 4096],
     used: 0,
+    streams: [0; 256],
     lent: 0,
     signals: Signals::new(),
 }));

@@ -2,24 +2,20 @@
 
 use core::arch::{asm, global_asm};
 
-pub const READ: u64 = 0;
 pub const WRITE: u64 = 1;
 pub const OPEN: u64 = 2;
 pub const CLOSE: u64 = 3;
 pub const FSTAT: u64 = 5;
 pub const MMAP: u64 = 9;
-pub const MPROTECT: u64 = 10;
 pub const MUNMAP: u64 = 11;
 pub const RT_SIGACTION: u64 = 13;
 pub const RT_SIGPROCMASK: u64 = 14;
-pub const RT_SIGRETURN: u64 = 15;
 pub const PREAD: u64 = 17;
 pub const GETPID: u64 = 39;
 pub const FORK: u64 = 57;
 pub const VFORK: u64 = 58;
 pub const EXECVE: u64 = 59;
 pub const EXIT: u64 = 60;
-pub const KILL: u64 = 62;
 pub const FCNTL: u64 = 72;
 pub const FTRUNCATE: u64 = 77;
 pub const READLINK: u64 = 89;

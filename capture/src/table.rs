@@ -16,7 +16,6 @@ pub enum Sent {
 /// What is known of a call.
 pub struct Call {
     pub number: u32,
-    pub name: &'static str,
     /// What the kernel may write; none where that is not known.
     pub writes: Option<&'static [(usize, Kernel)]>,
     /// Whether it writes nothing where it fails, but with `EFAULT`.

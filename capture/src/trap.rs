@@ -25,8 +25,7 @@ unsafe extern "C" {
 
 /// This program's own code, from which calls are made.
 pub fn own() -> core::ops::Range<u64> {
-    // SAFETY: symbols of the linker's, whose addresses alone are of interest.
-    unsafe { &raw const __executable_start as u64..&raw const etext as u64 }
+    &raw const __executable_start as u64..&raw const etext as u64
 }
 
 /// What the kernel blocks all calls by but our own: one byte, which says that it does.
@@ -76,7 +75,6 @@ pub fn serve(context: &mut Context) {
         // A handler's return that was under way as the light part ended.
         return;
     }
-    state.calls = state.calls.wrapping_add(1);
     if let Some(arrived) = state.signals.take_arrived() {
         // It came since the last call: before this one, which is made behind its handler.
         calls::made_again(context, number);

@@ -59,6 +59,11 @@ pub unsafe extern "C" fn dr_client_main(_id: u32, argc: c_int, argv: *const *con
     };
     maps::start();
     signals::start();
+    if let Some(path) = &options.expand
+        && let Err(why) = base::light::start(path)
+    {
+        die(&why);
+    }
     lifetime::start(options);
     stack::protect();
     slots::start();

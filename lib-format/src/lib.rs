@@ -33,6 +33,7 @@ pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod index;
+pub mod light;
 pub mod lines;
 pub mod pack;
 pub mod package;

@@ -6,6 +6,7 @@ pub mod capabilities;
 pub mod descriptors;
 pub mod failure;
 pub mod fs_base;
+pub mod light;
 pub mod lock;
 pub mod maps;
 pub mod memory;

@@ -48,6 +48,8 @@ pub struct Options {
     pub stack_limit: Option<u64>,
     /// The seed of chaos; none where threads run undisturbed.
     pub chaos: Option<u64>,
+    /// The light log that is expanded; none where a program is recorded.
+    pub expand: Option<PathBuf>,
 }
 
 static OPTIONS: OnceLock<Options> = OnceLock::new();
@@ -95,6 +97,7 @@ impl Options {
             follow: true,
             stack_limit: None,
             chaos: None,
+            expand: None,
         };
         let mut args = args.iter();
         while let Some(name) = args.next() {
@@ -117,6 +120,7 @@ impl Options {
                 }
                 "-follow" => options.follow = number()? != 0,
                 "-stack-limit" => options.stack_limit = Some(number()?),
+                "-expand" => options.expand = Some(decode_path(value).ok_or_else(wrong)?),
                 "-chaos" => options.chaos = Some(number()?),
                 "-cpu" => {
                     options.cpu = match value.as_str() {

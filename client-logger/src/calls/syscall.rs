@@ -2,11 +2,13 @@
 
 mod compat;
 mod descriptors;
+mod expand;
 mod kinds;
 mod order;
 
 use crate::base::failure::attempt;
 use crate::base::fs_base::Guard;
+use crate::base::light;
 use crate::base::slots::set_segment_base;
 use crate::calls::answers;
 use crate::calls::exit::{self, alone, end, end_process};
@@ -73,7 +75,10 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> Boo
     // SAFETY: in the event.
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return 1 };
     // SAFETY: in the event.
-    let make = attempt(|| unsafe { before(drcontext, thread, number) }).unwrap_or(1);
+    let make = attempt(|| unsafe {
+        if light::expands() { expand::before(drcontext, thread, number.into()) } else { before(drcontext, thread, number) }
+    });
+    let make = make.unwrap_or(1);
     // SAFETY: in the event; nobody else refers to it any more.
     if let Some(thread) = unsafe { thread::of(drcontext) } {
         thread.signals.in_call = make != 0;
@@ -425,7 +430,12 @@ fn set_gs_base(thread: &mut Thread, number: i64, args: &[u64; 6]) -> Option<i64>
 pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     let _own = Guard::between();
     // SAFETY: in the event.
-    attempt(|| unsafe { after(drcontext, number.into()) });
+    attempt(|| unsafe {
+        match thread::of(drcontext) {
+            Some(thread) if light::expands() => expand::after_call(drcontext, thread),
+            _ => after(drcontext, number.into()),
+        }
+    });
 }
 
 /// # Safety

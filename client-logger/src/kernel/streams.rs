@@ -30,21 +30,28 @@ pub fn begin(streams: Streams) {
     STREAMS.set(Mutex::new(streams));
 }
 
+/// A descriptor and the stream that it refers to, as `3=1`.
+fn pair(text: &str) -> Option<(i32, OutputStream)> {
+    let (fd, stream) = text.split_once('=')?;
+    let stream = OutputStream::ALL.into_iter().find(|s| (*s as u8).to_string() == stream)?;
+    Some((fd.parse().ok()?, stream))
+}
+
 impl Streams {
     /// Those of a process that begins: with nothing from the process before it, the first one's.
     pub fn begin(inherited: &str) -> Self {
         if inherited.is_empty() {
             return Self([(1, OutputStream::Stdout), (2, OutputStream::Stderr)].into_iter().collect());
         }
-        let pair = |text: &str| {
-            let (fd, stream) = text.split_once('=')?;
-            let stream = OutputStream::ALL.into_iter().find(|s| (*s as u8).to_string() == stream)?;
-            Some((fd.parse::<i32>().ok()?, stream))
-        };
         // `execve` has closed some.
         // SAFETY: asks about a number.
         let open = |(fd, _): &(i32, OutputStream)| unsafe { libc::fcntl(*fd, libc::F_GETFD) } != -1;
         Self(inherited.split(',').filter_map(pair).filter(open).map(|(fd, stream)| (fd as u64, stream)).collect())
+    }
+
+    /// Those that are listed, whether or not they are open here.
+    pub fn listed(text: &str) -> Self {
+        Self(text.split(',').filter_map(pair).map(|(fd, stream)| (fd as u64, stream)).collect())
     }
 
     /// What [`Self::begin`] takes, in a program that this process executes.

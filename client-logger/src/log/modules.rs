@@ -1,5 +1,6 @@
 //! ELF files that are mapped into the program, for symbols.
 
+use crate::base::light;
 use crate::base::lock::Mutex;
 use crate::base::memory::read_memory;
 use crate::log::files;
@@ -93,6 +94,11 @@ pub fn add(module: Module) -> Option<(String, Range<u64>)> {
         return None;
     }
     let path = module.path?.to_string_lossy().into_owned();
+    // An expansion maps the light log's copies, and begins by a program of its own.
+    let path = match light::of_process() {
+        Some(light) => light.origin(&path)?.clone(),
+        None => path,
+    };
     // DynamoRIO and this client are mapped, too, but are no part of the program.
     let own = |name: &str| path.rsplit('/').next().is_some_and(|file| file == name);
     if !path.starts_with('/') || own("libdynamorio.so") || own("libbugnet_logger.so") {

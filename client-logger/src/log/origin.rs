@@ -2,6 +2,7 @@
 //! started with, which programs that it executes get in turn.
 
 use crate::base::descriptors;
+use crate::base::light;
 use crate::log::files;
 use bugnet_format::folder::{CODE_FILE, MODULES_FILE, PROCESS_FILE, process_folder};
 use bugnet_format::process::{Origin, ProcessInfo};
@@ -85,6 +86,16 @@ impl Beginning {
 
     /// The description of a process that begins now and executes the same program.
     pub fn describe(&self, origin: Origin) -> ProcessInfo {
+        if let Some(light) = light::of_process() {
+            return ProcessInfo {
+                parent: light.header.from.pid.0,
+                origin,
+                began: light.header.began,
+                program: light.program.first().cloned().unwrap_or_default(),
+                args: light.program.iter().skip(2).cloned().collect(),
+                unrecorded: None,
+            };
+        }
         ProcessInfo {
             parent: std::os::unix::process::parent_id(),
             origin,
@@ -106,8 +117,9 @@ pub fn now() -> u64 {
 /// # Errors
 /// A sentence.
 pub fn make_folder(log: &Path, pid: u32, info: &ProcessInfo) -> Result<(ProcessId, PathBuf), String> {
-    for program in 0.. {
-        let id = ProcessId { pid: Pid(pid), program };
+    let expanded = light::of_process().map(|light| light.header.process);
+    for program in expanded.map_or(0, |id| id.program).. {
+        let id = expanded.unwrap_or(ProcessId { pid: Pid(pid), program });
         let folder = log.join(process_folder(id));
         match files::create_folder(&folder) {
             Ok(()) => {
@@ -119,7 +131,7 @@ pub fn make_folder(log: &Path, pid: u32, info: &ProcessInfo) -> Result<(ProcessI
                 }
                 return Ok((id, folder));
             }
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && expanded.is_none() => {}
             Err(e) => return Err(format!("cannot create {}: {e}", folder.display())),
         }
     }

@@ -2,9 +2,10 @@
 
 use crate::base::failure::{attempt, fail};
 use crate::base::fs_base::Guard;
+use crate::base::light;
 use crate::emitted::instrument;
 use crate::run::thread;
-use bugnet_dr::events::{Bool, EMIT_TRANSLATIONS, Emit};
+use bugnet_dr::events::{Bool, EMIT, EMIT_TRANSLATIONS, Emit};
 use bugnet_dr::ir::{Block, List};
 use bugnet_format::types::CodeSeq;
 use std::ffi::c_void;
@@ -22,6 +23,9 @@ pub unsafe extern "C" fn on_block(
 ) -> Emit {
     let _own = Guard::new();
     let tag = tag as u64;
+    if light::comes_before(tag) {
+        return EMIT;
+    }
     let observe = |start, len| {
         // SAFETY: in the event.
         let thread = unsafe { thread::of(context) };

@@ -6,6 +6,7 @@ mod si_code;
 
 use crate::base::failure::{attempt, fail};
 use crate::base::fs_base::Guard;
+use crate::base::light;
 use crate::base::memory::read_memory;
 use crate::base::slots::Slot;
 use crate::emitted::branches;
@@ -13,6 +14,7 @@ use crate::emitted::map::{self, Here};
 use crate::emitted::site::Site;
 use crate::log::recording;
 use crate::run::dying::wait_to_end;
+use crate::run::expand::{self, Raised};
 use crate::run::lifetime;
 use crate::run::parts::call::{self, SYSCALL_BYTES, left_in_r11};
 use crate::run::parts::last_program;
@@ -159,7 +161,14 @@ unsafe fn signal(drcontext: *mut c_void, info: *mut Signal) -> Action {
     let handler = unsafe { actions::Action::delivered(drcontext) }.handler;
     // A fault cannot wait, and cannot be ignored.
     let faults = is_fault(info.number()) && info.raw().is_some();
-    let fatal = if faults { handler <= 1 || info.is_blocked() } else { handler == 0 };
+    let mut fatal = if faults { handler <= 1 || info.is_blocked() } else { handler == 0 };
+    if faults && light::expands() && thread.recording() {
+        let (position, regs) = interrupted(thread, info, found.as_ref());
+        match expand::raised(thread, info, position, regs) {
+            Raised::Handled => return REDIRECT,
+            Raised::Kills => fatal = true,
+        }
+    }
     if fatal && kills(info.number()) {
         let place = thread.recording().then(|| interrupted(thread, info, found.as_ref()));
         if let Some((position, _)) = place {

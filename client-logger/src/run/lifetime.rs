@@ -1,5 +1,6 @@
 //! How a process begins, goes on as a forked child, and ends: each floor's part of that, in order.
 
+use crate::base::light;
 use crate::base::lock::Mutex;
 use crate::base::options::{self, Options};
 use crate::base::process::{self, OfProcess, current_pid};
@@ -32,7 +33,8 @@ pub fn start(mut given: Options) {
     let beginning = origin::beginning();
     beginning.name_process();
     limits::start(&beginning.limits);
-    let info = beginning.describe(beginning.origin);
+    let origin = light::of_process().map_or(beginning.origin, |light| light.header.origin());
+    let info = beginning.describe(origin);
     let (mut id, mut folder) = (ProcessId { pid: Pid(current_pid()), program: 0 }, PathBuf::new());
     let code = origin::make_folder(&given.log, id.pid.0, &info).and_then(|made| {
         (id, folder) = made;
@@ -54,7 +56,8 @@ pub fn start(mut given: Options) {
     handover::begin();
     code::begin(code);
     recording::begin(Recording::new(id, folder, info, over));
-    streams::begin(Streams::begin(&beginning.streams));
+    let inherited = light::of_process().map(|light| light.streams.clone());
+    streams::begin(inherited.map_or_else(|| Streams::begin(&beginning.streams), |text| Streams::listed(&text)));
     PROTECTIONS.set(Protections::default());
     SHARED.set(SharedMappings::default());
     process::begin();
@@ -74,6 +77,11 @@ fn begin_alone() {
 pub fn forked() -> bool {
     process::begin();
     spare::forget();
+    if !light::forked() {
+        // Nothing says what it did.
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(0) };
+    }
     if !options::get().follow {
         code::of_process().abandon();
         recording::leave();
@@ -118,6 +126,7 @@ pub fn forked() -> bool {
 pub fn name_thread(context: *mut c_void) -> Tid {
     // SAFETY: the caller's context of DynamoRIO's.
     let id = unsafe { thread_id(context) };
+    let id = light::of_process().map_or(id, |light| light.header.process.pid.0);
     let mut ids = THREAD_IDS.get().lock();
     let threads = ids.entry(id).or_default();
     let tid = Tid::new(id, *threads);

@@ -3,6 +3,7 @@
 pub mod blocks;
 mod callouts;
 pub mod dying;
+pub mod expand;
 pub mod fault;
 mod life;
 pub mod lifetime;

@@ -35,7 +35,7 @@ pub const HEAD: usize = 8;
 pub const PROGRAM: u16 = 1;
 /// Memory that is there at the start: address, length, protection and flags, source (a number), offset in the file, key of the file (device, inode, size, time of change in nanoseconds), bytes.
 pub const MAP: u16 = 2;
-/// The first instruction and the stack pointer.
+/// The first instruction, the stack pointer, the break, state components (XGETBV), and which descriptors are standard output and error: length, text.
 pub const START: u16 = 3;
 /// A system call: number in the head, six arguments, result, hash of what it sent, and what it wrote: address, length, bytes, up to a multiple of 8 of them.
 pub const CALL: u16 = 4;

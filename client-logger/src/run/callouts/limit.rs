@@ -1,5 +1,6 @@
 //! Thresholds: where an interval ends, a check is due, or signals are to be let in.
 
+use crate::base::light;
 use crate::base::options;
 use crate::base::process;
 use crate::emitted::by_rip;
@@ -24,7 +25,9 @@ impl Thread {
         let rsp = &mut self.callouts.saved.gpr[usize::from(Gpr::RSP.0)];
         signals::begin();
         timers::begin();
-        environment::hide(*rsp);
+        if !light::expands() {
+            environment::hide(*rsp);
+        }
         if placement::stack_moves() {
             *rsp = stack_move::relocate(*rsp, |address| self.picture.shadow.reaches(address));
         }
@@ -46,6 +49,7 @@ impl Thread {
             self.count.stretch.adapt(found);
         }
         self.threshold_reached(site, flags);
+        self.transfer(site, flags);
         if handler_begins {
             self.begin_again(site);
             // DynamoRIO first looks whether it holds another signal.

@@ -1,5 +1,6 @@
 //! What happens at callouts within a block.
 
+use crate::base::light;
 use crate::base::memory::read_memory;
 use crate::base::options;
 use crate::base::slots::set_segment_base;
@@ -32,9 +33,13 @@ impl Thread {
         special::emulate(kind, reg, &mut self.callouts.saved, options::get().cpu);
     }
 
-    fn special(&mut self, position: u64, kind: SpecialKind, reg: Option<(Gpr, u32)>, written: u16) {
+    fn special(&mut self, position: u64, pc: u64, kind: SpecialKind, reg: Option<(Gpr, u32)>, written: u16) {
         let before = (self.callouts.saved.gpr, self.callouts.saved.rflags);
-        self.emulate(kind, reg);
+        if light::expands() {
+            self.emulate_as_kept(position, pc, kind);
+        } else {
+            self.emulate(kind, reg);
+        }
         self.results(position, kind, before, special::writes_flags(kind), written);
     }
 
@@ -168,7 +173,7 @@ impl Thread {
             Kind::HideComponents => special::hide_components(&mut self.callouts.saved, options::get().cpu),
             Kind::Emulate { what, next } => self.emulate_instruction(site, *what, *next),
             Kind::Special(kind, reg, written) if self.recording() => {
-                self.special(self.begins_at(site), *kind, *reg, *written);
+                self.special(self.begins_at(site), site.pc, *kind, *reg, *written);
             }
             Kind::Special(kind, reg, _) => self.emulate(*kind, *reg),
             _ => return false,

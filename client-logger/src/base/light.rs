@@ -1,0 +1,297 @@
+//! The light log that is expanded: where in it the process is. Not there where a program is recorded.
+//!
+//! An expansion executes the program's instructions again. What its calls gave, and what else came from outside, is in the light log; the kernel gets only what
+//! makes memory.
+
+use crate::base::descriptors;
+use crate::base::lock::{Mutex, MutexGuard};
+use crate::base::process::OfProcess;
+use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, Record, Written};
+use bugnet_format::regs::RegisterFile;
+use hashbrown::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+static EXPANDS: AtomicBool = AtomicBool::new(false);
+/// The program's first instruction, as long as it is to come.
+static FIRST: AtomicU64 = AtomicU64::new(0);
+/// Whether something is to happen to the thread before the next block.
+static DUE: AtomicBool = AtomicBool::new(false);
+
+static LIGHT: OfProcess<Mutex<Light>> = OfProcess::none();
+
+/// What happens to the thread between two instructions.
+pub enum Transfer {
+    /// A signal is delivered.
+    Delivery {
+        /// Its number.
+        number: u64,
+        /// The registers of the handler's first instruction, in the light log's order.
+        registers: [u64; 18],
+        /// What is put on its stack.
+        frame: (u64, Vec<u8>),
+    },
+    /// A handler returns: the frame is at this stack pointer.
+    Return(u64),
+    /// The parent of a child of `vfork` goes on with these registers.
+    Resume(Box<RegisterFile>),
+}
+
+/// What comes next.
+pub enum Next<'a> {
+    /// A system call, and the file that it maps.
+    Call(Call<'a>, Option<FileKey>),
+    /// An instruction's results.
+    Special(u16, u64, [u64; 4]),
+    /// A signal.
+    Signal {
+        /// Its number.
+        number: u16,
+        /// Whether the instruction at which the thread is has raised it.
+        raised: bool,
+        /// The registers of its handler's first instruction.
+        registers: [u64; 18],
+        /// What is put on its stack.
+        frame: Written<'a>,
+    },
+    /// The log's end.
+    End(End<'a>),
+    /// Nothing: the process was killed.
+    Nothing,
+}
+
+/// A light log.
+pub struct Light {
+    /// What its header says.
+    pub header: Header,
+    /// The program's path, name and arguments.
+    pub program: Vec<String>,
+    /// What descriptors are standard output and error at its start.
+    pub streams: String,
+    /// State components that XGETBV tells of.
+    pub components: u64,
+    /// The break, and where it was at the start.
+    pub heap: (u64, u64),
+    path: PathBuf,
+    bytes: &'static [u8],
+    /// Where the next record is.
+    at: usize,
+    transfer: Option<Transfer>,
+    /// Registers of those whose memory a child of `vfork` has.
+    pub lent: Vec<Box<RegisterFile>>,
+    /// Paths of mapped files by their names in the log.
+    paths: HashMap<String, String>,
+}
+
+/// Whether a light log is expanded.
+pub fn expands() -> bool {
+    EXPANDS.load(Ordering::Relaxed)
+}
+
+/// The light log, if one is expanded.
+pub fn of_process() -> Option<MutexGuard<'static, Light>> {
+    expands().then(|| LIGHT.get().lock())
+}
+
+/// Whether code at this address comes before the program's first instruction.
+pub fn comes_before(pc: u64) -> bool {
+    let first = FIRST.load(Ordering::Relaxed);
+    if first == pc {
+        FIRST.store(0, Ordering::Relaxed);
+    }
+    first != 0 && first != pc
+}
+
+/// Whether the program's first instruction is to come.
+pub fn is_to_begin() -> bool {
+    FIRST.load(Ordering::Relaxed) != 0
+}
+
+/// Whether something happens to the thread before the next block, which is then to be asked for.
+pub fn is_due() -> bool {
+    DUE.swap(false, Ordering::Relaxed)
+}
+
+/// A light log is expanded in this process.
+///
+/// # Errors
+/// A sentence.
+pub fn start(path: &Path) -> Result<(), String> {
+    let light = Light::open(path)?;
+    FIRST.store(light.first()?, Ordering::Relaxed);
+    LIGHT.set(Mutex::new(light));
+    EXPANDS.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A forked child goes on with its own light log; `false` where there is none.
+pub fn forked() -> bool {
+    let Some(parent) = of_process() else { return true };
+    let (child, lent) = (parent.child(), parent.heap);
+    drop(parent);
+    let Some(mut child) = child else { return false };
+    child.heap = lent;
+    LIGHT.set(Mutex::new(child));
+    true
+}
+
+impl Light {
+    fn open(path: &Path) -> Result<Self, String> {
+        let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let bytes = descriptors::read(path).map_err(|e| wrong(&e))?;
+        let header = Header::read(&bytes).map_err(|e| wrong(&e))?;
+        // As long as the process.
+        let bytes: &'static [u8] = bytes.leak();
+        let mut light = Self {
+            header,
+            program: Vec::new(),
+            streams: String::new(),
+            components: 0,
+            heap: (0, 0),
+            path: path.to_owned(),
+            bytes: &bytes[..header.used],
+            at: light::layout::HEADER,
+            transfer: None,
+            lent: Vec::new(),
+            paths: HashMap::new(),
+        };
+        if header.how != light::How::Forked {
+            light.read_start()?;
+        }
+        Ok(light)
+    }
+
+    fn take(&mut self) -> Result<Option<Record<'static>>, String> {
+        let found = light::record(self.bytes, self.at).map_err(|e| format!("{}: {e}", self.path.display()))?;
+        Ok(found.map(|(record, next)| {
+            self.at = next;
+            record
+        }))
+    }
+
+    fn read_start(&mut self) -> Result<(), String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        while let Some(record) = self.take()? {
+            match record {
+                Record::Program(texts) => self.program = texts.into_iter().map(text).collect(),
+                Record::Map { file: Some((key, path)), .. } => {
+                    self.paths.insert(key.name(), text(path));
+                }
+                Record::Start { heap, components, streams, .. } => {
+                    self.heap = (heap, heap);
+                    self.components = components;
+                    self.streams = text(streams);
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        Err(format!("{}: the light log has no start", self.path.display()))
+    }
+
+    fn first(&self) -> Result<u64, String> {
+        let mut at = light::layout::HEADER;
+        while let Ok(Some((record, next))) = light::record(self.bytes, at) {
+            if let Record::Start { entry, .. } = record {
+                return Ok(entry);
+            }
+            at = next;
+        }
+        Err("the light log has no start".into())
+    }
+
+    /// The log of the child that the call at the last record has made.
+    fn child(&self) -> Option<Self> {
+        let (record, _) = light::record(self.bytes, self.at).ok()??;
+        let Record::Call(Call { result, .. }) = record else { return None };
+        let folder = self.path.parent()?;
+        for program in 0.. {
+            let path = folder.join(format!("p{result}.{program}"));
+            if !path.exists() {
+                return None;
+            }
+            let Ok(mut child) = Self::open(&path) else { continue };
+            let header = &child.header;
+            if header.how == light::How::Forked
+                && header.from == self.header.process
+                && header.call as usize == self.at
+            {
+                child.program.clone_from(&self.program);
+                child.streams.clone_from(&self.streams);
+                child.components = self.components;
+                child.lent.clone_from(&self.lent);
+                child.paths.clone_from(&self.paths);
+                return Some(child);
+            }
+        }
+        None
+    }
+
+    /// What comes next, which stays there until [`Self::pass`].
+    pub fn next(&mut self) -> Result<Next<'static>, String> {
+        let mut at = self.at;
+        let mut file = None;
+        loop {
+            let found = light::record(self.bytes, at).map_err(|e| format!("{}: {e}", self.path.display()))?;
+            let Some((record, next)) = found else { return Ok(Next::Nothing) };
+            match record {
+                Record::File(key, path) => {
+                    self.paths.insert(key.name(), String::from_utf8_lossy(path).into_owned());
+                    file = Some(key);
+                    at = next;
+                    continue;
+                }
+                Record::Call(call) => return Ok(Next::Call(call, file)),
+                Record::Special { kind, at, values } => return Ok(Next::Special(kind, at, values)),
+                Record::Signal { number, raised, registers, frame } => {
+                    return Ok(Next::Signal { number, raised, registers, frame });
+                }
+                Record::End(end) => return Ok(Next::End(end)),
+                Record::Program(_) | Record::Map { .. } | Record::Start { .. } => {
+                    return Err(format!("{}: the program begins twice", self.path.display()));
+                }
+            }
+        }
+    }
+
+    /// Goes on behind what [`Self::next`] has shown.
+    pub fn pass(&mut self) -> Result<(), String> {
+        while let Some(record) = self.take()? {
+            if !matches!(record, Record::File(..)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where in the log the process is, for messages.
+    pub fn place(&self) -> String {
+        format!("byte {} of {}", self.at, self.path.display())
+    }
+
+    /// The copy of a mapped file.
+    pub fn file(&self, key: FileKey) -> PathBuf {
+        self.path.with_file_name(LIGHT_FILES).join(key.name())
+    }
+
+    /// The path that a copy has come from.
+    pub fn origin(&self, copy: &str) -> Option<&String> {
+        self.paths.get(copy.rsplit('/').next()?)
+    }
+
+    /// Before the next block, this happens.
+    pub fn set_transfer(&mut self, transfer: Transfer) {
+        self.transfer = Some(transfer);
+        DUE.store(true, Ordering::Relaxed);
+    }
+
+    /// What is to happen.
+    pub fn take_transfer(&mut self) -> Option<Transfer> {
+        self.transfer.take()
+    }
+
+    /// Where the break is from here on.
+    pub fn set_break(&mut self, now: u64) {
+        self.heap.1 = now;
+    }
+}

@@ -1,0 +1,314 @@
+//! System calls of a program whose light log is expanded: each is as in the log, or it is a divergence. The kernel gets those that make memory.
+
+use super::kinds::{Output, known};
+use super::{ARGUMENTS, after, answer, describe, leave_traces, registers};
+use crate::base::light::{self, Next, Transfer};
+use crate::base::memory::{read_memory, write_memory};
+use crate::calls::exit;
+use crate::kernel::streams;
+use crate::kernel::substitute::Substitution;
+use crate::log::code;
+use crate::picture::protections::PROTECTIONS;
+use crate::run::expand::{diverged, ended, leave, resume};
+use crate::run::lifetime;
+use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
+use crate::run::thread::Thread;
+use bugnet_dr::call as call_event;
+use bugnet_dr::events::Bool;
+use bugnet_format::light::{Call, End, FileKey, layout};
+use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates};
+use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
+use std::ffi::{CString, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+const CLONE_VM: u64 = 0x100;
+const PAGE: u64 = 4096;
+
+/// Before a system call; 0 if the kernel does not get it.
+///
+/// # Safety
+/// In the pre-syscall event.
+pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -> Bool {
+    let pc = take_pending_pc();
+    if light::is_to_begin() {
+        return 1;
+    }
+    let mut regs = registers(thread);
+    let behind = regs.rip;
+    regs.rip = pc.unwrap_or_else(|| behind.wrapping_sub(SYSCALL_BYTES));
+    let args = ARGUMENTS.map(|register| regs.gpr[register]);
+    let position = thread.counted() - 1;
+    let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
+    let (call, file) = match next {
+        Ok(Next::Call(call, file)) => (call, file),
+        Ok(Next::End(End::Exits(_))) => {
+            exit::end(thread, number, args[0], position, *regs);
+            exit::end_process(args[0]);
+            return 0;
+        }
+        Ok(Next::End(End::Executes)) => {
+            thread.pause(position, EndReason::Exec, *regs);
+            lifetime::finish();
+            // SAFETY: ends the process: the other program is expanded by itself.
+            unsafe { libc::_exit(0) }
+        }
+        Ok(Next::End(End::GoesOn(why))) => {
+            let why = format!("light recording ended here: {}", String::from_utf8_lossy(why));
+            leave(thread, position, EndReason::Unsupported { why }, *regs, 0)
+        }
+        Ok(Next::Nothing) => ended(thread, position, *regs),
+        Ok(Next::End(End::Dies(_)) | Next::Special(..) | Next::Signal { .. }) => {
+            let why = format!("the program makes system call {number} where it made none");
+            diverged(thread, position, *regs, &why)
+        }
+        Err(why) => diverged(thread, position, *regs, &why),
+    };
+    if call.number != number as u64 || call.args != args {
+        let why = format!(
+            "the program makes system call {number} with {args:x?} where it made {} with {:x?}",
+            call.number, call.args
+        );
+        diverged(thread, position, *regs, &why);
+    }
+    describe(thread, number, &args, u64::MAX);
+    let sent = sent(number, &args, call.result);
+    if sent != call.sent {
+        let why = format!("system call {number} sends other bytes than it sent");
+        diverged(thread, position, *regs, &why);
+    }
+    if is_fork(number, &args) && call.result >= 0 {
+        return fork(drcontext, thread, regs);
+    }
+    if let Some(substitution) = memory(drcontext, number, &args, call.result, file) {
+        PROTECTIONS.get().follow(number, &args);
+        thread.syscall.substitution = substitution;
+        thread.syscall.before = Some(regs);
+        return 1;
+    }
+    finish(drcontext, thread, &regs, &call, behind);
+    0
+}
+
+/// Whether a call makes a process with memory of its own.
+fn is_fork(number: i64, args: &[u64; 6]) -> bool {
+    super::kinds::forks(number, args)
+}
+
+/// A fork is one here, too, whose child goes on with its own light log.
+fn fork(drcontext: *mut c_void, thread: &mut Thread, regs: Box<RegisterFile>) -> Bool {
+    thread.leave(thread.counted() - 1);
+    code::of_process().before_fork();
+    thread.syscall.substitution = Substitution::make(drcontext, libc::SYS_fork, &[]);
+    thread.syscall.before = Some(regs);
+    1
+}
+
+/// What the kernel gets of a call that makes, changes or unmaps memory, with the same result; none of others.
+fn memory(
+    drcontext: *mut c_void,
+    number: i64,
+    args: &[u64; 6],
+    result: i64,
+    file: Option<FileKey>,
+) -> Option<Option<Substitution>> {
+    let got = u64::try_from(result).ok()?;
+    let make = |number: i64, values: [u64; 6]| {
+        let values: Vec<(usize, u64)> = values.into_iter().enumerate().collect();
+        Some(Substitution::make(drcontext, number, &values))
+    };
+    match number {
+        libc::SYS_mmap => {
+            let kept = libc::MAP_GROWSDOWN | libc::MAP_STACK | libc::MAP_NORESERVE;
+            let flags = libc::MAP_PRIVATE as u64 | libc::MAP_FIXED as u64 | args[3] & kept as u64;
+            let copy = file.and_then(open_copy);
+            let flags = if copy.is_some() { flags } else { flags | libc::MAP_ANONYMOUS as u64 };
+            make(libc::SYS_mmap, [got, args[1], args[2], flags, copy.unwrap_or(u64::MAX), args[5]])
+        }
+        libc::SYS_mremap => {
+            let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+            if got == args[0] { Some(None) } else { make(libc::SYS_mremap, [args[0], args[1], args[2], flags, got, 0]) }
+        }
+        libc::SYS_brk => {
+            let (old, new) = {
+                let mut light = light::of_process()?;
+                let old = light.heap.1;
+                light.set_break(got);
+                (old.next_multiple_of(PAGE), got.next_multiple_of(PAGE))
+            };
+            let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+            let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
+            if new > old {
+                make(libc::SYS_mmap, [old, new - old, protection, flags, u64::MAX, 0])
+            } else if new < old {
+                make(libc::SYS_munmap, [new, old - new, 0, 0, 0, 0])
+            } else {
+                None
+            }
+        }
+        libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect | libc::SYS_madvise => Some(None),
+        libc::SYS_arch_prctl if matches!(args[0], 0x1001 | 0x1002) => Some(None),
+        _ => None,
+    }
+}
+
+/// Opens the copy of a mapped file.
+fn open_copy(key: FileKey) -> Option<u64> {
+    let path = light::of_process()?.file(key);
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: a path; nobody else has the descriptor.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    u64::try_from(file).ok()
+}
+
+/// After a system call that the kernel got.
+///
+/// # Safety
+/// In the post-syscall event.
+pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
+    if light::is_to_begin() {
+        return;
+    }
+    let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
+    let Some(before) = thread.syscall.before.clone() else { return };
+    let Ok(Next::Call(call, file)) = next else { return };
+    if file.is_some() && let Some(machine) = bugnet_dr::context::Machine::current() {
+        // The copy's.
+        let descriptor = machine.register_file().gpr[ARGUMENTS[4]];
+        // SAFETY: opened for this call.
+        unsafe { libc::close(descriptor as i32) };
+    }
+    if let Some(substitution) = thread.syscall.substitution.take() {
+        substitution.undo(drcontext);
+    }
+    apply(&call);
+    // SAFETY: in the event.
+    unsafe { call_event::set_result(drcontext, call.result as u64) };
+    if is_fork(call.number.cast_signed(), &call.args) {
+        leave_traces(drcontext, &before);
+    }
+    pass();
+    // SAFETY: in the event.
+    unsafe { after(drcontext, call.number.cast_signed()) };
+    follow_streams(&call);
+    look_ahead(thread, &before);
+}
+
+/// What the kernel wrote is there.
+fn apply(call: &Call) {
+    for written in &call.written {
+        write_memory(written.address, written.bytes);
+    }
+}
+
+fn pass() {
+    if let Some(mut light) = light::of_process() {
+        let _ = light.pass();
+    }
+}
+
+fn follow_streams(call: &Call) {
+    let number = call.number.cast_signed();
+    if call.result >= 0 && !matches!(number, libc::SYS_open | libc::SYS_openat) {
+        streams::of_process().follow(number, &call.args, call.result);
+    }
+}
+
+/// A call that the kernel does not get is over.
+fn finish(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call: &Call, behind: u64) {
+    let number = call.number.cast_signed();
+    apply(call);
+    let stream = match known(number).is_some_and(|call| call.sends.is_some()) {
+        true => streams::of(call.args[0]),
+        false => OutputStream::None,
+    };
+    pass();
+    if number == libc::SYS_rt_sigreturn {
+        if let Some(mut light) = light::of_process() {
+            light.set_transfer(Transfer::Return(regs.gpr[bugnet_format::regs::RSP]));
+        }
+        thread.limit_soon();
+        return;
+    }
+    if shares(number, &call.args) && call.result == 0 {
+        // As if `vfork` returned twice: the parent's registers wait.
+        let mut lent = Box::new(regs.clone());
+        lent.rip = behind;
+        lent.gpr[RCX] = behind;
+        lent.gpr[R11] = left_in_r11(regs);
+        if let Some(mut light) = light::of_process() {
+            light.lent.push(lent);
+        }
+    }
+    record(drcontext, thread, regs, call, stream);
+    follow_streams(call);
+    look_ahead(thread, regs);
+}
+
+/// Whether a call makes a process that has the caller's memory.
+fn shares(number: i64, args: &[u64; 6]) -> bool {
+    match number {
+        libc::SYS_vfork => true,
+        libc::SYS_clone => args[0] & CLONE_VM != 0,
+        libc::SYS_clone3 => super::kinds::shares_memory(number, args),
+        _ => false,
+    }
+}
+
+/// The call in the log of the expansion.
+fn record(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call: &Call, stream: OutputStream) {
+    let (number, args, result) = (call.number, call.args, call.result);
+    if stream == OutputStream::None {
+        answer(thread, drcontext, regs, number.cast_signed(), args, result);
+        return;
+    }
+    // SAFETY: in the pre-syscall event.
+    unsafe { call_event::set_result(drcontext, result as u64) };
+    leave_traces(drcontext, regs);
+    let (position, order, updates) = (thread.counted() - 1, 0, RegisterUpdates::default());
+    thread.record(position, |delta| Record::Syscall { delta, number, result, args, stream, order, updates });
+}
+
+/// What happens to the thread behind a call.
+fn look_ahead(thread: &mut Thread, _before: &RegisterFile) {
+    let Some(mut light) = light::of_process() else { return };
+    match light.next() {
+        Ok(Next::Signal { number, raised: false, registers, frame }) => {
+            let frame = (frame.address, frame.bytes.to_vec());
+            let _ = light.pass();
+            light.set_transfer(Transfer::Delivery { number: number.into(), registers, frame });
+        }
+        Ok(Next::Call(call, _)) if !light.lent.is_empty() && call.result > 0 && shares(call.number.cast_signed(), &call.args) => {
+            // The child has executed or ended.
+            let Some(registers) = light.lent.pop() else { return };
+            let _ = light.pass();
+            light.set_transfer(resume(registers, call.result));
+        }
+        _ => return,
+    }
+    drop(light);
+    thread.limit_soon();
+}
+
+/// A hash of what a call sends, as the light log has it.
+fn sent(number: i64, args: &[u64; 6], result: i64) -> u64 {
+    let Ok(mut left) = u64::try_from(result) else { return 0 };
+    let mut state = 0;
+    for (address, len) in Output::of(number, args).buffers {
+        let len = len.min(left);
+        left -= len;
+        let mut room = [0; 4096];
+        let mut done = 0;
+        while done < len {
+            let part = (len - done).min(room.len() as u64) as usize;
+            if !read_memory(address + done, &mut room[..part]) {
+                break;
+            }
+            state = layout::hash(state, &room[..part]);
+            done += part as u64;
+        }
+    }
+    state
+}
+
+/// The register with a call's result.
+const _: usize = RAX;

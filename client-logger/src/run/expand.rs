@@ -1,0 +1,261 @@
+//! Expanding a light log: what happens to the thread between instructions, and what instructions get from the processor, is as the log has it.
+//!
+//! What does not fit is a divergence: the log of the expansion ends there, with a sentence.
+
+use crate::base::light::{self, Next, Transfer};
+use crate::base::memory::{read_memory, read_word, write_memory};
+use crate::base::options;
+use crate::base::warn;
+use crate::emitted::site::Site;
+use crate::run::lifetime;
+use crate::run::special;
+use crate::run::thread::Thread;
+use bugnet_dr::events::Signal;
+use bugnet_dr::fpu;
+use bugnet_dr::ir::Gpr;
+use bugnet_format::light::{End, layout};
+use bugnet_format::record::{EndReason, Record, SignalStep, SpecialKind};
+use bugnet_format::regs::{RAX, RSP, RegisterFile};
+
+/// Status of an expansion that does not fit its light log.
+const DIVERGED: i32 = 3;
+
+/// The processor's numbers of the registers in a light log's order, up to RSP.
+const ORDER: [usize; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4];
+/// In a frame, whose `ucontext` RSP points at: the first register, RIP, flags, and where x87 and vector state is.
+const CONTEXT_REGISTERS: u64 = 40;
+const CONTEXT_RIP: u64 = 168;
+const CONTEXT_FLAGS: u64 = 176;
+const CONTEXT_STATE: u64 = 224;
+/// Flags that a handler may change in its frame.
+const CHANGED_FLAGS: u64 = 0x0005_0dd5;
+/// In the state of vector registers: which components it has, and the upper halves.
+const COMPONENTS: u64 = 512;
+const UPPER_HALVES: u64 = 576;
+
+/// Ends the expansion of the process at what does not fit.
+pub fn diverged(thread: &mut Thread, position: u64, regs: RegisterFile, why: &str) -> ! {
+    let place = light::of_process().map(|light| light.place()).unwrap_or_default();
+    let why = format!("the light log does not fit: {why} ({place})");
+    warn(&why);
+    leave(thread, position, EndReason::Unsupported { why }, regs, DIVERGED)
+}
+
+/// Ends the expansion of the process.
+pub fn leave(thread: &mut Thread, position: u64, reason: EndReason, regs: RegisterFile, status: i32) -> ! {
+    thread.leave(position);
+    thread.stop(position, reason, regs);
+    lifetime::finish();
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status) }
+}
+
+/// General purpose registers, RIP and flags, in a light log's order.
+fn set(regs: &mut RegisterFile, values: &[u64; 18]) {
+    for (number, value) in ORDER.into_iter().zip(values) {
+        regs.gpr[number] = *value;
+    }
+    regs.rip = values[16];
+    regs.rflags = values[17];
+}
+
+/// What a return from a handler restores, from the frame that RSP points at.
+fn frame(regs: &RegisterFile, rsp: u64) -> Option<RegisterFile> {
+    let mut back = regs.clone();
+    for (i, number) in (0..).zip(ORDER) {
+        back.gpr[number] = read_word(rsp + CONTEXT_REGISTERS + 8 * i)?;
+    }
+    back.rip = read_word(rsp + CONTEXT_RIP)?;
+    back.rflags = read_word(rsp + CONTEXT_FLAGS)? & CHANGED_FLAGS | regs.rflags & !CHANGED_FLAGS;
+    let state = read_word(rsp + CONTEXT_STATE)?;
+    if state == 0 {
+        return Some(back);
+    }
+    let mut image = fpu::Image::default();
+    if !read_memory(state, image.bytes_mut()) {
+        return None;
+    }
+    let components = read_word(state + COMPONENTS)?;
+    image.unpack(&mut back);
+    if components & 1 == 0 {
+        let RegisterFile { fcw, fsw, ftw, st, .. } = RegisterFile::default();
+        back = RegisterFile { fcw, fsw, ftw, st, ..back };
+    }
+    for (i, register) in back.ymm.iter_mut().enumerate() {
+        *register = [0; 32];
+        let (low, high) = register.split_at_mut(16);
+        let there = (components & 2 == 0 || read_memory(state + 160 + 16 * i as u64, low))
+            && (components & 4 == 0 || read_memory(state + UPPER_HALVES + 16 * i as u64, high));
+        if !there {
+            return None;
+        }
+    }
+    Some(back)
+}
+
+impl Thread {
+    /// What is to happen to the thread before a block, which begins with a limit callout.
+    pub(in crate::run) fn transfer(&mut self, site: &Site, flags: u64) {
+        if !light::is_due() {
+            return;
+        }
+        let Some(transfer) = light::of_process().and_then(|mut light| light.take_transfer()) else { return };
+        let position = self.counted() - site.back;
+        let mut regs = self.registers(site.pc, flags);
+        let (step, number) = match transfer {
+            Transfer::Delivery { number, registers, frame: (address, bytes) } => {
+                if !write_memory(address, &bytes) {
+                    diverged(self, position, regs, "there is no memory for a signal's frame");
+                }
+                let (fs, gs) = (regs.fs_base, regs.gs_base);
+                regs = RegisterFile { fs_base: fs, gs_base: gs, ..RegisterFile::default() };
+                set(&mut regs, &registers);
+                (SignalStep::Delivery, number)
+            }
+            Transfer::Return(rsp) => match frame(&regs, rsp) {
+                Some(back) => {
+                    regs = back;
+                    (SignalStep::Return, 0)
+                }
+                None => diverged(self, position, regs, "a handler returns to a frame that is not there"),
+            },
+            Transfer::Resume(before) => {
+                regs = *before;
+                (SignalStep::Delivery, 0)
+            }
+        };
+        // A return is the system call itself.
+        let at = if step == SignalStep::Return { position - 1 } else { position };
+        regs.rflags_known = RegisterFile::default().rflags_known;
+        let to = Box::new(regs.clone());
+        self.record(at, |delta| Record::Signal { delta, step, number, regs: to });
+        self.go_to(position, &regs);
+    }
+
+    /// Goes on at this position with these registers, by way of DynamoRIO's dispatcher.
+    fn go_to(&mut self, position: u64, regs: &RegisterFile) -> ! {
+        self.recount(position);
+        self.callouts.saved.gpr = regs.gpr;
+        self.callouts.saved.rflags = regs.rflags;
+        self.callouts.saved.ymm = regs.ymm;
+        fpu::restore(regs);
+        let pc = regs.rip;
+        self.signals.leave.go(&self.callouts.saved, pc)
+    }
+
+    /// An instruction gets what it got.
+    pub(in crate::run) fn emulate_as_kept(&mut self, position: u64, pc: u64, kind: SpecialKind) {
+        let wanted = match kind {
+            SpecialKind::Rdtsc => layout::RDTSC,
+            SpecialKind::Rdtscp => layout::RDTSCP,
+            SpecialKind::Cpuid => layout::CPUID,
+            SpecialKind::Xgetbv => {
+                let components = light::of_process().map_or(0, |light| light.components);
+                let (rax, rdx) = (Gpr::RAX, Gpr::RDX);
+                special::set(&mut self.callouts.saved, rax, 4, components);
+                special::set(&mut self.callouts.saved, rdx, 4, components >> 32);
+                return;
+            }
+            SpecialKind::SystemTable | SpecialKind::OpaqueStore | SpecialKind::SegmentBase | SpecialKind::Emulated => {
+                special::emulate(kind, None, &mut self.callouts.saved, options::get().cpu);
+                return;
+            }
+            SpecialKind::Rdpid | SpecialKind::Rdpmc | SpecialKind::Rdrand | SpecialKind::Rdseed => {
+                let why = format!("the instruction at {pc:#x} gets from the processor what a light log does not have");
+                let regs = self.registers(pc, 0);
+                leave(self, position, EndReason::Unsupported { why }, regs, 0);
+            }
+        };
+        let found = light::of_process().map(|mut light| {
+            let found = light.next();
+            if let Ok(Next::Special(..)) = found {
+                let _ = light.pass();
+            }
+            found
+        });
+        match found {
+            Some(Ok(Next::Special(kind, at, values))) if kind == wanted && at == pc => {
+                let saved = &mut self.callouts.saved;
+                let all = [(0, values[0]), (3, values[1]), (1, values[2]), (2, values[3])];
+                let written = |register: u8| match kind {
+                    layout::CPUID => true,
+                    layout::RDTSCP => register != 3,
+                    _ => register == 0 || register == 2,
+                };
+                for (register, value) in all.into_iter().filter(|(register, _)| written(*register)) {
+                    special::set(saved, Gpr(register), 4, value);
+                }
+            }
+            Some(Ok(Next::Nothing)) => {
+                let regs = self.registers(pc, 0);
+                ended(self, position, regs);
+            }
+            Some(Err(why)) => {
+                let regs = self.registers(pc, 0);
+                diverged(self, position, regs, &why);
+            }
+            _ => {
+                let regs = self.registers(pc, 0);
+                diverged(self, position, regs, &format!("the instruction at {pc:#x} was not executed there"));
+            }
+        }
+    }
+}
+
+/// The light log has no more: a signal that nobody can catch has killed the process, some time after.
+pub fn ended(thread: &mut Thread, position: u64, regs: RegisterFile) -> ! {
+    let why = "the process was killed after the last thing that the light log has of it; how far it came is not known";
+    leave(thread, position, EndReason::Unsupported { why: why.to_owned() }, regs, 0)
+}
+
+/// What becomes of an instruction of the program's that has raised a signal.
+pub enum Raised {
+    /// It kills, as natively.
+    Kills,
+    /// A handler of the program's begins with what was put into the event's registers.
+    Handled,
+}
+
+/// An instruction of the program's has raised a signal, at this position with these registers.
+pub fn raised(thread: &mut Thread, info: &mut Signal, position: u64, regs: RegisterFile) -> Raised {
+    let next = light::of_process().map(|mut light| light.next());
+    let number = info.number();
+    match next {
+        Some(Ok(Next::End(End::Dies(signal)))) if signal == number as u64 => Raised::Kills,
+        Some(Ok(Next::Signal { number: kept, raised: true, registers, frame })) if i32::from(kept) == number => {
+            if !write_memory(frame.address, frame.bytes) {
+                diverged(thread, position, regs, "there is no memory for a signal's frame");
+            }
+            if let Some(mut light) = light::of_process() {
+                let _ = light.pass();
+            }
+            let (fs, gs) = (regs.fs_base, regs.gs_base);
+            let mut handler = RegisterFile { fs_base: fs, gs_base: gs, ..RegisterFile::default() };
+            set(&mut handler, &registers);
+            let machine = info.machine_mut();
+            for (register, value) in handler.gpr.iter().enumerate() {
+                *machine.gpr_mut(register) = *value;
+            }
+            machine.set_flags(handler.rflags);
+            machine.set_pc(handler.rip);
+            machine.set_vectors(&handler.ymm);
+            thread.recount(position);
+            thread.begin_handler(&mut handler);
+            let to = Box::new(handler);
+            let step = SignalStep::Delivery;
+            thread.record(position, |delta| Record::Signal { delta, step, number: number as u64, regs: to });
+            thread.limit_soon();
+            Raised::Handled
+        }
+        Some(Ok(Next::Nothing)) => ended(thread, position, regs),
+        Some(Err(why)) => diverged(thread, position, regs, &why),
+        _ => diverged(thread, position, regs, &format!("signal {number} is raised by an instruction that raised none")),
+    }
+}
+
+/// The parent of a child of `vfork` goes on with the registers that it had, and this result.
+pub fn resume(mut before: Box<RegisterFile>, result: i64) -> Transfer {
+    before.gpr[RAX] = result as u64;
+    debug_assert_ne!(before.gpr[RSP], 0);
+    Transfer::Resume(before)
+}
