@@ -128,6 +128,8 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         return;
     }
     trap::dispatch(true);
+    // Timers are the parent's.
+    state.timer = None;
     calls::made(context, number, args, 0);
 }
 

@@ -27,6 +27,10 @@ mod kernel;
 #[allow(dead_code)]
 mod layout;
 mod log;
+mod moment;
+#[path = "../../lib-format/src/light/reach.rs"]
+#[allow(dead_code)]
+mod reach;
 mod signals;
 mod special;
 mod stack;

@@ -6,8 +6,9 @@
 
 use crate::calls;
 use crate::fork;
-use crate::layout::{AT_CALL, BY_FAULT, DIES, END, SIGNAL};
+use crate::layout::{AT_CALL, AT_MOMENT, BY_FAULT, DIES, END, SIGNAL};
 use crate::log::{self, Record};
+use crate::moment;
 use crate::special;
 use crate::state;
 use crate::sys;
@@ -506,7 +507,7 @@ fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) {
     put(STACK + 2, signals.alt.size);
     put(FP_STATE, fp);
     put(MASK, before);
-    if how == AT_CALL {
+    if how != BY_FAULT {
         // What the kernel has there is of the signal by which this program sees calls.
         put(GENERAL + 19, 0);
         put(GENERAL + 20, 0);
@@ -638,6 +639,10 @@ unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *mut u64) 
             in_own(&mut context, signal, address);
             return;
         }
+        if signal == SIGSYS && code == moment::SI_TIMER {
+            // A call is being served, at whose end the signal is delivered.
+            return;
+        }
         // A call waits.
         state.signals.arrived = Arrived { signal, info };
         // SAFETY: a field, which the code that was interrupted reads.
@@ -663,10 +668,18 @@ unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *mut u64) 
         }
         return;
     }
-    // Between two calls: it is delivered at the next.
+    if signal == SIGSYS && code == moment::SI_TIMER {
+        if let Some(arrived) = state.signals.take_arrived() {
+            moment::note(&context);
+            begin_handler(&mut context, &arrived, AT_MOMENT);
+        }
+        return;
+    }
+    // Between two calls: it is delivered at the next, or soon.
     state.signals.arrived = Arrived { signal, info };
     state.signals.come = 1;
     context.set(MASK, !RAISED);
+    moment::wait();
 }
 
 /// This program's own code has raised a signal.

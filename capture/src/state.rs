@@ -17,6 +17,10 @@ pub struct State {
     pub own: [u8; 1024],
     /// Path of the program.
     pub elf: [u8; 4096],
+    /// The timer of signals that wait.
+    pub timer: Option<u32>,
+    /// Where the program's data is.
+    pub data: (u64, u64),
     /// The part of the log's file in use.
     pub used: usize,
     /// Which descriptors are the recording's standard output (1) and error (2).
@@ -39,6 +43,8 @@ static STATE: Own = Own(UnsafeCell::new(State {
     folder: [0; 1024],
     own: [0; 1024],
     elf: [0; 4096],
+    timer: None,
+    data: (0, 0),
     used: 0,
     streams: [0; 256],
     lent: 0,

@@ -7,6 +7,7 @@
 
 use crate::calls;
 use crate::end;
+use crate::moment;
 use crate::signals::{self, Context};
 use crate::state;
 use crate::sys;
@@ -77,6 +78,7 @@ pub fn serve(context: &mut Context) {
     }
     if let Some(arrived) = state.signals.take_arrived() {
         // It came since the last call: before this one, which is made behind its handler.
+        moment::over();
         calls::made_again(context, number);
         signals::deliver(context, &arrived);
         return;

@@ -58,6 +58,7 @@ pub enum Command {
     Record(RecordArgs),
     Replay(ReplayArgs),
     Info(InfoArgs),
+    Expand(ExpandArgs),
     Dump(DumpArgs),
     Code(CodeArgs),
     At(AtArgs),
@@ -191,6 +192,19 @@ pub struct InfoArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Make the log of a program that was recorded with --light
+///
+/// Other commands do so themselves, the first time that they need it.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Examples:\n  \
+        bugnet record --light -- make -j2 && bugnet expand\n\n\
+        Exit status:\n  \
+        0  done{READER_EXIT_STATUS}"))]
+pub struct ExpandArgs {
+    #[command(flatten)]
+    pub log: LogArg,
 }
 
 /// Print every record of a log, one line each

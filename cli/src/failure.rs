@@ -37,6 +37,9 @@ pub enum Failure {
     /// The result cannot be written.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
+    /// The log of a light one cannot be made.
+    #[error("the log cannot be made of the light one: {0}")]
+    Expand(#[from] crate::record::RecordError),
     /// The default place of logs is unknown.
     #[error("there is no default place for logs: set BUGNET_DIR or HOME, or name a log")]
     NoPlace,

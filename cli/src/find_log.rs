@@ -41,7 +41,10 @@ pub fn find_log(arg: &LogArg) -> Result<Source, Failure> {
     let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
     // Other than the path, the lock lasts as long as this process.
     std::mem::forget(lock::using(&path));
-    let Some(mut file) = open_file(&path)? else { return Ok(path.as_path().into()) };
+    let Some(mut file) = open_file(&path)? else {
+        crate::expand::ensure(&path)?;
+        return Ok(path.as_path().into());
+    };
     let mut start = Vec::new();
     (&mut file).take(START).read_to_end(&mut start).map_err(FormatError::io(&path))?;
     file.rewind().map_err(FormatError::io(&path))?;

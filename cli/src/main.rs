@@ -12,6 +12,7 @@ mod doctor;
 mod dump;
 mod encrypted;
 mod ending;
+mod expand;
 mod failure;
 mod find_log;
 mod generate;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         }
         Command::Replay(args) => replay::replay(args),
         Command::Info(args) => info::info(args).map(done),
+        Command::Expand(args) => expand::run(args).map(done),
         Command::Dump(args) => dump::dump(args).map(done),
         Command::Code(args) => code::code(args).map(done),
         Command::At(args) => at::at(args).map(done),

@@ -10,6 +10,8 @@
 //!     t<tid>[.<before>]/      one folder a thread
 //!       <interval>.bni        interval files, 8 digits or more
 //!       tail, tail2           records that wait for their frame; absent after a clean end
+//!   light/p<pid>.<program>    what a program got from outside that ran natively (`light`)
+//!   light/files/<key>         files that it had mapped
 //!   elf/<name>.zst            copies of ELF files and of the files that hold their debug information, for symbols
 //!   sources/<path>            source files, by the paths that debug information has
 //! ```
@@ -116,6 +118,9 @@ pub struct Meta {
     /// The seed with which scheduling was perturbed; none where threads ran undisturbed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chaos: Option<u64>,
+    /// Whether the program ran natively: the log is made of the light one in it, afterwards.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub light: bool,
     /// What the log held when the first process had ended; none if that was not seen.
     #[serde(default)]
     pub contents: Option<Contents>,

@@ -27,11 +27,13 @@ pub enum Tool {
     Logger,
     /// The client that replays.
     Replayer,
+    /// The program that captures others.
+    Capture,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Self; 4] = [Self::ReplayHost, Self::DynamoRio, Self::Logger, Self::Replayer];
+    pub const ALL: [Self; 5] = [Self::ReplayHost, Self::DynamoRio, Self::Logger, Self::Replayer, Self::Capture];
 
     /// File name.
     #[must_use]
@@ -41,6 +43,7 @@ impl Tool {
             Self::DynamoRio => "libdynamorio.so",
             Self::Logger => "libbugnet_logger.so",
             Self::Replayer => "libbugnet_replayer.so",
+            Self::Capture => "bugnet-capture",
         }
     }
 }

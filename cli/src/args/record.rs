@@ -99,6 +99,12 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "random",
           value_parser = Seed::parse)]
     pub chaos: Option<Seed>,
+    /// Let the program run natively, and keep what comes to it from outside: the log is made afterwards, by the first command that needs it
+    ///
+    /// For processes with one thread, and those that they start. Where a process makes a thread, or shares memory with others, its log ends, with a
+    /// sentence. Where the system lacks what it takes, the program is recorded as without this, and a line says why.
+    #[arg(long, conflicts_with_all = ["until_fail", "keep", "chaos", "no_follow", "snapshot", "cpu"])]
+    pub light: bool,
     /// Do not print a summary at the end
     #[arg(short, long)]
     pub quiet: bool,

@@ -98,7 +98,7 @@ impl LoggerOptions<'_> {
 }
 
 /// Every byte but ASCII letters, digits, `/`, `.`, `_` and `-` as `%` and two hexadecimal digits.
-fn percent_encode(path: &Path) -> String {
+pub fn percent_encode(path: &Path) -> String {
     path.as_os_str().as_bytes().iter().fold(String::new(), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
             out.push(char::from(*byte));
@@ -109,9 +109,19 @@ fn percent_encode(path: &Path) -> String {
     })
 }
 
+/// The value of `DYNAMORIO_OPTIONS` for the logger at this path, with options of its own.
+pub fn dynamorio_options_for(logger: &Path, options: &str) -> Result<OsString, RecordError> {
+    join_options(logger, options, WHOLE_BLOCKS, logger)
+}
+
 /// The value of `DYNAMORIO_OPTIONS`. DynamoRIO splits a client's entry at `;` and has no way to escape a quote, but it
 /// knows three kinds of them.
 fn dynamorio_options(logger: &Path, options: &LoggerOptions) -> Result<OsString, RecordError> {
+    let block = options.chaos.map_or(WHOLE_BLOCKS, longest_block);
+    join_options(logger, &options.encode(), block, options.log)
+}
+
+fn join_options(logger: &Path, own: &str, block: u64, log: &Path) -> Result<OsString, RecordError> {
     let unusable = |why, hint| RecordError::UnusablePath { path: logger.to_owned(), why, hint };
     let path = logger.as_os_str().as_bytes();
     let quote = b"'\"`".iter().find(|quote| !path.contains(quote));
@@ -119,16 +129,14 @@ fn dynamorio_options(logger: &Path, options: &LoggerOptions) -> Result<OsString,
         return Err(unusable("has a semicolon or all three kinds of quotes in it", "install bugnet in another folder"));
     };
     let mut value = DYNAMORIO_OPTIONS.as_bytes().to_vec();
-    let block = options.chaos.map_or(WHOLE_BLOCKS, longest_block);
     value.extend_from_slice(format!(" -max_bb_instrs {block} -client_lib ").as_bytes());
     value.push(*quote);
     value.extend_from_slice(path);
     value.extend_from_slice(b";0;");
-    value.extend_from_slice(options.encode().as_bytes());
+    value.extend_from_slice(own.as_bytes());
     value.push(*quote);
     if value.len() > MAX_OPTIONS {
-        let path = options.log.to_owned();
-        return Err(RecordError::UnusablePath { path, why: "is too long", hint: "choose a shorter one with -o" });
+        return Err(RecordError::UnusablePath { path: log.to_owned(), why: "is too long", hint: "choose a shorter one with -o" });
     }
     Ok(OsString::from_vec(value))
 }
@@ -183,6 +191,17 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 /// Bytes of the stack on which a child comes as far as to execute.
 const STACK: usize = 64 << 10;
 
+/// How the address space is laid out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// As the system does.
+    Usual,
+    /// Libraries lie low, as where the stack has no limit.
+    Low,
+    /// Libraries lie low, and the stack keeps its limit.
+    Legacy,
+}
+
 /// What is executed.
 pub struct Execution {
     path: PathBuf,
@@ -190,8 +209,7 @@ pub struct Execution {
     arguments: Vec<CString>,
     environment: Vec<CString>,
     recorded: bool,
-    /// Whether in a low layout of the address space.
-    low: bool,
+    layout: Layout,
 }
 
 impl Execution {
@@ -210,7 +228,22 @@ impl Execution {
             arguments: program.argv.iter().cloned().map(c_string).collect::<Result<_, _>>()?,
             environment: environment(own_environment(), program, &options_text, limits)?,
             recorded: true,
-            low: options.stack_limit.is_some(),
+            layout: if options.stack_limit.is_some() { Layout::Low } else { Layout::Usual },
+        })
+    }
+
+    /// The program that captures it natively, into the log in this folder.
+    pub fn captured(program: &Program, capture: &Path, log: &Path) -> Result<Self, RecordError> {
+        let name = program.file.file_name().unwrap_or(program.file.as_os_str());
+        let own = [capture, log, Path::new("0.0.0.0"), Path::new(""), &program.elf, &program.file, Path::new(name)];
+        let own = own.into_iter().map(|text| text.as_os_str().to_owned());
+        Ok(Self {
+            path: capture.to_owned(),
+            file: c_string(capture.as_os_str().to_owned())?,
+            arguments: own.chain(program.argv.iter().cloned()).map(c_string).collect::<Result<_, _>>()?,
+            environment: own_environment(),
+            recorded: false,
+            layout: Layout::Legacy,
         })
     }
 
@@ -222,7 +255,7 @@ impl Execution {
             arguments: command.iter().cloned().map(c_string).collect::<Result<_, _>>()?,
             environment: own_environment(),
             recorded: false,
-            low: false,
+            layout: Layout::Usual,
         })
     }
 
@@ -236,8 +269,10 @@ impl Execution {
         let (argv, envp) = (pointers(&self.arguments), pointers(&self.environment));
         move |inherited| {
             inherited.restore(self.recorded)?;
-            if self.low {
-                low_layout::ask()?;
+            match self.layout {
+                Layout::Usual => {}
+                Layout::Low => low_layout::ask()?,
+                Layout::Legacy => low_layout::ask_by_personality(),
             }
             // SAFETY: the path and both arrays are alive and end with a NUL byte or a null pointer.
             unsafe { libc::execve(self.file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };

@@ -24,3 +24,12 @@ pub fn wanted(program: &Path) -> Option<u64> {
 pub fn ask() -> nix::Result<()> {
     setrlimit(Resource::RLIMIT_STACK, RLIM_INFINITY, RLIM_INFINITY)
 }
+
+/// Asks for the layout without touching the limit of the stack. Who is executed takes the wish back.
+pub fn ask_by_personality() {
+    // SAFETY: numbers only.
+    unsafe {
+        let now = libc::personality(0xffff_ffff);
+        libc::personality(now as libc::c_ulong | libc::ADDR_COMPAT_LAYOUT as libc::c_ulong);
+    }
+}

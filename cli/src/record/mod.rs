@@ -7,6 +7,7 @@ mod inherited;
 mod judge;
 mod launch;
 mod leftover;
+mod light;
 mod limits;
 mod location;
 mod low_layout;
@@ -25,6 +26,7 @@ mod wait;
 
 pub use condition::Condition;
 pub use error::{EXIT_FAILED, RecordError};
+pub use launch::{dynamorio_options_for, percent_encode};
 pub use location::LogFolder;
 pub use machine::{CpuLevel, describe as describe_machine};
 pub use seed::Seed;
@@ -106,6 +108,12 @@ impl End {
 /// Records a program once.
 fn once(recorder: &Recorder<'_>, seed: Option<u64>, limit: Option<Limit>) -> Result<End, RecordError> {
     let args = recorder.args;
+    if args.light {
+        match light::obstacle(&recorder.program)? {
+            None => return light::capture(recorder, make_folder(recorder)?),
+            Some(why) => complain(&format_args!("light recording is not possible here, so all is recorded: {why}")),
+        }
+    }
     let mut run = match recorder.run(|| make_folder(recorder), seed)? {
         Outcome::Recorded(run) => run,
         Outcome::NotRecorded(waited) => return Ok(End::Like(waited.ending)),

@@ -164,7 +164,7 @@ impl Recorder<'_> {
     }
 
     /// What may end this process does so from here on; where there are more runs to come, it is asked for between them.
-    fn let_signals_in(&self) -> Result<(), RecordError> {
+    pub fn let_signals_in(&self) -> Result<(), RecordError> {
         if self.args.until_fail {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl Recorder<'_> {
     }
 
     /// The standard descriptors of the next run.
-    fn streams(&self) -> Result<Streams, RecordError> {
+    pub fn streams(&self) -> Result<Streams, RecordError> {
         let mut streams = [self.input.rewind().map_err(system("rewind standard input"))?, None, None];
         if let Some(captured) = &self.captured {
             let [output, error] = captured.empty().map_err(system("empty the files of the program's output"))?;
@@ -252,7 +252,7 @@ impl Recorder<'_> {
     }
 
     /// `recording.json` as it is before the program runs, without the machine.
-    fn describe(&self, chaos: Option<u64>) -> Meta {
+    pub fn describe(&self, chaos: Option<u64>) -> Meta {
         let (args, program) = (self.args, &self.program);
         let lossy = |text: &OsString| text.to_string_lossy().into_owned();
         let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -272,6 +272,7 @@ impl Recorder<'_> {
             ending: Ending::Unknown,
             follow: !args.no_follow,
             chaos,
+            light: args.light,
             contents: None,
         }
     }

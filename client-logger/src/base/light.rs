@@ -6,15 +6,21 @@
 use crate::base::descriptors;
 use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process::OfProcess;
+use bugnet_dr::fragments;
 use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, Record, Written};
 use bugnet_format::regs::RegisterFile;
 use hashbrown::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static EXPANDS: AtomicBool = AtomicBool::new(false);
 /// The program's first instruction, as long as it is to come.
 static FIRST: AtomicU64 = AtomicU64::new(0);
+/// Where a moment is, as long as it is next.
+static MOMENT: AtomicU64 = AtomicU64::new(0);
+/// Whether a moment has become next since the thread last left the code cache.
+static IS_NEW: AtomicBool = AtomicBool::new(false);
 /// Whether something is to happen to the thread before the next block.
 static DUE: AtomicBool = AtomicBool::new(false);
 
@@ -54,6 +60,8 @@ pub enum Next<'a> {
         /// What is put on its stack.
         frame: Written<'a>,
     },
+    /// The moment at which the next signal is delivered.
+    Moment([u64; 18], Vec<(u64, u32)>),
     /// The log's end.
     End(End<'a>),
     /// Nothing: the process was killed.
@@ -81,6 +89,10 @@ pub struct Light {
     pub lent: Vec<Box<RegisterFile>>,
     /// Paths of mapped files by their names in the log.
     paths: HashMap<String, String>,
+    /// Memory that is there at the start.
+    regions: Vec<Range<u64>>,
+    /// The program and its interpreter, where they lie.
+    pub modules: Vec<(String, Range<u64>)>,
 }
 
 /// Whether a light log is expanded.
@@ -107,6 +119,22 @@ pub fn is_to_begin() -> bool {
     FIRST.load(Ordering::Relaxed) != 0
 }
 
+/// Where the next moment is; none where another thing is next.
+pub fn moment() -> Option<u64> {
+    Some(MOMENT.load(Ordering::Relaxed)).filter(|at| *at != 0)
+}
+
+/// Whether the thread has to leave the code cache, so that blocks are made anew for a moment: once.
+pub fn leaves_for_moment() -> bool {
+    IS_NEW.swap(false, Ordering::Relaxed)
+}
+
+/// The moment is over.
+pub fn moment_over() {
+    let at = MOMENT.swap(0, Ordering::Relaxed);
+    fragments::flush_later(at, 1);
+}
+
 /// Whether something happens to the thread before the next block, which is then to be asked for.
 pub fn is_due() -> bool {
     DUE.swap(false, Ordering::Relaxed)
@@ -123,6 +151,34 @@ pub fn start(path: &Path) -> Result<(), String> {
     EXPANDS.store(true, Ordering::Relaxed);
     Ok(())
 }
+
+/// A page at each place where the program will have memory, as long as this is there: whoever looks for room sees them.
+pub struct Places(Vec<u64>);
+
+impl Places {
+    /// Takes them, before the program begins.
+    pub fn hold() -> Self {
+        let regions = of_process().filter(|_| is_to_begin()).map(|light| light.regions.clone()).unwrap_or_default();
+        let page = |region: Range<u64>| {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            // SAFETY: replaces nothing.
+            let got = unsafe { libc::mmap(region.start as *mut _, PAGE, libc::PROT_READ, flags, -1, 0) };
+            (got as u64 == region.start).then_some(region.start)
+        };
+        Self(regions.into_iter().filter_map(page).collect())
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        for start in &self.0 {
+            // SAFETY: a page that `hold` has made.
+            unsafe { libc::munmap(*start as *mut _, PAGE) };
+        }
+    }
+}
+
+const PAGE: usize = 4096;
 
 /// A forked child goes on with its own light log; `false` where there is none.
 pub fn forked() -> bool {
@@ -154,6 +210,8 @@ impl Light {
             transfer: None,
             lent: Vec::new(),
             paths: HashMap::new(),
+            regions: Vec::new(),
+            modules: Vec::new(),
         };
         if header.how != light::How::Forked {
             light.read_start()?;
@@ -174,8 +232,13 @@ impl Light {
         while let Some(record) = self.take()? {
             match record {
                 Record::Program(texts) => self.program = texts.into_iter().map(text).collect(),
-                Record::Map { file: Some((key, path)), .. } => {
-                    self.paths.insert(key.name(), text(path));
+                Record::Map { address, len, file } => {
+                    let region = address..address.saturating_add(len);
+                    if let Some((key, path)) = file {
+                        self.paths.insert(key.name(), text(path));
+                        self.add_module(text(path), &region);
+                    }
+                    self.regions.push(region);
                 }
                 Record::Start { heap, components, streams, .. } => {
                     self.heap = (heap, heap);
@@ -187,6 +250,14 @@ impl Light {
             }
         }
         Err(format!("{}: the light log has no start", self.path.display()))
+    }
+
+    /// A part of a file is mapped there.
+    fn add_module(&mut self, path: String, region: &Range<u64>) {
+        match self.modules.last_mut() {
+            Some((known, range)) if *known == path => range.end = range.end.max(region.end),
+            _ => self.modules.push((path, region.clone())),
+        }
     }
 
     fn first(&self) -> Result<u64, String> {
@@ -246,6 +317,7 @@ impl Light {
                 Record::Signal { number, raised, registers, frame } => {
                     return Ok(Next::Signal { number, raised, registers, frame });
                 }
+                Record::Moment { registers, lines } => return Ok(Next::Moment(registers, lines)),
                 Record::End(end) => return Ok(Next::End(end)),
                 Record::Program(_) | Record::Map { .. } | Record::Start { .. } => {
                     return Err(format!("{}: the program begins twice", self.path.display()));
@@ -261,7 +333,19 @@ impl Light {
                 break;
             }
         }
+        self.arm();
         Ok(())
+    }
+
+    /// If a moment is next: code at its address asks whether it is there.
+    fn arm(&self) {
+        let next = light::record(self.bytes, self.at);
+        if let Ok(Some((Record::Moment { registers, .. }, _))) = next {
+            let at = registers[16];
+            MOMENT.store(at, Ordering::Relaxed);
+            IS_NEW.store(true, Ordering::Relaxed);
+            fragments::flush_later(at, 1);
+        }
     }
 
     /// Where in the log the process is, for messages.

@@ -27,6 +27,7 @@ mod shadow_by_xor;
 mod shared_store;
 mod slow;
 
+use crate::base::light;
 use crate::base::memory::read_memory;
 use crate::base::process;
 use crate::base::slots::Slot;
@@ -92,6 +93,7 @@ pub unsafe fn rewrite(
     let len = |instrs: &[Instr]| instrs.last().map_or(0, |last| last.pc() + last.len(&block) - instrs[0].pc());
     let changes = may_change(instrs[0].pc(), len(&instrs));
     let instrs = if changes { end_at_store(&block, instrs) } else { instrs };
+    let instrs = end_at_moment(&block, instrs);
     let (flags, code) = if changes {
         // DynamoRIO cannot translate from code that has changed.
         (EMIT_TRANSLATIONS, code_of(instrs[0].pc(), len(&instrs)))
@@ -152,6 +154,14 @@ fn end_at_store(block: &Block, instrs: Instrs) -> Instrs {
     if len == 1 && instrs[0].len(block) == 1 && (is_push(instrs[0]) || !is_told(instrs[0].pc())) {
         len = instrs.len().min(2);
     }
+    instrs[len..].iter().for_each(|instr| block.remove(*instr));
+    instrs[..len].into()
+}
+
+/// Where a moment of a light log is looked for, a block begins.
+fn end_at_moment(block: &Block, instrs: Instrs) -> Instrs {
+    let Some(at) = light::moment() else { return instrs };
+    let len = instrs.iter().skip(1).position(|instr| instr.pc() == at).map_or(instrs.len(), |at| at + 1);
     instrs[len..].iter().for_each(|instr| block.remove(*instr));
     instrs[..len].into()
 }
@@ -225,6 +235,9 @@ impl<'a> Rewriter<'a> {
         self.keep_bases();
         if let Some(code) = code {
             self.check_code(code);
+        }
+        if light::moment() == Some(self.instrs[0].pc()) {
+            self.callout(Some(self.instrs[0]), 0, Kind::Moment);
         }
         self.count(self.by_fs && self.wants_flags_soon());
         if self.threaded {

@@ -129,6 +129,8 @@ pub enum Kind {
     HideComponents,
     /// In place of code that is not executable, before an instruction that reads at its address.
     NotExecutable,
+    /// Before a block is counted, where a light log that is expanded has a moment: is it this one?
+    Moment,
     /// Before an instruction that cannot be recorded exactly.
     Unsupported {
         /// Which one.

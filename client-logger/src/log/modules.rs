@@ -108,6 +108,12 @@ pub fn add(module: Module) -> Option<(String, Range<u64>)> {
     Some((path, module.range))
 }
 
+/// The program of a light log begins: what is mapped by then.
+pub fn add_first() {
+    let modules = light::of_process().map(|light| light.modules.clone()).unwrap_or_default();
+    modules.iter().for_each(|(path, range)| list(path, range));
+}
+
 /// Appends a module to the list.
 fn list(path: &str, range: &Range<u64>) {
     let base = range.start;

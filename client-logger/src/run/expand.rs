@@ -13,9 +13,9 @@ use crate::run::thread::Thread;
 use bugnet_dr::events::Signal;
 use bugnet_dr::fpu;
 use bugnet_dr::ir::Gpr;
-use bugnet_format::light::{End, layout};
+use bugnet_format::light::{End, layout, reach};
 use bugnet_format::record::{EndReason, Record, SignalStep, SpecialKind};
-use bugnet_format::regs::{RAX, RSP, RegisterFile};
+use bugnet_format::regs::{ARITHMETIC_FLAGS, RAX, RSP, RegisterFile};
 
 /// Status of an expansion that does not fit its light log.
 const DIVERGED: i32 = 3;
@@ -97,6 +97,10 @@ impl Thread {
     /// What is to happen to the thread before a block, which begins with a limit callout.
     pub(in crate::run) fn transfer(&mut self, site: &Site, flags: u64) {
         if !light::is_due() {
+            if light::leaves_for_moment() {
+                self.recount(self.counted() - site.back);
+                self.signals.leave.go(&self.callouts.saved, site.pc);
+            }
             return;
         }
         let Some(transfer) = light::of_process().and_then(|mut light| light.take_transfer()) else { return };
@@ -143,6 +147,38 @@ impl Thread {
         self.signals.leave.go(&self.callouts.saved, pc)
     }
 
+    /// The thread is where a moment may be, before a block is counted.
+    pub(in crate::run) fn at_moment(&mut self, pc: u64) {
+        let next = light::of_process().map(|mut light| light.next());
+        let Some(Ok(Next::Moment(registers, lines))) = next else { return };
+        let position = self.counted();
+        let saved = &self.callouts.saved;
+        let same = (0..).zip(ORDER).all(|(i, number): (usize, _)| saved.gpr[number] == registers[i])
+            && (saved.rflags ^ registers[17]) & ARITHMETIC_FLAGS == 0;
+        if !same || registers[16] != pc || !lines.iter().all(|(at, digest)| has(*at, *digest)) {
+            return;
+        }
+        light::moment_over();
+        let delivered = light::of_process().map(|mut light| {
+            let _ = light.pass();
+            let next = light.next();
+            let _ = light.pass();
+            next
+        });
+        let Some(Ok(Next::Signal { number, registers, frame, .. })) = delivered else { return };
+        let regs = self.registers(pc, 0);
+        if !write_memory(frame.address, frame.bytes) {
+            diverged(self, position, regs, "there is no memory for a signal's frame");
+        }
+        let (fs, gs) = (regs.fs_base, regs.gs_base);
+        let mut handler = RegisterFile { fs_base: fs, gs_base: gs, ..RegisterFile::default() };
+        set(&mut handler, &registers);
+        let to = Box::new(handler.clone());
+        let (step, number) = (SignalStep::Delivery, number.into());
+        self.record(position, |delta| Record::Signal { delta, step, number, regs: to });
+        self.go_to(position, &handler);
+    }
+
     /// An instruction gets what it got.
     pub(in crate::run) fn emulate_as_kept(&mut self, position: u64, pc: u64, kind: SpecialKind) {
         let wanted = match kind {
@@ -185,6 +221,9 @@ impl Thread {
                 for (register, value) in all.into_iter().filter(|(register, _)| written(*register)) {
                     special::set(saved, Gpr(register), 4, value);
                 }
+                if light::moment().is_some() {
+                    self.limit_soon();
+                }
             }
             Some(Ok(Next::Nothing)) => {
                 let regs = self.registers(pc, 0);
@@ -206,6 +245,12 @@ impl Thread {
 pub fn ended(thread: &mut Thread, position: u64, regs: RegisterFile) -> ! {
     let why = "the process was killed after the last thing that the light log has of it; how far it came is not known";
     leave(thread, position, EndReason::Unsupported { why: why.to_owned() }, regs, 0)
+}
+
+/// Whether a line of memory has what it had at a moment.
+fn has(at: u64, digest: u32) -> bool {
+    let mut line = [0; reach::LINE];
+    read_memory(at, &mut line) && reach::digest(&line) == digest
 }
 
 /// What becomes of an instruction of the program's that has raised a signal.

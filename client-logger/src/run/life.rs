@@ -1,6 +1,7 @@
 //! How a thread begins, goes on in a forked child, and ends.
 
 use crate::base::descriptors;
+use crate::base::light;
 use crate::base::process;
 use crate::base::slots::Slot;
 use crate::emitted::callout::{self, Callouts};
@@ -39,7 +40,9 @@ impl Thread {
         let tid = if foreign { Tid::default() } else { name_thread(context) };
         let own_streams = foreign.then(|| streams::of_process().clone());
         let own_limits = foreign.then(Limits::of_process);
+        let places = light::Places::hold();
         let shadow = placement::first_shadow(foreign);
+        drop(places);
         let thread = Box::new(Self {
             callouts: Callouts::new(on_callout),
             picture: OwnPicture::new(shadow),

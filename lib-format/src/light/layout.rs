@@ -48,6 +48,10 @@ pub const FILE: u16 = 7;
 /// Nothing comes behind it: how the process ends in the head, a number, a sentence.
 pub const END: u16 = 8;
 
+/// A moment between two calls, at which the next record's signal was delivered: 18 registers, as in `SIGNAL`; the number of lines of memory; and for each
+/// its address, and a digest of its 64 bytes.
+pub const MOMENT: u16 = 9;
+
 /// `MAP`: zeros.
 pub const ZEROS: u64 = 0;
 /// `MAP`: what a file has.
@@ -66,6 +70,8 @@ pub const CPUID: u16 = 2;
 
 /// `SIGNAL`: at the end of the call before it.
 pub const AT_CALL: u64 = 0;
+/// `SIGNAL`: at the moment before it.
+pub const AT_MOMENT: u64 = 2;
 /// `SIGNAL`: by the instruction at which the thread is.
 pub const BY_FAULT: u64 = 1;
 

@@ -3,6 +3,7 @@
 //! Reading takes a file for a stranger's: each length is checked, and what does not fit is an error with its place.
 
 pub mod layout;
+pub mod reach;
 
 use crate::process::Origin;
 use crate::types::{Pid, ProcessId};
@@ -170,6 +171,13 @@ pub enum Record<'a> {
         /// EAX, EBX, ECX, EDX.
         values: [u64; 4],
     },
+    /// The moment at which the next record's signal is delivered.
+    Moment {
+        /// R8 to R15, RDI, RSI, RBP, RBX, RDX, RAX, RCX, RSP, RIP, flags.
+        registers: [u64; 18],
+        /// Addresses of lines of memory, and digests of what they have ([`reach::digest`]).
+        lines: Vec<(u64, u32)>,
+    },
     /// A signal is delivered.
     Signal {
         /// Its number.
@@ -298,6 +306,16 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
         l::SPECIAL => {
             let at = body.word()?;
             Record::Special { kind: number, at, values: body.words()? }
+        }
+        l::MOMENT => {
+            let registers = body.words()?;
+            let count = body.word()?;
+            if count > reach::MOST as u64 {
+                return body.wrong("a moment has more lines than it can have");
+            }
+            let line = |body: &mut Body| Ok((body.word()?, body.word()? as u32));
+            let lines = (0..count).map(|_| line(&mut body)).collect::<Result<_, Damaged>>()?;
+            Record::Moment { registers, lines }
         }
         l::SIGNAL => {
             let raised = body.word()? == l::BY_FAULT;

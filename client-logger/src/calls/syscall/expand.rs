@@ -57,6 +57,10 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
             leave(thread, position, EndReason::Unsupported { why }, *regs, 0)
         }
         Ok(Next::Nothing) => ended(thread, position, *regs),
+        Ok(Next::Moment(..)) => {
+            let why = "a moment at which a signal was delivered has not been found";
+            diverged(thread, position, *regs, why)
+        }
         Ok(Next::End(End::Dies(_)) | Next::Special(..) | Next::Signal { .. }) => {
             let why = format!("the program makes system call {number} where it made none");
             diverged(thread, position, *regs, &why)
@@ -283,7 +287,8 @@ fn look_ahead(thread: &mut Thread, _before: &RegisterFile) {
             let _ = light.pass();
             light.set_transfer(resume(registers, call.result));
         }
-        _ => return,
+        _ if light::moment().is_none() => return,
+        _ => {}
     }
     drop(light);
     thread.limit_soon();

@@ -7,7 +7,7 @@ use crate::emitted::by_rip;
 use crate::emitted::site::Site;
 use crate::kernel::environment;
 use crate::kernel::timers;
-use crate::log::recording;
+use crate::log::{modules, recording};
 use crate::picture::placement;
 use crate::picture::stack_move;
 use crate::run::dying::die;
@@ -25,7 +25,9 @@ impl Thread {
         let rsp = &mut self.callouts.saved.gpr[usize::from(Gpr::RSP.0)];
         signals::begin();
         timers::begin();
-        if !light::expands() {
+        if light::expands() {
+            modules::add_first();
+        } else {
             environment::hide(*rsp);
         }
         if placement::stack_moves() {

@@ -153,6 +153,7 @@ impl Thread {
         match &site.kind {
             Kind::NotExecutable => self.forbid(site.pc),
             Kind::CodeChanged(code) => self.translate_anew(site.pc, code),
+            Kind::Moment => self.at_moment(site.pc),
             Kind::Exchange(access, routine) => self.exchange(self.begins_at(site), access, *routine),
             Kind::SharedAddress(access) => self.shared_address(access),
             Kind::Own(accesses, held) => {

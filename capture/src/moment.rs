@@ -1,0 +1,73 @@
+//! A signal that comes between two calls waits for the next one, but not for long: then it is delivered where the thread is, and the log has that moment, by
+//! registers and memory.
+
+use crate::layout::MOMENT;
+use crate::log::Record;
+use crate::reach::{LINE, Reach, digest};
+use crate::signals::{Context, SIGSYS};
+use crate::state;
+use crate::sys;
+
+const TIMER_CREATE: u64 = 222;
+const TIMER_SETTIME: u64 = 223;
+const CLOCK_MONOTONIC: u64 = 1;
+/// How long a signal waits, in nanoseconds.
+const PATIENCE: u64 = 3_000_000;
+/// `si_code` of a timer's signal.
+pub const SI_TIMER: i32 = -2;
+
+struct Room(core::cell::UnsafeCell<Reach>);
+
+// SAFETY: one thread uses it, in a handler that no other one interrupts.
+unsafe impl Sync for Room {}
+
+static ROOM: Room = Room(core::cell::UnsafeCell::new(Reach::new()));
+
+/// A signal has come, and waits: not for ever.
+pub fn wait() {
+    let state = state::get();
+    if state.timer.is_none() {
+        // `struct sigevent`: value, signal, to the process, which has one thread.
+        let mut event = [0u64; 8];
+        event[1] = SIGSYS as u64;
+        let mut id = 0u32;
+        // SAFETY: structures of the kernel's.
+        let made = unsafe {
+            sys::call3(TIMER_CREATE, CLOCK_MONOTONIC, event.as_ptr() as u64, &raw mut id as u64)
+        };
+        state.timer = (made == 0).then_some(id);
+    }
+    set(PATIENCE);
+}
+
+/// It has been delivered.
+pub fn over() {
+    set(0);
+}
+
+fn set(nanoseconds: u64) {
+    let Some(timer) = state::get().timer else { return };
+    let time = [0, 0, 0, nanoseconds];
+    // SAFETY: a structure of the kernel's.
+    unsafe { sys::call(TIMER_SETTIME, [timer.into(), 0, time.as_ptr() as u64, 0, 0, 0]) };
+}
+
+fn line(at: u64) -> Option<[u8; LINE]> {
+    sys::read(at)
+}
+
+/// Tells the log where the thread is.
+pub fn note(context: &Context) {
+    let registers: [u64; 18] = core::array::from_fn(|n| context.register(n));
+    // SAFETY: one thread uses it.
+    let reach = unsafe { &mut *ROOM.0.get() };
+    reach.find(&registers[..16], context.rsp(), state::get().data, line);
+    let Some(mut record) = Record::begin(MOMENT, 0, 19 * 8 + reach.count * 16) else { return };
+    registers.into_iter().for_each(|value| record.word(value));
+    record.word(reach.count as u64);
+    for at in &reach.lines[..reach.count] {
+        record.word(*at);
+        record.word(line(*at).map_or(0, |bytes| digest(&bytes).into()));
+    }
+    record.end();
+}

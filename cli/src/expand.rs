@@ -1,0 +1,190 @@
+//! `bugnet expand`: makes the log of a program that ran natively, of what was kept of it. Each command that needs the log does so first.
+//!
+//! Each program that was executed is expanded by itself, with all that it forked: a process of its own, in which DynamoRIO and the logger execute
+//! the program's instructions again and the light log answers its calls. As many run at the same time as there are processors.
+
+use crate::args::ExpandArgs;
+use crate::failure::{Failure, complain};
+use crate::find_log::find_log;
+use crate::terminal::progress;
+use bugnet_format::folder::{META_FILE, Module, Recording};
+use bugnet_format::light::{Header, How, LIGHT_FILES, LIGHT_FOLDER, layout};
+use bugnet_format::source::Source;
+use bugnet_replay::symbols::pack_elf_below;
+use bugnet_replay::tools::{Tool, Tools};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+/// Says that the log of a light one has been made.
+const EXPANDED: &str = "expanded";
+/// The folder in which it is made until it is whole.
+const UNFINISHED: &str = "unfinished";
+
+/// What was captured.
+pub struct Totals {
+    /// Processes.
+    pub processes: usize,
+    /// Bytes of their logs and of the files that they mapped.
+    pub bytes: u64,
+}
+
+/// The light logs in a log's folder, with what their headers say.
+fn light_logs(log: &Path) -> io::Result<Vec<(PathBuf, Header)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(log.join(LIGHT_FOLDER))? {
+        let entry = entry?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b"p") || !entry.file_type()?.is_file() {
+            continue;
+        }
+        let mut head = Vec::new();
+        let file = File::open(entry.path())?;
+        (&file).take(layout::HEADER as u64).read_to_end(&mut head)?;
+        // What is in use is asked of the whole file's length.
+        head.resize(usize::try_from(file.metadata()?.len()).unwrap_or(0).min(layout::SEGMENT), 0);
+        if let Ok(header) = Header::read(&head) {
+            found.push((entry.path(), header));
+        }
+    }
+    found.sort_by_key(|(_, header)| (header.began, header.process));
+    Ok(found)
+}
+
+/// Cuts off what no light log uses, of processes that are over.
+pub fn shrink(log: &Path) -> io::Result<Totals> {
+    let mut totals = Totals { processes: 0, bytes: 0 };
+    for (path, header) in light_logs(log)? {
+        totals.processes += 1;
+        totals.bytes += header.used as u64;
+        // A process that goes on has the file mapped; the kernel would end it where it writes behind the end.
+        let goes_on = Path::new("/proc").join(header.process.pid.0.to_string()).exists();
+        if !goes_on {
+            OpenOptions::new().write(true).open(path)?.set_len(header.used as u64)?;
+        }
+    }
+    for entry in fs::read_dir(log.join(LIGHT_FOLDER).join(LIGHT_FILES))? {
+        totals.bytes += entry?.metadata()?.len();
+    }
+    Ok(totals)
+}
+
+/// Makes the log of a light one, if it is not made yet.
+///
+/// # Errors
+/// The folder is not writable, the tools are missing, or nothing could be expanded.
+pub fn ensure(log: &Path) -> Result<(), Failure> {
+    let light = log.join(LIGHT_FOLDER);
+    if !light.is_dir() || light.join(EXPANDED).exists() {
+        return Ok(());
+    }
+    expand(log)
+}
+
+fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {
+    move |source| Failure::from(bugnet_format::FormatError::io(path)(source))
+}
+
+fn expand(log: &Path) -> Result<(), Failure> {
+    let tools = Tools::locate()?;
+    let [dynamorio, logger, capture] =
+        [tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?, tools.path(Tool::Capture)?];
+    let all = light_logs(log).map_err(system(log))?;
+    let roots: Vec<&(PathBuf, Header)> = all.iter().filter(|(_, header)| header.how != How::Forked).collect();
+    let unfinished = log.join(LIGHT_FOLDER).join(UNFINISHED);
+    let _ = fs::remove_dir_all(&unfinished);
+    fs::create_dir(&unfinished).map_err(system(&unfinished))?;
+    fs::copy(log.join(META_FILE), unfinished.join(META_FILE)).map_err(system(log))?;
+    let interval = Recording::open(log)?.meta.interval;
+    complain(&format_args!(
+        "the program ran natively: its log is made now ({} process{})",
+        all.len(),
+        if all.len() == 1 { "" } else { "es" }
+    ));
+    let bar = progress("expanding, in processes");
+    bar.set_length(roots.len() as u64);
+    let next = Mutex::new(roots.iter());
+    let one = |path: &Path| {
+        let options = format!(
+            "-log {} -interval {interval} -keep 0 -check-every 0 -cpu host -snapshot crashes -snapshot-limit {} -follow 1 -expand {}",
+            crate::record::percent_encode(&unfinished),
+            64 << 20,
+            crate::record::percent_encode(path)
+        );
+        let options = crate::record::dynamorio_options_for(&logger, &options)?;
+        let mut command = Command::new(&dynamorio);
+        command.arg0("bugnet-capture").arg("--expand").arg(path);
+        command.env_clear().env("DYNAMORIO_EXE_PATH", &capture).env("DYNAMORIO_RUNUNDER", "1");
+        command.env("DYNAMORIO_OPTIONS", options);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let output = command.output().map_err(system(&dynamorio))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok::<_, Failure>(said)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let Some((path, header)) = next.lock().ok().and_then(|mut next| next.next()) else { return };
+                    let said = one(path);
+                    bar.inc(1);
+                    let said = match said {
+                        Ok(said) => said,
+                        Err(error) => error.to_string(),
+                    };
+                    if let (false, Ok(mut failures)) = (said.is_empty(), failures.lock()) {
+                        failures.push((header.process, said));
+                    }
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    for (process, said) in failures.into_inner().unwrap_or_default() {
+        said.lines().for_each(|line| complain(&format_args!("process {process}: {}", line.trim_start_matches("bugnet: "))));
+    }
+    finish(log, &unfinished)
+}
+
+/// The log that was made takes its place beside the light one.
+fn finish(log: &Path, unfinished: &Path) -> Result<(), Failure> {
+    for entry in fs::read_dir(unfinished).map_err(system(unfinished))? {
+        let entry = entry.map_err(system(unfinished))?;
+        if entry.file_name().as_encoded_bytes().starts_with(b"p") {
+            let to = log.join(entry.file_name());
+            let _ = fs::remove_dir_all(&to);
+            fs::rename(entry.path(), &to).map_err(system(&to))?;
+        }
+    }
+    let recording = Recording::open(log)?;
+    let modules: Vec<Module> = recording
+        .processes()?
+        .into_iter()
+        .filter_map(|process| recording.modules(process).ok())
+        .flatten()
+        .collect();
+    // Symbols come from the files as they were: those of the light log have the same build ids.
+    let _ = pack_elf_below(Path::new("/"), log, None, &modules);
+    let mut meta = recording.meta.clone();
+    meta.contents = Some(recording.contents()?);
+    meta.write(log)?;
+    let _ = fs::remove_dir_all(unfinished);
+    let light = log.join(LIGHT_FOLDER);
+    fs::write(light.join(EXPANDED), "").map_err(system(&light))?;
+    Ok(())
+}
+
+/// `bugnet expand`.
+pub fn run(args: &ExpandArgs) -> Result<(), Failure> {
+    // Finding a log expands it.
+    let source: Source = find_log(&args.log)?;
+    let log = source.path();
+    if !log.join(LIGHT_FOLDER).is_dir() {
+        complain(&format_args!("{} was recorded as a whole: there is nothing to expand", log.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! `bugnet record --light`: the program runs natively, and a program in its own process keeps what comes to it from outside. The log is made of that
+//! afterwards ([`crate::expand`]).
+
+use super::error::RecordError;
+use super::launch::{self, Execution};
+use super::location::LogFolder;
+use super::run::Recorder;
+use super::{End, machine, summary, system, wait};
+use crate::expand;
+use crate::failure::complain;
+use bugnet_format::folder::Ending;
+use bugnet_format::light::{LIGHT_FILES, LIGHT_FOLDER};
+use bugnet_launch::Program;
+use bugnet_replay::tools::{Tool, Tools};
+use indicatif::HumanBytes;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+
+/// Why a program cannot be recorded lightly here, in a sentence; none where it can.
+pub fn obstacle(program: &Program) -> Result<Option<String>, RecordError> {
+    let capture = Tools::locate()?.path(Tool::Capture)?;
+    if program.elf.as_os_str().len() > 4000 || capture.as_os_str().len() > 1000 {
+        return Ok(Some("a path is too long".to_owned()));
+    }
+    if let Some(why) = machine::lacks_for_light() {
+        return Ok(Some(why.to_owned()));
+    }
+    Ok(None)
+}
+
+/// Runs a program natively and keeps what comes to it from outside.
+pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, RecordError> {
+    let args = recorder.args;
+    let mut meta = recorder.describe(None);
+    meta.write(folder.path())?;
+    let light = folder.path().join(LIGHT_FOLDER);
+    for folder in [light.clone(), light.join(LIGHT_FILES)] {
+        DirBuilder::new().mode(0o700).create(&folder).map_err(system("make the folder of the light log"))?;
+    }
+    let capture = Tools::locate()?.path(Tool::Capture)?;
+    let execution = Execution::captured(&recorder.program, &capture, folder.path())?;
+    let child = launch::launch(&execution, &recorder.inherited, &recorder.streams()?)?;
+    folder.keep(true);
+    let linked = folder.link_latest();
+    meta.pid = Some(child.as_raw().cast_unsigned());
+    meta.machine = machine::describe(args.cpu);
+    let _ = meta.write(folder.path());
+    let limit = recorder.conditions.as_ref().and_then(super::Conditions::timeout);
+    let waited = wait::wait(child, limit).map_err(system("wait for the program"))?;
+    meta.ending = waited.ending.clone();
+    let finished = meta.write(folder.path());
+    recorder.let_signals_in()?;
+    for error in [linked.err(), finished.err().map(RecordError::from)].into_iter().flatten() {
+        complain(&error);
+    }
+    if let Some(captured) = &recorder.captured {
+        captured.print();
+    }
+    let totals = expand::shrink(folder.path()).map_err(system("put the light log in order"))?;
+    if totals.processes == 0 {
+        folder.keep(false);
+        let ending = summary::describe_ending(&meta.ending);
+        return Err(RecordError::NothingRecorded { logger: capture, ending });
+    }
+    if !args.quiet {
+        let (processes, bytes) = (totals.processes, HumanBytes(totals.bytes));
+        let (s, ending) = (if processes == 1 { "" } else { "es" }, summary::describe_ending(&meta.ending));
+        let path = folder.path().display();
+        complain(&format_args!("captured {processes} process{s}, {bytes}, {ending}: {path}"));
+        if !matches!(meta.ending, Ending::Exited { status: 0 }) {
+            complain(&format_args!("next: bugnet why {path}  (the log is made of what was captured first)"));
+        }
+    }
+    Ok(if waited.timed_out { End::Status(super::error::EXIT_TIMED_OUT) } else { End::Like(waited.ending) })
+}
