@@ -4,7 +4,7 @@
 #
 # The command line is linked statically. The two clients are libraries that DynamoRIO's own loader loads together with
 # the libc that it finds; the loader does not compare symbol versions (scripts/test-dist.sh tries both on other
-# releases). libdynamorio.so and replay-host need no library at all.
+# releases). libdynamorio.so, replay-host and bugnet-capture need no library at all.
 set -euo pipefail
 : "${CARGO:=cargo}"
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ built=target/release
 
 # cargo tells where dynamorio-sys put what it built.
 messages=$($CARGO build --release --locked --message-format=json \
-    -p bugnet-logger -p bugnet-replayer -p bugnet-replay-host -p bugnet-dr)
+    -p bugnet-logger -p bugnet-replayer -p bugnet-replay-host -p bugnet-capture -p bugnet-dr)
 dynamorio=$(sed -n '/"reason":"build-script-executed"/s/.*dynamorio-sys@.*"out_dir":"\([^"]*\)".*/\1/p' <<<"$messages")
 [ -d "$dynamorio/build" ] || { echo "dist: cargo does not say where DynamoRIO was built" >&2; exit 1; }
 $CARGO rustc --release --locked -p bugnet --bin bugnet -- -C target-feature=+crt-static -C strip=symbols
@@ -23,7 +23,7 @@ $CARGO rustc --release --locked -p bugnet --bin bugnet -- -C target-feature=+crt
 rm -rf "dist/$name"
 mkdir -p "dist/$name"/{bin,lib/bugnet,licenses,share}
 cp "$built/bugnet" "dist/$name/bin/"
-cp "$built"/libbugnet_{logger,replayer}.so "$built/replay-host" "$dynamorio/build/lib64/release/libdynamorio.so" \
+cp "$built"/libbugnet_{logger,replayer}.so "$built/replay-host" "$built/bugnet-capture" "$dynamorio/build/lib64/release/libdynamorio.so" \
     "dist/$name/lib/bugnet/"
 strip --strip-unneeded "dist/$name/lib/bugnet"/*
 cp FORMAT.md LICENSE-MIT LICENSE-APACHE "dist/$name/"

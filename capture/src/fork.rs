@@ -75,7 +75,10 @@ fn flags(number: u64, args: &[u64; 6]) -> u64 {
 /// `fork`, `vfork`, `clone`, `clone3`.
 pub fn serve(context: &mut Context, number: u64, args: &[u64; 6]) {
     let flags = flags(number, args);
-    if flags & CLONE_VM == 0 {
+    if flags & CLONE_VM != 0 && flags & CLONE_CLEAR_SIGHAND != 0 {
+        // Our handlers would go with the program's. Kernels before 5.5 do not know the flag, and libraries do without it.
+        calls::made(context, number, args, -22);
+    } else if flags & CLONE_VM == 0 {
         fork(context, number, args, flags);
     } else if flags & CLONE_VFORK != 0 && state::get().lent < DEPTH {
         lend(context, number);
@@ -194,8 +197,13 @@ pub fn behind(context: &mut Context) {
         state.pid = lent.pid;
         crate::signals::renew(&lent.signals);
     }
+    // The child may have a stack of its own.
+    let stack = context.rsp();
     for (number, value) in lent.registers.into_iter().enumerate() {
         context.set_register(number, value);
+    }
+    if result == 0 {
+        context.set_register(15, stack);
     }
     context.set_mask(state.signals.mask);
     let args = context.arguments();

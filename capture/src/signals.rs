@@ -50,6 +50,8 @@ const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
 /// `si_code` of a dispatched call.
 const SYS_USER_DISPATCH: i32 = 2;
+/// The processor whose calls are served, in such a signal (`AUDIT_ARCH_X86_64`).
+const X86_64: u32 = 0xc000_003e;
 
 /// A signal's handling, as the kernel has it.
 #[derive(Clone, Copy)]
@@ -613,9 +615,11 @@ fn dies(context: &mut Context, signal: usize) {
 
 /// The kernel's signal in the place of a call.
 unsafe extern "C" fn on_call(signal: i32, info: *const u8, context: *mut u64) {
-    // SAFETY: `siginfo_t` has the code there.
-    let code = unsafe { info.add(8).cast::<i32>().read() };
-    if code == SYS_USER_DISPATCH {
+    // SAFETY: `siginfo_t` has the code there, and which processor's call it was.
+    let (code, processor) = unsafe { (info.add(8).cast::<i32>().read(), info.add(28).cast::<u32>().read()) };
+    if code == SYS_USER_DISPATCH && processor != X86_64 {
+        crate::end::because(&mut Context(context), "the program makes a system call as 32-bit programs do (int 0x80)", true);
+    } else if code == SYS_USER_DISPATCH {
         trap::serve(&mut Context(context));
     } else {
         // SAFETY: the same handler's arguments.

@@ -4,7 +4,7 @@
 
 use crate::args::DoctorArgs;
 use crate::failure::{EXIT_IMPOSSIBLE, Failure};
-use crate::record::{CpuLevel, describe_machine};
+use crate::record::{CpuLevel, describe_machine, lacks_for_light};
 use crate::recordings::default_folder;
 use crate::temporary::{Kind, Temporary};
 use crate::terminal::output;
@@ -84,7 +84,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if findings[0].state == State::Yes {
         findings.extend(recording()?);
     }
-    findings.extend([processor(), place(), marks()]);
+    findings.extend([processor(), light(), place(), marks()]);
     findings.extend(limits());
     findings.extend([gdb(&args.gdb), tracing()]);
     let mut out = output(args.json);
@@ -100,6 +100,15 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Whether all files of bugnet's own are there.
+/// What `record --light` needs.
+fn light() -> Finding {
+    const COMMANDS: &str = "record --light";
+    match lacks_for_light() {
+        None => Finding::yes(COMMANDS, "syscall user dispatch, and CPUID can be hidden"),
+        Some(why) => Finding::other(COMMANDS, State::Partly, why, "programs are recorded as without --light, and a line says so"),
+    }
+}
+
 fn parts(tools: &Tools) -> Finding {
     match Tool::ALL.into_iter().find_map(|tool| tools.path(tool).err()) {
         None => Finding::yes("all", concat!("bugnet ", env!("CARGO_PKG_VERSION"), " is complete")),

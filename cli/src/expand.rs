@@ -43,9 +43,7 @@ fn light_logs(log: &Path) -> io::Result<Vec<(PathBuf, Header)>> {
         let mut head = Vec::new();
         let file = File::open(entry.path())?;
         (&file).take(layout::HEADER as u64).read_to_end(&mut head)?;
-        // What is in use is asked of the whole file's length.
-        head.resize(usize::try_from(file.metadata()?.len()).unwrap_or(0).min(layout::SEGMENT), 0);
-        if let Ok(header) = Header::read(&head) {
+        if let Ok(header) = Header::read(&head, file.metadata()?.len()) {
             found.push((entry.path(), header));
         }
     }

@@ -40,7 +40,7 @@ impl Moved {
             copy(&installed, &lib)?;
         } else {
             fs::create_dir_all(&lib)?;
-            for name in ["libbugnet_logger.so", "libbugnet_replayer.so", "replay-host"] {
+            for name in ["libbugnet_logger.so", "libbugnet_replayer.so", "replay-host", "bugnet-capture"] {
                 install(&built.join(name), &lib.join(name))?;
             }
             fs::copy(dynamorio(&built)?, lib.join("libdynamorio.so"))?;

@@ -3,13 +3,15 @@
 //! An expansion executes the program's instructions again. What its calls gave, and what else came from outside, is in the light log; the kernel gets only what
 //! makes memory.
 
-use crate::base::descriptors;
+use crate::base::descriptors::{How, OwnFile};
 use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process::OfProcess;
 use bugnet_dr::fragments;
 use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, Record, Written};
 use bugnet_format::regs::RegisterFile;
 use hashbrown::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -194,8 +196,16 @@ pub fn forked() -> bool {
 impl Light {
     fn open(path: &Path) -> Result<Self, String> {
         let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-        let bytes = descriptors::read(path).map_err(|e| wrong(&e))?;
-        let header = Header::read(&bytes).map_err(|e| wrong(&e))?;
+        let file = OwnFile::open(path, How::Read).map_err(|e| wrong(&e))?;
+        let mut file: &File = &file;
+        let mut bytes = vec![0; light::layout::HEADER];
+        file.read_exact(&mut bytes).map_err(|e| wrong(&e))?;
+        let header = Header::read(&bytes, light::layout::SEGMENT as u64).map_err(|e| wrong(&e))?;
+        // What is behind that, nobody has written.
+        file.take((header.used - bytes.len()) as u64).read_to_end(&mut bytes).map_err(|e| wrong(&e))?;
+        if bytes.len() < header.used {
+            return Err(wrong(&"the light log is cut off"));
+        }
         // As long as the process.
         let bytes: &'static [u8] = bytes.leak();
         let mut light = Self {
@@ -351,6 +361,11 @@ impl Light {
     /// Where in the log the process is, for messages.
     pub fn place(&self) -> String {
         format!("byte {} of {}", self.at, self.path.display())
+    }
+
+    /// The folder of light logs.
+    pub fn folder(&self) -> PathBuf {
+        self.path.parent().map(Path::to_owned).unwrap_or_default()
     }
 
     /// The copy of a mapped file.

@@ -2,6 +2,7 @@
 //!
 //! What does not fit is a divergence: the log of the expansion ends there, with a sentence.
 
+use crate::base::confine;
 use crate::base::light::{self, Next, Transfer};
 use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::base::options;
@@ -32,6 +33,14 @@ const CHANGED_FLAGS: u64 = 0x0005_0dd5;
 /// In the state of vector registers: which components it has, and the upper halves.
 const COMPONENTS: u64 = 512;
 const UPPER_HALVES: u64 = 576;
+
+/// Before the program's first instruction: from here on, it is a stranger's code that runs.
+pub fn confine() {
+    let Some(folder) = light::of_process().map(|light| light.folder()) else { return };
+    if let Err(why) = confine::confine(&options::get().log, &folder) {
+        crate::base::die(&why);
+    }
+}
 
 /// Ends the expansion of the process at what does not fit.
 pub fn diverged(thread: &mut Thread, position: u64, regs: RegisterFile, why: &str) -> ! {

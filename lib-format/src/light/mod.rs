@@ -55,11 +55,11 @@ pub enum How {
 }
 
 impl Header {
-    /// Reads it.
+    /// Reads it from the first bytes of a file with so many.
     ///
     /// # Errors
     /// It is no light log.
-    pub fn read(bytes: &[u8]) -> Result<Self, Damaged> {
+    pub fn read(bytes: &[u8], len: u64) -> Result<Self, Damaged> {
         let field = |at: usize| word(bytes, at).ok_or(Damaged { at, what: "the header is cut off" });
         if field(0)? != l::MAGIC {
             return Err(Damaged { at: 0, what: "this is no light log" });
@@ -74,7 +74,7 @@ impl Header {
             _ => return Err(Damaged { at: l::ORIGIN, what: "no way to begin has this number" }),
         };
         let used = usize::try_from(field(l::USED)?).unwrap_or(usize::MAX);
-        if used < l::HEADER || used > bytes.len() {
+        if used < l::HEADER || used as u64 > len {
             return Err(Damaged { at: l::USED, what: "more is in use than there is" });
         }
         let (process, from) = (process(l::PROCESS)?, process(l::FROM)?);
@@ -400,14 +400,14 @@ mod tests {
         };
         assert_eq!(read(&whole), 8);
         for len in 0..whole.len() {
-            assert!(Header::read(&whole[..len]).is_err());
+            assert!(Header::read(&whole[..len], len as u64).is_err());
             assert!(read(&whole[..len]) < 8 || len == whole.len());
         }
         for at in 0..whole.len() {
             for bit in [0, 3, 7] {
                 let mut changed = whole.clone();
                 changed[at] ^= 1 << bit;
-                let _ = (Header::read(&changed), read(&changed));
+                let _ = (Header::read(&changed, changed.len() as u64), read(&changed));
             }
         }
     }

@@ -9,6 +9,7 @@ mod differing;
 mod ended_by_people;
 mod everyday;
 mod killed_waiting;
+mod light;
 mod memcheck;
 mod parallel_programs;
 mod patches;
@@ -30,7 +31,7 @@ use libtest_mimic::{Arguments, Trial};
 /// The tests of a kind.
 type Trials = fn() -> Result<Vec<Trial>>;
 
-const KINDS: [(&str, Trials); 22] = [
+const KINDS: [(&str, Trials); 23] = [
     ("asm_cases", asm_cases::trials),
     ("book", book::trials),
     ("children", children::trials),
@@ -39,6 +40,7 @@ const KINDS: [(&str, Trials); 22] = [
     ("ended_by_people", ended_by_people::trials),
     ("everyday", everyday::trials),
     ("killed_waiting", killed_waiting::trials),
+    ("light", light::trials),
     ("memcheck", memcheck::trials),
     ("parallel_programs", parallel_programs::trials),
     ("patches", patches::trials),

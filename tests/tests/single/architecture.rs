@@ -11,6 +11,7 @@ use std::process::Command;
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("bugnet-format", &[]),
     ("bugnet-dr", &["bugnet-format"]),
+    ("bugnet-capture", &["bugnet-system-calls"]),
     ("bugnet-launch", &[]),
     ("bugnet-handover", &["bugnet-format"]),
     ("bugnet-logger", &["bugnet-format", "bugnet-dr", "bugnet-handover", "bugnet-launch", "bugnet-system-calls"]),

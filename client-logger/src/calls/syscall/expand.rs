@@ -4,6 +4,7 @@ use super::kinds::{Output, known};
 use super::{ARGUMENTS, after, answer, describe, leave_traces, registers};
 use crate::base::light::{self, Next, Transfer};
 use crate::base::memory::{read_memory, write_memory};
+use crate::calls::answers;
 use crate::calls::exit;
 use crate::kernel::streams;
 use crate::kernel::substitute::Substitution;
@@ -14,14 +15,16 @@ use crate::run::lifetime;
 use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::thread::Thread;
 use bugnet_dr::call as call_event;
+use bugnet_dr::context::Machine;
 use bugnet_dr::events::Bool;
 use bugnet_format::light::{Call, End, FileKey, layout};
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates};
-use bugnet_format::regs::{R11, RAX, RCX, RegisterFile};
+use bugnet_format::regs::{R11, RCX, RSP, RegisterFile};
 use std::ffi::{CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 
 const CLONE_VM: u64 = 0x100;
+const ARCH_SET_FS: u64 = 0x1002;
 const PAGE: u64 = 4096;
 
 /// Before a system call; 0 if the kernel does not get it.
@@ -83,9 +86,16 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     if is_fork(number, &args) && call.result >= 0 {
         return fork(drcontext, thread, regs);
     }
-    if let Some(substitution) = memory(drcontext, number, &args, call.result, file) {
-        PROTECTIONS.get().follow(number, &args);
-        thread.syscall.substitution = substitution;
+    // DynamoRIO has the kernel's GS.
+    super::set_gs_base(thread, number, &args);
+    if let Some((made, values)) = memory(number, &args, call.result, file) {
+        // What is ours there makes way.
+        if answers::in_the_way(drcontext, thread, made, &values).is_some() {
+            diverged(thread, position, *regs, "memory of the program's lies where the recorder has its own");
+        }
+        PROTECTIONS.get().follow(made, &values);
+        let values: Vec<(usize, u64)> = values.into_iter().enumerate().collect();
+        thread.syscall.substitution = Substitution::make(drcontext, made, &values);
         thread.syscall.before = Some(regs);
         return 1;
     }
@@ -107,19 +117,10 @@ fn fork(drcontext: *mut c_void, thread: &mut Thread, regs: Box<RegisterFile>) ->
     1
 }
 
-/// What the kernel gets of a call that makes, changes or unmaps memory, with the same result; none of others.
-fn memory(
-    drcontext: *mut c_void,
-    number: i64,
-    args: &[u64; 6],
-    result: i64,
-    file: Option<FileKey>,
-) -> Option<Option<Substitution>> {
+/// The call, by number and arguments, that the kernel gets in the place of one that makes, changes or unmaps memory; none for others.
+fn memory(number: i64, args: &[u64; 6], result: i64, file: Option<FileKey>) -> Option<(i64, [u64; 6])> {
     let got = u64::try_from(result).ok()?;
-    let make = |number: i64, values: [u64; 6]| {
-        let values: Vec<(usize, u64)> = values.into_iter().enumerate().collect();
-        Some(Substitution::make(drcontext, number, &values))
-    };
+    let make = |number: i64, values: [u64; 6]| Some((number, values));
     match number {
         libc::SYS_mmap => {
             let kept = libc::MAP_GROWSDOWN | libc::MAP_STACK | libc::MAP_NORESERVE;
@@ -130,7 +131,8 @@ fn memory(
         }
         libc::SYS_mremap => {
             let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
-            if got == args[0] { Some(None) } else { make(libc::SYS_mremap, [args[0], args[1], args[2], flags, got, 0]) }
+            let [flags, to] = if got == args[0] { [0, 0] } else { [flags, got] };
+            make(libc::SYS_mremap, [args[0], args[1], args[2], flags, to, 0])
         }
         libc::SYS_brk => {
             let (old, new) = {
@@ -149,8 +151,9 @@ fn memory(
                 None
             }
         }
-        libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect | libc::SYS_madvise => Some(None),
-        libc::SYS_arch_prctl if matches!(args[0], 0x1001 | 0x1002) => Some(None),
+        libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_madvise => make(number, *args),
+        libc::SYS_pkey_mprotect => make(libc::SYS_mprotect, *args),
+        libc::SYS_arch_prctl if args[0] == ARCH_SET_FS => make(number, *args),
         _ => None,
     }
 }
@@ -175,7 +178,7 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let Some(before) = thread.syscall.before.clone() else { return };
     let Ok(Next::Call(call, file)) = next else { return };
-    if file.is_some() && let Some(machine) = bugnet_dr::context::Machine::current() {
+    if file.is_some() && let Some(machine) = Machine::current() {
         // The copy's.
         let descriptor = machine.register_file().gpr[ARGUMENTS[4]];
         // SAFETY: opened for this call.
@@ -228,7 +231,7 @@ fn finish(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call
     pass();
     if number == libc::SYS_rt_sigreturn {
         if let Some(mut light) = light::of_process() {
-            light.set_transfer(Transfer::Return(regs.gpr[bugnet_format::regs::RSP]));
+            light.set_transfer(Transfer::Return(regs.gpr[RSP]));
         }
         thread.limit_soon();
         return;
@@ -243,7 +246,9 @@ fn finish(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call
             light.lent.push(lent);
         }
     }
-    record(drcontext, thread, regs, call, stream);
+    let begins = number != libc::SYS_vfork && shares(number, &call.args) && call.result == 0;
+    let stack = super::kinds::child_stack(number, &call.args).filter(|_| begins);
+    record(drcontext, thread, regs, call, stream, stack);
     follow_streams(call);
     look_ahead(thread, regs);
 }
@@ -258,17 +263,30 @@ fn shares(number: i64, args: &[u64; 6]) -> bool {
     }
 }
 
-/// The call in the log of the expansion.
-fn record(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call: &Call, stream: OutputStream) {
+/// The call in the log of the expansion. `stack`: where the stack is from here on, if it is another one.
+fn record(
+    drcontext: *mut c_void,
+    thread: &mut Thread,
+    regs: &RegisterFile,
+    call: &Call,
+    stream: OutputStream,
+    stack: Option<u64>,
+) {
     let (number, args, result) = (call.number, call.args, call.result);
-    if stream == OutputStream::None {
+    if stream == OutputStream::None && stack.is_none() {
         answer(thread, drcontext, regs, number.cast_signed(), args, result);
         return;
     }
     // SAFETY: in the pre-syscall event.
     unsafe { call_event::set_result(drcontext, result as u64) };
     leave_traces(drcontext, regs);
-    let (position, order, updates) = (thread.counted() - 1, 0, RegisterUpdates::default());
+    let (position, order, mut updates) = (thread.counted() - 1, 0, RegisterUpdates::default());
+    if let (Some(stack), Some(mut machine)) = (stack, Machine::current()) {
+        *machine.gpr_mut(RSP) = stack;
+        // SAFETY: the current context, but for a register.
+        unsafe { machine.set_current(drcontext) };
+        updates.values.push((RSP as u8, stack));
+    }
     thread.record(position, |delta| Record::Syscall { delta, number, result, args, stream, order, updates });
 }
 
@@ -314,6 +332,3 @@ fn sent(number: i64, args: &[u64; 6], result: i64) -> u64 {
     }
     state
 }
-
-/// The register with a call's result.
-const _: usize = RAX;

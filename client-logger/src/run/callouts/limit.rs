@@ -11,6 +11,7 @@ use crate::log::{modules, recording};
 use crate::picture::placement;
 use crate::picture::stack_move;
 use crate::run::dying::die;
+use crate::run::expand;
 use crate::run::parts::count::STRETCH;
 use crate::run::signals;
 use crate::run::thread::{Thread, first_stack};
@@ -27,6 +28,7 @@ impl Thread {
         timers::begin();
         if light::expands() {
             modules::add_first();
+            expand::confine();
         } else {
             environment::hide(*rsp);
         }

@@ -1,0 +1,103 @@
+//! Programs that run natively while what comes to them from outside is kept (`record --light`): they behave as without that, and the log that is made
+//! of it replays with zero divergences to the same output. It is the same log each time that it is made.
+
+use anyhow::{Context, Result, ensure};
+use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, same_files, take_messages, verify_log};
+use bugnet_tests::programs::{PROGRAMS, Program, Scale};
+use libtest_mimic::{Failed, Trial};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+/// Programs with one thread, of those in the table: the others end their light logs as soon as they make a thread.
+const THREADED: [&str; 6] = ["pigz", "xz", "node", "java", "zstd", "sort"];
+
+/// What each of these shells and interpreters does is one kind of what the table of real programs does not have.
+const SCRIPTS: [(&str, &[&str]); 12] = [
+    ("forks", &["/bin/bash", "-c", "for i in 1 2 3; do (echo $i; exit $i) | cat; done; /bin/echo end; exit 3"]),
+    ("redirected", &["/bin/bash", "-c", "echo a; echo b >&2; /bin/echo c >/dev/null; exec 5>&1; echo d >&5; cat </etc/hostname >copy; sed s/^/x/ copy"]),
+    ("shebang", &["/bin/sh", "-c", "printf '#!/bin/sh -e\\necho script $0 $1\\n' >s; chmod +x s; ./s one; PATH=.:$PATH s two; ./none; echo $?"]),
+    ("spawns", &["/usr/bin/python3", "-c", "import subprocess,os; print(subprocess.run(['echo','x'],capture_output=True).stdout); print(os.spawnv(os.P_WAIT,'/bin/false',['false']))"]),
+    ("alarm-in-call", &["/usr/bin/perl", "-e", "$|=1; $SIG{ALRM}=sub{print qq(alarm\\n)}; alarm 1; sleep 5; print qq(after\\n)"]),
+    ("alarm-computing", &["/usr/bin/perl", "-e", "$|=1; my $n=0; $SIG{ALRM}=sub{$n=1}; alarm 1; my $x=0; while(!$n){$x++} print qq(done\\n)"]),
+    ("child-signal", &["/usr/bin/perl", "-e", "$SIG{CHLD}=sub{print qq(child\\n)}; my $p=fork; if(!$p){exit 4} waitpid($p,0); print $?>>8, qq(\\n)"]),
+    ("killed", &["/bin/sh", "-c", "kill -TERM $$"]),
+    ("handled-fault", &["/usr/bin/perl", "-e", "$SIG{SEGV}=sub{print qq(segv\\n); exit 5}; kill 'SEGV', $$; sleep 1"]),
+    ("temporary", &["/usr/bin/python3", "-c", "import tempfile,os; f=tempfile.NamedTemporaryFile(); f.write(b'x'*100000); f.flush(); print(os.stat(f.name).st_size)"]),
+    ("own-name", &["/bin/sh", "-c", "readlink /proc/self/exe; cat /proc/self/comm"]),
+    ("maps-a-file", &["/usr/bin/python3", "-c", "import mmap; f=open('/etc/passwd','rb'); m=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ,flags=mmap.MAP_PRIVATE); print(m[:10], len(m))"]),
+];
+
+/// Records lightly, and looks at what came of it.
+fn look(job: &Job, native: &Output, recorded: &Job, log: &Path) -> Result<()> {
+    let mut output = run(&mut recorded.recorded(log, &["--light", "--quiet"])?)?;
+    let messages = take_messages(&mut output);
+    ensure!(messages.is_empty(), "{messages}");
+    same_behaviour(native, &output).context("captured instead of natively run")?;
+    same_files(&job.dir, &recorded.dir)?;
+    let expanded = must_pass(&["expand"], log)?;
+    let said = String::from_utf8_lossy(&expanded.stderr).into_owned();
+    ensure!(said.lines().count() == 1, "{said}");
+    verify_log(log, native)
+}
+
+fn program(program: &Program, scale: Scale, test: &str) -> Result<()> {
+    let workshop = Workshop::new(test)?;
+    let job = program.job(&workshop.folder("native")?, scale)?;
+    let native = run(&mut job.native()?)?;
+    let recorded = program.job(&workshop.folder("recorded")?, scale)?;
+    look(&job, &native, &recorded, &workshop.path.join("log"))?;
+    workshop.done()
+}
+
+fn script(name: &str, command: &[&str]) -> Result<()> {
+    let workshop = Workshop::new(&format!("light-{name}"))?;
+    let job = Job::new(&workshop.folder("native")?, command.iter().copied());
+    let native = run(&mut job.native()?)?;
+    let recorded = Job { dir: workshop.folder("recorded")?, ..job.clone() };
+    let log = workshop.path.join("log");
+    look(&job, &native, &recorded, &log)?;
+    // Made again, it is the same.
+    let before = workshop.path.join("before");
+    let processes = |folder: &Path| -> Result<Vec<String>> {
+        let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let mut names = names.collect::<Result<Vec<_>>>()?;
+        names.retain(|name| name.starts_with('p'));
+        names.sort();
+        Ok(names)
+    };
+    fs::create_dir(&before)?;
+    for name in processes(&log)? {
+        fs::rename(log.join(&name), before.join(&name))?;
+    }
+    fs::remove_file(log.join("light/expanded"))?;
+    must_pass(&["expand"], &log)?;
+    ensure!(processes(&before)? == processes(&log)?, "other processes the second time");
+    for process in processes(&log)? {
+        for thread in fs::read_dir(log.join(&process))?.flatten().filter(|entry| entry.path().is_dir()) {
+            same_files(&before.join(&process).join(thread.file_name()), &thread.path())?;
+        }
+    }
+    workshop.done()
+}
+
+/// The tests.
+///
+/// # Errors
+/// What they are made of cannot be read.
+pub fn trials() -> Result<Vec<Trial>> {
+    let mut trials = Vec::new();
+    for (scale, suffix) in [(Scale::Small, ""), (Scale::Full, "-full")] {
+        for one in PROGRAMS.iter().filter(|one| !THREADED.iter().any(|name| one.name.contains(name))) {
+            let name = format!("{}{suffix}", one.name);
+            let test = format!("light-program-{name}");
+            let body = move || program(one, scale, &test).map_err(|e| Failed::from(format!("{e:?}")));
+            trials.push(Trial::test(name, body).with_ignored_flag(scale == Scale::Full));
+        }
+    }
+    for (name, command) in SCRIPTS {
+        let body = move || script(name, command).map_err(|e| Failed::from(format!("{e:?}")));
+        trials.push(Trial::test(name, body));
+    }
+    Ok(trials)
+}
