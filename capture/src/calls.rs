@@ -5,8 +5,8 @@ use crate::exec;
 use crate::files::{self, Kind};
 use crate::fork;
 use crate::kernel::{self, Kernel};
-use crate::layout::{self, CALL, END, EXITS, FILE, MADE_AGAIN};
-use crate::log::Record;
+use crate::layout::{self, CALL, DIES_IN_CALL, END, EXITS, FILE, MADE_AGAIN};
+use crate::log::{self, Record};
 use crate::signals::{self, Context};
 use crate::state;
 use crate::streams;
@@ -104,6 +104,11 @@ pub fn serve(context: &mut Context, number: u64) {
         15 => {
             note_made(number, &args, 0);
             signals::give_back(context);
+            // What it lets in is delivered before anything else.
+            signals::let_in();
+            if let Some(arrived) = state::get().signals.take_arrived() {
+                signals::deliver(context, &arrived);
+            }
             return;
         }
         127 => signals::pending(args[0], args[1]),
@@ -156,11 +161,42 @@ fn make(number: u64, args: &[u64; 6]) -> i64 {
     if number == 270 && args[5] != 0 {
         return select(&args);
     }
+    if let Some(signal) = sends_to_itself(number, &args) {
+        return send(number, &args, signal);
+    }
     if table::of(number).is_some_and(|call| call.waits) || MAY_WAIT.contains(&number) {
         return signals::waiting(number, &args);
     }
     // SAFETY: the program's own call.
     unsafe { sys::call(number, args) }
+}
+
+/// The signal that a call sends to the process itself.
+fn sends_to_itself(number: u64, args: &[u64; 6]) -> Option<u64> {
+    let own = u64::from(state::get().pid);
+    let [first, second] = [args[0] as u32, args[1] as u32].map(u64::from);
+    match number {
+        // kill, and with a value; to the process, or to its group
+        62 | 129 if first == own || args[0] as i32 == 0 => Some(args[1]),
+        // tkill
+        200 if first == own => Some(args[1]),
+        // tgkill, and with a value
+        234 | 297 if second == own => Some(args[2]),
+        _ => None,
+    }
+}
+
+/// Such a call may not return: the log says so until it does.
+fn send(number: u64, args: &[u64; 6], signal: u64) -> i64 {
+    let used = state::get().used;
+    if let Some(mut record) = Record::begin(END, DIES_IN_CALL, 8) {
+        record.word(signal);
+        record.end();
+    }
+    // A handler begins before such a call returns.
+    let result = signals::waiting(number, args);
+    log::take_back(used);
+    result
 }
 
 /// `pselect6` with a mask.

@@ -365,6 +365,9 @@ pub fn mask(context: &mut Context, how: u64, new: u64, old: u64, size: u64) -> i
             _ => return -22,
         };
         context.set_mask(signals.mask);
+        if before & !signals.mask & signals.handled != 0 {
+            let_in();
+        }
     }
     if old != 0 && !sys::write(old, &before.to_le_bytes()) { -sys::EFAULT } else { 0 }
 }
@@ -421,6 +424,20 @@ pub fn pending(set: u64, size: u64) -> i64 {
     let result = unsafe { sys::call3(127, &raw mut found as u64, size, 0) };
     found &= state::get().signals.mask;
     if result == 0 && !sys::write(set, &found.to_le_bytes()[..size as usize]) { -sys::EFAULT } else { result }
+}
+
+/// What waits in the kernel, and is not blocked by the program, comes now, and is delivered at the end of the call that is being served.
+pub fn let_in() {
+    let signals = &state::get().signals;
+    if signals.handled & !signals.mask == 0 {
+        return;
+    }
+    let (open, closed) = (signals.mask & !RAISED, (signals.mask | signals.handled) & !RAISED);
+    // SAFETY: sets.
+    unsafe {
+        sys::call(sys::RT_SIGPROCMASK, [2, &raw const open as u64, 0, 8, 0, 0]);
+        sys::call(sys::RT_SIGPROCMASK, [2, &raw const closed as u64, 0, 8, 0, 0]);
+    }
 }
 
 /// Makes a call that may wait, with what the program blocks blocked meanwhile.

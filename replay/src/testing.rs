@@ -63,6 +63,7 @@ impl LogBuilder {
             ending: Ending::Unknown,
             follow: true,
             chaos: None,
+            light: false,
             contents: None,
         };
         Self { folder, meta, intervals: 0 }

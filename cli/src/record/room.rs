@@ -53,6 +53,7 @@ mod tests {
             ending: Ending::Unknown,
             follow: true,
             chaos: None,
+            light: false,
             contents: None,
         };
         take(dir.path()).unwrap();

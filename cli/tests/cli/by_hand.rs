@@ -31,6 +31,7 @@ pub fn meta() -> Meta {
         ending: Ending::Exited { status: 0 },
         follow: true,
         chaos: None,
+        light: false,
         contents: None,
     }
 }

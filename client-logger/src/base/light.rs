@@ -378,6 +378,19 @@ impl Light {
         self.paths.get(copy.rsplit('/').next()?)
     }
 
+    /// Sees to what happens to the thread before its next block; whether anything does.
+    pub fn look_ahead(&mut self) -> bool {
+        match self.next() {
+            Ok(Next::Signal { number, raised: false, registers, frame }) => {
+                let frame = (frame.address, frame.bytes.to_vec());
+                let _ = self.pass();
+                self.set_transfer(Transfer::Delivery { number: number.into(), registers, frame });
+                true
+            }
+            _ => moment().is_some(),
+        }
+    }
+
     /// Before the next block, this happens.
     pub fn set_transfer(&mut self, transfer: Transfer) {
         self.transfer = Some(transfer);

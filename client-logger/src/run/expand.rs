@@ -142,12 +142,21 @@ impl Thread {
         regs.rflags_known = RegisterFile::default().rflags_known;
         let to = Box::new(regs.clone());
         self.record(at, |delta| Record::Signal { delta, step, number, regs: to });
-        self.go_to(position, &regs);
+        self.recount(position);
+        if light::of_process().is_some_and(|mut light| light.look_ahead()) {
+            self.limit_soon();
+        }
+        self.go_on(&regs);
     }
 
-    /// Goes on at this position with these registers, by way of DynamoRIO's dispatcher.
+    /// Goes on at this position with these registers.
     fn go_to(&mut self, position: u64, regs: &RegisterFile) -> ! {
         self.recount(position);
+        self.go_on(regs)
+    }
+
+    /// Goes on with these registers, by way of DynamoRIO's dispatcher.
+    fn go_on(&mut self, regs: &RegisterFile) -> ! {
         self.callouts.saved.gpr = regs.gpr;
         self.callouts.saved.rflags = regs.rflags;
         self.callouts.saved.ymm = regs.ymm;

@@ -84,6 +84,9 @@ pub const EXECUTES: u16 = 2;
 /// `END`: the process goes on, and is not captured any more; the sentence says why.
 pub const GOES_ON: u16 = 3;
 
+/// `END`: by a signal that it sends to itself, by a call that does not return: the signal's number.
+pub const DIES_IN_CALL: u16 = 4;
+
 /// Result of a call that is made again behind a handler (`ERESTARTSYS`), which no program sees.
 pub const MADE_AGAIN: i64 = -512;
 

@@ -200,6 +200,8 @@ pub enum End<'a> {
     Exits(u64),
     /// The instruction at which it is kills it, by this signal.
     Dies(u64),
+    /// A call of its own kills it, by this signal.
+    DiesInCall(u64),
     /// It executes another program.
     Executes,
     /// It goes on without being captured, for this reason.
@@ -326,6 +328,7 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
             Record::End(match number {
                 l::EXITS => End::Exits(value),
                 l::DIES => End::Dies(value),
+                l::DIES_IN_CALL => End::DiesInCall(value),
                 l::EXECUTES => End::Executes,
                 l::GOES_ON => End::GoesOn(body.take(value)?),
                 _ => return body.wrong("no end has this number"),

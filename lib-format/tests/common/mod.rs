@@ -246,6 +246,7 @@ pub fn sample() -> Log {
             ending: Ending::Killed { signal: 11 },
             follow: true,
             chaos: None,
+            light: false,
             contents: None,
         },
         process: ProcessInfo {

@@ -12,6 +12,7 @@ use crate::log::code;
 use crate::picture::protections::PROTECTIONS;
 use crate::run::expand::{diverged, ended, leave, resume};
 use crate::run::lifetime;
+use crate::run::snapshot::{self, How};
 use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::thread::Thread;
 use bugnet_dr::call as call_event;
@@ -20,6 +21,7 @@ use bugnet_dr::events::Bool;
 use bugnet_format::light::{Call, End, FileKey, layout};
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates};
 use bugnet_format::regs::{R11, RCX, RSP, RegisterFile};
+use bugnet_format::types::Addr;
 use std::ffi::{CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 
@@ -48,6 +50,13 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
             exit::end(thread, number, args[0], position, *regs);
             exit::end_process(args[0]);
             return 0;
+        }
+        Ok(Next::End(End::DiesInCall(signal))) => {
+            describe(thread, number, &args, u64::MAX);
+            snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
+            let code = if number == libc::SYS_kill { libc::SI_USER } else { libc::SI_TKILL };
+            let reason = EndReason::Signal { signo: signal as u32, code, addr: Addr(0) };
+            leave(thread, position, reason, *regs, 0)
         }
         Ok(Next::End(End::Executes)) => {
             thread.pause(position, EndReason::Exec, *regs);
@@ -294,19 +303,14 @@ fn record(
 fn look_ahead(thread: &mut Thread, _before: &RegisterFile) {
     let Some(mut light) = light::of_process() else { return };
     match light.next() {
-        Ok(Next::Signal { number, raised: false, registers, frame }) => {
-            let frame = (frame.address, frame.bytes.to_vec());
-            let _ = light.pass();
-            light.set_transfer(Transfer::Delivery { number: number.into(), registers, frame });
-        }
         Ok(Next::Call(call, _)) if !light.lent.is_empty() && call.result > 0 && shares(call.number.cast_signed(), &call.args) => {
             // The child has executed or ended.
             let Some(registers) = light.lent.pop() else { return };
             let _ = light.pass();
             light.set_transfer(resume(registers, call.result));
         }
-        _ if light::moment().is_none() => return,
-        _ => {}
+        _ if light.look_ahead() => {}
+        _ => return,
     }
     drop(light);
     thread.limit_soon();
