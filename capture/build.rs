@@ -13,17 +13,24 @@ fn main() {
     println!("cargo:rustc-link-arg-bins=-Wl,--image-base={ADDRESS}");
     let mut table = String::from("&[\n");
     for call in bugnet_system_calls::all() {
-        let writes = call.writes.map(|writes| writes.iter().map(|(arg, size)| format!("({arg}, Kernel::{size:?}),")).collect::<String>());
+        let writes = call
+            .writes
+            .map(|writes| writes.iter().map(|(arg, size)| format!("({arg}, Kernel::{size:?}),")).collect::<String>());
         let writes = writes.map_or("None".to_owned(), |writes| format!("Some(&[{writes}])"));
         let sends = call.sends.map_or("None".to_owned(), |sends| format!("Some(Sent::{sends:?})"));
         let (number, last, waits) = (call.number, call.writes_last, call.waits.is_some());
-        let _ = writeln!(table, "    Call {{ number: {number}, writes: {writes}, writes_last: {last}, waits: {waits}, sends: {sends} }},");
+        let _ = writeln!(
+            table,
+            "    Call {{ number: {number}, writes: {writes}, writes_last: {last}, waits: {waits}, sends: {sends} }},"
+        );
     }
     table.push(']');
     // Slices print as arrays.
     let table = table.replace("Command(1, [", "Command(1, &[").replace("Command(2, [", "Command(2, &[");
     let out = std::env::var("OUT_DIR").unwrap_or_default();
     std::fs::write(format!("{out}/table.rs"), table).unwrap_or_else(|e| panic!("the table of system calls: {e}"));
-    let ioctls: String = bugnet_system_calls::IOCTLS.iter().map(|(command, bytes)| format!("({command}, {bytes}),")).collect();
-    std::fs::write(format!("{out}/ioctls.rs"), format!("&[{ioctls}]")).unwrap_or_else(|e| panic!("the table of ioctls: {e}"));
+    let ioctls: String =
+        bugnet_system_calls::IOCTLS.iter().map(|(command, bytes)| format!("({command}, {bytes}),")).collect();
+    std::fs::write(format!("{out}/ioctls.rs"), format!("&[{ioctls}]"))
+        .unwrap_or_else(|e| panic!("the table of ioctls: {e}"));
 }

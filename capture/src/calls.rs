@@ -20,8 +20,8 @@ const MOST: usize = 1 << 28;
 
 /// Those that may wait without the table saying so: on files, pipes, terminals, locks and children.
 const MAY_WAIT: [u64; 30] = [
-    0, 1, 2, 16, 19, 20, 40, 61, 72, 73, 74, 75, 85, 162, 187, 247, 257, 275, 276, 277, 278, 295, 296, 306, 318, 327, 328,
-    437, 17, 18,
+    0, 1, 2, 16, 19, 20, 40, 61, 72, 73, 74, 75, 85, 162, 187, 247, 257, 275, 276, 277, 278, 295, 296, 306, 318, 327,
+    328, 437, 17, 18,
 ];
 
 const PR_GET_TSC: u64 = 25;

@@ -182,7 +182,8 @@ fn run(room: &mut Room, first: usize, count: usize, argv: u64, envp: u64, number
     let state = state::get();
     let mut origin = Text::<64>::new();
     let how = if state.lent > 0 { 3 } else { 2 };
-    let (pid, program) = if state.lent > 0 { (crate::fork::lender(), state.program) } else { (state.pid, state.program) };
+    let (pid, program) =
+        if state.lent > 0 { (crate::fork::lender(), state.program) } else { (state.pid, state.program) };
     let _ = write!(origin, "{how}.{pid}.{program}.{}", state.used);
     let mut streams = Text::<4096>::new();
     streams::encode(&mut streams);

@@ -90,6 +90,13 @@ fn memory(body: u64, folder: &[u8]) {
             // SAFETY: memory that was made just now.
             unsafe { sys::copy((at + len - there) as *mut u8, bytes, there as usize) };
         }
-        _ => map([at, len.next_multiple_of(PAGE), protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, u64::MAX, 0]),
+        _ => map([
+            at,
+            len.next_multiple_of(PAGE),
+            protection,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+            u64::MAX,
+            0,
+        ]),
     }
 }

@@ -45,13 +45,7 @@ static LENT: Lending = Lending(core::cell::UnsafeCell::new(
 
 // The call is made here, with the program's registers and stack, outside of any handler, since it returns twice. Then both ask to be let go on, by an instruction
 // that is none.
-global_asm!(
-    ".globl bugnet_vfork, bugnet_vfork_behind",
-    "bugnet_vfork:",
-    "syscall",
-    "bugnet_vfork_behind:",
-    "ud2",
-);
+global_asm!(".globl bugnet_vfork, bugnet_vfork_behind", "bugnet_vfork:", "syscall", "bugnet_vfork_behind:", "ud2",);
 
 unsafe extern "C" {
     fn bugnet_vfork();

@@ -1,6 +1,6 @@
 //! The log: records in a file that memory is shared with. `USED` in the header moves on when a record is whole.
 
-use crate::layout::{BEGAN, FROM, HEADER, HEAD, MAGIC, ORIGIN, PROCESS, SEGMENT, USED};
+use crate::layout::{BEGAN, FROM, HEAD, HEADER, MAGIC, ORIGIN, PROCESS, SEGMENT, USED};
 use crate::state;
 use crate::sys;
 use crate::text::Text;
@@ -43,8 +43,11 @@ pub fn begin(from: From) -> Result<(), i64> {
     let mapped = unsafe {
         let sized = sys::call3(sys::FTRUNCATE, file as u64, SEGMENT as u64, 0);
         let (protection, flags) = (sys::PROT_READ | sys::PROT_WRITE, sys::MAP_SHARED | sys::MAP_FIXED);
-        let mapped =
-            if sized < 0 { sized } else { sys::call(sys::MMAP, [AT, SEGMENT as u64, protection, flags, file as u64, 0]) };
+        let mapped = if sized < 0 {
+            sized
+        } else {
+            sys::call(sys::MMAP, [AT, SEGMENT as u64, protection, flags, file as u64, 0])
+        };
         sys::call3(sys::CLOSE, file as u64, 0, 0);
         mapped
     };

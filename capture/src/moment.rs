@@ -32,9 +32,7 @@ pub fn wait() {
         event[1] = SIGSYS as u64;
         let mut id = 0u32;
         // SAFETY: structures of the kernel's.
-        let made = unsafe {
-            sys::call3(TIMER_CREATE, CLOCK_MONOTONIC, event.as_ptr() as u64, &raw mut id as u64)
-        };
+        let made = unsafe { sys::call3(TIMER_CREATE, CLOCK_MONOTONIC, event.as_ptr() as u64, &raw mut id as u64) };
         state.timer = (made == 0).then_some(id);
     }
     set(PATIENCE);

@@ -228,16 +228,11 @@ const HANDLER_STACK: usize = 128 << 10;
 
 /// Where handlers run: the kernel's frames, with all registers that there are, and what they call.
 #[repr(align(64))]
+#[expect(dead_code, reason = "the kernel and what it calls use it")]
 struct HandlerStack([u8; HANDLER_STACK]);
 static mut HANDLERS: HandlerStack = HandlerStack([0; HANDLER_STACK]);
 
-global_asm!(
-    ".globl bugnet_restore",
-    "bugnet_restore:",
-    "mov eax, 15",
-    "syscall",
-    "ud2",
-);
+global_asm!(".globl bugnet_restore", "bugnet_restore:", "mov eax, 15", "syscall", "ud2",);
 
 unsafe extern "C" {
     fn bugnet_restore();
@@ -541,7 +536,8 @@ fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) {
         dies(context, SIGSEGV);
         return;
     }
-    signals.mask = (signals.mask | action.mask | if action.flags & SA_NODEFER == 0 { bit(*signal) } else { 0 }) & !NEVER_BLOCKED;
+    signals.mask =
+        (signals.mask | action.mask | if action.flags & SA_NODEFER == 0 { bit(*signal) } else { 0 }) & !NEVER_BLOCKED;
     if signals.alt.flags & SS_AUTODISARM != 0 {
         signals.alt = AltStack { start: 0, flags: SS_DISABLE, pad: 0, size: 0 };
     }
@@ -565,7 +561,9 @@ fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) {
     let fresh = context.get(FP_STATE);
     sys::write(fresh + MXCSR, &0x1f80u32.to_le_bytes());
     sys::write(fresh + IN_USE, &[0; 8]);
-    if let Some(mut record) = Record::begin(SIGNAL, *signal as u16, 64 + 18 * 8 + FRAME as usize + fp_bytes as usize + 64) {
+    if let Some(mut record) =
+        Record::begin(SIGNAL, *signal as u16, 64 + 18 * 8 + FRAME as usize + fp_bytes as usize + 64)
+    {
         record.word(how);
         for number in 0..18 {
             record.word(context.register(number));
@@ -635,7 +633,11 @@ unsafe extern "C" fn on_call(signal: i32, info: *const u8, context: *mut u64) {
     // SAFETY: `siginfo_t` has the code there, and which processor's call it was.
     let (code, processor) = unsafe { (info.add(8).cast::<i32>().read(), info.add(28).cast::<u32>().read()) };
     if code == SYS_USER_DISPATCH && processor != X86_64 {
-        crate::end::because(&mut Context(context), "the program makes a system call as 32-bit programs do (int 0x80)", true);
+        crate::end::because(
+            &mut Context(context),
+            "the program makes a system call as 32-bit programs do (int 0x80)",
+            true,
+        );
     } else if code == SYS_USER_DISPATCH {
         trap::serve(&mut Context(context));
     } else {

@@ -4,8 +4,8 @@ use crate::elf::{Elf, Loaded, PAGE, page_end};
 use crate::expand;
 use crate::layout::{EXECUTED, PROGRAM, SPAWNED, START, STARTED};
 use crate::log::{self, From, Record};
-use crate::stack::{self, Contents, Kernel};
 use crate::special;
+use crate::stack::{self, Contents, Kernel};
 use crate::state;
 use crate::streams;
 use crate::sys;
@@ -42,7 +42,8 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
         expand::run(args.nth(2).map_or(b"", bytes));
     }
     for slot in &mut own {
-        *slot = args.next().unwrap_or_else(|| fail("usage: bugnet-capture LOG ORIGIN STREAMS ELF NAME COMM ARGUMENTS", 0));
+        *slot =
+            args.next().unwrap_or_else(|| fail("usage: bugnet-capture LOG ORIGIN STREAMS ELF NAME COMM ARGUMENTS", 0));
     }
     let [program, folder, origin, streams, elf, name, comm] = own;
     let state = state::get();
@@ -96,7 +97,10 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
 /// From which process, as `how:pid.program`.
 fn parse(text: &[u8]) -> From {
     let mut numbers = text.split(|b| *b == b'.').map(|digits| {
-        digits.iter().filter(|b| b.is_ascii_digit()).fold(0u32, |n, b| n.wrapping_mul(10).wrapping_add(u32::from(b - b'0')))
+        digits
+            .iter()
+            .filter(|b| b.is_ascii_digit())
+            .fold(0u32, |n, b| n.wrapping_mul(10).wrapping_add(u32::from(b - b'0')))
     });
     let mut next = || numbers.next().unwrap_or(0);
     let how = match next() {

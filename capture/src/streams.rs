@@ -19,9 +19,9 @@ pub fn begin(text: &[u8]) {
         return;
     }
     for pair in text.split(|b| *b == b',') {
-        let mut halves = pair.split(|b| *b == b'=').map(|digits| {
-            digits.iter().filter(|b| b.is_ascii_digit()).fold(0u64, |n, b| n * 10 + u64::from(b - b'0'))
-        });
+        let mut halves = pair
+            .split(|b| *b == b'=')
+            .map(|digits| digits.iter().filter(|b| b.is_ascii_digit()).fold(0u64, |n, b| n * 10 + u64::from(b - b'0')));
         let (Some(descriptor), Some(stream)) = (halves.next(), halves.next()) else { continue };
         // `execve` has closed some.
         // SAFETY: asks about a number.
@@ -51,7 +51,11 @@ pub fn follow(number: u64, args: &[u64; 6], result: i64) {
         72 if args[1] == F_DUPFD || args[1] == F_DUPFD_CLOEXEC => (result as u64, of(args[0])),
         3 => (args[0] as u32 as u64, 0),
         436 if args[2] & CLOSE_RANGE_CLOEXEC == 0 => {
-            for slot in streams.iter_mut().skip(args[0] as usize).take((args[1].saturating_sub(args[0]) as usize).saturating_add(1)) {
+            for slot in streams
+                .iter_mut()
+                .skip(args[0] as usize)
+                .take((args[1].saturating_sub(args[0]) as usize).saturating_add(1))
+            {
                 *slot = 0;
             }
             return;

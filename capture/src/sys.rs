@@ -133,7 +133,10 @@ unsafe extern "C" {
 
 /// Where a call with signals is not made yet, and where it is given up.
 pub fn waiting() -> (core::ops::RangeInclusive<u64>, u64) {
-    (bugnet_wait_begin as *const () as u64..=bugnet_wait_call as *const () as u64, bugnet_wait_given_up as *const () as u64)
+    (
+        bugnet_wait_begin as *const () as u64..=bugnet_wait_call as *const () as u64,
+        bugnet_wait_given_up as *const () as u64,
+    )
 }
 
 /// Where memory is copied that may not be there, and where a fault goes on.

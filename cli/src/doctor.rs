@@ -105,7 +105,9 @@ fn light() -> Finding {
     const COMMANDS: &str = "record --light";
     match lacks_for_light() {
         None => Finding::yes(COMMANDS, "syscall user dispatch, and CPUID can be hidden"),
-        Some(why) => Finding::other(COMMANDS, State::Partly, why, "programs are recorded as without --light, and a line says so"),
+        Some(why) => {
+            Finding::other(COMMANDS, State::Partly, why, "programs are recorded as without --light, and a line says so")
+        }
     }
 }
 

@@ -143,7 +143,8 @@ fn expand(log: &Path) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     for (process, said) in failures.into_inner().unwrap_or_default() {
-        said.lines().for_each(|line| complain(&format_args!("process {process}: {}", line.trim_start_matches("bugnet: "))));
+        said.lines()
+            .for_each(|line| complain(&format_args!("process {process}: {}", line.trim_start_matches("bugnet: "))));
     }
     finish(log, &unfinished)
 }
@@ -159,12 +160,8 @@ fn finish(log: &Path, unfinished: &Path) -> Result<(), Failure> {
         }
     }
     let recording = Recording::open(log)?;
-    let modules: Vec<Module> = recording
-        .processes()?
-        .into_iter()
-        .filter_map(|process| recording.modules(process).ok())
-        .flatten()
-        .collect();
+    let modules: Vec<Module> =
+        recording.processes()?.into_iter().filter_map(|process| recording.modules(process).ok()).flatten().collect();
     // Symbols come from the files as they were: those of the light log have the same build ids.
     let _ = pack_elf_below(Path::new("/"), log, None, &modules);
     let mut meta = recording.meta.clone();

@@ -67,7 +67,14 @@ impl<F: Fn(u64) -> u64> Memory for F {
 }
 
 /// Visits the buffers that the kernel may write behind an argument for a call with these arguments and this result.
-pub fn visit(args: &[u64; 6], result: i64, arg: usize, size: Kernel, memory: &impl Memory, see: &mut impl FnMut(Buffer)) {
+pub fn visit(
+    args: &[u64; 6],
+    result: i64,
+    arg: usize,
+    size: Kernel,
+    memory: &impl Memory,
+    see: &mut impl FnMut(Buffer),
+) {
     let at = args[arg];
     match size {
         Kernel::Bytes(bytes) => see((at, bytes)),

@@ -8,9 +8,9 @@ pub mod names;
 mod table;
 pub mod written;
 
+pub use kernel::Kernel;
 use names::Names;
 pub use table::IOCTLS;
-pub use kernel::Kernel;
 
 /// How an argument is written.
 #[derive(Clone, Copy, Debug)]

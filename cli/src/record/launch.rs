@@ -136,7 +136,11 @@ fn join_options(logger: &Path, own: &str, block: u64, log: &Path) -> Result<OsSt
     value.extend_from_slice(own.as_bytes());
     value.push(*quote);
     if value.len() > MAX_OPTIONS {
-        return Err(RecordError::UnusablePath { path: log.to_owned(), why: "is too long", hint: "choose a shorter one with -o" });
+        return Err(RecordError::UnusablePath {
+            path: log.to_owned(),
+            why: "is too long",
+            hint: "choose a shorter one with -o",
+        });
     }
     Ok(OsString::from_vec(value))
 }

@@ -107,7 +107,9 @@ pub fn lacks_for_light() -> Option<&'static str> {
         return Some("this kernel has no syscall user dispatch (Linux 5.11 has)");
     }
     if cpuid != 0 {
-        return Some("this processor, or its hypervisor, does not let CPUID be hidden (no cpuid_fault in /proc/cpuinfo)");
+        return Some(
+            "this processor, or its hypervisor, does not let CPUID be hidden (no cpuid_fault in /proc/cpuinfo)",
+        );
     }
     None
 }

@@ -8,19 +8,74 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// System calls that DynamoRIO and the logger need from then on.
-const ALLOWED: [i64; 66] = [
-    libc::SYS_read, libc::SYS_write, libc::SYS_open, libc::SYS_close, libc::SYS_stat, libc::SYS_fstat, libc::SYS_lstat,
-    libc::SYS_lseek, libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_munmap, libc::SYS_brk, libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_pread64, libc::SYS_pwrite64, libc::SYS_writev,
-    libc::SYS_access, libc::SYS_sched_yield, libc::SYS_mremap, libc::SYS_mincore, libc::SYS_madvise, libc::SYS_dup,
-    libc::SYS_dup2, libc::SYS_dup3, libc::SYS_nanosleep, libc::SYS_getitimer, libc::SYS_setitimer, libc::SYS_getpid,
-    libc::SYS_fork, libc::SYS_exit, libc::SYS_wait4, libc::SYS_fcntl, libc::SYS_flock, libc::SYS_ftruncate,
-    libc::SYS_fallocate, libc::SYS_getdents64, libc::SYS_rename, libc::SYS_mkdir, libc::SYS_unlink, libc::SYS_rmdir,
-    libc::SYS_readlink, libc::SYS_readlinkat, libc::SYS_getrlimit, libc::SYS_prlimit64, libc::SYS_sysinfo,
-    libc::SYS_getuid, libc::SYS_getppid, libc::SYS_sigaltstack, libc::SYS_arch_prctl, libc::SYS_gettid,
-    libc::SYS_futex, libc::SYS_clock_gettime, libc::SYS_clock_nanosleep, libc::SYS_exit_group, libc::SYS_tgkill,
-    libc::SYS_openat, libc::SYS_mkdirat, libc::SYS_newfstatat, libc::SYS_unlinkat, libc::SYS_renameat,
-    libc::SYS_set_robust_list, libc::SYS_statx, libc::SYS_getrandom, libc::SYS_membarrier,
+const ALLOWED: [i64; 67] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_open,
+    libc::SYS_close,
+    libc::SYS_stat,
+    libc::SYS_fstat,
+    libc::SYS_lstat,
+    libc::SYS_lseek,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_munmap,
+    libc::SYS_brk,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_writev,
+    libc::SYS_access,
+    libc::SYS_sched_yield,
+    libc::SYS_mremap,
+    libc::SYS_mincore,
+    libc::SYS_madvise,
+    libc::SYS_dup,
+    libc::SYS_dup2,
+    libc::SYS_dup3,
+    libc::SYS_nanosleep,
+    libc::SYS_getitimer,
+    libc::SYS_setitimer,
+    libc::SYS_getpid,
+    libc::SYS_fork,
+    libc::SYS_exit,
+    libc::SYS_wait4,
+    libc::SYS_fcntl,
+    libc::SYS_flock,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_getdents64,
+    libc::SYS_rename,
+    libc::SYS_mkdir,
+    libc::SYS_unlink,
+    libc::SYS_rmdir,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_getrlimit,
+    libc::SYS_prlimit64,
+    libc::SYS_sysinfo,
+    libc::SYS_getuid,
+    libc::SYS_getppid,
+    libc::SYS_sigaltstack,
+    libc::SYS_arch_prctl,
+    libc::SYS_gettid,
+    libc::SYS_futex,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_exit_group,
+    libc::SYS_tgkill,
+    libc::SYS_openat,
+    libc::SYS_mkdirat,
+    libc::SYS_newfstatat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat,
+    libc::SYS_set_robust_list,
+    libc::SYS_statx,
+    libc::SYS_getrandom,
+    libc::SYS_membarrier,
+    libc::SYS_fchmod,
 ];
 
 /// Rights of Landlock's first version: all of them, and those to read.
@@ -70,7 +125,9 @@ pub fn confine(log: &Path, light: &Path) -> Result<(), String> {
     let ruleset = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const handled, 8usize, 0u64) };
     if ruleset < 0 {
         let why = Error::last_os_error();
-        return Err(format!("a log is expanded where Landlock confines that (Linux 5.13 has it), and here it does not: {why}"));
+        return Err(format!(
+            "a log is expanded where Landlock confines that (Linux 5.13 has it), and here it does not: {why}"
+        ));
     }
     allow(ruleset, log, ALL)?;
     allow(ruleset, light, READ)?;

@@ -102,6 +102,11 @@ pub fn expands() -> bool {
     EXPANDS.load(Ordering::Relaxed)
 }
 
+/// The processor's numbers of the registers in a light log's order, up to RSP.
+pub const ORDER: [usize; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4];
+/// Where memory of programs ends that are captured, but for what they map at addresses of their own choice. What DynamoRIO and the logger have lies above.
+pub const HIGHEST: u64 = 0x4000_0000_0000;
+
 /// The light log, if one is expanded.
 pub fn of_process() -> Option<MutexGuard<'static, Light>> {
     expands().then(|| LIGHT.get().lock())
@@ -124,6 +129,16 @@ pub fn is_to_begin() -> bool {
 /// Where the next moment is; none where another thing is next.
 pub fn moment() -> Option<u64> {
     Some(MOMENT.load(Ordering::Relaxed)).filter(|at| *at != 0)
+}
+
+/// The general purpose registers of the next moment, by the processor's numbers.
+pub fn moment_registers() -> [u64; 16] {
+    let next = of_process().and_then(|mut light| light.next().ok());
+    let mut found = [0; 16];
+    if let Some(Next::Moment(registers, _)) = next {
+        ORDER.into_iter().zip(registers).for_each(|(number, value)| found[number] = value);
+    }
+    found
 }
 
 /// Whether the thread has to leave the code cache, so that blocks are made anew for a moment: once.
@@ -293,9 +308,7 @@ impl Light {
             }
             let Ok(mut child) = Self::open(&path) else { continue };
             let header = &child.header;
-            if header.how == light::How::Forked
-                && header.from == self.header.process
-                && header.call as usize == self.at
+            if header.how == light::How::Forked && header.from == self.header.process && header.call as usize == self.at
             {
                 child.program.clone_from(&self.program);
                 child.streams.clone_from(&self.streams);

@@ -76,7 +76,11 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> Boo
     let Some(thread) = (unsafe { thread::of(drcontext) }) else { return 1 };
     // SAFETY: in the event.
     let make = attempt(|| unsafe {
-        if light::expands() { expand::before(drcontext, thread, number.into()) } else { before(drcontext, thread, number) }
+        if light::expands() {
+            expand::before(drcontext, thread, number.into())
+        } else {
+            before(drcontext, thread, number)
+        }
     });
     let make = make.unwrap_or(1);
     // SAFETY: in the event; nobody else refers to it any more.

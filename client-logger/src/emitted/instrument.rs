@@ -237,7 +237,7 @@ impl<'a> Rewriter<'a> {
             self.check_code(code);
         }
         if light::moment() == Some(self.instrs[0].pc()) {
-            self.callout(Some(self.instrs[0]), 0, Kind::Moment);
+            self.check_moment(&light::moment_registers());
         }
         self.count(self.by_fs && self.wants_flags_soon());
         if self.threaded {

@@ -7,6 +7,7 @@
 //! creation mask is left alone, since all threads see a change at once.
 
 use crate::base::descriptors::{How, OwnFile, names, undisturbed};
+use crate::base::light;
 use crate::log::file_size_limit as limit;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, OpenOptions, Permissions, remove_dir, remove_file, rename, set_permissions};
@@ -23,6 +24,10 @@ const PRIVATE_FOLDER: u32 = 0o700;
 /// Makes a folder.
 pub fn create_folder(path: &Path) -> Result<()> {
     DirBuilder::new().mode(PRIVATE_FOLDER).create(path)?;
+    // An expansion may not change what its user may do with files, and has no mask of the program's.
+    if light::expands() {
+        return Ok(());
+    }
     set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER))
 }
 

@@ -3,7 +3,7 @@
 //! What does not fit is a divergence: the log of the expansion ends there, with a sentence.
 
 use crate::base::confine;
-use crate::base::light::{self, Next, Transfer};
+use crate::base::light::{self, Next, ORDER, Transfer};
 use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::base::options;
 use crate::base::warn;
@@ -21,8 +21,6 @@ use bugnet_format::regs::{ARITHMETIC_FLAGS, RAX, RSP, RegisterFile};
 /// Status of an expansion that does not fit its light log.
 const DIVERGED: i32 = 3;
 
-/// The processor's numbers of the registers in a light log's order, up to RSP.
-const ORDER: [usize; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4];
 /// In a frame, whose `ucontext` RSP points at: the first register, RIP, flags, and where x87 and vector state is.
 const CONTEXT_REGISTERS: u64 = 40;
 const CONTEXT_RIP: u64 = 168;

@@ -266,7 +266,8 @@ impl<'a> Body<'a> {
 pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Damaged> {
     let Some(head) = word(bytes, at) else { return Ok(None) };
     let (len, kind, number) = (head as u32 as usize, (head >> 32) as u16, (head >> 48) as u16);
-    let body = (len >= l::HEAD && len.is_multiple_of(8)).then(|| bytes.get(at + l::HEAD..at.checked_add(len)?)).flatten();
+    let body =
+        (len >= l::HEAD && len.is_multiple_of(8)).then(|| bytes.get(at + l::HEAD..at.checked_add(len)?)).flatten();
     let Some(body) = body else { return Err(Damaged { at, what: "a record has no such length" }) };
     let mut body = Body { bytes: body, at: 0, start: at + l::HEAD };
     let record = match kind {

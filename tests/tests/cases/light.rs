@@ -15,17 +15,69 @@ const THREADED: [&str; 6] = ["pigz", "xz", "node", "java", "zstd", "sort"];
 /// What each of these shells and interpreters does is one kind of what the table of real programs does not have.
 const SCRIPTS: [(&str, &[&str]); 12] = [
     ("forks", &["/bin/bash", "-c", "for i in 1 2 3; do (echo $i; exit $i) | cat; done; /bin/echo end; exit 3"]),
-    ("redirected", &["/bin/bash", "-c", "echo a; echo b >&2; /bin/echo c >/dev/null; exec 5>&1; echo d >&5; cat </etc/hostname >copy; sed s/^/x/ copy"]),
-    ("shebang", &["/bin/sh", "-c", "printf '#!/bin/sh -e\\necho script $0 $1\\n' >s; chmod +x s; ./s one; PATH=.:$PATH s two; ./none; echo $?"]),
-    ("spawns", &["/usr/bin/python3", "-c", "import subprocess,os; print(subprocess.run(['echo','x'],capture_output=True).stdout); print(os.spawnv(os.P_WAIT,'/bin/false',['false']))"]),
-    ("alarm-in-call", &["/usr/bin/perl", "-e", "$|=1; $SIG{ALRM}=sub{print qq(alarm\\n)}; alarm 1; sleep 5; print qq(after\\n)"]),
-    ("alarm-computing", &["/usr/bin/perl", "-e", "$|=1; my $n=0; $SIG{ALRM}=sub{$n=1}; alarm 1; my $x=0; while(!$n){$x++} print qq(done\\n)"]),
-    ("child-signal", &["/usr/bin/perl", "-e", "$SIG{CHLD}=sub{print qq(child\\n)}; my $p=fork; if(!$p){exit 4} waitpid($p,0); print $?>>8, qq(\\n)"]),
+    (
+        "redirected",
+        &[
+            "/bin/bash",
+            "-c",
+            "echo a; echo b >&2; /bin/echo c >/dev/null; exec 5>&1; echo d >&5; cat </etc/hostname >copy; sed s/^/x/ copy",
+        ],
+    ),
+    (
+        "shebang",
+        &[
+            "/bin/sh",
+            "-c",
+            "printf '#!/bin/sh -e\\necho script $0 $1\\n' >s; chmod +x s; ./s one; PATH=.:$PATH s two; ./none; echo $?",
+        ],
+    ),
+    (
+        "spawns",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            "import subprocess,os; print(subprocess.run(['echo','x'],capture_output=True).stdout); print(os.spawnv(os.P_WAIT,'/bin/false',['false']))",
+        ],
+    ),
+    (
+        "alarm-in-call",
+        &["/usr/bin/perl", "-e", "$|=1; $SIG{ALRM}=sub{print qq(alarm\\n)}; alarm 1; sleep 5; print qq(after\\n)"],
+    ),
+    (
+        "alarm-computing",
+        &[
+            "/usr/bin/perl",
+            "-e",
+            "$|=1; my $n=0; $SIG{ALRM}=sub{$n=1}; alarm 1; my $x=0; while(!$n){$x++} print qq(done\\n)",
+        ],
+    ),
+    (
+        "child-signal",
+        &[
+            "/usr/bin/perl",
+            "-e",
+            "$SIG{CHLD}=sub{print qq(child\\n)}; my $p=fork; if(!$p){exit 4} waitpid($p,0); print $?>>8, qq(\\n)",
+        ],
+    ),
     ("killed", &["/bin/sh", "-c", "kill -TERM $$"]),
     ("handled-fault", &["/usr/bin/perl", "-e", "$SIG{SEGV}=sub{print qq(segv\\n); exit 5}; kill 'SEGV', $$; sleep 1"]),
-    ("temporary", &["/usr/bin/python3", "-c", "import tempfile,os; f=tempfile.NamedTemporaryFile(); f.write(b'x'*100000); f.flush(); print(os.stat(f.name).st_size)"]),
+    (
+        "temporary",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            "import tempfile,os; f=tempfile.NamedTemporaryFile(); f.write(b'x'*100000); f.flush(); print(os.stat(f.name).st_size)",
+        ],
+    ),
     ("own-name", &["/bin/sh", "-c", "readlink /proc/self/exe; cat /proc/self/comm"]),
-    ("maps-a-file", &["/usr/bin/python3", "-c", "import mmap; f=open('/etc/passwd','rb'); m=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ,flags=mmap.MAP_PRIVATE); print(m[:10], len(m))"]),
+    (
+        "maps-a-file",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            "import mmap; f=open('/etc/passwd','rb'); m=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ,flags=mmap.MAP_PRIVATE); print(m[:10], len(m))",
+        ],
+    ),
 ];
 
 /// Records lightly, and looks at what came of it.

@@ -3,17 +3,18 @@
 use super::kinds::{Output, known};
 use super::{ARGUMENTS, after, answer, describe, leave_traces, registers};
 use crate::base::light::{self, Next, Transfer};
+use crate::base::lock::Mutex;
 use crate::base::memory::{read_memory, write_memory};
 use crate::calls::answers;
 use crate::calls::exit;
-use crate::kernel::streams;
+use crate::kernel::streams::{self, Streams};
 use crate::kernel::substitute::Substitution;
 use crate::log::code;
 use crate::picture::protections::PROTECTIONS;
 use crate::run::expand::{diverged, ended, leave, resume};
 use crate::run::lifetime;
-use crate::run::snapshot::{self, How};
 use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
+use crate::run::snapshot::{self, How};
 use crate::run::thread::Thread;
 use bugnet_dr::call as call_event;
 use bugnet_dr::context::Machine;
@@ -24,6 +25,9 @@ use bugnet_format::regs::{R11, RCX, RSP, RegisterFile};
 use bugnet_format::types::Addr;
 use std::ffi::{CString, c_void};
 use std::os::unix::ffi::OsStrExt;
+
+/// What descriptors of those refer to whose memory a child of `vfork` has, which has descriptors of its own.
+static LENT: Mutex<Vec<Streams>> = Mutex::new(Vec::new());
 
 const CLONE_VM: u64 = 0x100;
 const ARCH_SET_FS: u64 = 0x1002;
@@ -187,7 +191,9 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let Some(before) = thread.syscall.before.clone() else { return };
     let Ok(Next::Call(call, file)) = next else { return };
-    if file.is_some() && let Some(machine) = Machine::current() {
+    if file.is_some()
+        && let Some(machine) = Machine::current()
+    {
         // The copy's.
         let descriptor = machine.register_file().gpr[ARGUMENTS[4]];
         // SAFETY: opened for this call.
@@ -254,6 +260,7 @@ fn finish(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call
         if let Some(mut light) = light::of_process() {
             light.lent.push(lent);
         }
+        LENT.lock().push(streams::of_process().clone());
     }
     let begins = number != libc::SYS_vfork && shares(number, &call.args) && call.result == 0;
     let stack = super::kinds::child_stack(number, &call.args).filter(|_| begins);
@@ -303,9 +310,14 @@ fn record(
 fn look_ahead(thread: &mut Thread, _before: &RegisterFile) {
     let Some(mut light) = light::of_process() else { return };
     match light.next() {
-        Ok(Next::Call(call, _)) if !light.lent.is_empty() && call.result > 0 && shares(call.number.cast_signed(), &call.args) => {
+        Ok(Next::Call(call, _))
+            if !light.lent.is_empty() && call.result > 0 && shares(call.number.cast_signed(), &call.args) =>
+        {
             // The child has executed or ended.
             let Some(registers) = light.lent.pop() else { return };
+            if let Some(own) = LENT.lock().pop() {
+                *streams::of_process() = own;
+            }
             let _ = light.pass();
             light.set_transfer(resume(registers, call.result));
         }

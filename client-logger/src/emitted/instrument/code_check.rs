@@ -101,7 +101,52 @@ impl Piece {
     }
 }
 
+/// The sum of RCX and another register; none for RCX itself, and for RSP, which cannot be added.
+const SUMS: [Option<Assembled>; 16] = [
+    Some(DIFFERENCE),
+    None,
+    Some(assembled!("lea rcx, [rcx + rdx]")),
+    Some(assembled!("lea rcx, [rcx + rbx]")),
+    None,
+    Some(assembled!("lea rcx, [rcx + rbp]")),
+    Some(assembled!("lea rcx, [rcx + rsi]")),
+    Some(assembled!("lea rcx, [rcx + rdi]")),
+    Some(assembled!("lea rcx, [rcx + r8]")),
+    Some(assembled!("lea rcx, [rcx + r9]")),
+    Some(assembled!("lea rcx, [rcx + r10]")),
+    Some(assembled!("lea rcx, [rcx + r11]")),
+    Some(assembled!("lea rcx, [rcx + r12]")),
+    Some(assembled!("lea rcx, [rcx + r13]")),
+    Some(assembled!("lea rcx, [rcx + r14]")),
+    Some(assembled!("lea rcx, [rcx + r15]")),
+];
+
 impl Rewriter<'_> {
+    /// Begins the block with the question whether it is at a moment of a light log, with these registers: it calls out where they are the same, but for those
+    /// that are not looked at here.
+    pub(super) fn check_moment(&mut self, registers: &[u64; 16]) {
+        let block = self.block;
+        let first = Some(self.instrs[0]);
+        self.spill_live(first, Gpr::RCX);
+        let (back, other) = (block.label(), block.label());
+        let restored = machine::slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX));
+        let found = callout::make(block, &restored.bytes(), self.site(0, Kind::Moment));
+        self.slow.push(Slow { entry: found, back: Back::To(back) });
+        for (sum, value) in SUMS.iter().zip(registers) {
+            let Some(sum) = sum else { continue };
+            let difference = [&MINUS_EXPECTED, &value.wrapping_neg().to_le_bytes()[..], sum].concat();
+            block.meta(first, block.raw(&difference));
+            let same = block.label();
+            block.meta(first, block.jump_if_rcx_zero(same));
+            block.meta(first, block.jump(other));
+            block.meta(first, same);
+        }
+        block.meta(first, block.jump(found));
+        block.meta(first, other);
+        self.restore_live(first, Gpr::RCX);
+        block.meta(first, back);
+    }
+
     /// Begins the block with a check that its code is still `code`.
     pub(super) fn check_code(&mut self, code: Box<[u8]>) {
         let block = self.block;

@@ -10,6 +10,7 @@ use super::mapping::{Kind, Mapping};
 use super::reserved;
 use super::sizes::{ADDRESS_BITS, COLOUR, GRANULE, LOWEST, STEP_SHIFT, UNIT_SHIFT, UNITS, units};
 use crate::base::fs_base;
+use crate::base::light;
 use crate::base::lock::Mutex;
 use crate::base::maps;
 use crate::picture::claims::Claim;
@@ -92,6 +93,10 @@ impl Layout {
     /// at as if it were there.
     pub fn now(all: &Shadows, stack_moves: bool, coming: Option<&Claim>) -> Self {
         let mut memory = mapped();
+        if light::expands() {
+            // What lies higher is not the program's.
+            memory.iter_mut().filter(|m| m.range.start >= light::HIGHEST).for_each(|m| m.accessible = false);
+        }
         for memory in memory.iter_mut().filter(|m| m.stack) {
             if stack_moves {
                 memory.range = stack_move::place(&memory.range);
