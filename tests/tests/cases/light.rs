@@ -82,7 +82,7 @@ const SCRIPTS: [(&str, &[&str]); 12] = [
 
 /// Records lightly, and looks at what came of it.
 fn look(job: &Job, native: &Output, recorded: &Job, log: &Path) -> Result<()> {
-    let mut output = run(&mut recorded.recorded(log, &["--light", "--quiet"])?)?;
+    let mut output = run(&mut recorded.recorded(log, &["--light"])?)?;
     let messages = take_messages(&mut output);
     ensure!(messages.is_empty(), "{messages}");
     same_behaviour(native, &output).context("captured instead of natively run")?;
