@@ -114,7 +114,7 @@ impl Frames {
     }
 }
 
-/// What was executed up to where a function returned that had been called before, or to the end.
+/// What was executed up to where a function returned that had been called before, or others were jumped out of, or to the end.
 #[derive(Default)]
 struct Stretch {
     len: u64,
@@ -122,8 +122,19 @@ struct Stretch {
     found: HashMap<u64, Executed>,
     /// Nothing but libraries that had been called before, and what they called.
     outside: u64,
-    /// Where the return address was by which it ended.
-    returned: Option<u64>,
+    ended: How,
+}
+
+/// How a stretch ended.
+#[derive(Clone, Copy, Default)]
+enum How {
+    /// With the interval.
+    #[default]
+    Over,
+    /// A function returned that had been called before, by the return address in this slot.
+    Returned(u64),
+    /// This function went on, behind calls that will not return.
+    Lands(Option<u64>),
 }
 
 /// What was found in an interval.
@@ -192,16 +203,8 @@ impl Walk {
             ended if known.begins => self.begin(ended, known, position),
             _ => {}
         }
-        if let [.., outer, last] = self.frames.0[..]
-            && known.function.is_some()
-            && last.function != known.function
-            && (outer.slot, outer.function) == (last.slot, known.function)
-        {
-            // It was a part of the function that the compiler has put elsewhere.
-            self.leave(1, position);
-        }
-        if self.frames.0.is_empty() && known.function.is_some() && known.function != self.below {
-            self.below(known.function, position);
+        if known.function.is_some() && known.function != self.innermost() {
+            self.land(known, position);
         }
         let slot = known.slot.as_ref().map(|access| chunk.address(run, access));
         let next = known.next;
@@ -215,30 +218,59 @@ impl Walk {
             let end = position + u64::from(chunk.blocks[run.block as usize].count);
             match self.frames.returning(slot) {
                 Some(over) => self.leave(over, end),
-                None => self.end_stretch(Some(slot), end),
+                None => self.end_stretch(How::Returned(slot), end),
             }
         }
     }
 
     /// A function begins that nobody has called just before: one has jumped to it, in place of calling it and returning, or it handles a signal.
     fn begin(&mut self, ended: Ended, known: &Known, position: u64) {
-        let last = self.frames.0.last().copied();
-        let is_same = last.map_or(self.below, |frame| frame.function) == known.function;
         match ended {
             Ended::Plainly { next } | Ended::Jump { next, .. } if next == known.pc => {}
             Ended::Jump { target, .. } if target.is_none_or(|target| target == known.pc) => {
-                if let Some(frame) = last.filter(|_| !is_same) {
-                    self.enter(frame.slot, known.function, position);
+                let Some(Frame { slot, .. }) = self.frames.0.last().copied() else { return };
+                let jumped = self.frames.0.iter().rev().take_while(|frame| frame.slot == slot);
+                // Those that jump to and fro return together.
+                let over = jumped.enumerate().find(|(_, frame)| frame.function == known.function).map(|(over, _)| over);
+                match over {
+                    Some(over) => self.leave(over, position),
+                    None => self.enter(slot, known.function, position),
                 }
             }
             _ => self.enter(None, known.function, position),
         }
     }
 
+    /// A function is executed that is not the innermost one that was called: it goes on behind others that will not return any more (`longjmp`, an exception), or
+    /// behind a part of it that the compiler has put elsewhere; or nobody knows who called it.
+    fn land(&mut self, known: &Known, position: u64) {
+        let is_it = |frame: &Frame| frame.function == known.function;
+        if let Some(at) = self.frames.0.iter().rposition(is_it) {
+            self.leave(self.frames.0.len() - at - 1, position);
+            return;
+        }
+        let has_jumped = match self.ended {
+            Ended::Plainly { next } => next != known.pc,
+            Ended::Jump { next, .. } => next != known.pc && !known.begins,
+            Ended::Unknown | Ended::Call(_) | Ended::Return => false,
+        };
+        if has_jumped {
+            self.end_stretch(How::Lands(known.function), position);
+        }
+        if self.frames.0.is_empty() {
+            self.below(known.function, position);
+        }
+    }
+
+    /// The function of the program itself that is executed, or has called what is, as far as it was called or executed in the interval.
+    fn innermost(&self) -> Option<u64> {
+        self.inner.last().copied().unwrap_or(self.below)
+    }
+
     /// What was executed up to here is of the innermost function of the program itself.
     fn settle(&mut self, position: u64) {
         let len = position - std::mem::replace(&mut self.at, position);
-        match self.inner.last().copied().unwrap_or(self.below) {
+        match self.innermost() {
             Some(function) => self.stretch.found.entry(function).or_default().with_libraries += len,
             None => self.stretch.outside += len,
         }
@@ -246,7 +278,7 @@ impl Walk {
 
     fn enter(&mut self, slot: Option<u64>, function: Option<u64>, position: u64) {
         self.settle(position);
-        let inner = function.or(self.inner.last().copied().unwrap_or(self.below));
+        let inner = function.or(self.innermost());
         self.frames.0.push(Frame { slot, function });
         self.inner.push(inner);
         self.start_of(function, position);
@@ -290,17 +322,17 @@ impl Walk {
         }
     }
 
-    fn end_stretch(&mut self, returned: Option<u64>, position: u64) {
+    fn end_stretch(&mut self, ended: How, position: u64) {
         self.leave(self.frames.0.len(), position);
         self.below(None, position);
         let len = position - std::mem::replace(&mut self.start, position);
-        self.done.push(Stretch { len, returned, ..std::mem::take(&mut self.stretch) });
+        self.done.push(Stretch { len, ended, ..std::mem::take(&mut self.stretch) });
     }
 
     /// The interval ends; what is open goes on in the next one.
     pub fn finish(&mut self) {
         let (below, open) = (self.below, self.frames.0.clone());
-        self.end_stretch(None, self.end);
+        self.end_stretch(How::Over, self.end);
         (self.below, self.frames.0) = (below, open);
         self.known = Vec::new();
         self.active = HashMap::new();
@@ -328,7 +360,7 @@ impl Called {
     /// The next interval of a thread.
     pub fn join(&mut self, walk: Walk) {
         let Walk { done, below, frames, .. } = walk;
-        for Stretch { len, found, outside, returned } in done {
+        for Stretch { len, found, outside, ended } in done {
             let inner = self.frames.0.iter().rev().find_map(|frame| frame.function);
             if let Some(function) = inner {
                 self.functions.entry(function).or_default().with_libraries += outside;
@@ -342,8 +374,13 @@ impl Called {
                 // All of the stretch counts for who is around it.
                 all.total += if self.around.contains_key(&function) { 0 } else { executed.total };
             }
-            if let Some(slot) = returned {
-                self.leave(self.frames.returning(slot).unwrap_or(0));
+            match ended {
+                How::Over => {}
+                How::Returned(slot) => self.leave(self.frames.returning(slot).unwrap_or(0)),
+                How::Lands(function) => {
+                    let at = self.frames.0.iter().rposition(|frame| frame.function == function);
+                    at.into_iter().for_each(|at| self.leave(self.frames.0.len() - at - 1));
+                }
             }
         }
         // Nobody knows who called what was executed when the recording began.
