@@ -1,9 +1,7 @@
 //! What Rust's library, and the unwinder, ask of libc in the clients, and of which older versions have nothing, or have it in another library: glibc 2.31,
 //! Debian 11's, has threads' keys in libpthread alone. DynamoRIO's loader does not look there, and ends the program at the first call.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
-#[cfg(not(test))]
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ffi::{c_char, c_int, c_void};
 
 /// In place of libc's function (since 2.35): nothing is known about any code. The clients are never unwound; a panic ends them.
 #[unsafe(no_mangle)]
@@ -11,29 +9,31 @@ extern "C" fn _dl_find_object(_address: *mut c_void, _result: *mut c_void) -> c_
     -1
 }
 
-/// In place of libc's function (since 2.34): Rust's library takes a key for what is to be done when a thread ends. No thread ends in libc's way in a
-/// client, so that nothing is ever done.
+/// In place of libc's functions (since 2.34): Rust's library takes a key for what is to be done when a thread ends. No thread ends in libc's way in a
+/// client, so that nothing is ever done. Those of a test do.
 #[cfg(not(test))]
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_key_create(key: *mut c_uint, _destructor: *mut c_void) -> c_int {
-    static LAST: AtomicU32 = AtomicU32::new(0);
-    // SAFETY: the caller has room for a key there.
-    unsafe { key.write(LAST.fetch_add(1, Ordering::Relaxed) + 1) };
-    0
-}
+mod keys {
+    use std::ffi::{c_int, c_uint, c_void};
+    use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The same for its end.
-#[cfg(not(test))]
-#[unsafe(no_mangle)]
-extern "C" fn pthread_key_delete(_key: c_uint) -> c_int {
-    0
-}
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn pthread_key_create(key: *mut c_uint, _destructor: *mut c_void) -> c_int {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        // SAFETY: the caller has room for a key there.
+        unsafe { key.write(LAST.fetch_add(1, Ordering::Relaxed) + 1) };
+        0
+    }
 
-/// The same for a thread's value, for which nobody asks.
-#[cfg(not(test))]
-#[unsafe(no_mangle)]
-extern "C" fn pthread_setspecific(_key: c_uint, _value: *const c_void) -> c_int {
-    0
+    #[unsafe(no_mangle)]
+    extern "C" fn pthread_key_delete(_key: c_uint) -> c_int {
+        0
+    }
+
+    /// Nobody asks for a thread's value.
+    #[unsafe(no_mangle)]
+    extern "C" fn pthread_setspecific(_key: c_uint, _value: *const c_void) -> c_int {
+        0
+    }
 }
 
 /// In place of libc's function (since 2.33), as are the next ones.
