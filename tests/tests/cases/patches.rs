@@ -1,5 +1,5 @@
 //! Programs with threads, looked at where everything is compared, and where a comparison was done once, and what it found is
-//! applied since: there is the same to see everywhere, and the same is met. Every fifth program is tried; with `--include-ignored`, all are, at more moments, too.
+//! applied since: there is the same to see everywhere, and the same is met. Every seventh program is tried; with `--include-ignored`, all are, at more moments, too.
 
 use anyhow::{Context, Result, ensure};
 use bugnet_format::types::{Addr, ProcessId};
@@ -171,5 +171,5 @@ pub fn trials() -> Result<Vec<Trial>> {
             Trial::test(title, body).with_ignored_flag(ignored)
         }));
     }
-    Ok(one_of(5, trials))
+    Ok(one_of(7, trials))
 }

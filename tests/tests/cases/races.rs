@@ -381,10 +381,10 @@ fn trial(name: String, test: impl FnOnce() -> Result<()> + Send + 'static) -> Tr
 /// # Errors
 /// What they are made of cannot be read.
 pub fn trials() -> Result<Vec<Trial>> {
-    let (mut trials, mut same) = (Vec::new(), Vec::new());
+    let (mut racing, mut trials, mut same) = (Vec::new(), Vec::new(), Vec::new());
     for program in programs("races")?.into_iter().map(Arc::new) {
         let other = program.clone();
-        trials.push(trial(format!("races::{}", program.name()), move || races(&program)));
+        racing.push(trial(format!("races::{}", program.name()), move || races(&program)));
         same.push(trial(format!("same::races::{}", other.name()), move || same_races(&other)));
     }
     for program in programs("deadlocks")? {
@@ -418,6 +418,7 @@ pub fn trials() -> Result<Vec<Trial>> {
     // Its threads wake each other by an eventfd, which they find by poll.
     trials.push(trial("real::gio".into(), || real("gio", &["/usr/bin/gio", "info", "data"])));
     trials.push(trial("real::alone".into(), alone));
+    trials.extend(one_of(2, racing));
     trials.extend(one_of(7, same));
     Ok(trials)
 }

@@ -487,15 +487,15 @@ fn cause(cause: &Cause, for_symptom: bool) -> Result<()> {
 /// What they are made of cannot be read.
 pub fn trials() -> Result<Vec<Trial>> {
     let failed = |error: anyhow::Error| Failed::from(format!("{error:?}"));
-    let mut trials = vec![
+    let trials = vec![
         Trial::test("ranks", move || ranks(false).map_err(failed)),
         Trial::test("ranks-all", move || ranks(true).map_err(failed)).with_ignored_flag(true),
         Trial::test("right_runs", move || right_runs().map_err(failed)),
         Trial::test("named_output", move || named_output().map_err(failed)),
     ];
-    let (mut reports, mut causes) = (Vec::new(), Vec::new());
+    let (mut kinds, mut reports, mut causes) = (Vec::new(), Vec::new(), Vec::new());
     for one in &KINDS {
-        trials.push(Trial::test(format!("kind_{}", one.name), move || kind(one, false).map_err(failed)));
+        kinds.push(Trial::test(format!("kind_{}", one.name), move || kind(one, false).map_err(failed)));
         reports.push(Trial::test(format!("report_of_{}", one.name), move || kind(one, true).map_err(failed)));
     }
     for one in Cause::all()?.into_iter().map(Arc::new) {
@@ -511,5 +511,6 @@ pub fn trials() -> Result<Vec<Trial>> {
         let trial = Trial::test(format!("faulty_{name}"), move || faulty(name).map_err(failed));
         trial.with_ignored_flag(name == "digits")
     });
-    Ok([trials, one_of(2, causes), one_of(6, reports), one_of(3, faulty.into())].into_iter().flatten().collect())
+    let tables = [trials, one_of(2, kinds), one_of(2, causes), one_of(6, reports), one_of(3, faulty.into())];
+    Ok(tables.into_iter().flatten().collect())
 }
