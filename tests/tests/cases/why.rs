@@ -59,7 +59,8 @@ fn judged(faulty: &Faulty, optimisation: &str) -> Result<Option<usize>> {
     faulty.question(&failed, &right)?;
     let expected = expected.to_string_lossy();
     let args: &[&str] = if faulty.signal.is_some() { &[] } else { &["--expect", &expected] };
-    let report = why(&[args, &["--top", "1000"]].concat(), &log)?;
+    // However busy the machine is.
+    let report = why(&[args, &["--top", "1000", "--thorough"]].concat(), &log)?;
     let symptom = text(&report, "/symptom/symptom");
     match &faulty.signal {
         Some(signal) => {
