@@ -25,7 +25,8 @@ demo: build
 test: test-deps
 	scripts/test.sh
 
-# The tests at full size, and (test-dist.sh) the distribution on other Debian releases. Takes hours.
+# All tests: those that `make test` leaves out of its tables (tests/src/sample.rs), those at full size, and (test-dist.sh) the distribution on other Debian
+# releases. Takes hours.
 soak: test-deps build
 	@scripts/install-deps.sh tests/soak-packages.txt
 	scripts/test.sh --profile soak --run-ignored all

@@ -3,6 +3,9 @@
 # than the release it is usually built on): in a chroot of each, installs the package, records and replays programs of that
 # release, replays a log that was recorded outside, and outside replays the logs recorded there.
 #
+# Ubuntu's and Alpine's packages are not on Debian's mirrors. Of Ubuntu, the libc is what matters: 20.04 has Debian 11's, and those of 22.04 and 24.04 are
+# between the ones that are tried. Alpine's, musl, is in Debian for programs of one's own, which tests/ tries; its userland is not tried.
+#
 # Needs root. The chroots stay in $XDG_CACHE_HOME/bugnet-chroots (~/.cache), so that a second run is quick.
 set -euo pipefail
 cd "$(dirname "$0")/.."

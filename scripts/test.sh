@@ -11,6 +11,8 @@ fi
 cd "$(dirname "$0")/.."
 
 PATH=$PATH:${CARGO_TARGET_DIR:-target}/nextest/bin
+# Tests wait for a good part of their time: for what they have started, and for signals and sleeps of programs.
+export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$((($(nproc) * 3 + 1) / 2))}
 
 times=()
 step() {

@@ -40,11 +40,11 @@ pub mod heap;
 pub mod ir;
 pub mod liveness;
 mod memory;
+mod older;
 pub mod opcode;
 pub mod process;
 pub mod space;
 pub mod thread;
-mod unwinder;
 pub mod vectors;
 pub mod zeroing;
 

@@ -48,8 +48,8 @@ pub enum Called<'a> {
 /// Something that returns.
 enum Frame {
     Call(Entered),
-    /// A signal's handler. What it interrupted goes on behind it.
-    Handler,
+    /// A signal's handler, with the stack pointer where it begins. What it interrupted goes on behind it.
+    Handler(u64),
 }
 
 #[derive(Default)]
@@ -113,7 +113,7 @@ impl Calls {
                 }
             }
             Visit::Skipped { .. } => {}
-            Visit::Delivered { place, .. } => self.thread(place.tid).frames.push(Frame::Handler),
+            Visit::Delivered { place, frame, .. } => self.thread(place.tid).frames.push(Frame::Handler(*frame)),
         }
     }
 
@@ -130,7 +130,7 @@ impl Calls {
         let frames = thread.into_iter().flat_map(|(_, thread)| &thread.frames);
         frames.filter_map(|frame| match frame {
             Frame::Call(call) => Some(call),
-            Frame::Handler => None,
+            Frame::Handler(_) => None,
         })
     }
 
@@ -175,8 +175,34 @@ impl Thread {
     /// its own slot.
     fn call(&mut self, ran: &Ran<'_>, each: &mut impl FnMut(Called<'_>)) {
         let Some(slot) = ran.slot() else { return };
+        self.leave_handlers(slot + 1, each);
+        // A handler on a stack of its own, wherever that is, writes over none.
+        let is_over = |frame: &Frame| matches!(frame, Frame::Call(call) if call.slot == slot);
+        if let Some(first) = self.frames.iter().position(is_over) {
+            self.leave(first, each);
+        }
         while matches!(self.frames.last(), Some(Frame::Call(call)) if call.slot <= slot) {
             if let Some(Frame::Call(call)) = self.frames.pop() {
+                each(Called::Left(&call));
+            }
+        }
+    }
+
+    /// Handlers that begin below a slot, which the thread uses, have been left, too (`siglongjmp`): what one calls is below its own beginning. What it
+    /// interrupted is behind that, and told as left by who overwrites it.
+    fn leave_handlers(&mut self, slot: u64, each: &mut impl FnMut(Called<'_>)) {
+        while let Some(last) = self.frames.iter().rposition(|frame| matches!(frame, Frame::Handler(_))) {
+            if matches!(self.frames[last], Frame::Handler(start) if start >= slot) {
+                break;
+            }
+            self.leave(last, each);
+        }
+    }
+
+    /// This frame and all that began behind it are gone.
+    fn leave(&mut self, first: usize, each: &mut impl FnMut(Called<'_>)) {
+        for frame in self.frames.drain(first..).rev() {
+            if let Frame::Call(call) = frame {
                 each(Called::Left(&call));
             }
         }
@@ -185,7 +211,8 @@ impl Thread {
     /// The block ends with `ret`.
     fn go_back(&mut self, ran: &Ran<'_>, each: &mut impl FnMut(Called<'_>)) {
         let Some(slot) = ran.slot() else { return };
-        let from = self.frames.iter().rposition(|frame| matches!(frame, Frame::Handler)).map_or(0, |last| last + 1);
+        self.leave_handlers(slot, each);
+        let from = self.frames.iter().rposition(|frame| matches!(frame, Frame::Handler(_))).map_or(0, |last| last + 1);
         let is_it = |frame: &Frame| matches!(frame, Frame::Call(call) if call.slot == slot);
         let Some(first) = self.frames[from..].iter().position(is_it) else { return };
         for frame in self.frames.drain(from + first..).rev() {
@@ -194,7 +221,7 @@ impl Thread {
                     self.returned.push((call, ran.returned().map(|(result, _)| result)));
                 }
                 Frame::Call(call) => each(Called::Left(&call)),
-                Frame::Handler => {}
+                Frame::Handler(_) => {}
             }
         }
     }

@@ -76,11 +76,17 @@ impl Cause {
         Ok(())
     }
 
-    /// Builds it, records that it fails, in a folder, and asks why.
+    /// Whether it says what shows that it failed.
+    #[must_use]
+    pub fn has_symptom(&self) -> bool {
+        self.said("symptom").next().is_some()
+    }
+
+    /// Builds it, records that it fails, in a folder, and asks why: for a page, or for a report with the symptom.
     ///
     /// # Errors
-    /// The report is not what the program says that it is.
-    pub fn asked(&self, folder: &Path) -> Result<()> {
+    /// That is not what the program says that it is.
+    pub fn asked(&self, folder: &Path, for_symptom: bool) -> Result<()> {
         let (program, log) = (folder.join("program"), folder.join("log"));
         self.build(&program)?;
         let words = |text: &str| shlex::split(text).with_context(|| format!("{text} are no words"));
@@ -103,12 +109,13 @@ impl Cause {
             let all: Vec<&str> = asks.iter().chain(&told).map(String::as_str).chain(more.iter().copied()).collect();
             bugnet(all.into_iter().map(OsStr::new).chain([log.as_os_str()]))
         };
-        let page = String::from_utf8(ask(&[])?.stdout)?;
-        let report: Value = serde_json::from_slice(&ask(&["--json"])?.stdout).with_context(|| page.clone())?;
-        let symptom = report.pointer("/symptom/symptom").and_then(Value::as_str).unwrap_or_default();
-        for wanted in self.said("symptom") {
-            ensure!(symptom == wanted, "{symptom}, not {wanted}:\n{page}");
+        if for_symptom {
+            let report: Value = serde_json::from_slice(&ask(&["--json"])?.stdout)?;
+            let symptom = report.pointer("/symptom/symptom").and_then(Value::as_str).unwrap_or_default();
+            ensure!(self.said("symptom").all(|wanted| wanted == symptom), "it is {symptom}: {report:#}");
+            return Ok(());
         }
+        let page = String::from_utf8(ask(&[])?.stdout)?;
         for says in self.said("says") {
             ensure!(page.contains(says), "no {says:?} in\n{page}");
         }
@@ -117,12 +124,17 @@ impl Cause {
         }
         let Some(among) = self.said("among").next() else { return Ok(()) };
         let bug = self.text.lines().position(|line| line.ends_with("/* BUG */")).context("no line is marked")? + 1;
-        let source = self.source.to_string_lossy();
-        let is_it = |one: &Value| one["file"] == *source && one["line"] == bug;
-        let rank = report["suspects"].as_array().and_then(|all| all.iter().position(is_it)).map(|before| before + 1);
+        let rank = rank(&page, &self.source, bug);
         ensure!(rank.is_some_and(|rank| rank <= among.parse().unwrap_or(0)), "line {bug} has rank {rank:?} in\n{page}");
         Ok(())
     }
+}
+
+/// Where a page of `why` has a line among those to look at, from 1.
+#[must_use]
+pub fn rank(page: &str, source: &Path, line: usize) -> Option<usize> {
+    let listed = format!(". {}:{line} in ", source.display());
+    page.lines().find_map(|line| line.split_once(&listed)?.0.parse().ok())
 }
 
 /// The process that another one has forked.

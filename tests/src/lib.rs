@@ -20,6 +20,7 @@ pub mod moved;
 pub mod parallel;
 pub mod programs;
 pub mod rare;
+pub mod sample;
 pub mod servers;
 pub mod slices;
 pub mod small;

@@ -1,7 +1,7 @@
 //! What there is to say about who waits.
 
 use super::cycles::Edge;
-use super::watch::{For, Watch};
+use super::watch::{For, Waits, Watch};
 use super::words;
 use crate::locks::{Kind, Lock, Mode};
 use crate::runs::scene::Spot;
@@ -310,7 +310,8 @@ impl Reporting<'_, '_> {
     }
 
     fn wait(&mut self, watch: &Watch, tid: Tid) -> Result<Option<(Wait, Option<Lock>)>> {
-        if let Some(wanted) = watch.wants.get(&tid) {
+        let waits = watch.waits(tid);
+        if let Some(Waits::Lock(wanted)) = waits {
             let mut holders = Vec::new();
             for (thread, since, mode) in watch.holders(wanted.lock) {
                 let (since, gone) = (self.step(since)?, self.gone(thread)?);
@@ -324,7 +325,7 @@ impl Reporting<'_, '_> {
             let (name, since) = (self.name(wanted.lock.addr), self.step(wanted.call)?);
             return Ok(Some((Wait { thread: tid, waited, address, name, since, holders }, Some(wanted.lock))));
         }
-        let Some((what, call)) = watch.waits(tid) else { return Ok(self.word(tid)?.map(|wait| (wait, None))) };
+        let Some(Waits::Other(what, call)) = waits else { return Ok(self.word(tid)?.map(|wait| (wait, None))) };
         let (waited, address) = match what {
             For::Condition => (Waited::Condition, call.args[0]),
             For::Semaphore => (Waited::Semaphore, call.args[0]),

@@ -31,6 +31,14 @@ pub enum For {
     End,
 }
 
+/// What a thread waits for in a function that it has called.
+pub enum Waits<'a> {
+    /// A lock.
+    Lock(&'a Locking),
+    /// Something else, in this call.
+    Other(For, &'a Entered),
+}
+
 /// Functions that wait for something that is no lock.
 pub const WAITS: [(&str, For); 11] = [
     ("pthread_cond_wait", For::Condition),
@@ -54,8 +62,8 @@ pub struct Watch {
     pub births: Births,
     /// What threads hold.
     pub locks: Locks,
-    /// The lock that a thread wants, and does not have yet.
-    pub wants: BTreeMap<Tid, Locking>,
+    /// The locks that a thread wants, and does not have yet: of several, a handler wants the later one, which interrupted the wait for the one before.
+    wants: BTreeMap<Tid, Vec<Locking>>,
     /// Who took which lock while it held which.
     pub graph: Graph,
     joins: Joins,
@@ -113,16 +121,15 @@ impl Watch {
         self.arrive(place, visit);
         let Self { calls, locks, joins, lockings, joined, wants, .. } = self;
         calls.visit(visit, &mut |called| {
-            if let Called::Left(call) = called {
-                wants.remove(&call.place.tid);
-            }
             joined.extend(joins.called(called));
             locks.called(called, &mut |locks, locking| {
                 lockings.push((locking, locks.held(locking.place.tid).to_vec()));
             });
-            // Who did not get it in time wants it no more.
-            if let Called::Returned { call, .. } = called {
-                wants.retain(|_, locking| locking.call != call.place);
+            // Who did not get it in time wants it no more, nor does who has left the call.
+            if let Called::Returned { call, .. } | Called::Left(call) = called
+                && let Some(wanted) = wants.get_mut(&call.place.tid)
+            {
+                wanted.retain(|locking| locking.call != call.place);
             }
         });
         for (place, ended) in std::mem::take(&mut self.joined) {
@@ -133,7 +140,7 @@ impl Watch {
         for (locking, held) in std::mem::take(&mut self.lockings) {
             if locking.step == Step::Wants {
                 self.wanted(&locking, held);
-                self.wants.insert(locking.place.tid, locking);
+                self.wants.entry(locking.place.tid).or_default().push(locking);
             }
         }
     }
@@ -169,10 +176,18 @@ impl Watch {
         }
     }
 
-    /// What a thread waits for that is no lock, with the call.
-    pub fn waits(&self, tid: Tid) -> Option<(For, &Entered)> {
-        let mut open = self.calls.open(tid).rev();
-        open.find_map(|call| Some((WAITS[*self.waits.get(&call.function)?].1, call)))
+    /// What a thread waits for, by the innermost of the calls that wait: what a handler does comes before what it interrupted.
+    pub fn waits(&self, tid: Tid) -> Option<Waits<'_>> {
+        let wanted = self.wants.get(&tid).map_or(&[][..], |wanted| wanted);
+        for call in self.calls.open(tid).rev() {
+            if let Some(locking) = wanted.iter().find(|locking| locking.call == call.place) {
+                return Some(Waits::Lock(locking));
+            }
+            if let Some(wait) = self.waits.get(&call.function) {
+                return Some(Waits::Other(WAITS[*wait].1, call));
+            }
+        }
+        None
     }
 
     /// The threads that hold a lock, and since when.

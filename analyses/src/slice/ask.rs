@@ -337,7 +337,11 @@ fn faulted(log: &Log, cursor: &mut Cursor<'_>, fault: &Fault) -> Result<Asked> {
     if let Some(at) = trap(log, cursor, (*number, rip))? {
         return reached(log, cursor, at, signal);
     }
-    let Some((instruction, effects)) = instruction(log, cursor, rip)? else { return went(log, cursor, rip, signal) };
+    // Code that is not there, or not any more.
+    let is_there = handled::accessed(cursor, *number)? != Some(rip);
+    let Some((instruction, effects)) = instruction(log, cursor, rip)?.filter(|_| is_there) else {
+        return went(log, cursor, rip, signal);
+    };
     let text = disassembly::text(&instruction);
     if is_access(*number, &effects) {
         if (effects.address - Atoms::RSP).is_empty() {
@@ -408,8 +412,17 @@ fn elsewhere(log: &Log, cursor: &mut Cursor<'_>) -> Result<Option<Asked>> {
             cursor.seek(Seek::Place(place))?;
             return ended(log, cursor, &report.signal.name).map(Some);
         }
-        let found = instruction(log, cursor, report.registers.rip)?;
+        let rip = report.registers.rip;
+        let found = instruction(log, cursor, rip)?;
         let is_access = report.signal.code > 0 && matches!(report.signal.number, libc::SIGSEGV | libc::SIGBUS);
+        if is_access && report.instruction.is_none() {
+            cursor.seek(Seek::Place(Place {
+                tid: thread.tid,
+                interval: report.interval,
+                position: report.position,
+            }))?;
+            return went(log, cursor, rip, &report.signal.name).map(Some);
+        }
         if let Some((instruction, effects)) = found.filter(|(_, effects)| is_access && !effects.address.is_empty()) {
             let place = Place { tid: thread.tid, interval: report.interval, position: report.position };
             let what =

@@ -29,6 +29,11 @@ const STACK: u64 = 8 << 20;
 /// Instructions of handlers that are looked at.
 const MOST: u64 = 20_000_000;
 
+/// Number of the register: the second argument of a handler.
+const RSI: usize = 6;
+/// Where `siginfo_t` has the address of a fault.
+const ADDRESS: u64 = 16;
+
 /// A fault for which a handler began.
 pub struct Fault {
     /// Where it came: what is executed next is the handler.
@@ -47,6 +52,21 @@ pub struct Fault {
 fn is_fault(number: u64) -> Option<i32> {
     let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
     faults.into_iter().find(|fault| u64::from(fault.unsigned_abs()) == number)
+}
+
+/// The address that could not be accessed, where the cursor is at the beginning of the handler of a fault; none where nobody knows it, since the handler did
+/// not look.
+///
+/// # Errors
+/// The log cannot be read or replayed.
+pub fn accessed(cursor: &mut Cursor<'_>, number: i32) -> Result<Option<u64>> {
+    if !matches!(number, libc::SIGSEGV | libc::SIGBUS) {
+        return Ok(None);
+    }
+    let info = cursor.regs().gpr[RSI];
+    let known = cursor.read_known(Addr(info.wrapping_add(ADDRESS)), 8)?;
+    let bytes: Option<Vec<u8>> = known.into_iter().collect();
+    Ok(bytes.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?))))
 }
 
 /// The one that came first of those in whose handlers the process ended. The cursor is at the end of the

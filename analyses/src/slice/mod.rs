@@ -36,7 +36,7 @@ pub use ask::{Asked, Named, Question, ask};
 pub use display::Shown;
 pub use forward::forward;
 pub use graph::{ASKED, Dependence, Graph, Instance, Node, Origin, Source, What};
-pub use handled::{Fault, first as first_fault};
+pub use handled::{Fault, accessed, first as first_fault};
 pub use html::{PAGE_LINES, html};
 pub use origins::Outside;
 pub use report::{Counts, Detail, Line, Report, Value, report};

@@ -52,6 +52,9 @@ pub struct Report {
 /// A fault that a handler took.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fault {
+    /// Its number.
+    #[serde(skip)]
+    pub(super) number: i32,
     /// Its name.
     pub signal: String,
     /// Where it came, and the handler began.
@@ -66,7 +69,7 @@ impl Fault {
         let is_own = |frame: &&Frame| frame.place.module.as_ref().is_some_and(|module| !is_system(&module.path));
         let own = fault.frames.iter().find(is_own).or(fault.frames.first());
         let at = own.and_then(|frame| frame.place.brief());
-        Self { signal: fault.signal.clone(), place: fault.place, at }
+        Self { number: fault.number, signal: fault.signal.clone(), place: fault.place, at }
     }
 }
 

@@ -6,21 +6,17 @@ use super::rank::{Given, Reason, Table};
 use super::report::{Illegal, Report};
 use crate::names::brief;
 use crate::runs::scene::Spot;
-use bugnet_format::record::{Record, SignalStep};
+use crate::slice::accessed;
+use bugnet_format::record::Record;
 use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::crash::{self, Limits, is_system, moment};
 use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::mappings::Mapping;
-use bugnet_replay::memory::Memory;
 use bugnet_replay::symbols::Symbolizer;
 use hashbrown::HashMap;
 
-/// Numbers of registers: the second argument of a handler.
-const RSI: usize = 6;
-/// Where `siginfo_t` has the address of a fault.
-const ADDRESS: u64 = 16;
 /// `MREMAP_DONTUNMAP`: what is moved stays where it was, too.
 const DONT_UNMAP: u64 = 4;
 /// A result is an error from minus this to -1.
@@ -83,7 +79,8 @@ pub fn find(
     let spot = own.map(|own| Spot::of(symbols, frames[own].pc.wrapping_sub(1)));
     // What the program called, where that is not the call itself: `dlclose`.
     let called = own.and_then(|own| frames[..own].last()?.place.symbol.as_ref()).map(|symbol| symbol.name.clone());
-    let through = called.filter(|name| !name.contains(call)).map(|name| format!(", in {}", brief(&name)));
+    let plain = |name: &str| brief(name.split('@').next().unwrap_or(name));
+    let through = called.filter(|name| !name.contains(call)).map(|name| format!(", in {}", plain(&name)));
     let here = spot.as_ref().map_or_else(|| "a library".to_owned(), ToString::to_string);
     let text = format!("the memory at {:#x} {what}{}, at {place} in {here}", access.addr, through.unwrap_or_default());
     let number = report.illegal.len();
@@ -108,12 +105,9 @@ fn failed(log: &Log, cursor: &mut Cursor<'_>, report: &Report) -> Result<Option<
     let pid = cursor.pid();
     if let Some(fault) = &report.fault {
         // What the handler did not look at, nobody knows.
-        let number = delivered(log, ThreadId { pid, tid: fault.place.tid }, fault.place)?;
-        let Some((signal, info)) = number.filter(|(signal, _)| faults.contains(signal)) else { return Ok(None) };
-        let known = cursor.read_known(Addr(info.wrapping_add(ADDRESS)), 8)?;
-        let bytes: Option<Vec<u8>> = known.into_iter().collect();
-        let addr = bytes.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
-        return Ok(addr.filter(|addr| *addr > 0).map(|addr| Access { signal, addr, place: fault.place }));
+        cursor.seek(Seek::Place(fault.place))?;
+        let addr = accessed(cursor, fault.number)?.filter(|addr| *addr > 0);
+        return Ok(addr.map(|addr| Access { signal: fault.number, addr, place: fault.place }));
     }
     let crashed = crash::crashes(log)?.into_iter().find(|thread| thread.pid == pid);
     let thread = crashed.unwrap_or(ThreadId { pid, tid: end.tid });
@@ -121,18 +115,6 @@ fn failed(log: &Log, cursor: &mut Cursor<'_>, report: &Report) -> Result<Option<
     let place = Place { tid: thread.tid, interval: found.interval, position: found.position };
     let addr = found.signal.address.filter(|_| faults.contains(&found.signal.number));
     Ok(addr.map(|addr| Access { signal: found.signal.number, addr, place }))
-}
-
-/// The signal for which a handler begins at a place, and where what the kernel says of it lies.
-fn delivered(log: &Log, thread: ThreadId, place: Place) -> Result<Option<(i32, u64)>> {
-    let interval = log.interval(IntervalId { thread, interval: place.interval })?;
-    let found = interval.records().flatten().find_map(|placed| match placed.record {
-        Record::Signal { step: SignalStep::Delivery, number, regs, .. } if placed.position == place.position => {
-            Some((i32::try_from(number).ok()?, regs.gpr[RSI]))
-        }
-        _ => None,
-    });
-    Ok(found)
 }
 
 /// The last call before the access that did something to the memory there.

@@ -80,7 +80,7 @@ fn memory_fault(facts: &Facts<'_>) -> String {
     let Signal { name, address, .. } = facts.signal;
     let accesses = facts.instruction.map_or(&[][..], |instruction| &instruction.accesses[..]);
     let verb = |access: &str| if access == "read" { "reading" } else { "writing" };
-    if facts.instruction.is_none() || *address == Some(facts.regs.rip) {
+    if facts.instruction.is_none() {
         return format!("{name} executing {:#x}", facts.regs.rip);
     }
     let Some(address) = *address else {

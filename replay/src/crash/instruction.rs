@@ -1,5 +1,6 @@
 //! The instruction at which a thread stands, taken from the log's code picture.
 
+use super::Signal;
 use crate::disassembly::{self, LONGEST};
 use bugnet_format::code::CodeStore;
 use bugnet_format::frame::Interval;
@@ -23,6 +24,21 @@ pub struct Instruction {
     /// For a division by a register: the register's value.
     #[serde(skip)]
     pub(super) divisor: Option<u64>,
+}
+
+impl Instruction {
+    /// Whether a signal says that it could not be fetched: the fault is at its own address, where it accesses nothing.
+    pub(super) fn is_refused(&self, signal: &Signal) -> bool {
+        let is_fault = matches!(signal.number, libc::SIGSEGV | libc::SIGBUS) && !signal.is_sent();
+        is_fault && signal.address.is_some_and(|address| is_fetch(address, self.address, &self.accesses))
+    }
+}
+
+/// Whether a fault at an address tells that the instruction there could not be fetched, and not what it accesses.
+#[must_use]
+pub fn is_fetch(address: u64, rip: u64, accesses: &[Access]) -> bool {
+    let touches = |access: &Access| address.wrapping_sub(access.address) < access.size.max(1) as u64;
+    address == rip && !accesses.iter().any(touches)
 }
 
 /// A memory operand.

@@ -250,6 +250,8 @@ pub fn report(tools: Option<&Tools>, log: &Log, thread: ThreadId, limits: Limits
         waiting.holder = stacks.holders.get(&waiting.address).copied();
     }
     let instruction = instruction::at(&end.regs, &code, end.code_seq);
+    // What was executed there before cannot be any more, as where its library was closed.
+    let instruction = instruction.filter(|instruction| !instruction.is_refused(&end.signal));
     if let (None, Some(tools)) = (&instruction, tools) {
         match jump::last_instructions(tools, log, id, end.position, end.code_seq, &mut stacks.symbols) {
             Ok(executed) => before = executed,

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::alike::namespace;
 use bugnet_tests::bugnet::{Job, Workshop, bugnet, headers, must_pass, printed, run};
+use bugnet_tests::sample::{one_of, some_of};
 use bugnet_tests::slices::bugs::Faulty;
 use bugnet_tests::small::build_named;
 use libtest_mimic::{Failed, Trial};
@@ -179,9 +180,12 @@ fn the_same(name: &'static str, args: [&str; 2], how: [How; 2]) -> Result<bool> 
 }
 
 /// Threads are paired by the order in which they were made, also where the system has given low ids to the later ones.
-fn ids_come_round() -> Result<()> {
+fn ids_come_round(all: bool) -> Result<()> {
     let mut round = 0;
     for left in 3..12 {
+        if round > 0 && !all {
+            break;
+        }
         let late = How { left: Some(left), ..PLAIN };
         let came_round = the_same("threads", ["200", "200"], [PLAIN, late]);
         round += usize::from(came_round.with_context(|| format!("{left} ids were left"))?);
@@ -313,9 +317,9 @@ fn others() -> Result<()> {
 /// Of a program and a repaired build of it, the window begins where the fault is.
 fn two_builds() -> Result<()> {
     let workshop = Workshop::new("differing-builds")?;
-    for (name, optimisation) in
-        [("off_by_one", "-O0"), ("wrong_operator", "-O0"), ("integer_overflow", "-O0"), ("missing_case", "-O0")]
-    {
+    let programs =
+        [("off_by_one", "-O0"), ("wrong_operator", "-O0"), ("integer_overflow", "-O0"), ("missing_case", "-O0")];
+    for (name, optimisation) in some_of(programs.len(), programs) {
         let all = Faulty::all()?;
         let faulty = all.iter().find(|faulty| faulty.name() == name).context("no such program")?;
         let folder = workshop.folder(&format!("{name}{optimisation}"))?;
@@ -429,15 +433,20 @@ pub fn trials() -> Result<Vec<Trial>> {
     };
     let (fixed, large) = (How { fixed: true, ..PLAIN }, How { large: true, ..PLAIN });
     let short = How { options: &["--interval", "900"], ..PLAIN };
-    let trials = vec![
+    let lists = vec![
         trial("list", Box::new(|| a_list([PLAIN, PLAIN]))),
         trial("list_fixed", Box::new(move || a_list([fixed, fixed]))),
         trial("list_large_environment", Box::new(move || a_list([PLAIN, large]))),
         trial("list_short_intervals", Box::new(move || a_list([PLAIN, short]))),
+    ];
+    let same = vec![
         trial("same_list", Box::new(move || the_same("list", ["123", "123"], [fixed, large]).map(drop))),
         trial("same_ways", Box::new(move || the_same("ways", ["1311", "1311"], [large, short]).map(drop))),
         trial("same_threads", Box::new(move || the_same("threads", ["200", "200"], [PLAIN, fixed]).map(drop))),
-        trial("ids_come_round", Box::new(ids_come_round)),
+    ];
+    let others = vec![
+        trial("ids_come_round", Box::new(|| ids_come_round(false))),
+        trial("ids_come_round_everywhere", Box::new(|| ids_come_round(true))).with_ignored_flag(true),
         trial("loop", Box::new(|| a_way("0000", "1000", "branch", "outer == 2"))),
         trial("switch", Box::new(|| a_way("0100", "0300", "jump", "switch (n)"))),
         trial("pointer", Box::new(|| a_way("0000", "0010", "call", "calls[way"))),
@@ -449,6 +458,8 @@ pub fn trials() -> Result<Vec<Trial>> {
         trial("shared_handler", Box::new(|| shared("handler"))),
         trial("window", Box::new(window)),
         trial("two_builds", Box::new(two_builds)),
+    ];
+    let programs = vec![
         trial("bc", Box::new(|| real("bc", &["bc", "right.bc"], &["bc", "wrong.bc"], None))),
         trial("gzip", Box::new(|| real("gzip", &["gzip", "-c", "numbers"], &["gzip", "-c", "others"], None))),
         trial(
@@ -460,5 +471,6 @@ pub fn trials() -> Result<Vec<Trial>> {
             }),
         ),
     ];
-    Ok(trials)
+    let tables = [others, one_of(4, lists), one_of(3, same), one_of(3, programs)];
+    Ok(tables.into_iter().flatten().collect())
 }

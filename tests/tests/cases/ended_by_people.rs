@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed};
+use bugnet_tests::sample::one_of;
 use bugnet_tests::small::build_named;
 use fastrand::Rng;
 use libtest_mimic::{Failed, Trial};
@@ -37,14 +38,14 @@ const PROGRAMS: [Program; 6] = [
     Program { name: "deadlock", command: &["waits", "mutex", "threads"], life: Duration::from_millis(300) },
     Program { name: "accept", command: &["waits", "accept", "alone"], life: Duration::from_millis(300) },
     Program {
-        name: "http_server",
-        command: &["/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", "0"],
-        life: Duration::from_secs(4),
-    },
-    Program {
         name: "redis",
         command: &["/usr/bin/redis-server", "--port", "0", "--unixsocket", "socket", "--save", ""],
         life: Duration::from_secs(2),
+    },
+    Program {
+        name: "http_server",
+        command: &["/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", "0"],
+        life: Duration::from_secs(4),
     },
 ];
 
@@ -208,9 +209,11 @@ pub fn trials() -> Result<Vec<Trial>> {
         let test = move || program.end(&workshop, count).map_err(|e| Failed::from(format!("{e:?}")));
         Trial::test(title, test).with_ignored_flag(!usual)
     };
+    let (small, servers) = PROGRAMS.split_at(4);
+    let table = |programs: &[Program], how| programs.iter().map(|program| trial(*program, how)).collect::<Vec<_>>();
     // The many take minutes: make soak.
-    let trials = [("once", 1, true), ("often", 25, false)].into_iter();
-    let trials = trials.flat_map(|how| PROGRAMS.into_iter().map(move |program| trial(program, how)));
+    let (once, often) = (("once", 1, true), ("often", 25, false));
+    let tables = [table(small, once), one_of(servers.len(), table(servers, once)), table(&PROGRAMS, often)];
     let at_once = || PROGRAMS[0].end_at_once("ended-by-people-at-once", 5).map_err(|e| Failed::from(format!("{e:?}")));
-    Ok(trials.chain([Trial::test("cat_at_once", at_once)]).collect())
+    Ok(tables.into_iter().flatten().chain([Trial::test("cat_at_once", at_once)]).collect())
 }

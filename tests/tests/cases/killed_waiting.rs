@@ -1,9 +1,10 @@
 //! Programs that a signal kills while they wait, which is how people record a hang: in each system call that waits, by each
-//! signal that kills, in one thread and in several, in children, from outside and from themselves. All of it replays, thread by
+//! signal that kills, in one thread and in several, in children, from outside and from themselves, by turns (with `--include-ignored`, all of it with all). All of it replays, thread by
 //! thread and merged, and `bugnet info` says in which system call it was.
 
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, source_tree};
+use bugnet_tests::sample::one_of;
 use bugnet_tests::small::{Header, build};
 use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{self, Signal};
@@ -52,7 +53,13 @@ const CALLS: [(&str, &str); 35] = [
     ("msgrcv", "msgrcv"),
     ("none", ""),
 ];
+/// Where a signal from outside meets it, and where it sends one itself.
 const PLACES: [&str; 4] = ["alone", "thread", "threads", "child"];
+const ITSELF: [&str; 2] = ["itself", "itself-thread"];
+const SETTINGS: usize = PLACES.len() + ITSELF.len();
+/// Calls that each signal ends, with what they are, and where.
+const SOME: [(&str, &str, &str); 4] =
+    [("read", "read", "alone"), ("futex", "futex", "thread"), ("accept", "accept", "child"), ("none", "", "alone")];
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Case {
@@ -154,23 +161,23 @@ impl Case {
     }
 }
 
-/// All cases, and whether each is for every test run.
-fn cases() -> Vec<(Case, bool)> {
-    // Each stands for others of its kind.
-    const USUAL: [&str; 5] = ["read", "futex", "accept", "wait4", "nanosleep"];
+/// Each call with [`SETTINGS`], where it is made and what ends it.
+fn calls() -> Vec<Case> {
     let mut cases = Vec::new();
     for (n, (call, name)) in CALLS.into_iter().enumerate() {
-        let usual = USUAL.contains(&call);
         let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
         for (k, place) in PLACES.into_iter().enumerate() {
             let signal = Some(signals[(n + k) % signals.len()]);
-            cases.push((Case { call, name, place, signal }, usual || place == "alone"));
+            cases.push(Case { call, name, place, signal });
         }
-        for place in ["itself", "itself-thread"] {
-            cases.push((Case { call, name, place, signal: None }, usual));
-        }
+        cases.extend(ITSELF.map(|place| Case { call, name, place, signal: None }));
     }
-    let others = [
+    cases
+}
+
+/// Each signal, where some of the calls are made.
+fn signals() -> Vec<Case> {
+    let signals = [
         libc::SIGHUP,
         libc::SIGABRT,
         libc::SIGSEGV,
@@ -194,16 +201,12 @@ fn cases() -> Vec<(Case, bool)> {
         libc::SIGRTMIN(),
         libc::SIGRTMAX() - 1,
     ];
-    for signal in others {
-        for (call, name, place) in [
-            ("read", "read", "alone"),
-            ("futex", "futex", "thread"),
-            ("accept", "accept", "child"),
-            ("none", "", "alone"),
-        ] {
+    let mut cases = Vec::new();
+    for signal in signals {
+        for (call, name, place) in SOME {
             // What SIGKILL leaves cannot say what was under way.
             let name = if signal == libc::SIGKILL { "" } else { name };
-            cases.push((Case { call, name, place, signal: Some(signal) }, place == "alone"));
+            cases.push(Case { call, name, place, signal: Some(signal) });
         }
     }
     cases
@@ -214,15 +217,8 @@ fn cases() -> Vec<(Case, bool)> {
 /// # Errors
 /// What they are made of cannot be read.
 pub fn trials() -> Result<Vec<Trial>> {
-    let trial = |(case, usual): (Case, bool)| {
-        let test = move || case.run().map_err(|e| Failed::from(format!("{e:?}")));
-        (test, usual)
-    };
-    let trials = cases().into_iter().map(|case| {
-        let title = case.0.title();
-        let (test, usual) = trial(case);
-        // The others take minutes: make soak.
-        Trial::test(title, test).with_ignored_flag(!usual)
-    });
-    Ok(trials.collect())
+    let trial = |case: Case| Trial::test(case.title(), move || case.run().map_err(|e| Failed::from(format!("{e:?}"))));
+    let calls = one_of(SETTINGS, calls().into_iter().map(trial).collect());
+    let signals = one_of(SOME.len(), signals().into_iter().map(trial).collect());
+    Ok(calls.into_iter().chain(signals).collect())
 }

@@ -13,6 +13,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, bugnet, must_pass, printed, run, source_tree};
 use bugnet_tests::correct::{CORRECT, Correct};
+use bugnet_tests::sample::one_of;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::fs;
@@ -117,16 +118,19 @@ impl Faulty {
     }
 }
 
-/// What `memcheck` says of a recording, which is to end with this status. Whether replay processes look at accesses or each is followed, it is the same.
+/// What `memcheck` says of a recording, which is to end with this status.
+fn report(log: &Path, options: &[&str], status: i32) -> Result<Value> {
+    let args = [&["memcheck", "--json"], options, &[log.to_str().context("path")?]].concat();
+    let output = bugnet(args)?;
+    let (is, all) = (output.status, printed(&output));
+    ensure!(is.code() == Some(status), "status {is} and not {status}\n{all}");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// The same, whether replay processes look at accesses or each is followed.
 fn memcheck(log: &Path, options: &[&str], status: i32) -> Result<Value> {
-    let report = |how: &[&str]| -> Result<Value> {
-        let args = [&["memcheck", "--json"], how, options, &[log.to_str().context("path")?]].concat();
-        let output = bugnet(args)?;
-        let (is, all) = (output.status, printed(&output));
-        ensure!(is.code() == Some(status), "status {is} and not {status}\n{all}");
-        Ok(serde_json::from_slice(&output.stdout)?)
-    };
-    let (mut looked, mut followed) = (report(&[])?, report(&["--follow"])?);
+    let mut looked = report(log, options, status)?;
+    let mut followed = report(log, &[&["--follow"], options].concat(), status)?;
     // What an outline tells of a stub with one instruction, another trace has no room for: then, copies are not followed whose functions are not known.
     for report in [&mut looked, &mut followed] {
         report["counts"]["unchecked_copies"].take();
@@ -151,42 +155,73 @@ fn record(program: &Path, options: &[&str], workshop: &Workshop) -> Result<PathB
     Ok(log)
 }
 
-/// The error is found, where it is, and no other is found before it. What a position says is what there is.
-fn finds(faulty: &Faulty, compiler: &str, flags: &[&str]) -> Result<()> {
-    let workshop = Workshop::new(&format!("memcheck-{}-{compiler}{}", faulty.name(), flags.concat()))?;
-    let program = faulty.build(compiler, flags, &workshop.path)?;
-    let log = record(&program, &[], &workshop)?;
-    finds_in(faulty, &log)?;
-    if let Some(part) = faulty.part.as_ref().filter(|_| flags.contains(&"-O0")) {
-        let report = memcheck(&log, &["--no-leaks"], FOUND)?;
-        ensure!(errors(&report)?[0]["block"]["part"] == **part, "{report:#}");
+/// A faulty program, built and recorded in a way.
+#[derive(Clone)]
+struct Case {
+    faulty: Faulty,
+    compiler: &'static str,
+    flags: &'static [&'static str],
+    /// An allocator that is not the C library's, and its file.
+    allocator: Option<(&'static str, &'static str)>,
+}
+
+impl Case {
+    fn new(faulty: &Faulty, compiler: &'static str, flags: &'static [&'static str]) -> Self {
+        Self { faulty: faulty.clone(), compiler, flags, allocator: None }
     }
-    workshop.done()
+
+    fn with(faulty: &Faulty, allocator: (&'static str, &'static str)) -> Self {
+        Self { allocator: Some(allocator), ..Self::new(faulty, "gcc", &["-O0"]) }
+    }
+
+    fn name(&self) -> String {
+        let library = if self.compiler == "musl-gcc" { "_musl" } else { "" };
+        let how = self.allocator.map_or_else(|| self.flags.concat(), |(allocator, _)| format!("_{allocator}"));
+        format!("{}{library}{how}", self.faulty.name())
+    }
+
+    fn record(&self, workshop: &Workshop) -> Result<PathBuf> {
+        let program = self.faulty.build(self.compiler, self.flags, &workshop.path)?;
+        let Some((_, library)) = self.allocator else { return record(&program, &[], workshop) };
+        let library = Path::new(LIBRARIES).join(library);
+        ensure!(library.exists(), "{} is not there", library.display());
+        let (log, preload) = (workshop.path.join("log"), format!("LD_PRELOAD={}", library.display()));
+        let job = Job::new(&workshop.path, ["/usr/bin/env", &preload, &program.to_string_lossy()]);
+        let recorded = run(&mut job.recorded(&log, &[])?)?;
+        ensure!(log.exists(), "{}", printed(&recorded));
+        Ok(log)
+    }
+
+    /// The error is found, where it is, and no other is found before it. What a position says is what there is.
+    fn finds(&self) -> Result<()> {
+        let workshop = Workshop::new(&format!("memcheck-{}", self.name()))?;
+        let log = self.record(&workshop)?;
+        let part = self.faulty.part.as_deref().filter(|_| self.flags.contains(&"-O0") && self.allocator.is_none());
+        finds_in(&self.faulty, part, &log)?;
+        workshop.done()
+    }
+
+    /// However it is looked for, it is the same.
+    fn same(&self) -> Result<()> {
+        let workshop = Workshop::new(&format!("memcheck-same-{}", self.name()))?;
+        let log = self.record(&workshop)?;
+        let (options, status): (&[&str], _) =
+            if self.faulty.finds.is_none() { (&[], NONE) } else { (&["--no-leaks"], FOUND) };
+        memcheck(&log, options, status)?;
+        workshop.done()
+    }
 }
 
-/// The same with another allocator.
-fn finds_with(faulty: &Faulty, (allocator, library): (&str, &str)) -> Result<()> {
-    let workshop = Workshop::new(&format!("memcheck-{}-{allocator}", faulty.name()))?;
-    let program = faulty.build("gcc", &["-O0"], &workshop.path)?;
-    let library = Path::new(LIBRARIES).join(library);
-    ensure!(library.exists(), "{} is not there", library.display());
-    let (log, preload) = (workshop.path.join("log"), format!("LD_PRELOAD={}", library.display()));
-    let job = Job::new(&workshop.path, ["/usr/bin/env", &preload, &program.to_string_lossy()]);
-    let recorded = run(&mut job.recorded(&log, &[])?)?;
-    ensure!(log.exists(), "{}", printed(&recorded));
-    finds_in(faulty, &log)?;
-    workshop.done()
-}
-
-fn finds_in(faulty: &Faulty, log: &Path) -> Result<()> {
+fn finds_in(faulty: &Faulty, part: Option<&str>, log: &Path) -> Result<()> {
     if faulty.finds.is_none() {
-        ensure!(errors(&memcheck(log, &[], NONE)?)?.is_empty(), "there is an error");
+        ensure!(errors(&report(log, &[], NONE)?)?.is_empty(), "there is an error");
         return Ok(());
     }
-    let report = memcheck(log, &["--no-leaks"], FOUND)?;
+    let report = report(log, &["--no-leaks"], FOUND)?;
     let errors = errors(&report)?;
     let first = errors.first().context("no error is reported")?;
     ensure!(faulty.is_it(first), "the first error is another one: {first:#}");
+    ensure!(part.is_none_or(|part| first["block"]["part"] == *part), "{report:#}");
     // The same access may be wrong again, but nothing else in another line may be.
     let is_of_system = |error: &Value| error["kind"] == "read" && faulty.name() == "copy_too_much";
     let other = errors.iter().find(|error| !faulty.is_at_line(error) && !is_of_system(error));
@@ -468,45 +503,44 @@ const ELSEWHERE: &[&str] = &[
 /// # Errors
 /// What they are made of cannot be read.
 pub fn trials() -> Result<Vec<Trial>> {
-    let mut trials = Vec::new();
-    let mut trial = |name: String, body: Box<dyn FnOnce() -> Result<()> + Send>| {
-        trials.push(Trial::test(name, move || body().map_err(|error| Failed::from(format!("{error:?}")))));
+    let trial = |name: String, body: Box<dyn FnOnce() -> Result<()> + Send>| {
+        Trial::test(name, move || body().map_err(|error| Failed::from(format!("{error:?}"))))
     };
+    let (mut plain, mut elsewhere, mut by_valgrind) = (Vec::new(), Vec::new(), Vec::new());
     for faulty in Faulty::all()? {
-        for flag in ["-O0", "-O2"] {
-            let faulty = faulty.clone();
-            trial(
-                format!("finds_{}{flag}", faulty.name()),
-                Box::new(move || finds(&faulty, compiler(&faulty), &[flag])),
-            );
-        }
+        plain.extend([&["-O0"], &["-O2"]].map(|flags| Case::new(&faulty, compiler(&faulty), flags)));
         if ELSEWHERE.contains(&&*faulty.name()) {
-            for allocator in ALLOCATORS {
-                let faulty = faulty.clone();
-                let name = format!("finds_{}_{}", faulty.name(), allocator.0);
-                trial(name, Box::new(move || finds_with(&faulty, *allocator)));
-            }
-            for flags in [&["-O0"][..], &["-O0", "-static"]] {
-                let faulty = faulty.clone();
-                let name = format!("finds_{}_musl{}", faulty.name(), flags.concat());
-                trial(name, Box::new(move || finds(&faulty, "musl-gcc", flags)));
-            }
+            elsewhere.extend(ALLOCATORS.iter().map(|allocator| Case::with(&faulty, *allocator)));
+            elsewhere.extend([&["-O0"][..], &["-O0", "-static"]].map(|flags| Case::new(&faulty, "musl-gcc", flags)));
         }
         if faulty.finds.is_some() {
-            trial(format!("valgrind_{}", faulty.name()), Box::new(move || valgrind(&faulty)));
+            by_valgrind.push(trial(format!("valgrind_{}", faulty.name()), Box::new(move || valgrind(&faulty))));
         }
     }
+    let same: Vec<Case> = plain.iter().chain(&elsewhere).cloned().collect();
+    let finds = |case: Case| trial(format!("finds_{}", case.name()), Box::new(move || case.finds()));
+    let same = same.into_iter().map(|case| trial(format!("same_{}", case.name()), Box::new(move || case.same())));
     // gzip allocates nothing.
-    for program in CORRECT.iter().filter(|program| program.name != "gzip") {
-        trial(format!("correct_{}", program.name), Box::new(move || correct(program)));
-    }
-    trial("correct_cc1".to_owned(), Box::new(correct_cc1));
-    trial("leaks-O0".to_owned(), Box::new(|| leaks(&["-O0"])));
-    trial("leaks-of-threads".to_owned(), Box::new(leaks_of_threads));
-    trial("leaks-O2".to_owned(), Box::new(|| leaks(&["-O2"])));
-    trial("window".to_owned(), Box::new(window));
-    trial("named".to_owned(), Box::new(named));
-    trial("far".to_owned(), Box::new(far));
-    trial("constant".to_owned(), Box::new(constant));
-    Ok(trials)
+    let right = CORRECT.iter().filter(|program| program.name != "gzip");
+    let right = right.map(|program| trial(format!("correct_{}", program.name), Box::new(move || correct(program))));
+    let right = right.chain([trial("correct_cc1".to_owned(), Box::new(correct_cc1))]);
+    let leaking = [&["-O0"], &["-O2"]].map(|flags| trial(format!("leaks{}", flags[0]), Box::new(move || leaks(flags))));
+    let others = vec![
+        trial("leaks-of-threads".to_owned(), Box::new(leaks_of_threads)),
+        trial("window".to_owned(), Box::new(window)),
+        trial("named".to_owned(), Box::new(named)),
+        trial("far".to_owned(), Box::new(far)),
+        trial("constant".to_owned(), Box::new(constant)),
+    ];
+    let tables = [
+        others,
+        one_of(2, plain.into_iter().map(finds).collect()),
+        one_of(5, elsewhere.into_iter().map(finds).collect()),
+        one_of(9, same.collect()),
+        // What Valgrind says was the same when the programs were written.
+        one_of(9, by_valgrind),
+        one_of(7, right.collect()),
+        one_of(2, leaking.into()),
+    ];
+    Ok(tables.into_iter().flatten().collect())
 }

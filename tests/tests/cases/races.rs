@@ -17,6 +17,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, built, must_pass, printed, run, source_tree};
 use bugnet_tests::faulty::{Fails, Program as Faulty};
+use bugnet_tests::sample::one_of;
 use bugnet_tests::threaded::{self, Threaded};
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
@@ -25,6 +26,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// A program, and what its source says of it.
 struct Program {
@@ -74,11 +76,7 @@ impl Program {
         let expected = if self.said("deadlock").is_empty() { None } else { Some(libc::SIGALRM) };
         ensure!(output.status.signal() == expected, "{}\n{}", output.status, printed(&output));
         ensure!(expected.is_some() || output.status.success(), "{}\n{}", output.status, printed(&output));
-        let found = serde_json::from_slice(&must_pass(&[command, "--json"], &log)?.stdout)?;
-        if command == "races" {
-            must_be_same(&log)?;
-        }
-        Ok(found)
+        Ok(serde_json::from_slice(&must_pass(&[command, "--json"], &log)?.stdout)?)
     }
 
     /// The line of an access or call, if it is one of the program's own.
@@ -256,6 +254,14 @@ fn races(program: &Program) -> Result<()> {
     workshop.done()
 }
 
+/// However they are looked for, they are the same.
+fn same_races(program: &Program) -> Result<()> {
+    let workshop = Workshop::new(&format!("races-same-{}", program.name()))?;
+    program.found(&workshop, "races")?;
+    must_be_same(&workshop.path.join("log"))?;
+    workshop.done()
+}
+
 fn torn(program: &Program, found: &Value, log: &Path) -> Result<()> {
     let (mut lines, mut all) = (BTreeSet::new(), BTreeSet::new());
     for violation in list(found, "violations")? {
@@ -375,9 +381,11 @@ fn trial(name: String, test: impl FnOnce() -> Result<()> + Send + 'static) -> Tr
 /// # Errors
 /// What they are made of cannot be read.
 pub fn trials() -> Result<Vec<Trial>> {
-    let mut trials = Vec::new();
-    for program in programs("races")? {
-        trials.push(trial(format!("races::{}", program.name()), move || races(&program)));
+    let (mut racing, mut trials, mut same) = (Vec::new(), Vec::new(), Vec::new());
+    for program in programs("races")?.into_iter().map(Arc::new) {
+        let other = program.clone();
+        racing.push(trial(format!("races::{}", program.name()), move || races(&program)));
+        same.push(trial(format!("same::races::{}", other.name()), move || same_races(&other)));
     }
     for program in programs("deadlocks")? {
         trials.push(trial(format!("deadlocks::{}", program.name()), move || deadlocks(&program)));
@@ -387,19 +395,19 @@ pub fn trials() -> Result<Vec<Trial>> {
             let program = program.clone();
             trials.push(trial("repeats::tickets".into(), move || repeats(&program)));
         }
-        trials.push(trial(format!("same::{}", program.name()), move || same_of_faulty(&program)));
+        same.push(trial(format!("same::{}", program.name()), move || same_of_faulty(&program)));
     }
     for program in threaded::programs()? {
         // The last intervals alone, of programs whose threads end and begin, and that have handlers.
         if ["many_short_threads", "signals_to_threads", "barriers"].contains(&&*program.name) {
             let (program, options) = (program.clone(), ["--keep", "2", "--interval", "100000"]);
-            trials.push(trial(format!("same::kept::{}", program.name), move || same_of_threaded(&program, &options)));
+            same.push(trial(format!("same::kept::{}", program.name), move || same_of_threaded(&program, &options)));
         }
         if program.name == "kernel_lu" {
             let program = program.clone();
             trials.push(trial("large::kernel_lu".into(), move || large(&program)));
         }
-        trials.push(trial(format!("same::{}", program.name), move || same_of_threaded(&program, &[])));
+        same.push(trial(format!("same::{}", program.name), move || same_of_threaded(&program, &[])));
     }
     let source = source_tree().join("tests/src/bin/parked.rs");
     let parked = Program { text: fs::read_to_string(&source)?, source };
@@ -410,5 +418,7 @@ pub fn trials() -> Result<Vec<Trial>> {
     // Its threads wake each other by an eventfd, which they find by poll.
     trials.push(trial("real::gio".into(), || real("gio", &["/usr/bin/gio", "info", "data"])));
     trials.push(trial("real::alone".into(), alone));
+    trials.extend(one_of(2, racing));
+    trials.extend(one_of(7, same));
     Ok(trials)
 }

@@ -8,6 +8,7 @@ use bugnet_replay::cursor::{Cursor, Place, Seek};
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Job, Workshop, binary, install, printed, run};
+use bugnet_tests::sample::one_of;
 use bugnet_tests::slices::random::{Program, SLOTS, program};
 use bugnet_tests::slices::reference::{Execution, Kind};
 use bugnet_tests::small::build_named;
@@ -304,17 +305,20 @@ pub fn trials() -> Result<Vec<Trial>> {
         };
         trial(name.to_owned(), Box::new(move || self::real(&name.replace('/', "-"), false, job)))
     };
-    let trials = vec![
+    let mut trials = vec![
         trial("random".to_owned(), Box::new(|| random_programs("slicing-random", 0..PROGRAMS))),
         trial("random_many".to_owned(), Box::new(|| random_programs("slicing-random-many", PROGRAMS..MANY)))
             .with_ignored_flag(true),
         trial("shared_memory".to_owned(), Box::new(shared_memory)),
-        real("bc", &["bc", "-l", "/dev/null"]),
+    ];
+    let programs = vec![
         real("true", &["/bin/true"]),
+        real("bc", &["bc", "-l", "/dev/null"]),
         real("gawk", &["mawk", "BEGIN { for (i = 0; i < 40; i++) s = s sqrt(i); print length(s) }"]),
         small("instructions/gathers.c", &["-mavx2"]),
-        small("instructions/string_prefixes.c", &[]),
         small("instructions/x87.c", &[]),
+        small("instructions/string_prefixes.c", &[]),
     ];
+    trials.extend(one_of(3, programs));
     Ok(trials)
 }

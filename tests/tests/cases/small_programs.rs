@@ -1,15 +1,17 @@
 //! The small programs of `programs/*/`, each aimed at one thing that programs do: run natively, recorded at the default
-//! interval and at a short one, and replayed. Outputs and exit states must be the same, and replay must verify exactly.
+//! interval or at a short one (with `--include-ignored`, at both), and replayed. Outputs and exit states must be the same, and replay must verify exactly.
 //! A program that reaches a limit says in its first lines which message names it.
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{INCOMPLETE, Job, Workshop, binary, printed, same_behaviour, same_bytes, take_messages};
 use bugnet_tests::kernel_word;
+use bugnet_tests::sample::one_of;
 use bugnet_tests::small::{FOLDERS, Header, SKIP, build, run_limited, sources};
 use libtest_mimic::{Failed, Trial};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(180);
@@ -23,8 +25,8 @@ struct Case {
 }
 
 impl Case {
-    fn run(&self) -> Result<()> {
-        let workshop = Workshop::new(&format!("small-{}", self.name.replace('/', "-")))?;
+    fn run(&self, (interval, options): (&str, &[&str])) -> Result<()> {
+        let workshop = Workshop::new(&format!("small-{}-{interval}", self.name.replace('/', "-")))?;
         let program = build(&self.source, &self.header, &workshop.path)?;
         let job = |name: &str| Ok::<_, anyhow::Error>(Job::new(&workshop.folder(name)?, [program.to_string_lossy()]));
         let native = run_limited(&mut job("native")?.native()?, &workshop.path, "native-run", LIMIT)?;
@@ -37,20 +39,18 @@ impl Case {
             Some(_) => kernel_word::natively(job("traced")?.native()?)?,
             None => None,
         };
-        for (interval, options) in INTERVALS.iter().take(if self.header.one_interval { 1 } else { 2 }) {
-            let log = workshop.path.join(format!("log-{interval}"));
-            let mut all: Vec<&str> = options.to_vec();
-            all.extend(self.header.record.iter().map(String::as_str));
-            let mut command = job(interval)?.recorded(&log, &all)?;
-            let recorded = run_limited(&mut command, &workshop.path, &format!("recording-{interval}"), LIMIT)?;
-            let early = printed(&recorded).contains("bugnet: recording ends here");
-            self.behaves(&native, recorded).with_context(|| format!("recorded, {interval} interval"))?;
-            self.replays(&workshop.path, &log, &native, early).with_context(|| format!("{interval} interval"))?;
-            // Of SIGKILL, no log can know, nor of what comes after the end of recording.
-            if fatal.is_some_and(|(signal, _)| signal != libc::SIGKILL) && !early {
-                let recorded = kernel_word::in_log(&log)?;
-                ensure!(recorded == fatal, "the kernel says signal and si_code {fatal:?}, the log {recorded:?}");
-            }
+        let log = workshop.path.join("log");
+        let mut all: Vec<&str> = options.to_vec();
+        all.extend(self.header.record.iter().map(String::as_str));
+        let mut command = job("recorded")?.recorded(&log, &all)?;
+        let recorded = run_limited(&mut command, &workshop.path, "recording", LIMIT)?;
+        let early = printed(&recorded).contains("bugnet: recording ends here");
+        self.behaves(&native, recorded).context("recorded")?;
+        self.replays(&workshop.path, &log, &native, early)?;
+        // Of SIGKILL, no log can know, nor of what comes after the end of recording.
+        if fatal.is_some_and(|(signal, _)| signal != libc::SIGKILL) && !early {
+            let recorded = kernel_word::in_log(&log)?;
+            ensure!(recorded == fatal, "the kernel says signal and si_code {fatal:?}, the log {recorded:?}");
         }
         workshop.done()
     }
@@ -118,8 +118,19 @@ fn cases() -> Result<Vec<Case>> {
 /// # Errors
 /// What they are made of cannot be read.
 pub fn trials() -> Result<Vec<Trial>> {
-    let trials = cases()?
-        .into_iter()
-        .map(|case| Trial::test(case.name.clone(), move || case.run().map_err(|e| Failed::from(format!("{e:?}")))));
-    Ok(trials.collect())
+    let (mut two, mut one) = (Vec::new(), Vec::new());
+    for case in cases()? {
+        let case = Arc::new(case);
+        let trial = |interval: (&'static str, &'static [&'static str])| {
+            let case = case.clone();
+            let name = format!("{}-{}", case.name, interval.0);
+            Trial::test(name, move || case.run(interval).map_err(|e| Failed::from(format!("{e:?}"))))
+        };
+        if case.header.one_interval {
+            one.push(trial(INTERVALS[0]));
+        } else {
+            two.extend(INTERVALS.map(trial));
+        }
+    }
+    Ok(one_of(INTERVALS.len(), two).into_iter().chain(one).collect())
 }

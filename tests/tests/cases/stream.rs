@@ -20,6 +20,7 @@ use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::{Chunk, Tracer, Wanted};
 use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run};
+use bugnet_tests::sample::one_of;
 use bugnet_tests::small::build_named;
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 use libtest_mimic::{Failed, Trial};
@@ -509,15 +510,20 @@ pub fn trials() -> Result<Vec<Trial>> {
         let program = build_named("signals/nested.c", &[], &workshop.path)?;
         Ok(Job::new(&workshop.folder("run")?, [program.to_string_lossy()]))
     };
-    let trials = vec![
-        walk("pigz", &["sh", "-c", "seq 1 60000 | exec pigz -p 3"]),
+    let walks = vec![
+        walk("pigz", &["sh", "-c", "seq 1 6000 | exec pigz -p 3"]),
+        walk("pigz_long", &["sh", "-c", "seq 1 60000 | exec pigz -p 3"]),
         walk("python3", &["/usr/bin/python3", "-c", "print(sorted(str(i) for i in range(20000))[7])"]),
+    ];
+    let others = vec![
         Trial::test("walk_signals", move || walks_back("signals", signals).map_err(|e| Failed::from(format!("{e:#}")))),
         other("backwards", backwards),
         other("calls", calls),
         other("open_calls", open_calls),
         other("counted", counted),
         other("sums", sums),
+    ];
+    let programs = vec![
         real("true", &["/bin/true"]),
         real("bc", &["sh", "-c", "echo '2^2000 % 12345; scale=60; e(1); s(2)' | bc -l"]),
         real("python3", &["/usr/bin/python3", "-c", "import re; print(re.sub('b+', 'x', 'abbbc' * 99), 1.5 ** 3.7)"]),
@@ -533,5 +539,5 @@ pub fn trials() -> Result<Vec<Trial>> {
         small("code/overwrites_itself.s", &[]),
         small("code/patched_call.c", &[]),
     ];
-    Ok(trials)
+    Ok([others, one_of(3, walks), one_of(3, programs)].into_iter().flatten().collect())
 }

@@ -1,9 +1,10 @@
 //! Programs with threads: recorded, they behave as natively; each thread replays alone, and all of them replay together in
-//! one order that explains every load. A program that hangs fails. With `--include-ignored`, a hundred runs of each, and
-//! one at full length.
+//! one order that explains every load. A program that hangs fails. Each is tried in one of two ways; with `--include-ignored`, in both, with a hundred
+//! runs of each, and one at full length.
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, same_behaviour, source_tree};
+use bugnet_tests::sample::one_of;
 use bugnet_tests::threaded::{Threaded, programs};
 use libtest_mimic::{Failed, Trial};
 use std::path::Path;
@@ -87,7 +88,7 @@ fn stores_are_in_time() -> Result<()> {
 pub fn trials() -> Result<Vec<Trial>> {
     ensure!(source_tree().is_dir(), "no source tree");
     let in_time = || stores_are_in_time().map_err(|e| Failed::from(format!("{e:?}")));
-    let mut trials = vec![Trial::test("stores_are_in_time", in_time)];
+    let mut trials = Vec::new();
     for program in programs()? {
         let test = Effort { args: program.test.clone(), runs: 1, patience: TEST_PATIENCE };
         let hundred = Effort { runs: 100, ..test.clone() };
@@ -104,5 +105,7 @@ pub fn trials() -> Result<Vec<Trial>> {
             }
         }
     }
+    let mut trials = one_of(VARIANTS.len(), trials);
+    trials.push(Trial::test("stores_are_in_time", in_time));
     Ok(trials)
 }

@@ -10,6 +10,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, bugnet, printed, run, source_tree};
 use bugnet_tests::correct::{CORRECT, Correct};
+use bugnet_tests::sample::one_of;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::fs;
@@ -152,5 +153,5 @@ pub fn trials() -> Result<Vec<Trial>> {
     for program in CORRECT.iter().filter(|program| FOLLOWED.contains(&program.name)) {
         trial(format!("correct_{}", program.name), Box::new(move || correct(program)));
     }
-    Ok(trials)
+    Ok(one_of(3, trials))
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use bugnet_format::folder::Recording;
 use bugnet_format::frame::IntervalHeader;
 use bugnet_tests::bugnet::{Job, Workshop, binary, headers, must_pass, printed, run};
+use bugnet_tests::sample::some_of;
 use bugnet_tests::threaded::{Threaded, programs};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -59,17 +60,16 @@ fn verify(log: &Path) -> Result<String> {
 /// Records programs with these options and verifies what is kept.
 fn campaign(test: &str, names: &[&str], options: &[&[&str]]) -> Result<()> {
     let workshop = Workshop::new(test)?;
-    for name in names {
+    let cases = names.iter().flat_map(|name| options.iter().map(move |options| (name, options)));
+    for (name, options) in some_of(options.len(), cases) {
         let program = named(name)?;
         let binary = program.build("O1", &workshop.path)?;
         let job = Job::new(&workshop.path, [&[binary.to_string_lossy().into_owned()], &program.test[..]].concat());
-        for options in options {
-            let log = workshop.path.join("log");
-            let recorded = record(&job, &log, options)?;
-            ensure!(recorded.status.code() == Some(program.status), "{name} {options:?}\n{}", printed(&recorded));
-            verify(&log).with_context(|| format!("{name} {options:?}"))?;
-            fs::remove_dir_all(&log)?;
-        }
+        let log = workshop.path.join("log");
+        let recorded = record(&job, &log, options)?;
+        ensure!(recorded.status.code() == Some(program.status), "{name} {options:?}\n{}", printed(&recorded));
+        verify(&log).with_context(|| format!("{name} {options:?}"))?;
+        fs::remove_dir_all(&log)?;
     }
     workshop.done()
 }

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, printed, run, same_behaviour, verify_and_index};
 use bugnet_tests::many_loads;
+use bugnet_tests::sample::some_of;
 use bugnet_tests::threaded::programs;
 use fastrand::Rng;
 use nix::sys::signal::{Signal, kill};
@@ -103,14 +104,14 @@ fn examine(log: &Path, native_output: &[u8]) -> Result<()> {
 }
 
 #[test]
-fn killed_20() -> Result<()> {
-    kill_recordings("killed-20", 20, job)
+fn killed_10() -> Result<()> {
+    kill_recordings("killed-10", 10, job)
 }
 
 /// With two threads and many frames, most of which are under way in `bugnet record`.
 #[test]
-fn killed_20_with_many_frames() -> Result<()> {
-    kill_recordings("killed-20-frames", 20, |dir| many_loads::job(dir, 150, 2, 0))
+fn killed_10_with_many_frames() -> Result<()> {
+    kill_recordings("killed-10-frames", 10, |dir| many_loads::job(dir, 150, 2, 0))
 }
 
 /// Threads that are killed while they share memory: none of their logs ends where another one does.
@@ -121,7 +122,7 @@ fn killed_threads_are_in_order_up_to_there() -> Result<()> {
         let program = programs()?.into_iter().find(|program| program.name == name).context("no such program")?;
         let binary = program.build("O2", &workshop.path)?;
         let job = Job::new(&workshop.path, [&binary.to_string_lossy(), "100000000"]);
-        for number in 0..4 {
+        for number in some_of(2, 0..4) {
             let (log, delay) = (workshop.path.join(format!("log-{name}-{number}")), 100 + 150 * number);
             if kill_one(&job, &log, Victim::Program, Duration::from_millis(delay))? {
                 verify_and_index(&log)?;

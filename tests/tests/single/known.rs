@@ -9,6 +9,7 @@ use bugnet_replay::index::Index;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree, verify_and_index};
+use bugnet_tests::sample::some_of;
 use std::num::NonZeroUsize;
 use std::process::Command;
 
@@ -130,7 +131,7 @@ fn memory_whose_marks_would_collide() -> Result<()> {
     let (source, program) = (source_tree().join("tests/programs/travel/dumps.c"), workshop.path.join("dumps"));
     let compiled = run(Command::new("gcc").args(["-O1", "-o"]).arg(&program).arg(&source))?;
     ensure!(compiled.status.success(), "{}", printed(&compiled));
-    for buffers in ["2", "3", "4", "5"] {
+    for buffers in some_of(2, ["2", "3", "4", "5"]) {
         let (_, with) = check(buffers, &[&*program.to_string_lossy(), buffers], &["--interval", "20k"], &workshop)?;
         ensure!(with.present > 0 && with.earlier > 0 && with.later > 0 && with.unknown > 0, "{buffers}: {with:?}");
     }
@@ -145,9 +146,10 @@ fn programs_that_people_use() -> Result<()> {
     let source = source.to_string_lossy();
     let gzip = ["gzip", "-9", "-c", &source];
     let python = ["/usr/bin/python3", "-c", "for i in range(300): print(i, 'x' * (i % 50))"];
-    check("bc", &["/usr/bin/bc", "sums.bc"], &["--interval", "100k"], &workshop)?;
-    check("gzip", &gzip, &["--interval", "2M"], &workshop)?;
-    check("python", &python, &["--interval", "5M"], &workshop)?;
+    let programs = [("bc", &["/usr/bin/bc", "sums.bc"][..], "100k"), ("gzip", &gzip, "2M"), ("python", &python, "5M")];
+    for (name, command, interval) in some_of(2, programs) {
+        check(name, command, &["--interval", interval], &workshop)?;
+    }
     workshop.done()
 }
 

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Workshop, headers, must_pass, printed, run, same_behaviour, same_bytes};
 use bugnet_tests::many_loads;
+use bugnet_tests::sample::some_of;
 use fastrand::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -98,7 +99,7 @@ fn the_program_outlives_bugnet() -> Result<()> {
     let job = many_loads::job(&workshop.path, 300, 2, 0)?;
     let native = run(&mut job.native()?)?;
     let mut rng = Rng::with_seed(SEED);
-    for number in 0..6 {
+    for number in some_of(3, 0..6) {
         let log = workshop.path.join(format!("log-{number}"));
         let output = workshop.path.join("recorded.out");
         let Begun { mut bugnet, program } = begin(&mut job.recorded(&log, OPTIONS)?, &log, &output)?;
@@ -124,7 +125,7 @@ fn the_program_goes_on_while_bugnet_is_stopped() -> Result<()> {
     let job = many_loads::job(&workshop.path, 300, 2, 0)?;
     let native = run(&mut job.native()?)?;
     let mut rng = Rng::with_seed(SEED);
-    for number in 0..4 {
+    for number in some_of(2, 0..4) {
         let log = workshop.path.join(format!("log-{number}"));
         let output = workshop.path.join("recorded.out");
         let Begun { mut bugnet, program } = begin(&mut job.recorded(&log, OPTIONS)?, &log, &output)?;

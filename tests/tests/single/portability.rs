@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{
-    Workshop, binary, must_pass, printed, run, same_behaviour, same_bytes, source_tree, verify_log,
+    Workshop, binary, built, must_pass, printed, run, same_behaviour, same_bytes, source_tree, verify_log,
 };
 use bugnet_tests::inputs;
 use bugnet_tests::moved::{Moved, copy};
@@ -163,6 +163,30 @@ fn recording_needs_no_privilege() -> Result<()> {
     same_behaviour(&native, &run(&mut record)?)?;
     replay_under(&wrapper, &moved.bugnet(), &log, &native)?;
     must_pass(&["check"], &log)?;
+    Ok(())
+}
+
+/// What the clients ask of libc is there in Debian 11's: DynamoRIO's loader lets them begin without it, and ends the program at the first call.
+#[test]
+fn the_clients_need_no_newer_libc() -> Result<()> {
+    const OLDEST: u32 = 31;
+    for name in ["libbugnet_logger.so", "libbugnet_replayer.so"] {
+        let client = built(name);
+        let listed = run(Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(&client))?;
+        ensure!(listed.status.success(), "{}", printed(&listed));
+        let text = String::from_utf8(listed.stdout)?;
+        // Number, value, size, type, binding, visibility, section, name. Who asks for what may be missing looks whether it is there.
+        let fields = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let needed = fields.filter(|fields| fields.get(4) == Some(&"GLOBAL") && fields.get(6) == Some(&"UND"));
+        let needed: Vec<&str> = needed.filter_map(|fields| fields.get(7).copied()).collect();
+        let is_newer = |symbol: &&&str| {
+            let version =
+                symbol.split_once("@GLIBC_2.").and_then(|(_, version)| version.split('.').next()?.parse().ok());
+            version.is_some_and(|version: u32| version > OLDEST)
+        };
+        let newer: Vec<_> = needed.iter().filter(is_newer).collect();
+        ensure!(needed.len() > 20 && newer.is_empty(), "{name}, of {} symbols: {newer:?}", needed.len());
+    }
     Ok(())
 }
 

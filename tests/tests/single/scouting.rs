@@ -8,6 +8,7 @@ use bugnet_replay::index::Index;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, source_tree};
+use bugnet_tests::sample::some_of;
 use bugnet_tests::threaded::programs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -157,7 +158,8 @@ fn programs_that_people_use() -> Result<()> {
     let source = source_tree().join("Cargo.lock");
     let source = source.to_string_lossy();
     let mut all = Vec::new();
-    for (name, command) in [("bc", &["/usr/bin/bc", "sums.bc"][..]), ("gzip", &["gzip", "-c", &*source])] {
+    let programs = [("bc", &["/usr/bin/bc", "sums.bc"][..]), ("gzip", &["gzip", "-c", &*source])];
+    for (name, command) in some_of(programs.len(), programs) {
         let met = compare(
             &Job::new(&workshop.path, command.iter().copied()),
             &["--interval", "200k"],
@@ -174,7 +176,8 @@ fn programs_that_people_use() -> Result<()> {
 
 #[test]
 fn programs_with_threads() -> Result<()> {
-    for program in programs()?.into_iter().filter(|program| THREADED.contains(&program.name.as_str())) {
+    let threaded = programs()?.into_iter().filter(|program| THREADED.contains(&program.name.as_str()));
+    for program in some_of(THREADED.len(), threaded) {
         let workshop = Workshop::new(&format!("scouting-{}", program.name))?;
         let built = program.build("O1", &workshop.path)?;
         let job = Job::new(&workshop.path, [&[built.to_string_lossy().into_owned()], &program.test[..]].concat());

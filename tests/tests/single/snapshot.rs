@@ -10,6 +10,7 @@ use bugnet_replay::memory::{Memory, Snapshots};
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run, source_tree};
 use bugnet_tests::programs::compile;
+use bugnet_tests::sample::some_of;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -234,7 +235,7 @@ fn of_an_interpreter() -> Result<()> {
     let workshop = Workshop::new("snapshot-python")?;
     let crashes =
         ["import os; os.abort()", "import ctypes; ctypes.string_at(0)", "import os; os.kill(os.getpid(), 11)"];
-    for (number, crash) in crashes.iter().enumerate() {
+    for (number, crash) in some_of(crashes.len(), crashes.iter().enumerate()) {
         let program = format!("numbers = [n * n for n in range(50000)]; text = 'a' * 100000\n{crash}");
         let folder = workshop.folder(&format!("folder-{number}"))?;
         let job = Job::new(&folder, ["/usr/bin/python3", "-c", &program]);

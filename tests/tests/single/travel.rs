@@ -9,6 +9,7 @@ use bugnet_replay::log::Log;
 use bugnet_replay::memory::Memory;
 use bugnet_replay::tools::Tools;
 use bugnet_tests::bugnet::{Job, Workshop, binary, bugnet, printed, run, source_tree};
+use bugnet_tests::sample::some_of;
 use bugnet_tests::small::build_named;
 use bugnet_tests::threaded::programs;
 use serde_json::Value;
@@ -137,7 +138,7 @@ fn moves_through_a_calculator_agree_with_a_straight_run() -> Result<()> {
 
 #[test]
 fn moves_through_threads_agree_with_a_straight_run() -> Result<()> {
-    for (name, args) in [("barriers", "20"), ("lock_ping_pong", "200")] {
+    for (name, args) in some_of(2, [("barriers", "20"), ("lock_ping_pong", "200")]) {
         let command = |workshop: &Workshop| {
             let programs = programs()?;
             let program = programs.iter().find(|program| program.name == name).context("no such program")?;
@@ -154,7 +155,7 @@ fn moves_through_threads_agree_with_a_straight_run() -> Result<()> {
 /// What one epoch has left in the code cache is used in earlier and later ones, as far as it is the same code.
 #[test]
 fn moves_through_code_that_changes_agree_with_a_straight_run() -> Result<()> {
-    for name in ["mapped_anew", "libraries_in_turn"] {
+    for name in some_of(2, ["mapped_anew", "libraries_in_turn"]) {
         let command = |workshop: &Workshop| {
             let program = build_named(&format!("code/{name}.c"), &["-ldl"], &workshop.path)?;
             Ok(vec![program.to_string_lossy().into_owned()])
