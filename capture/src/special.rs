@@ -54,7 +54,8 @@ fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     match (leaf, subleaf) {
         (0xd, 0) => [out[0] & 7, AREA, AREA, 0],
         (0xd, 1) => [out[0] & 7, AREA, 0, 0],
-        (0xd, component) if component > 2 => [0; 4],
+        // The size of one that is hidden stays: XSAVEC saves it, too, and glibc makes room by these sizes.
+        (0xd, component) if component > 2 => [out[0], 0, 0, 0],
         (0x1d | 0x1e, _) => [0; 4],
         _ => out,
     }

@@ -88,7 +88,7 @@ pub struct Light {
     at: usize,
     transfer: Option<Transfer>,
     /// Registers of those whose memory a child of `vfork` has.
-    pub lent: Vec<Box<RegisterFile>>,
+    pub lent: Vec<RegisterFile>,
     /// Paths of mapped files by their names in the log.
     paths: HashMap<String, String>,
     /// Memory that is there at the start.

@@ -315,8 +315,8 @@ pub fn raised(thread: &mut Thread, info: &mut Signal, position: u64, regs: Regis
 }
 
 /// The parent of a child of `vfork` goes on with the registers that it had, and this result.
-pub fn resume(mut before: Box<RegisterFile>, result: i64) -> Transfer {
+pub fn resume(mut before: RegisterFile, result: i64) -> Transfer {
     before.gpr[RAX] = result as u64;
     debug_assert_ne!(before.gpr[RSP], 0);
-    Transfer::Resume(before)
+    Transfer::Resume(Box::new(before))
 }

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{Job, Workshop, must_pass, run, same_behaviour, same_files, take_messages, verify_log};
 use bugnet_tests::programs::{PROGRAMS, Program, Scale};
+use bugnet_tests::sample::one_of;
 use libtest_mimic::{Failed, Trial};
 use std::fs;
 use std::path::Path;
@@ -28,7 +29,7 @@ const SCRIPTS: [(&str, &[&str]); 12] = [
         &[
             "/bin/sh",
             "-c",
-            "printf '#!/bin/sh -e\\necho script $0 $1\\n' >s; chmod +x s; ./s one; PATH=.:$PATH s two; ./none; echo $?",
+            "printf '#!/bin/sh -e\\necho script $0 $1\\n' >s; chmod +x s; ./none; echo $?; ./s one; PATH=.:$PATH s two",
         ],
     ),
     (
@@ -138,15 +139,16 @@ fn script(name: &str, command: &[&str]) -> Result<()> {
 /// # Errors
 /// What they are made of cannot be read.
 pub fn trials() -> Result<Vec<Trial>> {
-    let mut trials = Vec::new();
+    let mut programs = Vec::new();
     for (scale, suffix) in [(Scale::Small, ""), (Scale::Full, "-full")] {
         for one in PROGRAMS.iter().filter(|one| !THREADED.iter().any(|name| one.name.contains(name))) {
             let name = format!("{}{suffix}", one.name);
             let test = format!("light-program-{name}");
             let body = move || program(one, scale, &test).map_err(|e| Failed::from(format!("{e:?}")));
-            trials.push(Trial::test(name, body).with_ignored_flag(scale == Scale::Full));
+            programs.push(Trial::test(name, body).with_ignored_flag(scale == Scale::Full));
         }
     }
+    let mut trials = one_of(3, programs);
     for (name, command) in SCRIPTS {
         let body = move || script(name, command).map_err(|e| Failed::from(format!("{e:?}")));
         trials.push(Trial::test(name, body));

@@ -253,7 +253,7 @@ fn finish(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call
     }
     if shares(number, &call.args) && call.result == 0 {
         // As if `vfork` returned twice: the parent's registers wait.
-        let mut lent = Box::new(regs.clone());
+        let mut lent = regs.clone();
         lent.rip = behind;
         lent.gpr[RCX] = behind;
         lent.gpr[R11] = left_in_r11(regs);

@@ -130,7 +130,7 @@ impl Rewriter<'_> {
         self.spill_live(first, Gpr::RCX);
         let (back, other) = (block.label(), block.label());
         let restored = machine::slot(Op::Load, Gpr::RCX, Slot::Spill(Gpr::RCX));
-        let found = callout::make(block, &restored.bytes(), self.site(0, Kind::Moment));
+        let found = callout::make(block, restored.bytes(), self.site(0, Kind::Moment));
         self.slow.push(Slow { entry: found, back: Back::To(back) });
         for (sum, value) in SUMS.iter().zip(registers) {
             let Some(sum) = sum else { continue };
