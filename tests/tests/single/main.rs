@@ -2,7 +2,6 @@
 
 mod architecture;
 mod bare_root;
-mod called;
 mod code_history;
 mod cores;
 mod dap;
@@ -29,7 +28,6 @@ mod questions;
 mod scale;
 mod scouting;
 mod snapshot;
-mod stopped;
 mod tracing;
 mod travel;
 mod until_fail;
